@@ -1,0 +1,37 @@
+//! The vocabulary of time: what every other crate says when it says *when*.
+//!
+//! A clock is a map from another clock. This crate holds the four words that
+//! sentence needs and nothing else:
+//!
+//! - [`Instant<S>`]: a point on a named [`Scale`]. Instants of different
+//!   scales do not mix; the compiler refuses.
+//! - [`Duration`]: a signed length of time, in nanoseconds.
+//! - [`Rate`]: how many units of one clock pass per unit of another, in exact
+//!   64.64 fixed point. Pause is rate 0; dilation by `f` is rate 1/f.
+//! - [`ClockMap`]: `out0 + rate * (in - in0)`, the only thing that converts.
+//!
+//! It never reads a clock of the machine, allocates nothing and is `no_std`,
+//! because the image that is mapped into guest programs uses it too.
+//!
+//! ```compile_fail
+//! use timeloom_time::{Instant, Virtual, Wall};
+//! let a = Instant::<Virtual>::from_ns(1);
+//! let b = Instant::<Wall>::from_ns(1);
+//! let _ = a - b; // virtual minus wall means nothing
+//! ```
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+#![forbid(unsafe_code)]
+
+mod duration;
+mod instant;
+mod map;
+mod rate;
+#[cfg(feature = "std")]
+mod text;
+
+pub use duration::Duration;
+pub use instant::{Counter, Instant, Scale, Utc, Virtual, Wall};
+pub use map::ClockMap;
+pub use rate::Rate;
+#[cfg(feature = "std")]
+pub use text::ParseTimeError;

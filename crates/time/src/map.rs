@@ -1,0 +1,145 @@
+//! The one thing that converts between clocks.
+
+use crate::{Instant, Rate, Scale};
+
+/// A clock as a map from another clock: `out0 + rate * (in - in0)`.
+///
+/// Between two changes (a pause, a resume, a new dilation) a clock is one such
+/// line; a history of a clock is a list of them. Composition of maps gives the
+/// chain counter → wall → virtual. Formula: the project's table of the five
+/// papers, ARCHITECTURE.md.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ClockMap<In: Scale, Out: Scale> {
+    /// Where the line starts on the input clock.
+    pub in0: Instant<In>,
+    /// What the output clock shows at `in0`.
+    pub out0: Instant<Out>,
+    /// Output units per input unit.
+    pub rate: Rate,
+}
+
+impl<In: Scale, Out: Scale> ClockMap<In, Out> {
+    /// The line through (`in0`, `out0`) with slope `rate`.
+    pub const fn new(in0: Instant<In>, out0: Instant<Out>, rate: Rate) -> Self {
+        Self { in0, out0, rate }
+    }
+
+    /// What the output clock shows when the input clock shows `at`, rounded
+    /// towards `out0`. Works on both sides of `in0`.
+    pub const fn at(&self, at: Instant<In>) -> Instant<Out> {
+        let delta = at.as_ns() as i128 - self.in0.as_ns() as i128;
+        let moved = self.rate.apply(delta.unsigned_abs() as u64) as i128;
+        let signed = if delta < 0 { -moved } else { moved };
+        let out = self.out0.as_ns() as i128 + signed;
+        Instant::from_ns(clamp(out))
+    }
+
+    /// The earliest input instant, at or after `in0`, at which the output
+    /// clock shows `target` or later. `None` when the clock stands and has not
+    /// got there, or when that lies beyond the representable.
+    pub const fn first_reaching(&self, target: Instant<Out>) -> Option<Instant<In>> {
+        let missing = target.as_ns() as i128 - self.out0.as_ns() as i128;
+        if missing <= 0 {
+            return Some(self.in0);
+        }
+        match self.rate.units_until(missing as u64) {
+            Some(units) => {
+                let at = self.in0.as_ns() as i128 + units as i128;
+                if at > i64::MAX as i128 { None } else { Some(Instant::from_ns(at as i64)) }
+            }
+            None => None,
+        }
+    }
+
+    /// The same clock continued from `at` on with another rate: what a pause, a
+    /// resume or a new dilation does. The value at `at` does not jump.
+    pub const fn continued(&self, at: Instant<In>, rate: Rate) -> Self {
+        Self { in0: at, out0: self.at(at), rate }
+    }
+
+    /// `self` first, then `next`.
+    pub const fn then<Far: Scale>(&self, next: &ClockMap<Out, Far>) -> ClockMap<In, Far> {
+        ClockMap {
+            in0: self.in0,
+            out0: next.at(self.out0),
+            rate: self.rate.times(next.rate),
+        }
+    }
+}
+
+const fn clamp(value: i128) -> i64 {
+    if value > i64::MAX as i128 {
+        i64::MAX
+    } else if value < i64::MIN as i128 {
+        i64::MIN
+    } else {
+        value as i64
+    }
+}
+
+impl<In: Scale, Out: Scale> Clone for ClockMap<In, Out> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<In: Scale, Out: Scale> Copy for ClockMap<In, Out> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Duration, Virtual, Wall};
+    use proptest::prelude::*;
+
+    fn wall(ns: i64) -> Instant<Wall> {
+        Instant::from_ns(ns)
+    }
+
+    #[test]
+    fn paused_time_never_counts() {
+        // The paper's section 2.1 in one example: run 3 s at tdf 2, stand for
+        // 10 s, run 1 s at tdf 1: 1.5 s + 1 s of virtual time.
+        let half = Rate::from_ratio(1, 2).unwrap();
+        let start = ClockMap::<Wall, Virtual>::new(wall(0), Instant::ZERO, half);
+        let paused = start.continued(wall(3_000_000_000), Rate::STOPPED);
+        let resumed = paused.continued(wall(13_000_000_000), Rate::ONE);
+        assert_eq!(resumed.at(wall(14_000_000_000)) - Instant::ZERO, Duration::from_ms(2500));
+    }
+
+    proptest! {
+        #[test]
+        fn never_backwards_over_any_sequence(steps in prop::collection::vec((0i64..1 << 40, 0u64..20, 1u64..20), 1..30)) {
+            let mut map = ClockMap::<Wall, Virtual>::new(wall(0), Instant::ZERO, Rate::ONE);
+            let mut now = wall(0);
+            let mut last = map.at(now);
+            for (length, num, den) in steps {
+                now += Duration::from_ns(length);
+                prop_assert!(map.at(now) >= last);
+                let next = map.continued(now, Rate::from_ratio(num, den).unwrap());
+                prop_assert_eq!(next.at(now), map.at(now), "a change of rate must not jump");
+                map = next;
+                last = map.at(now);
+            }
+        }
+
+        #[test]
+        fn first_reaching_is_neither_early_nor_late(num in 1u64..1000, den in 1u64..1000, target in 0i64..1 << 45) {
+            let map = ClockMap::<Wall, Virtual>::new(wall(77), Instant::from_ns(5), Rate::from_ratio(num, den).unwrap());
+            let target = Instant::from_ns(target);
+            let at = map.first_reaching(target).unwrap();
+            prop_assert!(map.at(at) >= target);
+            prop_assert!(at == map.in0 || map.at(at - Duration::from_ns(1)) < target);
+        }
+
+        #[test]
+        fn composition_agrees_with_one_after_the_other(a in 1u64..1000, b in 1u64..1000, at in 0i64..1 << 35) {
+            let first = ClockMap::<Counter, Wall>::new(Instant::ZERO, wall(9), Rate::from_ratio(a, 500).unwrap());
+            let second = ClockMap::<Wall, Virtual>::new(wall(9), Instant::ZERO, Rate::from_ratio(b, 500).unwrap());
+            let both = first.then(&second);
+            let two_steps = second.at(first.at(Instant::from_ns(at)));
+            // One rounding against two, and the product of rates is rounded too.
+            prop_assert!((both.at(Instant::from_ns(at)).as_ns() - two_steps.as_ns()).abs() <= 4);
+        }
+    }
+
+    use crate::Counter;
+}
