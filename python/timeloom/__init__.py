@@ -1,0 +1,10 @@
+"""Timeloom for Python: write a plant, or use one of the ready ones.
+
+- :mod:`timeloom.plant`: base class and main loop of a plant (a child process of the engine).
+- :mod:`timeloom.opendss`: power grids, by the DSS C-API.
+- :mod:`timeloom.client`: drives a plant from Python, for tests and for trying one out.
+
+Importing ``timeloom`` alone pulls in nothing but this file: a plant should start fast.
+"""
+
+__version__ = "0.1.0"
