@@ -1,1 +1,36 @@
-//! To be written.
+//! The pause wire: one level that stands the whole testbed still.
+//!
+//! "Distributed virtual time" (Hannon, Yan, Liu, Jin, PADS '19) gives two
+//! criteria for the requests `S(p)` of all processes `p`. The testbed pauses
+//! while their sum is at least one (1) and resumes when it is zero (2). That is
+//! a wired-OR line: *paused while anybody holds it, running when the last lets
+//! go*. This crate is that line for the participants of one machine, and the
+//! record of who pulled it, why and for how long.
+//!
+//! - [`Bus::hold`] pulls the line and returns a [`Hold`]; dropping it lets go.
+//! - [`Testbed`] is what the line commands: the supervisor, or a simulated one.
+//! - [`Wire`] carries the level further, so that other machines stand still
+//!   too. [`Local`] is the only one so far: it ends at this machine's testbed.
+//! - [`Record`]s go to a [`Sink`]: the rows of `clock.parquet`.
+//!
+//! It is not a lock: holds overlap freely and say nothing about who may talk to
+//! a plant. `timeloom-plant` puts those in a row. Nor does it read the virtual
+//! clock or stop a process; the testbed does.
+#![forbid(unsafe_code)]
+
+mod bus;
+mod error;
+mod level;
+mod record;
+mod testbed;
+mod wall;
+mod watchdog;
+mod wire;
+
+pub use bus::{Bus, BusBuilder, Hold};
+pub use error::BusError;
+pub use record::{Action, Record, Recorder, Sink};
+pub use testbed::{FreeRunning, Testbed, TestbedError};
+pub use wall::wall_now;
+pub use watchdog::{Holder, LongStand};
+pub use wire::{Cause, Local, Wire};

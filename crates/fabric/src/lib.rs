@@ -1,1 +1,61 @@
-//! To be written.
+//! The experiment's network, made of kernel parts on one machine.
+//!
+//! A station (a host or a field device) is a network namespace with one
+//! interface `eth0`; a switch is a bridge; a link is a veth pair, with a token
+//! bucket on both ends when it has a rate. All bridges live in one more
+//! namespace, the *fabric namespace*, which runs no programs.
+//!
+//! ```text
+//!   station plc              fabric namespace               station scada
+//!  +-----------+    +------------------------------+    +-----------+
+//!  | eth0 -----+----+- s1-plc [s1] s1-s2 = s2-s1   |    |           |
+//!  |           |    |          [s2] s2-scada ------+----+---- eth0  |
+//!  +-----------+    +------------------------------+    +-----------+
+//! ```
+//!
+//! **Nothing outlives its users.** Namespaces are anonymous: no entry in
+//! `/run/netns`, no mount, only file descriptors of this process and the
+//! programs put inside. When those are gone, by whatever signal, the kernel
+//! removes the namespaces with every bridge and link in them.
+//!
+//! **A link carries the frames a wire would carry.** Stations have checksum and
+//! segmentation offloads switched off, so no frame exceeds the MTU and every
+//! checksum in a capture is right. IPv6 is off, spanning tree is off, multicast
+//! is flooded: the network says nothing that no program said.
+//!
+//! What this crate is not: it delays nothing (the kernels we meet have no
+//! netem), routes nothing, and knows no virtual time; a rate is in bits per
+//! second of the machine's clock. Mounts are not touched either, so a program
+//! in a station that reads `/sys/class/net` sees the *machine's* interfaces;
+//! netlink, ioctls and `/proc/self/net` show the station's.
+//!
+//! Other differences from a wire: a frame that meets an idle rated link passes
+//! without its own serialisation delay (see `tbf.rs`); bridges do not forward
+//! the reserved group addresses 01:80:c2:00:00:0x (LLDP, PTP peer delay), as
+//! IEEE 802.1Q asks; stations have no default route, so a program that sends
+//! multicast must choose the interface.
+//!
+//! The runner builds a [`Fabric`], starts programs through
+//! [`Namespace::confine`] and records links with [`Capture`]; `timeloom doctor`
+//! calls [`probe`].
+
+mod capture;
+mod error;
+mod ethtool;
+mod fabric;
+mod link;
+mod names;
+mod namespace;
+mod netlink;
+mod probe;
+mod spec;
+mod station;
+mod tbf;
+
+pub use capture::{Capture, CaptureOptions, CaptureStatistics, CapturedFrame, Direction};
+pub use error::{FabricError, KernelError, SpecError};
+pub use fabric::{Fabric, Port};
+pub use names::MacAddress;
+pub use namespace::Namespace;
+pub use probe::{Feature, probe};
+pub use spec::{LinkSpec, NetworkSpec, StationSpec};

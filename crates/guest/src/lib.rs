@@ -1,1 +1,46 @@
-//! To be written.
+//! Puts unmodified programs under a virtual clock: launch, trap, pause.
+//!
+//! A [`Session`] is one fabric of time: a clock page, the processes that read
+//! it, and the supervisor (this process) that owns both. What it needs:
+//!
+//! - `image`: the replacement vDSO, relocated and put into a sealed memfd;
+//! - `filter`: which system calls trap, which ask the supervisor, which pass;
+//! - `launch`: fork, filter, exec;
+//! - `listener`: answers what the filter asks; at every exec it calls
+//! - `inject`: maps image and clock page into the new program;
+//! - `clock`: counter → wall → virtual, published in the clock page;
+//! - `freeze`: stops and continues the processes;
+//! - `kick`: wakes threads whose wait has become too long;
+//! - `timers`: timerfds, whose deadlines the supervisor owns;
+//! - `control`: the socket through which `timeloom pause` and others speak.
+//!
+//! It does not know about scenarios, networks or plants.
+
+mod bpf;
+mod clock;
+mod control;
+mod error;
+mod filter;
+mod freeze;
+mod image;
+mod inject;
+mod kick;
+mod launch;
+mod leftovers;
+mod listener;
+mod memory;
+mod notify;
+mod processes;
+mod ptrace;
+mod report;
+mod session;
+mod timers;
+
+pub use clock::{Change, ChangeKind, Clock, ClockOptions};
+pub use control::{ControlError, ProcessText, Request, Response, StatusText, connect, list_sessions, runtime_directory, serve};
+pub use error::GuestError;
+pub use freeze::{FreezeKind, cgroup2_mount};
+pub use launch::{CommandSpec, Guest, Output};
+pub use leftovers::{Leftovers, clean};
+pub use report::UnhandledCall;
+pub use session::{Session, SessionOptions, Status};

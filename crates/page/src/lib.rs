@@ -1,1 +1,30 @@
-//! To be written.
+//! The clock page: how a clock gets from its writer to its readers.
+//!
+//! One 4 KiB page of shared memory per host of a session. The supervisor maps
+//! it for writing; every guest process has it mapped read-only at
+//! [`PAGE_ADDRESS`], right below the image that replaces the vDSO. It holds one
+//! [`timeloom_time::ClockMap`] from the cycle counter to virtual time and the
+//! offsets that turn virtual time into the clocks of POSIX.
+//!
+//! What it is not: a channel back. Readers write nothing here.
+//!
+//! **Reading** ([`ClockPage::read`]) takes no lock, uses no thread-local
+//! storage and ends even when the writer was killed in the middle.
+//! **Writing** ([`ClockPage::publish`]) closes a window first and reads the
+//! counter inside it. So no reader can have computed a value from the old map
+//! that is later than where the new map starts: clocks do not step back.
+//!
+//! Bytes 0–127 are kept for the kernel's `vmclock_abi`, which a later version
+//! fills for readers in virtual machines; ours begins at byte 128.
+#![cfg_attr(not(test), no_std)]
+
+mod counter;
+mod layout;
+mod read;
+mod write;
+
+pub use counter::{CounterKind, ticks_ordered};
+pub use layout::{
+    ABI_VERSION, ClockPage, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy, PAGE_ADDRESS, PAGE_SIZE,
+};
+pub use write::PageMap;

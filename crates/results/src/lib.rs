@@ -1,1 +1,61 @@
-//! To be written.
+//! What a run leaves behind: one directory per run, and the report about it.
+//!
+//! The directory's file and column names are part of the project's outward
+//! contract. While a run goes on, rows go to a crash-safe journal; when it
+//! ends they become Parquet. A run that was killed is made whole afterwards by
+//! [`RunDirectory::recover`], and readers see its rows even before that.
+//!
+//! This crate never decides *when* something happened: every instant is given
+//! by the caller, on the scale it belongs to. It is called by `run` (writers)
+//! and by `cli` (report, compare, show).
+//!
+//! The order of a run:
+//!
+//! ```no_run
+//! use timeloom_results::*;
+//! use timeloom_time::{Instant, Utc};
+//! # fn main() -> Result<(), ResultsError> {
+//! let directory = RunDirectory::create("runs/7")?;
+//! let mut manifest = Manifest::begin("voltage", 7, Instant::<Utc>::ZERO, b"scenario text");
+//! directory.write_manifest(&manifest)?;       // so that a killed run says what it was
+//! let recorder = directory.recorder()?;       // shared by all threads through `&`
+//! recorder.signal(&SignalRow {
+//!     t_virtual: Instant::ZERO, t_wall: Instant::ZERO,
+//!     host: "a".into(), source: "grid".into(), name: "v680".into(),
+//!     value: 2400.0, unit: "V".into(),
+//! })?;
+//! recorder.finish()?;                         // journal becomes Parquet
+//! manifest.outcome = Outcome::Done;
+//! directory.write_manifest(&manifest)?;
+//! # Ok(()) }
+//! ```
+#![forbid(unsafe_code)]
+
+mod capture;
+mod checks;
+mod civil;
+mod deviation;
+mod directory;
+mod error;
+mod journal;
+mod log;
+mod manifest;
+mod parquet_file;
+mod recorder;
+pub mod report;
+mod rows;
+mod series;
+mod table;
+
+pub use capture::Capture;
+pub use checks::{Check, Measured};
+pub use civil::{ParseCivilError, format_rfc3339, parse_rfc3339};
+pub use deviation::{Alignment, Deviation, deviation, deviation_aligned};
+pub use directory::{Consolidated, RunDirectory};
+pub use error::ResultsError;
+pub use log::LogWriter;
+pub use manifest::{Machine, Manifest, Outcome, ProgramHash, sha256_file, sha256_hex};
+pub use recorder::Recorder;
+pub use rows::{ClockAction, ClockRow, EventRow, LabelRow, SignalRow};
+pub use series::{Sample, Series};
+pub use table::Row;

@@ -1,1 +1,130 @@
-//! To be written.
+//! The scenario file: TOML text to a checked plan.
+//!
+//! [`load`] reads a file, applies overrides and returns a [`Plan`] in which
+//! every default is filled in and every rule has been checked, or
+//! [`ScenarioErrors`] with *all* independent mistakes, each where it stands
+//! and with its fix. Nothing is started here and no clock is read.
+//!
+//! The way of a text: `tree` parses it into values that know their place,
+//! `set` replaces some, `read` turns them into the types of `plan` and
+//! `rules` checks what no single value can show. Positions never enter the
+//! plan: a rule names the path of what it finds wrong
+//! (`system.hosts.sensor.address`), and the tree knows where that stands.
+//!
+//! ```
+//! let text = r#"
+//!     schema = "timeloom/1"
+//!     name = "hello"
+//!     time = { duration = "1 s" }
+//!     [system.hosts.one]
+//!     adress = "10.0.0.1/24"
+//! "#;
+//! let errors = timeloom_scenario::parse(text, "hello.toml", &[]).unwrap_err();
+//! assert_eq!(
+//!     errors.to_string(),
+//!     "hello.toml:6:5: unknown key `adress` in a host; did you mean `address`?",
+//! );
+//! ```
+#![forbid(unsafe_code)]
+
+mod assertion;
+mod error;
+mod plan;
+mod read;
+mod render;
+mod rules;
+mod schema;
+mod set;
+mod suggest;
+mod tree;
+mod words;
+
+use std::path::Path;
+
+pub use assertion::{Assertion, Measure, Outcome, Relation};
+pub use error::{Mistake, ScenarioErrors};
+pub use plan::{
+    Attack, Capture, Check, Condition, Device, Host, Link, Mode, Named, Place, Placement, Plan,
+    Plant, Program, Protocol, Record, Register, RegisterTable, RegisterType, SCHEMA, Simulation,
+    System, Time,
+};
+pub use schema::json_schema;
+pub use words::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
+
+use error::{Report, Source};
+use read::Context;
+
+/// Whether the scenario is also held against this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// Directories must exist and executables be found, as before a run.
+    Checked,
+    /// The disk is not looked at, as in an editor or a test.
+    Ignored,
+}
+
+/// Reads the scenario at `path`, applies `sets` (`KEY=VALUE`, see [`parse`])
+/// in their order and checks everything, including that directories and
+/// executables exist on this machine.
+pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Plan, ScenarioErrors> {
+    load_for(path, sets, Machine::Checked)
+}
+
+/// As [`load`], with a choice about this machine.
+pub fn load_for(
+    path: impl AsRef<Path>,
+    sets: &[String],
+    machine: Machine,
+) -> Result<Plan, ScenarioErrors> {
+    let path = path.as_ref();
+    let name = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => read_text(&text, &name, path, sets, machine),
+        Err(error) => Err(ScenarioErrors::unreadable(&name, &error)),
+    }
+}
+
+/// Reads the scenario in `text`; `file_name` is what messages call it and what
+/// its relative directories are relative to. The disk is not looked at.
+///
+/// A set is `KEY=VALUE` with a dotted key. Elements of lists are addressed by
+/// their name, id or index: `attack.dos.enabled=false`,
+/// `system.hosts.sensor.programs.sensor.start="1 s"`. The value is TOML; what
+/// is not TOML, and a plain value where a text is wanted, is taken as a text.
+pub fn parse(text: &str, file_name: &str, sets: &[String]) -> Result<Plan, ScenarioErrors> {
+    read_text(
+        text,
+        file_name,
+        Path::new(file_name),
+        sets,
+        Machine::Ignored,
+    )
+}
+
+fn read_text(
+    text: &str,
+    name: &str,
+    path: &Path,
+    sets: &[String],
+    machine: Machine,
+) -> Result<Plan, ScenarioErrors> {
+    let mut sources = vec![Source::file(name, text)];
+    sources.extend(sets.iter().map(|set| Source::set(set)));
+    let mut report = Report::new(sources);
+
+    let mut root = tree::parse(text, &mut report);
+    if report.is_clean() {
+        // Half a tree would answer with mistakes that are not there.
+        for (index, set) in sets.iter().enumerate() {
+            set::apply(&mut root, set, index + 1, &mut report);
+        }
+        let mut context = Context::new(&mut report, path);
+        let plan = context.read_root(&root);
+        report.end_of_reading();
+        rules::check(&plan, &root, machine, &mut report);
+        if report.is_clean() {
+            return Ok(plan);
+        }
+    }
+    Err(report.into_errors())
+}

@@ -1,1 +1,73 @@
-//! To be written.
+//! The image: the code of ours that runs inside guest programs.
+//!
+//! The launcher maps it at [`timeloom_page::IMAGE_ADDRESS`] at every `execve`
+//! and points the auxiliary vector at it, so that the program takes it for the
+//! kernel's vDSO. It has two kinds of entry:
+//!
+//! 1. **As a vDSO** (`clock.rs`): `__vdso_clock_gettime` and its siblings. The
+//!    C library, Go and others call these like any function, on any stack, in
+//!    any signal handler. They read the clock page and return.
+//! 2. **As the handler of SIGSYS** (`trap.rs`). A seccomp filter makes every
+//!    system call that carries time arrive here instead of in the kernel. The
+//!    handler does what the call asks for, in virtual time, and writes the
+//!    result into the interrupted context.
+//!
+//! The filter lets system calls through that are made *from inside this image*
+//! (it compares the instruction's address), which is how the handler itself
+//! talks to the kernel.
+//!
+//! # Why a wait runs inside the handler
+//!
+//! A timed wait keeps its *virtual* deadline and waits in the kernel in turns
+//! (`wait.rs`). A turn that ends early because the clock was paused is followed
+//! by another; a turn that has become too long because the clock was made to
+//! run faster is cut short by a *kick*: SIGSYS sent by the supervisor to the
+//! threads that it sees inside [`wait`]'s one `syscall` instruction.
+//!
+//! The handler keeps no state outside its own stack frame: no thread-local
+//! storage, no allocation, no locks. So nothing is lost when the program's own
+//! signal handler interrupts the wait and leaves it by `siglongjmp`, when the
+//! thread is cancelled in it, or when a `vfork` child shares the memory.
+//!
+//! # Which kernel calls a turn may use
+//!
+//! Freezing a process interrupts its system calls. `ppoll`, `pselect6`,
+//! `futex` and `clock_nanosleep` are then restarted by the kernel, and return
+//! EINTR only when a handler of the program ran: just what native execution
+//! shows. `epoll_wait` returns EINTR for a freeze too; a turn of it is therefore
+//! a `ppoll` on the epoll descriptor followed by an `epoll_wait` that does not
+//! wait.
+//!
+//! # Constraints on this crate
+//!
+//! No writable data and no panics (the link fails if one is reachable), no
+//! thread-local storage, little stack: a handler may run on an alternate stack of 8 KiB.
+#![no_std]
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("the image exists for x86-64 only, so far");
+
+mod abi;
+mod clock;
+mod futex;
+#[cfg(timeloom_image)]
+mod memory;
+mod poll;
+mod select;
+mod signal;
+mod sleep;
+mod sys;
+mod trap;
+mod wait;
+
+/// Linking fails when the compiler could not prove every panic away: the
+/// symbol called here exists nowhere.
+#[cfg(timeloom_image)]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    unsafe extern "C" {
+        fn timeloom_the_image_must_not_panic() -> !;
+    }
+    // SAFETY: never linked, see above.
+    unsafe { timeloom_the_image_must_not_panic() }
+}

@@ -55,7 +55,8 @@ impl FromStr for Duration {
             return Err(fail("the number must look like `10` or `22.5`"));
         }
         let whole: i128 = whole.parse().map_err(|_| fail("the number is too large or malformed"))?;
-        let mut total = whole * i128::from(*unit_ns);
+        let too_long = || fail("it is longer than 292 years");
+        let mut total = whole.checked_mul(i128::from(*unit_ns)).ok_or_else(too_long)?;
         let mut place = i128::from(*unit_ns);
         for digit in fraction.chars() {
             let value = digit.to_digit(10).ok_or_else(|| fail("the number must look like `10` or `22.5`"))?;
@@ -69,7 +70,7 @@ impl FromStr for Duration {
             total += i128::from(value) * place;
         }
         let signed = if negative { -total } else { total };
-        i64::try_from(signed).map(Self::from_ns).map_err(|_| fail("it is longer than 292 years"))
+        i64::try_from(signed).map(Self::from_ns).map_err(|_| too_long())
     }
 }
 
@@ -114,6 +115,7 @@ mod tests {
             (". s", -1),
             ("1-2 s", -1),
             ("99999999999999999999 h", -1),
+            ("99999999999999999999999999999999999999 h", -1),
         ] {
             match text.parse::<Duration>() {
                 Ok(got) => assert_eq!(got.as_ns(), ns, "{text}"),

@@ -1,0 +1,347 @@
+//! The line itself, and what it means to hold it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+use crate::error::BusError;
+use crate::level::{Level, Next};
+use crate::record::{Action, Recorder, Sink};
+use crate::testbed::Testbed;
+use crate::wall::wall_now;
+use crate::watchdog::{Holder, LongStand, ReportLongStand, Watchdog};
+use crate::wire::{Cause, Local, Wire};
+
+/// The pause wire of one machine. Clones are the same wire.
+#[derive(Clone)]
+pub struct Bus(Arc<Inner>);
+
+/// A share in the pause: the testbed stands at least until this is dropped, in
+/// whatever thread and for whatever reason, a panic included.
+#[must_use = "dropping a hold lets the testbed go on"]
+pub struct Hold {
+    inner: Arc<Inner>,
+    id: u64,
+    instant: Instant<Virtual>,
+    granted: Instant<Wall>,
+    requester: String,
+    reason: String,
+}
+
+/// The optional parts of a [`Bus`].
+pub struct BusBuilder {
+    testbed: Arc<dyn Testbed>,
+    host: String,
+    sink: Option<Box<dyn Sink>>,
+    wire: Option<MakeWire>,
+    watch: Option<(Duration, ReportLongStand)>,
+    on_failure: Box<dyn Fn(BusError) + Send + Sync>,
+}
+
+type MakeWire = Box<dyn FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire>>;
+
+impl Bus {
+    /// A wire of this machine only, without records.
+    pub fn new(testbed: Arc<dyn Testbed>) -> Self {
+        Self::builder(testbed).build()
+    }
+
+    /// A wire with records, a watchdog or a reach beyond this machine.
+    pub fn builder(testbed: Arc<dyn Testbed>) -> BusBuilder {
+        BusBuilder {
+            testbed,
+            host: "local".to_owned(),
+            sink: None,
+            wire: None,
+            watch: None,
+            on_failure: Box::new(|_| ()),
+        }
+    }
+
+    /// Stands the testbed still and returns when it does.
+    ///
+    /// Blocks only while an edge is under way, never for another's hold. Both
+    /// texts go into the records: `requester` says who, `reason` what for.
+    ///
+    /// # Errors
+    /// When the testbed could not be stopped; it then runs as if never asked.
+    pub fn hold(&self, requester: &str, reason: &str) -> Result<Hold, BusError> {
+        let inner = &self.0;
+        let asked = wall_now();
+        if inner.free_running
+            && let Some(present) = inner.testbed.free_running()
+        {
+            let mut state = inner.lock();
+            return Ok(inner.grant(&mut state, present, asked, requester, reason));
+        }
+        let mut state = inner.lock();
+        state.level.claim();
+        loop {
+            match state.level.next() {
+                Next::Granted(frozen) => {
+                    return Ok(inner.grant(&mut state, frozen, asked, requester, reason));
+                }
+                Next::Wait => {
+                    state = inner
+                        .changed
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner);
+                }
+                Next::Refused => {
+                    state.level.withdraw();
+                    return Err(BusError::Broken {
+                        cause: state.broken.clone(),
+                    });
+                }
+                Next::Raise => {
+                    state.standing_since = Some(wall_now());
+                    drop(state);
+                    // Should the wire panic, those who wait must not do so for ever.
+                    let guard = BreakOnPanic {
+                        inner,
+                        edge: "pause",
+                    };
+                    let rose = inner.wire.raise(Cause { requester, reason });
+                    std::mem::forget(guard);
+                    state = inner.lock();
+                    inner.changed.notify_all();
+                    match rose {
+                        Ok(frozen) => state.level.rose(frozen),
+                        Err(source) => {
+                            state.level.rise_failed();
+                            state.standing_since = None;
+                            return Err(BusError::Pause {
+                                requester: requester.to_owned(),
+                                source,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who holds the line now, and since when.
+    pub fn holders(&self) -> Vec<Holder> {
+        self.0.holders(&self.0.lock())
+    }
+}
+
+impl Hold {
+    /// The virtual instant at which the testbed stands, the same for all holds
+    /// that overlap. With a free-running testbed: the instant of the request.
+    pub fn instant(&self) -> Instant<Virtual> {
+        self.instant
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let inner = &*self.inner;
+        let mut state = inner.lock();
+        let now = wall_now();
+        state.holders.remove(&self.id);
+        inner.recorder.write(
+            Action::Release,
+            self.instant,
+            now,
+            now - self.granted,
+            &self.requester,
+            &self.reason,
+        );
+        if inner.free_running || !state.level.release() {
+            return;
+        }
+        drop(state);
+        let guard = BreakOnPanic {
+            inner,
+            edge: "resume",
+        };
+        let cause = Cause {
+            requester: &self.requester,
+            reason: &self.reason,
+        };
+        let fell = inner.wire.lower(cause, self.instant);
+        std::mem::forget(guard);
+        match fell {
+            Ok(()) => {
+                let mut state = inner.lock();
+                state.level.fell();
+                state.standing_since = None;
+                inner.changed.notify_all();
+            }
+            Err(error) => inner.broke(format!("the testbed could not be resumed: {error}")),
+        }
+    }
+}
+
+impl BusBuilder {
+    /// The name of this machine in the records; `local` unless told.
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.host = host.into();
+        self
+    }
+
+    /// Where the records go.
+    pub fn records(mut self, sink: impl Sink + 'static) -> Self {
+        self.sink = Some(Box::new(sink));
+        self
+    }
+
+    /// A wire other than [`Local`], made from this machine's testbed and the
+    /// recorder for its edges. Not used with a free-running testbed.
+    pub fn wire(
+        mut self,
+        make: impl FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire> + 'static,
+    ) -> Self {
+        self.wire = Some(Box::new(make));
+        self
+    }
+
+    /// Calls `report`, on a thread of its own, when the testbed has stood for
+    /// `limit` of wall time without a break, and again after every further
+    /// `limit`. Overlapping holds may legally keep it standing for ever; this
+    /// says who does. Noticed within a quarter of the limit.
+    pub fn watch(mut self, limit: Duration, report: impl Fn(LongStand) + Send + 'static) -> Self {
+        self.watch = Some((limit, Box::new(report)));
+        self
+    }
+
+    /// Calls `report` when a release could not resume the testbed: a hold ends
+    /// by being dropped, which cannot return an error.
+    pub fn on_failure(mut self, report: impl Fn(BusError) + Send + Sync + 'static) -> Self {
+        self.on_failure = Box::new(report);
+        self
+    }
+
+    /// The wire, low.
+    pub fn build(self) -> Bus {
+        let recorder = Arc::new(Recorder::new(self.host, self.sink));
+        let wire = match self.wire {
+            Some(make) => make(self.testbed.clone(), recorder.clone()),
+            None => Arc::new(Local::new(self.testbed.clone(), recorder.clone())),
+        };
+        let inner = Arc::new_cyclic(|weak| Inner {
+            state: Mutex::new(State {
+                level: Level::new(),
+                holders: BTreeMap::new(),
+                next_id: 0,
+                standing_since: None,
+                broken: String::new(),
+            }),
+            changed: Condvar::new(),
+            free_running: self.testbed.free_running().is_some(),
+            testbed: self.testbed,
+            wire,
+            recorder,
+            on_failure: self.on_failure,
+            _watchdog: self
+                .watch
+                .map(|(limit, report)| Watchdog::start(weak.clone(), limit, report)),
+        });
+        Bus(inner)
+    }
+}
+
+/// What all clones and holds share.
+pub(crate) struct Inner {
+    state: Mutex<State>,
+    /// The level changed its phase.
+    changed: Condvar,
+    testbed: Arc<dyn Testbed>,
+    /// The testbed never stands still; the level and the wire stay unused.
+    free_running: bool,
+    wire: Arc<dyn Wire>,
+    recorder: Arc<Recorder>,
+    on_failure: Box<dyn Fn(BusError) + Send + Sync>,
+    _watchdog: Option<Watchdog>,
+}
+
+struct State {
+    level: Level,
+    /// Granted holds by identity; identities grow, so this is their order.
+    holders: BTreeMap<u64, Holder>,
+    next_id: u64,
+    /// When the pause of the present stand began.
+    standing_since: Option<Instant<Wall>>,
+    broken: String,
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is consistent whenever the lock is free, also after a panic
+        // (of a sink, at worst): every change to it is a few plain stores.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn grant(
+        self: &Arc<Self>,
+        state: &mut State,
+        instant: Instant<Virtual>,
+        asked: Instant<Wall>,
+        requester: &str,
+        reason: &str,
+    ) -> Hold {
+        let granted = wall_now();
+        let id = state.next_id;
+        state.next_id += 1;
+        let (requester, reason) = (requester.to_owned(), reason.to_owned());
+        self.recorder.write(
+            Action::Hold,
+            instant,
+            granted,
+            granted - asked,
+            &requester,
+            &reason,
+        );
+        let holder = Holder {
+            requester: requester.clone(),
+            reason: reason.clone(),
+            since: granted,
+        };
+        state.holders.insert(id, holder);
+        Hold {
+            inner: self.clone(),
+            id,
+            instant,
+            granted,
+            requester,
+            reason,
+        }
+    }
+
+    fn holders(&self, state: &State) -> Vec<Holder> {
+        state.holders.values().cloned().collect()
+    }
+
+    /// Since when the testbed stands, and who holds it; for the watchdog.
+    pub(crate) fn standing(&self) -> Option<(Instant<Wall>, Vec<Holder>)> {
+        let state = self.lock();
+        state
+            .standing_since
+            .map(|since| (since, self.holders(&state)))
+    }
+
+    fn broke(&self, cause: String) {
+        let mut state = self.lock();
+        state.level.broke();
+        state.broken.clone_from(&cause);
+        self.changed.notify_all();
+        drop(state);
+        (self.on_failure)(BusError::Broken { cause });
+    }
+}
+
+/// Breaks the bus when the wire or the testbed panics in the middle of an edge.
+struct BreakOnPanic<'a> {
+    inner: &'a Inner,
+    edge: &'static str,
+}
+
+impl Drop for BreakOnPanic<'_> {
+    fn drop(&mut self) {
+        self.inner
+            .broke(format!("the testbed panicked during a {}", self.edge));
+    }
+}

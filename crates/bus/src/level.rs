@@ -1,0 +1,225 @@
+//! The level as a state machine: claims in, edges out.
+//!
+//! It holds no lock, reads no clock and commands nothing, so that the paper's
+//! two criteria can be checked on every order of events. A *claim* is the
+//! paper's `S(p) = 1`. It counts from the moment it is made, not from the
+//! moment it is granted: a request that arrives while a pause is still under
+//! way keeps the testbed paused although the first requester is done long
+//! before the second has been woken (Figure 4).
+
+use timeloom_time::{Instant, Virtual};
+
+/// Where the line is between its two levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nobody holds it; the testbed runs.
+    Low,
+    /// Somebody is stopping the testbed.
+    Rising,
+    /// The testbed stands at this instant.
+    High(Instant<Virtual>),
+    /// Somebody is starting the testbed again.
+    Falling,
+    /// Nobody knows whether the testbed runs.
+    Broken,
+}
+
+/// What one who claims has to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The claim is granted: the testbed stands at this instant.
+    Granted(Instant<Virtual>),
+    /// Stop the testbed, then report by `rose` or `rise_failed`.
+    Raise,
+    /// An edge is under way: wait for a change, then ask again.
+    Wait,
+    /// No claim will ever be granted.
+    Refused,
+}
+
+/// The level, and how many claim it.
+#[derive(Debug)]
+pub(crate) struct Level {
+    phase: Phase,
+    claims: u64,
+}
+
+impl Level {
+    pub(crate) const fn new() -> Self {
+        Self {
+            phase: Phase::Low,
+            claims: 0,
+        }
+    }
+
+    #[cfg(test)]
+    const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// A request arrives. Follow with `next` until it is granted or withdrawn.
+    pub(crate) fn claim(&mut self) {
+        self.claims += 1;
+    }
+
+    /// What a claimant that has not been granted yet has to do.
+    pub(crate) fn next(&mut self) -> Next {
+        debug_assert!(self.claims > 0, "asked without a claim");
+        match self.phase {
+            Phase::High(frozen) => Next::Granted(frozen),
+            Phase::Low => {
+                self.phase = Phase::Rising;
+                Next::Raise
+            }
+            Phase::Rising | Phase::Falling => Next::Wait,
+            Phase::Broken => Next::Refused,
+        }
+    }
+
+    /// The testbed stands. The claimant that was told to raise has its grant.
+    pub(crate) fn rose(&mut self, frozen: Instant<Virtual>) {
+        debug_assert_eq!(self.phase, Phase::Rising);
+        self.phase = Phase::High(frozen);
+    }
+
+    /// The testbed could not be stopped; the claimant told to raise gives up.
+    /// Any others ask `next` again, and one of them will try.
+    pub(crate) fn rise_failed(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Rising);
+        self.phase = Phase::Low;
+        self.withdraw();
+    }
+
+    /// A claim that will not be granted goes away.
+    pub(crate) fn withdraw(&mut self) {
+        self.claims -= 1;
+    }
+
+    /// A granted claim goes away. `true`: it was the last; start the testbed,
+    /// then report by `fell` or `broke`.
+    pub(crate) fn release(&mut self) -> bool {
+        debug_assert!(self.claims > 0, "released more than was held");
+        self.claims -= 1;
+        let last = self.claims == 0 && matches!(self.phase, Phase::High(_));
+        if last {
+            self.phase = Phase::Falling;
+        }
+        last
+    }
+
+    /// The testbed runs.
+    pub(crate) fn fell(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Falling);
+        self.phase = Phase::Low;
+    }
+
+    /// An edge ended in an unknown state.
+    pub(crate) fn broke(&mut self) {
+        self.phase = Phase::Broken;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// One requester's progress, as the bus would drive it.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Requester {
+        Away,
+        /// Asked while this stand (by number) was being made or was there.
+        Waiting(Option<i64>),
+        Raising,
+        Holding(Instant<Virtual>),
+        Lowering,
+    }
+
+    proptest! {
+        /// Any interleaving of five requesters, with pauses that fail: the
+        /// testbed stands while somebody holds, overlapping holds see one
+        /// instant, a request that came in time is never overtaken by a
+        /// resume, and in the end the testbed runs.
+        #[test]
+        fn criteria_one_and_two_hold_in_every_order(
+            steps in prop::collection::vec((0usize..5, any::<bool>()), 1..300)
+        ) {
+            use Requester::*;
+            let mut level = Level::new();
+            let mut who = [Away; 5];
+            let mut running = true;
+            let mut stand = 0i64;
+            let mut failed = Vec::new();
+            let drain = (0..5).cycle().take(40).map(|i| (i, true));
+            for (step, (i, good)) in steps.iter().copied().chain(drain).enumerate() {
+                who[i] = match who[i] {
+                    Away if step >= steps.len() => Away,
+                    Away => {
+                        level.claim();
+                        let joins = matches!(level.phase(), Phase::Rising | Phase::High(_));
+                        Waiting(joins.then_some(stand))
+                    }
+                    Waiting(joined) => match level.next() {
+                        Next::Granted(frozen) => {
+                            if let Some(joined) = joined.filter(|it| !failed.contains(it)) {
+                                prop_assert_eq!(joined, stand, "a resume came between");
+                            }
+                            Holding(frozen)
+                        }
+                        Next::Raise => {
+                            prop_assert!(running);
+                            stand += 1;
+                            Raising
+                        }
+                        Next::Wait => Waiting(joined),
+                        Next::Refused => unreachable!(),
+                    },
+                    Raising if good => {
+                        running = false;
+                        level.rose(Instant::from_ns(stand));
+                        Holding(Instant::from_ns(stand))
+                    }
+                    Raising => {
+                        failed.push(stand);
+                        level.rise_failed();
+                        Away
+                    }
+                    Holding(_) => if level.release() { Lowering } else { Away },
+                    Lowering => {
+                        prop_assert!(!running);
+                        running = true;
+                        level.fell();
+                        Away
+                    }
+                };
+                for one in who {
+                    if let Holding(frozen) = one {
+                        prop_assert!(!running);
+                        prop_assert_eq!(frozen, Instant::from_ns(stand));
+                        prop_assert_eq!(level.phase(), Phase::High(frozen));
+                    }
+                }
+                let edges = who.iter().filter(|it| matches!(it, Raising | Lowering)).count();
+                prop_assert!(edges <= 1, "one edge at a time: {who:?}");
+            }
+            prop_assert!(who.iter().all(|it| *it == Away), "{who:?}");
+            prop_assert_eq!(level.phase(), Phase::Low);
+            prop_assert!(running);
+        }
+    }
+
+    #[test]
+    fn a_request_during_the_pause_keeps_it_paused() {
+        // The paper's Figure 4: T1 on device 1, T1' on device n before T2.
+        let mut level = Level::new();
+        level.claim();
+        assert_eq!(level.next(), Next::Raise);
+        level.claim();
+        assert_eq!(level.next(), Next::Wait);
+        let t2 = Instant::from_ns(7);
+        level.rose(t2);
+        assert!(!level.release(), "the second is not done: no resume at T3");
+        assert_eq!(level.next(), Next::Granted(t2));
+        assert!(level.release(), "resume at T3'");
+    }
+}

@@ -1,0 +1,95 @@
+//! How far the level reaches.
+
+use std::sync::Arc;
+
+use timeloom_time::{Instant, Virtual};
+
+use crate::record::{Action, Recorder};
+use crate::testbed::{Testbed, TestbedError};
+use crate::wall::wall_now;
+
+/// Whose hold or release makes an edge.
+#[derive(Clone, Copy, Debug)]
+pub struct Cause<'a> {
+    /// Who.
+    pub requester: &'a str,
+    /// What for.
+    pub reason: &'a str,
+}
+
+/// One machine's end of the wired-OR line.
+///
+/// The bus gathers the holds of its own machine into one level and drives the
+/// wire with it; the wire joins that with the levels of the other machines and
+/// commands this machine's testbed. It is the wire, not the bus, that knows
+/// when the *line* rises or falls, so the wire records `pause` and `resume`.
+///
+/// - [`Local`] has no other machines: driving it commands the testbed.
+/// - A GPIO wire sets its output pin, as in the paper's Figure 5, and commands
+///   the testbed from the edges of its input pins, its own included.
+/// - A UDP wire announces its level, waits until all peers stand, and returns
+///   the latest of their instants, to which all re-anchor.
+///
+/// Calls alternate, `raise` first, and never overlap. They may come from any
+/// thread. A requester on another machine reaches the testbed through its own
+/// bus and wire, never through this one.
+pub trait Wire: Send + Sync {
+    /// Drives the line high. Returns when everything on it stands still, with
+    /// the common frozen instant; when another machine had pulled it already,
+    /// that is the instant of the pause under way.
+    ///
+    /// # Errors
+    /// When it cannot be done; the line is then not driven by this machine.
+    fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError>;
+
+    /// Drives the line no more. The testbed goes on when no machine does.
+    ///
+    /// # Errors
+    /// When the testbed could not be resumed; its state is then unknown.
+    fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
+}
+
+/// The wire of a single machine: its level is the line's.
+pub struct Local {
+    testbed: Arc<dyn Testbed>,
+    recorder: Arc<Recorder>,
+}
+
+impl Local {
+    /// A wire that ends at `testbed`.
+    pub fn new(testbed: Arc<dyn Testbed>, recorder: Arc<Recorder>) -> Self {
+        Self { testbed, recorder }
+    }
+}
+
+impl Wire for Local {
+    fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
+        let began = wall_now();
+        let frozen = self.testbed.pause()?;
+        let stood = wall_now();
+        self.recorder.write(
+            Action::Pause,
+            frozen,
+            stood,
+            stood - began,
+            cause.requester,
+            cause.reason,
+        );
+        Ok(frozen)
+    }
+
+    fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError> {
+        let began = wall_now();
+        self.testbed.resume()?;
+        let ran = wall_now();
+        self.recorder.write(
+            Action::Resume,
+            frozen,
+            ran,
+            ran - began,
+            cause.requester,
+            cause.reason,
+        );
+        Ok(())
+    }
+}

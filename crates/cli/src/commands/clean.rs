@@ -1,0 +1,38 @@
+//! `timeloom clean`: removes what a killed run left behind.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::exit::Failure;
+
+/// Remove what a killed run left behind: frozen programs, cgroups, sockets.
+/// Sessions whose supervisor lives are not touched.
+#[derive(Args)]
+pub(crate) struct Clean {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Clean {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let found = timeloom_guest::clean();
+        if self.json {
+            let object = serde_json::json!({
+                "processes": found.processes, "cgroups": found.cgroups, "sockets": found.sockets,
+            });
+            println!("{object}");
+        } else if found == timeloom_guest::Leftovers::default() {
+            println!("nothing was left behind");
+        } else {
+            println!(
+                "removed {} processes, {} cgroups, {} sockets",
+                found.processes.len(),
+                found.cgroups.len(),
+                found.sockets.len()
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,82 @@
+//! `timeloom exec`: any program under a virtual clock.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, serve};
+use timeloom_time::{Instant, Utc};
+
+use crate::exit::Failure;
+
+/// Runs a program, and everything it starts, under a virtual clock, and exits
+/// with its status (128 + the signal's number when it was killed).
+///
+/// The program need not know: clock reads, sleeps and timeouts follow virtual
+/// time. Needs no root. While it runs, `timeloom pause`, `resume`, `dilate` and
+/// `query` act on it. When the program ends, what it left in the background is
+/// ended too, for without a supervisor there is no clock.
+#[derive(Args)]
+#[command(after_help = "Example: timeloom exec --dilate 10 -- sleep 1   (takes ten seconds of wall time)")]
+pub(crate) struct Exec {
+    /// Wall seconds per virtual second
+    #[arg(long, default_value_t = 1.0, value_name = "F")]
+    dilate: f64,
+    /// What the clock shows at the start, e.g. 2019-06-03T00:00:00Z [default: the machine's time]
+    #[arg(long, value_name = "RFC3339", value_parser = parse_start)]
+    start: Option<Instant<Utc>>,
+    /// Start with the clock standing; `timeloom resume` lets it go
+    #[arg(long)]
+    paused: bool,
+    /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
+    #[arg(long)]
+    name: Option<String>,
+    /// Do not say which calls are not virtualised
+    #[arg(long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+impl Exec {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let quiet = self.quiet;
+        let session = Arc::new(Session::new(SessionOptions {
+            name: self.name.unwrap_or_else(|| format!("exec-{}", std::process::id())),
+            clock: ClockOptions { start: self.start, dilation: self.dilate, paused: self.paused },
+            warn: Box::new(move |text| {
+                if !quiet {
+                    eprintln!("timeloom: {text}");
+                }
+            }),
+        })?);
+        serve(&session)?;
+        // The terminal sends Ctrl-C to the program as well; it decides.
+        ignore_terminal_signals();
+        let guest = session.spawn(&CommandSpec::new(self.command))?;
+        let status = guest.wait();
+        let left = session.status().processes;
+        if !left.is_empty() && !quiet {
+            let names: Vec<String> = left.iter().map(|(pid, name)| format!("{name} ({pid})")).collect();
+            eprintln!("timeloom: ending with the session: {}", names.join(", "));
+        }
+        drop(session);
+        Ok(ExitCode::from(status as u8))
+    }
+}
+
+fn parse_start(text: &str) -> Result<Instant<Utc>, String> {
+    let stamp: jiff::Timestamp =
+        text.parse().map_err(|error| format!("{error}; write it like 2019-06-03T00:00:00Z"))?;
+    let ns = i64::try_from(stamp.as_nanosecond()).map_err(|_| "the year must lie between 1678 and 2262".to_owned())?;
+    Ok(Instant::from_ns(ns))
+}
+
+fn ignore_terminal_signals() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: no handler is installed, only the disposition changes.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}

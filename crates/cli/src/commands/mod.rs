@@ -1,0 +1,55 @@
+//! The subcommands: one file each.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Failure;
+
+mod clean;
+mod control;
+mod exec;
+
+/// Real programs, simulated networks and simulated physics in one fabric of time.
+#[derive(Parser)]
+#[command(name = "timeloom", version, about, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a program under a virtual clock
+    Exec(exec::Exec),
+    /// List running sessions and their processes
+    Ps(control::Ps),
+    /// Stop clock and processes of a running session
+    Pause(control::Target),
+    /// Let a paused session go on
+    Resume(control::Target),
+    /// Change how many wall seconds a virtual second takes
+    Dilate(control::Dilate),
+    /// Show a session's clock: virtual time, wall time, total paused, dilation
+    Query(control::Target),
+    /// Bring a running program into a session
+    Register(control::Register),
+    /// Remove what a killed run left behind
+    Clean(clean::Clean),
+}
+
+/// Does what was asked. The exit code is 0, or that of the command under
+/// `exec`.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    use timeloom_guest::Request;
+    match arguments.command {
+        Command::Exec(command) => command.run(),
+        Command::Ps(command) => command.run(),
+        Command::Pause(target) => target.send(&Request::Pause),
+        Command::Resume(target) => target.send(&Request::Resume),
+        Command::Dilate(command) => command.run(),
+        Command::Query(target) => target.send(&Request::Query),
+        Command::Register(command) => command.run(),
+        Command::Clean(command) => command.run(),
+    }
+}

@@ -1,0 +1,297 @@
+//! Recording the frames on one interface.
+//!
+//! A packet socket hands over a copy of every frame that enters or leaves the
+//! interface, stamped by the kernel as it passes. A thread of its own reads
+//! them, so that only the kernel's buffer stands between a burst and a loss,
+//! and losses are counted. A plain socket read in batches was chosen over a
+//! mapped ring: one system call per 32 frames is cheap beside delivering them,
+//! it holds no memory while idle, and frames of any size fit.
+//!
+//! Whoever writes files or converts to virtual time is on the other end of the
+//! channel; nothing here knows either.
+
+mod clock;
+mod packet_socket;
+mod stamping;
+
+use std::io::{PipeWriter, pipe};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{Builder, JoinHandle};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use timeloom_time::{Duration, Instant, Wall};
+
+use self::clock::{ClockOffset, realtime_ns};
+use self::packet_socket::{Batch, PacketSocket};
+use crate::{KernelError, Namespace};
+
+/// A frame as it passed the interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapturedFrame {
+    /// When the kernel saw it, within [`CaptureStatistics::clock_error`] of the
+    /// machine's monotonic clock. Inbound frames are stamped on arrival at the
+    /// interface, outbound ones after the link's rate has let them go.
+    pub at: Instant<Wall>,
+    /// The same on the machine's civil clock, as the kernel gave it:
+    /// nanoseconds since 1970.
+    pub realtime_ns: i64,
+    /// Into the interface or out of it.
+    pub direction: Direction,
+    /// The frame from its destination address on, without checksum, with its
+    /// VLAN tag; at most [`CaptureOptions::snap_len`] bytes.
+    pub bytes: Vec<u8>,
+    /// How many bytes the frame had.
+    pub original_len: u32,
+}
+
+/// Which way a frame passed the interface that is recorded. On a switch's port
+/// towards a station, what the station sends is inbound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Received by the interface.
+    Inbound,
+    /// Sent by the interface.
+    Outbound,
+}
+
+/// How to record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaptureOptions {
+    /// Bytes of a frame to keep, at least 64.
+    pub snap_len: usize,
+    /// What the kernel may hold until the thread has read it. Its own
+    /// bookkeeping per frame counts, so small frames fill it sooner than their
+    /// bytes suggest.
+    pub kernel_buffer_bytes: usize,
+}
+
+impl Default for CaptureOptions {
+    fn default() -> Self {
+        Self {
+            snap_len: 65_535,
+            kernel_buffer_bytes: 8 << 20,
+        }
+    }
+}
+
+/// What a capture has seen so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaptureStatistics {
+    /// Frames delivered.
+    pub delivered: u64,
+    /// Frames that found the kernel's buffer full and are missing.
+    pub dropped_by_kernel: u64,
+    /// The kernel stamps with the civil clock; this bounds the error of its
+    /// offset to the monotonic clock, the worst so far.
+    pub clock_error: Duration,
+    /// How often the civil clock was seen to step. Frames within a batch of a
+    /// step may be off by the step.
+    pub clock_steps: u64,
+    /// Whether the interface went down or away at some point.
+    pub interface_went_down: bool,
+}
+
+/// A recording in progress; dropping it stops it.
+///
+/// It keeps the namespace alive, so stop it before expecting that to vanish.
+#[derive(Debug)]
+pub struct Capture {
+    shared: Arc<Shared>,
+    /// Closing it is the signal to stop.
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Capture {
+    /// Records with the default options into a channel. The channel has no
+    /// bound: who does not read it pays in memory, not in lost frames.
+    ///
+    /// # Errors
+    /// As for [`Capture::start_with`].
+    pub fn start(
+        namespace: &Namespace,
+        interface: &str,
+    ) -> Result<(Self, Receiver<CapturedFrame>), KernelError> {
+        let (sender, receiver) = channel();
+        let capture = Self::start_with(
+            namespace,
+            interface,
+            CaptureOptions::default(),
+            move |frame| {
+                // The receiver may have lost interest before it stops us.
+                let _ = sender.send(frame);
+            },
+        )?;
+        Ok((capture, receiver))
+    }
+
+    /// Records into `sink`, which runs on the capture's thread, in the order of
+    /// capture. On return every later frame is recorded.
+    ///
+    /// # Errors
+    /// When there is no such interface, or without CAP_NET_RAW.
+    pub fn start_with(
+        namespace: &Namespace,
+        interface: &str,
+        options: CaptureOptions,
+        sink: impl FnMut(CapturedFrame) + Send + 'static,
+    ) -> Result<Self, KernelError> {
+        let title = format!("{interface} in `{}`", namespace.name());
+        let failed = |error| KernelError::new(format!("record {title}"), error);
+        let socket = namespace
+            .run(|| PacketSocket::open_here(interface, options.kernel_buffer_bytes))?
+            .map_err(|error| {
+                failed(error).missing_if(
+                    &[libc::EAFNOSUPPORT],
+                    "packet sockets in the kernel (CONFIG_PACKET)",
+                )
+            })?;
+        let (stop_reader, stop) = pipe().map_err(failed)?;
+        let shared = Arc::new(Shared::new(socket));
+        let worker = Arc::clone(&shared);
+        let batch = Batch::new(options.snap_len.max(64));
+        let thread = Builder::new()
+            .name(format!("capture {interface}"))
+            .spawn(move || worker.record(batch, sink, &stop_reader))
+            .map_err(failed)?;
+        Ok(Self {
+            shared,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// The counts so far.
+    pub fn statistics(&self) -> CaptureStatistics {
+        self.shared.statistics()
+    }
+
+    /// Delivers what passed until now and ends.
+    pub fn stop(mut self) -> CaptureStatistics {
+        self.end();
+        self.shared.statistics()
+    }
+
+    fn end(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic can only be the sink's, and has been reported there.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    socket: PacketSocket,
+    delivered: AtomicU64,
+    dropped: AtomicU64,
+    clock_error_ns: AtomicU64,
+    clock_steps: AtomicU64,
+    went_down: AtomicBool,
+}
+
+impl Shared {
+    fn new(socket: PacketSocket) -> Self {
+        Self {
+            socket,
+            delivered: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            clock_error_ns: AtomicU64::new(0),
+            clock_steps: AtomicU64::new(0),
+            went_down: AtomicBool::new(false),
+        }
+    }
+
+    fn record(&self, mut batch: Batch, mut sink: impl FnMut(CapturedFrame), stop: &impl AsFd) {
+        let mut offset = ClockOffset::measure();
+        self.clock_error_ns
+            .fetch_max(offset.error.as_ns().unsigned_abs(), Relaxed);
+        while wait(&self.socket, stop) == Waited::ForFrames {
+            self.deliver(&mut batch, &mut offset, &mut sink);
+        }
+        // What came before the stop is still in the buffer. What comes later
+        // must stay out, or a busy link would never let us end; should that
+        // fail, which it does not, one batch is better than no end.
+        let shut = self.socket.close_the_door().is_ok();
+        while self.deliver(&mut batch, &mut offset, &mut sink) && shut {}
+    }
+
+    /// Delivers one batch. Returns whether there was anything.
+    fn deliver(
+        &self,
+        batch: &mut Batch,
+        offset: &mut ClockOffset,
+        sink: &mut impl FnMut(CapturedFrame),
+    ) -> bool {
+        match self.socket.receive(batch) {
+            Ok(()) => {}
+            Err(Errno::EAGAIN | Errno::EINTR) => return false,
+            // ENETDOWN, once per event; the interface may come back.
+            Err(_) => {
+                self.went_down.store(true, Relaxed);
+                return false;
+            }
+        }
+        let now = ClockOffset::measure();
+        self.clock_steps
+            .fetch_add(u64::from(now.stepped_from(offset)), Relaxed);
+        self.clock_error_ns
+            .fetch_max(now.error.as_ns().unsigned_abs(), Relaxed);
+        *offset = now;
+        for frame in batch.frames() {
+            // Without a stamp, which should not happen, "now" is the best guess.
+            let realtime_ns = frame.realtime_ns.unwrap_or_else(realtime_ns);
+            sink(CapturedFrame {
+                at: offset.to_wall(realtime_ns),
+                realtime_ns,
+                direction: frame.direction,
+                bytes: frame.bytes,
+                original_len: frame.original_len,
+            });
+            self.delivered.fetch_add(1, Relaxed);
+        }
+        true
+    }
+
+    fn statistics(&self) -> CaptureStatistics {
+        // Reading the kernel's counter resets it, so it is added up here.
+        let fresh = self.socket.take_drops().unwrap_or(0);
+        let dropped_by_kernel = self.dropped.fetch_add(fresh, Relaxed) + fresh;
+        CaptureStatistics {
+            delivered: self.delivered.load(Relaxed),
+            dropped_by_kernel,
+            clock_error: Duration::from_ns(self.clock_error_ns.load(Relaxed).cast_signed()),
+            clock_steps: self.clock_steps.load(Relaxed),
+            interface_went_down: self.went_down.load(Relaxed),
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Waited {
+    ForFrames,
+    ForStop,
+}
+
+fn wait(socket: &PacketSocket, stop: &impl AsFd) -> Waited {
+    let mut fds = [
+        PollFd::new(socket.as_fd(), PollFlags::POLLIN),
+        PollFd::new(stop.as_fd(), PollFlags::POLLIN),
+    ];
+    match poll(&mut fds, PollTimeout::NONE) {
+        Ok(_) if fds[1].any() == Some(true) => Waited::ForStop,
+        Ok(_) | Err(Errno::EINTR) => Waited::ForFrames,
+        Err(errno) => panic!("poll on two open descriptors: {errno}"),
+    }
+}

@@ -1,0 +1,66 @@
+//! Waiting until the kernel stamps frames as they pass.
+//!
+//! Stamping costs a little, so the kernel does it only while some socket wants
+//! stamps, and turns it on from a work queue some time after the first asked.
+//! Until then a frame is stamped when it is *read*, which looks like a true
+//! stamp and is late by any amount. A datagram to oneself tells: it is stamped
+//! while it is sent, so a stamp from after the sending is one from reading.
+
+use std::io::IoSliceMut;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::cmsg_space;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+
+use super::clock::realtime_ns;
+
+/// Returns when frames are stamped as they pass. Uses the loopback interface of
+/// the calling thread's namespace; where that is down it cannot tell and trusts
+/// that a few milliseconds are enough.
+pub(super) fn wait_until_on() {
+    let tried = UdpSocket::bind("127.0.0.1:0").ok().and_then(|socket| {
+        socket.connect(socket.local_addr().ok()?).ok()?;
+        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true).ok()?;
+        for _ in 0..TRIES {
+            if stamped_while_sent(&socket)? {
+                return Some(());
+            }
+        }
+        None
+    });
+    if tried.is_none() {
+        sleep(PATIENCE);
+    }
+}
+
+fn stamped_while_sent(socket: &UdpSocket) -> Option<bool> {
+    socket.send(&[0]).ok()?;
+    let sent_ns = realtime_ns();
+    sleep(PAUSE);
+    let mut byte = [0];
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    let mut control = cmsg_space!(TimeSpec);
+    let message = recvmsg::<()>(
+        socket.as_raw_fd(),
+        &mut parts,
+        Some(&mut control),
+        MsgFlags::empty(),
+    )
+    .ok()?;
+    let stamp_ns = message.cmsgs().ok()?.find_map(|message| match message {
+        ControlMessageOwned::ScmTimestampns(time) => {
+            Some(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
+        }
+        _ => None,
+    })?;
+    Some(stamp_ns <= sent_ns)
+}
+
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_micros(50);
+const PATIENCE: Duration = Duration::from_millis(10);

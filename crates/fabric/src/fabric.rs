@@ -1,0 +1,319 @@
+//! Building the network and finding one's way in it.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::thread::sleep;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage;
+
+use crate::link::{self, CableEnd};
+use crate::names::InterfaceNames;
+use crate::netlink::Refusal;
+use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
+use crate::tbf::{self, QueueOf};
+use crate::{FabricError, KernelError, LinkSpec, MacAddress, Namespace, NetworkSpec};
+
+/// A network that exists. Dropping it lets go of the namespaces; they vanish
+/// when the last program inside has ended.
+#[derive(Debug)]
+pub struct Fabric {
+    fabric: Namespace,
+    stations: HashMap<String, Namespace>,
+    macs: HashMap<String, MacAddress>,
+    /// The interface of (node, towards peer).
+    ports: HashMap<(String, String), String>,
+}
+
+/// An interface and the namespace it is in: what [`crate::Capture`] records.
+#[derive(Debug, Clone, Copy)]
+pub struct Port<'a> {
+    /// Where the interface is.
+    pub namespace: &'a Namespace,
+    /// What it is called there.
+    pub interface: &'a str,
+}
+
+impl Fabric {
+    /// Builds the network. On return every link carries frames.
+    ///
+    /// # Errors
+    /// [`FabricError::Spec`] before anything is touched; [`FabricError::Kernel`]
+    /// when the kernel refuses a step, with everything undone.
+    pub fn build(spec: &NetworkSpec) -> Result<Self, FabricError> {
+        spec.validate()?;
+        let mut builder = Builder::start(spec)?;
+        for link in &spec.links {
+            builder.lay(link)?;
+        }
+        for station in &spec.stations {
+            builder.site_of(&station.name).settle(station)?;
+        }
+        builder.wait_until_up()?;
+        Ok(builder.finish())
+    }
+
+    /// The namespace of a station.
+    pub fn station(&self, name: &str) -> Option<&Namespace> {
+        self.stations.get(name)
+    }
+
+    /// The MAC address of a station's `eth0`.
+    pub fn mac(&self, station: &str) -> Option<MacAddress> {
+        self.macs.get(station).copied()
+    }
+
+    /// The namespace in which all the switches are.
+    pub fn fabric_namespace(&self) -> &Namespace {
+        &self.fabric
+    }
+
+    /// The interface of `node` that leads to `peer`: `eth0` of a station, or a
+    /// switch's port, which is called `NODE-PEER` when that has at most 15
+    /// characters and a stable short form otherwise.
+    pub fn port(&self, node: &str, peer: &str) -> Option<Port<'_>> {
+        let interface = self.ports.get(&(node.to_owned(), peer.to_owned()))?;
+        let namespace = self.stations.get(node).unwrap_or(&self.fabric);
+        Some(Port {
+            namespace,
+            interface,
+        })
+    }
+
+    /// Where to record the link between `a` and `b`: the end in the fabric
+    /// namespace, where no program can interfere; of two such ends (or none)
+    /// the one of `a`.
+    pub fn link_interface(&self, a: &str, b: &str) -> Option<Port<'_>> {
+        let only_b_is_a_switch = self.stations.contains_key(a) && !self.stations.contains_key(b);
+        if only_b_is_a_switch {
+            self.port(b, a)
+        } else {
+            self.port(a, b)
+        }
+    }
+}
+
+/// The work in progress: as a [`Fabric`], with the sockets to configure it.
+struct Builder {
+    fabric: Site,
+    sites: HashMap<String, Site>,
+    macs: HashMap<String, MacAddress>,
+    bridges: HashMap<String, u32>,
+    names: InterfaceNames,
+    next_index: u32,
+    ports: HashMap<(String, String), String>,
+    /// (interface, its number, the station it belongs to if any)
+    awaited: Vec<(String, u32, Option<String>)>,
+}
+
+impl Builder {
+    /// All the nodes, with no link between them.
+    fn start(spec: &NetworkSpec) -> Result<Self, KernelError> {
+        let mut builder = Self {
+            fabric: Site::create("fabric")?,
+            sites: HashMap::new(),
+            macs: HashMap::new(),
+            bridges: HashMap::new(),
+            names: InterfaceNames::new(),
+            next_index: STATION_INDEX,
+            ports: HashMap::new(),
+            awaited: Vec::new(),
+        };
+        for switch in &spec.switches {
+            let name = builder.names.pick(switch);
+            let index = builder.take_index();
+            let request = link::bridge(index, &name, port_mac(switch));
+            builder
+                .fabric
+                .route
+                .change(request, NLM_F_CREATE | NLM_F_EXCL)
+                .map_err(|refusal| {
+                    refusal
+                        .during(format!("create the bridge of switch `{switch}`"))
+                        .missing_if(&[libc::EOPNOTSUPP], "bridges in the kernel (CONFIG_BRIDGE)")
+                })?;
+            builder.bridges.insert(switch.clone(), index);
+        }
+        for (station, mac) in spec.stations.iter().zip(spec.macs()) {
+            builder
+                .sites
+                .insert(station.name.clone(), Site::create(&station.name)?);
+            builder.macs.insert(station.name.clone(), mac);
+        }
+        Ok(builder)
+    }
+
+    /// One cable, plugged in at both ends and given its rate.
+    fn lay(&mut self, spec: &LinkSpec) -> Result<(), KernelError> {
+        let title = format!("{} - {}", spec.a, spec.b);
+        // A message creates one end in the namespace of its socket; that end
+        // had better be the one in the fabric, if there is one.
+        let (near, far) =
+            if self.bridges.contains_key(&spec.a) || !self.bridges.contains_key(&spec.b) {
+                (&spec.a, &spec.b)
+            } else {
+                (&spec.b, &spec.a)
+            };
+        let (near_name, near_index, near_mac) = self.new_end(near, far);
+        let (far_name, far_index, far_mac) = self.new_end(far, near);
+        let request = link::cable(
+            &CableEnd {
+                index: near_index,
+                name: &near_name,
+                mac: near_mac,
+            },
+            &CableEnd {
+                index: far_index,
+                name: &far_name,
+                mac: far_mac,
+            },
+            self.sites.get(far).map(|site| site.namespace.as_raw_fd()),
+        );
+        self.change(near, request, NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(|refusal| {
+                refusal
+                    .during(format!("create the veth pair of link `{title}`"))
+                    .missing_if(
+                        &[libc::EOPNOTSUPP],
+                        "veth pairs in the kernel (CONFIG_VETH)",
+                    )
+            })?;
+        for (node, index) in [(near, near_index), (far, far_index)] {
+            if let Some(rate) = spec.rate_bits_per_s {
+                let bridged = self.bridges.contains_key(node);
+                let queue = if bridged {
+                    QueueOf::Port
+                } else {
+                    QueueOf::Station
+                };
+                let request = tbf::shape(index, rate, queue);
+                self.change(node, request, NLM_F_CREATE | NLM_F_REPLACE)
+                    .map_err(|refusal| {
+                        refusal
+                            .during(format!("give link `{title}` the rate {rate} bit/s"))
+                            .missing_if(
+                                &[libc::ENOENT],
+                                "the tbf queue in the kernel (CONFIG_NET_SCH_TBF)",
+                            )
+                    })?;
+            }
+            if node == far {
+                self.change(node, link::up(index), 0).map_err(|refusal| {
+                    refusal.during(format!("bring up link `{title}` at `{node}`"))
+                })?;
+            }
+            if let Some(bridge) = self.bridges.get(node) {
+                let request = link::plug(index, *bridge);
+                self.change(node, request, 0).map_err(|refusal| {
+                    refusal.during(format!("plug link `{title}` into switch `{node}`"))
+                })?;
+            }
+        }
+        self.ports.insert((near.clone(), far.clone()), near_name);
+        self.ports.insert((far.clone(), near.clone()), far_name);
+        Ok(())
+    }
+
+    /// Name, number and MAC address for the end of a cable at `node`.
+    fn new_end(&mut self, node: &str, peer: &str) -> (String, u32, MacAddress) {
+        let (name, index, mac, station) = match self.macs.get(node) {
+            Some(mac) => (
+                STATION_INTERFACE.to_owned(),
+                STATION_INDEX,
+                *mac,
+                Some(node.to_owned()),
+            ),
+            None => {
+                let title = format!("{node}-{peer}");
+                (
+                    self.names.pick(&title),
+                    self.take_index(),
+                    port_mac(&title),
+                    None,
+                )
+            }
+        };
+        self.awaited.push((name.clone(), index, station));
+        (name, index, mac)
+    }
+
+    /// Waits for the kernel's link watcher. Until it has seen a new cable, the
+    /// interfaces drop what they are given.
+    fn wait_until_up(&mut self) -> Result<(), KernelError> {
+        let deadline = StdInstant::now() + UP_WITHIN;
+        for (name, index, station) in std::mem::take(&mut self.awaited) {
+            let site = match &station {
+                Some(station) => self.site_of(station),
+                None => &mut self.fabric,
+            };
+            loop {
+                let answer = site.route.get(link::query(index)).map_err(|refusal| {
+                    refusal.during(format!("look at {name} in `{}`", site.namespace.name()))
+                })?;
+                if link::carries_frames(&answer) {
+                    break;
+                }
+                if StdInstant::now() > deadline {
+                    let action = format!("see {name} in `{}` come up", site.namespace.name());
+                    return Err(KernelError::new(action, io::ErrorKind::TimedOut.into()));
+                }
+                sleep(UP_POLL);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Fabric {
+        // The netlink sockets end here: they would keep the namespaces alive.
+        let stations = self
+            .sites
+            .into_iter()
+            .map(|(name, site)| (name, site.namespace))
+            .collect();
+        Fabric {
+            fabric: self.fabric.namespace,
+            stations,
+            macs: self.macs,
+            ports: self.ports,
+        }
+    }
+
+    /// Asks for a change where `node` lives.
+    fn change(
+        &mut self,
+        node: &str,
+        request: RouteNetlinkMessage,
+        flags: u16,
+    ) -> Result<(), Refusal> {
+        self.sites
+            .get_mut(node)
+            .unwrap_or(&mut self.fabric)
+            .route
+            .change(request, flags)
+    }
+
+    fn site_of(&mut self, station: &str) -> &mut Site {
+        self.sites
+            .get_mut(station)
+            .expect("validated: every station has a site")
+    }
+
+    fn take_index(&mut self) -> u32 {
+        self.next_index += 1;
+        self.next_index
+    }
+}
+
+/// For interfaces that speak for nobody. The first byte keeps them apart from
+/// the stations' derived addresses.
+fn port_mac(title: &str) -> MacAddress {
+    let mut mac = MacAddress::of_name(title, 0);
+    mac.0[0] = 0x06;
+    mac
+}
+
+/// Usually a few milliseconds; a machine this late has another problem.
+const UP_WITHIN: StdDuration = StdDuration::from_secs(5);
+const UP_POLL: StdDuration = StdDuration::from_micros(500);

@@ -1,0 +1,140 @@
+//! The netlink messages that make bridges and cables, as plain values.
+
+use std::os::fd::RawFd;
+
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    BridgePortState, BridgeStpState, InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData,
+    InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+};
+
+use crate::{MacAddress, StationSpec};
+
+/// One end of a cable that is to be made.
+#[derive(Debug)]
+pub(crate) struct CableEnd<'a> {
+    pub(crate) index: u32,
+    pub(crate) name: &'a str,
+    pub(crate) mac: MacAddress,
+}
+
+/// A switch: no spanning tree and so no delay before a port forwards, and
+/// multicast flooded like on a simple switch (snooping would hold it back until
+/// somebody asks).
+pub(crate) fn bridge(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMessage {
+    let settings = vec![
+        InfoBridge::StpState(BridgeStpState::Disabled),
+        InfoBridge::ForwardDelay(0),
+        InfoBridge::MulticastSnooping(false),
+    ];
+    let mut message = end(&CableEnd { index, name, mac });
+    message.attributes.push(LinkAttribute::LinkInfo(vec![
+        LinkInfo::Kind(InfoKind::Bridge),
+        LinkInfo::Data(InfoData::Bridge(settings)),
+    ]));
+    RouteNetlinkMessage::NewLink(message)
+}
+
+/// A cable: `near` in the namespace of the netlink socket and up, `far` in
+/// `far_namespace` or there too, and down. The kernel configures the far end
+/// before it joins the two, and an end that is not joined cannot come up.
+pub(crate) fn cable(
+    near: &CableEnd<'_>,
+    far: &CableEnd<'_>,
+    far_namespace: Option<RawFd>,
+) -> RouteNetlinkMessage {
+    let mut peer = end(far);
+    peer.header.flags = LinkFlags::empty();
+    peer.header.change_mask = LinkFlags::empty();
+    peer.attributes
+        .extend(far_namespace.map(LinkAttribute::NetNsFd));
+    let mut message = end(near);
+    message.attributes.push(LinkAttribute::LinkInfo(vec![
+        LinkInfo::Kind(InfoKind::Veth),
+        LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+    ]));
+    RouteNetlinkMessage::NewLink(message)
+}
+
+/// Plugs an interface into a bridge.
+pub(crate) fn plug(index: u32, bridge: u32) -> RouteNetlinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes.push(LinkAttribute::Controller(bridge));
+    RouteNetlinkMessage::SetLink(message)
+}
+
+/// Brings an interface up.
+pub(crate) fn up(index: u32) -> RouteNetlinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    RouteNetlinkMessage::SetLink(message)
+}
+
+/// Gives an interface the station's address.
+pub(crate) fn address(index: u32, station: &StationSpec) -> RouteNetlinkMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.prefix_len = station.prefix_len;
+    message.header.index = index;
+    message.attributes = vec![
+        AddressAttribute::Address(station.address.into()),
+        AddressAttribute::Local(station.address.into()),
+    ];
+    message
+        .attributes
+        .extend(station.broadcast().map(AddressAttribute::Broadcast));
+    RouteNetlinkMessage::NewAddress(message)
+}
+
+/// Asks for an interface.
+pub(crate) fn query(index: u32) -> RouteNetlinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    RouteNetlinkMessage::GetLink(message)
+}
+
+/// Whether the interface in the answer to [`query`] carries frames: it is
+/// operational, and forwarding if it is a switch port.
+pub(crate) fn carries_frames(answer: &RouteNetlinkMessage) -> bool {
+    let RouteNetlinkMessage::NewLink(message) = answer else {
+        return false;
+    };
+    let operational = message
+        .attributes
+        .contains(&LinkAttribute::OperState(State::Up));
+    let mut port_states = message
+        .attributes
+        .iter()
+        .filter_map(|attribute| match attribute {
+            LinkAttribute::LinkInfo(infos) => Some(infos),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(|info| match info {
+            LinkInfo::PortData(InfoPortData::BridgePort(port)) => Some(port),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(|port| match port {
+            InfoBridgePort::State(state) => Some(state),
+            _ => None,
+        });
+    operational && port_states.all(|state| *state == BridgePortState::Forwarding)
+}
+
+fn end(end: &CableEnd<'_>) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = end.index;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    message.attributes = vec![
+        LinkAttribute::IfName(end.name.to_owned()),
+        LinkAttribute::Address(end.mac.0.to_vec()),
+    ];
+    message
+}

@@ -1,0 +1,164 @@
+//! Names the kernel accepts and MAC addresses nobody had to invent. Both are
+//! functions of the description alone, so two runs and two captures agree.
+
+use core::fmt;
+use core::str::FromStr;
+use std::collections::HashSet;
+
+/// A 48-bit Ethernet address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl MacAddress {
+    /// The locally administered unicast address of whoever is called `name`:
+    /// `02` and 40 bits of its FNV-1a hash. `attempt` 0 is the usual one, the
+    /// next are for the rare case that two names collide.
+    pub(crate) fn of_name(name: &str, attempt: u32) -> Self {
+        let hash = hash(name, attempt).to_be_bytes();
+        Self([0x02, hash[0], hash[1], hash[2], hash[3], hash[4]])
+    }
+
+    /// Whether one interface can have it: neither a group address nor zero.
+    pub fn is_unicast(self) -> bool {
+        self.0[0] & 1 == 0 && self.0 != [0; 6]
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for MacAddress {
+    type Err = String;
+
+    /// Six pairs of hexadecimal digits with colons: `02:00:5e:10:00:01`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fail = || format!("`{text}` is no MAC address; write it as `02:00:5e:10:00:01`");
+        let mut bytes = [0; 6];
+        let mut pairs = text.split(':');
+        for byte in &mut bytes {
+            let pair = pairs
+                .next()
+                .filter(|pair| pair.len() == 2)
+                .ok_or_else(fail)?;
+            if !pair.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return Err(fail());
+            }
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| fail())?;
+        }
+        if pairs.next().is_some() {
+            Err(fail())
+        } else {
+            Ok(Self(bytes))
+        }
+    }
+}
+
+/// Hands out interface names that are unique in the fabric namespace.
+pub(crate) struct InterfaceNames {
+    taken: HashSet<String>,
+}
+
+impl InterfaceNames {
+    pub(crate) fn new() -> Self {
+        // `lo` exists; `all` and `default` would collide with directories under
+        // /proc/sys/net; the kernel forbids the dots.
+        let reserved = ["lo", "all", "default", ".", ".."];
+        Self {
+            taken: reserved.map(str::to_owned).into(),
+        }
+    }
+
+    /// `wanted` itself when it is free and short enough, else its first eight
+    /// characters, `~` and six digits of its hash.
+    pub(crate) fn pick(&mut self, wanted: &str) -> String {
+        if wanted.len() <= MAX_INTERFACE_NAME && self.taken.insert(wanted.to_owned()) {
+            return wanted.to_owned();
+        }
+        let start = &wanted[..wanted.len().min(8)];
+        (0..)
+            .map(|attempt| format!("{start}~{:06x}", hash(wanted, attempt) >> 40))
+            .find(|name| self.taken.insert(name.clone()))
+            .expect("2^32 attempts")
+    }
+}
+
+/// Whether `name` can name a node. ASCII only, so that a prefix of it can be
+/// cut anywhere; no `%`, which the kernel expands in interface names.
+pub(crate) fn is_node_name(name: &str) -> bool {
+    let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+    !name.is_empty() && name.bytes().all(fits)
+}
+
+/// FNV-1a: short, stable for ever, and good enough to spread names.
+fn hash(name: &str, attempt: u32) -> u64 {
+    let salt = if attempt == 0 {
+        Vec::new()
+    } else {
+        attempt.to_le_bytes().to_vec()
+    };
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let mixed = name.bytes().chain(salt).fold(0xcbf2_9ce4_8422_2325, step);
+    // The high bits of FNV are weak for names that differ in their last
+    // letter, and the high bits are what is used.
+    (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The kernel's IFNAMSIZ less the terminating zero.
+const MAX_INTERFACE_NAME: usize = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_stay_and_long_ones_are_stable() {
+        let mut names = InterfaceNames::new();
+        assert_eq!(names.pick("s1-plc"), "s1-plc");
+        let long = names.pick("substation-west-relay-7");
+        assert_eq!(long.len(), MAX_INTERFACE_NAME);
+        assert!(long.starts_with("substati~"), "{long}");
+        assert_eq!(InterfaceNames::new().pick("substation-west-relay-7"), long);
+        assert_ne!(names.pick("substation-west-relay-8"), long);
+        assert_ne!(names.pick("lo"), "lo");
+        assert_ne!(
+            names.pick("s1-plc"),
+            "s1-plc",
+            "a switch may be called like a port"
+        );
+    }
+
+    #[test]
+    fn macs_are_local_unicast_and_differ() {
+        let macs: HashSet<_> = (0..10_000)
+            .map(|i| MacAddress::of_name(&format!("h{i}"), 0))
+            .collect();
+        assert_eq!(macs.len(), 10_000);
+        assert!(macs.iter().all(|mac| mac.is_unicast() && mac.0[0] == 2));
+    }
+
+    #[test]
+    fn macs_are_read_as_written() {
+        let mac = MacAddress([2, 0, 0x5e, 0x10, 0, 0xff]);
+        assert_eq!(mac.to_string().parse(), Ok(mac));
+        for bad in [
+            "",
+            "02:00",
+            "02:00:5e:10:00:0g",
+            "02:00:5e:10:00:01:02",
+            "2:0:5e:10:0:1",
+            "+2:00:5e:10:00:01",
+        ] {
+            assert!(bad.parse::<MacAddress>().is_err(), "{bad}");
+        }
+    }
+}

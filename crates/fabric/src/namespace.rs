@@ -1,0 +1,165 @@
+//! Anonymous network namespaces.
+
+use std::fs::File;
+use std::io;
+use std::net::{TcpListener, ToSocketAddrs, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::panic::resume_unwind;
+use std::process::Command;
+use std::thread;
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::KernelError;
+
+/// A network namespace, held by nothing but a file descriptor.
+///
+/// It lives as long as this value, a program inside, or a socket opened in it
+/// (a [`crate::Capture`] holds one). The kernel removes it with all its
+/// interfaces a few milliseconds after the last of them is gone.
+#[derive(Debug)]
+pub struct Namespace {
+    fd: OwnedFd,
+    name: String,
+}
+
+impl Namespace {
+    /// A new namespace with nothing but a loopback interface that is down.
+    /// `name` appears in messages only; the kernel never learns it.
+    ///
+    /// # Errors
+    /// Needs CAP_SYS_ADMIN and a kernel with network namespaces.
+    pub fn create(name: impl Into<String>) -> Result<Self, KernelError> {
+        Self::create_and(name, || Ok(())).map(|(namespace, ())| namespace)
+    }
+
+    /// Creates a namespace and does `work` in it on the thread that made it,
+    /// which saves entering it again.
+    pub(crate) fn create_and<T: Send>(
+        name: impl Into<String>,
+        work: impl FnOnce() -> Result<T, KernelError> + Send,
+    ) -> Result<(Self, T), KernelError> {
+        let name = name.into();
+        // unshare moves the calling thread for good, so that thread must be one
+        // that ends right after.
+        let (fd, done) = on_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| {
+                KernelError::new(
+                    format!("create the network namespace of `{name}`"),
+                    errno.into(),
+                )
+                .missing_if(
+                    &[libc::EINVAL, libc::ENOSYS],
+                    "network namespaces in the kernel (CONFIG_NET_NS)",
+                )
+                .missing_if(
+                    &[libc::ENOSPC, libc::EUSERS],
+                    "a higher limit in /proc/sys/user/max_net_namespaces",
+                )
+            })?;
+            let fd = File::open("/proc/thread-self/ns/net").map_err(|error| {
+                KernelError::new("open /proc/thread-self/ns/net", error)
+                    .missing_if(&[libc::ENOENT], "/proc to be mounted")
+            })?;
+            Ok::<_, KernelError>((OwnedFd::from(fd), work()?))
+        })?;
+        Ok((Self { fd, name }, done))
+    }
+
+    /// The name given at creation.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kernel's number of this namespace, as in the `net:[4026532008]`
+    /// that `/proc/PID/ns/net` links to.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be examined, which should not happen.
+    pub fn inode(&self) -> io::Result<u64> {
+        Ok(File::from(self.fd.try_clone()?).metadata()?.ino())
+    }
+
+    /// Runs `work` on a new thread inside this namespace and waits for it. A
+    /// socket opened there belongs to the namespace wherever it is used later.
+    /// Threads that `work` starts are inside as well.
+    ///
+    /// # Errors
+    /// Entering needs CAP_SYS_ADMIN.
+    ///
+    /// # Panics
+    /// When `work` panics, with its payload.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
+        on_thread(|| {
+            setns(&self.fd, CloneFlags::CLONE_NEWNET).map_err(|errno| {
+                KernelError::new(
+                    format!("enter the network namespace of `{}`", self.name),
+                    errno.into(),
+                )
+            })?;
+            Ok(work())
+        })
+    }
+
+    /// Makes the programs that `command` starts run inside this namespace. The
+    /// command holds the namespace as well, until it is dropped.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be duplicated. A failure to enter is
+    /// reported by `spawn`.
+    pub fn confine(&self, command: &mut Command) -> io::Result<()> {
+        let fd = self.fd.try_clone()?;
+        let enter = move || setns(&fd, CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
+        // SAFETY: between fork and exec only async-signal-safe calls are
+        // allowed; the closure makes one system call and neither allocates nor
+        // takes a lock. It owns its descriptor, which closes on exec.
+        unsafe { command.pre_exec(enter) };
+        Ok(())
+    }
+
+    /// A TCP listener inside this namespace.
+    ///
+    /// # Errors
+    /// As for [`TcpListener::bind`]; also when the namespace cannot be entered.
+    pub fn tcp_listener(&self, address: impl ToSocketAddrs + Send) -> io::Result<TcpListener> {
+        self.run(|| TcpListener::bind(address))
+            .map_err(io::Error::other)?
+    }
+
+    /// A UDP socket inside this namespace.
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::bind`]; also when the namespace cannot be entered.
+    pub fn udp_socket(&self, address: impl ToSocketAddrs + Send) -> io::Result<UdpSocket> {
+        self.run(|| UdpSocket::bind(address))
+            .map_err(io::Error::other)?
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Namespace {
+    /// For a child's own `setns`; closes on exec.
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+fn on_thread<T: Send>(
+    work: impl FnOnce() -> Result<T, KernelError> + Send,
+) -> Result<T, KernelError> {
+    thread::scope(|scope| {
+        thread::Builder::new()
+            .name("in-namespace".to_owned())
+            .spawn_scoped(scope, work)
+            .map_err(|error| KernelError::new("start a thread", error))?
+            .join()
+            .unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}

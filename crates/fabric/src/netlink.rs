@@ -1,0 +1,187 @@
+//! One request, one answer: the kernel's configuration socket.
+
+use std::io;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NlasIterator,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+use crate::KernelError;
+
+/// A route netlink socket. It configures the namespace in which it was opened,
+/// from any thread, and keeps that namespace alive.
+pub(crate) struct RouteSocket {
+    socket: Socket,
+    sequence: u32,
+}
+
+/// The kernel said no.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) error: io::Error,
+    /// Its own words, when it gave any.
+    pub(crate) words: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn during(self, action: impl Into<String>) -> KernelError {
+        KernelError::new(action, self.error).with_detail(self.words)
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self { error, words: None }
+    }
+}
+
+impl RouteSocket {
+    /// Opens one in the calling thread's namespace.
+    pub(crate) fn open_here() -> Result<Self, KernelError> {
+        let open = || {
+            let socket = Socket::new(NETLINK_ROUTE)?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            // Both are only for better error messages, so an old kernel that
+            // lacks them is no reason to stop.
+            let _ = socket.set_ext_ack(true);
+            let _ = socket.set_cap_ack(true);
+            Ok(Self {
+                socket,
+                sequence: 0,
+            })
+        };
+        open().map_err(|error| KernelError::new("open a netlink socket", error))
+    }
+
+    /// Sends a change and waits until the kernel has made or refused it.
+    pub(crate) fn change(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> Result<(), Refusal> {
+        self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
+        self.answer().map(drop)
+    }
+
+    /// Asks for one object.
+    pub(crate) fn get(
+        &mut self,
+        message: RouteNetlinkMessage,
+    ) -> Result<RouteNetlinkMessage, Refusal> {
+        self.send(message, NLM_F_REQUEST)?;
+        self.answer()?
+            .ok_or_else(|| unexpected("an acknowledgement in place of an object"))
+    }
+
+    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<(), Refusal> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        Ok(())
+    }
+
+    fn answer(&mut self) -> Result<Option<RouteNetlinkMessage>, Refusal> {
+        let (bytes, _) = self.socket.recv_from_full()?;
+        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes)
+            .map_err(|error| unexpected(&error.to_string()))?;
+        if answer.header.sequence_number != self.sequence {
+            return Err(unexpected("an answer to another request"));
+        }
+        match answer.payload {
+            NetlinkPayload::InnerMessage(message) => Ok(Some(message)),
+            NetlinkPayload::Error(error) if error.code.is_none() => Ok(None),
+            NetlinkPayload::Error(error) => {
+                let told = answer.header.flags & NLM_F_ACK_TLVS != 0;
+                let words = if told {
+                    kernels_words(&error.header)
+                } else {
+                    None
+                };
+                Err(Refusal {
+                    error: error.to_io(),
+                    words,
+                })
+            }
+            other => Err(unexpected(&format!("{other:?}"))),
+        }
+    }
+}
+
+/// The message attribute that follows the echoed request header.
+fn kernels_words(echo: &[u8]) -> Option<String> {
+    const NLMSGERR_ATTR_MSG: u16 = 1;
+    const REQUEST_HEADER_LEN: usize = 16;
+    NlasIterator::new(echo.get(REQUEST_HEADER_LEN..)?)
+        .filter_map(Result::ok)
+        .find(|attribute| attribute.kind() == NLMSGERR_ATTR_MSG)
+        .map(|attribute| {
+            String::from_utf8_lossy(attribute.value())
+                .trim_end_matches('\0')
+                .to_owned()
+        })
+}
+
+fn unexpected(what: &str) -> Refusal {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("unexpected netlink answer: {what}"),
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+    use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
+    use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+
+    use super::*;
+    use crate::Namespace;
+
+    /// The numbers and words on which the "this needs …" of our errors rests,
+    /// got by asking for things that no kernel has. Needs root.
+    #[test]
+    fn what_a_kernel_says_that_lacks_a_feature() {
+        let namespace = Namespace::create("test").expect("run this test as root");
+        let mut route = namespace.run(RouteSocket::open_here).unwrap().unwrap();
+        let create = NLM_F_CREATE | NLM_F_EXCL;
+
+        let mut link = LinkMessage::default();
+        let kind = InfoKind::Other("nosuch".to_owned());
+        link.attributes
+            .push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind)]));
+        let refusal = route
+            .change(RouteNetlinkMessage::NewLink(link), create)
+            .unwrap_err();
+        assert_eq!(refusal.error.raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(refusal.words.as_deref(), Some("Unknown device type"));
+
+        let mut queue = TcMessage::with_index(1);
+        queue.header.parent = TcHandle::ROOT;
+        queue
+            .attributes
+            .push(TcAttribute::Kind("nosuch".to_owned()));
+        let request = RouteNetlinkMessage::NewQueueDiscipline(queue);
+        let error = route
+            .change(request, create)
+            .unwrap_err()
+            .during("shape")
+            .missing_if(&[libc::ENOENT], "a queue");
+        assert_eq!(error.missing(), Some("a queue"));
+        assert!(
+            error
+                .to_string()
+                .contains("Specified qdisc kind is unknown"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Whether this machine can host a fabric, found out by trying.
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage;
+use std::os::fd::AsRawFd;
+
+use crate::capture::{Capture, CaptureOptions};
+use crate::link::{self, CableEnd};
+use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
+use crate::tbf::{self, QueueOf};
+use crate::{KernelError, MacAddress};
+
+/// One thing the fabric needs, and whether this machine has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Feature {
+    /// What is needed, in a few words.
+    pub name: &'static str,
+    /// Whether it worked.
+    pub available: bool,
+    /// What was done, or why it failed and what is missing.
+    pub detail: String,
+}
+
+/// Tries every kernel feature the fabric uses, in namespaces that vanish again.
+/// What depends on something that failed is reported as not tried.
+pub fn probe() -> Vec<Feature> {
+    let mut report = Report {
+        features: Vec::new(),
+    };
+    let near = report.record(
+        "network namespaces",
+        "created and entered",
+        Site::create("probe"),
+    );
+    let far = Site::create("probe peer").ok();
+    let (Some(mut near), Some(far)) = (near, far) else {
+        for name in ["bridge", "veth", "tbf", "offload control", "capture"] {
+            report.skip(name, "network namespaces");
+        }
+        return report.features;
+    };
+
+    let mut try_change = |request: RouteNetlinkMessage, flags, action: &str, option: &str| {
+        near.route.change(request, flags).map_err(|refusal| {
+            refusal
+                .during(action)
+                .missing_if(&[libc::EOPNOTSUPP, libc::ENOENT], option)
+        })
+    };
+    let create = NLM_F_CREATE | NLM_F_EXCL;
+    let bridge = try_change(
+        link::bridge(BRIDGE_INDEX, "probe", MAC_A),
+        create,
+        "create a bridge",
+        "bridges in the kernel (CONFIG_BRIDGE)",
+    );
+    let veth = try_change(
+        link::cable(
+            &CableEnd {
+                index: STATION_INDEX,
+                name: STATION_INTERFACE,
+                mac: MAC_A,
+            },
+            &CableEnd {
+                index: STATION_INDEX,
+                name: STATION_INTERFACE,
+                mac: MAC_B,
+            },
+            Some(far.namespace.as_raw_fd()),
+        ),
+        create,
+        "create a veth pair across two namespaces",
+        "veth pairs in the kernel (CONFIG_VETH)",
+    );
+    let bridge = bridge.and_then(|()| match veth {
+        Ok(()) => try_change(
+            link::plug(STATION_INDEX, BRIDGE_INDEX),
+            0,
+            "plug a veth into a bridge",
+            "bridge ports for veth",
+        ),
+        Err(_) => Ok(()),
+    });
+    report.record("bridge", "created", bridge);
+    if report
+        .record("veth", "created across two namespaces", veth)
+        .is_none()
+    {
+        for name in ["tbf", "offload control", "capture"] {
+            report.skip(name, "veth");
+        }
+        return report.features;
+    }
+
+    let tbf = try_change(
+        tbf::shape(STATION_INDEX, 10_000_000, QueueOf::Port),
+        NLM_F_CREATE | NLM_F_REPLACE,
+        "give a veth the rate 10 Mbit/s",
+        "the tbf queue in the kernel (CONFIG_NET_SCH_TBF)",
+    );
+    report.record("tbf", "set to 10 Mbit/s", tbf);
+    report.record(
+        "offload control",
+        "checksum and segmentation offload switched off",
+        near.offloads_off(),
+    );
+    let capture = Capture::start_with(
+        &near.namespace,
+        STATION_INTERFACE,
+        CaptureOptions::default(),
+        |_| (),
+    );
+    let precision = |capture: Capture| {
+        format!(
+            "opened; clock offset known to {}",
+            capture.stop().clock_error
+        )
+    };
+    match capture {
+        Ok(capture) => report.push("capture", true, precision(capture)),
+        Err(error) => report.push("capture", false, error.to_string()),
+    }
+    report.features
+}
+
+struct Report {
+    features: Vec<Feature>,
+}
+
+impl Report {
+    fn record<T>(
+        &mut self,
+        name: &'static str,
+        done: &str,
+        outcome: Result<T, KernelError>,
+    ) -> Option<T> {
+        match outcome {
+            Ok(value) => {
+                self.push(name, true, done.to_owned());
+                Some(value)
+            }
+            Err(error) => {
+                self.push(name, false, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn skip(&mut self, name: &'static str, because: &str) {
+        self.push(name, false, format!("not tried: it needs {because}"));
+    }
+
+    fn push(&mut self, name: &'static str, available: bool, detail: String) {
+        self.features.push(Feature {
+            name,
+            available,
+            detail,
+        });
+    }
+}
+
+const BRIDGE_INDEX: u32 = STATION_INDEX + 1;
+const MAC_A: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+const MAC_B: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);

@@ -1,0 +1,216 @@
+//! What is to be built, and whether it can be.
+
+use std::collections::{HashMap, HashSet};
+use std::net::Ipv4Addr;
+
+use crate::names::is_node_name;
+use crate::{MacAddress, SpecError};
+
+/// A network: switches and stations joined by links. The order of the lists
+/// decides interface numbers and nothing else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkSpec {
+    /// The names of the switches.
+    pub switches: Vec<String>,
+    /// The hosts and field devices.
+    pub stations: Vec<StationSpec>,
+    /// What is joined to what. Switches form trees; a station has one link.
+    pub links: Vec<LinkSpec>,
+}
+
+/// A host or field device with one interface, `eth0`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StationSpec {
+    /// Its name, unique among stations and switches.
+    pub name: String,
+    /// Its IPv4 address.
+    pub address: Ipv4Addr,
+    /// How many leading bits of the address name the subnet, 1 to 32.
+    pub prefix_len: u8,
+    /// Its MAC address; derived from the name when absent.
+    pub mac: Option<MacAddress>,
+}
+
+/// A cable between two nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// One end: a switch or a station.
+    pub a: String,
+    /// The other end.
+    pub b: String,
+    /// The rate of each direction as engraved on an Ethernet port: preamble,
+    /// checksum and the gap between frames count. Without one the link is as
+    /// fast as the machine.
+    pub rate_bits_per_s: Option<u64>,
+}
+
+impl LinkSpec {
+    fn title(&self) -> String {
+        format!("{} - {}", self.a, self.b)
+    }
+}
+
+impl NetworkSpec {
+    /// Checks everything that can be checked without the kernel.
+    ///
+    /// # Errors
+    /// The first contradiction, in the order of the lists.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        let nodes = self.check_names()?;
+        self.check_links(&nodes)?;
+        self.check_addresses()
+    }
+
+    fn check_names(&self) -> Result<HashMap<&str, usize>, SpecError> {
+        let stations = self.stations.iter().map(|station| &station.name);
+        let mut nodes = HashMap::new();
+        for name in self.switches.iter().chain(stations) {
+            if !is_node_name(name) {
+                return Err(SpecError::BadName(name.clone()));
+            }
+            let index = nodes.len();
+            if nodes.insert(name.as_str(), index).is_some() {
+                return Err(SpecError::DuplicateName(name.clone()));
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn check_links(&self, nodes: &HashMap<&str, usize>) -> Result<(), SpecError> {
+        let mut pairs = HashSet::new();
+        let mut degree = vec![0; nodes.len()];
+        // `island[n]` leads from node to node to the representative of its
+        // connected part (union-find); a link within one part closes a loop.
+        let mut island: Vec<usize> = (0..nodes.len()).collect();
+        let root = |island: &[usize], mut node: usize| {
+            while island[node] != node {
+                node = island[node];
+            }
+            node
+        };
+        for link in &self.links {
+            let node = |name: &String| {
+                nodes
+                    .get(name.as_str())
+                    .copied()
+                    .ok_or_else(|| SpecError::UnknownNode {
+                        name: name.clone(),
+                        link: link.title(),
+                    })
+            };
+            let (a, b) = (node(&link.a)?, node(&link.b)?);
+            if a == b {
+                return Err(SpecError::SelfLink(link.a.clone()));
+            }
+            if !pairs.insert((a.min(b), a.max(b))) {
+                return Err(SpecError::DuplicateLink(link.a.clone(), link.b.clone()));
+            }
+            degree[a] += 1;
+            degree[b] += 1;
+            // A station that closes a loop has two links, and that is the
+            // clearer thing to say; it is said below.
+            let between_switches = a < self.switches.len() && b < self.switches.len();
+            let (root_a, root_b) = (root(&island, a), root(&island, b));
+            if between_switches && root_a == root_b {
+                return Err(SpecError::Loop(link.a.clone(), link.b.clone()));
+            }
+            island[root_a] = root_b;
+            if let Some(rate_bits_per_s) = link.rate_bits_per_s.filter(|rate| *rate < 8) {
+                return Err(SpecError::BadRate {
+                    link: link.title(),
+                    rate_bits_per_s,
+                });
+            }
+        }
+        for (station, links) in self.stations.iter().zip(&degree[self.switches.len()..]) {
+            if *links != 1 {
+                return Err(SpecError::StationLinks {
+                    station: station.name.clone(),
+                    links: *links,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_addresses(&self) -> Result<(), SpecError> {
+        let mut addresses = HashSet::new();
+        let mut macs = HashSet::new();
+        for station in &self.stations {
+            let StationSpec {
+                address,
+                prefix_len,
+                ..
+            } = *station;
+            let unusable = address.is_unspecified()
+                || address.is_loopback()
+                || address.is_multicast()
+                || address.is_broadcast()
+                || !(1..=32).contains(&prefix_len)
+                || station.names_its_subnet();
+            if unusable {
+                let station = station.name.clone();
+                return Err(SpecError::BadAddress {
+                    station,
+                    address,
+                    prefix_len,
+                });
+            }
+            if !addresses.insert(address) {
+                return Err(SpecError::DuplicateAddress(address));
+            }
+            if let Some(mac) = station.mac {
+                if !mac.is_unicast() {
+                    return Err(SpecError::BadMac(mac));
+                }
+                if !macs.insert(mac) {
+                    return Err(SpecError::DuplicateMac(mac));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The MAC address of every station, in the order of the list: the given
+    /// ones, and for the others one that nobody else has.
+    pub(crate) fn macs(&self) -> Vec<MacAddress> {
+        let mut taken: HashSet<MacAddress> = self
+            .stations
+            .iter()
+            .filter_map(|station| station.mac)
+            .collect();
+        let mut pick = |station: &StationSpec| {
+            (0..)
+                .map(|attempt| MacAddress::of_name(&station.name, attempt))
+                .find(|mac| taken.insert(*mac))
+                .expect("2^32 attempts")
+        };
+        self.stations
+            .iter()
+            .map(|station| station.mac.unwrap_or_else(|| pick(station)))
+            .collect()
+    }
+}
+
+impl StationSpec {
+    /// The subnet's broadcast address, where there is one.
+    pub(crate) fn broadcast(&self) -> Option<Ipv4Addr> {
+        (self.prefix_len < 31).then(|| Ipv4Addr::from(self.address.to_bits() | self.host_mask()))
+    }
+
+    /// Whether the address is the subnet's own or its broadcast address.
+    fn names_its_subnet(&self) -> bool {
+        let host = self.address.to_bits() & self.host_mask();
+        self.prefix_len < 31 && (host == 0 || host == self.host_mask())
+    }
+
+    fn host_mask(&self) -> u32 {
+        u32::MAX
+            .checked_shr(u32::from(self.prefix_len))
+            .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+#[path = "spec_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+use super::*;
+
+fn station(name: &str, last: u8) -> StationSpec {
+    StationSpec {
+        name: name.to_owned(),
+        address: Ipv4Addr::new(10, 0, 0, last),
+        prefix_len: 24,
+        mac: None,
+    }
+}
+
+fn link(a: &str, b: &str) -> LinkSpec {
+    LinkSpec {
+        a: a.to_owned(),
+        b: b.to_owned(),
+        rate_bits_per_s: None,
+    }
+}
+
+/// h1 - s1 - s2 - h2.
+fn line() -> NetworkSpec {
+    NetworkSpec {
+        switches: vec!["s1".to_owned(), "s2".to_owned()],
+        stations: vec![station("h1", 1), station("h2", 2)],
+        links: vec![link("h1", "s1"), link("s1", "s2"), link("s2", "h2")],
+    }
+}
+
+fn refusal(change: impl FnOnce(&mut NetworkSpec)) -> String {
+    let mut spec = line();
+    change(&mut spec);
+    spec.validate().expect_err("must be refused").to_string()
+}
+
+#[test]
+fn a_sound_description_passes() {
+    assert_eq!(line().validate(), Ok(()));
+    assert_eq!(NetworkSpec::default().validate(), Ok(()));
+}
+
+#[test]
+fn every_contradiction_is_named() {
+    let cases: Vec<(&str, String)> = vec![
+        (
+            "two nodes are called `s1`",
+            refusal(|spec| spec.switches.push("s1".into())),
+        ),
+        (
+            "two nodes are called `s2`",
+            refusal(|spec| spec.stations.push(station("s2", 3))),
+        ),
+        (
+            "`a b` cannot name a node",
+            refusal(|spec| spec.switches.push("a b".into())),
+        ),
+        (
+            "no switch or station `h9`",
+            refusal(|spec| spec.links.push(link("s1", "h9"))),
+        ),
+        (
+            "joins `s1` to itself",
+            refusal(|spec| spec.links.push(link("s1", "s1"))),
+        ),
+        (
+            "`s2` and `s1` are linked twice",
+            refusal(|spec| spec.links.push(link("s2", "s1"))),
+        ),
+        (
+            "`s3 - s1` closes a loop",
+            refusal(|spec| {
+                spec.switches.push("s3".into());
+                spec.links.extend([link("s2", "s3"), link("s3", "s1")]);
+            }),
+        ),
+        (
+            "`h1` has 2 links",
+            refusal(|spec| spec.links.push(link("h1", "s2"))),
+        ),
+        ("`h2` has no link", refusal(|spec| drop(spec.links.pop()))),
+        (
+            "have the address 10.0.0.1",
+            refusal(|spec| spec.stations[1].address = [10, 0, 0, 1].into()),
+        ),
+        (
+            "10.0.0.1/33",
+            refusal(|spec| spec.stations[0].prefix_len = 33),
+        ),
+        (
+            "10.0.0.1/0",
+            refusal(|spec| spec.stations[0].prefix_len = 0),
+        ),
+        (
+            "10.0.0.255/24",
+            refusal(|spec| spec.stations[0].address = [10, 0, 0, 255].into()),
+        ),
+        (
+            "127.0.0.1/24",
+            refusal(|spec| spec.stations[0].address = [127, 0, 0, 1].into()),
+        ),
+        (
+            "no unicast MAC",
+            refusal(|spec| spec.stations[0].mac = Some(MacAddress([1; 6]))),
+        ),
+        (
+            "have the MAC address",
+            refusal(|spec| {
+                spec.stations
+                    .iter_mut()
+                    .for_each(|station| station.mac = Some(MacAddress([2; 6])));
+            }),
+        ),
+        (
+            "8 is the least",
+            refusal(|spec| spec.links[0].rate_bits_per_s = Some(7)),
+        ),
+    ];
+    for (expected, message) in cases {
+        assert!(
+            message.contains(expected),
+            "expected `{expected}` in: {message}"
+        );
+    }
+}
+
+#[test]
+fn a_derived_mac_gives_way_to_a_given_one() {
+    let mut spec = line();
+    let natural = spec.macs();
+    assert_eq!(natural, line().macs());
+    spec.stations[0].mac = Some(natural[1]);
+    let macs = spec.macs();
+    assert_eq!(macs[0], natural[1]);
+    assert_ne!(macs[1], natural[1]);
+}
+
+#[test]
+fn broadcast_addresses() {
+    let with_prefix = |prefix_len| {
+        StationSpec {
+            prefix_len,
+            ..station("h", 5)
+        }
+        .broadcast()
+    };
+    assert_eq!(with_prefix(24), Some([10, 0, 0, 255].into()));
+    assert_eq!(with_prefix(30), Some([10, 0, 0, 7].into()));
+    assert_eq!(with_prefix(31), None);
+    assert_eq!(with_prefix(32), None);
+}

@@ -1,0 +1,100 @@
+//! Making one namespace quiet and putting a station's settings into it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+
+use crate::netlink::RouteSocket;
+use crate::{KernelError, Namespace, StationSpec, ethtool, link};
+
+/// A namespace under construction, with the sockets that configure it.
+pub(crate) struct Site {
+    pub(crate) namespace: Namespace,
+    pub(crate) route: RouteSocket,
+    /// Any socket will do to reach the interfaces' offload settings.
+    ioctl: UdpSocket,
+}
+
+impl Site {
+    /// A new namespace that sends nothing of its own accord and forwards
+    /// nothing, with loopback up.
+    pub(crate) fn create(name: &str) -> Result<Self, KernelError> {
+        let (namespace, (route, ioctl)) = Namespace::create_and(name, || {
+            for (key, value, optional) in SETTINGS {
+                write_setting(key, value, optional)?;
+            }
+            let mut route = RouteSocket::open_here()?;
+            route
+                .change(link::up(LOOPBACK), 0)
+                .map_err(|refusal| refusal.during(format!("bring up lo in `{name}`")))?;
+            let ioctl = UdpSocket::bind("127.0.0.1:0")
+                .map_err(|error| KernelError::new(format!("open a socket in `{name}`"), error))?;
+            Ok((route, ioctl))
+        })?;
+        Ok(Self {
+            namespace,
+            route,
+            ioctl,
+        })
+    }
+
+    /// Gives the station's interface its address and makes its frames those of
+    /// a wire.
+    pub(crate) fn settle(&mut self, station: &StationSpec) -> Result<(), KernelError> {
+        self.offloads_off()?;
+        self.route
+            .change(
+                link::address(STATION_INDEX, station),
+                NLM_F_CREATE | NLM_F_EXCL,
+            )
+            .map_err(|refusal| {
+                let StationSpec {
+                    name,
+                    address,
+                    prefix_len,
+                    ..
+                } = station;
+                refusal.during(format!("give `{name}` the address {address}/{prefix_len}"))
+            })
+    }
+
+    pub(crate) fn offloads_off(&self) -> Result<(), KernelError> {
+        ethtool::offloads_off(&self.ioctl, STATION_INTERFACE)
+    }
+}
+
+/// Writes a file under /proc/sys/net, which shows the settings of the calling
+/// thread's namespace.
+fn write_setting(key: &str, value: &str, optional: bool) -> Result<(), KernelError> {
+    let path = format!("/proc/sys/net/{key}");
+    match fs::write(&path, value) {
+        Err(error) if optional && error.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => outcome.map_err(|error| {
+            KernelError::new(format!("write {value} to {path}"), error)
+                .missing_if(&[libc::EROFS], "/proc/sys to be writable")
+                .missing_if(&[libc::ENOENT], "/proc to be mounted")
+        }),
+    }
+}
+
+/// The one interface of every station.
+pub(crate) const STATION_INTERFACE: &str = "eth0";
+/// Its number, and where the fabric's numbers start. Some kernels put tunnel
+/// devices into every new namespace; those count up from 2.
+pub(crate) const STATION_INDEX: u32 = 1000;
+const LOOPBACK: u32 = 1;
+
+/// Setting, value, and whether a kernel without it needs no change.
+const SETTINGS: [(&str, &str, bool); 6] = [
+    // No router solicitations, duplicate address detection or multicast reports.
+    ("ipv6/conf/all/disable_ipv6", "1", true),
+    ("ipv6/conf/default/disable_ipv6", "1", true),
+    // New namespaces inherit this from the machine, which may be a router.
+    ("ipv4/ip_forward", "0", false),
+    // With br_netfilter loaded, bridged frames would pass through iptables.
+    ("bridge/bridge-nf-call-iptables", "0", true),
+    ("bridge/bridge-nf-call-ip6tables", "0", true),
+    ("bridge/bridge-nf-call-arptables", "0", true),
+];

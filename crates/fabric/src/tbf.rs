@@ -1,0 +1,163 @@
+//! The token bucket that gives a link its rate.
+//!
+//! `tbf` lets frames pass while there are tokens and holds the rest in a queue;
+//! tokens arrive at the rate and the bucket holds `burst` bytes of them. The
+//! attribute bytes are written here because the packet crate has no tbf.
+//! Layouts: `struct tc_ratespec`, `struct tc_tbf_qopt`, `TCA_TBF_*` in
+//! linux/pkt_sched.h.
+//!
+//! Three numbers decide how much this resembles an Ethernet port:
+//!
+//! - **What counts.** A wire also carries checksum, preamble and the gap
+//!   between frames, and pads short frames. [`OVERHEAD_BYTES`] and
+//!   [`SMALLEST_SLOT_BYTES`] make the kernel charge for them, so that a
+//!   10 Mbit/s link gives TCP 9.4 Mbit/s, as a real one does.
+//! - **Burst.** The bucket must hold a whole frame or that frame is dropped.
+//!   Beyond this it should hold nothing, for every spare token is a frame sent
+//!   faster than the wire could. But when the timer that releases a frame comes
+//!   late, tokens that find the bucket full are lost, and with them throughput.
+//!   So: one frame, and what arrives in [`SLACK_US`] of lateness.
+//! - **Queue.** Frames that find it full are dropped. A switch port buffers
+//!   [`PORT_QUEUE_MS`] of its rate, within bounds. A host queues a thousand
+//!   frames, as Linux does in front of any network card: its own programs are
+//!   held back by their sockets instead of losing what they send. (With a short
+//!   queue there, a TCP connection would now and then lose 180 segments of its
+//!   start before they left home.)
+//!
+//! A frame that meets a full bucket leaves at once, not after the time its own
+//! bits would take: the link has the rate of the wire but not its serialisation
+//! delay for the first frame after a pause.
+
+use netlink_packet_core::DefaultNla;
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+/// The three numbers of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bucket {
+    bytes_per_s: u64,
+    burst_bytes: u32,
+    queue_bytes: u32,
+}
+
+/// Whose queue it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueueOf {
+    /// A host's or field device's own.
+    Station,
+    /// A switch port's.
+    Port,
+}
+
+impl Bucket {
+    fn new(rate_bits_per_s: u64, queue: QueueOf) -> Self {
+        let bytes_per_s = rate_bits_per_s / 8;
+        let slack_bytes = saturate(bytes_per_s.saturating_mul(SLACK_US) / 1_000_000);
+        let port_bytes = saturate(bytes_per_s.saturating_mul(PORT_QUEUE_MS) / 1_000);
+        Self {
+            bytes_per_s,
+            burst_bytes: LARGEST_FRAME_BYTES.saturating_add(slack_bytes),
+            queue_bytes: match queue {
+                QueueOf::Station => STATION_QUEUE_BYTES,
+                QueueOf::Port => port_bytes.clamp(LEAST_PORT_BYTES, MOST_PORT_BYTES),
+            },
+        }
+    }
+
+    fn options(self) -> Vec<TcOption> {
+        let option = |kind, value: &[u8]| TcOption::Other(DefaultNla::new(kind, value.to_vec()));
+        vec![
+            option(TCA_TBF_PARMS, &self.qopt()),
+            option(TCA_TBF_RATE64, &self.bytes_per_s.to_ne_bytes()),
+            option(TCA_TBF_BURST, &self.burst_bytes.to_ne_bytes()),
+        ]
+    }
+
+    /// `struct tc_tbf_qopt`: two `tc_ratespec` (rate and peak rate) and three
+    /// `u32` (queue limit, bucket depth, peak bucket). Depth and rate are given
+    /// by the attributes beside it, which do not overflow at 4 GB/s.
+    fn qopt(self) -> [u8; QOPT_LEN] {
+        let mut bytes = [0; QOPT_LEN];
+        // ratespec: cell_log u8, linklayer u8, overhead u16, cell_align i16,
+        // mpu u16, rate u32. A link layer other than "unaware" tells the kernel
+        // to compute durations itself instead of asking for a table.
+        bytes[1] = TC_LINKLAYER_ETHERNET;
+        bytes[2..4].copy_from_slice(&OVERHEAD_BYTES.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&SMALLEST_SLOT_BYTES.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&saturate(self.bytes_per_s).to_ne_bytes());
+        bytes[24..28].copy_from_slice(&self.queue_bytes.to_ne_bytes());
+        bytes
+    }
+}
+
+/// The request that puts a bucket of this rate in front of an interface.
+pub(crate) fn shape(interface: u32, rate_bits_per_s: u64, queue: QueueOf) -> RouteNetlinkMessage {
+    let mut message = TcMessage::default();
+    message.header.family = AddressFamily::Unspec;
+    message.header.index = interface.cast_signed();
+    message.header.handle = TcHandle { major: 1, minor: 0 };
+    message.header.parent = TcHandle::ROOT;
+    message.attributes = vec![
+        TcAttribute::Kind("tbf".to_owned()),
+        TcAttribute::Options(Bucket::new(rate_bits_per_s, queue).options()),
+    ];
+    RouteNetlinkMessage::NewQueueDiscipline(message)
+}
+
+fn saturate(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// Frame check sequence 4, preamble and start delimiter 8, gap 12.
+const OVERHEAD_BYTES: u16 = 24;
+/// The 64 bytes of the shortest frame with preamble and gap.
+const SMALLEST_SLOT_BYTES: u16 = 84;
+/// 1500 bytes and an Ethernet header with one VLAN tag.
+const LARGEST_FRAME_BYTES: u32 = 1518;
+/// How late a timer may be without loss of throughput; a busy machine's
+/// softirqs are rarely later.
+const SLACK_US: u64 = 1_000;
+const PORT_QUEUE_MS: u64 = 50;
+/// 64 full frames, so that a slow link still takes a burst of requests.
+const LEAST_PORT_BYTES: u32 = 64 * LARGEST_FRAME_BYTES;
+const MOST_PORT_BYTES: u32 = 1 << 20;
+const STATION_QUEUE_BYTES: u32 = 1000 * LARGEST_FRAME_BYTES;
+
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+const TC_LINKLAYER_ETHERNET: u8 = 1;
+const QOPT_LEN: usize = 36;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bucket_holds_a_frame_and_a_millisecond() {
+        for (rate, burst, queue) in [
+            (9_600, 1_519, LEAST_PORT_BYTES),
+            (10_000_000, 2_768, LEAST_PORT_BYTES),
+            (100_000_000, 14_018, 625_000),
+            (1_000_000_000, 126_518, MOST_PORT_BYTES),
+        ] {
+            let bucket = Bucket::new(rate, QueueOf::Port);
+            assert_eq!(
+                (bucket.burst_bytes, bucket.queue_bytes),
+                (burst, queue),
+                "{rate}"
+            );
+        }
+        assert_eq!(
+            Bucket::new(u64::MAX, QueueOf::Station).burst_bytes,
+            u32::MAX
+        );
+    }
+
+    #[test]
+    fn rates_beyond_32_bits_go_into_the_wide_attribute() {
+        let bucket = Bucket::new(100_000_000_000, QueueOf::Port);
+        assert_eq!(bucket.qopt()[8..12], u32::MAX.to_ne_bytes());
+        assert_eq!(bucket.bytes_per_s, 12_500_000_000);
+    }
+}

@@ -1,0 +1,244 @@
+//! What a recording shows.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, send, setsockopt, socket, sockopt,
+};
+use nix::time::{ClockId, clock_gettime};
+use timeloom_fabric::{Capture, CaptureOptions, CapturedFrame, Direction, Namespace};
+use timeloom_time::{Duration as Length, Instant, Wall};
+
+use crate::world::{H1, H2, build, host, line, ping};
+
+fn now() -> Instant<Wall> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
+    Instant::ZERO + Length::from_s_ns(time.tv_sec(), time.tv_nsec())
+}
+
+fn ether_type(frame: &CapturedFrame) -> u16 {
+    u16::from_be_bytes([frame.bytes[12], frame.bytes[13]])
+}
+
+/// The ones' complement sum over 16-bit words, folded; 0xffff when a checksum
+/// within is right.
+fn sum(parts: &[&[u8]]) -> u32 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let mut total: u32 = words
+        .map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |low| u32::from(*low)))
+        .sum();
+    while total > 0xffff {
+        total = (total >> 16) + (total & 0xffff);
+    }
+    total
+}
+
+#[test]
+fn an_exchange_is_seen_in_order_with_true_times() {
+    let fabric = build(&line(2, None));
+    let tap = fabric.link_interface("h1", "s1").unwrap();
+    let (capture, frames) = Capture::start(tap.namespace, tap.interface).unwrap();
+    let before = now();
+    ping(host(&fabric, "h1"), H2, Duration::from_secs(1)).expect("a reply");
+    let after = now();
+    let statistics = capture.stop();
+    println!("{statistics:?}");
+    assert_eq!(statistics.dropped_by_kernel, 0);
+    assert_eq!(statistics.clock_steps, 0);
+    assert!(
+        statistics.clock_error < Length::from_us(50),
+        "{statistics:?}"
+    );
+
+    let frames: Vec<_> = frames.iter().collect();
+    let seen: Vec<_> = frames
+        .iter()
+        .map(|f| (ether_type(f), f.direction))
+        .collect();
+    let (arp, ip) = (0x0806, 0x0800);
+    let (to_switch, to_host) = (Direction::Inbound, Direction::Outbound);
+    assert_eq!(
+        seen[..4],
+        [
+            (arp, to_switch),
+            (arp, to_host),
+            (ip, to_switch),
+            (ip, to_host)
+        ]
+    );
+    assert_eq!(frames[0].bytes[6..12], fabric.mac("h1").unwrap().0);
+    for pair in frames.windows(2) {
+        assert!(pair[0].at <= pair[1].at);
+    }
+    for frame in &frames[..4] {
+        assert!(
+            frame.at >= before - statistics.clock_error,
+            "{:?} {before:?}",
+            frame.at
+        );
+        assert!(
+            frame.at <= after + statistics.clock_error,
+            "{:?} {after:?}",
+            frame.at
+        );
+        assert_eq!(frame.bytes.len(), frame.original_len as usize);
+    }
+}
+
+#[test]
+fn a_frame_is_stamped_anew_at_every_hop() {
+    let fabric = build(&line(3, None));
+    let fabric_namespace = fabric.fabric_namespace();
+    let hops = ["s1-h1", "s2-s1", "s3-s2", "s3-h2"];
+    let captures = hops.map(|hop| Capture::start(fabric_namespace, hop).unwrap());
+    ping(host(&fabric, "h1"), H2, Duration::from_secs(1)).expect("a reply");
+    let times = captures.map(|(capture, frames)| {
+        capture.stop();
+        let to_h2 = |frame: &CapturedFrame| {
+            ether_type(frame) == 0x0800 && frame.bytes[30..34] == H2.octets()
+        };
+        frames.iter().find(to_h2).expect("the echo request").at
+    });
+    println!("{times:?}");
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+}
+
+#[test]
+fn tcp_looks_as_on_a_wire() {
+    let fabric = build(&line(1, None));
+    let listener = host(&fabric, "h2").tcp_listener((H2, 502)).unwrap();
+    let tap = fabric.link_interface("h2", "s1").unwrap();
+    let (capture, frames) = Capture::start(tap.namespace, tap.interface).unwrap();
+    let mut client = host(&fabric, "h1")
+        .run(|| TcpStream::connect((H2, 502)))
+        .unwrap()
+        .unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let sender = std::thread::spawn(move || client.write_all(&vec![7; 1_000_000]).unwrap());
+    let mut received = Vec::new();
+    server.read_to_end(&mut received).unwrap();
+    sender.join().unwrap();
+    let statistics = capture.stop();
+    assert_eq!(statistics.dropped_by_kernel, 0);
+    let mut segments = 0;
+    for frame in frames.iter().filter(|frame| ether_type(frame) == 0x0800) {
+        assert!(
+            frame.original_len <= 1514,
+            "a frame of {} bytes",
+            frame.original_len
+        );
+        let ip = &frame.bytes
+            [14..14 + usize::from(u16::from_be_bytes([frame.bytes[16], frame.bytes[17]]))];
+        assert_eq!(ip[9], 6, "TCP only");
+        let tcp_len = (ip.len() - 20) as u16;
+        let checksum = sum(&[&ip[12..20], &[0, 6], &tcp_len.to_be_bytes(), &ip[20..]]);
+        assert_eq!(checksum, 0xffff, "TCP checksum of frame {segments}");
+        segments += 1;
+    }
+    assert!(segments > 690, "{segments}");
+}
+
+/// Programs such as QUIC stacks hand the kernel many datagrams in one call.
+#[test]
+fn datagrams_sent_in_bulk_are_frames_of_their_own() {
+    let fabric = build(&line(1, Some(100_000_000)));
+    let tap = fabric.link_interface("h1", "s1").unwrap();
+    let (capture, frames) = Capture::start(tap.namespace, tap.interface).unwrap();
+    let h1 = host(&fabric, "h1").udp_socket((H1, 0)).unwrap();
+    setsockopt(&h1, sockopt::UdpGsoSegment, &1000).unwrap();
+    h1.send_to(&[7; 5000], (H2, 9)).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    capture.stop();
+    let from_h1 = |f: &&CapturedFrame| f.direction == Direction::Inbound && ether_type(f) == 0x0800;
+    let all: Vec<_> = frames.iter().collect();
+    let lengths: Vec<_> = all
+        .iter()
+        .filter(from_h1)
+        .map(|frame| frame.original_len)
+        .collect();
+    assert_eq!(lengths, [1042; 5]);
+}
+
+#[test]
+fn frames_are_cut_and_losses_counted() {
+    let fabric = build(&line(1, None));
+    let tap = fabric.link_interface("h1", "s1").unwrap();
+    let options = CaptureOptions {
+        snap_len: 64,
+        kernel_buffer_bytes: 16 << 10,
+    };
+    let (sender, frames) = std::sync::mpsc::channel();
+    let slow = move |frame| {
+        std::thread::sleep(Duration::from_millis(1));
+        let _ = sender.send(frame);
+    };
+    let capture = Capture::start_with(tap.namespace, tap.interface, options, slow).unwrap();
+    let h1 = host(&fabric, "h1").udp_socket((H1, 0)).unwrap();
+    for _ in 0..500 {
+        h1.send_to(&[0; 1000], (H2, 9)).unwrap();
+    }
+    let statistics = capture.stop();
+    println!("{statistics:?}");
+    assert!(statistics.dropped_by_kernel > 0);
+    let frames: Vec<_> = frames.iter().collect();
+    assert_eq!(frames.len() as u64, statistics.delivered);
+    let datagram = frames
+        .iter()
+        .find(|frame| ether_type(frame) == 0x0800)
+        .expect("one datagram");
+    assert_eq!((datagram.bytes.len(), datagram.original_len), (64, 1042));
+}
+
+/// A device model that speaks a layer-2 protocol with a VLAN priority, as IEC
+/// 61850 GOOSE does: the tag must be in the recording although the kernel takes
+/// it out of the frame on the way.
+#[test]
+fn vlan_tags_are_kept() {
+    let fabric = build(&line(1, None));
+    let (capture, frames) = Capture::start(host(&fabric, "h2"), "eth0").unwrap();
+    let mut frame = vec![0x01, 0x0c, 0xcd, 0x01, 0x00, 0x01];
+    frame.extend(fabric.mac("h1").unwrap().0);
+    frame.extend([0x81, 0x00, 0x80, 0x00, 0x88, 0xb8]);
+    frame.extend([0x55; 60]);
+    send_raw(host(&fabric, "h1"), &frame);
+    std::thread::sleep(Duration::from_millis(50));
+    capture.stop();
+    let seen: Vec<_> = frames.iter().collect();
+    assert!(
+        seen.iter()
+            .any(|seen| seen.bytes == frame && seen.original_len == 78),
+        "{seen:02x?}"
+    );
+}
+
+fn send_raw(from: &Namespace, frame: &[u8]) {
+    from.run(|| {
+        let raw = socket(
+            AddressFamily::Packet,
+            SockType::Raw,
+            SockFlag::empty(),
+            SockProtocol::EthAll,
+        )
+        .expect("a packet socket");
+        let index = nix::net::if_::if_nametoindex("eth0").expect("eth0");
+        // SAFETY: plain old data; zero is a valid value of every field.
+        let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index.cast_signed();
+        // SAFETY: a complete sockaddr_ll, passed with its size.
+        let bound = unsafe {
+            libc::bind(
+                raw.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of_val(&address) as libc::socklen_t,
+            )
+        };
+        assert_eq!(bound, 0);
+        send(raw.as_raw_fd(), frame, MsgFlags::empty()).expect("send");
+    })
+    .expect("enter the namespace");
+}

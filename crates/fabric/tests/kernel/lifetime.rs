@@ -1,0 +1,131 @@
+//! Nothing is left behind, however the holder ends.
+//!
+//! An anonymous namespace is in no list, so its end is seen from outside: an
+//! observer holds one end of a cable whose other end is in the namespace. The
+//! end inside keeps nothing alive, and when the namespace goes both ends go.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use timeloom_fabric::{Capture, Fabric, Namespace};
+
+use crate::world::{H2, build, eventually, host, inside, line, ping};
+
+fn machine_interfaces() -> usize {
+    fs::read_to_string("/proc/self/net/dev")
+        .expect("/proc")
+        .lines()
+        .count()
+}
+
+/// Attaches a sensor that vanishes with the namespace behind `path`.
+fn attach(observer: &Namespace, sensor: &str, path: &str) {
+    let said = inside(
+        observer,
+        &format!("ip link add {sensor} type veth peer name sensor netns {path}"),
+    );
+    assert_eq!(said, "", "attaching {sensor}");
+}
+
+fn present(observer: &Namespace) -> usize {
+    inside(observer, "ip -o link show type veth")
+        .lines()
+        .count()
+}
+
+fn all_of(fabric: &Fabric) -> [&Namespace; 3] {
+    [
+        host(fabric, "h1"),
+        host(fabric, "h2"),
+        fabric.fabric_namespace(),
+    ]
+}
+
+#[test]
+fn drop_leaves_nothing() {
+    let observer = Namespace::create("observer").expect("root");
+    let before = machine_interfaces();
+    let fabric = build(&line(4, Some(100_000_000)));
+    assert_eq!(machine_interfaces(), before, "nothing shows on the machine");
+    for (i, namespace) in all_of(&fabric).iter().enumerate() {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
+        attach(&observer, &format!("sensor{i}"), &path);
+    }
+    assert_eq!(present(&observer), 3);
+    let (capture, frames) = Capture::start(fabric.fabric_namespace(), "s1-h1").unwrap();
+    ping(host(&fabric, "h1"), H2, Duration::from_secs(1)).expect("a reply");
+    capture.stop();
+    drop(frames);
+    drop(fabric);
+    let took = eventually("the namespaces vanish after drop", || {
+        present(&observer) == 0
+    });
+    println!("namespaces gone {took:?} after drop");
+    assert_eq!(machine_interfaces(), before);
+}
+
+#[test]
+fn a_program_keeps_its_station_and_nothing_else() {
+    let observer = Namespace::create("observer").expect("root");
+    let fabric = build(&line(1, None));
+    let mut program = start_sleeping(host(&fabric, "h1"));
+    for (i, namespace) in all_of(&fabric).iter().enumerate() {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
+        attach(&observer, &format!("sensor{i}"), &path);
+    }
+    drop(fabric);
+    eventually("all but h1 vanish", || present(&observer) == 1);
+    program.kill().unwrap();
+    program.wait().unwrap();
+    eventually("h1 vanishes with its program", || present(&observer) == 0);
+}
+
+fn start_sleeping(namespace: &Namespace) -> Child {
+    // The command itself holds the namespace too, so it must end here.
+    let mut program = Command::new("sleep");
+    program.arg("60");
+    namespace.confine(&mut program).unwrap();
+    program.spawn().unwrap()
+}
+
+/// The test binary runs itself as the holder and kills it the hard way.
+#[test]
+fn sigkill_leaves_nothing() {
+    if std::env::var_os(HOLDER).is_some() {
+        let fabric = build(&line(4, Some(10_000_000)));
+        let fds = all_of(&fabric).map(|namespace| namespace.as_raw_fd().to_string());
+        println!("\nholding {}", fds.join(" "));
+        std::thread::sleep(Duration::from_secs(60));
+        return;
+    }
+    let observer = Namespace::create("observer").expect("root");
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "lifetime::sigkill_leaves_nothing"])
+        .env(HOLDER, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let fds = lines.find_map(|line| line.strip_prefix("holding ").map(str::to_owned));
+    for (i, fd) in fds.expect("it builds").split(' ').enumerate() {
+        attach(
+            &observer,
+            &format!("sensor{i}"),
+            &format!("/proc/{}/fd/{fd}", holder.id()),
+        );
+    }
+    assert_eq!(present(&observer), 3);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let took = eventually("the namespaces vanish after SIGKILL", || {
+        present(&observer) == 0
+    });
+    println!("namespaces gone {took:?} after SIGKILL");
+}
+
+const HOLDER: &str = "TIMELOOM_FABRIC_TEST_HOLDER";

@@ -1,0 +1,10 @@
+//! The fabric on a real kernel. Every test here needs root: CAP_SYS_ADMIN,
+//! CAP_NET_ADMIN and CAP_NET_RAW.
+
+mod world;
+
+mod capture;
+mod lifetime;
+mod reach;
+mod refusal;
+mod throughput;

@@ -1,0 +1,166 @@
+//! Who can talk to whom, and how soon.
+
+use std::time::{Duration, Instant};
+
+use crate::world::{H1, H2, build, host, inside, line, link, ping, station};
+use timeloom_fabric::{MacAddress, NetworkSpec};
+
+#[test]
+fn the_first_ping_over_four_switches_arrives() {
+    let fabric = build(&line(4, None));
+    let h1 = host(&fabric, "h1");
+    // One try, right after build: nothing may be lost while links come up.
+    let first = ping(h1, H2, Duration::from_millis(100)).expect("a reply to the very first echo");
+    let mut times: Vec<_> = (0..100)
+        .map(|_| ping(h1, H2, Duration::from_secs(1)).expect("a reply"))
+        .collect();
+    times.sort();
+    println!(
+        "ping over 4 switches: first {first:?}, median {:?}, worst {:?}",
+        times[50], times[99]
+    );
+
+    let neighbours = inside(h1, "ip -o neigh show dev eth0");
+    let mac = fabric.mac("h2").expect("h2 has one").to_string();
+    assert!(neighbours.contains(&mac), "{neighbours}: no {mac}");
+    assert!(neighbours.contains(&H2.to_string()), "{neighbours}");
+}
+
+#[test]
+fn stations_are_set_up_as_described() {
+    let mut spec = line(2, None);
+    let mac = MacAddress([2, 0, 0x5e, 0, 0, 7]);
+    spec.stations[0].mac = Some(mac);
+    let fabric = build(&spec);
+    assert_eq!(fabric.mac("h1"), Some(mac));
+    let h1 = host(&fabric, "h1");
+    let links = inside(h1, "ip -o link");
+    assert_eq!(links.lines().count(), 2, "lo and eth0 only: {links}");
+    assert!(links.contains("lo: <LOOPBACK,UP,LOWER_UP>"), "{links}");
+    assert!(
+        links.contains("eth0@") && links.contains(&mac.to_string()),
+        "{links}"
+    );
+    let addresses = inside(h1, "ip -o addr show dev eth0");
+    assert!(
+        addresses.contains("inet 10.0.0.1/16 brd 10.0.255.255"),
+        "{addresses}"
+    );
+    assert!(!addresses.contains("inet6"), "{addresses}");
+    assert_eq!(inside(h1, "cat /proc/sys/net/ipv4/ip_forward"), "0\n");
+
+    let bridge = inside(fabric.fabric_namespace(), "ip -d -o link show dev s1");
+    for setting in [
+        "stp_state 0",
+        "forward_delay 0",
+        "mcast_snooping 0",
+        "ageing_time 30000",
+    ] {
+        assert!(bridge.contains(setting), "{setting}: {bridge}");
+    }
+}
+
+#[test]
+fn ports_are_found_by_the_names_of_the_description() {
+    let fabric = build(&line(2, None));
+    let port = |a, b| {
+        fabric
+            .port(a, b)
+            .map(|port| (port.namespace.name(), port.interface))
+    };
+    assert_eq!(port("s1", "h1"), Some(("fabric", "s1-h1")));
+    assert_eq!(port("h1", "s1"), Some(("h1", "eth0")));
+    assert_eq!(port("s2", "s1"), Some(("fabric", "s2-s1")));
+    assert_eq!(port("s2", "h1"), None);
+    let tap = |a, b| fabric.link_interface(a, b).map(|port| port.interface);
+    assert_eq!(tap("h1", "s1"), Some("s1-h1"));
+    assert_eq!(tap("s1", "s2"), Some("s1-s2"));
+    assert!(fabric.station("s1").is_none());
+}
+
+#[test]
+fn long_names_and_a_cable_without_a_switch() {
+    let spec = NetworkSpec {
+        switches: vec!["substation-west".into(), "substation-west-hall-2".into()],
+        stations: vec![
+            station("relay-feeder-1", H1),
+            station("control-room", H2),
+            station("left", [10, 1, 0, 1].into()),
+            station("right", [10, 1, 0, 2].into()),
+        ],
+        links: vec![
+            link("relay-feeder-1", "substation-west", None),
+            link(
+                "substation-west",
+                "substation-west-hall-2",
+                Some(100_000_000),
+            ),
+            link("control-room", "substation-west-hall-2", None),
+            link("left", "right", Some(10_000_000)),
+        ],
+    };
+    let fabric = build(&spec);
+    let reaches = |from, to| ping(host(&fabric, from), to, Duration::from_secs(1)).is_some();
+    assert!(reaches("relay-feeder-1", H2));
+    assert!(reaches("left", [10, 1, 0, 2].into()));
+    let tap = fabric.link_interface("left", "right").expect("the cable");
+    assert_eq!((tap.namespace.name(), tap.interface), ("left", "eth0"));
+}
+
+#[test]
+fn sockets_and_programs_land_inside() {
+    let fabric = build(&line(1, None));
+    let (h1, h2) = (host(&fabric, "h1"), host(&fabric, "h2"));
+    let listener = h2
+        .tcp_listener((H2, 502))
+        .expect("a listener on its own address");
+    assert!(
+        h1.tcp_listener((H2, 502)).is_err(),
+        "that address is not h1's"
+    );
+    let client = h1
+        .run(|| std::net::TcpStream::connect((H2, 502)))
+        .unwrap()
+        .expect("connect");
+    let (_, peer) = listener.accept().expect("accept");
+    assert_eq!(peer, client.local_addr().unwrap());
+    assert_eq!(
+        h2.udp_socket((H2, 0)).unwrap().local_addr().unwrap().ip(),
+        H2
+    );
+    let link = inside(h1, "readlink /proc/self/ns/net");
+    assert_eq!(link.trim(), format!("net:[{}]", h1.inode().unwrap()));
+}
+
+#[test]
+fn forty_stations_are_quick() {
+    let spec = NetworkSpec {
+        switches: vec!["core".into(), "edge".into()],
+        stations: (1..=40)
+            .map(|i| station(&format!("h{i}"), [10, 0, 0, i].into()))
+            .collect(),
+        links: (1..=40)
+            .map(|i| {
+                link(
+                    &format!("h{i}"),
+                    if i % 2 == 0 { "core" } else { "edge" },
+                    Some(100_000_000),
+                )
+            })
+            .chain([link("core", "edge", None)])
+            .collect(),
+    };
+    let started = Instant::now();
+    let fabric = build(&spec);
+    let took = started.elapsed();
+    let first = ping(
+        host(&fabric, "h1"),
+        [10, 0, 0, 40].into(),
+        Duration::from_millis(100),
+    );
+    println!("40 stations built in {took:?}; first ping {first:?}");
+    assert!(first.is_some());
+    // The aim is below a second; the bound leaves room for a machine that
+    // compiles something else at the same time.
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}

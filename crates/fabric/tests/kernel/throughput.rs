@@ -1,0 +1,99 @@
+//! What a rate means.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use timeloom_fabric::{Capture, CaptureOptions, Fabric};
+
+use crate::world::{H2, build, host, inside, line, ping};
+
+/// TCP payload from h1 to h2 in Mbit/s, over `length` after a tenth of it to
+/// get going.
+fn tcp_mbit_per_s(fabric: &Fabric, length: Duration) -> f64 {
+    let listener = host(fabric, "h2").tcp_listener((H2, 5001)).expect("listen");
+    let mut sender = host(fabric, "h1")
+        .run(|| TcpStream::connect((H2, 5001)))
+        .unwrap()
+        .expect("connect");
+    let (mut receiver, _) = listener.accept().expect("accept");
+    thread::scope(|scope| {
+        // Ends with an error when the receiver hangs up.
+        scope.spawn(move || while sender.write_all(&[0; 65_536]).is_ok() {});
+        let mut buffer = vec![0; 1 << 20];
+        let begin = Instant::now() + length / 10;
+        while Instant::now() < begin {
+            assert_ne!(
+                receiver.read(&mut buffer).expect("data"),
+                0,
+                "end of stream"
+            );
+        }
+        let (started, mut bytes) = (Instant::now(), 0);
+        while started.elapsed() < length {
+            bytes += receiver.read(&mut buffer).expect("data");
+        }
+        let rate = bytes as f64 * 8e-6 / started.elapsed().as_secs_f64();
+        drop(receiver);
+        rate
+    })
+}
+
+#[test]
+fn a_ten_megabit_link_carries_what_ethernet_would() {
+    let fabric = build(&line(1, Some(10_000_000)));
+    let rate = tcp_mbit_per_s(&fabric, Duration::from_secs(1));
+    println!("10 Mbit/s link: TCP payload {rate:.2} Mbit/s");
+    // 1448 of 1538 bytes are payload: 9.41 Mbit/s.
+    assert!((9.0..=10.2).contains(&rate), "{rate}");
+    let queue = inside(fabric.fabric_namespace(), "tc -s -d qdisc show dev s1-h2");
+    println!("{queue}");
+    for expected in ["qdisc tbf 1:", "rate 10Mbit", "overhead 24", "mpu 84"] {
+        assert!(queue.contains(expected), "{expected}: {queue}");
+    }
+}
+
+#[test]
+fn a_station_sends_through_its_own_bucket() {
+    // All else runs at the machine's speed. The range is narrow because nothing
+    // may be lost at home: 1448 of 1538 bytes are 18.83 Mbit/s.
+    let mut spec = line(1, None);
+    spec.links[0].rate_bits_per_s = Some(20_000_000);
+    let rate = tcp_mbit_per_s(&build(&spec), Duration::from_millis(500));
+    assert!((18.0..=19.6).contains(&rate), "{rate}");
+}
+
+/// Figures for the report: `cargo test -- --ignored --nocapture measure`.
+#[test]
+#[ignore = "measures for several seconds and asserts nothing"]
+fn measure() {
+    for switches in [1, 4] {
+        for mbit in [10, 100, 1000] {
+            let fabric = build(&line(switches, Some(mbit * 1_000_000)));
+            let rate = tcp_mbit_per_s(&fabric, Duration::from_secs(2));
+            println!("{switches} switches, {mbit} Mbit/s: TCP payload {rate:.2} Mbit/s");
+        }
+        let fabric = build(&line(switches, Some(1_000_000_000)));
+        let tap = fabric.link_interface("h1", "s1").unwrap();
+        let keep = CaptureOptions::default();
+        let capture = Capture::start_with(tap.namespace, tap.interface, keep, drop).unwrap();
+        let rate = tcp_mbit_per_s(&fabric, Duration::from_secs(2));
+        println!(
+            "{switches} switches, 1000 Mbit/s recorded: {rate:.2} Mbit/s, {:?}",
+            capture.stop()
+        );
+        let fabric = build(&line(switches, None));
+        let rate = tcp_mbit_per_s(&fabric, Duration::from_secs(2));
+        println!("{switches} switches, no rate: TCP payload {rate:.0} Mbit/s");
+        let h1 = host(&fabric, "h1");
+        let mut times: Vec<_> = (0..1000)
+            .map(|_| ping(h1, H2, Duration::from_secs(1)).unwrap())
+            .collect();
+        times.sort();
+        println!(
+            "{switches} switches, ping: median {:?}, 99 % {:?}",
+            times[500], times[990]
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! Networks and instruments that several tests share.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto,
+    setsockopt, socket, sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+use timeloom_fabric::{Fabric, FabricError, LinkSpec, Namespace, NetworkSpec, StationSpec};
+
+pub(crate) const H1: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const H2: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+pub(crate) fn station(name: &str, address: Ipv4Addr) -> StationSpec {
+    StationSpec {
+        name: name.to_owned(),
+        address,
+        prefix_len: 16,
+        mac: None,
+    }
+}
+
+pub(crate) fn link(a: &str, b: &str, rate_bits_per_s: Option<u64>) -> LinkSpec {
+    LinkSpec {
+        a: a.to_owned(),
+        b: b.to_owned(),
+        rate_bits_per_s,
+    }
+}
+
+/// h1 - s1 - … - sN - h2, every link with the same rate.
+pub(crate) fn line(switches: usize, rate: Option<u64>) -> NetworkSpec {
+    let switches: Vec<String> = (1..=switches).map(|i| format!("s{i}")).collect();
+    let mut nodes = vec!["h1".to_owned()];
+    nodes.extend(switches.iter().cloned());
+    nodes.push("h2".to_owned());
+    NetworkSpec {
+        switches,
+        stations: vec![station("h1", H1), station("h2", H2)],
+        links: nodes
+            .windows(2)
+            .map(|pair| link(&pair[0], &pair[1], rate))
+            .collect(),
+    }
+}
+
+/// Builds, and says what is wrong when that is only the lack of root.
+pub(crate) fn build(spec: &NetworkSpec) -> Fabric {
+    match Fabric::build(spec) {
+        Ok(fabric) => fabric,
+        Err(FabricError::Kernel(error)) => panic!("run these tests as root: {error}"),
+        Err(FabricError::Spec(error)) => panic!("{error}"),
+    }
+}
+
+pub(crate) fn host<'a>(fabric: &'a Fabric, name: &str) -> &'a Namespace {
+    fabric.station(name).expect("a station of the test")
+}
+
+/// What a command prints when run inside a namespace.
+pub(crate) fn inside(namespace: &Namespace, command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let mut program = Command::new(words.next().expect("a program"));
+    program.args(words);
+    namespace
+        .confine(&mut program)
+        .expect("duplicate the descriptor");
+    let output = program.output().expect("iproute2 is installed");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// One ICMP echo and the time until its reply.
+pub(crate) fn ping(from: &Namespace, to: Ipv4Addr, patience: Duration) -> Option<Duration> {
+    const ECHO_REQUEST: u8 = 8;
+    const ECHO_REPLY: u8 = 0;
+    from.run(|| {
+        let raw = socket(
+            AddressFamily::Inet,
+            SockType::Raw,
+            SockFlag::empty(),
+            SockProtocol::Icmp,
+        )
+        .expect("a raw socket");
+        let left = TimeVal::milliseconds(patience.as_millis() as i64);
+        setsockopt(&raw, sockopt::ReceiveTimeout, &left).expect("a timeout");
+        // Type, code, checksum (of eight bytes whose other six sum to 8 << 8),
+        // identifier, sequence number.
+        let request = [ECHO_REQUEST, 0, 0xf7, 0xff, 0, 0, 0, 0];
+        let started = Instant::now();
+        let target = SockaddrIn::from(SocketAddrV4::new(to, 0));
+        sendto(raw.as_raw_fd(), &request, &target, MsgFlags::empty()).expect("send an echo");
+        let mut reply = [0; 128];
+        loop {
+            match recv(raw.as_raw_fd(), &mut reply, MsgFlags::empty()) {
+                Ok(len) if len >= 28 && reply[20] == ECHO_REPLY => return Some(started.elapsed()),
+                Ok(_) if started.elapsed() < patience => {}
+                Ok(_) => return None,
+                Err(error) if std::io::Error::from(error).kind() == ErrorKind::WouldBlock => {
+                    return None;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    })
+    .expect("enter the namespace")
+}
+
+/// Waits for something that the kernel does in its own time.
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    while !done() {
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "{what}: not after 10 s"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    started.elapsed()
+}

@@ -1,0 +1,361 @@
+//! The session's clock: counter → wall → virtual, published in the clock page.
+//!
+//! Two maps, composed. The first, counter → wall, is *calibrated*: it follows
+//! the machine's CLOCK_MONOTONIC and is steered by rate alone, so that it never
+//! jumps. The second, wall → virtual, is *commanded*: pause is rate 0, dilation
+//! by f is rate 1/f. `T_virtual = Σ (running wall time) / f`; paused time never
+//! counts (the paper's equation in section 2.1; its Algorithm 1 divides the
+//! paused time by f as well, which a clock that stands still cannot mean).
+
+mod calibration;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use timeloom_page::PageMap;
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
+
+use crate::error::GuestError;
+use crate::memory::PageMapping;
+pub(crate) use calibration::{Counter, wall_now};
+use calibration::Calibration;
+
+/// How a new clock starts.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockOptions {
+    /// What CLOCK_REALTIME shows at virtual time zero; the machine's if none.
+    pub start: Option<Instant<Utc>>,
+    /// Wall seconds per virtual second.
+    pub dilation: f64,
+    /// Whether it stands until it is resumed.
+    pub paused: bool,
+}
+
+impl Default for ClockOptions {
+    fn default() -> Self {
+        Self { start: None, dilation: 1.0, paused: false }
+    }
+}
+
+/// What was done to a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was made to stand.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It has a new dilation.
+    Dilate,
+}
+
+/// One change of a clock, for the record.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// What was done.
+    pub kind: ChangeKind,
+    /// The map in force from then on.
+    pub map: ClockMap<Wall, Virtual>,
+}
+
+/// A virtual clock with its page. All methods may be called from any thread.
+pub struct Clock {
+    page: Arc<PageMapping>,
+    counter: Counter,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    calibration: Calibration,
+    /// wall → virtual, in force now.
+    map: ClockMap<Wall, Virtual>,
+    /// counter → virtual, as readers have it.
+    published: ClockMap<timeloom_time::Counter, Virtual>,
+    /// The rate while running.
+    rate: Rate,
+    dilation: f64,
+    paused_since: Option<Instant<Wall>>,
+    paused_total: Duration,
+    started: Instant<Wall>,
+    offsets: Offsets,
+    history: Vec<Change>,
+}
+
+#[derive(Clone, Copy)]
+struct Offsets {
+    realtime_ns: i64,
+    monotonic_ns: i64,
+    boottime_ns: i64,
+    tai_ns: i64,
+}
+
+impl Clock {
+    /// Calibrates against the machine's clock (takes some milliseconds) and
+    /// publishes virtual time zero.
+    ///
+    /// # Errors
+    /// A dilation that is not within 2^-32 … 2^32.
+    pub(crate) fn new(page: Arc<PageMapping>, options: &ClockOptions) -> Result<Self, GuestError> {
+        let rate = running_rate(options.dilation)?;
+        let counter = Counter::detect();
+        let calibration = Calibration::start(counter);
+        let started = calibration.map().in0;
+        let wall0 = calibration.map().out0;
+        let map = ClockMap::new(wall0, Instant::ZERO, if options.paused { Rate::STOPPED } else { rate });
+        let offsets = offsets_at_start(options.start);
+        let first = compose(&calibration.map(), &map, started.as_ticks(), rate, &offsets, Instant::ZERO);
+        let state = State {
+            map,
+            published: first.map,
+            rate,
+            dilation: options.dilation,
+            paused_since: options.paused.then_some(wall0),
+            paused_total: Duration::ZERO,
+            started: wall0,
+            offsets,
+            history: vec![Change { kind: ChangeKind::Resume, map }],
+            calibration,
+        };
+        page.page().initialise(counter.kind(), &first);
+        Ok(Self { page, counter, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// Virtual time now.
+    pub fn now(&self) -> Instant<Virtual> {
+        Instant::from_ns(self.page.page().read(|| self.counter.ticks(), |_| ()).0)
+    }
+
+    /// CLOCK_REALTIME as guests see it now.
+    pub fn now_utc(&self) -> Instant<Utc> {
+        let (now, offset) =
+            self.page.page().read(|| self.counter.ticks(), |copy| copy.realtime_offset_ns.load(Ordering::Relaxed));
+        Instant::from_ns(now + offset)
+    }
+
+    /// The machine's CLOCK_MONOTONIC.
+    pub fn wall(&self) -> Instant<Wall> {
+        wall_now()
+    }
+
+    /// Makes the clock stand. Returns the instant at which it stands; a clock
+    /// that stands already keeps it.
+    pub fn pause(&self) -> Instant<Virtual> {
+        let mut state = self.lock();
+        if state.paused_since.is_none() {
+            let at = self.change(&mut state, ChangeKind::Pause, Rate::STOPPED);
+            state.paused_since = Some(at);
+        }
+        state.map.out0
+    }
+
+    /// Lets the clock go on from where it stands.
+    pub fn resume(&self) {
+        let mut state = self.lock();
+        if let Some(since) = state.paused_since.take() {
+            let rate = state.rate;
+            let at = self.change(&mut state, ChangeKind::Resume, rate);
+            state.paused_total += at - since;
+        }
+    }
+
+    /// Sets how many wall seconds a virtual second takes from now on.
+    ///
+    /// # Errors
+    /// A factor that is not within 2^-32 … 2^32.
+    pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
+        let rate = running_rate(factor)?;
+        let mut state = self.lock();
+        state.rate = rate;
+        state.dilation = factor;
+        let in_force = if state.paused_since.is_some() { Rate::STOPPED } else { rate };
+        self.change(&mut state, ChangeKind::Dilate, in_force);
+        Ok(())
+    }
+
+    /// Wall seconds per virtual second.
+    pub fn dilation(&self) -> f64 {
+        self.lock().dilation
+    }
+
+    /// Whether the clock stands.
+    pub fn is_paused(&self) -> bool {
+        self.lock().paused_since.is_some()
+    }
+
+    /// Wall time during which the clock stood, up to now.
+    pub fn paused_total(&self) -> Duration {
+        let state = self.lock();
+        match state.paused_since {
+            Some(since) => state.paused_total + (wall_now() - since),
+            None => state.paused_total,
+        }
+    }
+
+    /// Wall time since the clock was made.
+    pub fn wall_elapsed(&self) -> Duration {
+        wall_now() - self.lock().started
+    }
+
+    /// Wall instant of virtual time zero.
+    pub fn started(&self) -> Instant<Wall> {
+        self.lock().started
+    }
+
+    /// CLOCK_REALTIME minus virtual time.
+    pub fn utc_offset(&self) -> Duration {
+        Duration::from_ns(self.lock().offsets.realtime_ns)
+    }
+
+    /// The POSIX clock `id` minus virtual time, in nanoseconds.
+    pub(crate) fn offset_ns(&self, id: libc::clockid_t) -> i64 {
+        let offsets = self.lock().offsets;
+        match id {
+            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM => offsets.realtime_ns,
+            libc::CLOCK_BOOTTIME | libc::CLOCK_BOOTTIME_ALARM => offsets.boottime_ns,
+            libc::CLOCK_TAI => offsets.tai_ns,
+            _ => offsets.monotonic_ns,
+        }
+    }
+
+    /// What the clock showed at a past wall instant.
+    pub fn at(&self, wall: Instant<Wall>) -> Instant<Virtual> {
+        let state = self.lock();
+        let index = state.history.partition_point(|change| change.map.in0 <= wall);
+        state.history[index.saturating_sub(1)].map.at(wall)
+    }
+
+    /// All changes so far, in order; the first is the start.
+    pub fn history(&self) -> Vec<Change> {
+        self.lock().history.clone()
+    }
+
+    /// Waits until the clock shows `target`, through pauses and changes of
+    /// rate, or until `give_up` says so (asked after every [`Self::wake`]).
+    /// Returns whether the instant was reached.
+    pub fn wait_until(&self, target: Instant<Virtual>, give_up: impl Fn() -> bool) -> bool {
+        let mut state = self.lock();
+        loop {
+            if give_up() {
+                return false;
+            }
+            if self.now() >= target {
+                return true;
+            }
+            let due = state.map.first_reaching(target);
+            state = match due {
+                // Half a microsecond more, since the page may lag the exact
+                // map by its rounding.
+                Some(due) => {
+                    let left = due - wall_now() + Duration::from_ns(500);
+                    let left = std::time::Duration::from_nanos(left.as_ns().max(1) as u64);
+                    self.changed.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0
+                }
+                None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
+            };
+        }
+    }
+
+    /// Makes every [`Self::wait_until`] ask its `give_up` again.
+    pub fn wake(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Follows the machine's clock; to be called about once a second.
+    pub(crate) fn calibrate(&self) {
+        let mut state = self.lock();
+        let sample = self.counter.sample();
+        let calibration = state.calibration.steered(sample);
+        state.calibration = calibration;
+        let published = state.published;
+        let map = self.page.page().publish(
+            || self.counter.ticks(),
+            |ticks| {
+                // The floor: readers saw the old line, rounded differently.
+                let floor = published.at(Instant::from_ticks(ticks));
+                compose(&calibration.map(), &state.map, ticks, state.rate, &state.offsets, floor)
+            },
+        );
+        state.published = map.map;
+    }
+
+    /// Puts a new wall → virtual rate in force now; returns when that was.
+    fn change(&self, state: &mut MutexGuard<'_, State>, kind: ChangeKind, rate: Rate) -> Instant<Wall> {
+        let mut next = state.map;
+        let old = state.map;
+        let calibration = state.calibration.map();
+        let offsets = state.offsets;
+        let running = state.rate;
+        let mut published = state.published;
+        self.page.page().publish(
+            || self.counter.ticks(),
+            |ticks| {
+                let wall = calibration.at(Instant::from_ticks(ticks));
+                next = old.continued(wall, rate);
+                next.out0 = next.out0.max(published.at(Instant::from_ticks(ticks)));
+                let map = compose(&calibration, &next, ticks, running, &offsets, next.out0);
+                published = map.map;
+                map
+            },
+        );
+        state.published = published;
+        state.map = next;
+        state.history.push(Change { kind, map: next });
+        self.changed.notify_all();
+        next.in0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panicking holder leaves consistent values: they are set at once.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// counter → wall → virtual as one line that starts at `ticks`, and not below
+/// `floor`: two lines through the same point round differently, and no reader
+/// may see a step back of even a nanosecond.
+fn compose(
+    calibration: &ClockMap<timeloom_time::Counter, Wall>,
+    map: &ClockMap<Wall, Virtual>,
+    ticks: u64,
+    running: Rate,
+    offsets: &Offsets,
+    floor: Instant<Virtual>,
+) -> PageMap {
+    let here = calibration.continued(Instant::from_ticks(ticks), calibration.rate);
+    let line = here.then(map);
+    PageMap {
+        map: ClockMap::new(line.in0, line.out0.max(floor), line.rate),
+        // Kept while paused: a wait that is computed just then must not be
+        // without bounds.
+        wall_per_virtual: running.inverse().unwrap_or(Rate::ONE),
+        realtime_offset_ns: offsets.realtime_ns,
+        monotonic_offset_ns: offsets.monotonic_ns,
+        boottime_offset_ns: offsets.boottime_ns,
+        tai_offset_ns: offsets.tai_ns,
+    }
+}
+
+fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
+    let limit = 1e6;
+    Rate::from_f64(dilation)
+        .filter(|_| (1.0 / limit..=limit).contains(&dilation))
+        .and_then(Rate::inverse)
+        .ok_or_else(|| {
+            GuestError::Usage(format!(
+                "a dilation of {dilation} is not possible; give the wall seconds per virtual second, from 0.000001 to 1000000"
+            ))
+        })
+}
+
+fn offsets_at_start(start: Option<Instant<Utc>>) -> Offsets {
+    let read = |id| calibration::clock_ns(id);
+    let realtime_ns = read(libc::CLOCK_REALTIME);
+    let realtime_start = start.map_or(realtime_ns, Instant::as_ns);
+    Offsets {
+        realtime_ns: realtime_start,
+        monotonic_ns: read(libc::CLOCK_MONOTONIC),
+        boottime_ns: read(libc::CLOCK_BOOTTIME),
+        tai_ns: realtime_start + (read(libc::CLOCK_TAI) - realtime_ns),
+    }
+}

@@ -1,0 +1,109 @@
+//! The first map: counter → wall.
+
+use timeloom_page::{CounterKind, ticks_ordered};
+use timeloom_time::{ClockMap, Counter as CounterScale, Instant, Rate, Wall};
+
+/// The cycle counter in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counter {
+    kind: CounterKind,
+}
+
+/// Counter and wall clock read together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    ticks: u64,
+    wall: Instant<Wall>,
+}
+
+impl Counter {
+    /// The TSC if the kernel itself keeps time with it, for then it has
+    /// checked that it runs evenly and alike on all processors.
+    pub(crate) fn detect() -> Self {
+        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let trusted = std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc");
+        Self { kind: if trusted { CounterKind::Tsc } else { CounterKind::Monotonic } }
+    }
+
+    pub(crate) fn kind(self) -> CounterKind {
+        self.kind
+    }
+
+    pub(crate) fn ticks(self) -> u64 {
+        match self.kind {
+            CounterKind::Tsc => ticks_ordered(),
+            CounterKind::Monotonic => clock_ns(libc::CLOCK_MONOTONIC) as u64,
+        }
+    }
+
+    /// The best of several attempts: the wall clock read between two counter
+    /// reads that are least apart; off by half of that at most.
+    pub(crate) fn sample(self) -> Sample {
+        (0..8)
+            .map(|_| {
+                let before = self.ticks();
+                let wall = wall_now();
+                let after = self.ticks();
+                (after - before, Sample { ticks: before + (after - before) / 2, wall })
+            })
+            .min_by_key(|(width, _)| *width)
+            .expect("eight attempts")
+            .1
+    }
+}
+
+/// The line from counter to wall and what it rests on.
+#[derive(Clone, Copy)]
+pub(crate) struct Calibration {
+    first: Sample,
+    map: ClockMap<CounterScale, Wall>,
+}
+
+impl Calibration {
+    /// Two samples, five milliseconds apart: good to some 10 ppm, which the
+    /// first [`Self::steered`] improves.
+    pub(crate) fn start(counter: Counter) -> Self {
+        let first = counter.sample();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let second = counter.sample();
+        let rate = rate_between(first, second);
+        let map = ClockMap::new(Instant::from_ticks(second.ticks), second.wall, rate);
+        Self { first, map }
+    }
+
+    /// The line in force.
+    pub(crate) fn map(&self) -> ClockMap<CounterScale, Wall> {
+        self.map
+    }
+
+    /// The line from `sample` on: the rate over the whole time since the first
+    /// sample, bent so that the present error vanishes within a second. Bent
+    /// by 500 ppm at most: a machine that was suspended catches up slowly, but
+    /// guests never see a jump.
+    pub(crate) fn steered(&self, sample: Sample) -> Self {
+        let at = Instant::from_ticks(sample.ticks);
+        let error_ns = (sample.wall - self.map.at(at)).as_ns();
+        let bend = (error_ns as f64 / 1e9).clamp(-500e-6, 500e-6);
+        let long_term = rate_between(self.first, sample);
+        let bent = Rate::from_f64(1.0 + bend).map_or(long_term, |bend| long_term.times(bend));
+        Self { first: self.first, map: self.map.continued(at, bent) }
+    }
+}
+
+fn rate_between(from: Sample, to: Sample) -> Rate {
+    let wall_ns = (to.wall - from.wall).as_ns().max(1) as u64;
+    Rate::from_ratio(wall_ns, (to.ticks - from.ticks).max(1)).expect("at least one tick")
+}
+
+/// The machine's CLOCK_MONOTONIC.
+pub(crate) fn wall_now() -> Instant<Wall> {
+    Instant::from_ns(clock_ns(libc::CLOCK_MONOTONIC))
+}
+
+/// A clock of the machine, in nanoseconds since its zero.
+pub(crate) fn clock_ns(id: libc::clockid_t) -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes `now`. The identifiers used exist on every Linux.
+    unsafe { libc::clock_gettime(id, &raw mut now) };
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}

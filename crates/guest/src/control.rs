@@ -1,0 +1,243 @@
+//! The socket through which `timeloom pause` and its siblings speak to a
+//! running session: one JSON object per line, each way.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::GuestError;
+use crate::session::{Session, Status};
+
+/// What a client asks.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Request {
+    /// Stop clock and processes.
+    Pause,
+    /// Let them go on.
+    Resume,
+    /// Wall seconds per virtual second from now on.
+    Dilate {
+        /// The new factor.
+        factor: f64,
+    },
+    /// How is it going?
+    Query,
+    /// Bring a running process into the session.
+    Register {
+        /// Its identifier.
+        pid: i32,
+    },
+}
+
+/// What the session answers.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Response {
+    /// Done; how things stand now.
+    Ok(StatusText),
+    /// Not done, and why.
+    Error(String),
+}
+
+/// [`Status`] as it goes over the wire, and as `--json` prints it.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct StatusText {
+    /// The session's name.
+    pub name: String,
+    /// Virtual time since the session began.
+    pub virtual_ns: i64,
+    /// CLOCK_REALTIME as guests see it, since 1970.
+    pub utc_ns: i64,
+    /// Wall time since the session began.
+    pub wall_ns: i64,
+    /// Wall time during which the clock stood.
+    pub paused_total_ns: i64,
+    /// Whether it stands now.
+    pub paused: bool,
+    /// Wall seconds per virtual second.
+    pub dilation: f64,
+    /// Its processes.
+    pub processes: Vec<ProcessText>,
+}
+
+/// A process of a session.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProcessText {
+    /// Its identifier.
+    pub pid: i32,
+    /// Its name, as in `ps`.
+    pub name: String,
+}
+
+impl From<Status> for StatusText {
+    fn from(status: Status) -> Self {
+        Self {
+            name: status.name,
+            virtual_ns: status.virtual_time.as_ns(),
+            utc_ns: status.utc_ns,
+            wall_ns: status.wall.as_ns(),
+            paused_total_ns: status.paused_total.as_ns(),
+            paused: status.paused,
+            dilation: status.dilation,
+            processes: status.processes.into_iter().map(|(pid, name)| ProcessText { pid, name }).collect(),
+        }
+    }
+}
+
+/// Why a request got no answer.
+#[derive(Debug)]
+pub enum ControlError {
+    /// There is no session of this name; those that run are listed.
+    NoSession {
+        /// As asked for.
+        name: Option<String>,
+        /// Names of running sessions.
+        running: Vec<String>,
+    },
+    /// The session refused, or broke off.
+    Refused(String),
+}
+
+impl std::fmt::Display for ControlError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoSession { name: Some(name), running } if running.is_empty() => {
+                write!(f, "there is no session `{name}`: no session is running")
+            }
+            Self::NoSession { name: Some(name), running } => {
+                write!(f, "there is no session `{name}`; running: {}", running.join(", "))
+            }
+            Self::NoSession { name: None, running } if running.is_empty() => {
+                f.write_str("no session is running; start one with `timeloom exec -- COMMAND`")
+            }
+            Self::NoSession { name: None, running } => {
+                write!(f, "several sessions are running, say which with --name: {}", running.join(", "))
+            }
+            Self::Refused(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+/// Where control sockets lie: a directory that only this user may enter.
+pub fn runtime_directory() -> PathBuf {
+    // SAFETY: no arguments.
+    let user = unsafe { libc::geteuid() };
+    if user == 0 {
+        return "/run/timeloom".into();
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(directory) => PathBuf::from(directory).join("timeloom"),
+        None => std::env::temp_dir().join(format!("timeloom-{user}")),
+    }
+}
+
+/// The socket of a session.
+pub(crate) fn socket_path(session: &str) -> PathBuf {
+    runtime_directory().join(format!("{session}.sock"))
+}
+
+/// Names of the sessions that answer.
+pub fn list_sessions() -> Vec<String> {
+    let Ok(entries) = fs::read_dir(runtime_directory()) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter(|entry| UnixStream::connect(entry.path()).is_ok())
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".sock").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Asks a session. Without a name, the only one that runs.
+///
+/// # Errors
+/// No such session, several when none was named, or the session's own refusal.
+pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, ControlError> {
+    let running = list_sessions();
+    let chosen = match name {
+        Some(name) => running.iter().find(|other| *other == name),
+        None if running.len() == 1 => running.first(),
+        None => None,
+    };
+    let Some(chosen) = chosen else {
+        return Err(ControlError::NoSession { name: name.map(str::to_owned), running });
+    };
+    let broken = |error: &dyn std::fmt::Display| ControlError::Refused(format!("session `{chosen}`: {error}"));
+    let mut stream = UnixStream::connect(socket_path(chosen)).map_err(|e| broken(&e))?;
+    let mut line = serde_json::to_string(request).map_err(|e| broken(&e))?;
+    line.push('\n');
+    stream.write_all(line.as_bytes()).map_err(|e| broken(&e))?;
+    let mut answer = String::new();
+    BufReader::new(stream.take(MOST_BYTES)).read_line(&mut answer).map_err(|e| broken(&e))?;
+    match serde_json::from_str(&answer) {
+        Ok(Response::Ok(status)) => Ok(status),
+        Ok(Response::Error(text)) => Err(ControlError::Refused(text)),
+        Err(_) => Err(broken(&"it ended before it answered")),
+    }
+}
+
+/// Opens the session's socket and serves it in a thread until the process ends.
+///
+/// # Errors
+/// The name is taken by a running session, or the directory is not ours alone.
+pub fn serve(session: &Arc<Session>) -> Result<(), GuestError> {
+    let directory = runtime_directory();
+    let failed = || GuestError::system(format!("preparing {}", directory.display()));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed())?;
+    let metadata = fs::metadata(&directory).map_err(failed())?;
+    // SAFETY: no arguments.
+    if metadata.uid() != unsafe { libc::geteuid() } || metadata.permissions().mode() & 0o022 != 0 {
+        return Err(GuestError::Usage(format!("{} must belong to you alone", directory.display())));
+    }
+    let path = socket_path(session.name());
+    if UnixStream::connect(&path).is_ok() {
+        return Err(GuestError::Usage(format!("a session named `{}` is already running", session.name())));
+    }
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).map_err(GuestError::system(format!("opening {}", path.display())))?;
+    let session = Arc::downgrade(session);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let Some(session) = session.upgrade() else { break };
+            // A client that connects and says nothing must not block others.
+            std::thread::spawn(move || answer(&session, stream));
+        }
+    });
+    Ok(())
+}
+
+fn answer(session: &Session, mut stream: UnixStream) {
+    let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(5)));
+    let mut line = String::new();
+    let Ok(reader) = stream.try_clone() else { return };
+    if BufReader::new(reader.take(MOST_BYTES)).read_line(&mut line).is_err() || line.is_empty() {
+        return;
+    }
+    let result = match serde_json::from_str(&line) {
+        Ok(Request::Pause) => session.pause().map(drop),
+        Ok(Request::Resume) => session.resume(),
+        Ok(Request::Dilate { factor }) => session.dilate(factor),
+        Ok(Request::Query) => Ok(()),
+        Ok(Request::Register { pid }) => session.register(pid),
+        Err(error) => Err(GuestError::Usage(format!("not a request: {error}"))),
+    };
+    let response = match result {
+        Ok(()) => Response::Ok(session.status().into()),
+        Err(error) => Response::Error(error.to_string()),
+    };
+    if let Ok(mut text) = serde_json::to_string(&response) {
+        text.push('\n');
+        let _ = stream.write_all(text.as_bytes());
+    }
+}
+
+/// A status of a session with ten thousand processes fits.
+const MOST_BYTES: u64 = 1 << 20;

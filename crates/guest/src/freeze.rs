@@ -1,0 +1,251 @@
+//! Stopping and continuing the processes of a session.
+//!
+//! The clock stands from the store into the clock page on; stopping the
+//! processes keeps them from doing in no time what takes time. Two ways:
+//!
+//! - the cgroup v2 **freezer**: one write stops everything in the group, also
+//!   what is just being forked, and no process can see it. Needs root.
+//! - **signals**: SIGSTOP and SIGCONT to each process. A parent may notice
+//!   (SIGCHLD, WUNTRACED), hence the second choice.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::error::GuestError;
+use crate::processes;
+
+/// How the processes of a session are stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreezeKind {
+    /// By the cgroup v2 freezer.
+    Cgroup,
+    /// By SIGSTOP and SIGCONT.
+    Signals,
+}
+
+pub(crate) enum Freezer {
+    Cgroup(CgroupFreezer),
+    Signals(SignalFreezer),
+}
+
+impl Freezer {
+    /// The best that this process may use. `session` names the cgroup.
+    pub(crate) fn new(session: &str) -> Self {
+        match CgroupFreezer::new(session) {
+            Ok(freezer) => Self::Cgroup(freezer),
+            Err(_) => Self::Signals(SignalFreezer::new(session)),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> FreezeKind {
+        match self {
+            Self::Cgroup(_) => FreezeKind::Cgroup,
+            Self::Signals(_) => FreezeKind::Signals,
+        }
+    }
+
+    /// `cgroup.procs` of the group that children must join, if there is one.
+    pub(crate) fn membership_file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Cgroup(freezer) => Some(freezer.directory.join("cgroup.procs")),
+            Self::Signals(_) => None,
+        }
+    }
+
+    /// All processes of the session.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        match self {
+            Self::Cgroup(freezer) => freezer.processes(),
+            Self::Signals(freezer) => freezer.processes(),
+        }
+    }
+
+    /// Stops all; returns when all stand, or with an error after `patience`.
+    pub(crate) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
+        match self {
+            Self::Cgroup(freezer) => freezer.freeze(patience),
+            Self::Signals(freezer) => freezer.freeze(patience),
+        }
+    }
+
+    /// Lets all go on.
+    pub(crate) fn thaw(&self) -> Result<(), GuestError> {
+        match self {
+            Self::Cgroup(freezer) => freezer.thaw(),
+            Self::Signals(freezer) => {
+                freezer.thaw();
+                Ok(())
+            }
+        }
+    }
+
+    /// Kills everything in the session, frozen or not.
+    pub(crate) fn kill_all(&self) {
+        match self {
+            Self::Cgroup(freezer) => {
+                let _ = fs::write(freezer.directory.join("cgroup.kill"), "1");
+            }
+            Self::Signals(freezer) => {
+                for pid in freezer.processes() {
+                    // SAFETY: a process of our own session.
+                    unsafe { libc::kill(pid, libc::SIGKILL) };
+                }
+                freezer.thaw();
+            }
+        }
+    }
+}
+
+/// A cgroup of our own with its control files open.
+pub(crate) struct CgroupFreezer {
+    directory: PathBuf,
+    control: File,
+    events: File,
+}
+
+impl CgroupFreezer {
+    fn new(session: &str) -> io::Result<Self> {
+        let mount = cgroup2_mount().ok_or(io::ErrorKind::Unsupported)?;
+        let directory = mount.join(format!("{CGROUP_PREFIX}{session}"));
+        fs::create_dir(&directory)?;
+        let control = OpenOptions::new().write(true).open(directory.join("cgroup.freeze"));
+        let events = File::open(directory.join("cgroup.events"));
+        match (control, events) {
+            (Ok(control), Ok(events)) => Ok(Self { directory, control, events }),
+            (Err(error), _) | (_, Err(error)) => {
+                let _ = fs::remove_dir(&directory);
+                Err(error)
+            }
+        }
+    }
+
+    fn processes(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.directory.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
+        let failed = || GuestError::system(format!("freezing {}", self.directory.display()));
+        self.control.write_all_at(b"1", 0).map_err(failed())?;
+        let begun = Instant::now();
+        // Read, not polled for: the kernel limits the notification to one per
+        // 10 ms, and the state is mostly there at the first look.
+        for attempt in 0u32.. {
+            let mut text = [0u8; 128];
+            let length = self.events.read_at(&mut text, 0).map_err(failed())?;
+            if text[..length].windows(8).any(|window| window == b"frozen 1") {
+                break;
+            }
+            if begun.elapsed() > patience {
+                return Err(GuestError::Unsupported(format!(
+                    "a process in {} could not be stopped within {patience:?} (is it stuck in the kernel?)",
+                    self.directory.display()
+                )));
+            }
+            // Busy processes stop when they are scheduled next: give way.
+            if attempt > 3 {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    fn thaw(&self) -> Result<(), GuestError> {
+        let doing = format!("thawing {}", self.directory.display());
+        self.control.write_all_at(b"0", 0).map_err(GuestError::system(doing))
+    }
+}
+
+impl Drop for CgroupFreezer {
+    fn drop(&mut self) {
+        remove_cgroup(&self.directory);
+    }
+}
+
+/// Kills what is left in a cgroup of ours and removes it.
+pub(crate) fn remove_cgroup(directory: &Path) {
+    let _ = fs::write(directory.join("cgroup.kill"), "1");
+    for _ in 0..200 {
+        if fs::remove_dir(directory).is_ok() || !directory.exists() {
+            return;
+        }
+        // The killed leave the group when their parent, or we, reap them.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What was stopped by signal, to be continued.
+pub(crate) struct SignalFreezer {
+    /// Name of the session's clock page, by which its processes are known.
+    page_name: String,
+    stopped: Mutex<Vec<i32>>,
+}
+
+impl SignalFreezer {
+    fn new(session: &str) -> Self {
+        Self { page_name: format!("{PAGE_PREFIX}{session}"), stopped: Mutex::default() }
+    }
+
+    fn processes(&self) -> Vec<i32> {
+        processes::that_map(&self.page_name)
+    }
+
+    fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
+        let begun = Instant::now();
+        let mut stopped = self.stopped.lock().unwrap_or_else(|e| e.into_inner());
+        // Again until no new process is seen: one may fork while we look.
+        loop {
+            let fresh: Vec<i32> =
+                self.processes().into_iter().filter(|pid| !stopped.contains(pid)).collect();
+            if fresh.is_empty() {
+                return Ok(());
+            }
+            for &pid in &fresh {
+                // SAFETY: a process of our own session.
+                unsafe { libc::kill(pid, libc::SIGSTOP) };
+            }
+            for &pid in &fresh {
+                while !is_stopped(pid) {
+                    if begun.elapsed() > patience {
+                        return Err(GuestError::Unsupported(format!(
+                            "process {pid} ({}) could not be stopped within {patience:?}",
+                            processes::name(pid)
+                        )));
+                    }
+                    std::thread::yield_now();
+                }
+            }
+            stopped.extend(fresh);
+        }
+    }
+
+    fn thaw(&self) {
+        for pid in self.stopped.lock().unwrap_or_else(|e| e.into_inner()).drain(..) {
+            // SAFETY: a process of our own session.
+            unsafe { libc::kill(pid, libc::SIGCONT) };
+        }
+    }
+}
+
+/// Stopped by signal, by a tracer, or not there any more.
+fn is_stopped(pid: i32) -> bool {
+    processes::state(pid).is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
+}
+
+/// Where the cgroup v2 hierarchy is mounted, if it is.
+pub fn cgroup2_mount() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        right.starts_with("cgroup2 ").then(|| left.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+/// Every cgroup of ours begins with this.
+pub(crate) const CGROUP_PREFIX: &str = "timeloom.";
+/// Every clock page is a memfd whose name begins with this.
+pub(crate) const PAGE_PREFIX: &str = "timeloom-page-";

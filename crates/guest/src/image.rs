@@ -1,0 +1,84 @@
+//! The image: read from what the build script linked, relocated, in a memfd.
+
+use std::fs::File;
+
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, elf};
+use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE};
+
+use crate::error::GuestError;
+use crate::memory::sealed_memfd;
+
+/// The image as it is mapped into guests at [`IMAGE_ADDRESS`].
+pub(crate) struct Image {
+    /// Sealed; mapped shared, so that all guests together hold one copy.
+    pub(crate) file: File,
+    /// Bytes to map, a multiple of the page size.
+    pub(crate) length: usize,
+    /// Handler of SIGSYS.
+    pub(crate) handler: u64,
+    /// What the handler returns into (`sa_restorer`).
+    pub(crate) restorer: u64,
+    /// A `syscall` instruction that the filter lets pass.
+    pub(crate) syscall: u64,
+    /// Threads seen with their instruction pointer in this range wait.
+    pub(crate) wait: std::ops::RangeInclusive<u64>,
+}
+
+/// ELF structures are read in place, which needs their alignment.
+#[repr(C, align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static LINKED: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/image.so")));
+
+impl Image {
+    /// Relocates the linked image to its address.
+    ///
+    /// # Panics
+    /// When the image has a shape that the linker script does not produce: a
+    /// fault of the build, not of the machine.
+    pub(crate) fn new() -> Result<Self, GuestError> {
+        let elf = ElfFile64::<Endianness>::parse(&LINKED.0).expect("the linked image is ELF");
+        let endian = elf.endian();
+        let load = elf
+            .elf_program_headers()
+            .iter()
+            .find(|header| header.p_type(endian) == elf::PT_LOAD)
+            .expect("the image has a segment");
+        assert_eq!(load.p_offset(endian), 0, "file offsets equal addresses");
+        assert_eq!(load.p_vaddr(endian), 0, "file offsets equal addresses");
+        let length = (load.p_memsz(endian) as usize).next_multiple_of(PAGE_SIZE);
+        assert!(length as u64 <= IMAGE_LIMIT, "the image outgrew its address range");
+        let mut bytes = LINKED.0[..load.p_filesz(endian) as usize].to_vec();
+        bytes.resize(length, 0);
+        relocate(&elf, &mut bytes);
+
+        let symbol = |name: &str| {
+            elf.symbols()
+                .find(|symbol| symbol.name() == Ok(name))
+                .map(|symbol| IMAGE_ADDRESS + symbol.address())
+                .unwrap_or_else(|| panic!("the image lacks {name}"))
+        };
+        Ok(Self {
+            file: sealed_memfd(c"timeloom-image", &bytes)?,
+            length,
+            handler: symbol("timeloom_handler"),
+            restorer: symbol("timeloom_restorer"),
+            syscall: symbol("timeloom_syscall"),
+            wait: symbol("timeloom_wait_begin")..=symbol("timeloom_wait_end"),
+        })
+    }
+}
+
+/// Adds the base address to every word that the linker left for a loader. Only
+/// relative relocations can occur: the image needs no symbol of anyone.
+fn relocate(elf: &ElfFile64<'_, Endianness>, bytes: &mut [u8]) {
+    let Some(relocations) = elf.dynamic_relocations() else { return };
+    for (offset, relocation) in relocations {
+        let kind = relocation.flags();
+        let relative = object::RelocationFlags::Elf { r_type: elf::R_X86_64_RELATIVE };
+        assert_eq!(kind, relative, "the image refers to something outside");
+        let value = IMAGE_ADDRESS.wrapping_add_signed(relocation.addend());
+        bytes[offset as usize..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+}

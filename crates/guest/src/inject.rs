@@ -1,0 +1,244 @@
+//! At every exec: image and clock page into the new program.
+//!
+//! The kernel has just built a new address space; nothing of the program has
+//! run. The process stands at its first instruction (the dynamic linker's, or
+//! the program's own if it is static), and on its stack lies the auxiliary
+//! vector, whose entry AT_SYSINFO_EHDR tells where the vDSO is. We map ours,
+//! change that entry, install the handler of SIGSYS, and let go.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
+
+use crate::error::GuestError;
+use crate::image::Image;
+use crate::memory::PageMapping;
+use crate::notify::{Answer, Listener, Notification};
+use crate::ptrace::{Stop, Tracee};
+
+/// What every guest of a session gets mapped.
+pub(crate) struct Injector {
+    pub(crate) image: Image,
+    pub(crate) page: Arc<PageMapping>,
+}
+
+/// How an exec ended.
+#[derive(Debug)]
+pub(crate) enum ExecOutcome {
+    /// The program runs under the virtual clock.
+    Running,
+    /// The exec failed natively (no such file, …); the caller saw the error.
+    Failed,
+    /// The process died meanwhile.
+    Gone,
+}
+
+impl Injector {
+    /// Lets a waiting exec happen and prepares the new program. Answers `asker`.
+    ///
+    /// # Errors
+    /// When the new program could not be prepared; it has been killed then,
+    /// since it would run on the machine's clock.
+    pub(crate) fn follow_exec(&self, listener: &Listener, asker: &Notification) -> Result<ExecOutcome, GuestError> {
+        // The descriptors survive the exec, to be mapped and closed after it.
+        let given = listener
+            .give(asker, self.page.file.as_fd(), false)
+            .and_then(|page| listener.give(asker, self.image.file.as_fd(), false).map(|image| [page, image]));
+        let descriptors = match given {
+            Ok(descriptors) => descriptors,
+            Err(source) => {
+                // Dead, or it has no descriptor left: then exec fails as it
+                // does when the program cannot be opened for that reason.
+                listener.answer(asker, Answer::Error(source.raw_os_error().unwrap_or(libc::EAGAIN)));
+                return Ok(ExecOutcome::Failed);
+            }
+        };
+        let mut tracee = match Tracee::seize(asker.thread) {
+            Ok(tracee) => tracee,
+            Err(source) => {
+                listener.answer(asker, Answer::Error(libc::EPERM));
+                return Err(GuestError::System {
+                    doing: format!(
+                        "attaching to process {} for its exec (is a debugger attached to it?)",
+                        asker.thread
+                    ),
+                    source,
+                });
+            }
+        };
+        // The asker waits killably, so this takes effect when it returns to
+        // user mode: after the exec, or after its failure.
+        let _ = tracee.interrupt();
+        listener.answer(asker, Answer::Continue);
+
+        let mut executed = false;
+        loop {
+            match tracee.wait() {
+                Stop::Exec => {
+                    executed = true;
+                    // Any stop uses up the one that was asked for; ask again,
+                    // for here the exec has not returned yet.
+                    let _ = tracee.interrupt();
+                }
+                Stop::Interrupted => break,
+                Stop::Signal(signal) => tracee.hold_signal(signal),
+                Stop::Gone => return Ok(ExecOutcome::Gone),
+            }
+            if tracee.proceed().is_err() {
+                return Ok(ExecOutcome::Gone);
+            }
+        }
+        if !executed {
+            close_descriptors(&mut tracee, descriptors);
+            return Ok(ExecOutcome::Failed);
+        }
+        match self.prepare(&mut tracee, descriptors) {
+            Ok(()) => Ok(ExecOutcome::Running),
+            Err(error) => {
+                // SAFETY: our own tracee.
+                unsafe { libc::kill(tracee.pid(), libc::SIGKILL) };
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare(&self, tracee: &mut Tracee, [page, image]: [i32; 2]) -> Result<(), GuestError> {
+        let pid = tracee.pid();
+        refuse_32_bit(pid)?;
+        let failed = |what: &str| GuestError::system(format!("{what} of process {pid}"));
+        let base = tracee.registers().map_err(failed("reading the registers"))?;
+
+        // There is no instruction of ours in the process yet: borrow two bytes
+        // of the program's first one for `syscall`.
+        let entry = tracee.peek(base.rip).map_err(failed("reading the first instruction"))?;
+        tracee
+            .poke(base.rip, (entry & !0xffff) | 0x050f)
+            .map_err(failed("writing the first instruction"))?;
+        self.map(tracee, &base, page, image)?;
+        tracee.poke(base.rip, entry).map_err(failed("restoring the first instruction"))?;
+
+        self.install_handler(tracee, &base)?;
+        replace_vdso(tracee, base.rsp)?;
+        tracee.set_registers(&base).map_err(failed("restoring the registers"))
+    }
+
+    /// Maps both at their fixed addresses and closes the descriptors.
+    fn map(
+        &self,
+        tracee: &mut Tracee,
+        base: &libc::user_regs_struct,
+        page: i32,
+        image: i32,
+    ) -> Result<(), GuestError> {
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        let read = libc::PROT_READ as u64;
+        let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let mappings = [
+            ("mapping the clock page", PAGE_ADDRESS, PAGE_SIZE, read, page),
+            ("mapping the image", IMAGE_ADDRESS, self.image.length, execute, image),
+        ];
+        for (doing, address, length, protection, descriptor) in mappings {
+            let args = [address, length as u64, protection, flags, descriptor as u64, 0];
+            tracee.syscall_checked(base, base.rip, (doing, libc::SYS_mmap), args)?;
+            let close = ("closing a descriptor", libc::SYS_close);
+            tracee.syscall_checked(base, base.rip, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
+        }
+        Ok(())
+    }
+
+    /// `rt_sigaction` is itself a trapped call; made by the image's `syscall`
+    /// instruction it passes.
+    fn install_handler(&self, tracee: &mut Tracee, base: &libc::user_regs_struct) -> Result<(), GuestError> {
+        // Below the stack pointer and its red zone nothing is in use.
+        let scratch = (base.rsp - 1024) & !15;
+        let flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | SA_RESTORER;
+        let action = [self.image.handler, flags as u64, self.image.restorer, 0];
+        for (index, word) in action.into_iter().enumerate() {
+            tracee
+                .poke(scratch + 8 * index as u64, word)
+                .map_err(GuestError::system(format!("writing to process {}", tracee.pid())))?;
+        }
+        let args = [libc::SIGSYS as u64, scratch, 0, 8, 0, 0];
+        let call = ("installing the trap handler", libc::SYS_rt_sigaction);
+        tracee.syscall_checked(base, self.image.syscall, call, args)?;
+        // An inherited mask may hold SIGSYS when the program was started by
+        // something outside the session.
+        tracee
+            .poke(scratch, 1 << (libc::SIGSYS - 1))
+            .map_err(GuestError::system(format!("writing to process {}", tracee.pid())))?;
+        let args = [libc::SIG_UNBLOCK as u64, scratch, 0, 8, 0, 0];
+        let call = ("unblocking the trap signal", libc::SYS_rt_sigprocmask);
+        tracee.syscall_checked(base, self.image.syscall, call, args).map(drop)
+    }
+}
+
+/// Points AT_SYSINFO_EHDR at the image. The stack at the first instruction is:
+/// argc, arguments, 0, environment, 0, pairs (type, value) up to AT_NULL.
+fn replace_vdso(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
+    let pid = tracee.pid();
+    let failed = || GuestError::system(format!("reading the auxiliary vector of process {pid}"));
+    let words = read_words(pid, stack, INITIAL_STACK_WORDS);
+    let word = |index: usize| match words.get(index) {
+        Some(&word) => Ok(word),
+        None => tracee.peek(stack + 8 * index as u64).map_err(failed()),
+    };
+    let mut at = 1 + word(0)? as usize + 1; // argc, arguments, 0
+    while word(at)? != 0 {
+        at += 1; // environment
+    }
+    at += 1;
+    loop {
+        let kind = word(at)?;
+        if kind == u64::from(libc::AT_NULL as u32) {
+            // A kernel booted with vdso=0: all clock reads trap, and are right.
+            return Ok(());
+        }
+        if kind == u64::from(libc::AT_SYSINFO_EHDR as u32) {
+            return tracee.poke(stack + 8 * (at as u64 + 1), IMAGE_ADDRESS).map_err(failed());
+        }
+        at += 2;
+    }
+}
+
+/// Most initial stacks fit, so that one call reads them; peeking helps out.
+const INITIAL_STACK_WORDS: usize = 512;
+
+fn read_words(pid: i32, address: u64, count: usize) -> Vec<u64> {
+    let mut words = vec![0u64; count];
+    let local = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: 8 * count };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 * count };
+    // SAFETY: `local` describes `words`; the kernel checks the other side.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    words.truncate(usize::try_from(read).unwrap_or(0) / 8);
+    words
+}
+
+/// Our image is 64-bit; a 32-bit program would run on the machine's clock.
+fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
+    use std::io::Read;
+    let path = format!("/proc/{pid}/exe");
+    let mut head = [0u8; 5];
+    let known = std::fs::File::open(&path).and_then(|mut file| file.read_exact(&mut head)).is_ok();
+    if known && head[..4] == *b"\x7fELF" && head[4] == 1 {
+        let program = std::fs::read_link(&path).unwrap_or_default();
+        return Err(GuestError::Unsupported(format!(
+            "`{}` is a 32-bit program; the virtual clock covers 64-bit ones only, so it was stopped",
+            program.display()
+        )));
+    }
+    Ok(())
+}
+
+fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
+    // Best effort in a process whose exec failed: two descriptors of ours more
+    // would do no harm, but a program may count on their numbers.
+    let Ok(base) = tracee.registers() else { return };
+    // The thread stands behind its own `syscall` instruction.
+    for descriptor in descriptors {
+        let _ = tracee.syscall(&base, base.rip - 2, libc::SYS_close, [descriptor as u64, 0, 0, 0, 0, 0]);
+    }
+    let _ = tracee.set_registers(&base);
+}
+
+const SA_RESTORER: i32 = 0x0400_0000;

@@ -1,0 +1,45 @@
+//! What /proc tells about the processes of a session.
+
+use std::fs;
+
+/// Identifiers under a directory of /proc.
+fn numbers_in(path: &str) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// All processes.
+pub(crate) fn all() -> Vec<i32> {
+    numbers_in("/proc")
+}
+
+/// The threads of a process; empty when it is gone.
+pub(crate) fn threads(pid: i32) -> Vec<i32> {
+    numbers_in(&format!("/proc/{pid}/task"))
+}
+
+/// The command's name, as in `ps`.
+pub(crate) fn name(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim_end().into())
+}
+
+/// Scheduler state, from /proc/PID/stat; `None` when it is gone.
+pub(crate) fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may contain anything.
+    stat[stat.rfind(')')? + 1..].trim_start().chars().next()
+}
+
+/// The processes that have a file of this name mapped. A session's clock page
+/// has a name of its own, so these are the session's processes, whoever their
+/// parent is by now.
+pub(crate) fn that_map(name: &str) -> Vec<i32> {
+    all().into_iter().filter(|&pid| maps(pid, name)).collect()
+}
+
+/// Whether /proc/PID/maps names a mapping. Our own process, which writes the
+/// page, does not count.
+fn maps(pid: i32, name: &str) -> bool {
+    pid != std::process::id() as i32
+        && fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|text| text.contains(name))
+}

@@ -1,0 +1,243 @@
+//! One fabric of time: a clock, the processes that live by it, a supervisor.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration as StdDuration;
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::clock::{Clock, ClockOptions};
+use crate::error::GuestError;
+use crate::freeze::{FreezeKind, Freezer, PAGE_PREFIX};
+use crate::image::Image;
+use crate::inject::Injector;
+use crate::kick;
+use crate::launch::{CommandSpec, Guest, launch};
+use crate::leftovers::Keeper;
+use crate::listener::{self, Context};
+use crate::memory::PageMapping;
+use crate::notify::Listener;
+use crate::processes;
+use crate::report::{Report, UnhandledCall};
+use crate::timers::Timers;
+
+/// How a session is made.
+pub struct SessionOptions {
+    /// Names the session for `timeloom ps` and others: letters, digits, `-`, `_`.
+    pub name: String,
+    /// How its clock starts.
+    pub clock: ClockOptions,
+    /// Called with messages for the user (a call that is not virtualised, a
+    /// program that could not be prepared).
+    pub warn: Box<dyn Fn(String) + Send + Sync>,
+}
+
+/// What a session is doing, for `timeloom query`.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The session's name.
+    pub name: String,
+    /// Virtual time since the session began.
+    pub virtual_time: Instant<Virtual>,
+    /// CLOCK_REALTIME as guests see it, nanoseconds since 1970.
+    pub utc_ns: i64,
+    /// Wall time since the session began.
+    pub wall: Duration,
+    /// Wall time during which the clock stood.
+    pub paused_total: Duration,
+    /// Whether it stands now.
+    pub paused: bool,
+    /// Wall seconds per virtual second.
+    pub dilation: f64,
+    /// Processes: identifier and name.
+    pub processes: Vec<(i32, String)>,
+}
+
+/// A running session. Dropping it ends all its processes and removes what it
+/// made.
+pub struct Session {
+    name: String,
+    clock: Arc<Clock>,
+    context: Arc<Context>,
+    freezer: Freezer,
+    /// Held while clock and processes are being changed together.
+    change: Mutex<()>,
+    threads: Vec<JoinHandle<()>>,
+    keeper: Keeper,
+}
+
+impl Session {
+    /// Makes the clock and everything around it; runs nothing yet.
+    ///
+    /// # Errors
+    /// A bad name or dilation; a machine without memfd or seccomp listeners.
+    pub fn new(options: SessionOptions) -> Result<Self, GuestError> {
+        check_name(&options.name)?;
+        let freezer = Freezer::new(&options.name);
+        // Early, while this process has few threads: it forks.
+        let keeper = Keeper::start(&options.name, &freezer)?;
+        let page_name = CString::new(format!("{PAGE_PREFIX}{}", options.name)).expect("checked above");
+        let page = Arc::new(PageMapping::new(&page_name)?);
+        let clock = Arc::new(Clock::new(Arc::clone(&page), &options.clock)?);
+        let context = Arc::new(Context {
+            injector: Injector { image: Image::new()?, page },
+            clock: Arc::clone(&clock),
+            timers: Timers::new(Arc::clone(&clock)),
+            report: Report::default(),
+            warn: options.warn,
+        });
+        let mut session =
+            Self { name: options.name, clock, context, freezer, change: Mutex::new(()), threads: Vec::new(), keeper };
+        session.start_threads();
+        if options.clock.paused {
+            session.freezer.freeze(PATIENCE)?;
+        }
+        Ok(session)
+    }
+
+    fn start_threads(&mut self) {
+        let context = Arc::clone(&self.context);
+        self.threads.push(std::thread::spawn(move || context.timers.serve()));
+        let clock = Arc::downgrade(&self.clock);
+        // Ends by itself when the session is gone; nobody waits for it.
+        std::thread::spawn(move || {
+            for turn in 0u32.. {
+                // Soon at first: the start's calibration was a short one.
+                std::thread::sleep(StdDuration::from_millis(if turn < 5 { 50 } else { 1000 }));
+                let Some(clock) = clock.upgrade() else { return };
+                clock.calibrate();
+            }
+        });
+    }
+
+    /// The session's clock.
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.clock
+    }
+
+    /// The session's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How processes are stopped.
+    pub fn freeze_kind(&self) -> FreezeKind {
+        self.freezer.kind()
+    }
+
+    /// Starts a program under the clock. In a paused session it starts frozen,
+    /// before its first instruction.
+    pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
+        let membership: Option<PathBuf> = self.freezer.membership_file();
+        let context = Arc::clone(&self.context);
+        // A pause must not find the child between fork and exec: it would
+        // freeze in there, and the exec that we wait for would not come.
+        let _change = self.lock();
+        let paused = self.clock.is_paused();
+        if paused {
+            self.freezer.thaw()?;
+        }
+        let guest = launch(spec, membership.as_deref(), move |descriptor| {
+            let listener = Arc::new(Listener::new(descriptor));
+            std::thread::spawn(move || listener::serve(&listener, &context));
+        });
+        if paused {
+            self.freezer.freeze(PATIENCE)?;
+        }
+        guest
+    }
+
+    /// Makes the clock stand, then stops all processes. Returns the instant at
+    /// which all stand.
+    pub fn pause(&self) -> Result<Instant<Virtual>, GuestError> {
+        let _change = self.lock();
+        let at = self.clock.pause();
+        self.freezer.freeze(PATIENCE)?;
+        Ok(at)
+    }
+
+    /// Lets clock and processes go on.
+    pub fn resume(&self) -> Result<(), GuestError> {
+        let _change = self.lock();
+        self.clock.resume();
+        self.freezer.thaw()
+    }
+
+    /// Changes the dilation, for blocked threads as well.
+    pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
+        let _change = self.lock();
+        let was_paused = self.clock.is_paused();
+        self.clock.pause();
+        let frozen = self.freezer.freeze(PATIENCE);
+        let dilated = self.clock.dilate(factor);
+        if frozen.is_ok() {
+            kick::kick_waiting(&self.freezer.processes(), &self.context.injector.image.wait);
+        }
+        if !was_paused {
+            self.clock.resume();
+            self.freezer.thaw()?;
+        }
+        frozen.and(dilated)
+    }
+
+    /// What the session is doing.
+    pub fn status(&self) -> Status {
+        let pids = self.freezer.processes();
+        Status {
+            name: self.name.clone(),
+            virtual_time: self.clock.now(),
+            utc_ns: self.clock.now_utc().as_ns(),
+            wall: self.clock.wall_elapsed(),
+            paused_total: self.clock.paused_total(),
+            paused: self.clock.is_paused(),
+            dilation: self.clock.dilation(),
+            processes: pids.into_iter().map(|pid| (pid, processes::name(pid))).collect(),
+        }
+    }
+
+    /// Brings a running process into the session.
+    pub fn register(&self, pid: i32) -> Result<(), GuestError> {
+        Err(GuestError::Usage(format!("process {pid}: bringing in running programs is not built yet")))
+    }
+
+    /// Calls that programs made and that are not virtualised yet.
+    pub fn unhandled_calls(&self) -> Vec<UnhandledCall> {
+        self.context.report.calls()
+    }
+
+    /// Ends every process of the session.
+    pub fn kill_all(&self) {
+        self.freezer.kill_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.kill_all();
+        self.context.timers.close();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(crate::control::socket_path(&self.name));
+        self.keeper.dismiss();
+    }
+}
+
+fn check_name(name: &str) -> Result<(), GuestError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(good) {
+        return Err(GuestError::Usage(format!(
+            "`{name}` cannot name a session: use up to 64 letters, digits, `-` and `_`"
+        )));
+    }
+    Ok(())
+}
+
+/// How long a process may take to stop before that counts as a failure.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);

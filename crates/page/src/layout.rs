@@ -1,0 +1,79 @@
+//! Where every byte of the page lies, and where the page lies in a process.
+
+use core::mem::{offset_of, size_of};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+/// Size of the page in bytes.
+pub const PAGE_SIZE: usize = 4096;
+
+/// Where the image that replaces the vDSO is mapped, in every guest process.
+///
+/// Fixed, because the seccomp filter lets system calls from inside the image
+/// pass by their address and the filter is inherited by children. The place
+/// lies between where Linux puts position-independent programs (0x55…) and
+/// shared libraries (0x7f…) and outside the shadow memory of the sanitizers.
+pub const IMAGE_ADDRESS: u64 = 0x6800_0000_0000;
+
+/// Most bytes that the image may take; the filter allows just this range.
+pub const IMAGE_LIMIT: u64 = 0x1_0000;
+
+/// Where the clock page is mapped: right below the image.
+pub const PAGE_ADDRESS: u64 = IMAGE_ADDRESS - PAGE_SIZE as u64;
+
+/// First word of our part of the page: "TLCP", little-endian.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
+
+/// Raised whenever the layout changes; image and supervisor must agree.
+pub const ABI_VERSION: u32 = 1;
+
+/// The clock page. All fields are atomics: the other side may be writing.
+#[repr(C, align(4096))]
+pub struct ClockPage {
+    /// Kept for the kernel's `struct vmclock_abi` (112 bytes) and its padding.
+    pub vmclock: [AtomicU64; 16],
+    /// [`MAGIC`].
+    pub magic: AtomicU32,
+    /// [`ABI_VERSION`].
+    pub version: AtomicU32,
+    /// A [`crate::CounterKind`].
+    pub counter: AtomicU32,
+    /// Which of `copies` is in force: 0 or 1.
+    pub active: AtomicU32,
+    /// Even: `copies[active]` is in force. Odd: the writer is about to change
+    /// the clock; wait.
+    pub sequence: AtomicU32,
+    /// Raised by one with every published map.
+    pub epoch: AtomicU32,
+    /// The map in force and the one before.
+    pub copies: [MapCopy; 2],
+}
+
+/// One map from counter to virtual time, as readers need it.
+#[repr(C, align(64))]
+pub struct MapCopy {
+    /// Counter at the start of the line, in ticks.
+    pub counter0: AtomicU64,
+    /// Virtual time there, in nanoseconds since the session began.
+    pub virtual0_ns: AtomicI64,
+    /// Virtual nanoseconds per tick in 8.56 fixed point; 0 when paused. 8 bits
+    /// of whole part allow a 10 MHz counter at a dilation of 0.4; 56 bits of
+    /// fraction err by less than 0.1 ns a second at 4 GHz.
+    pub rate_8_56: AtomicU64,
+    /// Wall nanoseconds per virtual nanosecond in 32.32 fixed point, rounded
+    /// up; 0 when paused. For turning a virtual wait into a kernel timeout.
+    pub wall_per_virtual_32_32: AtomicU64,
+    /// CLOCK_REALTIME = virtual time + this.
+    pub realtime_offset_ns: AtomicI64,
+    /// CLOCK_MONOTONIC = virtual time + this.
+    pub monotonic_offset_ns: AtomicI64,
+    /// CLOCK_BOOTTIME = virtual time + this.
+    pub boottime_offset_ns: AtomicI64,
+    /// CLOCK_TAI = virtual time + this.
+    pub tai_offset_ns: AtomicI64,
+}
+
+const _: () = assert!(size_of::<ClockPage>() == PAGE_SIZE);
+const _: () = assert!(offset_of!(ClockPage, magic) == 128);
+const _: () = assert!(offset_of!(ClockPage, sequence) == 144);
+const _: () = assert!(offset_of!(ClockPage, copies) == 192);
+const _: () = assert!(size_of::<MapCopy>() == 64);

@@ -1,0 +1,158 @@
+//! Changing the clock: one writer per page, the supervisor.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::fence;
+
+use timeloom_time::{ClockMap, Counter, Rate, Virtual};
+
+use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy};
+use crate::CounterKind;
+
+/// A map as the writer gives it, with the offsets of the POSIX clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct PageMap {
+    /// Counter to virtual time; rate 0 while paused.
+    pub map: ClockMap<Counter, Virtual>,
+    /// Wall nanoseconds per virtual nanosecond; [`Rate::STOPPED`] while paused.
+    pub wall_per_virtual: Rate,
+    /// CLOCK_REALTIME minus virtual time, in nanoseconds.
+    pub realtime_offset_ns: i64,
+    /// CLOCK_MONOTONIC minus virtual time, in nanoseconds.
+    pub monotonic_offset_ns: i64,
+    /// CLOCK_BOOTTIME minus virtual time, in nanoseconds.
+    pub boottime_offset_ns: i64,
+    /// CLOCK_TAI minus virtual time, in nanoseconds.
+    pub tai_offset_ns: i64,
+}
+
+impl ClockPage {
+    /// Makes a zeroed page a clock page that shows `first`.
+    pub fn initialise(&self, kind: CounterKind, first: &PageMap) {
+        self.store(0, first);
+        self.active.store(0, Relaxed);
+        self.counter.store(kind as u32, Relaxed);
+        self.version.store(ABI_VERSION, Relaxed);
+        self.magic.store(MAGIC, Release);
+    }
+
+    /// Closes the window, lets `next` compute the new map from the one in
+    /// force and the present counter, publishes it and opens the window.
+    ///
+    /// `next` must give a map that agrees with the old one at the counter it
+    /// was given or lies later, else readers would see a backward step. It runs
+    /// while readers wait: no system calls, no allocation.
+    pub fn publish(&self, counter: impl Fn() -> u64, next: impl FnOnce(u64) -> PageMap) -> PageMap {
+        let sequence = self.sequence.load(Relaxed);
+        self.sequence.store(sequence | 1, SeqCst);
+        // Nothing below may happen before the window is seen closed: a reader
+        // that still finds it open has then read its counter before ours.
+        fence(SeqCst);
+        let map = next(counter());
+        let target = (self.active.load(Relaxed) & 1) ^ 1;
+        self.store(target as usize, &map);
+        self.active.store(target, Release);
+        self.epoch.fetch_add(1, Release);
+        self.sequence.store((sequence | 1).wrapping_add(1), Release);
+        map
+    }
+
+    /// Whether this is a page of our version.
+    pub fn is_valid(&self) -> bool {
+        self.magic.load(Acquire) == MAGIC && self.version.load(Relaxed) == ABI_VERSION
+    }
+
+    fn store(&self, index: usize, page_map: &PageMap) {
+        let copy: &MapCopy = &self.copies[index];
+        copy.counter0.store(page_map.map.in0.as_ticks(), Relaxed);
+        copy.virtual0_ns.store(page_map.map.out0.as_ns(), Relaxed);
+        copy.rate_8_56.store(to_8_56(page_map.map.rate), Relaxed);
+        copy.wall_per_virtual_32_32.store(to_32_32_up(page_map.wall_per_virtual), Relaxed);
+        copy.realtime_offset_ns.store(page_map.realtime_offset_ns, Relaxed);
+        copy.monotonic_offset_ns.store(page_map.monotonic_offset_ns, Relaxed);
+        copy.boottime_offset_ns.store(page_map.boottime_offset_ns, Relaxed);
+        copy.tai_offset_ns.store(page_map.tai_offset_ns, Relaxed);
+    }
+}
+
+/// Rounded down; saturates at the largest rate that the page can hold.
+fn to_8_56(rate: Rate) -> u64 {
+    u64::try_from(rate.to_bits() >> 8).unwrap_or(u64::MAX)
+}
+
+/// Rounded up, so that a wait converted with it is never too short.
+fn to_32_32_up(rate: Rate) -> u64 {
+    u64::try_from(rate.to_bits().div_ceil(1 << 32)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicBool;
+    use std::sync::atomic::AtomicU64;
+    use timeloom_time::Instant;
+
+    fn page() -> Box<ClockPage> {
+        // SAFETY: every field is an atomic integer, for which zero is a value.
+        unsafe { Box::<ClockPage>::new_zeroed().assume_init() }
+    }
+
+    fn running(counter0: u64, virtual0_ns: i64, rate: Rate) -> PageMap {
+        PageMap {
+            map: ClockMap::new(Instant::from_ticks(counter0), Instant::from_ns(virtual0_ns), rate),
+            wall_per_virtual: Rate::ONE,
+            realtime_offset_ns: 7,
+            monotonic_offset_ns: 0,
+            boottime_offset_ns: 0,
+            tai_offset_ns: 0,
+        }
+    }
+
+    #[test]
+    fn a_read_follows_the_published_line() {
+        let page = page();
+        page.initialise(CounterKind::Tsc, &running(100, 5, Rate::from_ratio(1, 2).unwrap()));
+        assert!(page.is_valid());
+        let (now, offset) = page.read(|| 300, |copy| copy.realtime_offset_ns.load(Relaxed));
+        assert_eq!((now, offset), (105, 7));
+        page.publish(|| 300, |ticks| running(ticks, 105, Rate::STOPPED));
+        assert_eq!(page.read(|| 9_999, |_| ()).0, 105);
+    }
+
+    #[test]
+    fn a_writer_killed_in_its_window_does_not_hang_readers() {
+        let page = page();
+        page.initialise(CounterKind::Tsc, &running(0, 0, Rate::ONE));
+        page.sequence.store(1, SeqCst);
+        assert_eq!(page.read(|| 42, |_| ()).0, 42);
+    }
+
+    #[test]
+    fn no_reader_sees_time_go_back_while_the_rate_changes() {
+        let page = page();
+        page.initialise(CounterKind::Tsc, &running(0, 0, Rate::ONE));
+        let ticks = AtomicU64::new(0);
+        let done = AtomicBool::new(false);
+        let counter = || ticks.fetch_add(1, SeqCst);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    while !done.load(Relaxed) {
+                        let (now, ()) = page.read(counter, |_| ());
+                        assert!(now >= last, "{now} after {last}");
+                        last = now;
+                    }
+                });
+            }
+            let mut map = running(0, 0, Rate::ONE);
+            for turn in 0..20_000u64 {
+                let rate = Rate::from_ratio(turn % 5, 3).unwrap();
+                map = page.publish(counter, |now| PageMap {
+                    map: map.map.continued(Instant::from_ticks(now), rate),
+                    ..map
+                });
+            }
+            done.store(true, Relaxed);
+        });
+    }
+}

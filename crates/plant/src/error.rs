@@ -1,0 +1,175 @@
+//! What a plant can do wrong, each with its name.
+
+use std::fmt;
+use std::process::ExitStatus;
+
+use timeloom_time::Duration;
+
+/// The operations of the plant protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Say what you are and what you have.
+    Init,
+    /// Go to a virtual instant.
+    Advance,
+    /// Tell values.
+    Read,
+    /// Take values.
+    Write,
+    /// Finish and exit.
+    Stop,
+}
+
+impl Op {
+    /// The word in the `op` member.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Advance => "advance",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What happened to a plant. After any but [`Fault::Refused`] its process has
+/// been killed and reaped, and every later request gets the same fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The process could not be started.
+    Start {
+        /// The system's reason.
+        reason: String,
+    },
+    /// The process ended by itself.
+    Died {
+        /// What it had been asked.
+        during: Op,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// The process lives but closed its socket.
+    HungUp {
+        /// What it had been asked.
+        during: Op,
+    },
+    /// No answer in time.
+    TimedOut {
+        /// What it had been asked.
+        during: Op,
+        /// How long was waited, wall time.
+        after: Duration,
+    },
+    /// The answer breaks the protocol.
+    Nonsense {
+        /// What it had been asked.
+        during: Op,
+        /// What is wrong with it.
+        what: String,
+        /// The beginning of the line.
+        line: String,
+    },
+    /// The answer has a number that is not finite, which JSON cannot say.
+    NotFinite {
+        /// What it had been asked.
+        during: Op,
+        /// The beginning of the line.
+        line: String,
+    },
+    /// The answer is a line longer than the protocol allows.
+    Oversize {
+        /// What it had been asked.
+        during: Op,
+        /// The longest line allowed, in bytes.
+        limit: usize,
+    },
+    /// The plant said no, in the protocol's own way. It lives on.
+    Refused {
+        /// What it had been asked.
+        during: Op,
+        /// Its reason.
+        message: String,
+        /// The signal at fault, when it named one.
+        signal: Option<String>,
+    },
+}
+
+/// A [`Fault`] with the plant's name and the last lines of its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlantError {
+    /// The plant, as the scenario names it.
+    pub plant: String,
+    /// What happened.
+    pub fault: Fault,
+    /// The last lines it wrote to its log; empty when it was merely refused.
+    pub log_tail: Vec<String>,
+}
+
+impl PlantError {
+    /// Whether the plant is gone. Otherwise it only said no to one request.
+    pub fn is_fatal(&self) -> bool {
+        !matches!(self.fault, Fault::Refused { .. })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start { reason } => write!(f, "could not be started: {reason}"),
+            Self::Died { during, status } => write!(f, "died during `{during}` ({status})"),
+            Self::HungUp { during } => write!(f, "closed its socket during `{during}`"),
+            Self::TimedOut { during, after } => {
+                write!(f, "gave no answer to `{during}` within {after}")
+            }
+            Self::Nonsense { during, what, line } => {
+                write!(f, "answered `{during}` with nonsense: {what}: {line}")
+            }
+            Self::NotFinite { during, line } => {
+                write!(
+                    f,
+                    "answered `{during}` with a number that is not finite: {line}"
+                )
+            }
+            Self::Oversize { during, limit } => {
+                write!(
+                    f,
+                    "answered `{during}` with a line of more than {limit} bytes"
+                )
+            }
+            Self::Refused {
+                during,
+                message,
+                signal,
+            } => {
+                write!(f, "refused `{during}`: {message}")?;
+                match signal {
+                    Some(signal) => write!(f, " (signal `{signal}`)"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for PlantError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "plant `{}` {}", self.plant, self.fault)?;
+        if !self.log_tail.is_empty() {
+            f.write_str("; its log ends with:")?;
+            for line in &self.log_tail {
+                write!(f, "\n    {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PlantError {}

@@ -1,0 +1,354 @@
+//! The protocol `timeloom-plant/1`: requests to lines, lines to replies.
+//!
+//! One JSON object per line. Instants are nanoseconds of virtual time since
+//! the start of the run. No sockets here; see docs/plant-protocol.md.
+
+use serde_json::{Map, Value, json};
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// The protocol's name and version, as `init` states it.
+pub(crate) const PROTOCOL: &str = "timeloom-plant/1";
+
+/// What a plant is told at the start.
+#[derive(Clone, Debug)]
+pub struct PlantInit {
+    /// All its randomness comes from here. At most 2^63 - 1.
+    pub seed: u64,
+    /// The virtual instant at which it starts.
+    pub t: Instant<Virtual>,
+    /// The plant's own settings, passed on as they are.
+    pub config: Value,
+    /// Signals of which to keep samples, by name.
+    pub record: Vec<String>,
+    /// Virtual time between two samples.
+    pub record_every: Duration,
+    /// The longest step of virtual time that the plant should take at once.
+    pub step: Duration,
+}
+
+/// What a plant says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlantInfo {
+    /// Its own name.
+    pub name: String,
+    /// All that can be read, and which of it can be written.
+    pub signals: Vec<Signal>,
+}
+
+impl PlantInfo {
+    /// The signal of this name.
+    pub fn signal(&self, name: &str) -> Option<&Signal> {
+        self.signals.iter().find(|signal| signal.name == name)
+    }
+}
+
+/// A quantity of the plant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Its name, unique within the plant.
+    pub name: String,
+    /// Its unit, for people.
+    pub unit: String,
+    /// Whether it can be set.
+    pub writable: bool,
+}
+
+/// What came of an advance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advance {
+    /// Where the plant stands now.
+    pub t: Instant<Virtual>,
+    /// How long it computed, wall time, by its own account.
+    pub solve: Duration,
+    /// The samples on the way.
+    pub samples: Vec<SampleRow>,
+}
+
+impl Advance {
+    /// Continues this advance by the next one.
+    pub(crate) fn append(&mut self, next: Self) {
+        self.t = next.t;
+        self.solve += next.solve;
+        self.samples.extend(next.samples);
+    }
+}
+
+/// The recorded signals at one instant, in the order of [`PlantInit::record`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampleRow {
+    /// When.
+    pub t: Instant<Virtual>,
+    /// The values, all finite.
+    pub values: Vec<f64>,
+}
+
+/// A request without its `id`.
+pub(crate) enum Request<'a> {
+    Init(&'a PlantInit),
+    Advance(Instant<Virtual>),
+    Read(&'a [&'a str]),
+    Write(&'a [(&'a str, f64)]),
+    Stop,
+}
+
+impl Request<'_> {
+    /// Appends the request as a line. Values to write must be finite.
+    pub(crate) fn append(&self, id: u64, lines: &mut Vec<u8>) {
+        let body = match self {
+            Self::Init(init) => json!({
+                "id": id, "op": "init", "protocol": PROTOCOL,
+                "seed": init.seed, "t_ns": init.t.as_ns(), "config": init.config,
+                "record": init.record, "record_every_ns": init.record_every.as_ns(),
+                "step_ns": init.step.as_ns(),
+            }),
+            Self::Advance(to) => json!({"id": id, "op": "advance", "to_ns": to.as_ns()}),
+            Self::Read(signals) => json!({"id": id, "op": "read", "signals": signals}),
+            Self::Write(values) => {
+                let values: Map<String, Value> = values
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), json!(value)))
+                    .collect();
+                json!({"id": id, "op": "write", "values": values})
+            }
+            Self::Stop => json!({"id": id, "op": "stop"}),
+        };
+        lines.extend_from_slice(body.to_string().as_bytes());
+        lines.push(b'\n');
+    }
+}
+
+/// Why a line is no good reply.
+#[derive(Debug, PartialEq)]
+pub(crate) enum BadReply {
+    Nonsense(String),
+    NotFinite,
+    /// A good reply that says no.
+    Refused {
+        message: String,
+        signal: Option<String>,
+    },
+}
+
+fn nonsense<T>(what: impl Into<String>) -> Result<T, BadReply> {
+    Err(BadReply::Nonsense(what.into()))
+}
+
+/// The `ok` member of the reply to request `id`.
+pub(crate) fn reply(line: &str, id: u64) -> Result<Value, BadReply> {
+    let mut reply: Value = match serde_json::from_str(line) {
+        Ok(reply) => reply,
+        // Python and others write these words, which are not JSON; a literal
+        // such as 1e999 is, but no double can hold it.
+        Err(error) if ["NaN", "Infinity"].iter().any(|word| line.contains(word)) => {
+            let _ = error;
+            return Err(BadReply::NotFinite);
+        }
+        Err(error) if error.to_string().starts_with("number out of range") => {
+            return Err(BadReply::NotFinite);
+        }
+        Err(error) => return nonsense(format!("not JSON ({error})")),
+    };
+    match reply.get("id").and_then(Value::as_u64) {
+        Some(got) if got == id => {}
+        Some(got) => return nonsense(format!("the id is {got} where {id} was asked")),
+        None => return nonsense("it has no integer `id`"),
+    }
+    match (reply.get_mut("ok").map(Value::take), reply.get("error")) {
+        (Some(ok @ Value::Object(_)), None) => Ok(ok),
+        (None, Some(error)) => match error.get("message").and_then(Value::as_str) {
+            Some(message) => Err(BadReply::Refused {
+                message: message.to_owned(),
+                signal: error
+                    .get("signal")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            }),
+            None => nonsense("its error has no `message`"),
+        },
+        _ => nonsense("it has neither an `ok` object nor an `error`, or both"),
+    }
+}
+
+/// The reply to `init`; every recorded signal must be among the plant's own.
+pub(crate) fn info(ok: &Value, init: &PlantInit) -> Result<PlantInfo, BadReply> {
+    let Some(name) = ok.get("name").and_then(Value::as_str) else {
+        return nonsense("it has no `name`");
+    };
+    let Some(list) = ok.get("signals").and_then(Value::as_array) else {
+        return nonsense("it has no list `signals`");
+    };
+    let mut info = PlantInfo {
+        name: name.to_owned(),
+        signals: Vec::with_capacity(list.len()),
+    };
+    let mut names = std::collections::BTreeSet::new();
+    for signal in list {
+        let text = |key| signal.get(key).and_then(Value::as_str);
+        let writable = signal.get("writable").and_then(Value::as_bool);
+        let (Some(name), Some(unit), Some(writable)) = (text("name"), text("unit"), writable)
+        else {
+            return nonsense(format!("a signal needs name, unit and writable: {signal}"));
+        };
+        if !names.insert(name) {
+            return nonsense(format!("two signals are named `{name}`"));
+        }
+        info.signals.push(Signal {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            writable,
+        });
+    }
+    match init
+        .record
+        .iter()
+        .find(|name| !names.contains(name.as_str()))
+    {
+        Some(missing) => nonsense(format!("the plant has no signal `{missing}` to record")),
+        None => Ok(info),
+    }
+}
+
+/// The reply to `advance` to `to` from `from`, with `recorded` signals.
+pub(crate) fn advance(
+    ok: &Value,
+    from: Instant<Virtual>,
+    to: Instant<Virtual>,
+    recorded: usize,
+) -> Result<Advance, BadReply> {
+    if ok.get("t_ns").and_then(Value::as_i64) != Some(to.as_ns()) {
+        return nonsense(format!("`t_ns` should be {}", to.as_ns()));
+    }
+    let solve = match ok.get("solve_ns").and_then(Value::as_i64) {
+        Some(solve) if solve >= 0 => Duration::from_ns(solve),
+        _ => return nonsense("`solve_ns` should be a whole number, not negative"),
+    };
+    let empty = Vec::new();
+    let rows = match ok.get("samples") {
+        None => &empty,
+        Some(Value::Array(rows)) => rows,
+        Some(_) => return nonsense("`samples` should be a list"),
+    };
+    let mut samples = Vec::with_capacity(rows.len());
+    let mut earliest = from;
+    for row in rows {
+        let t = match row
+            .get("t_ns")
+            .and_then(Value::as_i64)
+            .map(Instant::from_ns)
+        {
+            Some(t) if earliest <= t && t <= to => t,
+            _ => return nonsense("a sample's `t_ns` is out of order or not within the advance"),
+        };
+        earliest = t;
+        samples.push(SampleRow {
+            t,
+            values: values(row, recorded)?,
+        });
+    }
+    Ok(Advance {
+        t: to,
+        solve,
+        samples,
+    })
+}
+
+/// The member `values` of a reply to `read`, or of a sample.
+pub(crate) fn values(from: &Value, count: usize) -> Result<Vec<f64>, BadReply> {
+    let Some(list) = from.get("values").and_then(Value::as_array) else {
+        return nonsense("it has no list `values`");
+    };
+    if list.len() != count {
+        return nonsense(format!("{} values where {count} were asked", list.len()));
+    }
+    let mut values = Vec::with_capacity(count);
+    for value in list {
+        match value.as_f64() {
+            Some(number) if number.is_finite() => values.push(number),
+            Some(_) => return Err(BadReply::NotFinite),
+            None => return nonsense(format!("`{value}` is not a number")),
+        }
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_line_is_a_reply_or_an_error_but_no_panic(line in "\\PC{0,200}", id in any::<u64>()) {
+            let _ = reply(&line, id);
+        }
+
+        #[test]
+        fn values_come_back_to_the_bit(value in any::<f64>().prop_filter("finite", |it| it.is_finite())) {
+            let mut line = Vec::new();
+            Request::Write(&[("a", value)]).append(1, &mut line);
+            let sent: Value = serde_json::from_slice(&line).unwrap();
+            prop_assert_eq!(sent["values"]["a"].as_f64().unwrap().to_bits(), value.to_bits());
+        }
+    }
+
+    #[test]
+    fn replies_are_told_apart() {
+        let nonsense = |line: &str| matches!(reply(line, 3), Err(BadReply::Nonsense(_)));
+        assert_eq!(reply(r#"{"id":3,"ok":{}}"#, 3), Ok(json!({})));
+        assert!(nonsense(r#"{"id":4,"ok":{}}"#));
+        assert!(nonsense(r#"{"id":"3","ok":{}}"#));
+        assert!(nonsense(r#"{"ok":{}}"#));
+        assert!(nonsense(r#"{"id":3}"#));
+        assert!(nonsense(r#"{"id":3,"ok":{},"error":{"message":"x"}}"#));
+        assert!(nonsense(r#"{"id":3,"error":"x"}"#));
+        assert!(nonsense("Traceback (most recent call last):"));
+        assert_eq!(
+            reply(r#"{"id":3,"ok":{"values":[NaN]}}"#, 3),
+            Err(BadReply::NotFinite)
+        );
+        assert_eq!(
+            reply(r#"{"id":3,"ok":{"values":[1e999]}}"#, 3),
+            Err(BadReply::NotFinite)
+        );
+        let refused = BadReply::Refused {
+            message: "no".into(),
+            signal: Some("a".into()),
+        };
+        assert_eq!(
+            reply(r#"{"id":3,"error":{"message":"no","signal":"a"}}"#, 3),
+            Err(refused)
+        );
+    }
+
+    #[test]
+    fn samples_stay_within_the_advance() {
+        let at = |t: i64| Instant::from_ns(t);
+        let judge = |samples: Value| {
+            advance(
+                &json!({"t_ns": 10, "solve_ns": 1, "samples": samples}),
+                at(5),
+                at(10),
+                1,
+            )
+        };
+        let good =
+            judge(json!([{"t_ns": 6, "values": [1]}, {"t_ns": 10, "values": [2.5]}])).unwrap();
+        assert_eq!(
+            good.samples[1],
+            SampleRow {
+                t: at(10),
+                values: vec![2.5]
+            }
+        );
+        for bad in [
+            json!([{"t_ns": 11, "values": [1]}]),
+            json!([{"t_ns": 4, "values": [1]}]),
+            json!([{"t_ns": 8, "values": [1]}, {"t_ns": 7, "values": [1]}]),
+            json!([{"t_ns": 8, "values": [1, 2]}]),
+            json!([{"t_ns": 8, "values": [null]}]),
+            json!(7),
+        ] {
+            assert!(judge(bad.clone()).is_err(), "{bad}");
+        }
+    }
+}

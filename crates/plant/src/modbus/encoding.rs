@@ -1,0 +1,124 @@
+//! Numbers in registers: big-endian, high word first.
+
+/// How a value lies in its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// One bit: coils and discrete inputs, and only those.
+    Bit,
+    /// One register, two's complement.
+    I16,
+    /// One register.
+    U16,
+    /// Two registers, two's complement.
+    I32,
+    /// Two registers.
+    U32,
+    /// Two registers, IEEE 754 single.
+    F32,
+    /// Four registers, IEEE 754 double.
+    F64,
+}
+
+impl Encoding {
+    /// How many addresses it takes.
+    pub const fn width(self) -> u16 {
+        match self {
+            Self::Bit | Self::I16 | Self::U16 => 1,
+            Self::I32 | Self::U32 | Self::F32 => 2,
+            Self::F64 => 4,
+        }
+    }
+
+    /// Appends `value` to `words`; integers are rounded to the nearest, halves
+    /// away from zero. `false`, and nothing appended, when it does not fit.
+    pub(crate) fn append(self, value: f64, words: &mut Vec<u16>) -> bool {
+        let whole = |low: f64, high: f64| {
+            let rounded = value.round();
+            (low..=high).contains(&rounded).then_some(rounded as i64)
+        };
+        let bits = match self {
+            Self::Bit => Some(u64::from(value >= 0.5)),
+            Self::I16 => whole(i16::MIN.into(), i16::MAX.into()).map(|it| it as u64),
+            Self::U16 => whole(0.0, u16::MAX.into()).map(|it| it as u64),
+            Self::I32 => whole(i32::MIN.into(), i32::MAX.into()).map(|it| it as u64),
+            Self::U32 => whole(0.0, u32::MAX.into()).map(|it| it as u64),
+            // A finite double beyond the singles would become an infinity.
+            Self::F32 => (value as f32)
+                .is_finite()
+                .then(|| u64::from((value as f32).to_bits())),
+            Self::F64 => value.is_finite().then(|| value.to_bits()),
+        };
+        let Some(bits) = bits else { return false };
+        words.extend(
+            (0..self.width())
+                .rev()
+                .map(|word| (bits >> (16 * word)) as u16),
+        );
+        true
+    }
+
+    /// The number in `words`, which are exactly this encoding's.
+    pub(crate) fn parse(self, words: &[u16]) -> f64 {
+        debug_assert_eq!(words.len(), usize::from(self.width()));
+        let bits = words
+            .iter()
+            .fold(0u64, |bits, word| bits << 16 | u64::from(*word));
+        match self {
+            Self::Bit | Self::U16 | Self::U32 => bits as f64,
+            Self::I16 => f64::from(bits as u16 as i16),
+            Self::I32 => f64::from(bits as u32 as i32),
+            Self::F32 => f64::from(f32::from_bits(bits as u32)),
+            Self::F64 => f64::from_bits(bits),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_parsed_is_emitted_again(words in prop::array::uniform4(any::<u16>())) {
+            for encoding in [Encoding::I16, Encoding::U16, Encoding::I32, Encoding::U32, Encoding::F32, Encoding::F64] {
+                let words = &words[..encoding.width().into()];
+                let value = encoding.parse(words);
+                let mut again = Vec::new();
+                prop_assert_eq!(encoding.append(value, &mut again), value.is_finite());
+                if value.is_finite() {
+                    prop_assert_eq!(&again, words);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_high_word_comes_first() {
+        let mut words = Vec::new();
+        assert!(Encoding::F32.append(1.0, &mut words));
+        assert!(Encoding::I32.append(-2.4, &mut words));
+        assert!(Encoding::U32.append(65536.5, &mut words));
+        assert_eq!(words, [0x3F80, 0, 0xFFFF, 0xFFFE, 1, 1]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (encoding, good, bad) in [
+            (Encoding::I16, -32768.4, -32768.5),
+            (Encoding::I16, 32767.4, 32767.5),
+            (Encoding::U16, -0.4, -0.5),
+            (Encoding::U16, 65535.0, 65536.0),
+            (Encoding::I32, 2147483647.0, 2147483648.0),
+            (Encoding::U32, 4294967295.0, -1.0),
+            (Encoding::F32, 3.4e38, 3.5e38),
+            (Encoding::F64, f64::MAX, f64::INFINITY),
+        ] {
+            let mut words = Vec::new();
+            assert!(encoding.append(good, &mut words), "{encoding:?} {good}");
+            assert!(!encoding.append(bad, &mut words), "{encoding:?} {bad}");
+            assert!(!encoding.append(f64::NAN, &mut words), "{encoding:?}");
+            assert_eq!(words.len(), usize::from(encoding.width()));
+        }
+    }
+}

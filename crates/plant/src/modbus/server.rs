@@ -1,0 +1,163 @@
+//! A device's thread and its connections.
+
+use std::future::ready;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::runtime::{self, Runtime};
+use tokio::sync::oneshot;
+use tokio_modbus::server::tcp::Server;
+
+use super::map::RegisterMap;
+use super::service::{Device, Service, Trouble};
+use super::transport::{Connection, Counters, DeviceStats, Transport};
+use crate::exchange::Exchange;
+
+/// What a device is, besides its registers.
+#[derive(Clone, Debug)]
+pub struct DeviceSpec {
+    /// Its name in records and reports.
+    pub name: String,
+    /// The unit id it answers to. No other is accepted, not even 0 or 255.
+    pub unit_id: u8,
+    /// How many clients may be connected at once; one more is turned away.
+    pub max_connections: u64,
+}
+
+/// A running device. Dropping it closes its connections and its port.
+pub struct ModbusDevice {
+    address: SocketAddr,
+    counters: Arc<Counters>,
+    /// Dropped to end the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ModbusDevice {
+    /// Serves `map` on `listener`, which keeps the network namespace in which
+    /// it was made. `on_trouble` is called with the device's name, on the
+    /// device's thread and while the testbed stands; it must not stop the
+    /// device itself but may tell somebody to.
+    ///
+    /// # Errors
+    /// When the thread or its runtime cannot be had.
+    pub fn start(
+        spec: DeviceSpec,
+        listener: TcpListener,
+        map: RegisterMap,
+        exchange: Arc<Exchange>,
+        on_trouble: impl Fn(&str, Trouble) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let counters = Arc::new(Counters::default());
+        let (stop, stopped) = oneshot::channel();
+        let thread_name = format!("modbus {}", spec.name);
+        let acceptor = Arc::new(Acceptor {
+            max_connections: spec.max_connections,
+            counters: counters.clone(),
+            device: Arc::new(Device {
+                name: spec.name,
+                unit_id: spec.unit_id,
+                map,
+                exchange,
+                on_trouble: Box::new(on_trouble),
+            }),
+        });
+        let server = {
+            let _context = runtime.enter();
+            Server::new(tokio::net::TcpListener::from_std(listener)?)
+        };
+        let thread = thread::Builder::new()
+            .name(thread_name)
+            .spawn(move || run(&runtime, server, acceptor, stopped))?;
+        Ok(Self {
+            address,
+            counters,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has counted so far.
+    pub fn stats(&self) -> DeviceStats {
+        self.counters.read()
+    }
+}
+
+impl Drop for ModbusDevice {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(runtime: &Runtime, server: Server, acceptor: Arc<Acceptor>, stopped: oneshot::Receiver<()>) {
+    runtime.block_on(async move {
+        tokio::spawn(serve(server, acceptor));
+        // An error says that the other end was dropped, which is the signal.
+        let _ = stopped.await;
+    });
+    // Dropping the runtime now drops all connections, and any hold with them.
+}
+
+async fn serve(server: Server, acceptor: Arc<Acceptor>) {
+    let counters = acceptor.counters.clone();
+    let on_connected = move |stream, peer| ready(Ok(acceptor.admit(stream, peer)));
+    loop {
+        let aborted = counters.clone();
+        let on_error = move |error: io::Error| {
+            if error.kind() != io::ErrorKind::InvalidData {
+                aborted.aborted.fetch_add(1, Relaxed);
+            }
+        };
+        if server.serve(&on_connected, on_error).await.is_err() {
+            // Out of descriptors, or a client gone before it was accepted.
+            // Neither ends the device; the pause keeps it from spinning.
+            counters.accept_errors.fetch_add(1, Relaxed);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+struct Acceptor {
+    max_connections: u64,
+    counters: Arc<Counters>,
+    device: Arc<Device>,
+}
+
+impl Acceptor {
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Service, Transport)> {
+        if self.counters.open.load(Relaxed) >= self.max_connections {
+            self.counters.turned_away.fetch_add(1, Relaxed);
+            return None;
+        }
+        // A reply must not wait for more to be sent: the guest that would
+        // acknowledge is about to stand still. Failing that it comes later.
+        let _ = stream.set_nodelay(true);
+        self.counters.accepted.fetch_add(1, Relaxed);
+        let connection = Connection::new(self.counters.clone());
+        let service = Service {
+            device: self.device.clone(),
+            connection: connection.clone(),
+            requester: format!("{} for {peer}", self.device.name),
+        };
+        Some((service, Transport::new(stream, connection)))
+    }
+}

@@ -1,0 +1,290 @@
+//! From a request to signals and back.
+
+use std::fmt;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use timeloom_bus::BusError;
+use tokio_modbus::server::Service as ModbusService;
+use tokio_modbus::{ExceptionCode, Request, Response, SlaveRequest};
+
+use super::encoding::Encoding;
+use super::map::{Point, RegisterMap, Table};
+use super::transport::Connection;
+use crate::error::{Fault, Op, PlantError};
+use crate::exchange::{Access, Exchange};
+
+/// What a device has to report upward.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trouble {
+    /// The plant failed or would not advance or be read: the run should end.
+    Plant(PlantError),
+    /// The testbed could not be paused: the run should end.
+    Bus(BusError),
+    /// A value does not fit its register; the client got exception 0x04.
+    DoesNotFit {
+        /// The signal.
+        signal: String,
+        /// Scaled value, as it would have been on the wire.
+        wire: f64,
+        /// The register's encoding.
+        encoding: Encoding,
+    },
+}
+
+impl Trouble {
+    /// Whether the run cannot go on.
+    pub fn ends_the_run(&self) -> bool {
+        !matches!(self, Self::DoesNotFit { .. })
+    }
+}
+
+/// Is told the device's name and its trouble.
+pub(crate) type OnTrouble = Box<dyn Fn(&str, Trouble) + Send + Sync>;
+
+/// What all connections of a device share.
+pub(crate) struct Device {
+    pub(crate) name: String,
+    pub(crate) unit_id: u8,
+    pub(crate) map: RegisterMap,
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) on_trouble: OnTrouble,
+}
+
+/// One connection's service.
+pub(crate) struct Service {
+    pub(crate) device: Arc<Device>,
+    pub(crate) connection: Arc<Connection>,
+    /// Device and client, for the records.
+    pub(crate) requester: String,
+}
+
+impl ModbusService for Service {
+    type Request = SlaveRequest<'static>;
+    type Response = Response;
+    type Exception = ExceptionCode;
+    type Future = Ready<Result<Response, ExceptionCode>>;
+
+    /// Answers at once, on the runtime's thread, although the plant may take
+    /// its time. That thread serves this device only, and all that it could do
+    /// meanwhile would have to wait for the same plant while the testbed
+    /// stands; handing over to another thread and back would cost every
+    /// exchange two wake-ups.
+    fn call(&self, request: Self::Request) -> Self::Future {
+        let counters = &self.connection.counters;
+        counters.requests.fetch_add(1, Relaxed);
+        let answer = self.answer(request);
+        if answer.is_err() {
+            counters.exceptions.fetch_add(1, Relaxed);
+        }
+        ready(answer)
+    }
+}
+
+impl Service {
+    fn answer(
+        &self,
+        SlaveRequest { slave, request }: SlaveRequest<'_>,
+    ) -> Result<Response, ExceptionCode> {
+        use ExceptionCode::{GatewayTargetDevice, IllegalFunction};
+        use Table::{Coil, Discrete, Holding, Input};
+        let verdict = self.connection.verdict();
+        if slave != self.device.unit_id {
+            return Err(GatewayTargetDevice);
+        }
+        if let Some(exception) = verdict {
+            return Err(exception);
+        }
+        match request {
+            Request::ReadCoils(at, count) => self
+                .read(Coil, at, count)
+                .map(|bits| Response::ReadCoils(to_bits(&bits))),
+            Request::ReadDiscreteInputs(at, count) => self
+                .read(Discrete, at, count)
+                .map(|bits| Response::ReadDiscreteInputs(to_bits(&bits))),
+            Request::ReadHoldingRegisters(at, count) => self
+                .read(Holding, at, count)
+                .map(Response::ReadHoldingRegisters),
+            Request::ReadInputRegisters(at, count) => self
+                .read(Input, at, count)
+                .map(Response::ReadInputRegisters),
+            Request::WriteSingleCoil(at, on) => self
+                .write(Coil, at, &[u16::from(on)])
+                .map(|()| Response::WriteSingleCoil(at, on)),
+            Request::WriteMultipleCoils(at, bits) => {
+                let words: Vec<u16> = bits.iter().map(|on| u16::from(*on)).collect();
+                self.write(Coil, at, &words)
+                    .map(|()| Response::WriteMultipleCoils(at, count(&words)))
+            }
+            Request::WriteSingleRegister(at, word) => self
+                .write(Holding, at, &[word])
+                .map(|()| Response::WriteSingleRegister(at, word)),
+            Request::WriteMultipleRegisters(at, words) => self
+                .write(Holding, at, &words)
+                .map(|()| Response::WriteMultipleRegisters(at, count(&words))),
+            Request::MaskWriteRegister(at, and, or) => self
+                .mask_write(at, and, or)
+                .map(|()| Response::MaskWriteRegister(at, and, or)),
+            Request::ReadWriteMultipleRegisters(read_at, read_count, at, words) => self
+                .write_then_read((at, &words), (read_at, read_count))
+                .map(Response::ReadWriteMultipleRegisters),
+            _ => Err(IllegalFunction),
+        }
+    }
+
+    fn read(&self, table: Table, at: u16, count: u16) -> Result<Vec<u16>, ExceptionCode> {
+        let points = self.device.map.cover(table, at, count)?;
+        let values = self.exchange(&format!("read {} {at}+{count}", table.name()), |plant| {
+            plant.read(&signals(&points))
+        })?;
+        self.to_words(&points, &values)
+    }
+
+    fn write(&self, table: Table, at: u16, words: &[u16]) -> Result<(), ExceptionCode> {
+        let points = self.device.map.cover_writable(table, at, count(words))?;
+        let values = to_values(&points, words)?;
+        let reason = format!("write {} {at}+{}", table.name(), words.len());
+        self.exchange(&reason, |plant| plant.write(&values))
+    }
+
+    /// Function 23: the write comes before the read.
+    fn write_then_read(
+        &self,
+        (at, words): (u16, &[u16]),
+        (read_at, read_count): (u16, u16),
+    ) -> Result<Vec<u16>, ExceptionCode> {
+        let written = self
+            .device
+            .map
+            .cover_writable(Table::Holding, at, count(words))?;
+        let read = self.device.map.cover(Table::Holding, read_at, read_count)?;
+        let values = to_values(&written, words)?;
+        let reason = format!(
+            "write holding {at}+{}, read holding {read_at}+{read_count}",
+            words.len()
+        );
+        let values = self.exchange(&reason, |plant| {
+            plant.write_then_read(&values, &signals(&read))
+        })?;
+        self.to_words(&read, &values)
+    }
+
+    /// Function 22, for values that are one register: both halves under one
+    /// pause, so that no other client comes in between.
+    fn mask_write(&self, at: u16, and: u16, or: u16) -> Result<(), ExceptionCode> {
+        let points = self.device.map.cover_writable(Table::Holding, at, 1)?;
+        let read = signals(&points);
+        self.exchange(&format!("mask holding {at}"), |plant| {
+            let present = plant.read(&read)?;
+            let masked = self
+                .to_words(&points, &present)
+                .and_then(|words| to_values(&points, &[(words[0] & and) | (or & !and)]));
+            match masked {
+                Ok(values) => plant.write(&values).map(Ok),
+                Err(exception) => Ok(Err(exception)),
+            }
+        })?
+    }
+
+    /// One exchange with the plant, whose pause ends when the reply is out.
+    fn exchange<T>(
+        &self,
+        reason: &str,
+        act: impl FnOnce(&mut Access<'_>) -> Result<T, PlantError>,
+    ) -> Result<T, ExceptionCode> {
+        let exchange = &self.device.exchange;
+        let hold = match exchange.hold(&self.requester, reason) {
+            Ok(hold) => hold,
+            Err(error) => {
+                self.report(Trouble::Bus(error));
+                return Err(ExceptionCode::ServerDeviceFailure);
+            }
+        };
+        let done = exchange.access_held(&hold, act);
+        self.connection.owe(hold);
+        done.map_err(|error| {
+            if matches!(
+                error.fault,
+                Fault::Refused {
+                    during: Op::Write,
+                    ..
+                }
+            ) {
+                return ExceptionCode::IllegalDataValue;
+            }
+            self.report(Trouble::Plant(error));
+            ExceptionCode::ServerDeviceFailure
+        })
+    }
+
+    fn to_words(&self, points: &[&Point], values: &[f64]) -> Result<Vec<u16>, ExceptionCode> {
+        let mut words = Vec::new();
+        for (point, value) in points.iter().zip(values) {
+            let wire = point.to_wire(*value);
+            if !point.encoding.append(wire, &mut words) {
+                let (signal, encoding) = (point.signal.clone(), point.encoding);
+                self.report(Trouble::DoesNotFit {
+                    signal,
+                    wire,
+                    encoding,
+                });
+                return Err(ExceptionCode::ServerDeviceFailure);
+            }
+        }
+        Ok(words)
+    }
+
+    fn report(&self, trouble: Trouble) {
+        (self.device.on_trouble)(&self.device.name, trouble);
+    }
+}
+
+fn signals<'a>(points: &[&'a Point]) -> Vec<&'a str> {
+    points.iter().map(|point| point.signal.as_str()).collect()
+}
+
+fn to_values<'a>(
+    points: &[&'a Point],
+    words: &[u16],
+) -> Result<Vec<(&'a str, f64)>, ExceptionCode> {
+    let mut rest = words;
+    let mut values = Vec::with_capacity(points.len());
+    for point in points {
+        let (own, others) = rest.split_at(point.encoding.width().into());
+        let value = point.to_signal(point.encoding.parse(own));
+        if !value.is_finite() {
+            return Err(ExceptionCode::IllegalDataValue);
+        }
+        values.push((point.signal.as_str(), value));
+        rest = others;
+    }
+    Ok(values)
+}
+
+fn to_bits(words: &[u16]) -> Vec<bool> {
+    words.iter().map(|word| *word != 0).collect()
+}
+
+fn count(words: &[u16]) -> u16 {
+    u16::try_from(words.len()).expect("a frame holds at most 1968 values")
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plant(error) => error.fmt(f),
+            Self::Bus(error) => error.fmt(f),
+            Self::DoesNotFit {
+                signal,
+                wire,
+                encoding,
+            } => {
+                write!(
+                    f,
+                    "signal `{signal}` would be {wire} on the wire, too much for {encoding:?}"
+                )
+            }
+        }
+    }
+}

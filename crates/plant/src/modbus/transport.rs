@@ -1,0 +1,232 @@
+//! The socket as `tokio-modbus` sees it: one good frame at a time comes in, and
+//! what goes out ends the pause.
+//!
+//! The library's loop is: read a frame, call the service, write the reply,
+//! flush. The service leaves its hold here ([`Connection::owe`]); the flush that
+//! follows has handed the whole reply to the kernel, and only then is the hold
+//! given away. Three things need care:
+//!
+//! - A guest that stands still reads nothing. When its buffer is full the reply
+//!   cannot be written while the testbed stands, so the hold is given away when
+//!   a write would wait; counted as `late_replies`.
+//! - A connection that ends in between drops this transport, and the hold.
+//! - Requests of other clients may lie in their sockets already. The hold is
+//!   therefore dropped by a task that first lets the runtime look at all
+//!   sockets once: those requests join this pause instead of causing another.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use timeloom_bus::Hold;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_modbus::ExceptionCode;
+
+use super::frame::{self, Broken};
+
+/// What a device has counted since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections closed at once, because there were as many as allowed.
+    pub turned_away: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Connections closed for a frame that makes no sense.
+    pub malformed: u64,
+    /// Connections that ended by another error, such as a reset.
+    pub aborted: u64,
+    /// Times that accepting a connection failed.
+    pub accept_errors: u64,
+    /// Requests understood.
+    pub requests: u64,
+    /// Of those, answered with an exception.
+    pub exceptions: u64,
+    /// Replies that the guest's full buffer kept from leaving during the pause.
+    pub late_replies: u64,
+}
+
+/// The same, being counted.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) turned_away: AtomicU64,
+    pub(crate) open: AtomicU64,
+    pub(crate) malformed: AtomicU64,
+    pub(crate) aborted: AtomicU64,
+    pub(crate) accept_errors: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) exceptions: AtomicU64,
+    pub(crate) late_replies: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> DeviceStats {
+        DeviceStats {
+            accepted: self.accepted.load(Relaxed),
+            turned_away: self.turned_away.load(Relaxed),
+            open: self.open.load(Relaxed),
+            malformed: self.malformed.load(Relaxed),
+            aborted: self.aborted.load(Relaxed),
+            accept_errors: self.accept_errors.load(Relaxed),
+            requests: self.requests.load(Relaxed),
+            exceptions: self.exceptions.load(Relaxed),
+            late_replies: self.late_replies.load(Relaxed),
+        }
+    }
+}
+
+/// What the transport and the service of one connection share. They take
+/// turns, within one task.
+pub(crate) struct Connection {
+    state: Mutex<Owed>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct Owed {
+    /// The pause to end when the reply is out.
+    hold: Option<Hold>,
+    /// How the frame just passed is to be answered, when that is decided.
+    verdict: Option<ExceptionCode>,
+}
+
+impl Connection {
+    pub(crate) fn new(counters: Arc<Counters>) -> Arc<Self> {
+        counters.open.fetch_add(1, Relaxed);
+        Arc::new(Self {
+            state: Mutex::default(),
+            counters,
+        })
+    }
+
+    /// Leaves the hold to be given away after the reply.
+    pub(crate) fn owe(&self, hold: Hold) {
+        self.with(|owed| owed.hold = Some(hold));
+    }
+
+    /// The exception that the present frame deserves by its form alone.
+    pub(crate) fn verdict(&self) -> Option<ExceptionCode> {
+        self.with(|owed| owed.verdict.take())
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Owed) -> T) -> T {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.counters.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The transport; see the module's head.
+pub(crate) struct Transport {
+    stream: TcpStream,
+    shared: Arc<Connection>,
+    /// Received and not judged yet.
+    received: Vec<u8>,
+    /// The frame being handed out, and how much of it has been.
+    passing: Vec<u8>,
+    passed: usize,
+}
+
+impl Transport {
+    pub(crate) fn new(stream: TcpStream, shared: Arc<Connection>) -> Self {
+        Self {
+            stream,
+            shared,
+            received: Vec::new(),
+            passing: Vec::new(),
+            passed: 0,
+        }
+    }
+
+    /// Moves the first received frame, if it is whole, to `passing`.
+    fn next_frame(&mut self) -> Result<bool, Broken> {
+        let Some(length) = frame::length(&self.received)? else {
+            return Ok(false);
+        };
+        if self.received.len() < length {
+            return Ok(false);
+        }
+        self.passing = self.received.drain(..length).collect();
+        self.passed = 0;
+        let verdict = frame::judge(&mut self.passing)?;
+        self.shared.with(|owed| owed.verdict = verdict);
+        Ok(true)
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        while this.passed == this.passing.len() {
+            match this.next_frame() {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(Broken) => {
+                    this.shared.counters.malformed.fetch_add(1, Relaxed);
+                    return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+                }
+            }
+            let mut bytes = [0; 1024];
+            let mut chunk = ReadBuf::new(&mut bytes);
+            ready!(Pin::new(&mut this.stream).poll_read(cx, &mut chunk))?;
+            if chunk.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            this.received.extend_from_slice(chunk.filled());
+        }
+        let rest = &this.passing[this.passed..];
+        let count = rest.len().min(into.remaining());
+        into.put_slice(&rest[..count]);
+        this.passed += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if written.is_pending()
+            && let Some(hold) = self.shared.with(|owed| owed.hold.take())
+        {
+            self.shared.counters.late_replies.fetch_add(1, Relaxed);
+            drop(hold);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The library calls this when its own buffer is empty. A TCP stream
+        // has no other, so the kernel has all of the reply now.
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        if let Some(hold) = self.shared.with(|owed| owed.hold.take()) {
+            tokio::spawn(async move {
+                // Comes back after the runtime has looked at all sockets and
+                // has queued the tasks whose requests it found.
+                tokio::task::yield_now().await;
+                drop(hold);
+            });
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,188 @@
+//! How far two runs of the same signal are apart.
+//!
+//! Both are functions of virtual time; between samples they are read as lines
+//! or as steps. The difference is then exact: its maximum lies at a sample of
+//! one of the two, and its mean square is an integral with a closed form. So
+//! the figure does not depend on how often either was sampled.
+
+use serde::{Deserialize, Serialize};
+use timeloom_time::{Instant, Virtual};
+
+use crate::Sample;
+
+/// How two series differ over the time that both cover.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Deviation {
+    /// The largest absolute difference, in the signal's unit.
+    pub max_abs: f64,
+    /// The root of the time-weighted mean square difference, same unit.
+    pub rms: f64,
+    /// Virtual nanoseconds at which the largest difference is (first) found.
+    pub at_ns: i64,
+}
+
+/// What a series is worth between two of its samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Alignment {
+    /// The straight line between them: a sampled physical quantity.
+    #[default]
+    Linear,
+    /// The earlier sample until the later: a command, a state.
+    Hold,
+}
+
+/// The deviation of `b` from `a`, both sorted by time and read as straight
+/// lines between samples. `None` when there is no instant that both cover.
+pub fn deviation(a: &[Sample], b: &[Sample]) -> Option<Deviation> {
+    deviation_aligned(a, b, Alignment::Linear)
+}
+
+/// The same with a choice of what lies between samples.
+pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Deviation> {
+    let from = a.first()?.0.max(b.first()?.0);
+    let to = a.last()?.0.min(b.last()?.0);
+    if from > to {
+        return None;
+    }
+    let mut times: Vec<Instant<Virtual>> = a
+        .iter()
+        .chain(b)
+        .map(|(t, _)| *t)
+        .filter(|t| (from..=to).contains(t))
+        .collect();
+    times.sort_unstable();
+    times.dedup();
+    let (mut in_a, mut in_b) = (Cursor::new(a, alignment), Cursor::new(b, alignment));
+    let mut result = Deviation {
+        max_abs: 0.0,
+        rms: 0.0,
+        at_ns: from.as_ns(),
+    };
+    let mut square_s = 0.0;
+    let mut last: Option<(Instant<Virtual>, f64)> = None;
+    for t in times {
+        let difference = in_b.at(t) - in_a.at(t);
+        if difference.abs() > result.max_abs {
+            result.max_abs = difference.abs();
+            result.at_ns = t.as_ns();
+        }
+        if let Some((t0, d0)) = last {
+            let mean_square = match alignment {
+                // The integral of a squared line, over its length.
+                Alignment::Linear => (d0 * d0 + d0 * difference + difference * difference) / 3.0,
+                Alignment::Hold => d0 * d0,
+            };
+            square_s += mean_square * (t - t0).as_s_f64();
+        }
+        last = Some((t, difference));
+    }
+    let length_s = (to - from).as_s_f64();
+    result.rms = if length_s > 0.0 {
+        (square_s / length_s).sqrt()
+    } else {
+        result.max_abs
+    };
+    Some(result)
+}
+
+/// Reads a series at rising instants within it.
+struct Cursor<'a> {
+    samples: &'a [Sample],
+    alignment: Alignment,
+    /// The last sample at or before the instant asked for.
+    index: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(samples: &'a [Sample], alignment: Alignment) -> Self {
+        Self {
+            samples,
+            alignment,
+            index: 0,
+        }
+    }
+
+    fn at(&mut self, t: Instant<Virtual>) -> f64 {
+        while self
+            .samples
+            .get(self.index + 1)
+            .is_some_and(|(next, _)| *next <= t)
+        {
+            self.index += 1;
+        }
+        let (t0, v0) = self.samples[self.index];
+        match (self.samples.get(self.index + 1), self.alignment) {
+            (Some(&(t1, v1)), Alignment::Linear) if t > t0 => {
+                v0 + (v1 - v0) * ((t - t0).as_s_f64() / (t1 - t0).as_s_f64())
+            }
+            _ => v0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn series(points: &[(i64, f64)]) -> Vec<Sample> {
+        points
+            .iter()
+            .map(|&(ms, v)| (Instant::from_ns(ms * 1_000_000), v))
+            .collect()
+    }
+
+    #[test]
+    fn a_line_is_a_line_however_it_is_sampled() {
+        let coarse = series(&[(0, 0.0), (1000, 10.0)]);
+        let fine = series(&[(100, 1.0), (250, 2.5), (999, 9.99)]);
+        let apart = deviation(&coarse, &fine).unwrap();
+        assert!(apart.max_abs < 1e-12 && apart.rms < 1e-12, "{apart:?}");
+    }
+
+    #[test]
+    fn the_closed_form_of_a_ramp() {
+        // 0 against a ramp from 0 to 3: mean square 3, greatest at the end.
+        let apart = deviation(
+            &series(&[(0, 0.0), (2000, 0.0)]),
+            &series(&[(0, 0.0), (2000, 3.0)]),
+        )
+        .unwrap();
+        assert!((apart.rms - 3f64.sqrt()).abs() < 1e-12, "{apart:?}");
+        assert_eq!((apart.max_abs, apart.at_ns), (3.0, 2_000_000_000));
+        let held = deviation_aligned(
+            &series(&[(0, 0.0), (2000, 0.0)]),
+            &series(&[(0, 1.0), (2000, 3.0)]),
+            Alignment::Hold,
+        )
+        .unwrap();
+        assert_eq!(held.rms, 1.0);
+    }
+
+    #[test]
+    fn nothing_in_common_is_not_zero() {
+        assert_eq!(deviation(&[], &series(&[(0, 1.0)])), None);
+        assert_eq!(deviation(&series(&[(0, 1.0)]), &series(&[(1, 1.0)])), None);
+        let one = deviation(&series(&[(1, 1.0)]), &series(&[(0, 4.0), (2, 4.0)])).unwrap();
+        assert_eq!((one.max_abs, one.rms, one.at_ns), (3.0, 3.0, 1_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn symmetric_and_rms_never_above_max(
+            a in prop::collection::vec((0i64..1000, -1e3f64..1e3), 1..40), b in prop::collection::vec((0i64..1000, -1e3f64..1e3), 1..40)
+        ) {
+            let sorted = |mut v: Vec<(i64, f64)>| { v.sort_by_key(|p| p.0); series(&v) };
+            let (a, b) = (sorted(a), sorted(b));
+            let (there, back) = (deviation(&a, &b), deviation(&b, &a));
+            prop_assert_eq!(there.is_some(), back.is_some());
+            if let (Some(there), Some(back)) = (there, back) {
+                prop_assert_eq!(there.max_abs, back.max_abs);
+                prop_assert!(there.rms <= there.max_abs * (1.0 + 1e-9));
+                prop_assert!((there.rms - back.rms).abs() <= 1e-9 * (1.0 + there.rms));
+            }
+            prop_assert_eq!(deviation(&a, &a).unwrap().max_abs, 0.0);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What can go wrong with a run directory, each with the path and the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use timeloom_time::{Instant, Virtual};
+
+/// Why a run directory could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// The operating system refused a file operation.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or directory concerned.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `create` was pointed at a directory with somebody's files in it.
+    #[error(
+        "{0} is not empty and is not a run directory; nothing was touched, choose another path"
+    )]
+    NotARun(PathBuf),
+    /// `open` or `recover` was pointed at something else.
+    #[error("{0} is not a run directory (it has no manifest.json, no journal and no tables)")]
+    NoRunHere(PathBuf),
+    /// Another process still writes this run.
+    #[error("{0} is still being written by a running session; stop that one first")]
+    InUse(PathBuf),
+    /// NaN and infinities are refused: JSON cannot hold them, and a plot or a
+    /// deviation that meets one later could not say where it came from.
+    #[error("signal {name} at {at:?} has the value {value}, which is not a finite number")]
+    NotFinite {
+        /// `source.name` of the signal.
+        name: String,
+        /// Its virtual instant.
+        at: Instant<Virtual>,
+        /// The refused value.
+        value: f64,
+    },
+    /// The recorder was used after `finish`.
+    #[error("the run in {0} is finished; no more rows can be recorded")]
+    Finished(PathBuf),
+    /// A file of the directory does not say what the contract promises.
+    #[error("{path}: {reason}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl ResultsError {
+    /// Attaches the path to what the system said.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// A file whose content is wrong.
+    pub(crate) fn malformed(path: &Path, reason: impl ToString) -> Self {
+        Self::Malformed {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}

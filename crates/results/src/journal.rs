@@ -1,0 +1,190 @@
+//! The crash-safe form of a table while its run goes on: one JSON array per
+//! line, only ever appended to.
+//!
+//! A Parquet file without its footer is unreadable, and its footer comes last.
+//! A line is complete or it is not, so a run that is killed keeps every line
+//! but the torn one. (The page cache outlives the process; surviving a power
+//! cut is not attempted, as it would cost an fsync per flush.)
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time;
+
+use serde_json::Value;
+
+use crate::ResultsError;
+use crate::table::{Cell, Cells, Interner, Kind, Row};
+
+/// An open journal of one table.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    writer: BufWriter<File>,
+    /// Read from the machine's clock, not the session's: it bounds what a kill
+    /// may lose and must go on while virtual time stands.
+    flushed: time::Instant,
+    max_age: time::Duration,
+}
+
+impl Journal {
+    /// Opens for appending. Rows reach the kernel at the latest with the first
+    /// row that comes `max_age` after the previous flush; zero means at once.
+    pub(crate) fn open(path: PathBuf, max_age: time::Duration) -> Result<Self, ResultsError> {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(ResultsError::io(&path))?;
+        Ok(Self {
+            path,
+            writer: BufWriter::with_capacity(BUFFER_BYTES, file),
+            flushed: time::Instant::now(),
+            max_age,
+        })
+    }
+
+    pub(crate) fn append(&mut self, row: &impl Row) -> Result<(), ResultsError> {
+        let mut cells = row.cells();
+        cells.iter_mut().for_each(bound);
+        serde_json::to_writer(&mut self.writer, &cells)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.writer.write_all(b"\n"))
+            .map_err(ResultsError::io(&self.path))?;
+        if self.flushed.elapsed() >= self.max_age {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), ResultsError> {
+        self.flushed = time::Instant::now();
+        self.writer.flush().map_err(ResultsError::io(&self.path))
+    }
+}
+
+/// Calls `each` for every whole row of the journal at `path`, in the order of
+/// writing, and returns how many lines were not rows (a torn tail). A journal
+/// that is not there is an empty one.
+pub(crate) fn read<R: Row>(
+    path: &Path,
+    mut each: impl FnMut(R) -> Result<(), ResultsError>,
+) -> Result<u64, ResultsError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(ResultsError::io(path)(error)),
+    };
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+    let mut interner = Interner::default();
+    let mut line = Vec::new();
+    let mut torn = 0;
+    loop {
+        line.clear();
+        // Bounded: a file full of zeros must not be read as one line.
+        let n = (&mut reader)
+            .take(LINE_BYTES)
+            .read_until(b'\n', &mut line)
+            .map_err(ResultsError::io(path))?;
+        if n == 0 {
+            return Ok(torn);
+        }
+        match parse::<R>(&line, &mut interner) {
+            Some(row) => each(row)?,
+            None => torn += 1,
+        }
+    }
+}
+
+/// A row from its line. A line without its newline is torn even when it looks
+/// whole: `12` may have been `123`.
+fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
+    let line = line.strip_suffix(b"\n")?;
+    let values: Vec<Value> = serde_json::from_slice(line).ok()?;
+    if values.len() != R::COLUMNS.len() {
+        return None;
+    }
+    let cells = R::COLUMNS
+        .iter()
+        .zip(values)
+        .map(|((_, kind), value)| match kind {
+            Kind::Int => value.as_i64().map(Cell::Int),
+            Kind::Real => value.as_f64().map(Cell::Real),
+            Kind::Text => value.as_str().map(|text| Cell::Text(interner.get(text))),
+        });
+    R::from_cells(Cells::new(cells.collect::<Option<_>>()?))
+}
+
+/// Cuts a text that is longer than any honest name or sentence, so that one
+/// row never takes more memory than planned for.
+fn bound(cell: &mut Cell) {
+    if let Cell::Text(text) = cell
+        && text.len() > TEXT_BYTES
+    {
+        let end = (0..=TEXT_BYTES)
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0);
+        *text = format!("{}…", &text[..end]).into();
+    }
+}
+
+const BUFFER_BYTES: usize = 64 * 1024;
+const TEXT_BYTES: usize = 32 * 1024;
+/// Eight texts at their bound, each byte escaped as `\u0000`, fit.
+const LINE_BYTES: u64 = 2 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EventRow, SignalRow};
+    use proptest::prelude::*;
+    use timeloom_time::Instant;
+
+    fn round_trip<R: Row>(rows: &[R]) -> (Vec<R>, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.jsonl");
+        let mut journal = Journal::open(path.clone(), time::Duration::from_secs(2)).unwrap();
+        rows.iter().for_each(|row| journal.append(row).unwrap());
+        drop(journal);
+        let mut back = Vec::new();
+        let torn = read(&path, |row| {
+            back.push(row);
+            Ok(())
+        })
+        .unwrap();
+        (back, torn)
+    }
+
+    proptest! {
+        #[test]
+        fn every_finite_double_and_text_survives_bit_for_bit(
+            value in any::<f64>().prop_filter("finite", |v| v.is_finite()), t in any::<i64>(), name in ".*", unit in "\\PC*"
+        ) {
+            let row = SignalRow {
+                t_virtual: Instant::from_ns(t), t_wall: Instant::from_ns(!t), host: "".into(), source: "a\n\"b".into(),
+                name: name.into(), value, unit: unit.into(),
+            };
+            let (back, torn) = round_trip(&[row.clone(), row.clone()]);
+            prop_assert_eq!(torn, 0);
+            prop_assert_eq!(&back, &[row.clone(), row]);
+            prop_assert_eq!(back[0].value.to_bits(), value.to_bits());
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_a_character() {
+        let text = "x".to_owned() + &"ü".repeat(TEXT_BYTES);
+        let row = EventRow {
+            t_virtual: Instant::ZERO,
+            t_wall: Instant::ZERO,
+            host: "h".into(),
+            source: "s".into(),
+            kind: "k".into(),
+            text: text.into(),
+        };
+        let (back, torn) = round_trip(&[row]);
+        assert_eq!(torn, 0);
+        assert!(back[0].text.len() <= TEXT_BYTES + 3 && back[0].text.ends_with('…'));
+    }
+}

@@ -1,0 +1,236 @@
+//! `manifest.json`: what was run, where, with what, and how it ended.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use timeloom_time::{Duration, Instant, Utc};
+
+use crate::civil::{serde_utc, serde_utc_option};
+
+/// What a reader needs to know to trust a run, and to repeat it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the tool that ran it.
+    pub timeloom_version: String,
+    /// The scenario's name.
+    pub name: String,
+    /// Civil time when the run began.
+    #[serde(with = "serde_utc")]
+    pub started: Instant<Utc>,
+    /// Civil time when it ended; `None` while it goes on and after a kill.
+    #[serde(with = "serde_utc_option", default)]
+    pub ended: Option<Instant<Utc>>,
+    /// The one seed from which all randomness of the run comes.
+    pub seed: u64,
+    /// SHA-256 of the scenario file, in hexadecimal.
+    pub scenario_sha256: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// What the kernel keeps time by: `tsc`, `kvm-clock`.
+    pub clock_source: String,
+    /// The machine.
+    pub machine: Machine,
+    /// In whole sentences, what could not be done as well as it should.
+    #[serde(default)]
+    pub degraded_modes: Vec<String>,
+    /// The programs that ran, each with its file's hash.
+    #[serde(default)]
+    pub programs: Vec<ProgramHash>,
+    /// How far virtual time got.
+    #[serde(rename = "virtual_duration_ns", with = "serde_ns", default)]
+    pub virtual_duration: Duration,
+    /// How long it took.
+    #[serde(rename = "wall_duration_ns", with = "serde_ns", default)]
+    pub wall_duration: Duration,
+    /// Wall time during which the virtual clock stood.
+    #[serde(rename = "paused_total_ns", with = "serde_ns", default)]
+    pub paused_total: Duration,
+    /// How often it came to a stand.
+    #[serde(default)]
+    pub pauses: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Who or what ended it when it was not the plan.
+    #[serde(default)]
+    pub culprit: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It has not ended yet, or was killed and not recovered.
+    Running,
+    /// As planned.
+    Done,
+    /// A guest, plant, peer or check failed; `culprit` says which.
+    Failed,
+    /// It was stopped from outside.
+    Interrupted,
+}
+
+/// The machine a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Logical processors this process may use.
+    pub cores: usize,
+    /// As the processor names itself.
+    pub cpu_model: String,
+}
+
+/// A program file and its hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramHash {
+    /// Its path.
+    pub path: String,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+impl Manifest {
+    /// The manifest of a run that begins now on this machine: outcome
+    /// `running`, durations zero. What cannot be found out is said to be
+    /// `unknown`.
+    pub fn begin(name: &str, seed: u64, started: Instant<Utc>, scenario: &[u8]) -> Self {
+        Self {
+            timeloom_version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: name.to_owned(),
+            started,
+            ended: None,
+            seed,
+            scenario_sha256: sha256_hex(scenario),
+            kernel: format!(
+                "{} {}",
+                first_line("/proc/sys/kernel/ostype"),
+                first_line("/proc/sys/kernel/osrelease")
+            ),
+            clock_source: first_line(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            ),
+            machine: Machine::this(),
+            degraded_modes: Vec::new(),
+            programs: Vec::new(),
+            virtual_duration: Duration::ZERO,
+            wall_duration: Duration::ZERO,
+            paused_total: Duration::ZERO,
+            pauses: 0,
+            outcome: Outcome::Running,
+            culprit: None,
+        }
+    }
+
+    /// Adds a program and its hash; one that cannot be read gets the reason in
+    /// the hash's place. The same path is listed once.
+    pub fn add_program(&mut self, path: &Path) {
+        let shown = path.display().to_string();
+        if self.programs.iter().all(|program| program.path != shown) {
+            let sha256 = sha256_file(path).unwrap_or_else(|error| format!("unreadable: {error}"));
+            self.programs.push(ProgramHash {
+                path: shown,
+                sha256,
+            });
+        }
+    }
+}
+
+impl Machine {
+    /// The one we are on.
+    pub fn this() -> Self {
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = info.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            ["model name", "Model", "Hardware"]
+                .contains(&key.trim())
+                .then(|| value.trim().to_owned())
+        });
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cpu_model: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        }
+    }
+}
+
+/// SHA-256 of some bytes, in hexadecimal.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// SHA-256 of a file's content, in hexadecimal, in bounded memory.
+pub fn sha256_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hash.finalize())),
+            n => hash.update(&buffer[..n]),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn first_line(path: &str) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .next()
+        .map_or_else(|| "unknown".to_owned(), |line| line.trim().to_owned())
+}
+
+/// Serde of a duration as whole nanoseconds.
+mod serde_ns {
+    use super::Duration;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        length: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(length.as_ns())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        i64::deserialize(deserializer).map(Duration::from_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_says_the_unit_and_comes_back() {
+        let mut manifest = Manifest::begin(
+            "a \"name\"",
+            u64::MAX,
+            Instant::from_ns(1_559_520_000_000_000_000),
+            b"abc",
+        );
+        manifest.virtual_duration = Duration::from_s(90);
+        manifest.ended = Some(Instant::from_ns(5));
+        manifest.add_program(Path::new("/proc/self/exe"));
+        manifest.add_program(Path::new("/nowhere"));
+        let text = serde_json::to_string_pretty(&manifest).unwrap();
+        assert!(
+            text.contains("\"virtual_duration_ns\": 90000000000"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\"started\": \"2019-06-03T00:00:00.000000000Z\""),
+            "{text}"
+        );
+        assert!(
+            text.contains("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            "{text}"
+        );
+        assert!(manifest.programs[1].sha256.starts_with("unreadable"));
+        assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
+    }
+}

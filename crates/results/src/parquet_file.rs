@@ -1,0 +1,262 @@
+//! Parquet files of a table: written once, at the end, from its journal.
+//!
+//! Built on the low-level column writer; the whole of arrow would buy nothing
+//! here. Times are delta-packed (they rise almost evenly), texts are
+//! dictionary-coded (the same few names), pages are snappy: DuckDB, pyarrow
+//! and polars read all of that without options.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+
+use crate::ResultsError;
+use crate::table::{Cell, Cells, Interner, Kind, Row};
+
+/// Writes `PATH` by way of `PATH.partial`, so that the file at `PATH` is
+/// always whole. At most one row group is held in memory.
+pub(crate) struct TableWriter {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: SerializedFileWriter<File>,
+    columns: Vec<Column>,
+}
+
+enum Column {
+    Int(Vec<i64>),
+    Real(Vec<f64>),
+    Text(Vec<ByteArray>),
+}
+
+impl TableWriter {
+    pub(crate) fn create<R: Row>(path: &Path) -> Result<Self, ResultsError> {
+        let partial = path.with_extension("parquet.partial");
+        let file = File::create(&partial).map_err(ResultsError::io(&partial))?;
+        let bad = |error: ParquetError| ResultsError::malformed(path, error);
+        let schema = parse_message_type(&message_type::<R>()).map_err(bad)?;
+        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties::<R>()))
+            .map_err(bad)?;
+        Ok(Self {
+            path: path.to_owned(),
+            partial,
+            writer,
+            columns: empty_columns::<R>(),
+        })
+    }
+
+    pub(crate) fn push(&mut self, row: &impl Row) -> Result<(), ResultsError> {
+        for (cell, column) in row.cells().into_iter().zip(&mut self.columns) {
+            match (cell, column) {
+                (Cell::Int(value), Column::Int(all)) => all.push(value),
+                (Cell::Real(value), Column::Real(all)) => all.push(value),
+                (Cell::Text(value), Column::Text(all)) => {
+                    all.push(ByteArray::from(value.as_bytes().to_vec()))
+                }
+                (cell, _) => {
+                    unreachable!("a row type whose cells do not fit its own columns: {cell:?}")
+                }
+            }
+        }
+        if self.buffered_rows() >= ROWS_PER_GROUP {
+            self.write_group()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn close(mut self) -> Result<(), ResultsError> {
+        if self.buffered_rows() > 0 {
+            self.write_group()?;
+        }
+        self.writer
+            .close()
+            .map_err(|error| ResultsError::malformed(&self.partial, error))?;
+        fs::rename(&self.partial, &self.path).map_err(ResultsError::io(&self.path))
+    }
+
+    fn buffered_rows(&self) -> usize {
+        match &self.columns[0] {
+            Column::Int(all) => all.len(),
+            Column::Real(all) => all.len(),
+            Column::Text(all) => all.len(),
+        }
+    }
+
+    fn write_group(&mut self) -> Result<(), ResultsError> {
+        group(&mut self.writer, &mut self.columns)
+            .map_err(|error| ResultsError::malformed(&self.partial, error))
+    }
+}
+
+/// Writes the buffered columns as one row group and empties them.
+fn group(
+    writer: &mut SerializedFileWriter<File>,
+    columns: &mut [Column],
+) -> Result<(), ParquetError> {
+    let mut group = writer.next_row_group()?;
+    let mut columns = columns.iter_mut();
+    while let Some(mut out) = group.next_column()? {
+        match columns.next() {
+            Some(Column::Int(all)) => {
+                out.typed::<Int64Type>().write_batch(all, None, None)?;
+                all.clear();
+            }
+            Some(Column::Real(all)) => {
+                out.typed::<DoubleType>().write_batch(all, None, None)?;
+                all.clear();
+            }
+            Some(Column::Text(all)) => {
+                out.typed::<ByteArrayType>().write_batch(all, None, None)?;
+                all.clear();
+            }
+            None => unreachable!("the schema has the columns of the row type"),
+        }
+        out.close()?;
+    }
+    group.close()?;
+    Ok(())
+}
+
+/// Calls `each` for every row of the file, one row group in memory at a time.
+pub(crate) fn read<R: Row>(
+    path: &Path,
+    mut each: impl FnMut(R) -> Result<(), ResultsError>,
+) -> Result<(), ResultsError> {
+    let file = File::open(path).map_err(ResultsError::io(path))?;
+    let bad = |error: ParquetError| ResultsError::malformed(path, error);
+    let reader = SerializedFileReader::new(file).map_err(bad)?;
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let names: Vec<&str> = schema
+        .columns()
+        .iter()
+        .map(|column| column.name())
+        .collect();
+    // By name, so that a later version may add columns behind ours.
+    let places: Vec<usize> = R::COLUMNS
+        .iter()
+        .map(|(name, _)| {
+            names
+                .iter()
+                .position(|have| have == name)
+                .ok_or_else(|| ResultsError::malformed(path, format!("it has no column `{name}`")))
+        })
+        .collect::<Result<_, _>>()?;
+    let mut interner = Interner::default();
+    for index in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(index).map_err(bad)?;
+        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        let mut columns = Vec::with_capacity(places.len());
+        for (&place, &(name, kind)) in places.iter().zip(R::COLUMNS) {
+            let cells =
+                read_column(group.as_ref(), place, rows, kind, &mut interner).map_err(bad)?;
+            if cells.len() != rows {
+                return Err(ResultsError::malformed(
+                    path,
+                    format!("column `{name}` is shorter than the others"),
+                ));
+            }
+            columns.push(cells.into_iter());
+        }
+        for _ in 0..rows {
+            let cells = columns.iter_mut().filter_map(Iterator::next).collect();
+            let row = R::from_cells(Cells::new(cells));
+            each(
+                row.ok_or_else(|| ResultsError::malformed(path, "a row does not fit its columns"))?,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn read_column(
+    group: &dyn RowGroupReader,
+    place: usize,
+    rows: usize,
+    kind: Kind,
+    interner: &mut Interner,
+) -> Result<Vec<Cell>, ParquetError> {
+    Ok(match (group.get_column_reader(place)?, kind) {
+        (ColumnReader::Int64ColumnReader(column), Kind::Int) => {
+            values(column, rows)?.into_iter().map(Cell::Int).collect()
+        }
+        (ColumnReader::DoubleColumnReader(column), Kind::Real) => {
+            values(column, rows)?.into_iter().map(Cell::Real).collect()
+        }
+        (ColumnReader::ByteArrayColumnReader(column), Kind::Text) => values(column, rows)?
+            .into_iter()
+            .map(|bytes| Cell::Text(interner.get(&String::from_utf8_lossy(bytes.data()))))
+            .collect(),
+        _ => {
+            return Err(ParquetError::General(format!(
+                "column {place} is not of kind {kind:?}"
+            )));
+        }
+    })
+}
+
+fn values<T: DataType>(
+    mut column: ColumnReaderImpl<T>,
+    rows: usize,
+) -> Result<Vec<T::T>, ParquetError> {
+    let mut values = Vec::with_capacity(rows);
+    // An optional column (a file somebody rewrote) needs room for its levels.
+    let mut levels = Vec::new();
+    while values.len() < rows {
+        let (records, _, _) =
+            column.read_records(rows - values.len(), Some(&mut levels), None, &mut values)?;
+        if records == 0 {
+            break;
+        }
+    }
+    Ok(values)
+}
+
+fn message_type<R: Row>() -> String {
+    let columns: String = R::COLUMNS
+        .iter()
+        .map(|(name, kind)| match kind {
+            Kind::Int => format!("required int64 {name}; "),
+            Kind::Real => format!("required double {name}; "),
+            Kind::Text => format!("required binary {name} (STRING); "),
+        })
+        .collect();
+    format!("message {} {{ {columns} }}", R::TABLE)
+}
+
+fn properties<R: Row>() -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(format!("timeloom {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::SNAPPY);
+    for (name, kind) in R::COLUMNS {
+        let column = ColumnPath::from(*name);
+        properties = match kind {
+            Kind::Int => properties
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED),
+            Kind::Real => properties.set_column_dictionary_enabled(column, false),
+            Kind::Text => properties,
+        };
+    }
+    properties.build()
+}
+
+fn empty_columns<R: Row>() -> Vec<Column> {
+    R::COLUMNS
+        .iter()
+        .map(|(_, kind)| match kind {
+            Kind::Int => Column::Int(Vec::new()),
+            Kind::Real => Column::Real(Vec::new()),
+            Kind::Text => Column::Text(Vec::new()),
+        })
+        .collect()
+}
+
+const ROWS_PER_GROUP: usize = 65_536;

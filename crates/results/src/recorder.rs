@@ -1,0 +1,126 @@
+//! Takes rows while the run goes on.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::directory::{Consolidated, consolidate};
+use crate::journal::Journal;
+use crate::table::Row;
+use crate::{ClockRow, EventRow, LabelRow, ResultsError, SignalRow};
+
+/// The writer of a run's tables. Any number of threads may share it by
+/// reference; each table has its own lock, held for a formatted line.
+///
+/// Signals and clock changes reach the kernel within two seconds (with the
+/// next row after that), events and labels at once.
+#[derive(Debug)]
+pub struct Recorder {
+    directory: PathBuf,
+    signals: Mutex<Option<Journal>>,
+    events: Mutex<Option<Journal>>,
+    clock: Mutex<Option<Journal>>,
+    labels: Mutex<Option<Journal>>,
+    /// Held for as long as rows may come, so that `recover` does not pull the
+    /// journal from under a run that is alive. The kernel drops it when the
+    /// process dies, however it dies.
+    _lock: File,
+}
+
+impl Recorder {
+    pub(crate) fn open(directory: PathBuf) -> Result<Self, ResultsError> {
+        let journals = directory.join("journal");
+        fs::create_dir_all(&journals).map_err(ResultsError::io(&journals))?;
+        let lock = lock_journal(&directory)?;
+        let open = |table: &str, max_age| {
+            Journal::open(journals.join(format!("{table}.jsonl")), max_age)
+                .map(|journal| Mutex::new(Some(journal)))
+        };
+        Ok(Self {
+            signals: open(SignalRow::TABLE, BUFFERED)?,
+            events: open(EventRow::TABLE, AT_ONCE)?,
+            clock: open(ClockRow::TABLE, BUFFERED)?,
+            labels: open(LabelRow::TABLE, AT_ONCE)?,
+            directory,
+            _lock: lock,
+        })
+    }
+
+    /// Records one sample. A value that is not finite is refused, and nothing
+    /// is written.
+    pub fn signal(&self, row: &SignalRow) -> Result<(), ResultsError> {
+        if !row.value.is_finite() {
+            return Err(ResultsError::NotFinite {
+                name: format!("{}.{}", row.source, row.name),
+                at: row.t_virtual,
+                value: row.value,
+            });
+        }
+        self.append(&self.signals, row)
+    }
+
+    /// Records something that happened.
+    pub fn event(&self, row: &EventRow) -> Result<(), ResultsError> {
+        self.append(&self.events, row)
+    }
+
+    /// Records a change of the virtual clock.
+    pub fn clock(&self, row: &ClockRow) -> Result<(), ResultsError> {
+        self.append(&self.clock, row)
+    }
+
+    /// Records the time of an attack; see [`LabelRow`] for when.
+    pub fn label(&self, row: &LabelRow) -> Result<(), ResultsError> {
+        self.append(&self.labels, row)
+    }
+
+    /// Hands all rows to the kernel. Worth calling every few seconds when
+    /// signals come seldom.
+    pub fn flush(&self) -> Result<(), ResultsError> {
+        for table in self.tables() {
+            if let Some(journal) = &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
+                journal.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns the journal into the Parquet files and removes it. Rows offered
+    /// later are refused. When it fails, the journal is still there and
+    /// [`crate::RunDirectory::recover`] can try again.
+    pub fn finish(&self) -> Result<Consolidated, ResultsError> {
+        self.flush()?;
+        for table in self.tables() {
+            *table.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        consolidate(&self.directory)
+    }
+
+    fn tables(&self) -> [&Mutex<Option<Journal>>; 4] {
+        [&self.signals, &self.events, &self.clock, &self.labels]
+    }
+
+    fn append(&self, table: &Mutex<Option<Journal>>, row: &impl Row) -> Result<(), ResultsError> {
+        // A thread that panicked here left at worst a torn line, which the
+        // reader skips; the others go on recording.
+        match &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(journal) => journal.append(row),
+            None => Err(ResultsError::Finished(self.directory.clone())),
+        }
+    }
+}
+
+/// Takes the run's lock, or says that another process has it.
+pub(crate) fn lock_journal(directory: &std::path::Path) -> Result<File, ResultsError> {
+    let path = directory.join("journal").join("lock");
+    let file = File::create(&path).map_err(ResultsError::io(&path))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| ResultsError::InUse(directory.to_owned()))?;
+    Ok(file)
+}
+
+const BUFFERED: time::Duration = time::Duration::from_secs(2);
+const AT_ONCE: time::Duration = time::Duration::ZERO;

@@ -1,0 +1,54 @@
+//! The table of checks: what was demanded, what was measured.
+
+use super::data::RunData;
+use super::markup::{NAME_CHARS, escape, shortened};
+
+/// The section; a sentence when no run had checks.
+pub(super) fn section(out: &mut String, runs: &[RunData]) {
+    out.push_str("<section>\n<h2>Checks</h2>\n");
+    let all = || runs.iter().flat_map(|run| &run.checks);
+    let (count, applied) = (all().count(), all().filter(|check| check.applies).count());
+    if count == 0 {
+        out.push_str("<p>The scenario demanded nothing that could be checked.</p>\n</section>\n");
+        return;
+    }
+    let passed = all().filter(|check| check.applies && check.passed).count();
+    let class = if passed == applied { "pass" } else { "fail" };
+    out.push_str(&format!(
+        "<p><span class=\"verdict {class}\">{passed} of {applied} passed</span>{}</p>\n",
+        match count - applied {
+            0 => ".".to_owned(),
+            n => format!("; {n} did not apply."),
+        }
+    ));
+    let several = runs.iter().filter(|run| !run.checks.is_empty()).count() > 1;
+    let run_column = if several { "<th>Run</th>" } else { "" };
+    out.push_str(&format!(
+        "<table>\n<thead><tr><th>Result</th>{run_column}<th>Check</th><th>Demanded</th><th class=\"n\">Measured</th><th>Explanation</th></tr></thead>\n<tbody>\n"
+    ));
+    for run in runs {
+        for check in &run.checks {
+            let (class, word) = match (check.applies, check.passed) {
+                (false, _) => ("other", "– n/a"),
+                (true, true) => ("pass", "✓ pass"),
+                (true, false) => ("fail", "✗ fail"),
+            };
+            let run_cell = if several {
+                format!(
+                    "<td class=\"w\">{}</td>",
+                    escape(&shortened(&run.label, NAME_CHARS))
+                )
+            } else {
+                String::new()
+            };
+            out.push_str(&format!(
+                "<tr><td class=\"verdict {class}\">{word}</td>{run_cell}<td>{}</td><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"any\">{}</td></tr>\n",
+                escape(&shortened(&check.name, NAME_CHARS)),
+                escape(&check.expression),
+                escape(&shortened(&check.measured.to_string(), NAME_CHARS)),
+                escape(&check.explanation),
+            ));
+        }
+    }
+    out.push_str("</tbody>\n</table>\n</section>\n");
+}

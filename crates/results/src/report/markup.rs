@@ -1,0 +1,71 @@
+//! The only way for text from outside into the page.
+
+use std::borrow::Cow;
+
+/// Makes a text harmless in HTML and SVG, as content and as attribute. Control
+/// characters (not allowed in XML) and direction overrides (a name must not
+/// reorder the words around it) become U+FFFD; a text longer than any honest
+/// label is cut.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for (count, c) in text.chars().enumerate() {
+        if count == TEXT_CHARS {
+            out.push('…');
+            break;
+        }
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(c),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => {
+                out.push('\u{fffd}')
+            }
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A text for a place with room for `chars` characters.
+pub(super) fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
+    if text.chars().count() <= chars {
+        return text.into();
+    }
+    let head: String = text.chars().take(chars.saturating_sub(1)).collect();
+    format!("{head}…").into()
+}
+
+/// A paragraph that says what is not there.
+pub(super) fn missing(out: &mut String, sentence: &str) {
+    out.push_str(&format!("<p class=\"missing\">{}</p>\n", escape(sentence)));
+}
+
+/// A paragraph that says what went wrong in reading.
+pub(super) fn problem(out: &mut String, sentence: &str) {
+    out.push_str(&format!("<p class=\"problem\">{}</p>\n", escape(sentence)));
+}
+
+/// Room for a name in a table's cell; names come from outside and must not
+/// push the other columns off the paper.
+pub(super) const NAME_CHARS: usize = 40;
+
+const TEXT_CHARS: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gets_out_of_its_place() {
+        assert_eq!(
+            escape("<script>alert('x')</script> & \"\0\u{202e}\""),
+            "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;\u{fffd}\u{fffd}&quot;"
+        );
+        assert_eq!(escape(&"&".repeat(10_000)).len(), TEXT_CHARS * 5 + 3);
+        assert_eq!(shortened("äöü-long", 4), "äöü…");
+    }
+}

@@ -1,0 +1,65 @@
+//! `report.html`: one file about one or several runs.
+//!
+//! It needs no network and no script, reads well on a screen and prints on
+//! A4, and is a pure function of the run directories: the same runs give the
+//! same bytes. Whatever is missing becomes a sentence that says so; a report
+//! on a half-broken run is worth more than none.
+//!
+//! The figures are drawn by this module itself. `plotters` was considered: its
+//! SVG back end styles every element inline, knows no `@media print`, repeats
+//! all points, and measures text without fonts by guessing; the part of it
+//! that would be used is shorter than its replacement here.
+
+mod checks;
+mod clock;
+mod data;
+mod decimate;
+mod figure;
+mod lanes;
+mod markup;
+mod number;
+mod panels;
+mod pauses;
+mod plot;
+mod proof;
+mod provenance;
+mod spec;
+mod style;
+mod summary;
+
+pub use spec::{Panel, PanelSignal, Proof, ProofRun, Reference, ReportRun, ReportSpec, RunKind};
+
+use data::RunData;
+use markup::escape;
+
+/// The report as an HTML document.
+///
+/// Reads every run's `signals.parquet` once. Never fails: what cannot be read
+/// is said in the report.
+pub fn render(spec: &ReportSpec) -> String {
+    let runs: Vec<RunData> = spec
+        .runs
+        .iter()
+        .map(|run| RunData::load(run, &spec.panels))
+        .collect();
+    let colours = style::run_colours(&spec.runs);
+    let mut body = String::new();
+    summary::header(&mut body, spec, &runs, &colours);
+    let mut figures = figure::Numbering::default();
+    panels::section(&mut body, &mut figures, spec, &runs, &colours);
+    checks::section(&mut body, &runs);
+    if let Some(proof) = &spec.proof {
+        proof::section(&mut body, &mut figures, proof);
+    }
+    clock::section(&mut body, &mut figures, spec, &runs, &colours);
+    provenance::section(&mut body, &runs);
+    summary::notes(&mut body, &spec.notes);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
+         <title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escape(&spec.title),
+        style::SHEET,
+    )
+}

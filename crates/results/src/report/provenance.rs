@@ -1,0 +1,126 @@
+//! The manifests in short: what one needs to trust the runs or repeat them.
+
+use super::data::RunData;
+use super::markup::{escape, missing};
+use crate::{Manifest, format_rfc3339};
+
+/// The section. Facts that all runs share are said once.
+pub(super) fn section(out: &mut String, runs: &[RunData]) {
+    out.push_str("<section>\n<h2>Provenance</h2>\n");
+    let known: Vec<(&str, &Manifest)> = runs
+        .iter()
+        .filter_map(|run| Some((run.label.as_str(), run.manifest.as_ref()?)))
+        .collect();
+    if known.is_empty() {
+        missing(
+            out,
+            "no run has a manifest, so versions and hashes are unknown.",
+        );
+        out.push_str("</section>\n");
+        return;
+    }
+    let facts: [(&str, Fact); 8] = [
+        ("Scenario", |m| m.name.clone()),
+        ("Scenario SHA-256", |m| m.scenario_sha256.clone()),
+        ("Seed", |m| m.seed.to_string()),
+        ("Timeloom", |m| m.timeloom_version.clone()),
+        ("Kernel", |m| m.kernel.clone()),
+        ("Clock source", |m| m.clock_source.clone()),
+        ("Machine", |m| {
+            format!("{} cores, {}", m.machine.cores, m.machine.cpu_model)
+        }),
+        ("Started", |m| format_rfc3339(m.started)),
+    ];
+    out.push_str("<table>\n<tbody>\n");
+    for (name, fact) in facts {
+        let values = agreed(&known, fact).map(|value| {
+            if name.ends_with("256") {
+                format!("<span class=\"hash\">{value}</span>")
+            } else {
+                value
+            }
+        });
+        out.push_str(&format!(
+            "<tr><th class=\"w\">{name}</th><td class=\"any\">{}</td></tr>\n",
+            values.collect::<Vec<_>>().join("<br/>")
+        ));
+    }
+    out.push_str("</tbody>\n</table>\n");
+    degraded(out, &known);
+    programs(out, &known);
+    out.push_str("</section>\n");
+}
+
+/// One value when all runs have the same, else one per run with its label.
+fn agreed<'a>(
+    known: &'a [(&str, &Manifest)],
+    fact: Fact,
+) -> impl Iterator<Item = String> + use<'a> {
+    let first = fact(known[0].1);
+    let same = known.iter().all(|(_, manifest)| fact(manifest) == first);
+    known
+        .iter()
+        .take(if same { 1 } else { usize::MAX })
+        .map(move |(label, manifest)| {
+            let value = escape(&fact(manifest));
+            if same {
+                value
+            } else {
+                format!("{}: {value}", escape(label))
+            }
+        })
+}
+
+fn degraded(out: &mut String, known: &[(&str, &Manifest)]) {
+    let mut modes: Vec<&String> = known
+        .iter()
+        .flat_map(|(_, manifest)| &manifest.degraded_modes)
+        .collect();
+    modes.sort();
+    modes.dedup();
+    out.push_str("<h3>Degraded modes</h3>\n");
+    if modes.is_empty() {
+        out.push_str("<p>None: this machine could do all that was asked of it.</p>\n");
+        return;
+    }
+    out.push_str("<ul>\n");
+    modes
+        .iter()
+        .take(LISTED)
+        .for_each(|mode| out.push_str(&format!("<li>{}</li>\n", escape(mode))));
+    out.push_str("</ul>\n");
+}
+
+fn programs(out: &mut String, known: &[(&str, &Manifest)]) {
+    let mut programs: Vec<(&str, &str)> = known
+        .iter()
+        .flat_map(|(_, manifest)| &manifest.programs)
+        .map(|program| (program.path.as_str(), program.sha256.as_str()))
+        .collect();
+    // A path with two hashes keeps both lines: the runs had different files.
+    programs.sort_unstable();
+    programs.dedup();
+    if programs.is_empty() {
+        return;
+    }
+    out.push_str("<h3>Programs</h3>\n<table>\n<thead><tr><th>File</th><th>SHA-256</th></tr></thead>\n<tbody>\n");
+    for (path, sha256) in programs.iter().take(LISTED) {
+        out.push_str(&format!(
+            "<tr><td class=\"any\">{}</td><td class=\"hash\">{}</td></tr>\n",
+            escape(path),
+            escape(sha256)
+        ));
+    }
+    out.push_str("</tbody>\n</table>\n");
+    if programs.len() > LISTED {
+        out.push_str(&format!(
+            "<p class=\"other\">{} more in the manifests.</p>\n",
+            programs.len() - LISTED
+        ));
+    }
+}
+
+/// Says one thing about a run.
+type Fact = fn(&Manifest) -> String;
+
+const LISTED: usize = 100;

@@ -1,0 +1,44 @@
+//! Colours and the style sheet.
+//!
+//! The colours are Okabe and Ito's, which people with any of the common
+//! colour-vision deficiencies tell apart; nothing is said by colour alone.
+
+use super::spec::{ReportRun, RunKind};
+
+/// The page's style; the figures' classes are in it too.
+pub(super) const SHEET: &str = include_str!("style.css");
+
+/// The first normal run is blue, the first attacked one vermilion; further
+/// ones take the rest of the palette in turn.
+pub(super) fn run_colours(runs: &[ReportRun]) -> Vec<&'static str> {
+    let (mut normal, mut attack) = (Some(BLUE), Some(VERMILION));
+    let mut rest = REST.iter().copied().cycle();
+    runs.iter()
+        .map(|run| {
+            let own = match run.kind {
+                RunKind::Normal => normal.take(),
+                RunKind::Attack => attack.take(),
+            };
+            own.unwrap_or_else(|| rest.next().unwrap_or(BLACK))
+        })
+        .collect()
+}
+
+/// Colours by place in a list, for curves that are not runs of the report.
+pub(super) fn colour(index: usize) -> &'static str {
+    [BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, BLACK][index % 7]
+}
+
+/// Dashes by place in a list, in units of the viewBox.
+pub(super) fn dash(index: usize) -> &'static str {
+    ["", "5 2.5", "1.6 2", "8 2.5 1.6 2.5"][index % 4]
+}
+
+const BLUE: &str = "#0072b2";
+const VERMILION: &str = "#d55e00";
+const GREEN: &str = "#009e73";
+const PURPLE: &str = "#aa4a86";
+const ORANGE: &str = "#b97f00";
+const SKY: &str = "#3a93c9";
+const BLACK: &str = "#222222";
+const REST: [&str; 5] = [GREEN, PURPLE, SKY, ORANGE, BLACK];

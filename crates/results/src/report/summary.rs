@@ -1,0 +1,129 @@
+//! The head of the report: what was run and how it ended; and its foot.
+
+use super::data::RunData;
+use super::figure::key;
+use super::markup::{NAME_CHARS, escape, missing, problem, shortened};
+use super::number::duration;
+use super::spec::ReportSpec;
+use crate::{Manifest, Outcome, format_rfc3339};
+
+/// Title, summary and the table of runs.
+pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colours: &[&str]) {
+    out.push_str(&format!("<header>\n<h1>{}</h1>\n", escape(&spec.title)));
+    out.push_str(&format!(
+        "<p class=\"from\">{}</p>\n",
+        escape(&origin(runs))
+    ));
+    if !spec.summary.is_empty() {
+        out.push_str(&format!(
+            "<p class=\"lead\">{}</p>\n",
+            escape(&spec.summary)
+        ));
+    }
+    if runs.is_empty() {
+        missing(out, "the report was asked for without any run.");
+    } else {
+        table(out, runs, colours);
+    }
+    runs.iter()
+        .flat_map(|run| &run.problems)
+        .for_each(|sentence| problem(out, sentence));
+    out.push_str("</header>\n");
+}
+
+/// Notes and the last line.
+pub(super) fn notes(out: &mut String, notes: &[String]) {
+    if !notes.is_empty() {
+        out.push_str("<section>\n<h2>Notes</h2>\n");
+        notes
+            .iter()
+            .for_each(|note| out.push_str(&format!("<p>{}</p>\n", escape(note))));
+        out.push_str("</section>\n");
+    }
+    out.push_str(&format!(
+        "<footer>Timeloom {}. All instants are seconds of virtual time since the session began unless they say wall \
+         time. The report contains everything it shows and loads nothing.</footer>\n",
+        env!("CARGO_PKG_VERSION")
+    ));
+}
+
+fn origin(runs: &[RunData]) -> String {
+    let manifests: Vec<&Manifest> = runs
+        .iter()
+        .filter_map(|run| run.manifest.as_ref())
+        .collect();
+    let Some(first) = manifests.first() else {
+        return "No manifest to tell when and where.".to_owned();
+    };
+    let started = manifests
+        .iter()
+        .map(|manifest| manifest.started)
+        .min()
+        .unwrap_or(first.started);
+    let text = format_rfc3339(started);
+    // To the second, without the T: for people.
+    format!(
+        "Scenario {} · {} {} UTC · Timeloom {} · {} cores, {}",
+        first.name,
+        &text[..10],
+        &text[11..19],
+        first.timeloom_version,
+        first.machine.cores,
+        first.machine.cpu_model
+    )
+}
+
+fn table(out: &mut String, runs: &[RunData], colours: &[&str]) {
+    out.push_str(
+        "<table>\n<thead><tr><th>Run</th><th>Outcome</th><th class=\"n\">Seed</th><th class=\"n\">Virtual time</th>\
+         <th class=\"n\">Wall time</th><th class=\"n\">Pauses</th><th class=\"n\">Clock stood</th><th>Attack</th></tr></thead>\n<tbody>\n",
+    );
+    for (run, colour) in runs.iter().zip(colours) {
+        out.push_str("<tr><td class=\"w\">");
+        key(out, colour, "", 2.4, &shortened(&run.label, NAME_CHARS));
+        out.push_str("</td>");
+        match &run.manifest {
+            Some(manifest) => out.push_str(&format!(
+                "<td class=\"any\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+                outcome(manifest),
+                manifest.seed,
+                duration(manifest.virtual_duration),
+                duration(manifest.wall_duration),
+                manifest.pauses,
+                duration(manifest.paused_total),
+            )),
+            None => out.push_str("<td colspan=\"6\" class=\"other\">no manifest</td>"),
+        }
+        let attacks: Vec<String> = run
+            .labels
+            .iter()
+            .take(5)
+            .map(|label| format!("{} ({})", label.attack, label.technique))
+            .collect();
+        let attacks = if attacks.is_empty() {
+            "none".to_owned()
+        } else {
+            attacks.join(", ")
+        };
+        out.push_str(&format!(
+            "<td class=\"any\">{}</td></tr>\n",
+            escape(&attacks)
+        ));
+    }
+    out.push_str("</tbody>\n</table>\n");
+}
+
+fn outcome(manifest: &Manifest) -> String {
+    let (class, word) = match manifest.outcome {
+        Outcome::Done => ("pass", "✓ done"),
+        Outcome::Failed => ("fail", "✗ failed"),
+        Outcome::Interrupted => ("fail", "✗ interrupted"),
+        Outcome::Running => ("other", "not ended"),
+    };
+    let culprit = manifest
+        .culprit
+        .as_ref()
+        .map(|text| format!("<br/>{}", escape(text)))
+        .unwrap_or_default();
+    format!("<span class=\"verdict {class}\">{word}</span>{culprit}")
+}

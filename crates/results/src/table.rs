@@ -1,0 +1,110 @@
+//! The one mechanism behind the four tables: named columns of three kinds.
+//!
+//! A row is a list of cells. The journal writes it as one JSON array, the
+//! Parquet file as one entry per column; neither knows which table it is.
+
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number, mostly nanoseconds.
+    Int,
+    /// A finite double.
+    Real,
+    /// UTF-8 text.
+    Text,
+}
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A whole number.
+    Int(i64),
+    /// A finite double.
+    Real(f64),
+    /// A text, shared because the same names come in every row.
+    Text(Arc<str>),
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Int(value) => serializer.serialize_i64(*value),
+            Self::Real(value) => serializer.serialize_f64(*value),
+            Self::Text(value) => serializer.serialize_str(value),
+        }
+    }
+}
+
+/// A row of one of the run's tables. Implemented by this crate's row types
+/// only; the cells behind it are not part of the interface.
+pub trait Row: Sized {
+    /// The table's name: `signals` for `signals.parquet`.
+    const TABLE: &'static str;
+    /// The columns, in the contract's order.
+    #[doc(hidden)]
+    const COLUMNS: &'static [(&'static str, Kind)];
+    /// The row as cells, in the same order.
+    #[doc(hidden)]
+    fn cells(&self) -> Vec<Cell>;
+    /// The row from its cells; `None` when they do not fit the columns.
+    #[doc(hidden)]
+    fn from_cells(cells: Cells) -> Option<Self>;
+}
+
+/// Takes a row's cells one by one, each as the type its column promises.
+#[derive(Debug)]
+pub struct Cells(std::vec::IntoIter<Cell>);
+
+impl Cells {
+    pub(crate) fn new(cells: Vec<Cell>) -> Self {
+        Self(cells.into_iter())
+    }
+
+    pub(crate) fn int(&mut self) -> Option<i64> {
+        match self.0.next()? {
+            Cell::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn real(&mut self) -> Option<f64> {
+        match self.0.next()? {
+            Cell::Real(value) => Some(value),
+            Cell::Int(value) => Some(value as f64),
+            Cell::Text(_) => None,
+        }
+    }
+
+    pub(crate) fn text(&mut self) -> Option<Arc<str>> {
+        match self.0.next()? {
+            Cell::Text(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// Gives equal texts the same allocation, so that a million rows of a few
+/// signals hold a few strings. Forgets all when it grows past its bound:
+/// event texts are all different and must not accumulate here.
+#[derive(Default)]
+pub(crate) struct Interner(std::collections::HashSet<Arc<str>>);
+
+impl Interner {
+    pub(crate) fn get(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
+        }
+        if self.0.len() >= INTERNED_TEXTS {
+            self.0.clear();
+        }
+        let fresh: Arc<str> = text.into();
+        self.0.insert(fresh.clone());
+        fresh
+    }
+}
+
+const INTERNED_TEXTS: usize = 4096;

@@ -1,0 +1,345 @@
+//! The small language of checks and its evaluation:
+//!
+//! ```text
+//! assertion = measure "(" signal ")" relation number [ "from" time ] [ "until" time ]
+//! measure   = "min" | "max" | "mean" | "first" | "last"
+//! relation  = "<" | "<=" | ">" | ">=" | "==" | "!="
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use timeloom_time::Duration;
+
+use crate::words::{ParseWordError, SignalName, parse_duration};
+
+/// A statement about the recorded samples of one signal, as in
+/// `min(grid.bus.680.v1) < 2345 from 25 s`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assertion {
+    /// What is measured.
+    pub measure: Measure,
+    /// Of which signal.
+    pub signal: SignalName,
+    /// How it must relate to the bound.
+    pub relation: Relation,
+    /// The bound, in the signal's unit.
+    pub bound: f64,
+    /// Only samples at or after this virtual time count.
+    pub from: Option<Duration>,
+    /// Only samples at or before this virtual time count.
+    pub until: Option<Duration>,
+}
+
+/// One number made of the samples in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measure {
+    /// The least.
+    #[default]
+    Min,
+    /// The greatest.
+    Max,
+    /// The arithmetic mean of the samples, each of the same weight.
+    Mean,
+    /// The earliest.
+    First,
+    /// The latest.
+    Last,
+}
+
+/// How the measured value must relate to the bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Relation {
+    /// `<`
+    #[default]
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+    /// `==`, exactly
+    Equal,
+    /// `!=`, exactly
+    NotEqual,
+}
+
+/// What became of a check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Whether the statement holds. Without any sample in the window it does
+    /// not: what was not seen is not known.
+    pub passed: bool,
+    /// The measured value in the signal's unit, if there was one.
+    pub measured: Option<f64>,
+    /// One sentence for people.
+    pub explanation: String,
+}
+
+const MEASURES: [(&str, Measure); 5] = [
+    ("min", Measure::Min),
+    ("max", Measure::Max),
+    ("mean", Measure::Mean),
+    ("first", Measure::First),
+    ("last", Measure::Last),
+];
+
+/// The longer signs first, because the shorter are their beginnings.
+const RELATIONS: [(&str, Relation); 6] = [
+    ("<=", Relation::LessOrEqual),
+    (">=", Relation::GreaterOrEqual),
+    ("==", Relation::Equal),
+    ("!=", Relation::NotEqual),
+    ("<", Relation::Less),
+    (">", Relation::Greater),
+];
+
+impl Relation {
+    fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Less => value < bound,
+            Self::LessOrEqual => value <= bound,
+            Self::Greater => value > bound,
+            Self::GreaterOrEqual => value >= bound,
+            Self::Equal => value == bound,
+            Self::NotEqual => value != bound,
+        }
+    }
+}
+
+impl Assertion {
+    /// Judges samples `(t_ns, value)`, `t_ns` being virtual nanoseconds since
+    /// the beginning of the run, in any order; of samples at the same time the
+    /// later in the list counts as later. A sample that is not a number makes
+    /// the check fail, because no measure of it means anything.
+    pub fn evaluate(&self, samples: &[(i64, f64)]) -> Outcome {
+        let from_ns = self.from.map_or(i64::MIN, Duration::as_ns);
+        let until_ns = self.until.map_or(i64::MAX, Duration::as_ns);
+        let mut seen: Vec<(i64, f64)> = samples
+            .iter()
+            .copied()
+            .filter(|(t_ns, _)| (from_ns..=until_ns).contains(t_ns))
+            .collect();
+        seen.sort_by_key(|(t_ns, _)| *t_ns);
+
+        let fail = |explanation| Outcome {
+            passed: false,
+            measured: None,
+            explanation,
+        };
+        let (Some(&(_, first)), Some(&(_, last))) = (seen.first(), seen.last()) else {
+            return fail(format!("{} has no sample{}", self.signal, self.window()));
+        };
+        if let Some((t_ns, value)) = seen.iter().find(|(_, value)| value.is_nan()) {
+            let at = Duration::from_ns(*t_ns);
+            return fail(format!("{} is not a number ({value}) at {at}", self.signal));
+        }
+        let values = seen.iter().map(|(_, value)| *value);
+        let measured = match self.measure {
+            Measure::Min => values.fold(f64::INFINITY, f64::min),
+            Measure::Max => values.fold(f64::NEG_INFINITY, f64::max),
+            Measure::Mean => mean(values),
+            Measure::First => first,
+            Measure::Last => last,
+        };
+        let passed = self.relation.holds(measured, self.bound);
+        let explanation = format!(
+            "{}({}) = {measured}{}, {} {} {}",
+            self.measure,
+            self.signal,
+            self.window(),
+            if passed {
+                "as asserted"
+            } else {
+                "but asserted was"
+            },
+            self.relation,
+            self.bound,
+        );
+        Outcome {
+            passed,
+            measured: Some(measured),
+            explanation,
+        }
+    }
+
+    fn window(&self) -> String {
+        let part = |word: &str, at: Option<Duration>| {
+            at.map_or(String::new(), |at| format!(" {word} {at}"))
+        };
+        part("from", self.from) + &part("until", self.until)
+    }
+}
+
+/// The running form neither overflows nor loses the small among the many.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let mut mean = 0.0;
+    for (index, value) in values.enumerate() {
+        let count = index as f64 + 1.0;
+        mean += value / count - mean / count;
+    }
+    mean
+}
+
+impl FromStr for Assertion {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        let fail = |reason: String| {
+            ParseWordError(format!(
+                "{reason}; an assertion looks like `min(grid.bus.680.v1) < 2345 from 25 s`"
+            ))
+        };
+        let (measure, rest) = text
+            .split_once('(')
+            .ok_or_else(|| fail("it must begin with a measure and `(`".to_owned()))?;
+        let measure = measure.trim();
+        let (_, measure) = MEASURES
+            .into_iter()
+            .find(|(word, _)| *word == measure)
+            .ok_or_else(|| fail(format!("`{measure}` is not min, max, mean, first or last")))?;
+        let (signal, rest) = rest
+            .split_once(')')
+            .ok_or_else(|| fail("the signal must end with `)`".to_owned()))?;
+        let signal = signal.trim().parse()?;
+        let rest = rest.trim_start();
+        let (sign, relation) = RELATIONS
+            .into_iter()
+            .find(|(sign, _)| rest.starts_with(sign))
+            .ok_or_else(|| fail("after the signal comes <, <=, >, >=, == or !=".to_owned()))?;
+
+        let (rest, until) = split_time(&rest[sign.len()..], "until")?;
+        let (rest, from) = split_time(rest, "from")?;
+        let bound = rest.trim();
+        let bound = bound
+            .parse::<f64>()
+            .ok()
+            .filter(|bound| bound.is_finite())
+            .ok_or_else(|| fail(format!("`{bound}` is not a number")))?;
+        if let (Some(from), Some(until)) = (from, until)
+            && until < from
+        {
+            return Err(ParseWordError(format!(
+                "it ends (until {until}) before it begins (from {from})"
+            )));
+        }
+        Ok(Self {
+            measure,
+            signal,
+            relation,
+            bound,
+            from,
+            until,
+        })
+    }
+}
+
+/// Splits `… WORD TIME` into what stands before the word and the time.
+fn split_time<'t>(
+    text: &'t str,
+    word: &str,
+) -> Result<(&'t str, Option<Duration>), ParseWordError> {
+    match text.split_once(word) {
+        None => Ok((text, None)),
+        Some((before, time)) => Ok((before, Some(parse_duration(time)?))),
+    }
+}
+
+impl fmt::Display for Assertion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            measure,
+            signal,
+            relation,
+            bound,
+            ..
+        } = self;
+        write!(f, "{measure}({signal}) {relation} {bound}{}", self.window())
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = MEASURES
+            .iter()
+            .find(|(_, measure)| measure == self)
+            .map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+impl fmt::Display for Relation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = RELATIONS
+            .iter()
+            .find(|(_, relation)| relation == self)
+            .map_or("", |(sign, _)| sign);
+        f.write_str(sign)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLES: [(i64, f64); 4] = [
+        (0, 10.0),
+        (1_000_000_000, 2.0),
+        (2_000_000_000, 6.0),
+        (3_000_000_000, 4.0),
+    ];
+
+    fn outcome(text: &str) -> Outcome {
+        text.parse::<Assertion>().unwrap().evaluate(&SAMPLES)
+    }
+
+    #[test]
+    fn each_measure_over_its_window() {
+        for (text, measured, passed) in [
+            ("min(p.s) < 3", 2.0, true),
+            ("min(p.s) < 3 from 2 s", 4.0, false),
+            ("max(p.s)>=6 from 1 s until 2 s", 6.0, true),
+            ("mean(p.s) == 5.5", 5.5, true),
+            ("first(p.s) != 10", 10.0, false),
+            ("last(p.s) <= 4", 4.0, true),
+            ("last(p.s) > 5e0 until 2.5 s", 6.0, true),
+        ] {
+            let outcome = outcome(text);
+            assert_eq!(outcome.measured, Some(measured), "{text}");
+            assert_eq!(outcome.passed, passed, "{text}: {}", outcome.explanation);
+        }
+        assert_eq!(
+            outcome("min(p.s) < 3 from 2 s").explanation,
+            "min(p.s) = 4 from 2 s, but asserted was < 3"
+        );
+    }
+
+    #[test]
+    fn what_was_not_seen_does_not_pass() {
+        let none = outcome("min(p.s) > 0 from 5 s");
+        assert_eq!((none.passed, none.measured), (false, None));
+        assert_eq!(none.explanation, "p.s has no sample from 5 s");
+        let broken = "max(p.s) > 0".parse::<Assertion>().unwrap();
+        assert!(!broken.evaluate(&[(0, 1.0), (1, f64::NAN)]).passed);
+    }
+
+    #[test]
+    fn mistakes_say_what_is_wrong() {
+        for (text, message) in [
+            ("min grid", "it must begin with a measure and `(`"),
+            ("med(p.s) < 1", "`med` is not min"),
+            ("min(p.s < 1", "the signal must end with `)`"),
+            ("min(p) < 1", "is not a signal"),
+            ("min(p.s) = 1", "after the signal comes"),
+            ("min(p.s) < one", "`one` is not a number"),
+            ("min(p.s) < inf", "`inf` is not a number"),
+            ("min(p.s) < 1 from 2", "it needs a unit"),
+            ("min(p.s) < 1 until 1 s from 2 s", "the unit must be"),
+            ("min(p.s) < 1 from 3 s until 2 s", "before it begins"),
+        ] {
+            let error = text.parse::<Assertion>().unwrap_err().to_string();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+}

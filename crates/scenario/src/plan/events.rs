@@ -1,0 +1,115 @@
+//! What happens during a run and what is asked of it afterwards: attacks,
+//! captures and checks.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use timeloom_time::Duration;
+
+use crate::assertion::{Assertion, Outcome};
+use crate::plan::Program;
+use crate::read::{Fields, Read};
+use crate::words;
+
+/// What an adversary does: programs on one host from a moment on. Every attack
+/// is labelled in the results, so that detectors can be scored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Attack {
+    /// Its name, unique among the attacks.
+    pub id: String,
+    /// The virtual time at which it begins.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(with = "words::DurationText")]
+    pub at: Duration,
+    /// The host that it is mounted from.
+    pub host: String,
+    /// Whether it takes place. A disabled attack is checked but not run.
+    #[schemars(default = "words::yes")]
+    pub enabled: bool,
+    /// Techniques of MITRE ATT&CK for ICS, as in `T0814`; written to the
+    /// labels.
+    #[schemars(default)]
+    pub technique: Vec<String>,
+    /// The programs that carry it out.
+    #[schemars(default)]
+    pub programs: Vec<Program>,
+}
+
+/// A link that is recorded, packet by packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Capture {
+    /// The two nodes that the link joins, in either order.
+    pub link: [String; 2],
+}
+
+/// A statement about recorded signals that must hold for the run to pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Check {
+    /// Its name, unique among the checks.
+    pub name: String,
+    /// The statement, as in `min(grid.bus.680.v1) < 2345 from 25 s`.
+    pub assert: Assertion,
+    /// When it applies: `attack.ID` if that attack is enabled, `no attack.ID`
+    /// if it is not; without it, always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<Condition>,
+}
+
+impl Check {
+    /// Judges the recorded samples `(t_ns, value)` of the signal that the
+    /// check names, `t_ns` being virtual nanoseconds since the beginning.
+    pub fn evaluate(&self, samples: &[(i64, f64)]) -> Outcome {
+        self.assert.evaluate(samples)
+    }
+}
+
+/// When a check applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// If the attack of this id is enabled.
+    With(String),
+    /// If it is not.
+    Without(String),
+}
+
+impl Read for Attack {
+    const NOUN: &'static str = "an attack";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        let at: Duration = fields.required("at");
+        Self {
+            id: fields.required("id"),
+            at,
+            host: fields.required("host"),
+            enabled: fields.or("enabled", true),
+            technique: fields.or_default("technique"),
+            programs: fields.list("programs", "a program", |fields| {
+                Program::read_with_start(fields, at)
+            }),
+        }
+    }
+}
+
+impl Read for Capture {
+    const NOUN: &'static str = "a capture";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            link: fields.required("link"),
+        }
+    }
+}
+
+impl Read for Check {
+    const NOUN: &'static str = "a check";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            name: fields.required("name"),
+            assert: fields.required("assert"),
+            when: fields.optional("when"),
+        }
+    }
+}

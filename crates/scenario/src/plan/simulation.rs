@@ -1,0 +1,133 @@
+//! The `[simulation]` and `[placement]` tables: who computes which part of the
+//! physical world, and where things run.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use timeloom_time::Duration;
+
+use crate::plan::Named;
+use crate::read::{Fields, Read};
+use crate::words;
+
+/// Who computes which part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Simulation {
+    /// The simulators of physical processes, by name.
+    #[schemars(default)]
+    pub plants: Named<Plant>,
+}
+
+/// A simulator of a physical process: a child process that is asked, step by
+/// step of virtual time, what the world looks like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Plant {
+    /// The executable and its arguments; never given to a shell.
+    #[schemars(length(min = 1))]
+    pub run: Vec<String>,
+    /// Where it runs. In a file relative to the scenario file; in a plan
+    /// absolute.
+    #[schemars(default = "words::here")]
+    pub directory: PathBuf,
+    /// The virtual time between two of its states.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(with = "words::DurationText")]
+    pub step: Duration,
+    /// How long one answer may take, in wall time, before it counts as hung.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default = "words::ten_seconds", with = "words::DurationText")]
+    pub timeout: Duration,
+    /// What the simulator alone understands; given to it as JSON.
+    #[schemars(default)]
+    pub config: serde_json::Map<String, serde_json::Value>,
+    /// What of it goes into the results.
+    #[schemars(default)]
+    pub record: Record,
+}
+
+/// Which signals of a plant go into the results, and how often.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Record {
+    /// The plant's own names of the signals.
+    #[schemars(default)]
+    pub signals: Vec<String>,
+    /// The virtual time between two records; a multiple of the plant's step,
+    /// which is the default.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::DurationText")]
+    pub every: Duration,
+}
+
+/// Where things run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Placement {
+    /// Where all that is not placed elsewhere runs.
+    #[schemars(default)]
+    pub default: Place,
+}
+
+/// A place where parts of an experiment run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// The machine on which the run is started.
+    #[default]
+    Local,
+}
+
+impl Read for Simulation {
+    const NOUN: &'static str = "[simulation]";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            plants: fields.or_default("plants"),
+        }
+    }
+}
+
+impl Read for Plant {
+    const NOUN: &'static str = "a plant";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        let mut plant = Self {
+            run: fields.required("run"),
+            directory: fields.directory("directory"),
+            step: fields.required("step"),
+            timeout: fields.or("timeout", words::ten_seconds()),
+            config: fields.or_default("config"),
+            record: fields.or_default("record"),
+        };
+        // A zero that was written is a mistake and is reported as one; only
+        // the absence of the key means "every step".
+        if plant.record.every == Duration::MAX || !fields.has("record") {
+            plant.record.every = plant.step;
+        }
+        plant
+    }
+}
+
+impl Read for Record {
+    const NOUN: &'static str = "`record`";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            signals: fields.or_default("signals"),
+            every: fields.or("every", Duration::MAX),
+        }
+    }
+}
+
+impl Read for Placement {
+    const NOUN: &'static str = "[placement]";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            default: fields.or_default("default"),
+        }
+    }
+}

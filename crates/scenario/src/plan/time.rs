@@ -1,0 +1,71 @@
+//! The `[time]` table: the one clock of the experiment.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use timeloom_time::{Duration, Instant, Rate, Utc};
+
+use crate::read::{Fields, Read};
+use crate::words;
+
+/// The one clock of the experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Time {
+    /// Whether programs see virtual time.
+    #[schemars(default)]
+    pub mode: Mode,
+    /// The length of the run in virtual time, as in `90 s`.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(with = "words::DurationText")]
+    pub duration: Duration,
+    /// The civil time that programs see at the beginning, in RFC 3339 as in
+    /// `2019-06-03T00:00:00Z`; without it, the machine's own.
+    #[serde(
+        serialize_with = "words::utc_as_text",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<words::CivilText>")]
+    pub start: Option<Instant<Utc>>,
+    /// Wall seconds per virtual second: 2 makes the experiment take twice as
+    /// long as its programs think; 0.001 … 1000.
+    #[schemars(default = "one", range(min = 0.001, max = 1000.0))]
+    pub dilation: f64,
+}
+
+impl Time {
+    /// Virtual seconds per wall second while nothing is paused: 1 / dilation.
+    pub fn rate(&self) -> Rate {
+        // The checked range lies far inside that of `Rate`.
+        Rate::from_f64(self.dilation)
+            .and_then(Rate::inverse)
+            .unwrap_or(Rate::ONE)
+    }
+}
+
+/// What time the programs see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One virtual clock, paused and resumed as the simulation needs.
+    #[default]
+    Virtual,
+    /// The machine's clock; nothing is ever paused. For comparison.
+    Real,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Read for Time {
+    const NOUN: &'static str = "[time]";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            mode: fields.or_default("mode"),
+            duration: fields.required("duration"),
+            start: fields.optional("start"),
+            dilation: fields.or("dilation", 1.0),
+        }
+    }
+}

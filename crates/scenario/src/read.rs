@@ -1,0 +1,411 @@
+//! From the tree to typed values, going on after each mistake.
+//!
+//! A value that cannot be read is reported and replaced by its type's default,
+//! so that the rest is read too. No plan with such a stand-in ever leaves the
+//! crate, and [`crate::rules`] passes over what has been reported.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::error::Report;
+use crate::plan::Plan;
+use crate::suggest;
+use crate::tree::{Node, Spot, Value};
+
+/// What a table of the file is read into.
+pub(crate) trait Read: Default {
+    /// The table in words, for messages: `a link`.
+    const NOUN: &'static str;
+
+    /// Takes its keys; those not taken are unknown.
+    fn read_table(fields: &mut Fields<'_>) -> Self;
+}
+
+/// What a value of the file is read into. `None` has been reported.
+pub(crate) trait FromNode: Sized {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self>;
+}
+
+/// What reading needs beside the value.
+pub(crate) struct Context<'r> {
+    report: &'r mut Report,
+    path: Vec<String>,
+    base: Option<PathBuf>,
+}
+
+impl<'r> Context<'r> {
+    /// Directories are relative to that of `file`.
+    pub(crate) fn new(report: &'r mut Report, file: &Path) -> Self {
+        // Fails only for an empty name or without a current directory.
+        let base = std::path::absolute(file)
+            .ok()
+            .and_then(|file| file.parent().map(Path::to_path_buf))
+            .or_else(|| std::env::current_dir().ok());
+        Self {
+            report,
+            path: Vec::new(),
+            base,
+        }
+    }
+
+    pub(crate) fn read_root(&mut self, root: &Node) -> Plan {
+        Plan::from_node(root, self).unwrap_or_default()
+    }
+
+    pub(crate) fn fail(&mut self, spot: &Spot, message: impl Into<String>, help: Option<String>) {
+        self.report.add(spot.clone(), &self.path, message, help);
+    }
+
+    /// Reports that the value is of the wrong kind.
+    pub(crate) fn expected(&mut self, node: &Node, wanted: &str) {
+        let key = self.path.last().cloned().unwrap_or_default();
+        let message = format!("`{key}` must be {wanted}, not {}", node.value.kind());
+        self.fail(&node.spot, message, None);
+    }
+
+    /// A plain value of a set as it was typed. Shells take quotes away, so that
+    /// `env.DEBUG=1` must do where a text is wanted.
+    fn as_typed(&self, node: &Node) -> Option<String> {
+        let is_plain = !matches!(node.value, Value::List(_) | Value::Table(_));
+        // What stands inside a list or table of a set has no key of its own.
+        let is_whole = node.spot.source > 0 && node.key != node.spot;
+        (is_plain && is_whole).then(|| self.report.text_at(&node.spot).trim().to_owned())
+    }
+
+    fn read_at<T: FromNode>(&mut self, key: &str, node: &Node) -> Option<T> {
+        self.path.push(key.to_owned());
+        let value = T::from_node(node, self);
+        self.path.pop();
+        value
+    }
+
+    fn read_fields<T>(
+        &mut self,
+        node: &Node,
+        noun: &'static str,
+        read: impl FnOnce(&mut Fields<'_>) -> T,
+    ) -> Option<T> {
+        if !matches!(node.value, Value::Table(_)) {
+            self.expected(node, "a table");
+            return None;
+        }
+        let context = Context {
+            report: &mut *self.report,
+            path: self.path.clone(),
+            base: self.base.clone(),
+        };
+        let mut fields = Fields {
+            node,
+            noun,
+            context,
+            known: Vec::new(),
+            missing: Vec::new(),
+        };
+        let value = read(&mut fields);
+        fields.finish();
+        Some(value)
+    }
+}
+
+/// The keys of one table while it is read.
+pub(crate) struct Fields<'r> {
+    node: &'r Node,
+    noun: &'static str,
+    context: Context<'r>,
+    known: Vec<&'static str>,
+    missing: Vec<&'static str>,
+}
+
+impl Fields<'_> {
+    /// Whether the file has this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.node.child(key).is_some()
+    }
+
+    /// The value of a key that must be there.
+    pub(crate) fn required<T: FromNode + Default>(&mut self, key: &'static str) -> T {
+        if !self.has(key) {
+            self.missing.push(key);
+        }
+        self.optional(key).unwrap_or_default()
+    }
+
+    /// The value of a key that may be absent.
+    pub(crate) fn optional<T: FromNode>(&mut self, key: &'static str) -> Option<T> {
+        self.known.push(key);
+        let node = self.node.child(key)?;
+        self.context.read_at(key, node)
+    }
+
+    /// The value of a key, or `default` in its absence.
+    pub(crate) fn or<T: FromNode>(&mut self, key: &'static str, default: T) -> T {
+        self.optional(key).unwrap_or(default)
+    }
+
+    /// The value of a key, or its type's default in its absence.
+    pub(crate) fn or_default<T: FromNode + Default>(&mut self, key: &'static str) -> T {
+        self.optional(key).unwrap_or_default()
+    }
+
+    /// A list of tables that are read by `read`.
+    pub(crate) fn list<T>(
+        &mut self,
+        key: &'static str,
+        noun: &'static str,
+        mut read: impl FnMut(&mut Fields<'_>) -> T,
+    ) -> Vec<T> {
+        self.known.push(key);
+        let Some(node) = self.node.child(key) else {
+            return Vec::new();
+        };
+        self.context.path.push(key.to_owned());
+        let items = read_list(node, &mut self.context, |node, context| {
+            context.read_fields(node, noun, &mut read)
+        });
+        self.context.path.pop();
+        items.unwrap_or_default()
+    }
+
+    /// A directory, made absolute; that of the scenario file in its absence.
+    pub(crate) fn directory(&mut self, key: &'static str) -> PathBuf {
+        let given: String = self.or(key, ".".to_owned());
+        let Some(base) = &self.context.base else {
+            let spot = self.node.key.clone();
+            self.context
+                .fail(&spot, "the current directory cannot be determined", None);
+            return PathBuf::new();
+        };
+        // Dropping "." keeps the text stable when it is written and read again.
+        let joined: PathBuf = base.join(&given).components().collect();
+        if joined.to_str().is_none() {
+            let spot = self.context_spot(key);
+            let message = format!("the path `{}` is not valid UTF-8", joined.display());
+            self.context.fail(
+                &spot,
+                message,
+                Some("move the scenario elsewhere".to_owned()),
+            );
+        }
+        joined
+    }
+
+    fn context_spot(&self, key: &str) -> Spot {
+        self.node
+            .child(key)
+            .map_or_else(|| self.node.key.clone(), |node| node.spot.clone())
+    }
+
+    /// Reports the keys that nobody took and those that are missing. A missing
+    /// key whose likely misspelling is there is one mistake, not two.
+    fn finish(mut self) {
+        let Value::Table(entries) = &self.node.value else {
+            return;
+        };
+        for (key, node) in entries
+            .iter()
+            .filter(|(key, _)| !self.known.contains(&key.as_str()))
+        {
+            let unused = self.known.iter().copied().filter(|known| !self.has(known));
+            let near = suggest::nearest(key, unused);
+            let help = match near.or_else(|| suggest::nearest(key, self.known.iter().copied())) {
+                Some(near) => {
+                    self.missing.retain(|missing| *missing != near);
+                    format!("did you mean `{near}`?")
+                }
+                None => format!("{} has: `{}`", self.noun, self.known.join("`, `")),
+            };
+            self.context.path.push(near.unwrap_or(key).to_owned());
+            self.context.fail(
+                &node.key,
+                format!("unknown key `{key}` in {}", self.noun),
+                Some(help),
+            );
+            self.context.path.pop();
+        }
+        for key in std::mem::take(&mut self.missing) {
+            let spot = self.node.key.clone();
+            self.context.path.push(key.to_owned());
+            self.context
+                .fail(&spot, format!("{} needs `{key}`", self.noun), None);
+            self.context.path.pop();
+        }
+    }
+}
+
+impl<T: Read> FromNode for T {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        context.read_fields(node, T::NOUN, T::read_table)
+    }
+}
+
+fn read_list<T>(
+    node: &Node,
+    context: &mut Context<'_>,
+    mut read: impl FnMut(&Node, &mut Context<'_>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let Value::List(items) = &node.value else {
+        let key = context.path.last().cloned().unwrap_or_default();
+        let message = format!("`{key}` must be a list, not {}", node.value.kind());
+        let help = match &node.value {
+            // Most often a command line; nothing here is given to a shell.
+            Value::Text(text) => {
+                let words: Vec<&str> = text.split_whitespace().collect();
+                Some(format!("write `{words:?}`"))
+            }
+            Value::Table(_) => Some(format!("write `[[…{key}]]` above each element")),
+            _ => None,
+        };
+        context.fail(&node.spot, message, help);
+        return None;
+    };
+    let mut values = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        context.path.push(index.to_string());
+        let value = read(item, context);
+        context.path.pop();
+        // Reading goes on for the mistakes; the list itself is lost, because
+        // its indices would no longer be those of the file.
+        values.push(value);
+    }
+    values.into_iter().collect()
+}
+
+impl<T: FromNode> FromNode for Vec<T> {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        read_list(node, context, T::from_node)
+    }
+}
+
+impl FromNode for [String; 2] {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        let names: Vec<String> = Vec::from_node(node, context)?;
+        match names.try_into() {
+            Ok(pair) => Some(pair),
+            Err(names) => {
+                let names: Vec<String> = names;
+                let message = format!("a link joins two nodes, not {}", names.len());
+                context.fail(
+                    &node.spot,
+                    message,
+                    Some("as in `[\"s1\", \"s2\"]`".to_owned()),
+                );
+                None
+            }
+        }
+    }
+}
+
+impl<T: FromNode> FromNode for BTreeMap<String, T> {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        let Value::Table(entries) = &node.value else {
+            context.expected(node, "a table of names");
+            return None;
+        };
+        let mut values = Self::new();
+        for (name, node) in entries {
+            if let Some(value) = context.read_at(name, node) {
+                values.insert(name.clone(), value);
+            }
+        }
+        Some(values)
+    }
+}
+
+impl FromNode for String {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        let text = match &node.value {
+            Value::Text(text) => text.clone(),
+            _ => match context.as_typed(node) {
+                Some(text) => text,
+                None => {
+                    context.expected(node, "a text in quotes");
+                    return None;
+                }
+            },
+        };
+        if text.contains('\0') {
+            // No argument, variable or file name can carry one.
+            context.fail(&node.spot, "a text cannot contain a zero byte", None);
+            return None;
+        }
+        Some(text)
+    }
+}
+
+impl FromNode for bool {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        let Value::Flag(flag) = node.value else {
+            context.expected(node, "true or false");
+            return None;
+        };
+        Some(flag)
+    }
+}
+
+impl FromNode for f64 {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        let number = match node.value {
+            Value::Decimal(number) => number,
+            Value::Whole(number) => number as Self,
+            _ => {
+                context.expected(node, "a number");
+                return None;
+            }
+        };
+        if !number.is_finite() {
+            context.fail(&node.spot, "the number must be finite", None);
+            return None;
+        }
+        Some(number)
+    }
+}
+
+/// Whole numbers, each with the limits of its type.
+macro_rules! whole_number {
+    ($($type:ty),*) => {$(
+        impl FromNode for $type {
+            fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+                let Value::Whole(number) = node.value else {
+                    context.expected(node, "a whole number");
+                    return None;
+                };
+                Self::try_from(number)
+                    .map_err(|_| {
+                        let most = i64::try_from(Self::MAX).unwrap_or(i64::MAX);
+                        let key = context.path.last().cloned().unwrap_or_default();
+                        let message = format!("`{key}` must lie in 0 … {most}, and {number} does not");
+                        context.fail(&node.spot, message, None);
+                    })
+                    .ok()
+            }
+        }
+    )*};
+}
+whole_number!(u8, u16, u64);
+
+impl FromNode for serde_json::Map<String, serde_json::Value> {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        let Value::Table(entries) = &node.value else {
+            context.expected(node, "a table");
+            return None;
+        };
+        let mut map = Self::new();
+        for (key, node) in entries {
+            map.insert(key.clone(), context.read_at(key, node)?);
+        }
+        Some(map)
+    }
+}
+
+impl FromNode for serde_json::Value {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        Some(match &node.value {
+            Value::Text(text) | Value::Moment(text) => Self::from(text.clone()),
+            Value::Whole(number) => Self::from(*number),
+            Value::Decimal(_) => Self::from(f64::from_node(node, context)?),
+            Value::Flag(flag) => Self::from(*flag),
+            Value::List(_) => Self::Array(Vec::from_node(node, context)?),
+            Value::Table(_) => Self::Object(serde_json::Map::from_node(node, context)?),
+        })
+    }
+}

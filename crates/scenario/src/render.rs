@@ -1,0 +1,66 @@
+//! Mistakes as a person wants to see them: the text, a mark under it, what is
+//! wrong and what to do.
+
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
+
+use crate::error::{Mistake, ScenarioErrors, Source};
+
+impl ScenarioErrors {
+    /// All mistakes with the lines that they stand in, coloured (ANSI) or not.
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        let parts: Vec<String> = self
+            .mistakes
+            .iter()
+            .map(|mistake| render(mistake, &self.sources[mistake.spot.source], &renderer))
+            .collect();
+        parts.join("\n\n")
+    }
+}
+
+fn render(mistake: &Mistake, source: &Source, renderer: &Renderer) -> String {
+    let title = Level::ERROR.primary_title(mistake.message.as_str());
+    let mut group = if mistake.line == 0 {
+        title.element(Origin::path(source.name.as_str()))
+    } else {
+        let origin = if mistake.spot.source == 0 {
+            source.name.as_str()
+        } else {
+            "--set"
+        };
+        let span = whole_characters(&source.text, &mistake.spot.span);
+        title.element(
+            Snippet::source(source.text.as_str())
+                .path(origin)
+                .annotation(AnnotationKind::Primary.span(span)),
+        )
+    };
+    if let Some(help) = &mistake.help {
+        group = group.element(Level::HELP.message(help.as_str()));
+    }
+    renderer.render(&[group])
+}
+
+/// The same range within the text and not splitting a character. Of several
+/// lines only the first is marked: a long value would push the message away.
+fn whole_characters(text: &str, span: &Range<usize>) -> Range<usize> {
+    let fit = |position: usize| {
+        let mut at = position.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let start = fit(span.start);
+    let end = fit(span.end).max(start);
+    let line_end = text[start..end]
+        .find('\n')
+        .map_or(end, |newline| start + newline);
+    start..line_end
+}

@@ -1,0 +1,161 @@
+//! Attacks, captures, records and checks: that what they speak of exists.
+
+use super::{Rules, at};
+use crate::plan::{Check, Condition};
+use crate::suggest;
+use crate::words::SignalName;
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    attacks(rules);
+    captures(rules);
+    records(rules);
+    for (index, check) in rules.plan.checks.iter().enumerate() {
+        statement(rules, check, &at(&[], ["check", &index.to_string()]));
+    }
+}
+
+fn attacks(rules: &mut Rules<'_>) {
+    let hosts = &rules.plan.system.hosts;
+    for (index, attack) in rules.plan.attacks.iter().enumerate() {
+        let path = at(&[], ["attack", &index.to_string()]);
+        if !rules.may_exist(&["system", "hosts", &attack.host]) {
+            let help = suggest::hint(&attack.host, "host", hosts.keys().map(String::as_str));
+            rules.broken(
+                &at(&path, ["host"]),
+                format!("there is no host `{}`", attack.host),
+                help,
+            );
+        }
+        for (number, technique) in attack.technique.iter().enumerate() {
+            if !is_technique(technique) {
+                let message = format!("`{technique}` is not a technique of ATT&CK for ICS");
+                let help = "write `T` and four digits, as in `T0814`";
+                rules.broken(
+                    &at(&path, ["technique", &number.to_string()]),
+                    message,
+                    help,
+                );
+            }
+        }
+    }
+}
+
+/// `T0814`, or `T1059.004` for a part of one.
+fn is_technique(text: &str) -> bool {
+    let digits =
+        |part: &str, count| part.len() == count && part.bytes().all(|b| b.is_ascii_digit());
+    let Some(number) = text.strip_prefix('T') else {
+        return false;
+    };
+    match number.split_once('.') {
+        None => digits(number, 4),
+        Some((whole, part)) => digits(whole, 4) && digits(part, 3),
+    }
+}
+
+fn captures(rules: &mut Rules<'_>) {
+    if !rules.was_read(&["system", "links", "*", "between"]) {
+        return;
+    }
+    let plan = rules.plan;
+    for (index, capture) in plan.captures.iter().enumerate() {
+        let path = at(&[], ["capture", &index.to_string(), "link"]);
+        if !rules.report.was_read(&path) {
+            continue;
+        }
+        let [from, to] = &capture.link;
+        let Some(link) = plan
+            .system
+            .links
+            .iter()
+            .find(|link| link.joins(&capture.link))
+        else {
+            let message = format!("there is no link between `{from}` and `{to}`");
+            rules.broken(&path, message, "name the two ends of one of `system.links`");
+            continue;
+        };
+        if plan.captures[..index]
+            .iter()
+            .any(|earlier| link.joins(&earlier.link))
+        {
+            let message = format!("the link between `{from}` and `{to}` is captured already");
+            rules.broken(&path, message, "remove one of the two");
+        }
+    }
+}
+
+fn records(rules: &mut Rules<'_>) {
+    for (name, plant) in &rules.plan.simulation.plants {
+        let signals = &plant.record.signals;
+        for (index, signal) in signals.iter().enumerate() {
+            let path = at(
+                &[],
+                [
+                    "simulation",
+                    "plants",
+                    name,
+                    "record",
+                    "signals",
+                    &index.to_string(),
+                ],
+            );
+            if format!("plant.{signal}").parse::<SignalName>().is_err() {
+                let help = "leave out blanks, quotes, commas and parentheses";
+                rules.broken(
+                    &path,
+                    format!("`{signal}` cannot be the name of a signal"),
+                    help,
+                );
+            } else if signals[..index].contains(signal) {
+                rules.broken(&path, format!("`{signal}` is recorded twice"), "remove one");
+            }
+        }
+    }
+}
+
+fn statement(rules: &mut Rules<'_>, check: &Check, path: &[String]) {
+    let plan = rules.plan;
+    let plants = &plan.simulation.plants;
+    let SignalName { plant, signal } = &check.assert.signal;
+    if rules.part_was_read(path, "assert") {
+        let path = at(path, ["assert"]);
+        match plants.get(plant) {
+            None if rules.may_exist(&["simulation", "plants", plant]) => {}
+            None => {
+                let help = suggest::hint(plant, "plant", plants.keys().map(String::as_str));
+                rules.broken(&path, format!("there is no plant `{plant}`"), help);
+            }
+            Some(found)
+                if !found.record.signals.contains(signal)
+                    && rules.was_read(&["simulation", "plants", plant, "record", "signals"]) =>
+            {
+                let recorded = found.record.signals.iter().map(String::as_str);
+                let help = match suggest::nearest(signal, recorded) {
+                    Some(near) => format!("did you mean `{plant}.{near}`?"),
+                    None => format!("add it to `record.signals` of the plant `{plant}`"),
+                };
+                rules.broken(
+                    &path,
+                    format!("`{signal}` of `{plant}` is not recorded"),
+                    help,
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    if let Some(Condition::With(id) | Condition::Without(id)) = &check.when
+        && rules.was_read(&["attack", "*", "id"])
+        && !plan.attacks.iter().any(|attack| attack.id == *id)
+    {
+        let help = suggest::hint(
+            id,
+            "attack",
+            plan.attacks.iter().map(|attack| attack.id.as_str()),
+        );
+        rules.broken(
+            &at(path, ["when"]),
+            format!("there is no attack `{id}`"),
+            help,
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! What this machine must have: the directories and the executables. Looked at
+//! before a run, so that none fails half-way for a missing file.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::{Rules, at};
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    for placed in rules.programs() {
+        // The tools of a disabled attack need not be installed.
+        if placed.runs {
+            let program = placed.program;
+            command(
+                rules,
+                &placed.path,
+                &program.run,
+                &program.directory,
+                &program.env,
+            );
+        }
+    }
+    for (name, plant) in &rules.plan.simulation.plants {
+        let path = at(&[], ["simulation", "plants", name]);
+        command(rules, &path, &plant.run, &plant.directory, &BTreeMap::new());
+    }
+}
+
+fn command(
+    rules: &mut Rules<'_>,
+    path: &[String],
+    run: &[String],
+    directory: &Path,
+    env: &BTreeMap<String, String>,
+) {
+    if !rules.part_was_read(path, "directory") {
+        return;
+    }
+    if !directory.is_dir() {
+        let message = format!("there is no directory `{}`", directory.display());
+        rules.broken(
+            &at(path, ["directory"]),
+            message,
+            "it is relative to the scenario file",
+        );
+        return;
+    }
+    let Some(name) = run.first().filter(|name| !name.is_empty()) else {
+        return;
+    };
+    let run_path = at(path, ["run"]);
+    if name.contains('/') {
+        let file = directory.join(name);
+        if !file.is_file() {
+            let message = format!("there is no file `{}`", file.display());
+            rules.broken(
+                &run_path,
+                message,
+                "it is relative to the program's `directory`",
+            );
+        } else if !is_executable(&file) {
+            let message = format!("`{}` is not executable", file.display());
+            rules.broken(
+                &run_path,
+                message,
+                format!("run `chmod +x {}`", file.display()),
+            );
+        }
+        return;
+    }
+    let search = env
+        .get("PATH")
+        .map(OsString::from)
+        .or_else(|| std::env::var_os("PATH"));
+    let found = search.is_some_and(|search| {
+        std::env::split_paths(&search).any(|entry| is_executable(&directory.join(entry).join(name)))
+    });
+    if !found {
+        let help = if directory.join(name).is_file() {
+            format!("to run the file of that name in its directory, write `./{name}`")
+        } else {
+            "install it, or give the path of the executable".to_owned()
+        };
+        rules.broken(
+            &run_path,
+            format!("`{name}` is not found on the PATH"),
+            help,
+        );
+    }
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,124 @@
+//! The rules that no single value can show. Each file holds those of one
+//! subject; all are tried, so that one run shows all mistakes.
+
+mod devices;
+mod events;
+mod machine;
+mod names;
+mod network;
+mod programs;
+mod schedule;
+
+use crate::Machine;
+use crate::error::Report;
+use crate::plan::{Plan, Program};
+use crate::tree::Node;
+
+/// Checks the plan; `root` only says where things stand.
+pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Report) {
+    let mut rules = Rules { plan, root, report };
+    names::check(&mut rules);
+    network::check(&mut rules);
+    devices::check(&mut rules);
+    schedule::check(&mut rules);
+    programs::check(&mut rules);
+    events::check(&mut rules);
+    if machine == Machine::Checked {
+        machine::check(&mut rules);
+    }
+}
+
+/// What every rule needs.
+struct Rules<'a> {
+    plan: &'a Plan,
+    root: &'a Node,
+    report: &'a mut Report,
+}
+
+impl<'a> Rules<'a> {
+    /// Reports the value of this path.
+    fn broken<S: AsRef<str>>(
+        &mut self,
+        path: &[S],
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.report.broken(self.root, path, message, help);
+    }
+
+    /// Reports the name of a table or its part in the whole.
+    fn misplaced(&mut self, path: &[String], message: impl Into<String>, help: impl Into<String>) {
+        self.report.misplaced(self.root, path, message, help);
+    }
+
+    /// Whether the file has, or may have, something at this path.
+    fn may_exist(&self, path: &[&str]) -> bool {
+        self.report.may_exist(self.root, path)
+    }
+
+    /// Whether all at this path could be read; `*` in it is any key.
+    fn was_read(&self, path: &[&str]) -> bool {
+        self.report.was_read(path)
+    }
+
+    /// Whether the part of this path could be read.
+    fn part_was_read(&self, path: &[String], part: &str) -> bool {
+        self.report.was_read(&at(path, [part]))
+    }
+
+    /// Every program, those of disabled attacks too, and where each stands.
+    fn programs(&self) -> Vec<Placed<'a>> {
+        let plan = self.plan;
+        let mut all = Vec::new();
+        for (host, described) in &plan.system.hosts {
+            for (index, program) in described.programs.iter().enumerate() {
+                let index = index.to_string();
+                let path = at(&[], ["system", "hosts", host, "programs", &index]);
+                all.push(Placed {
+                    program,
+                    path,
+                    attack: None,
+                    runs: true,
+                });
+            }
+        }
+        for (number, attack) in plan.attacks.iter().enumerate() {
+            for (index, program) in attack.programs.iter().enumerate() {
+                let path = at(
+                    &[],
+                    [
+                        "attack",
+                        &number.to_string(),
+                        "programs",
+                        &index.to_string(),
+                    ],
+                );
+                all.push(Placed {
+                    program,
+                    path,
+                    attack: Some(number),
+                    runs: attack.enabled,
+                });
+            }
+        }
+        all
+    }
+}
+
+/// A program and where it stands in the file.
+struct Placed<'a> {
+    program: &'a Program,
+    path: Vec<String>,
+    /// The number of the attack that it belongs to.
+    attack: Option<usize>,
+    /// Whether it will be started at all.
+    runs: bool,
+}
+
+/// The path that goes on from `path`.
+fn at<const N: usize>(path: &[String], more: [&str; N]) -> Vec<String> {
+    path.iter()
+        .cloned()
+        .chain(more.into_iter().map(str::to_owned))
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! Names: what they may look like, and that no two things share one.
+
+use std::collections::BTreeMap;
+
+use super::{Rules, at};
+use crate::plan::SCHEMA;
+
+/// A node's interface on the host is called after it, and the kernel allows 15
+/// bytes, of which four are ours.
+const LONGEST_NODE: usize = 11;
+/// Log files and result columns are called after the others.
+const LONGEST: usize = 64;
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    if plan.schema != SCHEMA {
+        let message = format!("this version of Timeloom does not read `{}`", plan.schema);
+        rules.broken(
+            &["schema"],
+            message,
+            format!("write `schema = \"{SCHEMA}\"`"),
+        );
+    }
+    label(rules, &at(&[], ["name"]), &plan.name, "a scenario's name");
+    parts(rules);
+
+    let mut programs = Unique::new("program");
+    for placed in rules.programs() {
+        let path = at(&placed.path, ["name"]);
+        label(rules, &path, &placed.program.name, "a program's name");
+        programs.add(rules, path, &placed.program.name);
+    }
+    let mut attacks = Unique::new("attack");
+    for (index, attack) in plan.attacks.iter().enumerate() {
+        let path = at(&[], ["attack", &index.to_string(), "id"]);
+        label(rules, &path, &attack.id, "an attack's id");
+        attacks.add(rules, path, &attack.id);
+    }
+    let mut checks = Unique::new("check");
+    for (index, check) in plan.checks.iter().enumerate() {
+        let path = at(&[], ["check", &index.to_string(), "name"]);
+        label(rules, &path, &check.name, "a check's name");
+        checks.add(rules, path, &check.name);
+    }
+}
+
+/// Switches, hosts, devices and plants share one space of names: results and
+/// messages name them without saying which they are.
+fn parts(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let mut unique = Unique::new("part of the system");
+    for (index, name) in plan.system.switches.iter().enumerate() {
+        let path = at(&[], ["system", "switches", &index.to_string()]);
+        node(rules, &path, name);
+        unique.add(rules, path, name);
+    }
+    let hosts = plan.system.hosts.keys().map(|name| ("hosts", name));
+    let devices = plan.system.devices.keys().map(|name| ("devices", name));
+    for (table, name) in hosts.chain(devices) {
+        let path = at(&[], ["system", table, name]);
+        node(rules, &path, name);
+        unique.add(rules, path, name);
+    }
+    for name in plan.simulation.plants.keys() {
+        let path = at(&[], ["simulation", "plants", name]);
+        if name.contains('.') {
+            let message = format!("a plant's name has no dot, and `{name}` has");
+            rules.broken(
+                &path,
+                message,
+                "the first dot of PLANT.SIGNAL ends the plant's name",
+            );
+        }
+        label(rules, &path, name, "a plant's name");
+        unique.add(rules, path, name);
+    }
+}
+
+fn node(rules: &mut Rules<'_>, path: &[String], name: &str) {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let ends_well = !name.starts_with('-') && !name.ends_with('-');
+    if name.is_empty() || name.len() > LONGEST_NODE || !name.chars().all(plain) || !ends_well {
+        let message = format!("`{name}` cannot be the name of a node");
+        let help = format!(
+            "use 1 to {LONGEST_NODE} of a-z, 0-9 and, not at the ends, `-`, so that network interfaces can be called after it"
+        );
+        rules.misplaced(path, message, help);
+    }
+}
+
+fn label(rules: &mut Rules<'_>, path: &[String], name: &str, what: &str) {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let begins_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if name.len() > LONGEST || !name.chars().all(plain) || !begins_well {
+        let help = format!(
+            "use up to {LONGEST} letters, digits, `.`, `_` and `-`, beginning with a letter or digit: files are called after it"
+        );
+        rules.misplaced(path, format!("`{name}` cannot be {what}"), help);
+    }
+}
+
+/// Names that have been used, and for what.
+struct Unique<'a> {
+    what: &'static str,
+    used: BTreeMap<&'a str, Vec<String>>,
+}
+
+impl<'a> Unique<'a> {
+    fn new(what: &'static str) -> Self {
+        Self {
+            what,
+            used: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, rules: &mut Rules<'_>, path: Vec<String>, name: &'a str) {
+        if !rules.report.stands(&path) {
+            return;
+        }
+        if let Some(other) = self.used.get(name) {
+            let message = format!("a second {} is called `{name}`", self.what);
+            rules.misplaced(&path, message, format!("the first is {}", other.join(".")));
+        } else {
+            self.used.insert(name, path);
+        }
+    }
+}

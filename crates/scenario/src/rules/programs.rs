@@ -1,0 +1,115 @@
+//! Programs and simulators: what is run, and what waits for what.
+
+use std::collections::BTreeMap;
+
+use super::{Placed, Rules, at};
+use crate::suggest;
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    let programs = rules.programs();
+    for placed in &programs {
+        command(rules, &placed.path, &placed.program.run);
+        for name in placed.program.env.keys() {
+            if name.is_empty() || name.contains('=') || name.contains('\0') {
+                let message = format!("`{name}` cannot be the name of an environment variable");
+                rules.broken(
+                    &at(&placed.path, ["env", name]),
+                    message,
+                    "it must not contain `=`",
+                );
+            }
+        }
+    }
+    for (name, plant) in &rules.plan.simulation.plants {
+        command(rules, &at(&[], ["simulation", "plants", name]), &plant.run);
+    }
+    // An unread list of programs would make its names seem unknown.
+    if rules.was_read(&["system", "hosts", "*", "programs", "*", "name"])
+        && rules.was_read(&["attack", "*", "programs", "*", "name"])
+    {
+        waits(rules, &programs);
+    }
+}
+
+fn command(rules: &mut Rules<'_>, path: &[String], run: &[String]) {
+    if run.first().is_none_or(String::is_empty) && rules.part_was_read(path, "run") {
+        let help =
+            "give the executable and its arguments, as in `run = [\"python3\", \"sensor.py\"]`";
+        rules.broken(&at(path, ["run"]), "there is nothing to run", help);
+    }
+}
+
+fn waits(rules: &mut Rules<'_>, programs: &[Placed<'_>]) {
+    let by_name: BTreeMap<&str, usize> = programs
+        .iter()
+        .enumerate()
+        .map(|(index, placed)| (placed.program.name.as_str(), index))
+        .collect();
+    let mut edges: Vec<Vec<usize>> = vec![Vec::new(); programs.len()];
+    for (index, placed) in programs.iter().enumerate() {
+        for (number, name) in placed.program.after.iter().enumerate() {
+            let path = at(&placed.path, ["after", &number.to_string()]);
+            let Some(&other) = by_name.get(name.as_str()) else {
+                let help = suggest::hint(name, "other program", by_name.keys().copied());
+                rules.broken(&path, format!("there is no program `{name}`"), help);
+                continue;
+            };
+            let hostile = programs[other].attack;
+            if hostile.is_some() && hostile != placed.attack {
+                let message = format!("`{name}` belongs to an attack, which may be disabled");
+                let help = "wait only for programs of hosts and of the same attack";
+                rules.broken(&path, message, help);
+                continue;
+            }
+            edges[index].push(other);
+        }
+    }
+    // Two programs of one name would seem to wait for themselves.
+    if by_name.len() == programs.len() {
+        cycles(rules, programs, &edges);
+    }
+}
+
+/// Where the search stands with a program.
+#[derive(Clone, Copy, PartialEq)]
+enum Visit {
+    New,
+    Open,
+    Done,
+}
+
+/// Depth first, without recursion: a file may hold a chain of any length.
+fn cycles(rules: &mut Rules<'_>, programs: &[Placed<'_>], edges: &[Vec<usize>]) {
+    let mut visits = vec![Visit::New; programs.len()];
+    for start in 0..programs.len() {
+        let mut trail = vec![(start, 0)];
+        while let Some((index, next)) = trail.pop() {
+            if next == 0 {
+                if visits[index] != Visit::New {
+                    continue;
+                }
+                visits[index] = Visit::Open;
+            }
+            let Some(&other) = edges[index].get(next) else {
+                visits[index] = Visit::Done;
+                continue;
+            };
+            trail.push((index, next + 1));
+            match visits[other] {
+                Visit::New => trail.push((other, 0)),
+                Visit::Done => {}
+                Visit::Open => {
+                    let around = trail.iter().map(|(index, _)| *index);
+                    let names: Vec<&str> = around
+                        .skip_while(|index| *index != other)
+                        .chain([other])
+                        .map(|index| programs[index].program.name.as_str())
+                        .collect();
+                    let message = format!("these wait for each other: {}", names.join(" → "));
+                    let path = at(&programs[index].path, ["after"]);
+                    rules.broken(&path, message, "none would ever start: remove one `after`");
+                }
+            }
+        }
+    }
+}

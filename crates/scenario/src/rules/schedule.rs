@@ -1,0 +1,113 @@
+//! Times: what happens, happens within the run.
+
+use timeloom_time::Duration;
+
+use super::{Rules, at};
+use crate::plan::Mode;
+
+/// Beyond these a run would not end, or its clock outruns any program.
+const DILATIONS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    let time = &rules.plan.time;
+    positive(rules, &at(&[], ["time", "duration"]), time.duration);
+    if !DILATIONS.contains(&time.dilation) {
+        let message = format!("a dilation of {} is out of range", time.dilation);
+        rules.broken(
+            &["time", "dilation"],
+            message,
+            "it must lie in 0.001 … 1000",
+        );
+    } else if time.mode == Mode::Real && time.dilation != 1.0 {
+        let help = "leave `dilation` out, or use `mode = \"virtual\"`";
+        rules.broken(&["time", "dilation"], "real time cannot be dilated", help);
+    }
+    plants(rules);
+    events(rules);
+}
+
+fn plants(rules: &mut Rules<'_>) {
+    for (name, plant) in &rules.plan.simulation.plants {
+        let path = at(&[], ["simulation", "plants", name]);
+        positive(rules, &at(&path, ["step"]), plant.step);
+        positive(rules, &at(&path, ["timeout"]), plant.timeout);
+        let every = at(&path, ["record", "every"]);
+        if !rules.part_was_read(&path, "step") || !rules.report.was_read(&every) {
+            continue;
+        }
+        positive(rules, &every, plant.record.every);
+        let (step_ns, every_ns) = (plant.step.as_ns(), plant.record.every.as_ns());
+        if step_ns > 0 && every_ns % step_ns != 0 {
+            let message = format!(
+                "`{name}` has a state every {}, so it cannot be recorded every {}",
+                plant.step, plant.record.every
+            );
+            rules.broken(&every, message, "use a multiple of its `step`");
+        }
+    }
+}
+
+fn events(rules: &mut Rules<'_>) {
+    for placed in rules.programs() {
+        let path = at(&placed.path, ["ready_timeout"]);
+        positive(rules, &path, placed.program.ready_timeout);
+        // A start taken from a faulty `at` is reported there.
+        let attack = placed
+            .attack
+            .map(|number| (number, &rules.plan.attacks[number]));
+        let inherited = attack.is_some_and(|(_, attack)| attack.at == placed.program.start);
+        if inherited {
+            continue;
+        }
+        let path = at(&placed.path, ["start"]);
+        within(rules, &path, placed.program.start);
+        let Some((number, attack)) = attack else {
+            continue;
+        };
+        let begin = at(&[], ["attack", &number.to_string(), "at"]);
+        if within(rules, &begin, attack.at) && placed.program.start < attack.at {
+            let message = format!("this is before the attack begins, at {}", attack.at);
+            let help = "the results label as hostile only what comes after: move `start` or `at`";
+            rules.broken(&path, message, help);
+        }
+    }
+    for (number, attack) in rules.plan.attacks.iter().enumerate() {
+        within(
+            rules,
+            &at(&[], ["attack", &number.to_string(), "at"]),
+            attack.at,
+        );
+    }
+    for (number, check) in rules.plan.checks.iter().enumerate() {
+        let path = at(&[], ["check", &number.to_string(), "assert"]);
+        if let Some(from) = check.assert.from {
+            within(rules, &path, from);
+        }
+    }
+}
+
+fn positive(rules: &mut Rules<'_>, path: &[String], length: Duration) {
+    if length <= Duration::ZERO {
+        rules.broken(path, "this length of time must be greater than 0", "");
+    }
+}
+
+/// Whether the moment lies in the run, before its end, as it must.
+fn within(rules: &mut Rules<'_>, path: &[String], moment: Duration) -> bool {
+    let duration = rules.plan.time.duration;
+    if moment < Duration::ZERO {
+        rules.broken(path, format!("{moment} is before the run begins"), "");
+        return false;
+    }
+    let limited = rules.was_read(&["time", "duration"]) && duration > Duration::ZERO;
+    if limited && moment >= duration {
+        let message = format!("{moment} is not before the end of the run, at {duration}");
+        rules.broken(
+            path,
+            message,
+            "choose an earlier time or a longer `time.duration`",
+        );
+        return false;
+    }
+    rules.report.was_read(path)
+}

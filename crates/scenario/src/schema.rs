@@ -1,0 +1,32 @@
+//! The JSON Schema of the file, generated from the types of the plan, for
+//! editors and for `timeloom schema`.
+
+use schemars::generate::SchemaSettings;
+
+use crate::plan::Plan;
+
+/// The JSON Schema (draft 2020-12) of a scenario file. It says less than the
+/// reader checks: shapes, not meaning.
+pub fn json_schema() -> serde_json::Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    generator.into_root_schema_for::<Plan>().to_value()
+}
+
+/// Declares that a type is written as a text of this pattern.
+macro_rules! text_schema {
+    ($type:ty, $name:literal, $pattern:literal, $description:literal) => {
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string",
+                    "pattern": $pattern,
+                    "description": $description,
+                })
+            }
+        }
+    };
+}
+pub(crate) use text_schema;

@@ -1,0 +1,143 @@
+//! Overrides from the command line: `--set KEY=VALUE`.
+
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Report;
+use crate::suggest;
+use crate::tree::{self, Node, Spot, Value};
+
+/// Applies one set to the tree; `source` is its number among the sources.
+/// What it makes is checked like the file, and a mistake in it points to it.
+pub(crate) fn apply(root: &mut Node, set: &str, source: usize, report: &mut Report) {
+    let Some((key, text)) = set.split_once('=') else {
+        let help = "as in `--set attack.dos.enabled=false`".to_owned();
+        fail(
+            report,
+            source,
+            0..set.len(),
+            "a set must be KEY=VALUE".to_owned(),
+            Some(help),
+        );
+        return;
+    };
+    let value_spot = Spot {
+        source,
+        span: key.len() + 1..set.len(),
+    };
+    let key_spot = Spot {
+        source,
+        span: 0..key.len(),
+    };
+    let Some(path) = split_key(key) else {
+        let message = format!("`{key}` is not a key");
+        let help = "write its parts with dots between, as in `attack.dos.enabled`".to_owned();
+        fail(report, source, key_spot.span, message, Some(help));
+        return;
+    };
+    // What is not TOML is a text, so that `start=1 s` needs no quotes.
+    let value = tree::parse_value(text.trim(), &value_spot, report)
+        .unwrap_or_else(|| Value::Text(text.trim().to_owned()));
+
+    let mut node = root;
+    for (depth, part) in path.iter().enumerate() {
+        match step(node, part, &key_spot) {
+            Ok(child) => node = child,
+            Err(help) => {
+                let done = path[..depth].join(".");
+                let message = if done.is_empty() {
+                    format!("there is no `{part}`")
+                } else {
+                    format!("there is no `{part}` in `{done}`")
+                };
+                fail(report, source, key_spot.span, message, Some(help));
+                return;
+            }
+        }
+    }
+    *node = Node {
+        spot: value_spot,
+        key: key_spot,
+        value,
+    };
+}
+
+/// The parts of a dotted key, read as TOML reads it so that a name with a dot
+/// can be given in quotes.
+fn split_key(key: &str) -> Option<Vec<String>> {
+    let text = format!("{key} = 0");
+    let mut table = DeTable::parse(&text).ok()?.into_inner();
+    let mut path = Vec::new();
+    loop {
+        // A line break would smuggle in a second key, or none.
+        if table.len() != 1 {
+            return None;
+        }
+        let (part, value) = table.into_iter().next()?;
+        path.push(part.into_inner().into_owned());
+        match value.into_inner() {
+            DeValue::Table(inner) => table = inner,
+            _ => return Some(path),
+        }
+    }
+}
+
+fn fail(
+    report: &mut Report,
+    source: usize,
+    span: std::ops::Range<usize>,
+    message: String,
+    help: Option<String>,
+) {
+    report.add(Spot { source, span }, &[""; 0], message, help);
+}
+
+/// The child of this name. A table gets one that it lacks; whether the key may
+/// be there at all is for the reader to say. A list must have it already.
+fn step<'n>(node: &'n mut Node, part: &str, key_spot: &Spot) -> Result<&'n mut Node, String> {
+    match &mut node.value {
+        Value::Table(entries) => {
+            let index = match entries.iter().position(|(name, _)| name == part) {
+                Some(index) => index,
+                None => {
+                    let spot = key_spot.clone();
+                    let new = Node {
+                        key: spot.clone(),
+                        spot,
+                        value: Value::default(),
+                    };
+                    entries.push((part.to_owned(), new));
+                    entries.len() - 1
+                }
+            };
+            Ok(&mut entries[index].1)
+        }
+        Value::List(items) => {
+            let by_name = items.iter().position(|item| label(item) == Some(part));
+            let index = by_name
+                .or_else(|| part.parse().ok())
+                .filter(|index| *index < items.len());
+            match index {
+                Some(index) => Ok(&mut items[index]),
+                None => {
+                    let known: Vec<&str> = items.iter().filter_map(label).collect();
+                    Err(match (known.is_empty(), items.len()) {
+                        (false, _) => suggest::hint(part, "element", known.iter().copied()),
+                        (true, 0) => "the list is empty".to_owned(),
+                        (true, count) => format!("its elements are 0 … {}", count - 1),
+                    })
+                }
+            }
+        }
+        other => Err(format!("what stands there is {}", other.kind())),
+    }
+}
+
+/// What an element of a list is called: its `name` or its `id`.
+fn label(item: &Node) -> Option<&str> {
+    ["name", "id"]
+        .iter()
+        .find_map(|key| match &item.child(key)?.value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+}

@@ -1,0 +1,194 @@
+//! The text as a tree of values, each of which knows where it stands.
+//!
+//! Why not deserialise directly: that stops at the first mistake, and a value
+//! that came from the command line would point into the file.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Report;
+
+/// A range of bytes in one of the sources: 0 is the file, `n` the nth set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) source: usize,
+    pub(crate) span: Range<usize>,
+}
+
+/// A value and its place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    /// Where the value stands; for a table its header.
+    pub(crate) spot: Spot,
+    /// Where its key stands; an element of a list has that of the value.
+    pub(crate) key: Spot,
+    pub(crate) value: Value,
+}
+
+/// What a value can be.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Text(String),
+    Whole(i64),
+    Decimal(f64),
+    Flag(bool),
+    Moment(String),
+    List(Vec<Node>),
+    Table(Vec<(String, Node)>),
+}
+
+impl Default for Value {
+    fn default() -> Self {
+        Self::Table(Vec::new())
+    }
+}
+
+impl Value {
+    /// The kind of value, for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a text",
+            Self::Whole(_) => "a whole number",
+            Self::Decimal(_) => "a decimal number",
+            Self::Flag(_) => "true or false",
+            Self::Moment(_) => "a date or time",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+impl Node {
+    /// The child of this key, or of this index in a list.
+    pub(crate) fn child(&self, key: &str) -> Option<&Self> {
+        match &self.value {
+            Value::Table(entries) => entries
+                .iter()
+                .find(|(name, _)| name == key)
+                .map(|(_, node)| node),
+            Value::List(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
+            _ => None,
+        }
+    }
+
+    /// Where the value of this path stands. What the file does not say (a
+    /// default, a missing key) is found at the nearest table around it.
+    pub(crate) fn locate<S: AsRef<str>>(&self, path: &[S]) -> Spot {
+        let mut node = self;
+        for key in path {
+            match node.child(key.as_ref()) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        match node.value {
+            // The header or key of a table says more than its first byte.
+            Value::Table(_) if !node.key.span.is_empty() => node.key.clone(),
+            _ => node.spot.clone(),
+        }
+    }
+}
+
+/// Parses the file. Each fault of syntax is reported; the tree then lacks
+/// what could not be understood.
+pub(crate) fn parse(text: &str, report: &mut Report) -> Node {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let message = format!("this is not valid TOML: {}", error.message());
+        report.add(Spot { source: 0, span }, &[""; 0], message, None);
+    }
+    let mut reader = Builder {
+        report,
+        fixed: None,
+    };
+    let span = table.span();
+    let value = reader.table(table.into_inner());
+    Node {
+        spot: reader.spot(span),
+        key: Spot::default(),
+        value,
+    }
+}
+
+/// Parses one TOML value, as the right side of a set; `None` when the text is
+/// not TOML. The tree stands at `spot` as a whole.
+pub(crate) fn parse_value(text: &str, spot: &Spot, report: &mut Report) -> Option<Value> {
+    let value = DeValue::parse(text).ok()?;
+    Some(
+        Builder {
+            report,
+            fixed: Some(spot.clone()),
+        }
+        .value(value.span(), value.into_inner()),
+    )
+}
+
+/// Copies the parser's tree into ours.
+struct Builder<'r> {
+    report: &'r mut Report,
+    /// Where all of it stands, if not where the parser says.
+    fixed: Option<Spot>,
+}
+
+impl Builder<'_> {
+    fn spot(&self, span: Range<usize>) -> Spot {
+        self.fixed.clone().unwrap_or(Spot { source: 0, span })
+    }
+
+    fn table(&mut self, table: DeTable<'_>) -> Value {
+        let mut entries: Vec<(String, Node)> = table
+            .into_iter()
+            .map(|(key, value)| {
+                let mut node = self.node(value);
+                node.key = self.spot(key.span());
+                (key.into_inner().into_owned(), node)
+            })
+            .collect();
+        // The parser sorts by key; mistakes are reported in the file's order.
+        entries.sort_by_key(|(_, node)| node.key.span.start);
+        Value::Table(entries)
+    }
+
+    fn node(&mut self, value: Spanned<DeValue<'_>>) -> Node {
+        let spot = self.spot(value.span());
+        let value = self.value(value.span(), value.into_inner());
+        Node {
+            key: spot.clone(),
+            spot,
+            value,
+        }
+    }
+
+    fn value(&mut self, span: Range<usize>, value: DeValue<'_>) -> Value {
+        match value {
+            DeValue::String(text) => Value::Text(text.into_owned()),
+            DeValue::Boolean(flag) => Value::Flag(flag),
+            DeValue::Datetime(moment) => Value::Moment(moment.to_string()),
+            DeValue::Array(items) => {
+                Value::List(items.into_iter().map(|item| self.node(item)).collect())
+            }
+            DeValue::Table(table) => self.table(table),
+            DeValue::Integer(number) => {
+                match i64::from_str_radix(number.as_str(), number.radix()) {
+                    Ok(number) => Value::Whole(number),
+                    Err(_) => {
+                        let message = "this number does not fit into 64 bits";
+                        self.report.add(self.spot(span), &[""; 0], message, None);
+                        Value::Whole(0)
+                    }
+                }
+            }
+            DeValue::Float(number) => match number.as_str().parse() {
+                Ok(number) => Value::Decimal(number),
+                Err(_) => {
+                    let message = "this is not a decimal number";
+                    self.report.add(self.spot(span), &[""; 0], message, None);
+                    Value::Decimal(0.0)
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! How the words are read from the file, written to it and shown in its schema.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
+use crate::assertion::Assertion;
+use crate::plan::{Condition, Mode, Place, Protocol, RegisterTable, RegisterType};
+use crate::read::{Context, FromNode};
+use crate::schema::text_schema;
+use crate::suggest;
+use crate::tree::Node;
+
+/// Written as the text that `FromStr` reads.
+macro_rules! serialize_as_text {
+    ($($type:ty),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
+}
+serialize_as_text!(
+    BitRate,
+    Ipv4Interface,
+    Ready,
+    SignalName,
+    Condition,
+    Assertion
+);
+
+/// Read by `FromStr` from a text.
+macro_rules! read_from_text {
+    ($($type:ty),*) => {$(
+        impl FromNode for $type {
+            fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+                let text = String::from_node(node, context)?;
+                text.parse()
+                    .map_err(|error: ParseWordError| context.fail(&node.spot, error.to_string(), None))
+                    .ok()
+            }
+        }
+    )*};
+}
+read_from_text!(
+    BitRate,
+    Ipv4Interface,
+    Ready,
+    SignalName,
+    Condition,
+    Assertion
+);
+
+/// Read from one of a few words.
+macro_rules! read_from_words {
+    ($($type:ty { $($word:literal => $value:expr),* $(,)? })*) => {$(
+        impl FromNode for $type {
+            fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+                let text = String::from_node(node, context)?;
+                match text.as_str() {
+                    $($word => Some($value),)*
+                    _ => {
+                        let help = suggest::hint(&text, "such word", [$($word),*]);
+                        context.fail(&node.spot, format!("`{text}` is not known here"), Some(help));
+                        None
+                    }
+                }
+            }
+        }
+    )*};
+}
+read_from_words! {
+    Mode { "virtual" => Self::Virtual, "real" => Self::Real }
+    Place { "local" => Self::Local }
+    Protocol { "modbus-tcp" => Self::ModbusTcp }
+    RegisterTable {
+        "input" => Self::Input,
+        "holding" => Self::Holding,
+        "coil" => Self::Coil,
+        "discrete" => Self::Discrete,
+    }
+    RegisterType {
+        "bit" => Self::Bit,
+        "i16" => Self::I16,
+        "u16" => Self::U16,
+        "i32" => Self::I32,
+        "u32" => Self::U32,
+        "f32" => Self::F32,
+        "f64" => Self::F64,
+    }
+}
+
+pub(crate) fn as_text<T: fmt::Display, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+text_schema!(
+    BitRate,
+    "BitRate",
+    r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]?bit/s\s*$",
+    "A bit rate: a number and bit/s, kbit/s, Mbit/s or Gbit/s, as in `100 Mbit/s`."
+);
+text_schema!(
+    Ipv4Interface,
+    "Ipv4Interface",
+    r"^[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}$",
+    "An IPv4 address with the length of its subnet's prefix, as in `10.0.0.2/24`."
+);
+text_schema!(
+    Ready,
+    "Ready",
+    r"^(tcp:[0-9]+|log:.+)$",
+    "`tcp:PORT` or `log:TEXT`."
+);
+text_schema!(
+    SignalName,
+    "Signal",
+    r#"^[^.\s(),"]+\.[^\s(),"]+$"#,
+    "A signal of a plant: `PLANT.SIGNAL`, as in `grid.bus.680.v1`."
+);
+text_schema!(
+    Condition,
+    "Condition",
+    r"^\s*(no\s+)?attack\.\S+\s*$",
+    "`attack.ID` or `no attack.ID`."
+);
+text_schema!(
+    Assertion,
+    "Assertion",
+    r"^\s*(min|max|mean|first|last)\s*\(.+\)\s*(<=|>=|<|>|==|!=)\s*\S+",
+    "min, max, mean, first or last of (PLANT.SIGNAL), one of < <= > >= == !=, a number, then optionally `from TIME` and `until TIME`."
+);

@@ -1,0 +1,45 @@
+//! Values that people write as one text (`10 ms`, `100 Mbit/s`,
+//! `10.0.0.2/24`, `tcp:5000`, `grid.bus.680.v1`), each parsed by its own type.
+
+mod address;
+mod convert;
+mod name;
+mod rate;
+mod time;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use timeloom_time::Duration;
+
+pub use address::Ipv4Interface;
+pub(crate) use convert::as_text;
+pub use name::{Ready, SignalName};
+pub use rate::BitRate;
+pub(crate) use time::{CivilText, DurationText, parse_duration, utc_as_text};
+
+/// Why a text is not what it should be; the message says how to write one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseWordError(pub(crate) String);
+
+impl fmt::Display for ParseWordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ParseWordError {}
+
+// The defaults that several tables share, as serde wants them.
+
+pub(crate) fn ten_seconds() -> Duration {
+    Duration::from_s(10)
+}
+
+pub(crate) fn yes() -> bool {
+    true
+}
+
+pub(crate) fn here() -> PathBuf {
+    PathBuf::from(".")
+}

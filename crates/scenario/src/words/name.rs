@@ -1,0 +1,112 @@
+//! Texts that name something: a sign of readiness, a signal, an attack.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::ParseWordError;
+use crate::plan::Condition;
+
+/// How one sees that a program can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// Something on its host listens on this TCP port.
+    Tcp(u16),
+    /// A line of its output contains this text.
+    Log(String),
+}
+
+impl FromStr for Ready {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        match text.split_once(':') {
+            Some(("tcp", port)) => match port.parse() {
+                Ok(port) if port > 0 => Ok(Self::Tcp(port)),
+                _ => Err(ParseWordError(format!(
+                    "`{port}` is not a TCP port: write 1 … 65535"
+                ))),
+            },
+            Some(("log", "")) => Err(ParseWordError(
+                "`log:` needs the text to wait for".to_owned(),
+            )),
+            Some(("log", line)) => Ok(Self::Log(line.to_owned())),
+            _ => Err(ParseWordError(format!(
+                "`{text}` does not say how to see readiness: write `tcp:PORT` or `log:TEXT`"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(port) => write!(f, "tcp:{port}"),
+            Self::Log(text) => write!(f, "log:{text}"),
+        }
+    }
+}
+
+/// A signal of a plant, `PLANT.SIGNAL`; the first dot splits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SignalName {
+    /// The plant.
+    pub plant: String,
+    /// The plant's own name of the signal.
+    pub signal: String,
+}
+
+impl FromStr for SignalName {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '(' | ')' | '"' | ',');
+        match text.split_once('.') {
+            Some((plant, signal))
+                if !plant.is_empty() && !signal.is_empty() && text.chars().all(plain) =>
+            {
+                Ok(Self {
+                    plant: plant.to_owned(),
+                    signal: signal.to_owned(),
+                })
+            }
+            _ => Err(ParseWordError(format!(
+                "`{text}` is not a signal: write `PLANT.SIGNAL` without blanks, as in `grid.bus.680.v1`"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for SignalName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.plant, self.signal)
+    }
+}
+
+impl FromStr for Condition {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        let mut words = text.split_whitespace();
+        let parts = (words.next(), words.next(), words.next());
+        let id = |word: &str| word.strip_prefix("attack.").map(str::to_owned);
+        let condition = match parts {
+            (Some(word), None, None) => id(word).map(Self::With),
+            (Some("no"), Some(word), None) => id(word).map(Self::Without),
+            _ => None,
+        };
+        condition.ok_or_else(|| {
+            ParseWordError(format!(
+                "`{text}` is not a condition: write `attack.ID` or `no attack.ID`"
+            ))
+        })
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::With(id) => write!(f, "attack.{id}"),
+            Self::Without(id) => write!(f, "no attack.{id}"),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The kernel's structures, as far as the image touches them.
+
+/// Nanoseconds in a second.
+pub(crate) const NS_PER_S: i64 = 1_000_000_000;
+
+/// `struct timespec` of a 64-bit process.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Timespec {
+    pub(crate) s: i64,
+    pub(crate) ns: i64,
+}
+
+impl Timespec {
+    /// From nanoseconds at or after zero.
+    pub(crate) fn from_ns(ns: i64) -> Self {
+        let ns = if ns < 0 { 0 } else { ns as u64 };
+        Self { s: (ns / NS_PER_S as u64) as i64, ns: (ns % NS_PER_S as u64) as i64 }
+    }
+
+    /// As nanoseconds; saturates. `None` for what the kernel calls invalid.
+    pub(crate) fn to_ns(self) -> Option<i64> {
+        if self.s < 0 || self.ns < 0 || self.ns >= NS_PER_S {
+            return None;
+        }
+        Some(self.s.saturating_mul(NS_PER_S).saturating_add(self.ns))
+    }
+
+    /// Reads the program's structure. `None` when it may not be read.
+    pub(crate) fn load(address: usize) -> Option<Self> {
+        if !crate::sys::readable(address, 16) {
+            return None;
+        }
+        // SAFETY: the kernel has just read both ends of it; a program that
+        // unmaps it meanwhile from another thread gets what it asked for.
+        Some(unsafe { (address as *const Self).read_unaligned() })
+    }
+}
+
+/// The interrupted context that a signal handler is given (`ucontext_t`).
+#[repr(C)]
+pub(crate) struct Context {
+    flags: u64,
+    link: u64,
+    stack: [u64; 3],
+    /// `gregs`, in the order of `REG_*` of `<sys/ucontext.h>`.
+    registers: [u64; 23],
+    fpregs: u64,
+    reserved: [u64; 8],
+    /// The signal mask that the return from the handler restores.
+    pub(crate) mask: u64,
+}
+
+const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
+
+impl Context {
+    const R8: usize = 0;
+    const R9: usize = 1;
+    const R10: usize = 2;
+    const RDI: usize = 8;
+    const RSI: usize = 9;
+    const RDX: usize = 12;
+    const RAX: usize = 13;
+    const RIP: usize = 16;
+
+    /// The six arguments of the interrupted system call.
+    pub(crate) fn arguments(&self) -> [usize; 6] {
+        [Self::RDI, Self::RSI, Self::RDX, Self::R10, Self::R8, Self::R9]
+            .map(|index| self.registers[index] as usize)
+    }
+
+    /// What the interrupted call returned, or is to return.
+    pub(crate) fn result(&self) -> isize {
+        self.registers[Self::RAX] as isize
+    }
+
+    pub(crate) fn set_result(&mut self, value: isize) {
+        self.registers[Self::RAX] = value as u64;
+    }
+
+    /// Where the thread was interrupted.
+    pub(crate) fn instruction(&self) -> usize {
+        self.registers[Self::RIP] as usize
+    }
+
+    pub(crate) fn set_instruction(&mut self, address: usize) {
+        self.registers[Self::RIP] = address as u64;
+    }
+}
+
+/// `siginfo_t` of a SIGSYS.
+#[repr(C)]
+pub(crate) struct SignalInfo {
+    pub(crate) signal: i32,
+    errno: i32,
+    pub(crate) code: i32,
+    padding: i32,
+    call_address: usize,
+    /// Number of the trapped system call.
+    pub(crate) call: i32,
+    architecture: u32,
+}
+
+/// `si_code` of a SIGSYS raised by a seccomp filter.
+pub(crate) const SYS_SECCOMP: i32 = 1;
+
+/// The bit of SIGSYS (signal 31) in a signal mask.
+pub(crate) const SIGSYS_BIT: u64 = 1 << 30;

@@ -1,0 +1,179 @@
+//! The clocks: the vDSO's functions and the same calls when trapped.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use timeloom_page::{ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, ticks_ordered};
+
+use crate::abi::{NS_PER_S, Timespec};
+use crate::sys::{errno, nr, syscall};
+
+/// The clock page of this process.
+#[inline(always)]
+pub(crate) fn page() -> &'static ClockPage {
+    // SAFETY: the launcher maps the page there, before the program's first
+    // instruction, together with this image; every field is an atomic.
+    unsafe { &*(PAGE_ADDRESS as *const ClockPage) }
+}
+
+/// Virtual time now in nanoseconds since the session began, and `field` of the
+/// map it was read from.
+#[inline(always)]
+pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (i64, T) {
+    let page = page();
+    if page.counter.load(Relaxed) == CounterKind::Tsc as u32 {
+        page.read(ticks_ordered, field)
+    } else {
+        page.read(monotonic_ns, field)
+    }
+}
+
+/// The machine's CLOCK_MONOTONIC in nanoseconds, by system call.
+#[cold]
+#[inline(never)]
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = Timespec { s: 0, ns: 0 };
+    // SAFETY: writes 16 bytes into `now`.
+    unsafe { syscall(nr::CLOCK_GETTIME, [1, &raw mut now as usize, 0, 0, 0, 0]) };
+    (now.s as u64).wrapping_mul(NS_PER_S as u64).wrapping_add(now.ns as u64)
+}
+
+/// How far the clock `id` is ahead of virtual time. `None` for clocks that are
+/// not maps of virtual time (CPU time, hardware clocks).
+#[inline(always)]
+pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
+    let offset = match id {
+        0 | 5 | 8 => &copy.realtime_offset_ns,   // REALTIME, _COARSE, _ALARM
+        1 | 4 | 6 => &copy.monotonic_offset_ns,  // MONOTONIC, _RAW, _COARSE
+        7 | 9 => &copy.boottime_offset_ns,       // BOOTTIME, _ALARM
+        11 => &copy.tai_offset_ns,               // TAI
+        _ => return None,
+    };
+    Some(offset.load(Relaxed))
+}
+
+/// The clock `id` now, in nanoseconds since its zero.
+#[inline(always)]
+pub(crate) fn now_ns(id: u32) -> Option<i64> {
+    let (virtual_ns, offset) = read(|copy| offset_ns(id, copy));
+    offset.map(|offset| virtual_ns.wrapping_add(offset))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
+    match now_ns(id) {
+        Some(ns) => {
+            // SAFETY: the caller of clock_gettime vouches for `out`, as it does
+            // to the kernel's vDSO, which writes there just the same.
+            unsafe { out.write(Timespec::from_ns(ns)) };
+            0
+        }
+        None => native(nr::CLOCK_GETTIME, id, out as usize) as i32,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i32 {
+    if zone != 0 {
+        // Fills both; the time is then overwritten.
+        let result = native(nr::GETTIMEOFDAY, time as usize as u32, zone);
+        if result != 0 {
+            return result as i32;
+        }
+    }
+    if !time.is_null() {
+        let now = Timespec::from_ns(now_ns(0).unwrap_or(0));
+        // SAFETY: as above; `struct timeval` has the same shape, in µs.
+        unsafe { time.write(Timespec { s: now.s, ns: now.ns / 1000 }) };
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __vdso_time(out: *mut i64) -> i64 {
+    let s = now_ns(0).unwrap_or(0) / NS_PER_S;
+    if !out.is_null() {
+        // SAFETY: as above.
+        unsafe { out.write(s) };
+    }
+    s
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __vdso_clock_getres(id: u32, out: *mut Timespec) -> i32 {
+    native(nr::CLOCK_GETRES, id, out as usize) as i32
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn __vdso_getcpu(cpu: *mut u32, node: *mut u32, _cache: usize) -> i32 {
+    // SAFETY: the kernel checks the pointers.
+    unsafe { syscall(nr::GETCPU, [cpu as usize, node as usize, 0, 0, 0, 0]) as i32 }
+}
+
+/// Random bytes from the kernel. The question for the state's size
+/// (`state_length` all ones) is answered with ENOSYS, on which libraries use
+/// the system call.
+#[unsafe(no_mangle)]
+extern "C" fn __vdso_getrandom(
+    buffer: usize,
+    length: usize,
+    flags: u32,
+    _state: usize,
+    state_length: usize,
+) -> isize {
+    if state_length == usize::MAX {
+        return errno::ENOSYS;
+    }
+    // SAFETY: the kernel checks the buffer.
+    unsafe { syscall(nr::GETRANDOM, [buffer, length, flags as usize, 0, 0, 0]) }
+}
+
+core::arch::global_asm!(
+    // The names without prefix, weak, as the kernel's vDSO has them.
+    ".macro alias name",
+    ".weak \\name",
+    ".set \\name, __vdso_\\name",
+    ".type \\name, @function",
+    ".endm",
+    "alias clock_gettime",
+    "alias gettimeofday",
+    "alias time",
+    "alias clock_getres",
+    "alias getcpu",
+    "alias getrandom",
+);
+
+fn native(number: usize, id: u32, out: usize) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    unsafe { syscall(number, [id as usize, out, 0, 0, 0, 0]) }
+}
+
+/// `clock_gettime` by `syscall` instruction. The kernel goes first: it checks
+/// the identifier and the pointer and so gives the errors it always gave.
+pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::CLOCK_GETTIME, args) };
+    if result == 0 && offset_ns(args[0] as u32, &page().copies[0]).is_some() {
+        __vdso_clock_gettime(args[0] as u32, args[1] as *mut Timespec);
+    }
+    result
+}
+
+/// `gettimeofday` by `syscall` instruction.
+pub(crate) fn gettimeofday(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks both pointers.
+    let result = unsafe { syscall(nr::GETTIMEOFDAY, args) };
+    if result == 0 {
+        __vdso_gettimeofday(args[0] as *mut Timespec, 0);
+    }
+    result
+}
+
+/// `time` by `syscall` instruction.
+pub(crate) fn time(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::TIME, args) };
+    if result < 0 {
+        return result;
+    }
+    __vdso_time(args[0] as *mut i64) as isize
+}

@@ -1,0 +1,55 @@
+//! `futex` waits with a timeout.
+
+use crate::abi::Timespec;
+use crate::clock::{monotonic_ns, offset_ns, read};
+use crate::sys::{errno, nr, syscall};
+use crate::wait::{Deadline, until};
+
+/// `futex(word, operation, value, timeout, word2, value3)` where the operation
+/// waits and `timeout` is given; the filter lets all others pass.
+///
+/// A second turn of a wait compares the word again, and answers EAGAIN when it
+/// has changed. That is a wake-up a program must expect at any time.
+pub(crate) fn futex(args: [usize; 6]) -> isize {
+    let [word, operation, value, timeout, word2, value3] = args;
+    let realtime = operation & CLOCK_REALTIME_FLAG != 0;
+    let command = operation & !(PRIVATE_FLAG | CLOCK_REALTIME_FLAG);
+    let absolute = command != WAIT;
+    // LOCK_PI is older than the flag and always meant CLOCK_REALTIME.
+    let clock = u32::from(!(realtime || command == LOCK_PI));
+    let Some(wanted_ns) = Timespec::load(timeout).and_then(Timespec::to_ns) else {
+        // SAFETY: invalid, so that the kernel refuses.
+        return unsafe { syscall(nr::FUTEX, args) };
+    };
+    let deadline = if absolute {
+        let (_, offset) = read(|copy| offset_ns(clock, copy));
+        Deadline::At(wanted_ns.saturating_sub(offset.unwrap_or(0)))
+    } else {
+        Deadline::after_ns(wanted_ns)
+    };
+    // In the kernel: relative for WAIT; else absolute, and on CLOCK_MONOTONIC
+    // (LOCK_PI2 is LOCK_PI with a choice of clock, so it can serve both).
+    let kernel_command = if command == LOCK_PI { LOCK_PI2 } else { command };
+    let kernel_operation = kernel_command | (operation & PRIVATE_FLAG);
+    until(deadline, errno::ETIMEDOUT, |turn| {
+        let wall_ns = if absolute {
+            turn.wall_ns.saturating_add(monotonic_ns() as i64)
+        } else {
+            turn.wall_ns
+        };
+        let wall = Timespec::from_ns(wall_ns);
+        // SAFETY: the kernel checks the words; it only reads `wall`.
+        unsafe {
+            turn.block(
+                nr::FUTEX,
+                [word, kernel_operation, value, &raw const wall as usize, word2, value3],
+            )
+        }
+    })
+}
+
+const WAIT: usize = 0;
+const LOCK_PI: usize = 6;
+const LOCK_PI2: usize = 13;
+const PRIVATE_FLAG: usize = 128;
+const CLOCK_REALTIME_FLAG: usize = 256;

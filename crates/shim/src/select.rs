@@ -1,0 +1,120 @@
+//! `select` and `pselect6`.
+//!
+//! The kernel overwrites the descriptor sets, and clears them on a timeout. A
+//! wait of several turns therefore works on copies and stores the last result.
+
+use crate::abi::{NS_PER_S, Timespec};
+use crate::poll::{Invalid, SignalMask, deadline_of, store_left};
+use crate::sys::{errno, nr, readable, syscall};
+use crate::wait::{Deadline, Turn, until};
+
+/// `select(count, read, write, except, timeval)`.
+pub(crate) fn select(args: [usize; 6]) -> isize {
+    let timeval = args[4];
+    let Ok(deadline) = timeval_deadline(timeval) else {
+        // SAFETY: invalid, so that the kernel refuses.
+        return unsafe { syscall(nr::SELECT, args) };
+    };
+    let result = wait(args, deadline, &SignalMask::Unchanged);
+    store_left(timeval, deadline, 1_000);
+    result
+}
+
+/// `pselect6(count, read, write, except, timespec, [mask, mask_size])`.
+pub(crate) fn pselect6(args: [usize; 6]) -> isize {
+    let (Ok(deadline), Ok(mask)) = (deadline_of(args[4]), packed_mask(args[5])) else {
+        // SAFETY: invalid, so that the kernel refuses.
+        return unsafe { syscall(nr::PSELECT6, args) };
+    };
+    let result = wait(args, deadline, &mask);
+    store_left(args[4], deadline, 1);
+    result
+}
+
+fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
+    let [count, sets @ .., _, _] = args;
+    let bytes = (count as i32).max(0).unsigned_abs().div_ceil(64) as usize * 8;
+    if bytes > MOST_BYTES || sets.iter().any(|&set| set != 0 && bytes > 0 && !readable(set, bytes)) {
+        // Bad pointers, or more than 65,536 descriptors, of which there is no
+        // room for copies: one turn on the originals.
+        return until(deadline, errno::ENOSYS, |turn| turn_on(turn, count, sets, mask));
+    }
+    with_space(bytes, |space| {
+        let copies = [0, 1, 2].map(|i| if sets[i] == 0 { 0 } else { space + i * bytes });
+        let copy_all = |from: [usize; 3], to: [usize; 3]| {
+            for (from, to) in from.into_iter().zip(to) {
+                if from != 0 {
+                    // SAFETY: both are `bytes` long; the program's were tried.
+                    unsafe { core::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+                }
+            }
+        };
+        let result = until(deadline, 0, |turn| {
+            copy_all(sets, copies);
+            turn_on(turn, count, copies, mask)
+        });
+        if result >= 0 {
+            copy_all(copies, sets);
+        }
+        result
+    })
+}
+
+/// Runs `body` with room for three sets of `bytes` each.
+fn with_space(bytes: usize, body: impl FnOnce(usize) -> isize) -> isize {
+    if bytes <= SMALL_BYTES {
+        let mut space = [0u64; 3 * SMALL_BYTES / 8];
+        return body(space.as_mut_ptr() as usize);
+    }
+    // PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS
+    // SAFETY: an anonymous mapping of our own.
+    let space = unsafe { syscall(nr::MMAP, [0, 3 * bytes, 3, 0x22, usize::MAX, 0]) };
+    if space < 0 {
+        return space;
+    }
+    let result = body(space as usize);
+    // SAFETY: the mapping made above.
+    unsafe { syscall(nr::MUNMAP, [space as usize, 3 * bytes, 0, 0, 0, 0]) };
+    result
+}
+
+fn turn_on(turn: &Turn, count: usize, sets: [usize; 3], mask: &SignalMask) -> isize {
+    let mut wall = turn.wall;
+    let timeout = wall.as_mut().map_or(0, |wall| wall as *mut Timespec as usize);
+    let packed = [mask.address(), 8];
+    // SAFETY: the kernel checks the sets; the rest is ours.
+    unsafe {
+        turn.block(nr::PSELECT6, [count, sets[0], sets[1], sets[2], timeout, packed.as_ptr() as usize])
+    }
+}
+
+/// The sixth argument of `pselect6`: a pointer to (mask, size).
+fn packed_mask(address: usize) -> Result<SignalMask, Invalid> {
+    if address == 0 {
+        return Ok(SignalMask::Unchanged);
+    }
+    if !readable(address, 16) {
+        return Err(Invalid);
+    }
+    // SAFETY: the kernel has just read it.
+    let [mask, size] = unsafe { (address as *const [usize; 2]).read_unaligned() };
+    SignalMask::load(mask, size)
+}
+
+fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
+    if address == 0 {
+        return Ok(Deadline::Never);
+    }
+    let given = Timespec::load(address).ok_or(Invalid)?;
+    // Unlike a `timespec`, a `timeval` may carry more than a second of µs.
+    if given.s < 0 || given.ns < 0 {
+        return Err(Invalid);
+    }
+    let ns = given.s.saturating_mul(NS_PER_S).saturating_add(given.ns.saturating_mul(1000));
+    Ok(Deadline::after_ns(ns))
+}
+
+/// Sets of 1,024 descriptors (FD_SETSIZE) are copied to the stack.
+const SMALL_BYTES: usize = 128;
+/// Larger ones to a mapping, up to 65,536 descriptors.
+const MOST_BYTES: usize = 8192;

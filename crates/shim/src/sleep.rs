@@ -1,0 +1,57 @@
+//! `nanosleep` and `clock_nanosleep`.
+
+use crate::abi::Timespec;
+use crate::clock::{offset_ns, read};
+use crate::sys::{errno, nr, syscall};
+use crate::wait::{Deadline, until};
+
+/// `nanosleep(request, remaining)`.
+pub(crate) fn nanosleep(args: [usize; 6]) -> isize {
+    clock_nanosleep([CLOCK_MONOTONIC, 0, args[0], args[1], 0, 0])
+}
+
+/// `clock_nanosleep(clock, flags, request, remaining)`.
+pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
+    let [clock, flags, request, remaining, ..] = args;
+    let (_, offset) = read(|copy| offset_ns(clock as u32, copy));
+    let wanted = Timespec::load(request).and_then(Timespec::to_ns);
+    let (Some(offset), Some(wanted_ns)) = (offset, wanted) else {
+        // A clock that is no map of virtual time, or an error: the kernel's.
+        // SAFETY: the kernel checks the pointers.
+        return unsafe { syscall(nr::CLOCK_NANOSLEEP, args) };
+    };
+    let absolute = flags & TIMER_ABSTIME != 0;
+    let deadline = if absolute {
+        Deadline::At(wanted_ns.saturating_sub(offset))
+    } else {
+        Deadline::after_ns(wanted_ns)
+    };
+    let result = until(deadline, 0, |turn| match &turn.wall {
+        Some(wall) if turn.wall_ns > 0 => {
+            // SAFETY: reads 16 bytes of `wall`, writes nothing.
+            unsafe {
+                turn.block(nr::CLOCK_NANOSLEEP, [CLOCK_MONOTONIC, 0, wall as *const _ as usize, 0, 0, 0])
+            }
+        }
+        _ => 0,
+    });
+    if result == errno::EINTR && !absolute && remaining != 0 {
+        return store_remaining(deadline, remaining);
+    }
+    result
+}
+
+fn store_remaining(deadline: Deadline, remaining: usize) -> isize {
+    // `rt_sigpending` writes 8 bytes and so finds out whether we may.
+    // SAFETY: the kernel checks the pointer.
+    if unsafe { syscall(nr::RT_SIGPENDING, [remaining, 8, 0, 0, 0, 0]) } < 0 {
+        return errno::EFAULT;
+    }
+    let left = Timespec::from_ns(deadline.left_ns().unwrap_or(0));
+    // SAFETY: writable, as just tried.
+    unsafe { (remaining as *mut Timespec).write_unaligned(left) };
+    errno::EINTR
+}
+
+const CLOCK_MONOTONIC: usize = 1;
+const TIMER_ABSTIME: usize = 1;

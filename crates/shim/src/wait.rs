@@ -1,0 +1,165 @@
+//! Waiting until a virtual instant.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::abi::{Context, Timespec};
+use crate::clock::{page, read};
+use crate::sys::{errno, nr, syscall};
+
+/// Until when a wait lasts, on the scale of virtual time.
+#[derive(Clone, Copy)]
+pub(crate) enum Deadline {
+    /// For ever (the call is here only for its signal mask).
+    Never,
+    /// Virtual nanoseconds since the session began.
+    At(i64),
+}
+
+impl Deadline {
+    /// `ns` nanoseconds of virtual time from now.
+    pub(crate) fn after_ns(ns: i64) -> Self {
+        Self::At(read(|_| ()).0.saturating_add(ns))
+    }
+
+    /// Virtual nanoseconds left; `None` for ever.
+    pub(crate) fn left_ns(self) -> Option<i64> {
+        match self {
+            Self::Never => None,
+            Self::At(at) => Some(at.saturating_sub(read(|_| ()).0)),
+        }
+    }
+}
+
+/// One turn of a wait: how long to wait in the kernel, and under which map
+/// that length was computed.
+pub(crate) struct Turn {
+    /// Kernel timeout; `None` for ever. Zero: look, do not wait.
+    pub(crate) wall: Option<Timespec>,
+    /// Wall nanoseconds of the same.
+    pub(crate) wall_ns: i64,
+    epoch: u32,
+}
+
+impl Turn {
+    /// Makes the blocking system call of this turn, unless the clock was
+    /// changed since the turn was computed.
+    ///
+    /// Returns the kernel's result or [`KICKED`].
+    ///
+    /// # Safety
+    /// As [`syscall`].
+    pub(crate) unsafe fn block(&self, number: usize, args: [usize; 6]) -> isize {
+        let call = [number, args[0], args[1], args[2], args[3], args[4], args[5]];
+        // SAFETY: the caller vouches for the call.
+        unsafe { timeloom_wait(&raw const call, &raw const page().epoch, self.epoch) }
+    }
+}
+
+/// Calls `turn` until the virtual deadline has passed or it returns something
+/// else than `timed_out`, the result that means "the kernel's timeout ran out".
+///
+/// A turn's timeout assumes that the clock runs on as it does now. If it was
+/// paused or slowed meanwhile, the deadline is still ahead and another turn
+/// follows; if it was made faster, the supervisor kicks.
+pub(crate) fn until(
+    deadline: Deadline,
+    timed_out: isize,
+    mut turn: impl FnMut(&Turn) -> isize,
+) -> isize {
+    loop {
+        let epoch = page().epoch.load(Acquire);
+        let (now, wall_per_virtual) = read(|copy| copy.wall_per_virtual_32_32.load(Relaxed));
+        let (wall, wall_ns) = match deadline {
+            Deadline::Never => (None, i64::MAX),
+            Deadline::At(at) => {
+                let wall_ns = to_wall_ns(at.saturating_sub(now), wall_per_virtual);
+                (Some(Timespec::from_ns(wall_ns)), wall_ns)
+            }
+        };
+        let result = turn(&Turn { wall, wall_ns, epoch });
+        if result == KICKED || (result == timed_out && wall_ns > 0 && wall.is_some()) {
+            continue;
+        }
+        return result;
+    }
+}
+
+/// Rounded up: a wait must not end before its deadline.
+fn to_wall_ns(virtual_ns: i64, wall_per_virtual_32_32: u64) -> i64 {
+    if virtual_ns <= 0 {
+        return 0;
+    }
+    let product = virtual_ns as u128 * u128::from(wall_per_virtual_32_32) + u128::from(u32::MAX);
+    let wall = product >> 32;
+    if wall > i64::MAX as u128 { i64::MAX } else { wall as i64 }
+}
+
+/// What [`Turn::block`] returns when the clock was changed: outside the range
+/// of results that the kernel gives for the calls used here.
+pub(crate) const KICKED: isize = -0x1000_0000;
+
+unsafe extern "C" {
+    fn timeloom_wait(call: *const [usize; 7], epoch: *const AtomicU32, expected: u32) -> isize;
+    static timeloom_wait_begin: u8;
+    static timeloom_wait_end: u8;
+    static timeloom_wait_kicked: u8;
+}
+
+// The one place where guests block. Between `begin` and `end` lies a decision
+// and the call; a kick that arrives there must not be lost. The kick's handler
+// therefore moves a thread that it finds before the call, or whose call it
+// interrupted, to `kicked`. (rcx and r11 are free until `syscall` overwrites
+// them.)
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_wait, \"ax\", @progbits",
+    ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
+    ".hidden timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
+    ".type timeloom_wait, @function",
+    "timeloom_wait:",
+    ".cfi_startproc",
+    "mov r11, rsi",
+    "mov ecx, edx",
+    "mov rax, [rdi]",
+    "mov rsi, [rdi + 16]",
+    "mov rdx, [rdi + 24]",
+    "mov r10, [rdi + 32]",
+    "mov r8, [rdi + 40]",
+    "mov r9, [rdi + 48]",
+    "mov rdi, [rdi + 8]",
+    "timeloom_wait_begin:",
+    "cmp [r11], ecx",
+    "jne timeloom_wait_kicked",
+    "syscall",
+    "timeloom_wait_end:",
+    "ret",
+    "timeloom_wait_kicked:",
+    "mov rax, {kicked}",
+    "ret",
+    ".cfi_endproc",
+    ".size timeloom_wait, . - timeloom_wait",
+    ".popsection",
+    kicked = const KICKED,
+);
+
+/// What a kick does to the context it interrupted.
+///
+/// A signal of the program that arrives together with the kick keeps its EINTR:
+/// when one is pending that the context lets through, the result stays.
+pub(crate) fn handle_kick(context: &mut Context) {
+    let begin = &raw const timeloom_wait_begin as usize;
+    let end = &raw const timeloom_wait_end as usize;
+    let at = context.instruction();
+    let before_call = (begin..end).contains(&at);
+    let interrupted = at == end && context.result() == errno::EINTR;
+    if before_call || (interrupted && !signal_pending(context.mask)) {
+        context.set_instruction(&raw const timeloom_wait_kicked as usize);
+    }
+}
+
+fn signal_pending(mask: u64) -> bool {
+    let mut pending = 0u64;
+    // SAFETY: writes 8 bytes into `pending`.
+    unsafe { syscall(nr::RT_SIGPENDING, [&raw mut pending as usize, 8, 0, 0, 0, 0]) };
+    pending & !mask != 0
+}
