@@ -23,6 +23,10 @@ pub struct Manifest {
     /// Civil time when it ended; `None` while it goes on and after a kill.
     #[serde(with = "serde_utc_option", default)]
     pub ended: Option<Instant<Utc>>,
+    /// What programs took for civil time at virtual zero; packet captures are
+    /// stamped relative to it.
+    #[serde(with = "serde_utc_option", default)]
+    pub session_start: Option<Instant<Utc>>,
     /// The one seed from which all randomness of the run comes.
     pub seed: u64,
     /// SHA-256 of the scenario file, in hexadecimal.
@@ -100,6 +104,7 @@ impl Manifest {
             name: name.to_owned(),
             started,
             ended: None,
+            session_start: None,
             seed,
             scenario_sha256: sha256_hex(scenario),
             kernel: format!(

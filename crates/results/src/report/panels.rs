@@ -67,6 +67,9 @@ pub(super) fn section(
         "The run."
     };
     let mut text = titles(&spec.panels);
+    if runs.len() > 1 {
+        text.push_str(" The first run is drawn broader, so that both show where runs coincide.");
+    }
     if !marks.is_empty() {
         text.push_str(" Dashed vertical lines mark the onset of an attack; the tint lasts as long as it does.");
     }
