@@ -6,12 +6,36 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::GuestError;
 use crate::session::{Session, Status};
+
+/// What can be controlled through the socket.
+pub trait Controlled: Send + Sync {
+    /// Stops clock and processes.
+    fn pause(&self) -> Result<(), String>;
+    /// Lets them go on.
+    fn resume(&self) -> Result<(), String>;
+    /// The session behind it, for all else.
+    fn session(&self) -> &Session;
+}
+
+impl Controlled for Session {
+    fn pause(&self) -> Result<(), String> {
+        Session::pause(self).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn resume(&self) -> Result<(), String> {
+        Session::resume(self).map_err(|error| error.to_string())
+    }
+
+    fn session(&self) -> &Session {
+        self
+    }
+}
 
 /// What a client asks.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -188,7 +212,8 @@ pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, Cont
 ///
 /// # Errors
 /// The name is taken by a running session, or the directory is not ours alone.
-pub fn serve(session: &Arc<Session>) -> Result<(), GuestError> {
+pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestError> {
+    let session = controlled.session();
     let directory = runtime_directory();
     let failed = || GuestError::system(format!("preparing {}", directory.display()));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed())?;
@@ -203,35 +228,38 @@ pub fn serve(session: &Arc<Session>) -> Result<(), GuestError> {
     }
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(GuestError::system(format!("opening {}", path.display())))?;
-    let session = Arc::downgrade(session);
+    let controlled = Arc::downgrade(controlled);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let Some(session) = session.upgrade() else { break };
+            let controlled = controlled.clone();
             // A client that connects and says nothing must not block others.
-            std::thread::spawn(move || answer(&session, stream));
+            std::thread::spawn(move || answer(&controlled, stream));
         }
     });
     Ok(())
 }
 
-fn answer(session: &Session, mut stream: UnixStream) {
+fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
     let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(5)));
     let mut line = String::new();
     let Ok(reader) = stream.try_clone() else { return };
     if BufReader::new(reader.take(MOST_BYTES)).read_line(&mut line).is_err() || line.is_empty() {
         return;
     }
+    let Some(controlled) = controlled.upgrade() else { return };
+    let session = controlled.session();
+    let text = |error: GuestError| error.to_string();
     let result = match serde_json::from_str(&line) {
-        Ok(Request::Pause) => session.pause().map(drop),
-        Ok(Request::Resume) => session.resume(),
-        Ok(Request::Dilate { factor }) => session.dilate(factor),
+        Ok(Request::Pause) => controlled.pause(),
+        Ok(Request::Resume) => controlled.resume(),
+        Ok(Request::Dilate { factor }) => session.dilate(factor).map_err(text),
         Ok(Request::Query) => Ok(()),
-        Ok(Request::Register { pid }) => session.register(pid),
-        Err(error) => Err(GuestError::Usage(format!("not a request: {error}"))),
+        Ok(Request::Register { pid }) => session.register(pid).map_err(text),
+        Err(error) => Err(format!("not a request: {error}")),
     };
     let response = match result {
         Ok(()) => Response::Ok(session.status().into()),
-        Err(error) => Response::Error(error.to_string()),
+        Err(error) => Response::Error(error),
     };
     if let Ok(mut text) = serde_json::to_string(&response) {
         text.push('\n');

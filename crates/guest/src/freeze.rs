@@ -48,11 +48,24 @@ impl Freezer {
         }
     }
 
-    /// `cgroup.procs` of the group that children must join, if there is one.
-    pub(crate) fn membership_file(&self) -> Option<PathBuf> {
+    /// The cgroup, if there is one.
+    pub(crate) fn cgroup(&self) -> Option<&Path> {
         match self {
-            Self::Cgroup(freezer) => Some(freezer.directory.join("cgroup.procs")),
+            Self::Cgroup(freezer) => Some(&freezer.directory),
             Self::Signals(_) => None,
+        }
+    }
+
+    /// Takes a process in, which must be stopped at the moment; while the
+    /// session is paused it will not go on before [`Self::thaw`].
+    pub(crate) fn adopt(&self, pid: i32) -> Result<(), GuestError> {
+        match self {
+            Self::Cgroup(freezer) => fs::write(freezer.directory.join("cgroup.procs"), pid.to_string())
+                .map_err(GuestError::system(format!("taking process {pid} into the session's cgroup"))),
+            Self::Signals(freezer) => {
+                freezer.adopt(pid);
+                Ok(())
+            }
         }
     }
 
@@ -182,7 +195,8 @@ pub(crate) fn remove_cgroup(directory: &Path) {
 pub(crate) struct SignalFreezer {
     /// Name of the session's clock page, by which its processes are known.
     page_name: String,
-    stopped: Mutex<Vec<i32>>,
+    /// `Some` while the session is paused: what was stopped, to be continued.
+    stopped: Mutex<Option<Vec<i32>>>,
 }
 
 impl SignalFreezer {
@@ -194,9 +208,18 @@ impl SignalFreezer {
         processes::that_map(&self.page_name)
     }
 
+    fn adopt(&self, pid: i32) {
+        if let Some(stopped) = self.lock().as_mut() {
+            // SAFETY: a process of our own session.
+            unsafe { libc::kill(pid, libc::SIGSTOP) };
+            stopped.push(pid);
+        }
+    }
+
     fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         let begun = Instant::now();
-        let mut stopped = self.stopped.lock().unwrap_or_else(|e| e.into_inner());
+        let mut guard = self.lock();
+        let stopped = guard.get_or_insert_default();
         // Again until no new process is seen: one may fork while we look.
         loop {
             let fresh: Vec<i32> =
@@ -208,6 +231,7 @@ impl SignalFreezer {
                 // SAFETY: a process of our own session.
                 unsafe { libc::kill(pid, libc::SIGSTOP) };
             }
+            stopped.extend(&fresh);
             for &pid in &fresh {
                 while !is_stopped(pid) {
                     if begun.elapsed() > patience {
@@ -219,15 +243,18 @@ impl SignalFreezer {
                     std::thread::yield_now();
                 }
             }
-            stopped.extend(fresh);
         }
     }
 
     fn thaw(&self) {
-        for pid in self.stopped.lock().unwrap_or_else(|e| e.into_inner()).drain(..) {
+        for pid in self.lock().take().unwrap_or_default() {
             // SAFETY: a process of our own session.
             unsafe { libc::kill(pid, libc::SIGCONT) };
         }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Vec<i32>>> {
+        self.stopped.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 

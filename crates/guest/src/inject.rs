@@ -36,11 +36,18 @@ pub(crate) enum ExecOutcome {
 
 impl Injector {
     /// Lets a waiting exec happen and prepares the new program. Answers `asker`.
+    /// `before_release` is called with the process when all is ready, while it
+    /// still stands before its first instruction.
     ///
     /// # Errors
     /// When the new program could not be prepared; it has been killed then,
     /// since it would run on the machine's clock.
-    pub(crate) fn follow_exec(&self, listener: &Listener, asker: &Notification) -> Result<ExecOutcome, GuestError> {
+    pub(crate) fn follow_exec(
+        &self,
+        listener: &Listener,
+        asker: &Notification,
+        before_release: impl FnOnce(i32) -> Result<(), GuestError>,
+    ) -> Result<ExecOutcome, GuestError> {
         // The descriptors survive the exec, to be mapped and closed after it.
         let given = listener
             .give(asker, self.page.file.as_fd(), false)
@@ -93,7 +100,7 @@ impl Injector {
             close_descriptors(&mut tracee, descriptors);
             return Ok(ExecOutcome::Failed);
         }
-        match self.prepare(&mut tracee, descriptors) {
+        match self.prepare(&mut tracee, descriptors).and_then(|()| before_release(tracee.pid())) {
             Ok(()) => Ok(ExecOutcome::Running),
             Err(error) => {
                 // SAFETY: our own tracee.

@@ -108,20 +108,16 @@ struct Prepared {
     arguments: Vec<*const libc::c_char>,
     environment: Vec<*const libc::c_char>,
     directory: Option<CString>,
-    membership: Option<OwnedFd>,
     filter: Vec<libc::sock_filter>,
     /// Strings that the pointer lists point into.
     _strings: Vec<CString>,
 }
 
-/// Starts `spec`. `on_listener` is given the listener of the new process's
-/// filter and must begin to serve it at once: the exec waits for its answer.
-pub(crate) fn launch(
-    spec: &CommandSpec,
-    membership_file: Option<&Path>,
-    on_listener: impl FnOnce(OwnedFd),
-) -> Result<Guest, GuestError> {
-    let prepared = prepare(spec, membership_file)?;
+/// Starts `spec`. `on_listener` is given the new process and the listener of
+/// its filter, and must begin to serve it at once: the exec waits for its
+/// answer.
+pub(crate) fn launch(spec: &CommandSpec, on_listener: impl FnOnce(i32, OwnedFd)) -> Result<Guest, GuestError> {
+    let prepared = prepare(spec)?;
     let (ours, theirs) = socket_pair()?;
     let (mut failure, failure_theirs) = pipe()?;
 
@@ -138,7 +134,7 @@ pub(crate) fn launch(
     let guest = Guest { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) } };
 
     if let Some(listener) = receive_descriptor(ours.as_raw_fd()) {
-        on_listener(listener);
+        on_listener(pid, listener);
     }
     let mut message = [0u8; 8];
     match failure.read(&mut message) {
@@ -166,7 +162,7 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
     }
 }
 
-fn prepare(spec: &CommandSpec, membership_file: Option<&Path>) -> Result<Prepared, GuestError> {
+fn prepare(spec: &CommandSpec) -> Result<Prepared, GuestError> {
     let first = spec.argv.first().ok_or_else(|| GuestError::Usage("no command was given".into()))?;
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     variables.extend(spec.env.clone());
@@ -189,22 +185,11 @@ fn prepare(spec: &CommandSpec, membership_file: Option<&Path>) -> Result<Prepare
     let pointers = |strings: &[CString]| {
         strings.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
     };
-    let membership = match membership_file {
-        Some(path) => {
-            let file = std::fs::OpenOptions::new()
-                .write(true)
-                .open(path)
-                .map_err(GuestError::system(format!("opening {}", path.display())))?;
-            Some(file.into())
-        }
-        None => None,
-    };
     Ok(Prepared {
         program: c_string(program.into_os_string().into_vec())?,
         arguments: pointers(&strings[..count]),
         environment: pointers(&strings[count..]),
         directory: spec.directory.as_ref().map(|path| c_string(path.as_os_str().as_bytes().to_vec())).transpose()?,
-        membership,
         filter: filter::program(),
         _strings: strings,
     })
@@ -233,10 +218,9 @@ fn at_file(path: &Result<CString, std::ffi::NulError>) -> bool {
 
 const STEP_DIRECTORY: i32 = 1;
 const STEP_NETWORK: i32 = 2;
-const STEP_CGROUP: i32 = 3;
-const STEP_STREAMS: i32 = 4;
-const STEP_FILTER: i32 = 5;
-const STEP_EXEC: i32 = 6;
+const STEP_STREAMS: i32 = 3;
+const STEP_FILTER: i32 = 4;
+const STEP_EXEC: i32 = 5;
 
 /// The child's side of the fork.
 ///
@@ -264,11 +248,6 @@ unsafe fn child(spec: &CommandSpec, prepared: &Prepared, socket: RawFd, failure:
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
 
-        if let Some(membership) = &prepared.membership
-            && libc::write(membership.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1
-        {
-            fail(STEP_CGROUP);
-        }
         if let Some(network) = &spec.network
             && libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) != 0
         {

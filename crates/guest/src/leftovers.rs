@@ -89,7 +89,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn start(session: &str, freezer: &Freezer) -> Result<Self, GuestError> {
-        let cgroup = freezer.membership_file().and_then(|file| file.parent().map(Path::to_owned));
+        let cgroup = freezer.cgroup().map(Path::to_owned);
         let socket = socket_path(session);
         let page = format!("{PAGE_PREFIX}{session}");
         let mut fds = [0; 2];

@@ -37,7 +37,7 @@ mod session;
 mod timers;
 
 pub use clock::{Change, ChangeKind, Clock, ClockOptions};
-pub use control::{ControlError, ProcessText, Request, Response, StatusText, connect, list_sessions, runtime_directory, serve};
+pub use control::{ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions, runtime_directory, serve};
 pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};
 pub use launch::{CommandSpec, Guest, Output};

@@ -1,10 +1,11 @@
 //! Answers what the filter asks: execs, timerfds, and calls not handled yet.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::clock::Clock;
 use crate::filter;
+use crate::freeze::Freezer;
 use crate::inject::{ExecOutcome, Injector};
 use crate::notify::{Answer, Listener, Notification};
 use crate::processes;
@@ -17,6 +18,9 @@ pub(crate) struct Context {
     pub(crate) clock: Arc<Clock>,
     pub(crate) timers: Timers,
     pub(crate) report: Report,
+    pub(crate) freezer: Freezer,
+    /// Processes that were launched and are not under the freezer yet.
+    pub(crate) newcomers: Mutex<Vec<i32>>,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
 }
@@ -53,7 +57,19 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
 }
 
 fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
-    match context.injector.follow_exec(listener, asker) {
+    // A launched program comes under the freezer here, when it is ready to run:
+    // if the session is paused, it stands before its first instruction.
+    let adopt = |pid: i32| {
+        let mut newcomers = context.newcomers.lock().unwrap_or_else(|e| e.into_inner());
+        match newcomers.iter().position(|&other| other == pid) {
+            Some(index) => {
+                newcomers.swap_remove(index);
+                context.freezer.adopt(pid)
+            }
+            None => Ok(()),
+        }
+    };
+    match context.injector.follow_exec(listener, asker, adopt) {
         Ok(ExecOutcome::Running | ExecOutcome::Failed | ExecOutcome::Gone) => {}
         Err(error) => (context.warn)(error.to_string()),
     }
@@ -61,7 +77,7 @@ fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
 
 /// Counts a call that is not virtualised and says so the first time.
 fn note(context: &Context, asker: &Notification, outcome: &'static str) {
-    let program = processes::name(asker.thread);
+    let program = processes::name_of_thread(asker.thread);
     let call = filter::name_of(asker.call);
     if context.report.count(program.clone(), call, outcome) {
         (context.warn)(format!("{program} uses {call}, which is not virtualised yet: {outcome}"));

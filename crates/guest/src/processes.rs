@@ -23,6 +23,13 @@ pub(crate) fn name(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim_end().into())
 }
 
+/// The name of the process that a thread belongs to.
+pub(crate) fn name_of_thread(thread: i32) -> String {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    name(process.unwrap_or(thread))
+}
+
 /// Scheduler state, from /proc/PID/stat; `None` when it is gone.
 pub(crate) fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -1,7 +1,6 @@
 //! One fabric of time: a clock, the processes that live by it, a supervisor.
 
 use std::ffi::CString;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
@@ -61,7 +60,6 @@ pub struct Session {
     name: String,
     clock: Arc<Clock>,
     context: Arc<Context>,
-    freezer: Freezer,
     /// Held while clock and processes are being changed together.
     change: Mutex<()>,
     threads: Vec<JoinHandle<()>>,
@@ -86,13 +84,15 @@ impl Session {
             clock: Arc::clone(&clock),
             timers: Timers::new(Arc::clone(&clock)),
             report: Report::default(),
+            freezer,
+            newcomers: Mutex::default(),
             warn: options.warn,
         });
         let mut session =
-            Self { name: options.name, clock, context, freezer, change: Mutex::new(()), threads: Vec::new(), keeper };
+            Self { name: options.name, clock, context, change: Mutex::new(()), threads: Vec::new(), keeper };
         session.start_threads();
         if options.clock.paused {
-            session.freezer.freeze(PATIENCE)?;
+            session.context.freezer.freeze(PATIENCE)?;
         }
         Ok(session)
     }
@@ -124,29 +124,18 @@ impl Session {
 
     /// How processes are stopped.
     pub fn freeze_kind(&self) -> FreezeKind {
-        self.freezer.kind()
+        self.context.freezer.kind()
     }
 
-    /// Starts a program under the clock. In a paused session it starts frozen,
-    /// before its first instruction.
+    /// Starts a program under the clock. In a paused session it stands before
+    /// its first instruction until the session is resumed.
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
-        let membership: Option<PathBuf> = self.freezer.membership_file();
         let context = Arc::clone(&self.context);
-        // A pause must not find the child between fork and exec: it would
-        // freeze in there, and the exec that we wait for would not come.
-        let _change = self.lock();
-        let paused = self.clock.is_paused();
-        if paused {
-            self.freezer.thaw()?;
-        }
-        let guest = launch(spec, membership.as_deref(), move |descriptor| {
+        launch(spec, move |pid, descriptor| {
+            context.newcomers.lock().unwrap_or_else(|e| e.into_inner()).push(pid);
             let listener = Arc::new(Listener::new(descriptor));
             std::thread::spawn(move || listener::serve(&listener, &context));
-        });
-        if paused {
-            self.freezer.freeze(PATIENCE)?;
-        }
-        guest
+        })
     }
 
     /// Makes the clock stand, then stops all processes. Returns the instant at
@@ -154,7 +143,7 @@ impl Session {
     pub fn pause(&self) -> Result<Instant<Virtual>, GuestError> {
         let _change = self.lock();
         let at = self.clock.pause();
-        self.freezer.freeze(PATIENCE)?;
+        self.context.freezer.freeze(PATIENCE)?;
         Ok(at)
     }
 
@@ -162,7 +151,7 @@ impl Session {
     pub fn resume(&self) -> Result<(), GuestError> {
         let _change = self.lock();
         self.clock.resume();
-        self.freezer.thaw()
+        self.context.freezer.thaw()
     }
 
     /// Changes the dilation, for blocked threads as well.
@@ -170,21 +159,21 @@ impl Session {
         let _change = self.lock();
         let was_paused = self.clock.is_paused();
         self.clock.pause();
-        let frozen = self.freezer.freeze(PATIENCE);
+        let frozen = self.context.freezer.freeze(PATIENCE);
         let dilated = self.clock.dilate(factor);
         if frozen.is_ok() {
-            kick::kick_waiting(&self.freezer.processes(), &self.context.injector.image.wait);
+            kick::kick_waiting(&self.context.freezer.processes(), &self.context.injector.image.wait);
         }
         if !was_paused {
             self.clock.resume();
-            self.freezer.thaw()?;
+            self.context.freezer.thaw()?;
         }
         frozen.and(dilated)
     }
 
     /// What the session is doing.
     pub fn status(&self) -> Status {
-        let pids = self.freezer.processes();
+        let pids = self.context.freezer.processes();
         Status {
             name: self.name.clone(),
             virtual_time: self.clock.now(),
@@ -209,7 +198,7 @@ impl Session {
 
     /// Ends every process of the session.
     pub fn kill_all(&self) {
-        self.freezer.kill_all();
+        self.context.freezer.kill_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

@@ -12,6 +12,7 @@
 
 mod checks;
 mod clock;
+mod comparison;
 mod data;
 mod decimate;
 mod figure;

@@ -1,22 +1,23 @@
-//! The proof that virtual time works: a slower solver changes nothing.
+//! The test of virtual time: a slower solver must change nothing.
 //!
 //! The same experiment is run with solvers that take longer and longer. Under
 //! virtual time all traces must lie on each other within a stated tolerance;
-//! in real time they must not, or the experiment would prove nothing.
+//! in real time they must not, or the experiment could not have shown it.
 
+use super::comparison;
 use super::data::{one_signal, seconds};
 use super::figure::{Numbering, key};
-use super::markup::{NAME_CHARS, escape, missing, shortened};
-use super::number::{Range, fixed, prefix, significant};
+use super::markup::{NAME_CHARS, missing, shortened};
+use super::number::{Range, prefix};
 use super::panels::axis_name;
 use super::plot::{Plot, Trace};
 use super::spec::{Proof, ProofRun};
 use super::style::colour;
-use crate::{Deviation, Series, deviation_aligned};
+use crate::Series;
 
 /// The section with figure and table.
 pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) {
-    out.push_str("<section>\n<h2>The proof that virtual time works</h2>\n");
+    out.push_str("<section>\n<h2>Virtual time under test: solvers of different speed</h2>\n");
     let mut problems = Vec::new();
     let with = load(&proof.with_virtual_time, &proof.signal, &mut problems);
     let without = load(&proof.without_virtual_time, &proof.signal, &mut problems);
@@ -55,7 +56,7 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
             "Earlier curves are drawn broader, so that curves which coincide show as one with a rim. Both panels have \
              the same axes.",
         );
-        table(out, proof, &unit, &with, &without);
+        comparison::paragraphs(out, proof, &unit, &with, &without);
     }
     problems.iter().for_each(|problem| missing(out, problem));
     if with.is_empty() && without.is_empty() && problems.is_empty() {
@@ -133,56 +134,4 @@ fn draw(
         .draw(out);
     }
     out.push_str("</div>\n");
-}
-
-fn table(
-    out: &mut String,
-    proof: &Proof,
-    unit: &str,
-    with: &[(&str, Series)],
-    without: &[(&str, Series)],
-) {
-    let unit = escape(unit);
-    out.push_str(&format!(
-        "<p>Deviation of <code>{}</code> from the first run of its group, over the virtual time that both cover. The \
-         tolerance is {} {unit}.</p>\n<table>\n<thead><tr><th>Virtual time</th><th>Run</th><th>Reference</th>\
-         <th class=\"n\">Greatest ({unit})</th><th class=\"n\">at (s)</th><th class=\"n\">RMS ({unit})</th><th>Within tolerance</th></tr></thead>\n<tbody>\n",
-        escape(&proof.signal),
-        significant(proof.tolerance, 3),
-    ));
-    for (word, group, wanted) in [("on", with, true), ("off", without, false)] {
-        let Some(((reference, base), others)) = group.split_first() else {
-            continue;
-        };
-        for (label, series) in others {
-            let apart = deviation_aligned(&base.samples, &series.samples, proof.alignment);
-            out.push_str(&format!(
-                "<tr><td>{word}</td><td>{}</td><td>{}</td>{}</tr>\n",
-                escape(&shortened(label, NAME_CHARS)),
-                escape(&shortened(reference, NAME_CHARS)),
-                cells(apart, proof.tolerance, wanted)
-            ));
-        }
-    }
-    out.push_str("</tbody>\n</table>\n");
-}
-
-/// Figures and verdict. Off virtual time the traces are expected to part, so
-/// there a deviation is no failure of the tool.
-fn cells(apart: Option<Deviation>, tolerance: f64, wanted: bool) -> String {
-    let Some(apart) = apart else {
-        return "<td colspan=\"4\" class=\"other\">no common virtual time</td>".to_owned();
-    };
-    let (class, word) = match (apart.max_abs <= tolerance, wanted) {
-        (true, true) => ("pass", "✓ yes"),
-        (false, true) => ("fail", "✗ no"),
-        (true, false) => ("other", "yes"),
-        (false, false) => ("other", "no, as expected"),
-    };
-    format!(
-        "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"verdict {class}\">{word}</td>",
-        significant(apart.max_abs, 3),
-        fixed(apart.at_ns as f64 / 1e9, 3),
-        significant(apart.rms, 3)
-    )
 }
