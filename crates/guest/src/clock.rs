@@ -12,7 +12,7 @@ mod calibration;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use timeloom_page::PageMap;
+use timeloom_page::{CounterKind, PageMap};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
@@ -118,6 +118,16 @@ impl Clock {
         };
         page.page().initialise(counter.kind(), &first);
         Ok(Self { page, counter, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// In a sentence, what is not as good as it should be on this machine.
+    pub fn degraded_mode(&self) -> Option<&'static str> {
+        match self.counter.kind() {
+            CounterKind::Tsc => None,
+            CounterKind::Monotonic => {
+                Some("The kernel does not trust the TSC here; clock reads make a system call and are slower.")
+            }
+        }
     }
 
     /// Virtual time now.

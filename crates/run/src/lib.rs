@@ -1,1 +1,29 @@
-//! To be written.
+//! Assembly: from a checked plan to a finished run directory.
+//!
+//! Builds everything that a plan asks for out of the machinery crates, lets it
+//! run on one virtual clock, and puts away what came of it. The order matters
+//! and is all in [`experiment`]: while the clock still stands at zero, network,
+//! plants, field devices and captures are made; then it is let go; programs
+//! start at their virtual instants; at the end, or at the first failure, the
+//! clock is stopped for good and the results are written.
+//!
+//! There is no mechanism here: who pauses is the bus's business, how processes
+//! are stopped the session's, how packets travel the fabric's.
+#![forbid(unsafe_code)]
+
+mod devices;
+mod error;
+mod experiment;
+mod network;
+mod outputs;
+mod plants;
+mod programs;
+mod readiness;
+mod record;
+pub mod report;
+mod testbed;
+mod verdict;
+
+pub use error::RunError;
+pub use experiment::{Options, Progress, Summary, run};
+pub use verdict::End;

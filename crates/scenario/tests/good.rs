@@ -1,7 +1,7 @@
 //! A good file gives the plan that it describes, and the plan gives it back.
 
 use serde_json::Value;
-use timeloom_scenario::{BitRate, Condition, Plan, Ready, RegisterType, json_schema, load, parse};
+use timeloom_scenario::{BitRate, Condition, Plan, Ready, Reference, RegisterType, json_schema, load, parse};
 use timeloom_time::{Duration, Instant, Rate};
 
 const EVERYTHING: &str = include_str!("../examples/everything.toml");
@@ -51,6 +51,17 @@ fn everything_is_understood() {
     );
     assert_eq!(plan.checks[0].when, Some(Condition::With("dos".to_owned())));
     assert!(plan.applies(&plan.checks[0]) && !plan.applies(&plan.checks[1]));
+    let plant = &plan.simulation.plants["grid"];
+    assert_eq!(plant.env["PYTHONPATH"], "../../python");
+    let panel = &plan.panels[0];
+    assert_eq!(panel.signals[0].legend, "phase A");
+    assert_eq!(panel.signals[1].name.to_string(), "grid.bus.680.v2");
+    let [Reference::Line { at, .. }, Reference::Band { from, to, label }] = &panel.references[..]
+    else {
+        panic!("a line and a band, not {:?}", panel.references);
+    };
+    assert_eq!((*at, *from, *to), (2320.0, 2280.0, 2522.0));
+    assert_eq!(label, "± 5 %");
     let programs: Vec<_> = plan
         .programs()
         .map(|(host, program)| (host, &*program.name))

@@ -22,6 +22,8 @@ fn sets_replace_and_add() {
         "system.hosts.sensor.programs.\"sensor\".env.'A.B'=2.0.1",
         "simulation.plants.grid.config.model=other.dss",
         "simulation.plants.grid.config.list=[1, { a = 2 }]",
+        "panel.0.title=Sag",
+        "simulation.plants.grid.env.THREADS=1",
         "check.no-sag.assert=min(grid.bus.680.v1) >= 1 until 30 s",
         "seed=17",
     ])
@@ -40,6 +42,8 @@ fn sets_replace_and_add() {
     let config = &plan.simulation.plants["grid"].config;
     assert_eq!(config["model"], "other.dss");
     assert_eq!(config["list"], serde_json::json!([1, { "a": 2 }]));
+    assert_eq!(plan.panels[0].title, "Sag");
+    assert_eq!(plan.simulation.plants["grid"].env["THREADS"], "1");
     assert_eq!(plan.checks[1].assert.bound, 1.0);
     assert_eq!(plan.programs().count(), 2, "a disabled attack runs nothing");
 }

@@ -6,9 +6,11 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::Failure;
 
+mod bench;
 mod clean;
 mod control;
 mod exec;
+mod run;
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
@@ -34,8 +36,12 @@ enum Command {
     Query(control::Target),
     /// Bring a running program into a session
     Register(control::Register),
+    /// Run a scenario: network, plants, programs, report
+    Run(run::Run),
     /// Remove what a killed run left behind
     Clean(clean::Clean),
+    /// Measure what this machine does under a virtual clock
+    Bench(bench::Bench),
 }
 
 /// Does what was asked. The exit code is 0, or that of the command under
@@ -50,6 +56,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Dilate(command) => command.run(),
         Command::Query(target) => target.send(&Request::Query),
         Command::Register(command) => command.run(),
+        Command::Run(command) => command.run(),
         Command::Clean(command) => command.run(),
+        Command::Bench(command) => command.run(),
     }
 }

@@ -4,6 +4,7 @@
 //! [`crate::parse`] checks.
 
 mod events;
+mod panels;
 mod simulation;
 mod system;
 mod time;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use events::{Attack, Capture, Check, Condition};
+pub use panels::{Panel, PanelSignal, Reference};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
 pub use system::{
     Device, Host, Link, Program, Protocol, Register, RegisterTable, RegisterType, System,
@@ -61,6 +63,10 @@ pub struct Plan {
     #[serde(rename = "check", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub checks: Vec<Check>,
+    /// What the report draws; without any, it draws what was recorded.
+    #[serde(rename = "panel", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub panels: Vec<Panel>,
 }
 
 impl Plan {
@@ -136,6 +142,7 @@ impl Read for Plan {
             attacks: fields.or_default("attack"),
             captures: fields.or_default("capture"),
             checks: fields.or_default("check"),
+            panels: fields.or_default("panel"),
         }
     }
 }

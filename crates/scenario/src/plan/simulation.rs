@@ -1,6 +1,7 @@
 //! The `[simulation]` and `[placement]` tables: who computes which part of the
 //! physical world, and where things run.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -28,6 +29,9 @@ pub struct Plant {
     /// The executable and its arguments; never given to a shell.
     #[schemars(length(min = 1))]
     pub run: Vec<String>,
+    /// Environment variables added to those of Timeloom.
+    #[schemars(default)]
+    pub env: BTreeMap<String, String>,
     /// Where it runs. In a file relative to the scenario file; in a plan
     /// absolute.
     #[schemars(default = "words::here")]
@@ -96,6 +100,7 @@ impl Read for Plant {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         let mut plant = Self {
             run: fields.required("run"),
+            env: fields.or_default("env"),
             directory: fields.directory("directory"),
             step: fields.required("step"),
             timeout: fields.or("timeout", words::ten_seconds()),

@@ -113,35 +113,36 @@ fn records(rules: &mut Rules<'_>) {
     }
 }
 
+/// That the signal which stands at `path` goes into the results.
+pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]) {
+    let plants = &rules.plan.simulation.plants;
+    let SignalName { plant, signal } = name;
+    match plants.get(plant) {
+        None if rules.may_exist(&["simulation", "plants", plant]) => {}
+        None => {
+            let help = suggest::hint(plant, "plant", plants.keys().map(String::as_str));
+            rules.broken(path, format!("there is no plant `{plant}`"), help);
+        }
+        Some(found)
+            if !found.record.signals.contains(signal)
+                && rules.was_read(&["simulation", "plants", plant, "record", "signals"]) =>
+        {
+            let recorded = found.record.signals.iter().map(String::as_str);
+            let help = match suggest::nearest(signal, recorded) {
+                Some(near) => format!("did you mean `{plant}.{near}`?"),
+                None => format!("add it to `record.signals` of the plant `{plant}`"),
+            };
+            let message = format!("`{signal}` of `{plant}` is not recorded");
+            rules.broken(path, message, help);
+        }
+        Some(_) => {}
+    }
+}
+
 fn statement(rules: &mut Rules<'_>, check: &Check, path: &[String]) {
     let plan = rules.plan;
-    let plants = &plan.simulation.plants;
-    let SignalName { plant, signal } = &check.assert.signal;
     if rules.part_was_read(path, "assert") {
-        let path = at(path, ["assert"]);
-        match plants.get(plant) {
-            None if rules.may_exist(&["simulation", "plants", plant]) => {}
-            None => {
-                let help = suggest::hint(plant, "plant", plants.keys().map(String::as_str));
-                rules.broken(&path, format!("there is no plant `{plant}`"), help);
-            }
-            Some(found)
-                if !found.record.signals.contains(signal)
-                    && rules.was_read(&["simulation", "plants", plant, "record", "signals"]) =>
-            {
-                let recorded = found.record.signals.iter().map(String::as_str);
-                let help = match suggest::nearest(signal, recorded) {
-                    Some(near) => format!("did you mean `{plant}.{near}`?"),
-                    None => format!("add it to `record.signals` of the plant `{plant}`"),
-                };
-                rules.broken(
-                    &path,
-                    format!("`{signal}` of `{plant}` is not recorded"),
-                    help,
-                );
-            }
-            Some(_) => {}
-        }
+        recorded(rules, &check.assert.signal, &at(path, ["assert"]));
     }
     if let Some(Condition::With(id) | Condition::Without(id)) = &check.when
         && rules.was_read(&["attack", "*", "id"])

@@ -24,7 +24,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
     for (name, plant) in &rules.plan.simulation.plants {
         let path = at(&[], ["simulation", "plants", name]);
-        command(rules, &path, &plant.run, &plant.directory, &BTreeMap::new());
+        command(rules, &path, &plant.run, &plant.directory, &plant.env);
     }
 }
 

@@ -6,6 +6,7 @@ mod events;
 mod machine;
 mod names;
 mod network;
+mod panels;
 mod programs;
 mod schedule;
 
@@ -23,6 +24,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     schedule::check(&mut rules);
     programs::check(&mut rules);
     events::check(&mut rules);
+    panels::check(&mut rules);
     if machine == Machine::Checked {
         machine::check(&mut rules);
     }

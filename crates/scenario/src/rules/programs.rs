@@ -9,19 +9,12 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     let programs = rules.programs();
     for placed in &programs {
         command(rules, &placed.path, &placed.program.run);
-        for name in placed.program.env.keys() {
-            if name.is_empty() || name.contains('=') || name.contains('\0') {
-                let message = format!("`{name}` cannot be the name of an environment variable");
-                rules.broken(
-                    &at(&placed.path, ["env", name]),
-                    message,
-                    "it must not contain `=`",
-                );
-            }
-        }
+        environment(rules, &placed.path, &placed.program.env);
     }
     for (name, plant) in &rules.plan.simulation.plants {
-        command(rules, &at(&[], ["simulation", "plants", name]), &plant.run);
+        let path = at(&[], ["simulation", "plants", name]);
+        command(rules, &path, &plant.run);
+        environment(rules, &path, &plant.env);
     }
     // An unread list of programs would make its names seem unknown.
     if rules.was_read(&["system", "hosts", "*", "programs", "*", "name"])
@@ -36,6 +29,16 @@ fn command(rules: &mut Rules<'_>, path: &[String], run: &[String]) {
         let help =
             "give the executable and its arguments, as in `run = [\"python3\", \"sensor.py\"]`";
         rules.broken(&at(path, ["run"]), "there is nothing to run", help);
+    }
+}
+
+fn environment(rules: &mut Rules<'_>, path: &[String], env: &BTreeMap<String, String>) {
+    for name in env.keys() {
+        if name.is_empty() || name.contains('=') || name.contains('\0') {
+            let message = format!("`{name}` cannot be the name of an environment variable");
+            let help = "it must not contain `=`";
+            rules.broken(&at(path, ["env", name]), message, help);
+        }
     }
 }
 

@@ -1,0 +1,105 @@
+//! `clock-read`: what reading a clock costs, in a session and outside.
+//!
+//! Three processes on one core read the clock in turn, a batch each: natively
+//! through the kernel's vDSO, in a session through our image, and natively with
+//! libfaketime loaded, the usual other way to move a program's clock.
+
+use std::path::PathBuf;
+
+use crate::error::BenchError;
+use crate::figure::Figure;
+use crate::remote::{Place, Remote, measuring_core, session};
+use crate::rounds::Rounds;
+use crate::scratch::Scratch;
+use crate::stats::median;
+use crate::ticks::Scale;
+use crate::{Name, Options};
+
+pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let scale = Scale::calibrate();
+    let scratch = Scratch::new()?;
+    let session = session(options)?;
+    let core = measuring_core();
+
+    let mut native = Remote::start(options, &scratch, &Place::Native)?;
+    let mut inside = Remote::start(options, &scratch, &Place::Inside(&session))?;
+    let mut faked = start_faked(options, &scratch)?;
+    let mut workers = vec![&mut native, &mut inside];
+    workers.extend(&mut faked);
+    for worker in &mut workers {
+        worker.ask(&format!("pin {core}"))?;
+    }
+
+    for (clock, id, suffix) in CLOCKS {
+        let command = format!("clock {id} {READS}");
+        let rounds = Rounds::run(options.pick(31, 301), &command, &mut workers, scale)?;
+        let described = |figure: Figure| {
+            figure
+                .with("clock", clock)
+                .with("reads_per_round", READS)
+                .with("core", core)
+                .with("vdso_ns", median(rounds.base_ns()))
+        };
+        let ratio = Figure::new(
+            BENCH,
+            format!("virtual{suffix}_over_vdso"),
+            "ratio",
+            &rounds.ratios(0),
+        );
+        figure(described(ratio.bar(1.10)));
+        let absolute = Figure::new(
+            BENCH,
+            format!("virtual{suffix}_ns"),
+            "ns",
+            rounds.other_ns(0),
+        );
+        figure(described(absolute));
+        if workers.len() > 2 {
+            let ratio = Figure::new(
+                BENCH,
+                format!("libfaketime{suffix}_over_vdso"),
+                "ratio",
+                &rounds.ratios(1),
+            );
+            figure(described(ratio).with("libfaketime_ns", median(rounds.other_ns(1))));
+        }
+    }
+    Ok(())
+}
+
+/// `None`, with a remark, when libfaketime is not installed.
+fn start_faked(options: &Options, scratch: &Scratch) -> Result<Option<Remote>, BenchError> {
+    let Some(library) = libfaketime() else {
+        (options.remark)(
+            "libfaketime is not installed (Debian: apt install libfaketime); libfaketime_over_vdso is left out",
+        );
+        return Ok(None);
+    };
+    // What `faketime '+1d'` sets.
+    let variables = vec![
+        ("LD_PRELOAD".into(), library.into()),
+        ("FAKETIME".into(), "+1d".into()),
+    ];
+    Remote::start(options, scratch, &Place::With(variables)).map(Some)
+}
+
+/// The library that the `faketime` command would load.
+fn libfaketime() -> Option<PathBuf> {
+    ["/usr/lib", "/usr/lib64", "/usr/local/lib"]
+        .into_iter()
+        .flat_map(|root| {
+            let below = std::fs::read_dir(root).into_iter().flatten().flatten();
+            std::iter::once(PathBuf::from(root)).chain(below.map(|entry| entry.path()))
+        })
+        .map(|directory| directory.join("faketime/libfaketime.so.1"))
+        .find(|path| path.exists())
+}
+
+const BENCH: Name = Name::ClockRead;
+/// Reads per worker and round: about half a millisecond.
+const READS: u32 = 21_000;
+/// Name, identifier, and what it adds to the metric's name.
+const CLOCKS: [(&str, libc::clockid_t, &str); 2] = [
+    ("CLOCK_MONOTONIC", libc::CLOCK_MONOTONIC, ""),
+    ("CLOCK_REALTIME", libc::CLOCK_REALTIME, "_realtime"),
+];

@@ -1,0 +1,97 @@
+//! Interleaved rounds: A B A B … A.
+
+use crate::error::BenchError;
+use crate::remote::Remote;
+use crate::ticks::Scale;
+
+/// What several workers measured in turn, in nanoseconds. The first is the one
+/// that the others are compared with.
+pub(crate) struct Rounds {
+    /// One more than the rounds: the last closes the last round.
+    base_ns: Vec<f64>,
+    others_ns: Vec<Vec<f64>>,
+}
+
+impl Rounds {
+    /// Sends `command` to each worker in turn, `count` times over, and once
+    /// more to the first.
+    pub(crate) fn run(
+        count: usize,
+        command: &str,
+        workers: &mut [&mut Remote],
+        scale: Scale,
+    ) -> Result<Self, BenchError> {
+        let (base, others) = workers.split_first_mut().expect("at least one worker");
+        // The first answers come with cold caches and are thrown away.
+        base.measure(command)?;
+        for other in others.iter_mut() {
+            other.measure(command)?;
+        }
+        let mut rounds = Self {
+            base_ns: Vec::new(),
+            others_ns: vec![Vec::new(); others.len()],
+        };
+        for _ in 0..count {
+            rounds.base_ns.push(scale.ns(base.measure(command)?));
+            for (other, samples) in others.iter_mut().zip(&mut rounds.others_ns) {
+                samples.push(scale.ns(other.measure(command)?));
+            }
+        }
+        rounds.base_ns.push(scale.ns(base.measure(command)?));
+        Ok(rounds)
+    }
+
+    /// The first worker's own values, ns.
+    pub(crate) fn base_ns(&self) -> &[f64] {
+        &self.base_ns
+    }
+
+    /// Another worker's values, ns. The first of the others has index 0.
+    pub(crate) fn other_ns(&self, other: usize) -> &[f64] {
+        &self.others_ns[other]
+    }
+
+    /// Another worker's value over the mean of the two base values around it.
+    pub(crate) fn ratios(&self, other: usize) -> Vec<f64> {
+        self.compared(other, |value, base| value / base)
+    }
+
+    /// Another worker's value minus the mean of the two base values around it.
+    pub(crate) fn differences_ns(&self, other: usize) -> Vec<f64> {
+        self.compared(other, |value, base| value - base)
+    }
+
+    fn compared(&self, other: usize, compare: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        let around = self
+            .base_ns
+            .windows(2)
+            .map(|pair| (pair[0] + pair[1]) / 2.0);
+        self.others_ns[other]
+            .iter()
+            .zip(around)
+            .map(|(value, base)| compare(*value, base))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_drift_cancels_out_between_neighbours() {
+        // The machine grows slower all the time; B costs half as much again.
+        let cost = |turn: u32| 100.0 + f64::from(turn);
+        let rounds = Rounds {
+            base_ns: (0..=5).map(|round| cost(2 * round)).collect(),
+            others_ns: vec![(0..5).map(|round| 1.5 * cost(2 * round + 1)).collect()],
+        };
+        assert!(
+            rounds
+                .ratios(0)
+                .iter()
+                .all(|ratio| (ratio - 1.5).abs() < 1e-12)
+        );
+        assert_eq!(rounds.differences_ns(0).len(), 5);
+    }
+}

@@ -1,0 +1,86 @@
+//! `pause`, second part: whether pauses add up to an error of the clock.
+//!
+//! By the paper's equation, virtual time is (wall − paused) / dilation. After
+//! each of 1000 pauses the clock is compared with that; the metric is the
+//! median error of the last 100 over that of the first 100. A clock that lost
+//! or gained a little with every pause (as one that measures each pause anew
+//! does) would show a ratio that grows with their number; one that re-anchors
+//! without loss shows its constant error of calibration, a ratio of about 1.
+
+use std::time::Duration;
+
+use timeloom_guest::Clock;
+
+use crate::error::BenchError;
+use crate::figure::Figure;
+use crate::remote::session;
+use crate::stats::median;
+use crate::{Name, Options};
+
+pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let session = session(options)?;
+    // The start's calibration over 5 ms is replaced by ever longer ones; what
+    // it does meanwhile is not about pauses.
+    std::thread::sleep(Duration::from_millis(options.pick(1500, 4000)));
+    let mut errors_ns = Vec::with_capacity(PAUSES);
+    for _ in 0..PAUSES {
+        session.pause()?;
+        std::thread::sleep(Duration::from_micros(100));
+        session.resume()?;
+        std::thread::sleep(Duration::from_micros(options.pick(400, 4000)));
+        errors_ns.push(error_ns(session.clock()));
+    }
+    let first = median_size(&errors_ns[..SPAN]);
+    let last = median_size(&errors_ns[PAUSES - SPAN..]);
+    // One value, not one per round: the spread is of the last errors, each over
+    // the median of the first ones.
+    let ratios: Vec<f64> = errors_ns[PAUSES - SPAN..]
+        .iter()
+        .map(|error| error.abs().max(RESOLUTION_NS) / first)
+        .collect();
+    figure(
+        Figure::new(Name::Pause, "skew_last_over_first_1000", "ratio", &ratios)
+            .with(
+                "definition",
+                "median |virtual - (wall - paused) / dilation| after the last 100 of 1000 pauses, over that after the first 100; errors below the resolution count as the resolution",
+            )
+            .with("first_ns", first)
+            .with("last_ns", last)
+            .with("resolution_ns", RESOLUTION_NS)
+            .with("drift_ns_per_pause", (median(&errors_ns[PAUSES - SPAN..]) - median(&errors_ns[..SPAN])) / (PAUSES - SPAN) as f64),
+    );
+    Ok(())
+}
+
+/// Virtual time minus what the equation says, of the attempt in which the two
+/// wall readings around it lay closest together.
+fn error_ns(clock: &Clock) -> f64 {
+    (0..16)
+        .map(|_| {
+            let before = clock.wall();
+            let shown = clock.now();
+            let after = clock.wall();
+            let width = (after - before).as_ns();
+            let running_ns = (before - clock.started()).as_ns() as f64 + width as f64 / 2.0
+                - clock.paused_total().as_ns() as f64;
+            (width, shown.as_ns() as f64 - running_ns / clock.dilation())
+        })
+        .min_by_key(|(width, _)| *width)
+        .expect("sixteen attempts")
+        .1
+}
+
+fn median_size(errors_ns: &[f64]) -> f64 {
+    let sizes: Vec<f64> = errors_ns
+        .iter()
+        .map(|error| error.abs().max(RESOLUTION_NS))
+        .collect();
+    median(&sizes)
+}
+
+const PAUSES: usize = 1000;
+/// The first and the last so many are compared.
+const SPAN: usize = 100;
+/// Two readings of the wall clock lie about twice this apart; smaller errors
+/// cannot be told from none.
+const RESOLUTION_NS: f64 = 20.0;

@@ -1,0 +1,51 @@
+//! Medians and percentiles: what a noisy machine cannot bend far.
+
+/// The middle of `samples`; of an even number, the mean of the middle two.
+///
+/// # Panics
+/// Without samples.
+pub fn median(samples: &[f64]) -> f64 {
+    percentile(samples, 50.0)
+}
+
+/// The value below which `percent` per cent of `samples` lie, interpolated
+/// linearly between neighbours (Hyndman and Fan's type 7, as in NumPy and R).
+///
+/// # Panics
+/// Without samples.
+pub fn percentile(samples: &[f64], percent: f64) -> f64 {
+    assert!(!samples.is_empty(), "a percentile of nothing");
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = percent.clamp(0.0, 100.0) / 100.0 * (sorted.len() - 1) as f64;
+    let below = place as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_whatever_the_order() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+        assert_eq!(median(&[7.0]), 7.0);
+    }
+
+    #[test]
+    fn percentiles_interpolate() {
+        let samples: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&samples, 5.0), 5.0);
+        assert_eq!(percentile(&samples, 95.0), 95.0);
+        assert_eq!(percentile(&[1.0, 2.0], 25.0), 1.25);
+        assert_eq!(percentile(&[1.0, 2.0], 0.0), 1.0);
+        assert_eq!(percentile(&[1.0, 2.0], 100.0), 2.0);
+    }
+
+    #[test]
+    fn an_outlier_does_not_move_the_median() {
+        assert_eq!(median(&[1.0, 1.0, 1.0, 1.0, 1e9]), 1.0);
+    }
+}

@@ -1,0 +1,65 @@
+//! `syscall`: what a session's filter adds to calls that carry no time, and
+//! what a call costs that it traps.
+
+use crate::error::BenchError;
+use crate::figure::Figure;
+use crate::remote::{Place, Remote, measuring_core, session};
+use crate::rounds::Rounds;
+use crate::scratch::Scratch;
+use crate::stats::median;
+use crate::ticks::Scale;
+use crate::{Name, Options};
+
+pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let scale = Scale::calibrate();
+    let scratch = Scratch::new()?;
+    let session = session(options)?;
+    let core = measuring_core();
+    let mut native = Remote::start(options, &scratch, &Place::Native)?;
+    let mut inside = Remote::start(options, &scratch, &Place::Inside(&session))?;
+    for worker in [&mut native, &mut inside] {
+        worker.ask(&format!("pin {core}"))?;
+    }
+    let mut measure = |call: &str, count: u32| {
+        let command = format!("call {call} {count}");
+        let rounds = options.pick(31, 201);
+        Rounds::run(rounds, &command, &mut [&mut native, &mut inside], scale)
+    };
+
+    for (call, suffix) in UNTOUCHED {
+        let rounds = measure(call, 10_500)?;
+        let added = Figure::new(
+            BENCH,
+            format!("untouched{suffix}_added_ns"),
+            "ns",
+            &rounds.differences_ns(0),
+        );
+        figure(
+            added
+                .bar(60.0)
+                .with("call", call)
+                .with("native_ns", median(rounds.base_ns()))
+                .with("inside_ns", median(rounds.other_ns(0))),
+        );
+    }
+    for (call, suffix) in TRAPPED {
+        let rounds = measure(call, 2_100)?;
+        let cost = Figure::new(
+            BENCH,
+            format!("trapped{suffix}_ns"),
+            "ns",
+            rounds.other_ns(0),
+        );
+        figure(
+            cost.with("call", call)
+                .with("native_ns", median(rounds.base_ns())),
+        );
+    }
+    Ok(())
+}
+
+const BENCH: Name = Name::Syscall;
+/// Calls that pass, and what they add to the metric's name.
+const UNTOUCHED: [(&str, &str); 3] = [("getppid", ""), ("pread", "_pread"), ("close", "_close")];
+/// Calls that trap.
+const TRAPPED: [(&str, &str); 2] = [("clock_gettime", ""), ("rt_sigprocmask", "_sigprocmask")];

@@ -1,0 +1,104 @@
+//! The measured loops.
+
+use std::hint::black_box;
+
+use crate::stats::median;
+use crate::ticks;
+
+/// Ticks per read of a clock through the C library, which calls the vDSO that
+/// it found at its start (or libfaketime's function, when that is loaded).
+pub(super) fn clock_read(id: libc::clockid_t, count: u32) -> f64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    per_call(count, || {
+        // SAFETY: writes `now`.
+        unsafe { libc::clock_gettime(id, black_box(&raw mut now)) };
+    })
+}
+
+/// Ticks per system call of this name; `None` for an unknown one.
+pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
+    let ticks = match name {
+        // SAFETY: no pointers.
+        "getppid" => per_call(count, || unsafe {
+            libc::syscall(libc::SYS_getppid);
+        }),
+        // SAFETY: no pointers; there is no such descriptor.
+        "close" => per_call(count, || unsafe {
+            libc::syscall(libc::SYS_close, -1);
+        }),
+        "pread" => {
+            let file = std::fs::File::open("/dev/zero").ok()?;
+            let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+            let mut byte = 0u8;
+            // SAFETY: one byte into `byte`.
+            per_call(count, || unsafe {
+                libc::syscall(libc::SYS_pread64, descriptor, &raw mut byte, 1, 0);
+            })
+        }
+        "clock_gettime" => {
+            let mut now = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: writes `now`.
+            per_call(count, || unsafe {
+                libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now);
+            })
+        }
+        "rt_sigprocmask" => {
+            let none = 0u64;
+            // SAFETY: blocks no signal; reads the 8 bytes of `none`.
+            per_call(count, || unsafe {
+                let set = &raw const none;
+                libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, set, 0, 8);
+            })
+        }
+        _ => return None,
+    };
+    Some(ticks)
+}
+
+/// Ticks from the fork until /bin/true has been waited for.
+pub(super) fn spawn() -> Option<f64> {
+    let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];
+    let environment = [std::ptr::null()];
+    let begun = ticks::now();
+    // SAFETY: the child only executes; this process has one thread.
+    let status = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::execve(arguments[0], arguments.as_ptr(), environment.as_ptr());
+            libc::_exit(127);
+        }
+        let mut status = -1;
+        libc::waitpid(child, &raw mut status, 0);
+        status
+    };
+    let ended = ticks::now();
+    (status == 0).then_some((ended - begun) as f64)
+}
+
+/// The median over [`PARTS`] parts of `count` calls in all. A part that was
+/// interrupted by the scheduler does not move it.
+fn per_call(count: u32, mut call: impl FnMut()) -> f64 {
+    let per_part = (count / PARTS).max(1);
+    // Another process has just run on this core: warm up.
+    for _ in 0..per_part {
+        call();
+    }
+    let parts: Vec<f64> = (0..PARTS)
+        .map(|_| {
+            let begun = ticks::now();
+            for _ in 0..per_part {
+                call();
+            }
+            (ticks::now() - begun) as f64 / f64::from(per_part)
+        })
+        .collect();
+    median(&parts)
+}
+
+const PARTS: u32 = 21;

@@ -1,0 +1,113 @@
+//! The process that is measured: does what it is told over a socket.
+//!
+//! One command per line, one answer per line; see [`obey`]. Times are answered
+//! in ticks of the cycle counter: the clock may be a virtual one here.
+
+mod batch;
+mod plant;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::shared::SharedBoard;
+use crate::ticks;
+
+/// The first argument that makes a worker a plant.
+pub(crate) const PLANT: &str = "plant";
+
+/// What a worker process does instead of everything else. `argument` is what
+/// was appended to [`crate::Options::worker`].
+pub fn worker_main(argument: &str) -> ExitCode {
+    let done = if argument == PLANT {
+        plant::serve()
+    } else {
+        serve(argument)
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench worker: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(socket: &str) -> std::io::Result<()> {
+    let mut stream = UnixStream::connect(socket)?;
+    let mut lines = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    while lines.read_line(&mut line)? > 0 {
+        let woken = ticks::now();
+        let answer =
+            obey(line.trim_end(), woken, &mut stream).unwrap_or_else(|| format!("what? {line}"));
+        stream.write_all(format!("{}\n", answer.trim_end()).as_bytes())?;
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Does one command. `None` when it makes no sense.
+///
+/// | command | answer |
+/// |---|---|
+/// | `hello` | `ok` |
+/// | `pin CORE` | `ok`; runs on that processor only from now on |
+/// | `clock ID COUNT` | ticks per `clock_gettime(ID)` through the C library |
+/// | `call NAME COUNT` | ticks per system call, see [`batch::system_call`] |
+/// | `spawn` | ticks of fork + exec of /bin/true + wait |
+/// | `stamp` | the counter as soon as the command was read |
+/// | `spin PATH SLOT` | `ok` at once; then spins on the board for ever |
+fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
+    let words: Vec<&str> = command.split(' ').collect();
+    match words[..] {
+        ["hello"] => Some("ok".into()),
+        ["pin", core] => pin(core.parse().ok()?).then(|| "ok".into()),
+        ["clock", id, count] => {
+            let ticks = batch::clock_read(id.parse().ok()?, count.parse().ok()?);
+            Some(ticks.to_string())
+        }
+        ["call", name, count] => {
+            let ticks = batch::system_call(name, count.parse().ok()?)?;
+            Some(ticks.to_string())
+        }
+        ["spawn"] => Some(batch::spawn()?.to_string()),
+        ["stamp"] => Some(woken.to_string()),
+        ["spin", path, slot] => {
+            let board = SharedBoard::open(Path::new(path)).ok()?;
+            let slot: usize = slot.parse().ok()?;
+            stream.write_all(b"ok\n").ok()?;
+            spin(&board, slot)
+        }
+        _ => None,
+    }
+}
+
+/// Busy until killed.
+fn spin(shared: &SharedBoard, slot: usize) -> ! {
+    let board = shared.board();
+    let slot = &board.slots[slot];
+    let mut seen = 0;
+    loop {
+        let generation = board.generation.load(Acquire);
+        if generation != seen {
+            slot.ticks.store(ticks::now(), Relaxed);
+            slot.generation.store(generation, Release);
+            seen = generation;
+        }
+    }
+}
+
+fn pin(core: usize) -> bool {
+    if core >= libc::CPU_SETSIZE as usize {
+        return false;
+    }
+    // SAFETY: plain data; `core` is within the set; the call only reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+    }
+}

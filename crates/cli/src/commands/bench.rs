@@ -1,0 +1,76 @@
+//! `timeloom bench`: measures what the project promises.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use timeloom_bench::{BenchError, Name, Options, TABLE_HEADER, worker_main};
+
+use crate::exit::Failure;
+
+/// Measure this machine: medians of interleaved rounds, with their 5th and
+/// 95th percentile, and whether they reach the project's bars.
+///
+/// Names: clock-read, syscall, pause, exec, plant; `all` runs every one.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// What to measure
+    #[arg(required_unless_present = "worker")]
+    name: Option<String>,
+    /// Few rounds: everything together takes less than a minute
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object per figure and line
+    #[arg(long)]
+    json: bool,
+    /// Be the process that is measured
+    #[arg(long, hide = true)]
+    worker: Option<String>,
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(argument) = self.worker {
+            return Ok(worker_main(&argument));
+        }
+        let name = self.name.expect("clap demands it");
+        let names = match name.as_str() {
+            "all" => Name::ALL.to_vec(),
+            one => vec![
+                one.parse()
+                    .map_err(|text| Failure::usage(format!("`{one}`: {text}")))?,
+            ],
+        };
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::machine(format!("finding our own program: {error}")))?;
+        let options = Options {
+            quick: self.quick,
+            worker: vec![own.into_os_string(), "bench".into(), "--worker".into()],
+            remark: |text| eprintln!("timeloom: {text}"),
+        };
+        if !self.json {
+            println!("{TABLE_HEADER}");
+        }
+        for name in names {
+            timeloom_bench::run(name, &options, &mut |figure| {
+                println!(
+                    "{}",
+                    if self.json {
+                        figure.json()
+                    } else {
+                        figure.row()
+                    }
+                );
+            })?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Guest(error) => error.into(),
+            error => Self::run(error),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `timeloom run`: a scenario from start to report.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use clap::Args;
+use timeloom_run::{End, Options, Progress, RunError, Summary};
+use timeloom_time::Duration;
+
+use crate::exit::Failure;
+
+/// Runs a scenario: checks it, builds its network, plants and devices, lets its
+/// programs live on one virtual clock, and leaves a run directory with signals,
+/// captures, logs, checks and a report.
+///
+/// Needs root, for network namespaces and cgroups. While it runs, `timeloom
+/// query`, `pause` and `resume` act on it. Ctrl-C ends it and keeps the results
+/// so far.
+///
+/// Exit code: 0 when the run reached its end and all checks hold; 1 when
+/// something failed; 2 for a mistake in the scenario; 3 when this machine
+/// cannot do it.
+#[derive(Args)]
+pub(crate) struct Run {
+    /// The scenario file
+    scenario: PathBuf,
+    /// The run directory [default: runs/NAME-TIME]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Change a value of the scenario, e.g. `attack.dos.enabled=false`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Name of the session, for `timeloom query` and others [default: run-PID]
+    #[arg(long)]
+    name: Option<String>,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let plan = timeloom_scenario::load(&self.scenario, &self.sets)
+            .map_err(|errors| Failure::usage(errors.render(std::io::stderr().is_terminal())))?;
+        let directory = self.output.unwrap_or_else(|| default_directory(&plan.name));
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
+        }
+        let mut display = Display::new(&plan.name);
+        let options = Options {
+            directory: directory.clone(),
+            session: self.name.unwrap_or_else(|| format!("run-{}", std::process::id())),
+            interrupted,
+            progress: Box::new(move |progress| display.show(progress)),
+            warn: Arc::new(|text| eprintln!("timeloom: {text}")),
+        };
+        let summary = timeloom_run::run(&plan, options)?;
+        let report = timeloom_run::report::write(&directory).map_err(Failure::run)?;
+        eprintln!();
+        if self.json {
+            println!("{}", to_json(&summary, &directory, &report));
+        } else {
+            print(&summary, &directory, &report);
+        }
+        Ok(if summary.passed() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Guest(error) => error.into(),
+            RunError::Fabric(error) => Self::machine(format!("building the network: {error}")),
+            RunError::Plan(_) => Self::usage(error),
+            RunError::Results(_) | RunError::Start(_) => Self::run(error),
+        }
+    }
+}
+
+fn default_directory(name: &str) -> PathBuf {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    Path::new("runs").join(format!("{name}-{now}"))
+}
+
+/// Progress: a line that changes on a terminal, a line now and then elsewhere.
+struct Display {
+    name: String,
+    changes: bool,
+    last: Option<StdInstant>,
+}
+
+impl Display {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), changes: std::io::stderr().is_terminal(), last: None }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        let pause_s = if self.changes { 0.2 } else { 10.0 };
+        let done = progress.virtual_time >= progress.planned;
+        let due = self.last.is_none_or(|last| last.elapsed() >= StdDuration::from_secs_f64(pause_s));
+        if !due && !done {
+            return;
+        }
+        self.last = Some(StdInstant::now());
+        let wall_s = progress.wall.as_s_f64();
+        let share = if wall_s > 0.0 { 100.0 * progress.paused.as_s_f64() / wall_s } else { 0.0 };
+        let line = format!(
+            "{}: virtual {:.1} of {}, wall {:.1} s, {share:.1} % of it paused",
+            self.name,
+            progress.virtual_time.as_s_f64(),
+            progress.planned,
+            wall_s,
+        );
+        let mut stderr = std::io::stderr();
+        // Progress that cannot be shown is no reason to end a run.
+        let _ = if self.changes { write!(stderr, "\r\x1b[K{line}") } else { writeln!(stderr, "{line}") };
+        let _ = stderr.flush();
+    }
+}
+
+fn print(summary: &Summary, directory: &Path, report: &Path) {
+    match &summary.end {
+        End::Reached => println!("reached the end, {} of virtual time", summary.progress.planned),
+        End::Interrupted => println!("stopped from outside; the results so far are kept"),
+        End::Failed { culprit, what } => println!("FAILED: {culprit}: {what}\nthe results so far are kept"),
+    }
+    for check in &summary.checks {
+        let verdict = match (check.applies, check.passed) {
+            (false, _) => "does not apply",
+            (true, true) => "holds",
+            (true, false) => "FAILS",
+        };
+        println!("check {}: {verdict} ({}; {})", check.name, check.expression, check.explanation);
+    }
+    for call in &summary.unhandled {
+        println!("not virtualised: {} {} × {} ({})", call.program, call.call, call.count, call.outcome);
+    }
+    println!("results: {}\nreport:  {}", directory.display(), report.display());
+}
+
+fn to_json(summary: &Summary, directory: &Path, report: &Path) -> serde_json::Value {
+    let ns = |length: Duration| length.as_ns();
+    let (end, culprit) = match &summary.end {
+        End::Reached => ("reached", None),
+        End::Interrupted => ("interrupted", None),
+        End::Failed { culprit, what } => ("failed", Some(format!("{culprit}: {what}"))),
+    };
+    serde_json::json!({
+        "passed": summary.passed(),
+        "end": end,
+        "culprit": culprit,
+        "virtual_ns": ns(summary.progress.virtual_time),
+        "wall_ns": ns(summary.progress.wall),
+        "paused_ns": ns(summary.progress.paused),
+        "checks": summary.checks,
+        "directory": directory,
+        "report": report,
+    })
+}

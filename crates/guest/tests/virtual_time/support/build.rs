@@ -1,0 +1,67 @@
+//! Compiling the test programs, once per run of the tests.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// `tests/programs/NAME.c`, dynamically linked.
+pub fn c_program(name: &str) -> PathBuf {
+    built(&format!("{name}.dynamic"), |output| gcc(name, &[], output))
+}
+
+/// `tests/programs/NAME.c`, statically linked.
+pub fn c_program_static(name: &str) -> PathBuf {
+    built(&format!("{name}.static"), |output| gcc(name, &["-static"], output))
+}
+
+/// Runs `build` for `name` unless that was done already; tests that need the
+/// same program at the same time wait for each other.
+pub fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
+    static DONE: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
+    let slot = Arc::clone(
+        DONE.lock().unwrap_or_else(|e| e.into_inner()).entry(name.into()).or_default(),
+    );
+    slot.get_or_init(|| {
+        let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        // Under another name first: a test run beside this one may be
+        // executing the old file.
+        let fresh = output.with_extension(format!("{}.new", std::process::id()));
+        build(&fresh);
+        std::fs::rename(&fresh, &output).expect("renaming a test program");
+        output
+    })
+    .clone()
+}
+
+/// Where the sources lie.
+pub fn source(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file)
+}
+
+/// Runs a build command to its end.
+///
+/// # Panics
+/// When it is missing or fails, with what it said.
+pub fn must_run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("{} is needed to build the test programs: {error}", command.get_program().display())
+    });
+    assert!(
+        output.status.success(),
+        "{command:?} failed:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn gcc(name: &str, options: &[&str], output: &Path) {
+    must_run(
+        Command::new("gcc")
+            .args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"])
+            .args(options)
+            .arg(source(&format!("{name}.c")))
+            .arg("-o")
+            .arg(output),
+    );
+}

@@ -1,0 +1,109 @@
+//! The same program natively and under the clock.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::world::{Gate, Program};
+use super::{Lines, World};
+
+/// Runs of some programs that shall be alike.
+pub struct Differential {
+    /// Each with its leading arguments, e.g. an interpreter and a script.
+    pub programs: Vec<Vec<OsString>>,
+    /// How long the waits last, in virtual time.
+    pub wait_ms: u32,
+    /// Which cases; all if empty.
+    pub cases: Vec<&'static str>,
+}
+
+impl Differential {
+    pub fn of(programs: impl IntoIterator<Item = PathBuf>, wait_ms: u32) -> Self {
+        let programs = programs.into_iter().map(|program| vec![program.into()]).collect();
+        Self { programs, wait_ms, cases: Vec::new() }
+    }
+
+    /// Runs all natively and then, beginning together, in `world`, while
+    /// `meanwhile` acts on it; then compares.
+    pub fn run(&self, world: &World, meanwhile: impl FnOnce(&World)) {
+        let native = self.start(|argv| Program::native(&argv), &Gate::new("native"));
+        let guests = self.start(|argv| world.start(argv), &world.gate);
+        meanwhile(world);
+        let mut complaints = Vec::new();
+        let dilation = world.session.clock().dilation();
+        for (native, guest) in native.into_iter().zip(guests) {
+            let (native, guest) = (lines_of(native), lines_of(guest));
+            complaints.extend(differences(&native, &guest, dilation));
+        }
+        check(&complaints, world);
+    }
+
+    fn start(&self, run: impl Fn(Vec<OsString>) -> Program, gate: &Gate) -> Vec<Program> {
+        let mut started: Vec<Program> = self
+            .programs
+            .iter()
+            .map(|program| run(gate.arguments(program, self.wait_ms, &self.cases)))
+            .collect();
+        started.iter_mut().for_each(|program| program.wait_for("ready"));
+        gate.open();
+        started
+    }
+}
+
+fn lines_of(program: Program) -> Lines {
+    let (text, status) = program.finish();
+    assert_eq!(status, 0, "a test program failed:\n{}", text.join("\n"));
+    Lines::parse(&text)
+}
+
+/// A program of cases, natively, to its end.
+pub fn natively(program: PathBuf, wait_ms: u32) -> Lines {
+    let gate = Gate::new("native");
+    let mut native = Program::native(&gate.arguments(&[program.into()], wait_ms, &[]));
+    native.wait_for("ready");
+    gate.open();
+    lines_of(native)
+}
+
+/// Fails with all complaints at once.
+pub fn check(complaints: &[String], world: &World) {
+    assert!(
+        complaints.is_empty(),
+        "{} of the cases differ (dilation now {}):\n{}\nwarnings: {:?}",
+        complaints.len(),
+        world.session.clock().dilation(),
+        complaints.join("\n"),
+        world.warnings.lock().expect("no panic while held")
+    );
+}
+
+fn differences(native: &Lines, guest: &Lines, dilation: f64) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (case, expected) in &native.0 {
+        let Some(line) = guest.0.get(case) else {
+            complaints.push(format!("{case}: not reported under the clock"));
+            continue;
+        };
+        if line.result() != expected.result() {
+            complaints.push(format!("{case}: natively {}\n  under the clock {}", expected.result(), line.result()));
+            continue;
+        }
+        if line.text("virtual_ns").is_empty() {
+            continue;
+        }
+        let (want, lasted) = (line.number("want_ns"), line.number("virtual_ns"));
+        if lasted < want {
+            complaints.push(format!("{case}: ended {} ns early", want - lasted));
+        }
+        if lasted > want + slack_ns(dilation) {
+            complaints.push(format!("{case}: ended {} ms late", (lasted - want) / 1_000_000));
+        }
+    }
+    complaints
+}
+
+/// What scheduling on a busy machine may add, in virtual time: when that runs
+/// fast, the same wall time is more of it. Less than the pause of a second that
+/// the tests make, so that a wait which counts the pause is noticed.
+fn slack_ns(dilation: f64) -> i64 {
+    (400e6 * (1.0 / dilation).max(1.0)) as i64
+}

@@ -1,0 +1,63 @@
+//! What the test programs print, in parts.
+
+use std::collections::BTreeMap;
+
+/// One case's line: `NAME key=value key=value …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub case: String,
+    fields: BTreeMap<String, String>,
+}
+
+impl Line {
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let case = words.next()?.to_owned();
+        let fields: BTreeMap<String, String> = words
+            .map(|word| word.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
+            .collect::<Option<_>>()?;
+        (!fields.is_empty()).then_some(Self { case, fields })
+    }
+
+    pub fn text(&self, key: &str) -> &str {
+        self.fields.get(key).map_or("", String::as_str)
+    }
+
+    /// # Panics
+    /// When there is no such number.
+    pub fn number(&self, key: &str) -> i64 {
+        self.text(key).parse().unwrap_or_else(|_| panic!("no number `{key}` in {self:?}"))
+    }
+
+    /// Everything but how long it lasted.
+    pub fn result(&self) -> String {
+        let mut fields = self.fields.clone();
+        fields.remove("virtual_ns");
+        format!("{} {fields:?}", self.case)
+    }
+}
+
+/// All lines of a run, by case.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(pub BTreeMap<String, Line>);
+
+impl Lines {
+    /// # Panics
+    /// When something else was printed, or a case twice.
+    pub fn parse(text: &[String]) -> Self {
+        let mut lines = BTreeMap::new();
+        for line in text.iter().filter(|line| *line != "ready") {
+            let parsed = Line::parse(line).unwrap_or_else(|| panic!("a program printed {line:?}, in:\n{}", text.join("\n")));
+            let twice = lines.insert(parsed.case.clone(), parsed);
+            assert!(twice.is_none(), "a case was reported twice: {line:?}");
+        }
+        assert!(!lines.is_empty(), "a program reported no case at all");
+        Self(lines)
+    }
+
+    /// # Panics
+    /// When the case was not reported.
+    pub fn case(&self, name: &str) -> &Line {
+        self.0.get(name).unwrap_or_else(|| panic!("no case `{name}` in {self:#?}"))
+    }
+}

@@ -1,0 +1,208 @@
+//! A session and the programs in it.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use timeloom_guest::{ClockOptions, CommandSpec, Guest, Output, Session, SessionOptions};
+
+use super::{PATIENCE, Scratch, unique};
+
+/// A session, what it warned of, and the gate at which its programs wait.
+pub struct World {
+    pub session: Arc<Session>,
+    pub warnings: Arc<Mutex<Vec<String>>>,
+    pub gate: Gate,
+}
+
+impl World {
+    pub fn new(theme: &str, dilation: f64) -> Self {
+        Self::with_clock(theme, ClockOptions { dilation, ..ClockOptions::default() })
+    }
+
+    pub fn with_clock(theme: &str, clock: ClockOptions) -> Self {
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&warnings);
+        let options = SessionOptions {
+            name: unique(theme),
+            clock,
+            warn: Box::new(move |text| heard.lock().expect("no panic while held").push(text)),
+        };
+        let session = Arc::new(Session::new(options).expect("a session"));
+        Self { session, warnings, gate: Gate::new(theme) }
+    }
+
+    /// Starts a program under the clock.
+    pub fn start(&self, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Program {
+        let (read, write) = pipe();
+        let mut spec = CommandSpec::new(argv);
+        spec.output = Output::To(write);
+        let name = spec.argv[0].to_string_lossy().into_owned();
+        let guest = self.session.spawn(&spec).unwrap_or_else(|error| panic!("{name}: {error}"));
+        drop(spec);
+        Program::new(name, Runner::Guest(guest), read)
+    }
+
+    /// Starts a program of the kind that waits at the gate before its cases.
+    pub fn start_at_gate(&self, program: &[OsString], wait_ms: u32, cases: &[&str]) -> Program {
+        self.start(self.gate.arguments(program, wait_ms, cases))
+    }
+
+    /// Waits until the clock shows `after` more than now.
+    pub fn run_for(&self, after: Duration) {
+        let target = self.session.clock().now() + timeloom_time::Duration::from_ns(after.as_nanos() as i64);
+        self.session.clock().wait_until(target, || false);
+    }
+
+    /// Stands for `wall`, as everybody's clock outside goes on.
+    pub fn pause_for(&self, wall: Duration) {
+        self.session.pause().expect("pausing");
+        std::thread::sleep(wall);
+        self.session.resume().expect("resuming");
+    }
+
+    /// The processes' identifiers.
+    pub fn pids(&self) -> Vec<i32> {
+        self.session.status().processes.into_iter().map(|(pid, _)| pid).collect()
+    }
+}
+
+/// A FIFO at which programs wait, so that all begin at the same moment.
+pub struct Gate {
+    scratch: Scratch,
+    writer: Mutex<Option<File>>,
+}
+
+impl Gate {
+    pub fn new(theme: &str) -> Self {
+        use std::os::unix::ffi::OsStrExt;
+        let scratch = Scratch::new(theme);
+        let path = std::ffi::CString::new(scratch.path("gate").as_os_str().as_bytes()).expect("no zero byte");
+        // SAFETY: a valid C string.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o666) }, 0, "making the gate");
+        // For reading too, so that nobody's opening blocks.
+        let writer = OpenOptions::new().read(true).write(true).open(scratch.path("gate"));
+        Self { scratch, writer: Mutex::new(Some(writer.expect("opening the gate"))) }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.scratch.path("gate")
+    }
+
+    /// Lets all pass that have said they are ready.
+    pub fn open(&self) {
+        self.writer.lock().expect("no panic while held").take();
+    }
+
+    pub fn arguments(&self, program: &[OsString], wait_ms: u32, cases: &[&str]) -> Vec<OsString> {
+        let mut argv = program.to_vec();
+        argv.push(self.path().into());
+        argv.push(wait_ms.to_string().into());
+        argv.extend(cases.iter().map(Into::into));
+        argv
+    }
+}
+
+/// A running program whose output is read line by line.
+pub struct Program {
+    name: String,
+    runner: Runner,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+enum Runner {
+    Guest(Guest),
+    Native(Child),
+}
+
+impl Program {
+    /// Runs a program natively, for comparison.
+    pub fn native(argv: &[OsString]) -> Self {
+        let (read, write) = pipe();
+        let name = argv[0].to_string_lossy().into_owned();
+        let errors = write.try_clone().expect("duplicating a pipe");
+        let child = Command::new(&argv[0])
+            .args(&argv[1..])
+            .stdin(Stdio::null())
+            .stdout(write)
+            .stderr(errors)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        Self::new(name, Runner::Native(child), read)
+    }
+
+    fn new(name: String, runner: Runner, output: OwnedFd) -> Self {
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(File::from(output)).lines() {
+                let Ok(line) = line else { break };
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { name, runner, lines, seen: Vec::new() }
+    }
+
+    pub fn guest(&self) -> &Guest {
+        match &self.runner {
+            Runner::Guest(guest) => guest,
+            Runner::Native(_) => panic!("{} runs natively", self.name),
+        }
+    }
+
+    /// Waits until it has printed this line.
+    pub fn wait_for(&mut self, wanted: &str) {
+        self.wait_for_line(|line| line == wanted);
+    }
+
+    /// Waits for a line that `matches`, and returns it.
+    pub fn wait_for_line(&mut self, matches: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            match self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
+                Ok(line) => {
+                    self.seen.push(line.clone());
+                    if matches(&line) {
+                        return line;
+                    }
+                }
+                Err(error) => panic!("{} did not print what was waited for ({error}); it printed {:#?}", self.name, self.seen),
+            }
+        }
+    }
+
+    /// Waits for its end: all it printed, and its status as a shell reports it.
+    pub fn finish(mut self) -> (Vec<String>, i32) {
+        let begun = Instant::now();
+        loop {
+            match self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
+                Ok(line) => self.seen.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("{} does not end; so far it printed {:#?}", self.name, self.seen)
+                }
+            }
+        }
+        let status = match &mut self.runner {
+            Runner::Guest(guest) => guest.wait_for(Some(PATIENCE)).expect("it closed its output, so it ends"),
+            Runner::Native(child) => child.wait().expect("our own child").code().unwrap_or(-1),
+        };
+        (self.seen, status)
+    }
+}
+
+pub fn pipe() -> (OwnedFd, OwnedFd) {
+    let mut fds = [0; 2];
+    // SAFETY: writes two descriptors.
+    assert_eq!(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, 0, "making a pipe");
+    // SAFETY: just created and owned by nobody else.
+    unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) }
+}

@@ -1,0 +1,44 @@
+//! A wait of 500 ms, paused for a second in its middle, lasts 500 ms of virtual
+//! time and returns what it returns natively.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Differential, World, c_program, c_program_static};
+
+const WAIT_MS: u32 = 500;
+
+fn paused_in_the_middle(theme: &str, dilation: f64, runs: &Differential) {
+    let world = World::new(theme, dilation);
+    let mut began = None;
+    runs.run(&world, |world| {
+        began = Some(Instant::now());
+        world.run_for(Duration::from_millis(u64::from(WAIT_MS) / 2));
+        world.pause_for(Duration::from_secs(1));
+    });
+    // By the outer clock: the virtual wait, stretched, and the pause.
+    let wall = began.expect("it ran").elapsed().as_secs_f64();
+    let least = f64::from(WAIT_MS) / 1000.0 * dilation + 1.0;
+    assert!(wall >= least * 0.999, "took {wall} s of wall time, less than {least} s");
+}
+
+fn c_waits(theme: &str, dilation: f64) {
+    let programs = ["waits", "libc_waits"];
+    let dynamic = programs.map(c_program);
+    let fixed = programs.map(c_program_static);
+    paused_in_the_middle(theme, dilation, &Differential::of(dynamic.into_iter().chain(fixed), WAIT_MS));
+}
+
+#[test]
+fn c_waits_exclude_a_pause() {
+    c_waits("waits", 1.0);
+}
+
+#[test]
+fn c_waits_exclude_a_pause_at_a_fifth_of_the_speed() {
+    c_waits("waits-slow", 5.0);
+}
+
+#[test]
+fn c_waits_exclude_a_pause_at_twice_the_speed() {
+    c_waits("waits-fast", 0.5);
+}

@@ -1,0 +1,107 @@
+//! The plan's field devices, served at their addresses in the experiment's
+//! network.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use timeloom_fabric::Fabric;
+use timeloom_plant::Exchange;
+use timeloom_plant::modbus::{DeviceSpec, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble};
+use timeloom_scenario::{Device, Plan, Register, RegisterTable, RegisterType};
+
+use crate::error::RunError;
+use crate::record::Scribe;
+use crate::verdict::Reporter;
+
+/// Starts every device.
+pub(crate) fn start(
+    plan: &Plan,
+    fabric: &Fabric,
+    plants: &BTreeMap<String, Arc<Exchange>>,
+    scribe: &Scribe,
+    reporter: &Reporter,
+) -> Result<Vec<ModbusDevice>, RunError> {
+    plan.system
+        .devices
+        .iter()
+        .map(|(name, device)| start_one(name, device, fabric, plants, scribe, reporter))
+        .collect()
+}
+
+fn start_one(
+    name: &str,
+    device: &Device,
+    fabric: &Fabric,
+    plants: &BTreeMap<String, Arc<Exchange>>,
+    scribe: &Scribe,
+    reporter: &Reporter,
+) -> Result<ModbusDevice, RunError> {
+    let wrong = |text: String| RunError::Plan(format!("device `{name}`: {text}"));
+    let plant = single_plant(device).map_err(&wrong)?;
+    let exchange = plants.get(plant).ok_or_else(|| wrong(format!("there is no plant `{plant}`")))?;
+    let points: Vec<Point> = device.registers.iter().flat_map(points).collect();
+    let map = RegisterMap::new(points, exchange.info()).map_err(|error| wrong(error.to_string()))?;
+
+    let station = fabric.station(name).expect("every device of a checked plan is a station");
+    let address = SocketAddr::from((device.address.address, device.port));
+    let listener = station.tcp_listener(address).map_err(|error| {
+        RunError::Start(format!("device `{name}` cannot listen at {address}: {error}"))
+    })?;
+    let spec = DeviceSpec { name: name.to_owned(), unit_id: device.unit, max_connections: MOST_CONNECTIONS };
+    let (scribe, reporter) = (scribe.clone(), reporter.clone());
+    let on_trouble = move |device: &str, trouble: Trouble| {
+        let text = trouble.to_string();
+        scribe.event("local", device, "trouble", &text);
+        if trouble.ends_the_run() {
+            reporter.failed(device, text);
+        }
+    };
+    ModbusDevice::start(spec, listener, map, Arc::clone(exchange), on_trouble)
+        .map_err(|error| RunError::Start(format!("device `{name}`: {error}")))
+}
+
+/// A device reads and writes one plant, since one request is one exchange.
+fn single_plant(device: &Device) -> Result<&str, String> {
+    let mut plants: Vec<&str> = device.registers.iter().map(|register| register.signal.plant.as_str()).collect();
+    plants.dedup();
+    match plants[..] {
+        [] => Err("it has no registers".into()),
+        [plant] => Ok(plant),
+        [one, other, ..] => {
+            Err(format!("its registers are bound to two plants, `{one}` and `{other}`; make it two devices"))
+        }
+    }
+}
+
+/// One register entry of the plan may stand for several equal ones in a row.
+fn points(register: &Register) -> Vec<Point> {
+    let table = match register.table {
+        RegisterTable::Input => Table::Input,
+        RegisterTable::Holding => Table::Holding,
+        RegisterTable::Coil => Table::Coil,
+        RegisterTable::Discrete => Table::Discrete,
+    };
+    let encoding = match register.kind {
+        RegisterType::Bit => Encoding::Bit,
+        RegisterType::I16 => Encoding::I16,
+        RegisterType::U16 => Encoding::U16,
+        RegisterType::I32 => Encoding::I32,
+        RegisterType::U32 => Encoding::U32,
+        RegisterType::F32 => Encoding::F32,
+        RegisterType::F64 => Encoding::F64,
+    };
+    (0..register.count)
+        .map(|index| Point {
+            table,
+            at: register.at + index * encoding.width(),
+            encoding,
+            signal: register.signal.signal.clone(),
+            scale: register.scale,
+            offset: register.offset,
+        })
+        .collect()
+}
+
+/// Per device; a field device that serves more is rare, a flood is not.
+const MOST_CONNECTIONS: u64 = 64;

@@ -1,0 +1,372 @@
+//! The life of a run, in order.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as StdDuration;
+
+use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
+use timeloom_fabric::Fabric;
+use timeloom_guest::{ClockOptions, FreezeKind, Session, SessionOptions, UnhandledCall, serve};
+use timeloom_results::{Check, ClockAction, Manifest, Measured, Outcome, RunDirectory};
+use timeloom_scenario::{Mode, Plan};
+use timeloom_time::{Duration, Instant, Utc, Virtual};
+
+use crate::error::RunError;
+use crate::programs::{ReadyBoard, Stage};
+use crate::record::{ClockSink, Scribe};
+use crate::testbed::{Keyboard, PausedTestbed};
+use crate::verdict::{End, Reporter, Verdict};
+use crate::{devices, network, outputs, plants};
+
+/// What a run needs to know besides its plan.
+pub struct Options {
+    /// The run directory to make.
+    pub directory: PathBuf,
+    /// Name of the session for `timeloom query` and others.
+    pub session: String,
+    /// Set from outside (Ctrl-C, SIGTERM) to end the run.
+    pub interrupted: Arc<AtomicBool>,
+    /// Called about twice a second.
+    pub progress: Box<dyn FnMut(&Progress)>,
+    /// Called with messages for the user.
+    pub warn: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Virtual time so far.
+    pub virtual_time: Duration,
+    /// Virtual time planned.
+    pub planned: Duration,
+    /// Wall time since the clock was let go.
+    pub wall: Duration,
+    /// Of that, with the clock standing.
+    pub paused: Duration,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// How it ended.
+    pub end: End,
+    /// What the scenario demanded, and got.
+    pub checks: Vec<Check>,
+    /// How far it got, and how long that took.
+    pub progress: Progress,
+    /// Calls that programs made and that are not virtualised.
+    pub unhandled: Vec<UnhandledCall>,
+}
+
+impl Summary {
+    /// Whether the run reached its end and every check that applies holds.
+    pub fn passed(&self) -> bool {
+        self.end == End::Reached && self.checks.iter().all(|check| check.passed || !check.applies)
+    }
+}
+
+/// Runs a plan to its end and leaves a complete run directory.
+///
+/// # Errors
+/// When it could not begin. A failure after that is in the summary and in the
+/// results, with all that was recorded until then.
+pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
+    let directory = RunDirectory::create(&options.directory)?;
+    let scenario = plan.to_toml();
+    directory.write_scenario(&scenario)?;
+    let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
+    directory.write_manifest(&manifest)?;
+    let begun = Run::prepare(plan, &options, &directory, &mut manifest);
+    match begun {
+        Ok(run) => run.go(options, manifest),
+        Err(error) => {
+            manifest.outcome = Outcome::Failed;
+            manifest.culprit = Some(error.to_string());
+            manifest.ended = Some(civil_now());
+            directory.write_manifest(&manifest)?;
+            Err(error)
+        }
+    }
+}
+
+/// A run whose clock stands at zero with everything around it in place.
+///
+/// The order of the fields is the order in which they are dropped: what asks
+/// before what answers, the session last.
+struct Run<'a> {
+    plan: &'a Plan,
+    directory: &'a RunDirectory,
+    devices: Vec<timeloom_plant::modbus::ModbusDevice>,
+    captures: std::collections::BTreeMap<String, timeloom_fabric::Capture>,
+    plants: std::collections::BTreeMap<String, Arc<timeloom_plant::Exchange>>,
+    fabric: Fabric,
+    keyboard: Arc<Keyboard>,
+    scribe: Scribe,
+    recorder: Arc<timeloom_results::Recorder>,
+    verdict: Verdict,
+    bus: Bus,
+    session: Arc<Session>,
+}
+
+impl<'a> Run<'a> {
+    fn prepare(
+        plan: &'a Plan,
+        options: &Options,
+        directory: &'a RunDirectory,
+        manifest: &mut Manifest,
+    ) -> Result<Self, RunError> {
+        let warn = Arc::clone(&options.warn);
+        let session = Arc::new(Session::new(SessionOptions {
+            name: options.session.clone(),
+            clock: ClockOptions { start: plan.time.start, dilation: plan.time.dilation, paused: true },
+            warn: Box::new(move |text| warn(text)),
+        })?);
+        if session.freeze_kind() == FreezeKind::Signals {
+            manifest.degraded_modes.push(
+                "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may notice.".into(),
+            );
+        }
+        manifest.degraded_modes.extend(session.clock().degraded_mode().map(str::to_owned));
+        let civil_start = Instant::<Utc>::from_ns(session.clock().utc_offset().as_ns());
+        manifest.session_start = Some(civil_start);
+        for (_, program) in plan.programs() {
+            manifest.add_program(&program_file(&program.directory, &program.run[0]));
+        }
+        directory.write_manifest(manifest)?;
+
+        let verdict = Verdict::new();
+        let recorder = Arc::new(directory.recorder()?);
+        let scribe = Scribe::new(Arc::clone(&recorder), Arc::clone(session.clock()), verdict.reporter());
+        let bus = build_bus(plan, &session, &scribe, verdict.reporter(), &options.warn);
+        let fabric = Fabric::build(&network::specification(plan))?;
+        let plants = plants::start(plan, directory, &bus, &scribe)?;
+        let devices = devices::start(plan, &fabric, &plants, &scribe, &verdict.reporter())?;
+        let captures = outputs::captures(plan, &fabric, directory, session.clock(), civil_start, &scribe)?;
+        let keyboard = Arc::new(Keyboard::new(Arc::clone(&session), bus.clone()));
+        serve(&keyboard)?;
+        Ok(Self { plan, directory, devices, captures, plants, fabric, keyboard, scribe, recorder, verdict, bus, session })
+    }
+
+    fn go(self, mut options: Options, manifest: Manifest) -> Result<Summary, RunError> {
+        let over = AtomicBool::new(false);
+        let reporter = self.verdict.reporter();
+        let ready = ReadyBoard::default();
+        let stage = Stage {
+            session: &self.session,
+            fabric: &self.fabric,
+            directory: self.directory,
+            scribe: &self.scribe,
+            reporter: &reporter,
+            over: &over,
+            ready: &ready,
+        };
+        let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
+        let mut progress = Progress {
+            virtual_time: Duration::ZERO,
+            planned: self.plan.time.duration,
+            wall: Duration::ZERO,
+            paused: Duration::ZERO,
+        };
+        let (end, hold) = std::thread::scope(|scope| {
+            self.schedule(scope, &stage);
+            let clock = self.session.clock();
+            let (began, paused_before) = (clock.wall(), clock.paused_total());
+            self.scribe.clock_edge(ClockAction::Start);
+            let resumed = self.session.resume();
+            if let Err(error) = resumed {
+                reporter.failed("session", error.to_string());
+            }
+            let reached = reporter.clone();
+            let over_ref = &over;
+            scope.spawn(move || {
+                if clock.wait_until(planned_end, || over_ref.load(Ordering::SeqCst)) {
+                    reached.reached();
+                }
+            });
+            let end = loop {
+                let heard = self.verdict.wait(StdDuration::from_millis(200));
+                progress.virtual_time = (clock.now() - Instant::ZERO).min(progress.planned);
+                progress.wall = clock.wall() - began;
+                progress.paused = clock.paused_total() - paused_before;
+                (options.progress)(&progress);
+                if let Some(end) = heard {
+                    break end;
+                }
+                if options.interrupted.load(Ordering::SeqCst) {
+                    break End::Interrupted;
+                }
+            };
+            // The clock stops for good before anything is taken down, so that
+            // no program sees the world fall apart.
+            over.store(true, Ordering::SeqCst);
+            let hold = self.stop_for_good(planned_end, &reporter);
+            clock.wake();
+            (end, hold)
+        });
+        self.put_away(end, hold, progress, manifest)
+    }
+
+    /// Programs due at zero stand ready before the clock is let go.
+    fn schedule<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>, stage: &'s Stage<'s>) {
+        for attack in self.plan.attacks.iter().filter(|attack| attack.enabled) {
+            self.scribe.label(attack, Instant::FAR_FUTURE);
+        }
+        for (host, program) in self.plan.programs() {
+            if program.start == Duration::ZERO && program.after.is_empty() {
+                if let Err(error) = stage.start_now(scope, host, program) {
+                    stage.reporter.failed(&program.name, error);
+                }
+            } else {
+                stage.start_later(scope, host, program);
+            }
+        }
+    }
+
+    /// Returns the share in the pause that keeps the bus from ever resuming.
+    fn stop_for_good(&self, planned_end: Instant<Virtual>, reporter: &Reporter) -> Option<timeloom_bus::Hold> {
+        let hold = self.bus.hold("timeloom", "the end of the run").ok();
+        // In real mode the bus stops nothing.
+        let at = match self.session.pause() {
+            Ok(at) => at,
+            Err(error) => {
+                reporter.failed("session", error.to_string());
+                self.session.clock().now()
+            }
+        };
+        self.scribe.clock_edge(ClockAction::End);
+        self.session.kill_all();
+        for (name, plant) in &self.plants {
+            // A plant that has failed already has been reported.
+            if let Err(error) = plant.finish(at.min(planned_end)) {
+                self.scribe.event("local", name, "trouble", &error.to_string());
+            }
+        }
+        hold
+    }
+
+    fn put_away(
+        self,
+        end: End,
+        hold: Option<timeloom_bus::Hold>,
+        progress: Progress,
+        mut manifest: Manifest,
+    ) -> Result<Summary, RunError> {
+        let attacks = self.plan.attacks.iter().filter(|attack| attack.enabled);
+        for attack in attacks {
+            self.scribe.label(attack, Instant::ZERO + progress.virtual_time);
+        }
+        self.keyboard.release();
+        drop(self.devices);
+        for (name, capture) in self.captures {
+            let statistics = capture.stop();
+            if statistics.dropped_by_kernel > 0 {
+                manifest.degraded_modes.push(format!(
+                    "The capture of {name} lacks {} of {} frames, which the kernel dropped.",
+                    statistics.dropped_by_kernel,
+                    statistics.dropped_by_kernel + statistics.delivered
+                ));
+            }
+        }
+        for plant in self.plants.values() {
+            let _ = plant.stop();
+        }
+        let unhandled = self.session.unhandled_calls();
+        for call in &unhandled {
+            let text = format!("{} × {}: {}", call.count, call.call, call.outcome);
+            self.scribe.event("local", &call.program, "not virtualised", &text);
+        }
+        let history = self.session.clock().history();
+        manifest.pauses = history.iter().filter(|change| change.kind == timeloom_guest::ChangeKind::Pause).count() as u64;
+        drop(hold);
+        drop((self.keyboard, self.plants, self.fabric, self.bus, self.session));
+        self.recorder.finish()?;
+
+        let checks = judge(self.plan, self.directory)?;
+        self.directory.write_checks(&checks)?;
+        manifest.ended = Some(civil_now());
+        manifest.virtual_duration = progress.virtual_time;
+        manifest.wall_duration = progress.wall;
+        manifest.paused_total = progress.paused;
+        let summary = Summary { end, checks, progress, unhandled };
+        (manifest.outcome, manifest.culprit) = outcome(&summary);
+        self.directory.write_manifest(&manifest)?;
+        Ok(summary)
+    }
+}
+
+fn build_bus(
+    plan: &Plan,
+    session: &Arc<Session>,
+    scribe: &Scribe,
+    reporter: Reporter,
+    warn: &Arc<dyn Fn(String) + Send + Sync>,
+) -> Bus {
+    let testbed: Arc<dyn Testbed> = match plan.time.mode {
+        Mode::Virtual => Arc::new(PausedTestbed(Arc::clone(session))),
+        Mode::Real => {
+            let clock = Arc::clone(session.clock());
+            Arc::new(FreeRunning::new(move || clock.now()))
+        }
+    };
+    let warn = Arc::clone(warn);
+    Bus::builder(testbed)
+        .records(ClockSink(scribe.clone()))
+        .watch(LONG_STAND, move |stand: LongStand| {
+            let who: Vec<String> =
+                stand.holders.iter().map(|holder| format!("{} ({})", holder.requester, holder.reason)).collect();
+            warn(format!("the testbed has stood still for {}; held by {}", stand.stood_for, who.join(", ")));
+        })
+        .on_failure(move |error| reporter.failed("pause bus", error.to_string()))
+        .build()
+}
+
+fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>, RunError> {
+    let mut checks = Vec::new();
+    for check in &plan.checks {
+        let selector = check.assert.signal.to_string();
+        let series = directory.series(&[&selector])?;
+        let samples: Vec<(i64, f64)> = series
+            .iter()
+            .flat_map(|series| series.samples.iter().map(|(at, value)| (at.as_ns(), *value)))
+            .collect();
+        let outcome = check.evaluate(&samples);
+        checks.push(Check {
+            name: check.name.clone(),
+            passed: outcome.passed,
+            measured: outcome.measured.map_or(Measured::Nothing, Measured::from),
+            expression: check.assert.to_string(),
+            explanation: outcome.explanation,
+            applies: plan.applies(check),
+        });
+    }
+    Ok(checks)
+}
+
+fn outcome(summary: &Summary) -> (Outcome, Option<String>) {
+    match &summary.end {
+        End::Interrupted => (Outcome::Interrupted, Some("stopped from outside".into())),
+        End::Failed { culprit, what } => (Outcome::Failed, Some(format!("{culprit}: {what}"))),
+        End::Reached => match summary.checks.iter().find(|check| check.applies && !check.passed) {
+            Some(check) => (Outcome::Failed, Some(format!("check {}: {}", check.name, check.explanation))),
+            None => (Outcome::Done, None),
+        },
+    }
+}
+
+/// The file that a program's first word names, for its hash.
+fn program_file(directory: &Path, word: &str) -> PathBuf {
+    if word.contains('/') {
+        return directory.join(word);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|entry| entry.join(word)).find(|file| file.is_file()).unwrap_or_else(|| word.into())
+}
+
+fn civil_now() -> Instant<Utc> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Instant::from_ns(since.map_or(0, |since| since.as_nanos() as i64))
+}
+
+/// Wall time after which a person wants to know who holds the testbed.
+const LONG_STAND: Duration = Duration::from_s(20);

@@ -1,0 +1,118 @@
+//! From what happens to rows of the results.
+
+use std::sync::Arc;
+
+use timeloom_bus::{Action, Record, Sink};
+use timeloom_guest::Clock;
+use timeloom_plant::Sample;
+use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
+use timeloom_scenario::Attack;
+use timeloom_time::{Duration, Instant};
+
+use crate::verdict::Reporter;
+
+/// Writes rows on behalf of all threads. A write that fails (disk full) ends
+/// the run: results that are silently incomplete would be worse than none.
+#[derive(Clone)]
+pub(crate) struct Scribe {
+    recorder: Arc<Recorder>,
+    clock: Arc<Clock>,
+    reporter: Reporter,
+}
+
+/// The one machine that there is, in columns that tell machines apart.
+const LOCAL: &str = "local";
+
+impl Scribe {
+    pub(crate) fn new(recorder: Arc<Recorder>, clock: Arc<Clock>, reporter: Reporter) -> Self {
+        Self { recorder, clock, reporter }
+    }
+
+    /// Something happened now.
+    pub(crate) fn event(&self, host: &str, source: &str, kind: &str, text: &str) {
+        self.check(self.recorder.event(&EventRow {
+            t_virtual: self.clock.now(),
+            t_wall: self.clock.wall(),
+            host: host.into(),
+            source: source.into(),
+            kind: kind.into(),
+            text: text.into(),
+        }));
+    }
+
+    /// A plant computed a recorded signal.
+    pub(crate) fn sample(&self, plant: &Arc<str>, sample: &Sample<'_>) {
+        self.check(self.recorder.signal(&SignalRow {
+            t_virtual: sample.t,
+            t_wall: self.clock.wall(),
+            host: LOCAL.into(),
+            source: Arc::clone(plant),
+            name: sample.signal.into(),
+            value: sample.value,
+            unit: sample.unit.into(),
+        }));
+    }
+
+    /// An attack begins, and lasts until the end of the run unless said so
+    /// again.
+    pub(crate) fn label(&self, attack: &Attack, end: Instant<timeloom_time::Virtual>) {
+        let techniques = if attack.technique.is_empty() { vec![String::new()] } else { attack.technique.clone() };
+        for technique in techniques {
+            self.check(self.recorder.label(&LabelRow {
+                start: Instant::ZERO + attack.at,
+                end,
+                technique: technique.into(),
+                target: attack.host.as_str().into(),
+                attack: attack.id.as_str().into(),
+            }));
+        }
+    }
+
+    /// The clock was let go, or stopped for good.
+    pub(crate) fn clock_edge(&self, action: ClockAction) {
+        let reason = action.as_str().to_owned();
+        self.check(self.recorder.clock(&ClockRow {
+            seq: 0,
+            t_virtual: self.clock.now(),
+            t_wall: self.clock.wall(),
+            host: LOCAL.into(),
+            action,
+            requester: "timeloom".into(),
+            reason: reason.into(),
+            duration: Duration::ZERO,
+        }));
+    }
+
+    fn check(&self, result: Result<(), timeloom_results::ResultsError>) {
+        if let Err(error) = result {
+            self.reporter.failed("results", error.to_string());
+        }
+    }
+}
+
+/// The bus's records as rows of `clock.parquet`. The bus tells the wire's
+/// edges and each participant's share apart; a row there is one participant's
+/// pause, from its request to its release.
+pub(crate) struct ClockSink(pub(crate) Scribe);
+
+impl Sink for ClockSink {
+    fn record(&mut self, record: Record) {
+        let action = match record.action {
+            Action::Hold => ClockAction::Pause,
+            Action::Release => ClockAction::Resume,
+            Action::Pause => ClockAction::Other("stop".into()),
+            Action::Resume => ClockAction::Other("go".into()),
+        };
+        let scribe = &self.0;
+        scribe.check(scribe.recorder.clock(&ClockRow {
+            seq: record.seq,
+            t_virtual: record.t_virtual,
+            t_wall: record.t_wall,
+            host: record.host.as_str().into(),
+            action,
+            requester: record.requester.as_str().into(),
+            reason: record.reason.as_str().into(),
+            duration: if record.duration.is_negative() { Duration::ZERO } else { record.duration },
+        }));
+    }
+}

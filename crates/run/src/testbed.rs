@@ -1,0 +1,65 @@
+//! The session as the bus and the control socket see it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
+use timeloom_guest::{Controlled, Session};
+use timeloom_time::{Instant, Virtual};
+
+/// Obeys the pause wire: the clock first, then the processes.
+pub(crate) struct PausedTestbed(pub(crate) Arc<Session>);
+
+impl Testbed for PausedTestbed {
+    fn pause(&self) -> Result<Instant<Virtual>, TestbedError> {
+        self.0.pause().map_err(|error| TestbedError::new(error.to_string()))
+    }
+
+    fn resume(&self) -> Result<(), TestbedError> {
+        self.0.resume().map_err(|error| TestbedError::new(error.to_string()))
+    }
+}
+
+/// A run under `timeloom pause` and `timeloom resume`: the person at the
+/// keyboard is one more participant on the wire.
+pub(crate) struct Keyboard {
+    session: Arc<Session>,
+    bus: Bus,
+    hold: Mutex<Option<Hold>>,
+}
+
+impl Keyboard {
+    pub(crate) fn new(session: Arc<Session>, bus: Bus) -> Self {
+        Self { session, bus, hold: Mutex::new(None) }
+    }
+
+    /// Lets go of what was paused by hand, at the end of a run.
+    pub(crate) fn release(&self) {
+        drop(self.take());
+    }
+
+    fn take(&self) -> Option<Hold> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Controlled for Keyboard {
+    fn pause(&self) -> Result<(), String> {
+        let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        if hold.is_none() {
+            *hold = Some(self.bus.hold("user", "timeloom pause").map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }
+
+    fn resume(&self) -> Result<(), String> {
+        match self.take() {
+            Some(hold) => drop(hold),
+            None => return Err("this run was not paused by hand".into()),
+        }
+        Ok(())
+    }
+
+    fn session(&self) -> &Session {
+        &self.session
+    }
+}

@@ -1,0 +1,61 @@
+//! How a run ends: the first cause that is heard wins.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The planned virtual duration has passed.
+    Reached,
+    /// Somebody failed.
+    Failed {
+        /// Who: a program, a plant, a device.
+        culprit: String,
+        /// What happened, in words.
+        what: String,
+    },
+    /// It was stopped from outside.
+    Interrupted,
+}
+
+/// Where causes are reported; may be cloned into every thread.
+#[derive(Clone)]
+pub(crate) struct Reporter(Sender<End>);
+
+/// Where the first cause arrives.
+pub(crate) struct Verdict {
+    reporter: Reporter,
+    causes: Receiver<End>,
+}
+
+impl Reporter {
+    /// Reports a failure. After the end nobody listens, which is fine.
+    pub(crate) fn failed(&self, culprit: &str, what: impl Into<String>) {
+        let _ = self.0.send(End::Failed { culprit: culprit.to_owned(), what: what.into() });
+    }
+
+    pub(crate) fn reached(&self) {
+        let _ = self.0.send(End::Reached);
+    }
+}
+
+impl Verdict {
+    pub(crate) fn new() -> Self {
+        let (sender, causes) = channel();
+        Self { reporter: Reporter(sender), causes }
+    }
+
+    pub(crate) fn reporter(&self) -> Reporter {
+        self.reporter.clone()
+    }
+
+    /// Waits for the first cause, for at most `limit`.
+    pub(crate) fn wait(&self, limit: Duration) -> Option<End> {
+        match self.causes.recv_timeout(limit) {
+            Ok(end) => Some(end),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => unreachable!("we hold a sender ourselves"),
+        }
+    }
+}

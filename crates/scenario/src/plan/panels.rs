@@ -1,0 +1,118 @@
+//! `[[panel]]`: what the report about a run draws.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::read::{Fields, Read};
+use crate::words::SignalName;
+
+/// One diagram of the report: some recorded signals over virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Panel {
+    /// Its heading, as in `Voltage at bus 680`.
+    pub title: String,
+    /// The quantity without its unit, as in `Voltage`.
+    #[schemars(default)]
+    pub y_label: String,
+    /// The unit; without it, that of the recorded signals.
+    #[schemars(default)]
+    pub unit: String,
+    /// What to draw; each signal must be recorded.
+    #[schemars(length(min = 1))]
+    pub signals: Vec<PanelSignal>,
+    /// Levels and ranges to compare with.
+    #[serde(rename = "reference")]
+    #[schemars(default)]
+    pub references: Vec<Reference>,
+}
+
+/// One curve of a panel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct PanelSignal {
+    /// The plant and its signal, as in `grid.bus.680.v1`.
+    pub name: SignalName,
+    /// What the legend calls it; without it, its name.
+    #[schemars(default)]
+    pub legend: String,
+}
+
+/// A horizontal line (`at`) or a shaded range (`from` and `to`), in the unit
+/// of the panel.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(deny_unknown_fields)]
+pub enum Reference {
+    /// A horizontal line.
+    Line {
+        /// Where.
+        at: f64,
+        /// What it means, as in `paper: 2320 V`.
+        #[schemars(default)]
+        label: String,
+    },
+    /// A shaded range.
+    Band {
+        /// Its lower end.
+        from: f64,
+        /// Its upper end.
+        to: f64,
+        /// What it means, as in `± 5 %`.
+        #[schemars(default)]
+        label: String,
+    },
+}
+
+impl Default for Reference {
+    fn default() -> Self {
+        Self::Line {
+            at: 0.0,
+            label: String::new(),
+        }
+    }
+}
+
+impl Read for Panel {
+    const NOUN: &'static str = "a panel";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            title: fields.required("title"),
+            y_label: fields.or_default("y_label"),
+            unit: fields.or_default("unit"),
+            signals: fields.required("signals"),
+            references: fields.or_default("reference"),
+        }
+    }
+}
+
+impl Read for PanelSignal {
+    const NOUN: &'static str = "a signal of a panel";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            name: fields.required("name"),
+            legend: fields.or_default("legend"),
+        }
+    }
+}
+
+impl Read for Reference {
+    const NOUN: &'static str = "a reference";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        if fields.has("from") || fields.has("to") {
+            Self::Band {
+                from: fields.required("from"),
+                to: fields.required("to"),
+                label: fields.or_default("label"),
+            }
+        } else {
+            Self::Line {
+                at: fields.required("at"),
+                label: fields.or_default("label"),
+            }
+        }
+    }
+}
