@@ -35,8 +35,10 @@ pub(crate) enum When {
     EitherGiven(u32, u32),
     /// When this `int` argument is above zero (a timeout in ms).
     Positive(u32),
-    /// When `int` `.0` is above zero or pointer `.1` is given.
-    PositiveOrGiven(u32, u32),
+    /// When this `int` argument is not zero (a timeout in ms; negative: none).
+    NotZero(u32),
+    /// When `int` `.0` is not zero or pointer `.1` is given.
+    NotZeroOrGiven(u32, u32),
     /// When this pointer argument is null.
     Null(u32),
     /// A futex operation that waits, with a timeout.
@@ -48,7 +50,7 @@ pub(crate) enum When {
 /// The whole filter as data: number (x86-64), name, treatment, condition.
 pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
     use Treatment::{Ask, Refuse, Trap};
-    use When::{Always, EitherGiven, FutexWait, Given, Null, Positive, PositiveOrGiven, SocketTime};
+    use When::{Always, EitherGiven, FutexWait, Given, NotZero, NotZeroOrGiven, Null, Positive, SocketTime};
     &[
         // Clocks, by `syscall` instruction instead of the vDSO.
         (libc::SYS_clock_gettime, "clock_gettime", Trap, Always),
@@ -61,9 +63,11 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
         (libc::SYS_ppoll, "ppoll", Trap, EitherGiven(2, 3)),
         (libc::SYS_select, "select", Trap, Given(4)),
         (libc::SYS_pselect6, "pselect6", Trap, EitherGiven(4, 5)),
-        (libc::SYS_epoll_wait, "epoll_wait", Trap, Positive(3)),
-        (libc::SYS_epoll_pwait, "epoll_pwait", Trap, PositiveOrGiven(3, 4)),
-        (libc::SYS_epoll_pwait2, "epoll_pwait2", Trap, EitherGiven(3, 4)),
+        // These without a timeout too: frozen in them, a program would be told
+        // EINTR by the kernel.
+        (libc::SYS_epoll_wait, "epoll_wait", Trap, NotZero(3)),
+        (libc::SYS_epoll_pwait, "epoll_pwait", Trap, NotZeroOrGiven(3, 4)),
+        (libc::SYS_epoll_pwait2, "epoll_pwait2", Trap, Always),
         (libc::SYS_futex, "futex", Trap, FutexWait),
         // What could take SIGSYS away from us.
         (libc::SYS_rt_sigprocmask, "rt_sigprocmask", Trap, Given(1)),
@@ -175,8 +179,13 @@ fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             given(steps, other);
         }
         When::Positive(index) => positive(steps, index),
-        When::PositiveOrGiven(timeout, pointer) => {
-            positive(steps, timeout);
+        When::NotZero(index) => {
+            steps.push(Step::Load(argument_low(index)));
+            steps.push(Step::IfAtLeast(1, label));
+        }
+        When::NotZeroOrGiven(timeout, pointer) => {
+            steps.push(Step::Load(argument_low(timeout)));
+            steps.push(Step::IfAtLeast(1, label));
             given(steps, pointer);
         }
         When::Null(index) => {

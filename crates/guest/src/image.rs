@@ -21,6 +21,8 @@ pub(crate) struct Image {
     pub(crate) restorer: u64,
     /// A `syscall` instruction that the filter lets pass.
     pub(crate) syscall: u64,
+    /// The functions that a vDSO exports, with their addresses.
+    functions: Vec<(String, u64)>,
     /// Threads seen with their instruction pointer in this range wait.
     pub(crate) wait: std::ops::RangeInclusive<u64>,
 }
@@ -59,7 +61,13 @@ impl Image {
                 .map(|symbol| IMAGE_ADDRESS + symbol.address())
                 .unwrap_or_else(|| panic!("the image lacks {name}"))
         };
+        let functions = elf
+            .dynamic_symbols()
+            .filter(|symbol| symbol.is_definition())
+            .filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), IMAGE_ADDRESS + symbol.address())))
+            .collect();
         Ok(Self {
+            functions,
             file: sealed_memfd(c"timeloom-image", &bytes)?,
             length,
             handler: symbol("timeloom_handler"),
@@ -67,6 +75,13 @@ impl Image {
             syscall: symbol("timeloom_syscall"),
             wait: symbol("timeloom_wait_begin")..=symbol("timeloom_wait_end"),
         })
+    }
+}
+
+impl Image {
+    /// Where the image has a function of the vDSO, by its exported name.
+    pub(crate) fn function(&self, name: &str) -> Option<u64> {
+        self.functions.iter().find(|(other, _)| other == name).map(|(_, address)| *address)
     }
 }
 

@@ -81,7 +81,7 @@ impl Injector {
 
         let mut executed = false;
         loop {
-            match tracee.wait() {
+            match tracee.wait_through_exec() {
                 Stop::Exec => {
                     executed = true;
                     // Any stop uses up the one that was asked for; ask again,
@@ -122,19 +122,22 @@ impl Injector {
         tracee
             .poke(base.rip, (entry & !0xffff) | 0x050f)
             .map_err(failed("writing the first instruction"))?;
-        self.map(tracee, &base, page, image)?;
+        self.map(tracee, &base, base.rip, page, image)?;
         tracee.poke(base.rip, entry).map_err(failed("restoring the first instruction"))?;
 
-        self.install_handler(tracee, &base)?;
+        // Below the stack pointer and its red zone nothing is in use yet.
+        self.install_handler(tracee, &base, (base.rsp - 1024) & !15)?;
         replace_vdso(tracee, base.rsp)?;
         tracee.set_registers(&base).map_err(failed("restoring the registers"))
     }
 
-    /// Maps both at their fixed addresses and closes the descriptors.
-    fn map(
+    /// Maps both at their fixed addresses and closes the descriptors, by the
+    /// `syscall` instruction at `instruction`.
+    pub(crate) fn map(
         &self,
         tracee: &mut Tracee,
         base: &libc::user_regs_struct,
+        instruction: u64,
         page: i32,
         image: i32,
     ) -> Result<(), GuestError> {
@@ -147,18 +150,21 @@ impl Injector {
         ];
         for (doing, address, length, protection, descriptor) in mappings {
             let args = [address, length as u64, protection, flags, descriptor as u64, 0];
-            tracee.syscall_checked(base, base.rip, (doing, libc::SYS_mmap), args)?;
+            tracee.syscall_checked(base, instruction, (doing, libc::SYS_mmap), args)?;
             let close = ("closing a descriptor", libc::SYS_close);
-            tracee.syscall_checked(base, base.rip, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
+            tracee.syscall_checked(base, instruction, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
         }
         Ok(())
     }
 
     /// `rt_sigaction` is itself a trapped call; made by the image's `syscall`
-    /// instruction it passes.
-    fn install_handler(&self, tracee: &mut Tracee, base: &libc::user_regs_struct) -> Result<(), GuestError> {
-        // Below the stack pointer and its red zone nothing is in use.
-        let scratch = (base.rsp - 1024) & !15;
+    /// instruction it passes. `scratch` is 32 bytes of the process to write to.
+    pub(crate) fn install_handler(
+        &self,
+        tracee: &mut Tracee,
+        base: &libc::user_regs_struct,
+        scratch: u64,
+    ) -> Result<(), GuestError> {
         let flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | SA_RESTORER;
         let action = [self.image.handler, flags as u64, self.image.restorer, 0];
         for (index, word) in action.into_iter().enumerate() {
@@ -172,11 +178,8 @@ impl Injector {
         // An inherited mask may hold SIGSYS when the program was started by
         // something outside the session.
         tracee
-            .poke(scratch, 1 << (libc::SIGSYS - 1))
-            .map_err(GuestError::system(format!("writing to process {}", tracee.pid())))?;
-        let args = [libc::SIG_UNBLOCK as u64, scratch, 0, 8, 0, 0];
-        let call = ("unblocking the trap signal", libc::SYS_rt_sigprocmask);
-        tracee.syscall_checked(base, self.image.syscall, call, args).map(drop)
+            .unblock(libc::SIGSYS)
+            .map_err(GuestError::system(format!("unblocking the trap signal in process {}", tracee.pid())))
     }
 }
 

@@ -8,6 +8,7 @@
 //! - `launch`: fork, filter, exec;
 //! - `listener`: answers what the filter asks; at every exec it calls
 //! - `inject`: maps image and clock page into the new program;
+//! - `register`: the same for a program that runs already;
 //! - `clock`: counter → wall → virtual, published in the clock page;
 //! - `freeze`: stops and continues the processes;
 //! - `kick`: wakes threads whose wait has become too long;
@@ -32,6 +33,7 @@ mod memory;
 mod notify;
 mod processes;
 mod ptrace;
+mod register;
 mod report;
 mod session;
 mod timers;

@@ -43,14 +43,22 @@ impl Tracee {
     }
 
     /// Waits for the next stop.
-    ///
-    /// An exec by another thread than the first gives the process the first
-    /// thread's identifier; so any tracee of this thread is waited for, of
-    /// which there is just one.
     pub(crate) fn wait(&mut self) -> Stop {
+        self.wait_as(self.pid)
+    }
+
+    /// Waits for the next stop of a tracee that may be executing a program: an
+    /// exec by another thread than the first gives the process the first
+    /// thread's identifier. So any tracee of the calling thread is waited for,
+    /// of which there must be only this one.
+    pub(crate) fn wait_through_exec(&mut self) -> Stop {
+        self.wait_as(-1)
+    }
+
+    fn wait_as(&mut self, whom: i32) -> Stop {
         let mut status = 0;
         // SAFETY: writes `status`.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+        let pid = unsafe { libc::waitpid(whom, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
         if pid < 0 || libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
             self.gone = true;
             return Stop::Gone;
@@ -87,6 +95,14 @@ impl Tracee {
 
     pub(crate) fn set_registers(&self, registers: &libc::user_regs_struct) -> io::Result<()> {
         request(libc::PTRACE_SETREGS, self.pid, 0, registers as *const _ as usize).map(drop)
+    }
+
+    /// Takes a signal out of the thread's mask.
+    pub(crate) fn unblock(&self, signal: i32) -> io::Result<()> {
+        let mut mask = 0u64;
+        request(PTRACE_GETSIGMASK, self.pid, 8, &raw mut mask as usize)?;
+        mask &= !(1 << (signal - 1));
+        request(PTRACE_SETSIGMASK, self.pid, 8, &raw mut mask as usize).map(drop)
     }
 
     pub(crate) fn peek(&self, address: u64) -> io::Result<u64> {
@@ -171,6 +187,9 @@ impl Drop for Tracee {
         }
     }
 }
+
+const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 
 fn request(what: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Result<i64> {
     // SAFETY: addresses are in the tracee, or point to structures of ours that

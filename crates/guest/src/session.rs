@@ -19,6 +19,7 @@ use crate::listener::{self, Context};
 use crate::memory::PageMapping;
 use crate::notify::Listener;
 use crate::processes;
+use crate::register::register;
 use crate::report::{Report, UnhandledCall};
 use crate::timers::Timers;
 
@@ -186,9 +187,20 @@ impl Session {
         }
     }
 
-    /// Brings a running process into the session.
+    /// Brings a running process into the session, with all its threads. Its
+    /// clocks show the session's time from then on.
+    ///
+    /// # Errors
+    /// When there is no such process, it is in a session already, or it may
+    /// not be attached to.
     pub fn register(&self, pid: i32) -> Result<(), GuestError> {
-        Err(GuestError::Usage(format!("process {pid}: bringing in running programs is not built yet")))
+        let _change = self.lock();
+        let context = Arc::clone(&self.context);
+        let serve = move |descriptor| {
+            let listener = Arc::new(Listener::new(descriptor));
+            std::thread::spawn(move || listener::serve(&listener, &context));
+        };
+        register(&self.context.injector, pid, serve, |pid| self.context.freezer.adopt(pid))
     }
 
     /// Calls that programs made and that are not virtualised yet.

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::fence;
 
+use crate::counter::after;
 use crate::layout::{ClockPage, MapCopy};
 
 impl ClockPage {
@@ -17,25 +18,65 @@ impl ClockPage {
         let mut turns = 0u32;
         loop {
             let sequence = self.sequence.load(Acquire);
-            if sequence & 1 == 1 && turns < PATIENCE {
+            if is_closed(sequence) && turns < PATIENCE {
                 turns += 1;
                 core::hint::spin_loop();
                 continue;
             }
-            let active = self.active.load(Relaxed) & 1;
-            // Masked above, so the index is in range without a check.
-            let copy = if active == 0 { &self.copies[0] } else { &self.copies[1] };
-            let counter0 = copy.counter0.load(Relaxed);
-            let virtual0_ns = copy.virtual0_ns.load(Relaxed);
-            let rate = copy.rate_8_56.load(Relaxed);
-            let value = field(copy);
-            let now = counter();
-            fence(Acquire);
-            if self.sequence.load(Relaxed) == sequence {
-                return (virtual0_ns.wrapping_add(advance_ns(now, counter0, rate)), value);
+            let field = |copy: &MapCopy| (copy.virtual0_ns.load(Relaxed), field(copy));
+            if let Some((advance_ns, (virtual0_ns, value))) = self.look(sequence, &counter, field) {
+                return (virtual0_ns.wrapping_add(advance_ns), value);
             }
         }
     }
+
+    /// The clock that is `offset_ns` of the map ahead of virtual time, if the
+    /// map did not change meanwhile and the counter is not behind the map.
+    ///
+    /// For the hot path, which need not keep registers for waiting: on `None`,
+    /// [`Self::read`].
+    #[inline(always)]
+    pub fn try_read(
+        &self,
+        counter: impl Fn() -> u64,
+        offset_ns: impl Fn(&MapCopy) -> i64,
+    ) -> Option<i64> {
+        let sequence = self.sequence.load(Acquire);
+        if is_closed(sequence) {
+            return None;
+        }
+        // Added before the counter is read, when there is time for it.
+        let start = |copy: &MapCopy| copy.virtual0_ns.load(Relaxed).wrapping_add(offset_ns(copy));
+        let (advance_ns, start_ns) = self.look(sequence, &counter, start)?;
+        Some(start_ns.wrapping_add(advance_ns))
+    }
+
+    /// Virtual nanoseconds since the start of the line in force, and `field` of
+    /// it; `None` when `sequence` is not the page's any more.
+    #[inline(always)]
+    fn look<T>(
+        &self,
+        sequence: u32,
+        counter: impl Fn() -> u64,
+        field: impl Fn(&MapCopy) -> T,
+    ) -> Option<(i64, T)> {
+        let active = self.active.load(Relaxed) & 1;
+        // Masked above, so the index is in range without a check.
+        let copy = if active == 0 { &self.copies[0] } else { &self.copies[1] };
+        let counter0 = copy.counter0.load(Relaxed);
+        let rate = copy.rate_8_56.load(Relaxed);
+        let value = field(copy);
+        let now = counter();
+        fence(Acquire);
+        let same = after(now, &self.sequence).load(Relaxed) == sequence;
+        same.then(|| (advance_ns(now, counter0, rate), value))
+    }
+}
+
+/// Whether the writer is in its window.
+#[inline(always)]
+fn is_closed(sequence: u32) -> bool {
+    sequence & 1 == 1
 }
 
 /// Virtual nanoseconds between `counter0` and `now`.

@@ -1,6 +1,375 @@
-//! The report of a run, from its directory.
+//! From run directories to `report.html`.
+//!
+//! `results` draws what a `ReportSpec` says and knows no scenario; here the
+//! scenario that every run directory keeps says what is worth drawing. Called
+//! by `timeloom report`, and after a run. A report on a half-broken run is
+//! worth more than none: only a directory that is no run at all is refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
-/// Writes `report.html` into a run directory.
-pub fn write(directory: &Path) -> Result<PathBuf, String> {
-    Ok(directory.join("report.html"))
+
+use timeloom_results::report::{
+    Panel, PanelSignal, Proof, ProofRun, Reference, ReportRun, ReportSpec, RunKind, render,
+};
+use timeloom_results::{ResultsError, RunDirectory};
+use timeloom_scenario::{self as scenario, Plan};
+
+/// A run directory and what the report calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelledRun {
+    /// What to call it, as in `solver +50 ms`.
+    pub label: String,
+    /// The run directory.
+    pub directory: PathBuf,
+}
+
+/// What a report is to show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReportRequest {
+    /// The run that the report is about; its scenario says what is drawn.
+    pub directory: PathBuf,
+    /// What to call it; by default what its scenario says about attacks.
+    pub label: Option<String>,
+    /// Other runs, drawn over it.
+    pub with: Vec<LabelledRun>,
+    /// Runs under virtual time with ever slower solvers; the first is the
+    /// reference.
+    pub proof_on: Vec<LabelledRun>,
+    /// The same in real time.
+    pub proof_off: Vec<LabelledRun>,
+    /// The signal to compare in those; by default the first that is drawn.
+    pub proof_signal: Option<String>,
+    /// The greatest deviation that counts as none, in the signal's unit.
+    pub proof_tolerance: f64,
+    /// Where to write; by default `report.html` in `directory`.
+    pub output: Option<PathBuf>,
+}
+
+/// A written report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Where it is.
+    pub path: PathBuf,
+    /// In whole sentences, what was done or left out on the way.
+    pub remarks: Vec<String>,
+}
+
+/// Why there is no report.
+#[derive(Debug)]
+pub enum ReportError {
+    /// Two runs would have the same name in it.
+    SameLabel(String),
+    /// A directory is no run, or the report cannot be written.
+    Results(ResultsError),
+    /// The report cannot be written where it was asked for.
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl ReportError {
+    /// Whether the request is to blame, rather than this machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::SameLabel(_) | Self::Results(ResultsError::NoRunHere(_))
+        )
+    }
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SameLabel(label) => {
+                write!(
+                    f,
+                    "two runs are called `{label}`: give each a label of its own"
+                )
+            }
+            Self::Results(error) => error.fmt(f),
+            Self::Write { path, source } => write!(f, "{}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ReportError {}
+
+/// Makes killed runs whole, draws the report and writes it.
+///
+/// # Errors
+/// A directory that is no run, two runs of one label, an output that cannot be
+/// written. Whatever else is missing the report says itself.
+pub fn report(request: &ReportRequest) -> Result<Report, ReportError> {
+    let mut remarks = Vec::new();
+    let spec = report_spec(request, &mut remarks)?;
+    let html = render(&spec);
+    let path = match &request.output {
+        Some(path) => {
+            std::fs::write(path, html).map_err(|source| ReportError::Write {
+                path: path.clone(),
+                source,
+            })?;
+            path.clone()
+        }
+        None => {
+            let run = RunDirectory::open(&request.directory).map_err(ReportError::Results)?;
+            run.write_report(&html).map_err(ReportError::Results)?;
+            run.path().join("report.html")
+        }
+    };
+    Ok(Report { path, remarks })
+}
+
+/// The report about a single run, in its directory.
+///
+/// # Errors
+/// As [`report`].
+pub fn write(directory: &Path) -> Result<PathBuf, ReportError> {
+    let request = ReportRequest {
+        directory: directory.to_owned(),
+        ..ReportRequest::default()
+    };
+    Ok(report(&request)?.path)
+}
+
+/// What [`report`] draws. Recovers killed runs on the way.
+pub fn report_spec(
+    request: &ReportRequest,
+    remarks: &mut Vec<String>,
+) -> Result<ReportSpec, ReportError> {
+    let main = Opened::new(&request.directory, remarks)?;
+    let label = request.label.clone().unwrap_or_else(|| main.own_label());
+    let mut spec = ReportSpec {
+        title: main.title(),
+        summary: main.plan.as_ref().map(summary).unwrap_or_default(),
+        runs: vec![main.report_run(label)],
+        panels: main.panels(remarks),
+        ..ReportSpec::default()
+    };
+    for run in &request.with {
+        if spec.runs.iter().any(|other| other.label == run.label) {
+            return Err(ReportError::SameLabel(run.label.clone()));
+        }
+        let opened = Opened::new(&run.directory, remarks)?;
+        spec.runs.push(opened.report_run(run.label.clone()));
+    }
+    if !request.proof_on.is_empty() || !request.proof_off.is_empty() {
+        spec.proof = Some(proof(request, &spec.panels, remarks)?);
+    }
+    Ok(spec)
+}
+
+/// A run directory with what it says about itself.
+struct Opened {
+    run: RunDirectory,
+    /// The scenario, when it is there and can be read.
+    plan: Option<Plan>,
+}
+
+impl Opened {
+    fn new(path: &Path, remarks: &mut Vec<String>) -> Result<Self, ReportError> {
+        let run = recovered(path, remarks)?;
+        let file = path.join("scenario.toml");
+        let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
+        let plan = read.and_then(|text| {
+            scenario::parse(&text, &file.display().to_string(), &[]).map_err(|e| e.to_string())
+        });
+        if let Err(error) = &plan {
+            remarks.push(format!(
+                "the scenario of {} cannot be used: {error}",
+                path.display()
+            ));
+        }
+        let plan = plan.ok();
+        Ok(Self { run, plan })
+    }
+
+    fn title(&self) -> String {
+        match (&self.plan, self.run.manifest()) {
+            (Some(plan), _) => plan.name.clone(),
+            (None, Ok(manifest)) => manifest.name,
+            (None, Err(_)) => self.run.path().display().to_string(),
+        }
+    }
+
+    /// What distinguishes the run: the attacks that it was planned with.
+    fn own_label(&self) -> String {
+        let Some(plan) = &self.plan else {
+            return "this run".to_owned();
+        };
+        let enabled = plan.attacks.iter().filter(|attack| attack.enabled);
+        let attacks: Vec<String> = enabled.map(|a| format!("{} at {}", a.id, a.at)).collect();
+        if attacks.is_empty() {
+            "no attack".to_owned()
+        } else {
+            attacks.join(", ")
+        }
+    }
+
+    fn report_run(&self, label: String) -> ReportRun {
+        let planned = |plan: &Plan| plan.attacks.iter().any(|attack| attack.enabled);
+        let labelled = self.run.labels().is_ok_and(|labels| !labels.is_empty());
+        let attacked = labelled || self.plan.as_ref().is_some_and(planned);
+        ReportRun {
+            directory: self.run.path().to_owned(),
+            label,
+            kind: if attacked {
+                RunKind::Attack
+            } else {
+                RunKind::Normal
+            },
+        }
+    }
+
+    /// Those of the scenario, or one for each unit that was recorded.
+    fn panels(&self, remarks: &mut Vec<String>) -> Vec<Panel> {
+        match &self.plan {
+            Some(plan) if !plan.panels.is_empty() => plan.panels.iter().map(panel).collect(),
+            _ => match self.run.signal_names() {
+                Ok(names) => panels_by_unit(names, remarks),
+                Err(error) => {
+                    remarks.push(format!("the recorded signals cannot be read: {error}"));
+                    Vec::new()
+                }
+            },
+        }
+    }
+}
+
+/// Opens a run; one that was killed is made whole first. One that still goes
+/// on is reported on as far as it has got.
+fn recovered(path: &Path, remarks: &mut Vec<String>) -> Result<RunDirectory, ReportError> {
+    let run = RunDirectory::open(path).map_err(ReportError::Results)?;
+    if !run.is_finished() {
+        match RunDirectory::recover(path) {
+            Ok((_, found)) => remarks.push(format!(
+                "{} was killed before its end; {} rows were recovered",
+                path.display(),
+                found.rows
+            )),
+            Err(error) => remarks.push(format!(
+                "shown is what the journal of {} holds: {error}",
+                path.display()
+            )),
+        }
+    }
+    Ok(run)
+}
+
+fn summary(plan: &Plan) -> String {
+    format!("{}, seed {}.", plan.summary(), plan.seed)
+}
+
+fn panel(panel: &scenario::Panel) -> Panel {
+    let signals = panel.signals.iter().map(|signal| PanelSignal {
+        name: signal.name.to_string(),
+        legend: signal.legend.clone(),
+    });
+    Panel {
+        title: panel.title.clone(),
+        y_label: panel.y_label.clone(),
+        unit: panel.unit.clone(),
+        signals: signals.collect(),
+        references: panel.references.iter().map(reference).collect(),
+    }
+}
+
+fn reference(reference: &scenario::Reference) -> Reference {
+    match reference {
+        scenario::Reference::Line { at, label } => Reference::Line {
+            value: *at,
+            label: label.clone(),
+        },
+        scenario::Reference::Band { from, to, label } => Reference::Band {
+            from: *from,
+            to: *to,
+            label: label.clone(),
+        },
+    }
+}
+
+/// More panels, or more curves in one, would be read by nobody.
+const MOST_PANELS: usize = 6;
+const MOST_CURVES: usize = 6;
+
+fn panels_by_unit(
+    names: impl IntoIterator<Item = (String, impl AsRef<str>)>,
+    remarks: &mut Vec<String>,
+) -> Vec<Panel> {
+    let mut units: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut total = 0;
+    for (name, unit) in names {
+        units
+            .entry(unit.as_ref().to_owned())
+            .or_default()
+            .push(name);
+        total += 1;
+    }
+    let panels: Vec<Panel> = units
+        .into_iter()
+        .take(MOST_PANELS)
+        .map(|(unit, names)| Panel {
+            title: match unit.as_str() {
+                "" => "Signals without a unit".to_owned(),
+                unit => format!("Signals in {unit}"),
+            },
+            unit,
+            signals: names
+                .into_iter()
+                .take(MOST_CURVES)
+                .map(|name| PanelSignal {
+                    name,
+                    legend: String::new(),
+                })
+                .collect(),
+            ..Panel::default()
+        })
+        .collect();
+    let drawn: usize = panels.iter().map(|panel| panel.signals.len()).sum();
+    if drawn < total {
+        remarks.push(format!(
+            "{drawn} of {total} recorded signals are drawn; `[[panel]]` in the scenario chooses others"
+        ));
+    }
+    panels
+}
+
+fn proof(
+    request: &ReportRequest,
+    panels: &[Panel],
+    remarks: &mut Vec<String>,
+) -> Result<Proof, ReportError> {
+    let first = || Some(panels.first()?.signals.first()?.name.clone());
+    let signal = request.proof_signal.clone().or_else(first);
+    let signal = signal.unwrap_or_default();
+    let drawn = panels
+        .iter()
+        .find(|panel| panel.signals.iter().any(|drawn| drawn.name == signal));
+    let mut group = |runs: &[LabelledRun]| -> Result<Vec<ProofRun>, ReportError> {
+        let mut group: Vec<ProofRun> = Vec::new();
+        for run in runs {
+            if group.iter().any(|other| other.label == run.label) {
+                return Err(ReportError::SameLabel(run.label.clone()));
+            }
+            recovered(&run.directory, remarks)?;
+            group.push(ProofRun {
+                directory: run.directory.clone(),
+                label: run.label.clone(),
+            });
+        }
+        Ok(group)
+    };
+    Ok(Proof {
+        y_label: drawn.map(|panel| panel.y_label.clone()).unwrap_or_default(),
+        unit: drawn.map(|panel| panel.unit.clone()).unwrap_or_default(),
+        tolerance: request.proof_tolerance,
+        with_virtual_time: group(&request.proof_on)?,
+        without_virtual_time: group(&request.proof_off)?,
+        signal,
+        ..Proof::default()
+    })
 }

@@ -62,6 +62,10 @@ fn everything_is_understood() {
     };
     assert_eq!((*at, *from, *to), (2320.0, 2280.0, 2522.0));
     assert_eq!(label, "± 5 %");
+    assert_eq!(
+        plan.summary(),
+        "4 programs on 3 hosts, 1 device, 2 switches, plant grid, attack dos, 90 s of virtual time"
+    );
     let programs: Vec<_> = plan
         .programs()
         .map(|(host, program)| (host, &*program.name))

@@ -58,12 +58,42 @@ pub(crate) fn now_ns(id: u32) -> Option<i64> {
     offset.map(|offset| virtual_ns.wrapping_add(offset))
 }
 
+/// [`now_ns`] of the two clocks that everybody reads, at the first attempt and
+/// by the TSC; else `None`. Straight code without a call, so that its caller
+/// saves no registers.
+#[inline(always)]
+fn now_ns_at_once(id: u32) -> Option<i64> {
+    let page = page();
+    if page.counter.load(Relaxed) != CounterKind::Tsc as u32 {
+        return None;
+    }
+    match id {
+        0 => page.try_read(ticks_ordered, |copy| copy.realtime_offset_ns.load(Relaxed)),
+        1 => page.try_read(ticks_ordered, |copy| copy.monotonic_offset_ns.load(Relaxed)),
+        _ => None,
+    }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn __vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
-    match now_ns(id) {
+    match now_ns_at_once(id) {
         Some(ns) => {
             // SAFETY: the caller of clock_gettime vouches for `out`, as it does
             // to the kernel's vDSO, which writes there just the same.
+            unsafe { out.write(Timespec::from_ns(ns)) };
+            0
+        }
+        None => clock_gettime_patiently(id, out),
+    }
+}
+
+/// Every clock, whatever happens to the page meanwhile.
+#[cold]
+#[inline(never)]
+extern "C" fn clock_gettime_patiently(id: u32, out: *mut Timespec) -> i32 {
+    match now_ns(id) {
+        Some(ns) => {
+            // SAFETY: as above.
             unsafe { out.write(Timespec::from_ns(ns)) };
             0
         }

@@ -7,10 +7,14 @@ use clap::{Parser, Subcommand};
 use crate::exit::Failure;
 
 mod bench;
+mod check;
 mod clean;
 mod control;
+mod doctor;
 mod exec;
+mod report;
 mod run;
+mod schema;
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
@@ -38,6 +42,14 @@ enum Command {
     Register(control::Register),
     /// Run a scenario: network, plants, programs, report
     Run(run::Run),
+    /// Check a scenario without running it
+    Check(check::Check),
+    /// Print the JSON Schema of scenario files
+    Schema(schema::Schema),
+    /// Write report.html about one or several runs
+    Report(report::ReportCommand),
+    /// Say what this machine can do, by trying it
+    Doctor(doctor::Doctor),
     /// Remove what a killed run left behind
     Clean(clean::Clean),
     /// Measure what this machine does under a virtual clock
@@ -57,6 +69,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Query(target) => target.send(&Request::Query),
         Command::Register(command) => command.run(),
         Command::Run(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Schema(command) => command.run(),
+        Command::Report(command) => command.run(),
+        Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
         Command::Bench(command) => command.run(),
     }

@@ -8,4 +8,6 @@
 
 mod support;
 
+mod early_events;
+mod signals;
 mod waits;

@@ -6,6 +6,7 @@
 mod events;
 mod panels;
 mod simulation;
+mod summary;
 mod system;
 mod time;
 

@@ -6,18 +6,18 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// `tests/programs/NAME.c`, dynamically linked.
-pub fn c_program(name: &str) -> PathBuf {
+pub(crate) fn c_program(name: &str) -> PathBuf {
     built(&format!("{name}.dynamic"), |output| gcc(name, &[], output))
 }
 
 /// `tests/programs/NAME.c`, statically linked.
-pub fn c_program_static(name: &str) -> PathBuf {
+pub(crate) fn c_program_static(name: &str) -> PathBuf {
     built(&format!("{name}.static"), |output| gcc(name, &["-static"], output))
 }
 
 /// Runs `build` for `name` unless that was done already; tests that need the
 /// same program at the same time wait for each other.
-pub fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
+pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     static DONE: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
     let slot = Arc::clone(
         DONE.lock().unwrap_or_else(|e| e.into_inner()).entry(name.into()).or_default(),
@@ -35,7 +35,7 @@ pub fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
 }
 
 /// Where the sources lie.
-pub fn source(file: &str) -> PathBuf {
+pub(crate) fn source(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file)
 }
 
@@ -43,7 +43,7 @@ pub fn source(file: &str) -> PathBuf {
 ///
 /// # Panics
 /// When it is missing or fails, with what it said.
-pub fn must_run(command: &mut Command) {
+pub(crate) fn must_run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| {
         panic!("{} is needed to build the test programs: {error}", command.get_program().display())
     });

@@ -7,24 +7,24 @@ use super::world::{Gate, Program};
 use super::{Lines, World};
 
 /// Runs of some programs that shall be alike.
-pub struct Differential {
+pub(crate) struct Differential {
     /// Each with its leading arguments, e.g. an interpreter and a script.
-    pub programs: Vec<Vec<OsString>>,
+    pub(crate) programs: Vec<Vec<OsString>>,
     /// How long the waits last, in virtual time.
-    pub wait_ms: u32,
+    pub(crate) wait_ms: u32,
     /// Which cases; all if empty.
-    pub cases: Vec<&'static str>,
+    pub(crate) cases: Vec<&'static str>,
 }
 
 impl Differential {
-    pub fn of(programs: impl IntoIterator<Item = PathBuf>, wait_ms: u32) -> Self {
+    pub(crate) fn of(programs: impl IntoIterator<Item = PathBuf>, wait_ms: u32) -> Self {
         let programs = programs.into_iter().map(|program| vec![program.into()]).collect();
         Self { programs, wait_ms, cases: Vec::new() }
     }
 
     /// Runs all natively and then, beginning together, in `world`, while
     /// `meanwhile` acts on it; then compares.
-    pub fn run(&self, world: &World, meanwhile: impl FnOnce(&World)) {
+    pub(crate) fn run(&self, world: &World, meanwhile: impl FnOnce(&World)) {
         let native = self.start(|argv| Program::native(&argv), &Gate::new("native"));
         let guests = self.start(|argv| world.start(argv), &world.gate);
         meanwhile(world);
@@ -56,7 +56,7 @@ fn lines_of(program: Program) -> Lines {
 }
 
 /// A program of cases, natively, to its end.
-pub fn natively(program: PathBuf, wait_ms: u32) -> Lines {
+pub(crate) fn natively(program: PathBuf, wait_ms: u32) -> Lines {
     let gate = Gate::new("native");
     let mut native = Program::native(&gate.arguments(&[program.into()], wait_ms, &[]));
     native.wait_for("ready");
@@ -65,7 +65,7 @@ pub fn natively(program: PathBuf, wait_ms: u32) -> Lines {
 }
 
 /// Fails with all complaints at once.
-pub fn check(complaints: &[String], world: &World) {
+pub(crate) fn check(complaints: &[String], world: &World) {
     assert!(
         complaints.is_empty(),
         "{} of the cases differ (dilation now {}):\n{}\nwarnings: {:?}",

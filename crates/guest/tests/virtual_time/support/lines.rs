@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 /// One case's line: `NAME key=value key=value …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    pub case: String,
+pub(crate) struct Line {
+    pub(crate) case: String,
     fields: BTreeMap<String, String>,
 }
 
 impl Line {
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let case = words.next()?.to_owned();
         let fields: BTreeMap<String, String> = words
@@ -19,18 +19,18 @@ impl Line {
         (!fields.is_empty()).then_some(Self { case, fields })
     }
 
-    pub fn text(&self, key: &str) -> &str {
+    pub(crate) fn text(&self, key: &str) -> &str {
         self.fields.get(key).map_or("", String::as_str)
     }
 
     /// # Panics
     /// When there is no such number.
-    pub fn number(&self, key: &str) -> i64 {
+    pub(crate) fn number(&self, key: &str) -> i64 {
         self.text(key).parse().unwrap_or_else(|_| panic!("no number `{key}` in {self:?}"))
     }
 
     /// Everything but how long it lasted.
-    pub fn result(&self) -> String {
+    pub(crate) fn result(&self) -> String {
         let mut fields = self.fields.clone();
         fields.remove("virtual_ns");
         format!("{} {fields:?}", self.case)
@@ -39,12 +39,12 @@ impl Line {
 
 /// All lines of a run, by case.
 #[derive(Clone, Debug, Default)]
-pub struct Lines(pub BTreeMap<String, Line>);
+pub(crate) struct Lines(pub(crate) BTreeMap<String, Line>);
 
 impl Lines {
     /// # Panics
     /// When something else was printed, or a case twice.
-    pub fn parse(text: &[String]) -> Self {
+    pub(crate) fn parse(text: &[String]) -> Self {
         let mut lines = BTreeMap::new();
         for line in text.iter().filter(|line| *line != "ready") {
             let parsed = Line::parse(line).unwrap_or_else(|| panic!("a program printed {line:?}, in:\n{}", text.join("\n")));
@@ -57,7 +57,7 @@ impl Lines {
 
     /// # Panics
     /// When the case was not reported.
-    pub fn case(&self, name: &str) -> &Line {
+    pub(crate) fn case(&self, name: &str) -> &Line {
         self.0.get(name).unwrap_or_else(|| panic!("no case `{name}` in {self:#?}"))
     }
 }

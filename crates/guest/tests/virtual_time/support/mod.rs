@@ -6,20 +6,20 @@ mod differential;
 mod lines;
 mod world;
 
-pub use build::{c_program, c_program_static};
-pub use differential::{Differential, check, natively};
-pub use lines::{Line, Lines};
-pub use world::{Program, World};
+pub(crate) use build::{c_program, c_program_static};
+pub(crate) use differential::{Differential, check, natively};
+pub(crate) use lines::{Line, Lines};
+pub(crate) use world::{Program, World};
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How long anything may take before a test gives up on it. Far more than any
 /// case needs, for machines that are busy with something else.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A name that no other test, and no other run of the tests, uses.
-pub fn unique(theme: &str) -> String {
+pub(crate) fn unique(theme: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!(
         "test-{}-{}-{theme}",
@@ -30,10 +30,10 @@ pub fn unique(theme: &str) -> String {
 
 /// A directory that is removed with its contents when dropped. Everybody may
 /// enter it: some programs run as another user.
-pub struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub fn new(theme: &str) -> Self {
+    pub(crate) fn new(theme: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let path = std::env::temp_dir().join(format!("timeloom-{}", unique(theme)));
         std::fs::create_dir(&path).expect("a new directory in the temporary one");
@@ -41,7 +41,7 @@ impl Scratch {
         Self(path)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }

@@ -15,18 +15,18 @@ use timeloom_guest::{ClockOptions, CommandSpec, Guest, Output, Session, SessionO
 use super::{PATIENCE, Scratch, unique};
 
 /// A session, what it warned of, and the gate at which its programs wait.
-pub struct World {
-    pub session: Arc<Session>,
-    pub warnings: Arc<Mutex<Vec<String>>>,
-    pub gate: Gate,
+pub(crate) struct World {
+    pub(crate) session: Arc<Session>,
+    pub(crate) warnings: Arc<Mutex<Vec<String>>>,
+    pub(crate) gate: Gate,
 }
 
 impl World {
-    pub fn new(theme: &str, dilation: f64) -> Self {
+    pub(crate) fn new(theme: &str, dilation: f64) -> Self {
         Self::with_clock(theme, ClockOptions { dilation, ..ClockOptions::default() })
     }
 
-    pub fn with_clock(theme: &str, clock: ClockOptions) -> Self {
+    pub(crate) fn with_clock(theme: &str, clock: ClockOptions) -> Self {
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&warnings);
         let options = SessionOptions {
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// Starts a program under the clock.
-    pub fn start(&self, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Program {
+    pub(crate) fn start(&self, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Program {
         let (read, write) = pipe();
         let mut spec = CommandSpec::new(argv);
         spec.output = Output::To(write);
@@ -50,37 +50,37 @@ impl World {
     }
 
     /// Starts a program of the kind that waits at the gate before its cases.
-    pub fn start_at_gate(&self, program: &[OsString], wait_ms: u32, cases: &[&str]) -> Program {
+    pub(crate) fn start_at_gate(&self, program: &[OsString], wait_ms: u32, cases: &[&str]) -> Program {
         self.start(self.gate.arguments(program, wait_ms, cases))
     }
 
     /// Waits until the clock shows `after` more than now.
-    pub fn run_for(&self, after: Duration) {
+    pub(crate) fn run_for(&self, after: Duration) {
         let target = self.session.clock().now() + timeloom_time::Duration::from_ns(after.as_nanos() as i64);
         self.session.clock().wait_until(target, || false);
     }
 
     /// Stands for `wall`, as everybody's clock outside goes on.
-    pub fn pause_for(&self, wall: Duration) {
+    pub(crate) fn pause_for(&self, wall: Duration) {
         self.session.pause().expect("pausing");
         std::thread::sleep(wall);
         self.session.resume().expect("resuming");
     }
 
     /// The processes' identifiers.
-    pub fn pids(&self) -> Vec<i32> {
+    pub(crate) fn pids(&self) -> Vec<i32> {
         self.session.status().processes.into_iter().map(|(pid, _)| pid).collect()
     }
 }
 
 /// A FIFO at which programs wait, so that all begin at the same moment.
-pub struct Gate {
+pub(crate) struct Gate {
     scratch: Scratch,
     writer: Mutex<Option<File>>,
 }
 
 impl Gate {
-    pub fn new(theme: &str) -> Self {
+    pub(crate) fn new(theme: &str) -> Self {
         use std::os::unix::ffi::OsStrExt;
         let scratch = Scratch::new(theme);
         let path = std::ffi::CString::new(scratch.path("gate").as_os_str().as_bytes()).expect("no zero byte");
@@ -91,16 +91,16 @@ impl Gate {
         Self { scratch, writer: Mutex::new(Some(writer.expect("opening the gate"))) }
     }
 
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.scratch.path("gate")
     }
 
     /// Lets all pass that have said they are ready.
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.writer.lock().expect("no panic while held").take();
     }
 
-    pub fn arguments(&self, program: &[OsString], wait_ms: u32, cases: &[&str]) -> Vec<OsString> {
+    pub(crate) fn arguments(&self, program: &[OsString], wait_ms: u32, cases: &[&str]) -> Vec<OsString> {
         let mut argv = program.to_vec();
         argv.push(self.path().into());
         argv.push(wait_ms.to_string().into());
@@ -110,7 +110,7 @@ impl Gate {
 }
 
 /// A running program whose output is read line by line.
-pub struct Program {
+pub(crate) struct Program {
     name: String,
     runner: Runner,
     lines: Receiver<String>,
@@ -124,7 +124,7 @@ enum Runner {
 
 impl Program {
     /// Runs a program natively, for comparison.
-    pub fn native(argv: &[OsString]) -> Self {
+    pub(crate) fn native(argv: &[OsString]) -> Self {
         let (read, write) = pipe();
         let name = argv[0].to_string_lossy().into_owned();
         let errors = write.try_clone().expect("duplicating a pipe");
@@ -151,7 +151,7 @@ impl Program {
         Self { name, runner, lines, seen: Vec::new() }
     }
 
-    pub fn guest(&self) -> &Guest {
+    pub(crate) fn guest(&self) -> &Guest {
         match &self.runner {
             Runner::Guest(guest) => guest,
             Runner::Native(_) => panic!("{} runs natively", self.name),
@@ -159,12 +159,12 @@ impl Program {
     }
 
     /// Waits until it has printed this line.
-    pub fn wait_for(&mut self, wanted: &str) {
+    pub(crate) fn wait_for(&mut self, wanted: &str) {
         self.wait_for_line(|line| line == wanted);
     }
 
     /// Waits for a line that `matches`, and returns it.
-    pub fn wait_for_line(&mut self, matches: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait_for_line(&mut self, matches: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
             match self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
@@ -180,7 +180,7 @@ impl Program {
     }
 
     /// Waits for its end: all it printed, and its status as a shell reports it.
-    pub fn finish(mut self) -> (Vec<String>, i32) {
+    pub(crate) fn finish(mut self) -> (Vec<String>, i32) {
         let begun = Instant::now();
         loop {
             match self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
@@ -199,7 +199,7 @@ impl Program {
     }
 }
 
-pub fn pipe() -> (OwnedFd, OwnedFd) {
+pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     let mut fds = [0; 2];
     // SAFETY: writes two descriptors.
     assert_eq!(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, 0, "making a pipe");

@@ -1,0 +1,106 @@
+//! `timeloom check`: whether a scenario can be run, without running it.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_for};
+
+use crate::exit::Failure;
+
+/// Check a scenario: every key and rule, and that its programs exist here.
+///
+/// All mistakes are shown at once, each where it stands and with its fix.
+/// Nothing is started.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom check examples/ieee13/ieee13.toml --set attack.dos.enabled=false"
+)]
+pub(crate) struct Check {
+    /// The scenario file
+    scenario: PathBuf,
+    /// Replace a value of the file; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Do not look whether directories and programs exist on this machine
+    #[arg(long)]
+    file_only: bool,
+    /// Print one JSON object: the summary; or one for each mistake
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let machine = if self.file_only {
+            Machine::Ignored
+        } else {
+            Machine::Checked
+        };
+        match load_for(&self.scenario, &self.sets, machine) {
+            Ok(plan) => {
+                self.say_good(&plan);
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(errors) => {
+                self.say_mistakes(&errors);
+                Ok(ExitCode::from(MISTAKE))
+            }
+        }
+    }
+
+    fn say_good(&self, plan: &Plan) {
+        if !self.json {
+            println!("{}: {}", plan.name, plan.summary());
+            return;
+        }
+        let attacks: Vec<&str> = plan
+            .attacks
+            .iter()
+            .filter(|attack| attack.enabled)
+            .map(|attack| attack.id.as_str())
+            .collect();
+        let object = serde_json::json!({
+            "ok": true,
+            "name": plan.name,
+            "seed": plan.seed,
+            "duration_ns": plan.time.duration.as_ns(),
+            "hosts": plan.system.hosts.keys().collect::<Vec<_>>(),
+            "programs": plan.programs().map(|(_, program)| &program.name).collect::<Vec<_>>(),
+            "devices": plan.system.devices.keys().collect::<Vec<_>>(),
+            "switches": plan.system.switches,
+            "plants": plan.simulation.plants.keys().collect::<Vec<_>>(),
+            "attacks": attacks,
+            "checks": plan.checks.iter().filter(|check| plan.applies(check)).count(),
+            "panels": plan.panels.len(),
+        });
+        println!("{object}");
+    }
+
+    fn say_mistakes(&self, errors: &ScenarioErrors) {
+        if !self.json {
+            let count = errors.mistakes().len();
+            eprintln!("{}\n", errors.render(std::io::stderr().is_terminal()));
+            eprintln!(
+                "timeloom: {count} mistake{} in the scenario",
+                if count == 1 { "" } else { "s" }
+            );
+            return;
+        }
+        for mistake in errors.mistakes() {
+            let object = serde_json::json!({
+                "ok": false,
+                "origin": mistake.origin,
+                "line": mistake.line,
+                "column": mistake.column,
+                "message": mistake.message,
+                "fix": mistake.help,
+            });
+            println!("{object}");
+        }
+    }
+}
+
+/// Exit code: the user's mistake.
+const MISTAKE: u8 = 2;

@@ -1,0 +1,189 @@
+//! `timeloom doctor`: what this machine can do, found out by trying.
+//!
+//! Version numbers and configuration files only say what a kernel should do;
+//! containers, security modules and virtual machines take away parts of it.
+//! So everything is really done once, in ways that vanish again.
+
+mod clock;
+mod network;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Say what this machine can do, by trying it.
+///
+/// For each need: ok, degraded (it works, with the loss that is named) or
+/// missing, with what follows from it and what to do. Nothing is changed.
+///
+/// Exit code: 0 when `timeloom exec` works; 3 when something that it needs is
+/// missing. What only `timeloom run` or the examples need does not count.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Print one JSON object per finding and line, then one for each of exec and run
+    #[arg(long)]
+    json: bool,
+}
+
+/// How well a need is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    Degraded,
+    Missing,
+}
+
+/// Who needs it. `timeloom run` needs what `exec` needs, and more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Need {
+    Exec,
+    Run,
+    Examples,
+}
+
+/// One need and how well this machine meets it.
+#[derive(Debug, Serialize)]
+struct Finding {
+    feature: String,
+    state: State,
+    needed_for: Need,
+    /// What was seen.
+    detail: String,
+    /// What follows, unless all is well.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    consequence: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    fix: String,
+}
+
+impl Finding {
+    fn good(need: Need, feature: &str, detail: impl Into<String>) -> Self {
+        Self {
+            feature: feature.to_owned(),
+            state: State::Ok,
+            needed_for: need,
+            detail: detail.into(),
+            consequence: String::new(),
+            fix: String::new(),
+        }
+    }
+
+    fn bad(state: State, need: Need, feature: &str, detail: impl Into<String>) -> Self {
+        let good = Self::good(need, feature, detail);
+        Self { state, ..good }
+    }
+
+    fn so(self, consequence: &str, fix: &str) -> Self {
+        let (consequence, fix) = (consequence.to_owned(), fix.to_owned());
+        Self {
+            consequence,
+            fix,
+            ..self
+        }
+    }
+}
+
+/// What a command will do on this machine.
+#[derive(Debug, Serialize)]
+struct Verdict {
+    command: &'static str,
+    state: State,
+    detail: String,
+}
+
+impl Doctor {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut findings = clock::examine();
+        findings.extend(network::examine());
+        findings.extend(tools::examine());
+        let verdicts = [
+            verdict("exec", &findings, Need::Exec),
+            verdict("run", &findings, Need::Run),
+        ];
+        if self.json {
+            for finding in &findings {
+                println!("{}", json(finding));
+            }
+            for verdict in &verdicts {
+                println!("{}", json(verdict));
+            }
+        } else {
+            print(&findings, &verdicts);
+        }
+        Ok(match verdicts[0].state {
+            State::Missing => ExitCode::from(CANNOT),
+            _ => ExitCode::SUCCESS,
+        })
+    }
+}
+
+/// What the command can do, given everything that it needs.
+fn verdict(command: &'static str, findings: &[Finding], need: Need) -> Verdict {
+    let needed = || findings.iter().filter(|finding| finding.needed_for <= need);
+    let in_state = |state| {
+        let named = needed().filter(|finding| finding.state == state);
+        let names: Vec<&str> = named.map(|finding| finding.feature.as_str()).collect();
+        names.join(", ")
+    };
+    let state = needed()
+        .map(|finding| finding.state)
+        .max()
+        .unwrap_or(State::Ok);
+    let detail = match state {
+        State::Ok => "works, with everything at its best".to_owned(),
+        State::Degraded => format!("works; degraded: {}", in_state(State::Degraded)),
+        State::Missing => format!("does not work; missing: {}", in_state(State::Missing)),
+    };
+    Verdict {
+        command,
+        state,
+        detail,
+    }
+}
+
+fn print(findings: &[Finding], verdicts: &[Verdict]) {
+    let width = findings.iter().map(|finding| finding.feature.len()).max();
+    let width = width.unwrap_or(0);
+    let word = |state| match state {
+        State::Ok => "ok",
+        State::Degraded => "degraded",
+        State::Missing => "MISSING",
+    };
+    for finding in findings {
+        let Finding {
+            feature,
+            state,
+            detail,
+            consequence,
+            fix,
+            ..
+        } = finding;
+        // A refusal may quote several lines of another program.
+        let detail = detail.trim().replace('\n', "\n            ");
+        println!("{:<9} {feature:<width$}  {detail}", word(*state));
+        if !consequence.is_empty() {
+            println!("            so:  {consequence}");
+        }
+        if !fix.is_empty() {
+            println!("            fix: {fix}");
+        }
+    }
+    println!();
+    for verdict in verdicts {
+        println!("timeloom {:<4}  {}", verdict.command, verdict.detail);
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("findings are plain data")
+}
+
+/// Exit code: this machine cannot do it.
+const CANNOT: u8 = 3;

@@ -1,0 +1,282 @@
+//! What `timeloom exec` needs: a program under a virtual clock.
+
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use timeloom_guest::{ClockOptions, CommandSpec, FreezeKind, Output, Session, SessionOptions};
+use timeloom_time::Instant;
+
+use super::{Finding, Need, State};
+
+pub(super) fn examine() -> Vec<Finding> {
+    let mut findings = vec![kernel(), seccomp(), ptrace(), memfd(), counter()];
+    findings.extend(session());
+    findings
+}
+
+fn kernel() -> Finding {
+    let name = "kernel";
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    let detail = format!("Linux {release} on {}", std::env::consts::ARCH);
+    match (next(), next()) {
+        (Some(major), Some(minor)) if (major, minor) < OLDEST => {
+            Finding::bad(State::Missing, Need::Exec, name, detail).so(
+                "a signal could tear a program out of a call that the supervisor answers",
+                "use Linux 5.19 or later",
+            )
+        }
+        _ => Finding::good(Need::Exec, name, detail),
+    }
+}
+
+/// SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV came with it.
+const OLDEST: (u32, u32) = (5, 19);
+
+fn seccomp() -> Finding {
+    let name = "seccomp user notification";
+    let action = libc::SECCOMP_RET_USER_NOTIF;
+    // SAFETY: the call only reads the action.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_GET_ACTION_AVAIL,
+            0,
+            &raw const action,
+        )
+    };
+    if result == 0 {
+        return Finding::good(Need::Exec, name, "available");
+    }
+    let detail = format!("refused: {}", io::Error::last_os_error());
+    Finding::bad(State::Missing, Need::Exec, name, detail).so(
+        "calls that wait cannot follow virtual time",
+        "use a kernel with CONFIG_SECCOMP_FILTER, in a container that allows seccomp(2)",
+    )
+}
+
+/// A program is stopped at each exec to be given its clock.
+fn ptrace() -> Finding {
+    let name = "ptrace";
+    let missing = |detail: String, fix: &str| {
+        Finding::bad(State::Missing, Need::Exec, name, detail)
+            .so("no program can be given the virtual clock", fix)
+    };
+    let child = Command::new("sleep")
+        .arg("60")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => return missing(format!("cannot start `sleep`: {error}"), ""),
+    };
+    // SAFETY: seizing does not stop or change our child, which is killed next.
+    let result = unsafe { libc::ptrace(libc::PTRACE_SEIZE, child.id() as libc::pid_t, 0, 0) };
+    let error = io::Error::last_os_error();
+    let _ = child.kill();
+    let _ = child.wait();
+    if result == 0 {
+        return Finding::good(Need::Exec, name, "a child was seized");
+    }
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let fix = match scope.trim() {
+        "2" | "3" => "sysctl kernel.yama.ptrace_scope=1 (after 3, only a reboot helps)",
+        _ => "allow ptrace(2) in the container (--cap-add SYS_PTRACE)",
+    };
+    missing(format!("refused: {error}"), fix)
+}
+
+/// The replacement for the vDSO is executable memory that nobody can change.
+fn memfd() -> Finding {
+    match sealed_executable_memory() {
+        Ok(()) => Finding::good(
+            Need::Exec,
+            "memfd",
+            "sealed executable memory was made and mapped",
+        ),
+        Err(error) => Finding::bad(
+            State::Missing,
+            Need::Exec,
+            "memfd",
+            format!("refused: {error}"),
+        )
+        .so(
+            "the clock cannot be shown to programs",
+            "sysctl vm.memfd_noexec=0, and allow executable memory in the security module",
+        ),
+    }
+}
+
+fn sealed_executable_memory() -> io::Result<()> {
+    const LENGTH: usize = 4096;
+    let done = |result: i32| {
+        if result < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(result)
+        }
+    };
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a C string.
+    let fd = done(unsafe { libc::memfd_create(c"timeloom-doctor".as_ptr(), flags) })?;
+    // SAFETY: it was just made and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: a descriptor of ours.
+    done(unsafe { libc::ftruncate(fd.as_raw_fd(), LENGTH as libc::off_t) })?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+    // SAFETY: as above.
+    done(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    let protection = libc::PROT_READ | libc::PROT_EXEC;
+    // SAFETY: a new mapping where the kernel chooses, never run, unmapped next.
+    let at = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            LENGTH,
+            protection,
+            libc::MAP_PRIVATE,
+            fd.as_raw_fd(),
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the mapping from above, of that length.
+    done(unsafe { libc::munmap(at, LENGTH) })?;
+    Ok(())
+}
+
+/// The same question that a session asks: does the kernel itself trust the TSC?
+fn counter() -> Finding {
+    let name = "clock source";
+    let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = std::fs::read_to_string(file).unwrap_or_default();
+    match source.trim() {
+        "tsc" => Finding::good(
+            Need::Exec,
+            name,
+            "tsc: programs read the clock without entering the kernel",
+        ),
+        other => {
+            let other = if other.is_empty() { "unknown" } else { other };
+            Finding::bad(State::Degraded, Need::Exec, name, other).so(
+                "each clock read of a program is a system call: right, but slower",
+                "on hardware with an even TSC, boot with clocksource=tsc (tsc=reliable in a VM)",
+            )
+        }
+    }
+}
+
+/// Everything together: a real program that reads a virtual clock, and one
+/// that is stopped and continued.
+fn session() -> Vec<Finding> {
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&warnings);
+    let session = Session::new(SessionOptions {
+        name: format!("doctor-{}", std::process::id()),
+        clock: ClockOptions {
+            start: Some(Instant::from_ns(SHOWN_S * 1_000_000_000)),
+            ..ClockOptions::default()
+        },
+        warn: Box::new(move |text| heard.lock().unwrap_or_else(|e| e.into_inner()).push(text)),
+    });
+    let session = match session {
+        Ok(session) => session,
+        Err(error) => return vec![no_program(error.to_string())],
+    };
+    let mut findings = vec![match date(&session) {
+        Ok(shown) => Finding::good(
+            Need::Exec,
+            PROGRAM,
+            format!("`date` saw the virtual time {shown}"),
+        ),
+        Err(mut reason) => {
+            for warning in warnings.lock().unwrap_or_else(|e| e.into_inner()).iter() {
+                reason += &format!("\n{warning}");
+            }
+            no_program(reason)
+        }
+    }];
+    if findings[0].state == State::Ok {
+        findings.push(stop_and_go(&session));
+    }
+    findings
+}
+
+const PROGRAM: &str = "program under virtual time";
+
+/// 2001-09-09T01:46:40Z: no clock of today shows it by chance.
+const SHOWN_S: i64 = 1_000_000_000;
+
+/// Long for a loaded machine, short for a person who waits.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn no_program(reason: String) -> Finding {
+    Finding::bad(State::Missing, Need::Exec, PROGRAM, reason).so(
+        "`timeloom exec` and `timeloom run` do not work here",
+        "mend what is missing above; if nothing is, please report this line",
+    )
+}
+
+fn date(session: &Session) -> Result<String, String> {
+    let (mut ours, theirs) = std::io::pipe().map_err(|error| error.to_string())?;
+    let mut spec = CommandSpec::new(["date", "+%s"]);
+    spec.output = Output::To(theirs.into());
+    let guest = session.spawn(&spec).map_err(|error| error.to_string())?;
+    drop(spec); // With it our end for writing, or the pipe would never end.
+    let status = guest.wait_for(Some(PATIENCE));
+    if status.is_none() {
+        guest.signal(libc::SIGKILL);
+        return Err(format!("`date` did not end within {PATIENCE:?}"));
+    }
+    let mut shown = String::new();
+    ours.read_to_string(&mut shown)
+        .map_err(|error| error.to_string())?;
+    let shown = shown.trim();
+    match shown.parse::<i64>() {
+        Ok(seconds) if (SHOWN_S..SHOWN_S + 60).contains(&seconds) => Ok(format!("{shown} s")),
+        _ => Err(format!(
+            "`date` should have shown {SHOWN_S}, and showed `{shown}`"
+        )),
+    }
+}
+
+fn stop_and_go(session: &Session) -> Finding {
+    let name = "pause and resume";
+    let tried = || -> Result<(), String> {
+        let (_ours, theirs) = std::io::pipe().map_err(|error| error.to_string())?;
+        let mut spec = CommandSpec::new(["sleep", "60"]);
+        spec.output = Output::To(theirs.into());
+        let guest = session.spawn(&spec).map_err(|error| error.to_string())?;
+        let paused = session.pause().map_err(|error| error.to_string());
+        let resumed = session.resume().map_err(|error| error.to_string());
+        guest.signal(libc::SIGKILL);
+        guest.wait_for(Some(PATIENCE));
+        paused.and(resumed)
+    };
+    if let Err(reason) = tried() {
+        return Finding::bad(State::Missing, Need::Exec, name, reason).so(
+            "programs would run on while the clock stands",
+            "run as root, or free this user's processes from what forbids signals",
+        );
+    }
+    match session.freeze_kind() {
+        FreezeKind::Cgroup => Finding::good(Need::Exec, name, "by the cgroup v2 freezer"),
+        FreezeKind::Signals => Finding::bad(
+            State::Degraded,
+            Need::Exec,
+            name,
+            "by SIGSTOP; the cgroup v2 freezer is not ours to use",
+        )
+        .so(
+            "slower with many processes, and a program that watches its children notices",
+            "run as root, with cgroup v2 mounted and writable",
+        ),
+    }
+}

@@ -1,0 +1,102 @@
+//! `timeloom report`: one HTML file about one or several runs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use timeloom_run::report::{LabelledRun, ReportError, ReportRequest, report};
+
+use crate::exit::Failure;
+
+/// Write report.html about a run, and print where it is.
+///
+/// What is drawn is said by `[[panel]]` in the run's scenario; without any,
+/// one panel for each unit that was recorded. A run that was killed is made
+/// whole first.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom report runs/calm --label \"no attack\" --with \"DoS at 22.5 s=runs/dos\""
+)]
+pub(crate) struct ReportCommand {
+    /// The run directory
+    directory: PathBuf,
+    /// What the report calls this run [default: its attacks]
+    #[arg(long)]
+    label: Option<String>,
+    /// Another run to draw over it; may be repeated
+    #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
+    with: Vec<LabelledRun>,
+    /// A run under virtual time, to show that a slow solver changes nothing;
+    /// repeat it, the first is the reference
+    #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
+    proof_on: Vec<LabelledRun>,
+    /// A run in real time, to show that there it does; repeat it, the first is
+    /// the reference
+    #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
+    proof_off: Vec<LabelledRun>,
+    /// The signal to compare in those [default: the first that is drawn]
+    #[arg(long, value_name = "PLANT.SIGNAL")]
+    proof_signal: Option<String>,
+    /// The greatest deviation that counts as none, in the signal's unit
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = tolerance)]
+    proof_tolerance: f64,
+    /// Where to write it [default: DIRECTORY/report.html]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl ReportCommand {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let written = report(&ReportRequest {
+            directory: self.directory,
+            label: self.label,
+            with: self.with,
+            proof_on: self.proof_on,
+            proof_off: self.proof_off,
+            proof_signal: self.proof_signal,
+            proof_tolerance: self.proof_tolerance,
+            output: self.output,
+        })
+        .map_err(failure)?;
+        for remark in &written.remarks {
+            eprintln!("timeloom: {remark}");
+        }
+        let path = written.path.display();
+        if self.json {
+            println!("{}", serde_json::json!({ "report": path.to_string() }));
+        } else {
+            println!("{path}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn failure(error: ReportError) -> Failure {
+    if error.is_usage() {
+        Failure::usage(error)
+    } else {
+        Failure::run(error)
+    }
+}
+
+/// The last `=` splits: labels such as `gain = 2` are likelier to hold one
+/// than directories.
+fn labelled(text: &str) -> Result<LabelledRun, String> {
+    match text.rsplit_once('=') {
+        Some((label, directory)) if !label.is_empty() && !directory.is_empty() => Ok(LabelledRun {
+            label: label.to_owned(),
+            directory: directory.into(),
+        }),
+        _ => Err("write LABEL=DIR, as in `\"DoS at 22.5 s=runs/dos\"`".to_owned()),
+    }
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
+        _ => Err("write a number that is not negative".to_owned()),
+    }
+}

@@ -1,0 +1,314 @@
+//! Bringing a running program into a session.
+//!
+//! At an exec nothing of the program has run; here everything has. The C
+//! library has cached the vDSO's functions, so those are overwritten where they
+//! are, with jumps into the image. All threads are stopped meanwhile. A wait
+//! that was under way when the program was brought in begins anew, in virtual
+//! time, with the timeout that it was called with.
+//!
+//! What this cannot reach: timers that the program has armed already stay in
+//! real time, and processes that it has started already stay outside.
+
+use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol};
+use timeloom_page::IMAGE_ADDRESS;
+
+use crate::error::{GuestError, check};
+use crate::filter;
+use crate::inject::Injector;
+use crate::processes;
+use crate::ptrace::{Stop, Tracee};
+
+/// Prepares a running process. `on_listener` gets the listener of its filter
+/// and must serve it; `adopt` is called while all its threads stand.
+pub(crate) fn register(
+    injector: &Injector,
+    pid: i32,
+    on_listener: impl FnOnce(OwnedFd),
+    adopt: impl FnOnce(i32) -> Result<(), GuestError>,
+) -> Result<(), GuestError> {
+    refuse_impossible(pid)?;
+    let vdso = Vdso::of(pid)?;
+    let mut threads = stop_all(pid)?;
+    step_out_of(&vdso, &mut threads)?;
+    let first = threads.iter().position(|thread| thread.pid() == pid).unwrap_or(0);
+    let base = threads[first].registers().map_err(failed(pid, "reading the registers"))?;
+
+    let mut worker = Worker { tracee: &mut threads[first], base, syscall: vdso.syscall, pid };
+    let scratch = worker.call("making room", libc::SYS_mmap, [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0])?;
+    let result = prepare(injector, &mut worker, scratch).and_then(|listener| {
+        vdso.redirect(worker.tracee, injector)?;
+        Ok(listener)
+    });
+    let _ = worker.call("giving room back", libc::SYS_munmap, [scratch, SCRATCH_BYTES, 0, 0, 0, 0]);
+    worker.tracee.set_registers(&base).map_err(failed(pid, "restoring the registers"))?;
+    let listener = result?;
+    for thread in &threads {
+        thread.unblock(libc::SIGSYS).map_err(failed(pid, "unblocking the trap signal"))?;
+        begin_wait_anew(thread).map_err(failed(pid, "restarting a wait"))?;
+    }
+    on_listener(listener);
+    adopt(pid)
+}
+
+fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
+    let own = std::process::id() as i32;
+    if pid == own || processes::state(pid).is_none_or(|state| state == 'Z') {
+        return Err(GuestError::Usage(format!("there is no process {pid} to bring in")));
+    }
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
+        .map_err(GuestError::system(format!("looking at process {pid}")))?;
+    if maps.contains("timeloom-image") {
+        return Err(GuestError::Usage(format!("process {pid} is in a session already")));
+    }
+    Ok(())
+}
+
+/// Seizes and stops every thread, again until no new one appears.
+fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
+    let mut stopped: Vec<Tracee> = Vec::new();
+    loop {
+        let mut fresh = Vec::new();
+        for thread in processes::threads(pid) {
+            if stopped.iter().any(|other| other.pid() == thread) {
+                continue;
+            }
+            match Tracee::seize(thread).and_then(|tracee| tracee.interrupt().map(|()| tracee)) {
+                Ok(tracee) => fresh.push(tracee),
+                // Ended since we looked, which is not a failure.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(source) => {
+                    return Err(GuestError::System {
+                        doing: format!("attaching to process {pid} (is it yours, and is no debugger attached to it?)"),
+                        source,
+                    });
+                }
+            }
+        }
+        if fresh.is_empty() {
+            break;
+        }
+        for mut tracee in fresh {
+            if stand(&mut tracee) {
+                stopped.push(tracee);
+            }
+        }
+    }
+    if stopped.is_empty() {
+        return Err(GuestError::Usage(format!("process {pid} ended")));
+    }
+    Ok(stopped)
+}
+
+/// Waits until an interrupted thread stands; false when it ended.
+fn stand(tracee: &mut Tracee) -> bool {
+    loop {
+        match tracee.wait() {
+            Stop::Interrupted => return true,
+            Stop::Signal(signal) => tracee.hold_signal(signal),
+            Stop::Exec => {}
+            Stop::Gone => return false,
+        }
+        if tracee.interrupt().and_then(|()| tracee.proceed()).is_err() {
+            return false;
+        }
+    }
+}
+
+/// A thread in the middle of a vDSO function must leave it before the function
+/// is overwritten.
+fn step_out_of(vdso: &Vdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
+    for thread in threads {
+        for _ in 0..MOST_STEPS {
+            let at = thread.registers().map_err(failed(thread.pid(), "reading the registers"))?.rip;
+            if !vdso.range.contains(&at) {
+                break;
+            }
+            let again = thread.proceed().and_then(|()| thread.interrupt());
+            again.map_err(failed(thread.pid(), "stepping"))?;
+            stand(thread);
+        }
+    }
+    Ok(())
+}
+
+/// One stopped thread that makes system calls for us.
+struct Worker<'a> {
+    tracee: &'a mut Tracee,
+    base: libc::user_regs_struct,
+    /// Address of a `syscall` instruction in the process.
+    syscall: u64,
+    pid: i32,
+}
+
+impl Worker<'_> {
+    fn call(&mut self, doing: &str, number: i64, args: [u64; 6]) -> Result<u64, GuestError> {
+        self.tracee.syscall_checked(&self.base, self.syscall, (doing, number), args)
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), GuestError> {
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.tracee
+                .poke(address + 8 * index as u64, u64::from_ne_bytes(word))
+                .map_err(failed(self.pid, "writing to it"))?;
+        }
+        Ok(())
+    }
+
+    /// Opens one of our own descriptors in the process.
+    fn open(&mut self, descriptor: i32, scratch: u64) -> Result<i32, GuestError> {
+        let path = format!("/proc/{}/fd/{descriptor}\0", std::process::id());
+        self.write(scratch, path.as_bytes())?;
+        let args = [libc::AT_FDCWD as u64, scratch, (libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0, 0, 0];
+        self.call("reaching the session's memory", libc::SYS_openat, args).map(|fd| fd as i32)
+    }
+}
+
+/// Maps, handler, masks, filter. Returns the filter's listener.
+fn prepare(injector: &Injector, worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, GuestError> {
+    let page = worker.open(injector.page.file.as_raw_fd(), scratch)?;
+    let image = worker.open(injector.image.file.as_raw_fd(), scratch)?;
+    let (base, syscall) = (worker.base, worker.syscall);
+    injector.map(worker.tracee, &base, syscall, page, image)?;
+    keep_sigsys_out_of_actions(worker, scratch)?;
+    injector.install_handler(worker.tracee, &base, scratch)?;
+    // Calls of ours that the filter would trap come from inside the image now.
+    worker.syscall = injector.image.syscall;
+    install_filter(worker, scratch)
+}
+
+/// Signal handlers of the program must not run with SIGSYS blocked.
+fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(), GuestError> {
+    let sigsys = 1u64 << (libc::SIGSYS - 1);
+    for signal in 1..=64u64 {
+        if matches!(signal as i32, libc::SIGKILL | libc::SIGSTOP | libc::SIGSYS) {
+            continue;
+        }
+        worker.call("reading a signal action", libc::SYS_rt_sigaction, [signal, 0, scratch, 8, 0, 0])?;
+        let mask = worker.tracee.peek(scratch + 24).map_err(failed(worker.pid, "reading from it"))?;
+        if mask & sigsys != 0 {
+            worker.write(scratch + 24, &(mask & !sigsys).to_ne_bytes())?;
+            worker.call("changing a signal action", libc::SYS_rt_sigaction, [signal, scratch, 0, 8, 0, 0])?;
+        }
+    }
+    Ok(())
+}
+
+fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, GuestError> {
+    let program = filter::program();
+    let mut bytes = Vec::with_capacity(16 + 8 * program.len());
+    bytes.extend_from_slice(&(program.len() as u64).to_ne_bytes());
+    bytes.extend_from_slice(&(scratch + 16).to_ne_bytes());
+    for instruction in &program {
+        bytes.extend_from_slice(&instruction.code.to_ne_bytes());
+        bytes.extend_from_slice(&[instruction.jt, instruction.jf]);
+        bytes.extend_from_slice(&instruction.k.to_ne_bytes());
+    }
+    assert!(bytes.len() as u64 <= SCRATCH_BYTES, "the filter has outgrown the room for it");
+    worker.write(scratch, &bytes)?;
+    let args = [SET_MODE_FILTER, FILTER_FLAGS, scratch, 0, 0, 0];
+    let installed = match worker.call("installing the filter", libc::SYS_seccomp, args) {
+        Err(GuestError::System { source, .. }) if source.raw_os_error() == Some(libc::EACCES) => {
+            let no_new_privileges = [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0, 0];
+            worker.call("giving up new privileges", libc::SYS_prctl, no_new_privileges)?;
+            worker.call("installing the filter", libc::SYS_seccomp, args)?
+        }
+        other => other?,
+    };
+    let listener = take_descriptor(worker.pid, installed as i32)?;
+    worker.call("closing a descriptor", libc::SYS_close, [installed, 0, 0, 0, 0, 0])?;
+    Ok(listener)
+}
+
+/// Takes a duplicate of a descriptor of the process.
+fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
+    // SAFETY: no pointers; both results are checked and then owned by us.
+    unsafe {
+        let pidfd = check(libc::syscall(libc::SYS_pidfd_open, pid, 0), "opening a pidfd")?;
+        let pidfd = OwnedFd::from_raw_fd(pidfd as i32);
+        let taken = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0);
+        let taken = check(taken, "taking the filter's listener")?;
+        Ok(OwnedFd::from_raw_fd(taken as i32))
+    }
+}
+
+/// A wait that the kernel would go on with in real time is called again
+/// instead, and traps. (For other interrupted calls nothing changes.)
+fn begin_wait_anew(thread: &Tracee) -> std::io::Result<()> {
+    let mut registers = thread.registers()?;
+    if (registers.orig_rax as i64) >= 0 && registers.rax as i64 == ERESTART_RESTARTBLOCK {
+        registers.rax = ERESTARTNOINTR as u64;
+        thread.set_registers(&registers)?;
+    }
+    Ok(())
+}
+
+/// The kernel's vDSO in a process.
+struct Vdso {
+    range: std::ops::Range<u64>,
+    bytes: Vec<u8>,
+    /// Address of a `syscall` instruction in it.
+    syscall: u64,
+}
+
+impl Vdso {
+    fn of(pid: i32) -> Result<Self, GuestError> {
+        let missing = || GuestError::Unsupported(format!("process {pid} has no vDSO, so it cannot be brought in"));
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(failed(pid, "looking at it"))?;
+        let line = maps.lines().find(|line| line.ends_with("[vdso]")).ok_or_else(missing)?;
+        let (from, to) = line.split_once(' ').and_then(|(range, _)| range.split_once('-')).ok_or_else(missing)?;
+        let number = |text: &str| u64::from_str_radix(text, 16).map_err(|_| missing());
+        let range = number(from)?..number(to)?;
+        let mut bytes = vec![0u8; (range.end - range.start) as usize];
+        let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let remote = libc::iovec { iov_base: range.start as *mut libc::c_void, iov_len: bytes.len() };
+        // SAFETY: `local` describes `bytes`; the kernel checks the other side.
+        let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        if read != bytes.len() as isize {
+            return Err(GuestError::last(format!("reading the vDSO of process {pid}")));
+        }
+        let offset = bytes.windows(2).position(|pair| pair == [0x0f, 0x05]).ok_or_else(missing)?;
+        Ok(Self { syscall: range.start + offset as u64, range, bytes })
+    }
+
+    /// Overwrites each function with `jmp *0(%rip)` and the address of ours.
+    fn redirect(&self, tracee: &Tracee, injector: &Injector) -> Result<(), GuestError> {
+        // A parse needs the alignment that a fresh allocation has.
+        let elf = ElfFile64::<Endianness>::parse(&self.bytes[..])
+            .map_err(|error| GuestError::Unsupported(format!("the kernel's vDSO cannot be read: {error}")))?;
+        for symbol in elf.dynamic_symbols() {
+            let Ok(name) = symbol.name() else { continue };
+            let Some(ours) = injector.image.function(name) else { continue };
+            if symbol.size() < JUMP_BYTES {
+                return Err(GuestError::Unsupported(format!("the kernel's {name} is too short to be redirected")));
+            }
+            // Symbols of a vDSO are relative to where it is loaded.
+            let at = self.range.start + symbol.address() % (self.range.end - self.range.start);
+            let tail = tracee.peek(at + 8).map_err(failed(tracee.pid(), "reading its vDSO"))?;
+            let jump = 0x25ff_u64 | (ours << 48);
+            let rest = (ours >> 16) | (tail & 0xffff_0000_0000_0000);
+            let written = tracee.poke(at, jump).and_then(|()| tracee.poke(at + 8, rest));
+            written.map_err(failed(tracee.pid(), "redirecting its vDSO"))?;
+        }
+        Ok(())
+    }
+}
+
+fn failed(pid: i32, what: &str) -> impl FnOnce(std::io::Error) -> GuestError + use<> {
+    GuestError::system(format!("bringing in process {pid}: {what}"))
+}
+
+const SCRATCH_BYTES: u64 = 8192;
+const MOST_STEPS: usize = 10_000;
+const JUMP_BYTES: u64 = 14;
+const ERESTARTNOINTR: i64 = -513;
+const ERESTART_RESTARTBLOCK: i64 = -516;
+const SET_MODE_FILTER: u64 = 1;
+/// TSYNC (all threads), SPEC_ALLOW, NEW_LISTENER, TSYNC_ESRCH, WAIT_KILLABLE.
+const FILTER_FLAGS: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
+const _: () = assert!(IMAGE_ADDRESS >> 48 == 0, "a jump's address fits 48 bits");

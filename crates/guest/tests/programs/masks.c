@@ -1,0 +1,229 @@
+// Programs that block, mask or handle signals, SIGSYS among them, and programs
+// with a signal stack of their own.
+#include "common.h"
+#include <poll.h>
+#include <pthread.h>
+#include <sys/auxv.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+
+#define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
+
+static volatile sig_atomic_t handled;
+static void count(int signal) { (void)signal; handled++; }
+
+static void install(int signal, void (*handler)(int), int flags) {
+    struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
+    sigfillset(&action.sa_mask);
+    if (sigaction(signal, &action, NULL) != 0) _exit(96);
+}
+static void block(int how, int signal) {
+    sigset_t set;
+    sigemptyset(&set);
+    if (signal == 0) sigfillset(&set); else sigaddset(&set, signal);
+    if (sigprocmask(how, &set, NULL) != 0) _exit(96);
+}
+static long sleep_some(struct outcome *out, int64_t ns) {
+    struct timespec wait = spec(ns);
+    return FAILS(nanosleep(&wait, NULL));
+}
+
+// Blocked signals wait, also while the program sleeps; they come when let in.
+static long run_all_blocked(struct outcome *out) {
+    install(SIGUSR1, count, 0);
+    block(SIG_SETMASK, 0);
+    kill(getpid(), SIGUSR1);
+    long ret = sleep_some(out, out->want_ns);
+    int before = handled;
+    sigset_t mask, pending;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    sigpending(&pending);
+    int blocked = sigismember(&mask, SIGUSR1), waiting = sigismember(&pending, SIGUSR1);
+    block(SIG_UNBLOCK, SIGUSR1);
+    note(out, "before=%d,after=%d,blocked=%d,pending=%d", before, handled, blocked, waiting);
+    return ret;
+}
+// In a thread, with the thread's own mask.
+static void *blocked_thread(void *argument) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    return (void *)sleep_some(argument, ((struct outcome *)argument)->want_ns);
+}
+static long run_all_blocked_in_thread(struct outcome *out) {
+    pthread_t thread;
+    void *result;
+    pthread_create(&thread, NULL, blocked_thread, out);
+    pthread_join(thread, &result);
+    return (long)result;
+}
+// The mask survives being read, changed and set back.
+static long run_mask_arithmetic(struct outcome *out) {
+    sigset_t old, now;
+    block(SIG_SETMASK, SIGUSR2);
+    block(SIG_BLOCK, SIGUSR1);
+    block(SIG_UNBLOCK, SIGUSR2);
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_SETMASK, &set, &old);
+    sigprocmask(SIG_SETMASK, &old, &set);
+    out->want_ns = 0;
+    note(out, "now=%lx,old=%lx,set=%lx", *(long *)&now, *(long *)&old, *(long *)&set);
+    return 0;
+}
+// A pending signal that only the wait's own mask lets in: EINTR at once.
+static long masked_wait(struct outcome *out, int which) {
+    install(SIGUSR1, count, 0);
+    block(SIG_BLOCK, SIGUSR1);
+    kill(getpid(), SIGUSR1);
+    struct timespec wait = spec(out->want_ns * 4);
+    struct epoll_event got;
+    sigset_t none;
+    sigemptyset(&none);
+    long ret;
+    switch (which) {
+    case 0: ret = FAILS(ppoll(NULL, 0, &wait, &none)); break;
+    case 1: ret = FAILS(pselect(0, NULL, NULL, NULL, &wait, &none)); break;
+    case 2: ret = FAILS(epoll_pwait(epoll_create1(0), &got, 1, 5000, &none)); break;
+    case 3: ret = FAILS(epoll_pwait(epoll_create1(0), &got, 1, -1, &none)); break;
+    case 4: ret = FAILS(syscall(SYS_epoll_pwait2, epoll_create1(0), &got, 1, &wait, &none, 8)); break;
+    default: ret = FAILS(sigsuspend(&none));
+    }
+    sigset_t mask;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    note(out, "handled=%d,blocked=%d", handled, sigismember(&mask, SIGUSR1));
+    out->want_ns = 0;
+    return ret;
+}
+static long run_pending_ppoll(struct outcome *out) { return masked_wait(out, 0); }
+static long run_pending_pselect(struct outcome *out) { return masked_wait(out, 1); }
+static long run_pending_epoll_pwait(struct outcome *out) { return masked_wait(out, 2); }
+static long run_pending_epoll_endless(struct outcome *out) { return masked_wait(out, 3); }
+static long run_pending_epoll_pwait2(struct outcome *out) { return masked_wait(out, 4); }
+static long run_pending_sigsuspend(struct outcome *out) { return masked_wait(out, 5); }
+
+// Waiting for a signal with everything blocked, SIGSYS too.
+static long run_sigsuspend(struct outcome *out) {
+    install(SIGUSR1, count, 0);
+    block(SIG_SETMASK, 0);
+    pid_t me = getpid();
+    int64_t then = out->begun_ns + out->want_ns;
+    if (fork() == 0) {
+        rest_ns(then - mono_ns());
+        kill(me, SIGUSR1);
+        _exit(0);
+    }
+    sigset_t rest;
+    sigfillset(&rest);
+    sigdelset(&rest, SIGUSR1);
+    long ret = FAILS(sigsuspend(&rest));
+    note(out, "handled=%d", handled);
+    return ret;
+}
+// The wait's mask names all signals: one that is sent meanwhile waits.
+static long run_fillset_during_wait(struct outcome *out) {
+    install(SIGUSR1, count, 0);
+    pid_t me = getpid();
+    int64_t then = out->begun_ns + out->want_ns / 2;
+    if (fork() == 0) {
+        rest_ns(then - mono_ns());
+        kill(me, SIGUSR1);
+        _exit(0);
+    }
+    sigset_t all;
+    sigfillset(&all);
+    struct timespec wait = spec(out->want_ns);
+    long ret = FAILS(ppoll(NULL, 0, &wait, &all));
+    note(out, "handled=%d", handled); // on return the old mask lets it in
+    return ret;
+}
+// A handler whose own mask is full sleeps and reads clocks; so does a nested one.
+static volatile int64_t slept;
+static struct outcome *current;
+static void sleeping_handler(int signal) {
+    (void)signal;
+    int64_t before = mono_ns();
+    struct timespec wait = spec(current->want_ns / 4);
+    nanosleep(&wait, NULL);
+    slept = mono_ns() - before;
+    handled++;
+}
+static long run_handler_sleeps(struct outcome *out) {
+    current = out;
+    install(SIGUSR1, sleeping_handler, 0);
+    pid_t me = getpid();
+    int64_t then = out->begun_ns + out->want_ns;
+    if (fork() == 0) {
+        rest_ns(then - mono_ns());
+        kill(me, SIGUSR1);
+        _exit(0);
+    }
+    long ret = sleep_some(out, out->want_ns * 4);
+    note(out, "handled=%d,slept=%d", handled, slept >= out->want_ns / 4);
+    out->want_ns += out->want_ns / 4;
+    return ret;
+}
+// A handler for SIGSYS of the program's own, which must not break the waits.
+static long run_own_sigsys_handler(struct outcome *out) {
+    install(SIGSYS, count, SA_RESTART);
+    long first = sleep_some(out, out->want_ns / 2);
+    signal(SIGSYS, SIG_IGN);
+    long second = sleep_some(out, out->want_ns / 2);
+    signal(SIGSYS, SIG_DFL);
+    struct sigaction other = { .sa_handler = count }, old;
+    long set = sigaction(SIGUSR2, &other, &old);
+    long third = sleep_some(out, 1);
+    note(out, "handled=%d,set=%ld,old=%d", handled, set, old.sa_handler == SIG_DFL);
+    return first + second + third;
+}
+// Every action reset, as a shell does before it runs a command.
+static long run_all_actions_reset(struct outcome *out) {
+    int refused = 0;
+    for (int number = 1; number < 65; number++) {
+        struct sigaction action = { .sa_handler = SIG_DFL };
+        refused += sigaction(number, &action, NULL) != 0;
+    }
+    block(SIG_SETMASK, 0);
+    block(SIG_UNBLOCK, 0);
+    long ret = sleep_some(out, out->want_ns);
+    note(out, "refused=%d", refused);
+    return ret;
+}
+
+// A signal stack of 8 KiB (SIGSTKSZ as programs compiled it in), or of what the
+// kernel calls the least for this processor times two.
+static long with_stack(struct outcome *out, size_t size, int flags) {
+    char *memory = malloc(size);
+    stack_t stack = { .ss_sp = memory, .ss_size = size, .ss_flags = flags }, after;
+    if (sigaltstack(&stack, NULL) != 0) return FAILS(-1);
+    install(SIGUSR1, count, SA_ONSTACK);
+    pid_t me = getpid();
+    int64_t then = out->begun_ns + out->want_ns;
+    if (fork() == 0) {
+        rest_ns(then - mono_ns());
+        kill(me, SIGUSR1);
+        _exit(0);
+    }
+    long ret = sleep_some(out, out->want_ns * 4);
+    sigaltstack(NULL, &after);
+    note(out, "handled=%d,kept=%d,flags=%d", handled, after.ss_sp == memory, after.ss_flags);
+    return ret;
+}
+static long run_stack_8k(struct outcome *out) { return with_stack(out, 8192, 0); }
+static long run_stack_64k(struct outcome *out) { return with_stack(out, 65536, 0); }
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1 << 31)
+#endif
+static long run_stack_autodisarm(struct outcome *out) { return with_stack(out, 65536, SS_AUTODISARM); }
+
+#define CASE(name) { #name, run_##name }
+static const struct test_case cases[] = {
+    CASE(all_blocked), CASE(all_blocked_in_thread), CASE(mask_arithmetic), CASE(pending_ppoll),
+    CASE(pending_pselect), CASE(pending_epoll_pwait), CASE(pending_epoll_endless),
+    CASE(pending_epoll_pwait2), CASE(pending_sigsuspend), CASE(sigsuspend), CASE(fillset_during_wait),
+    CASE(handler_sleeps), CASE(own_sigsys_handler), CASE(all_actions_reset), CASE(stack_8k),
+    CASE(stack_64k), CASE(stack_autodisarm),
+};
+MAIN(cases)

@@ -1,0 +1,16 @@
+//! What ends a wait natively before its time ends it under the clock, at once
+//! and with the same result, also when the clock was paused meanwhile.
+
+use std::time::Duration;
+
+use crate::support::{Differential, World, c_program, c_program_static};
+
+#[test]
+fn data_wake_ups_and_posts_end_a_wait_at_once() {
+    let world = World::new("early", 1.0);
+    let programs = [c_program("early"), c_program_static("early")];
+    Differential::of(programs, 200).run(&world, |world| {
+        world.run_for(Duration::from_millis(100));
+        world.pause_for(Duration::from_secs(1));
+    });
+}
