@@ -102,9 +102,13 @@ class Uplink:
 def run(options: argparse.Namespace) -> None:
     meter = Meter(*options.meter)
     uplink = Uplink(*options.controller, options.silence_s)
-    began_s = next_s = time.monotonic()
+    period_ns = round(options.period_s * 1e9)
+    began_s = time.monotonic()
     sequence = 0
     while options.duration_s is None or time.monotonic() - began_s < options.duration_s:
+        # Meters with a synchronised clock read at the full period of civil time, so that readings
+        # from different places belong together. A period that a slow peer has cost is skipped.
+        time.sleep((period_ns - time.time_ns() % period_ns) / 1e9)
         seen = meter.read()
         if seen is not None:
             sequence += 1
@@ -112,12 +116,6 @@ def run(options: argparse.Namespace) -> None:
             message = {"seq": sequence, "sent_s": time.time(), "s_kva": s_kva, "load_kw": load_kw}
             sent = uplink.send(message)
             log.info("seq %d s_kva %.1f %.1f %.1f %s", sequence, *s_kva, "sent" if sent else "not sent")
-        # Keep the grid of periods: skip those that a slow peer has cost instead of catching up.
-        next_s += options.period_s
-        now_s = time.monotonic()
-        if next_s < now_s:
-            next_s = now_s
-        time.sleep(next_s - now_s)
 
 
 def address(text: str) -> tuple[str, int]:

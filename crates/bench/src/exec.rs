@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 
     let mut added = Vec::new();
     let mut proportional = Vec::new();
-    for _ in 0..options.pick(5, 21) {
+    for _ in 0..options.pick(9, 31) {
         let native = Remote::start(options, &scratch, &Place::Native)?;
         let inside = Remote::start(options, &scratch, &Place::Inside(&session))?;
         let (native, inside) = (memory(native.pid())?, memory(inside.pid())?);

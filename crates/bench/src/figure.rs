@@ -73,10 +73,16 @@ impl Figure {
         self
     }
 
-    /// With one more entry in the context.
+    /// With one more entry in the context; fractions are rounded as figures are.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.context.insert(key.to_owned(), value.into());
+        let value = match value.into() {
+            Value::Number(number) if number.is_f64() => number
+                .as_f64()
+                .map_or(Value::Null, |number| rounded(number).into()),
+            other => other,
+        };
+        self.context.insert(key.to_owned(), value);
         self
     }
 

@@ -112,7 +112,7 @@ fn report(
     ));
     figure(common(resume).with(
         "from_to",
-        "call of Session::resume to its return: the clock runs and all processes may be scheduled",
+        "call of Session::resume to its return: the clock runs and all processes are awake; with busy ones also the time until the caller gets a processor back from them",
     ));
     // The contract's name without a number is the one of the bars above.
     let name = match (count, state) {
@@ -141,7 +141,7 @@ struct Crew {
     session: Session,
     /// There when they are busy.
     board: Option<SharedBoard>,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Crew {
@@ -155,13 +155,13 @@ impl Crew {
             workers,
             session,
             board: None,
-            _scratch: scratch,
+            scratch,
         })
     }
 
     fn busy(options: &Options, count: usize) -> Result<Self, BenchError> {
         let mut crew = Self::idle(options, count)?;
-        let path = crew._scratch.path().join(unique("board"));
+        let path = crew.scratch.path().join(unique("board"));
         let board = SharedBoard::create(&path).map_err(BenchError::system("sharing memory"))?;
         for (slot, worker) in crew.workers.iter_mut().enumerate() {
             worker.ask(&format!("spin {} {slot}", path.display()))?;

@@ -166,7 +166,7 @@ impl Injector {
         scratch: u64,
     ) -> Result<(), GuestError> {
         let flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | SA_RESTORER;
-        let action = [self.image.handler, flags as u64, self.image.restorer, 0];
+        let action = [self.image.handler, flags as u64, self.image.restorer, HANDLER_MASK];
         for (index, word) in action.into_iter().enumerate() {
             tracee
                 .poke(scratch + 8 * index as u64, word)
@@ -252,3 +252,16 @@ fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
 }
 
 const SA_RESTORER: i32 = 0x0400_0000;
+/// What waits while the image's handler decides: every signal but its own and
+/// those by which the processor reports faults. See `handle_kick` in the image.
+const HANDLER_MASK: u64 = {
+    let stay =
+        [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+    let mut mask = u64::MAX;
+    let mut index = 0;
+    while index < stay.len() {
+        mask &= !(1 << (stay[index] - 1));
+        index += 1;
+    }
+    mask
+};

@@ -20,7 +20,7 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     let mut kicked = 0;
     for &pid in pids {
         for thread in processes::threads(pid) {
-            if instruction_pointer(pid, thread).is_some_and(|at| wait.contains(&at)) {
+            if stands_in_wait(pid, thread, wait) {
                 // SAFETY: a thread of our own session.
                 unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, libc::SIGSYS) };
                 kicked += 1;
@@ -30,10 +30,28 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     kicked
 }
 
-/// Where a stopped thread stands in user space: the last field of
-/// /proc/PID/task/TID/syscall.
-fn instruction_pointer(pid: i32, thread: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok()?;
-    let field = text.split_ascii_whitespace().next_back()?;
-    u64::from_str_radix(field.strip_prefix("0x")?, 16).ok()
+/// Whether a stopped thread is about to make the waiting call, or in it: by
+/// /proc/PID/task/TID/syscall, whose first field is the call's number, or -1
+/// outside of calls, and whose last is the next instruction.
+///
+/// Behind the call (`end`) but not in it stands a thread whose wait is over. One
+/// that has just returned there from a handler of the program looks to our
+/// handler like one that the kick has interrupted, and would lose its EINTR.
+fn stands_in_wait(pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> bool {
+    let look = || fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
+    let Ok(mut text) = look() else { return false };
+    // A signal from outside wakes a stopped thread, which then stops again.
+    for _ in 0..100 {
+        if !text.starts_with("running") {
+            break;
+        }
+        std::thread::yield_now();
+        text = look().unwrap_or_default();
+    }
+    let mut fields = text.split_ascii_whitespace();
+    let in_call = fields.next().is_some_and(|number| number != "-1");
+    let at = fields
+        .next_back()
+        .and_then(|field| u64::from_str_radix(field.strip_prefix("0x")?, 16).ok());
+    at.is_some_and(|at| wait.contains(&at) && (in_call || at != *wait.end()))
 }

@@ -46,8 +46,12 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                 note(context, &asker, "refused");
                 listener.answer(&asker, Answer::Error(libc::EPERM));
             }
-            libc::SYS_adjtimex => listener.answer(&asker, adjust(context, &asker, asker.args[0])),
-            libc::SYS_clock_adjtime => listener.answer(&asker, adjust(context, &asker, asker.args[1])),
+            libc::SYS_adjtimex => {
+                listener.answer(&asker, adjust(context, &asker, libc::CLOCK_REALTIME, asker.args[0]));
+            }
+            libc::SYS_clock_adjtime => {
+                listener.answer(&asker, adjust(context, &asker, asker.args[0] as i32, asker.args[1]));
+            }
             _ => {
                 note(context, &asker, "done in real time");
                 listener.answer(&asker, Answer::Continue);
@@ -87,7 +91,7 @@ fn note(context: &Context, asker: &Notification, outcome: &'static str) {
 /// Reading the state of the machine's clock discipline does no harm; changing
 /// it from inside a session would change the machine's clock. The call is never
 /// continued: root in the guest could change `modes` after our look at it.
-fn adjust(context: &Context, asker: &Notification, timex: u64) -> Answer {
+fn adjust(context: &Context, asker: &Notification, clock: libc::clockid_t, timex: u64) -> Answer {
     let mut modes = [0u8; 4];
     if !read_memory(asker.thread, timex, &mut modes) {
         return Answer::Error(libc::EFAULT);
@@ -97,21 +101,25 @@ fn adjust(context: &Context, asker: &Notification, timex: u64) -> Answer {
         return Answer::Error(libc::EPERM);
     }
     note(context, asker, "answered by the machine's clock");
-    machine_timex(asker.thread, timex)
+    if clock < 0 {
+        // A clock by descriptor, and the descriptor is not ours.
+        return Answer::Error(libc::EOPNOTSUPP);
+    }
+    machine_timex(asker.thread, clock, timex)
 }
 
 /// Asks on the guest's behalf, with a structure of our own.
-fn machine_timex(thread: i32, address: u64) -> Answer {
+fn machine_timex(thread: i32, clock: libc::clockid_t, address: u64) -> Answer {
     // SAFETY: plain data; zero modes read only.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: writes `state`.
-    let result = unsafe { libc::adjtimex(&raw mut state) };
+    let result = unsafe { libc::clock_adjtime(clock, &raw mut state) };
+    if result < 0 {
+        return Answer::Error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL));
+    }
     // SAFETY: a plain structure as bytes.
     let bytes = unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state)) };
-    match (result, write_memory(thread, address, bytes)) {
-        (0.., true) => Answer::Value(result.into()),
-        _ => Answer::Error(libc::EFAULT),
-    }
+    if write_memory(thread, address, bytes) { Answer::Value(result.into()) } else { Answer::Error(libc::EFAULT) }
 }
 
 fn timerfd_create(listener: &Listener, context: &Context, asker: &Notification) -> Option<Answer> {

@@ -24,8 +24,11 @@ impl ClockPage {
                 continue;
             }
             let field = |copy: &MapCopy| (copy.virtual0_ns.load(Relaxed), field(copy));
-            if let Some((advance_ns, (virtual0_ns, value))) = self.look(sequence, &counter, field) {
-                return (virtual0_ns.wrapping_add(advance_ns), value);
+            if let Some((look, (virtual0_ns, value))) = self.look(sequence, &counter, field) {
+                // A counter a few ticks behind (another core's, before the
+                // kernel has aligned it) counts as no time, not as 2^64 ticks.
+                let ticks = look.now.saturating_sub(look.counter0);
+                return (virtual0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56)), value);
             }
         }
     }
@@ -47,30 +50,38 @@ impl ClockPage {
         }
         // Added before the counter is read, when there is time for it.
         let start = |copy: &MapCopy| copy.virtual0_ns.load(Relaxed).wrapping_add(offset_ns(copy));
-        let (advance_ns, start_ns) = self.look(sequence, &counter, start)?;
-        Some(start_ns.wrapping_add(advance_ns))
+        let (look, start_ns) = self.look(sequence, &counter, start)?;
+        let ticks = look.now.checked_sub(look.counter0)?;
+        Some(start_ns.wrapping_add(advance_ns(ticks, look.rate_8_56)))
     }
 
-    /// Virtual nanoseconds since the start of the line in force, and `field` of
-    /// it; `None` when `sequence` is not the page's any more.
+    /// The counter, the line in force and `field` of it; `None` when `sequence`
+    /// is not the page's any more.
     #[inline(always)]
     fn look<T>(
         &self,
         sequence: u32,
         counter: impl Fn() -> u64,
         field: impl Fn(&MapCopy) -> T,
-    ) -> Option<(i64, T)> {
+    ) -> Option<(Look, T)> {
         let active = self.active.load(Relaxed) & 1;
         // Masked above, so the index is in range without a check.
         let copy = if active == 0 { &self.copies[0] } else { &self.copies[1] };
         let counter0 = copy.counter0.load(Relaxed);
-        let rate = copy.rate_8_56.load(Relaxed);
+        let rate_8_56 = copy.rate_8_56.load(Relaxed);
         let value = field(copy);
         let now = counter();
         fence(Acquire);
         let same = after(now, &self.sequence).load(Relaxed) == sequence;
-        same.then(|| (advance_ns(now, counter0, rate), value))
+        same.then_some((Look { now, counter0, rate_8_56 }, value))
     }
+}
+
+/// One consistent look at the page.
+struct Look {
+    now: u64,
+    counter0: u64,
+    rate_8_56: u64,
 }
 
 /// Whether the writer is in its window.
@@ -79,13 +90,9 @@ fn is_closed(sequence: u32) -> bool {
     sequence & 1 == 1
 }
 
-/// Virtual nanoseconds between `counter0` and `now`.
-///
-/// A counter a few ticks behind `counter0` (another core's, before the kernel
-/// has aligned it) counts as no time, not as 2^64 ticks.
+/// Virtual nanoseconds in so many ticks.
 #[inline(always)]
-fn advance_ns(now: u64, counter0: u64, rate_8_56: u64) -> i64 {
-    let ticks = now.saturating_sub(counter0);
+fn advance_ns(ticks: u64, rate_8_56: u64) -> i64 {
     ((u128::from(ticks) * u128::from(rate_8_56)) >> 56) as i64
 }
 

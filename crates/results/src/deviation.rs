@@ -40,6 +40,66 @@ pub fn deviation(a: &[Sample], b: &[Sample]) -> Option<Deviation> {
 
 /// The same with a choice of what lies between samples.
 pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Deviation> {
+    let differences = differences(a, b, alignment)?;
+    let (from, to) = (differences.first()?.0, differences.last()?.0);
+    let mut result = Deviation {
+        max_abs: 0.0,
+        rms: 0.0,
+        at_ns: from.as_ns(),
+    };
+    for (t, difference) in &differences {
+        if difference.abs() > result.max_abs {
+            result.max_abs = difference.abs();
+            result.at_ns = t.as_ns();
+        }
+    }
+    let square_s: f64 = differences
+        .windows(2)
+        .map(|pair| {
+            let ((t0, d0), (t1, d1)) = (pair[0], pair[1]);
+            let mean_square = match alignment {
+                // The integral of a squared line, over its length.
+                Alignment::Linear => (d0 * d0 + d0 * d1 + d1 * d1) / 3.0,
+                Alignment::Hold => d0 * d0,
+            };
+            mean_square * (t1 - t0).as_s_f64()
+        })
+        .sum();
+    let length_s = (to - from).as_s_f64();
+    result.rms = if length_s > 0.0 {
+        (square_s / length_s).sqrt()
+    } else {
+        result.max_abs
+    };
+    Some(result)
+}
+
+/// The share (0 … 1) of the common time for which the two are no further apart
+/// than `tolerance`. A stretch between two samples counts when it begins and
+/// ends within. `None` when there is no instant that both cover.
+pub fn share_within(
+    a: &[Sample],
+    b: &[Sample],
+    alignment: Alignment,
+    tolerance: f64,
+) -> Option<f64> {
+    let differences = differences(a, b, alignment)?;
+    let length_s = (differences.last()?.0 - differences.first()?.0).as_s_f64();
+    let close = |difference: f64| difference.abs() <= tolerance;
+    if length_s == 0.0 {
+        return Some(f64::from(u8::from(close(differences[0].1))));
+    }
+    let close_s: f64 = differences
+        .windows(2)
+        .filter(|pair| close(pair[0].1) && (alignment == Alignment::Hold || close(pair[1].1)))
+        .map(|pair| (pair[1].0 - pair[0].0).as_s_f64())
+        .sum();
+    Some(close_s / length_s)
+}
+
+/// `b` minus `a` at every instant at which either was sampled, over the time
+/// that both cover.
+fn differences(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Vec<Sample>> {
     let from = a.first()?.0.max(b.first()?.0);
     let to = a.last()?.0.min(b.last()?.0);
     if from > to {
@@ -54,36 +114,12 @@ pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Op
     times.sort_unstable();
     times.dedup();
     let (mut in_a, mut in_b) = (Cursor::new(a, alignment), Cursor::new(b, alignment));
-    let mut result = Deviation {
-        max_abs: 0.0,
-        rms: 0.0,
-        at_ns: from.as_ns(),
-    };
-    let mut square_s = 0.0;
-    let mut last: Option<(Instant<Virtual>, f64)> = None;
-    for t in times {
-        let difference = in_b.at(t) - in_a.at(t);
-        if difference.abs() > result.max_abs {
-            result.max_abs = difference.abs();
-            result.at_ns = t.as_ns();
-        }
-        if let Some((t0, d0)) = last {
-            let mean_square = match alignment {
-                // The integral of a squared line, over its length.
-                Alignment::Linear => (d0 * d0 + d0 * difference + difference * difference) / 3.0,
-                Alignment::Hold => d0 * d0,
-            };
-            square_s += mean_square * (t - t0).as_s_f64();
-        }
-        last = Some((t, difference));
-    }
-    let length_s = (to - from).as_s_f64();
-    result.rms = if length_s > 0.0 {
-        (square_s / length_s).sqrt()
-    } else {
-        result.max_abs
-    };
-    Some(result)
+    Some(
+        times
+            .into_iter()
+            .map(|t| (t, in_b.at(t) - in_a.at(t)))
+            .collect(),
+    )
 }
 
 /// Reads a series at rising instants within it.
@@ -158,6 +194,16 @@ mod tests {
         )
         .unwrap();
         assert_eq!(held.rms, 1.0);
+    }
+
+    #[test]
+    fn the_share_within_a_tolerance_is_a_share_of_time() {
+        let flat = series(&[(0, 0.0), (1000, 0.0), (2000, 0.0), (4000, 0.0)]);
+        let spike = series(&[(0, 0.1), (1000, 9.0), (2000, 0.1), (4000, 0.1)]);
+        let share = |alignment| share_within(&flat, &spike, alignment, 0.5).unwrap();
+        assert_eq!(share(Alignment::Linear), 0.5);
+        assert_eq!(share(Alignment::Hold), 0.75);
+        assert_eq!(share_within(&flat, &[], Alignment::Hold, 0.5), None);
     }
 
     #[test]

@@ -50,7 +50,7 @@ mod table;
 pub use capture::Capture;
 pub use checks::{Check, Measured};
 pub use civil::{ParseCivilError, format_rfc3339, parse_rfc3339};
-pub use deviation::{Alignment, Deviation, deviation, deviation_aligned};
+pub use deviation::{Alignment, Deviation, deviation, deviation_aligned, share_within};
 pub use directory::{Consolidated, RunDirectory};
 pub use error::ResultsError;
 pub use log::LogWriter;

@@ -1,7 +1,9 @@
 //! A good file gives the plan that it describes, and the plan gives it back.
 
 use serde_json::Value;
-use timeloom_scenario::{BitRate, Condition, Plan, Ready, Reference, RegisterType, json_schema, load, parse};
+use timeloom_scenario::{
+    BitRate, Condition, Plan, Ready, Reference, RegisterType, json_schema, load, parse,
+};
 use timeloom_time::{Duration, Instant, Rate};
 
 const EVERYTHING: &str = include_str!("../examples/everything.toml");
@@ -56,7 +58,10 @@ fn everything_is_understood() {
     let panel = &plan.panels[0];
     assert_eq!(panel.signals[0].legend, "phase A");
     assert_eq!(panel.signals[1].name.to_string(), "grid.bus.680.v2");
-    let [Reference::Line { at, .. }, Reference::Band { from, to, label }] = &panel.references[..]
+    let [
+        Reference::Line { at, .. },
+        Reference::Band { from, to, label },
+    ] = &panel.references[..]
     else {
         panic!("a line and a band, not {:?}", panel.references);
     };

@@ -14,7 +14,12 @@ pub(crate) struct Timespec {
 impl Timespec {
     /// From nanoseconds at or after zero.
     pub(crate) fn from_ns(ns: i64) -> Self {
-        let ns = if ns < 0 { 0 } else { ns as u64 };
+        Self::from_unsigned_ns(if ns < 0 { 0 } else { ns as u64 })
+    }
+
+    /// From nanoseconds.
+    #[inline(always)]
+    pub(crate) fn from_unsigned_ns(ns: u64) -> Self {
         Self { s: (ns / NS_PER_S as u64) as i64, ns: (ns % NS_PER_S as u64) as i64 }
     }
 

@@ -62,16 +62,17 @@ pub(crate) fn now_ns(id: u32) -> Option<i64> {
 /// by the TSC; else `None`. Straight code without a call, so that its caller
 /// saves no registers.
 #[inline(always)]
-fn now_ns_at_once(id: u32) -> Option<i64> {
+fn now_ns_at_once(id: u32) -> Option<u64> {
     let page = page();
     if page.counter.load(Relaxed) != CounterKind::Tsc as u32 {
         return None;
     }
-    match id {
+    let now_ns = match id {
         0 => page.try_read(ticks_ordered, |copy| copy.realtime_offset_ns.load(Relaxed)),
         1 => page.try_read(ticks_ordered, |copy| copy.monotonic_offset_ns.load(Relaxed)),
         _ => None,
-    }
+    };
+    u64::try_from(now_ns?).ok()
 }
 
 #[unsafe(no_mangle)]
@@ -80,7 +81,7 @@ extern "C" fn __vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
         Some(ns) => {
             // SAFETY: the caller of clock_gettime vouches for `out`, as it does
             // to the kernel's vDSO, which writes there just the same.
-            unsafe { out.write(Timespec::from_ns(ns)) };
+            unsafe { out.write(Timespec::from_unsigned_ns(ns)) };
             0
         }
         None => clock_gettime_patiently(id, out),
@@ -91,6 +92,15 @@ extern "C" fn __vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
 #[cold]
 #[inline(never)]
 extern "C" fn clock_gettime_patiently(id: u32, out: *mut Timespec) -> i32 {
+    if matches!(id, REALTIME_ALARM | BOOTTIME_ALARM) {
+        // There only if the machine has an alarm chip: the kernel knows.
+        return clock_gettime([id as usize, out as usize, 0, 0, 0, 0]) as i32;
+    }
+    store_now(id, out)
+}
+
+#[inline(always)]
+fn store_now(id: u32, out: *mut Timespec) -> i32 {
     match now_ns(id) {
         Some(ns) => {
             // SAFETY: as above.
@@ -105,7 +115,8 @@ extern "C" fn clock_gettime_patiently(id: u32, out: *mut Timespec) -> i32 {
 extern "C" fn __vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i32 {
     if zone != 0 {
         // Fills both; the time is then overwritten.
-        let result = native(nr::GETTIMEOFDAY, time as usize as u32, zone);
+        // SAFETY: the kernel checks both pointers.
+        let result = unsafe { syscall(nr::GETTIMEOFDAY, [time as usize, zone, 0, 0, 0, 0]) };
         if result != 0 {
             return result as i32;
         }
@@ -183,7 +194,7 @@ pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::CLOCK_GETTIME, args) };
     if result == 0 && offset_ns(args[0] as u32, &page().copies[0]).is_some() {
-        __vdso_clock_gettime(args[0] as u32, args[1] as *mut Timespec);
+        store_now(args[0] as u32, args[1] as *mut Timespec);
     }
     result
 }
@@ -207,3 +218,6 @@ pub(crate) fn time(args: [usize; 6]) -> isize {
     }
     __vdso_time(args[0] as *mut i64) as isize
 }
+
+const REALTIME_ALARM: u32 = 8;
+const BOOTTIME_ALARM: u32 = 9;

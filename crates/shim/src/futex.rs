@@ -17,9 +17,12 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
     let absolute = command != WAIT;
     // LOCK_PI is older than the flag and always meant CLOCK_REALTIME.
     let clock = u32::from(!(realtime || command == LOCK_PI));
-    let Some(wanted_ns) = Timespec::load(timeout).and_then(Timespec::to_ns) else {
+    // The flag does not go with these two: ENOSYS.
+    let refused = realtime && (command == WAIT || command == LOCK_PI);
+    let wanted_ns = match Timespec::load(timeout).and_then(Timespec::to_ns) {
+        Some(wanted_ns) if !refused => wanted_ns,
         // SAFETY: invalid, so that the kernel refuses.
-        return unsafe { syscall(nr::FUTEX, args) };
+        _ => return unsafe { syscall(nr::FUTEX, args) },
     };
     let deadline = if absolute {
         let (_, offset) = read(|copy| offset_ns(clock, copy));

@@ -39,6 +39,34 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     unsafe { syscall(nr::RT_SIGPROCMASK, [0, 0, old, 8, 0, 0]) }
 }
 
+/// Puts a mask in force at once, in the handler too.
+pub(crate) fn set_mask(mask: u64) {
+    let mask = mask & !SIGSYS_BIT;
+    // SAFETY: the kernel reads eight bytes of ours.
+    unsafe {
+        syscall(nr::RT_SIGPROCMASK, [SIG_SETMASK as usize, &raw const mask as usize, 0, 8, 0, 0])
+    };
+}
+
+/// Whether one of these pending signals would interrupt a wait: it has a
+/// handler, or ends the program. One that is ignored, by the program or by
+/// default, or that stops, does not.
+pub(crate) fn interrupts(pending: u64) -> bool {
+    (1..=64).any(|signal| {
+        if pending & (1 << (signal - 1)) == 0 {
+            return false;
+        }
+        let mut action = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        // SAFETY: the kernel writes `action`.
+        unsafe { syscall(nr::RT_SIGACTION, [signal, 0, &raw mut action as usize, 8, 0, 0]) };
+        match action.handler {
+            SIG_DFL => !matches!(signal, SIGCHLD..=SIGTTOU | SIGURG | SIGWINCH),
+            SIG_IGN => false,
+            _ => true,
+        }
+    })
+}
+
 /// `rt_sigaction(signal, action, old, size)`.
 pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     let [signal, action, old, size, ..] = args;
@@ -97,6 +125,13 @@ struct Action {
 }
 
 const SIGSYS: usize = 31;
+// SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
+const SIGCHLD: usize = 17;
+const SIGTTOU: usize = 22;
+const SIGURG: usize = 23;
+const SIGWINCH: usize = 28;
+const SIG_DFL: usize = 0;
+const SIG_IGN: usize = 1;
 const SIG_BLOCK: i32 = 0;
 const SIG_UNBLOCK: i32 = 1;
 const SIG_SETMASK: i32 = 2;

@@ -20,6 +20,19 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         // SAFETY: the kernel checks the pointers.
         return unsafe { syscall(nr::CLOCK_NANOSLEEP, args) };
     };
+    if !matches!(clock as u32, REALTIME | MONOTONIC | BOOTTIME | TAI) {
+        // A clock that can be read, but perhaps not slept by: for want of an
+        // alarm chip, of a privilege, or at all. The kernel is asked with a
+        // sleep that is over at once.
+        let past = Timespec { s: 0, ns: 0 };
+        // SAFETY: the kernel only reads `past`.
+        let result = unsafe {
+            syscall(nr::CLOCK_NANOSLEEP, [clock, TIMER_ABSTIME, &raw const past as usize, 0, 0, 0])
+        };
+        if result != 0 {
+            return result;
+        }
+    }
     let absolute = flags & TIMER_ABSTIME != 0;
     let deadline = if absolute {
         Deadline::At(wanted_ns.saturating_sub(offset))
@@ -55,3 +68,7 @@ fn store_remaining(deadline: Deadline, remaining: usize) -> isize {
 
 const CLOCK_MONOTONIC: usize = 1;
 const TIMER_ABSTIME: usize = 1;
+const REALTIME: u32 = 0;
+const MONOTONIC: u32 = 1;
+const BOOTTIME: u32 = 7;
+const TAI: u32 = 11;

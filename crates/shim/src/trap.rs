@@ -5,7 +5,11 @@ use crate::sys::{nr, syscall};
 use crate::{clock, futex, poll, select, signal, sleep, wait};
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
-/// SA_NODEFER, an empty mask and [`timeloom_restorer`].
+/// SA_NODEFER, a full mask (but for faults) and [`timeloom_restorer`].
+///
+/// A kick has to decide before the program's handlers run, hence the mask. A
+/// trapped call must let them run as the call itself would: it waits under the
+/// mask that the program had.
 ///
 /// # Safety
 /// Called by the kernel only.
@@ -14,7 +18,11 @@ unsafe extern "C" fn timeloom_handler(_: i32, info: *const SignalInfo, context: 
     // SAFETY: the kernel gives valid pointers to both, for this call.
     let (info, context) = unsafe { (&*info, &mut *context) };
     if info.code == SYS_SECCOMP {
-        let result = dispatch(info.call as usize, context);
+        let call = info.call as usize;
+        if !matches!(call, nr::CLOCK_GETTIME | nr::GETTIMEOFDAY | nr::TIME) {
+            signal::set_mask(context.mask);
+        }
+        let result = dispatch(call, context);
         context.set_result(result);
     } else {
         wait::handle_kick(context);

@@ -145,7 +145,10 @@ core::arch::global_asm!(
 /// What a kick does to the context it interrupted.
 ///
 /// A signal of the program that arrives together with the kick keeps its EINTR:
-/// when one is pending that the context lets through, the result stays.
+/// when one is pending that the context lets through, the result stays. Such a
+/// signal is still pending here, because the handler's mask holds it back: did
+/// its handler run first, nothing would tell that it was the wait's own end. (A
+/// signal that only the wait's mask lets through waits for the next turn.)
 pub(crate) fn handle_kick(context: &mut Context) {
     let begin = &raw const timeloom_wait_begin as usize;
     let end = &raw const timeloom_wait_end as usize;
@@ -161,5 +164,5 @@ fn signal_pending(mask: u64) -> bool {
     let mut pending = 0u64;
     // SAFETY: writes 8 bytes into `pending`.
     unsafe { syscall(nr::RT_SIGPENDING, [&raw mut pending as usize, 8, 0, 0, 0, 0]) };
-    pending & !mask != 0
+    crate::signal::interrupts(pending & !mask)
 }

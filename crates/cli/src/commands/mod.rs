@@ -42,13 +42,10 @@ enum Command {
     Register(control::Register),
     /// Run a scenario: network, plants, programs, report
     Run(run::Run),
-    /// Check a scenario without running it
+    // No comments here: they would hide those of the commands from `--help`.
     Check(check::Check),
-    /// Print the JSON Schema of scenario files
     Schema(schema::Schema),
-    /// Write report.html about one or several runs
     Report(report::ReportCommand),
-    /// Say what this machine can do, by trying it
     Doctor(doctor::Doctor),
     /// Remove what a killed run left behind
     Clean(clean::Clean),

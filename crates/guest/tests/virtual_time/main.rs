@@ -8,6 +8,11 @@
 
 mod support;
 
+mod clocks;
 mod early_events;
+mod errors;
+mod live_changes;
+mod processes;
+mod refusals;
 mod signals;
 mod waits;

@@ -29,3 +29,17 @@ fn blocked_signals_and_own_sigsys_handlers_do_no_harm() {
 fn a_thread_cancelled_in_a_wait_runs_its_cleanup_handlers() {
     as_natively("cancel");
 }
+
+/// The kick that makes a blocked thread compute its timeout anew is a signal
+/// too; it must not swallow the EINTR of one that arrives together with it.
+#[test]
+fn no_interruption_is_lost_while_the_rate_changes() {
+    let world = World::new("storm", 1.0);
+    Differential::of([c_program("storm")], 1_500).run(&world, |world| {
+        for turn in 0..400 {
+            world.session.dilate([2.0, 0.5, 1.0][turn % 3]).expect("a possible factor");
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        world.session.dilate(1.0).expect("a possible factor");
+    });
+}

@@ -8,13 +8,15 @@ use super::data::seconds;
 use super::markup::{NAME_CHARS, escape, shortened};
 use super::number::{fixed, significant};
 use super::spec::Proof;
-use crate::{Deviation, Series, deviation_aligned};
+use crate::{Deviation, Sample, Series, deviation_aligned, share_within};
 
 /// One run against the first of its group.
 struct Comparison<'a> {
     label: &'a str,
     reference: &'a str,
     apart: Option<Deviation>,
+    /// The share of the time within the tolerance.
+    share: f64,
     /// Virtual seconds that both cover.
     common_s: f64,
     /// Virtual seconds that at least one of them covers.
@@ -27,8 +29,8 @@ impl Comparison<'_> {
         self.apart.is_some() && self.common_s >= WHOLE_PART * self.covered_s
     }
 
-    fn coincides(&self, tolerance: f64) -> bool {
-        self.apart.is_some_and(|apart| apart.max_abs <= tolerance)
+    fn coincides(&self, wanted: f64) -> bool {
+        self.apart.is_some() && self.share >= wanted
     }
 }
 
@@ -43,7 +45,7 @@ pub(super) fn paragraphs(
     let (on, off) = (compare(with, proof), compare(without, proof));
     let complete = with.len() == proof.with_virtual_time.len()
         && without.len() == proof.without_virtual_time.len();
-    let (class, sentence) = verdict(&on, &off, complete, proof.tolerance);
+    let (class, sentence) = verdict(&on, &off, complete, proof.share);
     out.push_str(&format!(
         "<p class=\"verdict-sentence {class}\">{sentence}</p>\n"
     ));
@@ -63,15 +65,25 @@ fn compare<'a>(group: &'a [(&'a str, Series)], proof: &Proof) -> Vec<Comparison<
         .iter()
         .map(|(label, series)| {
             let (from, to) = ends(series);
+            let (a, b) = (
+                after(&base.samples, proof.from_s),
+                after(&series.samples, proof.from_s),
+            );
             Comparison {
                 label,
                 reference,
-                apart: deviation_aligned(&base.samples, &series.samples, proof.alignment),
+                apart: deviation_aligned(a, b, proof.alignment),
+                share: share_within(a, b, proof.alignment, proof.tolerance).unwrap_or(0.0),
                 common_s: (to.min(base_to) - from.max(base_from)).max(0.0),
                 covered_s: to.max(base_to) - from.min(base_from),
             }
         })
         .collect()
+}
+
+/// The samples from `from_s` on.
+fn after(samples: &[Sample], from_s: f64) -> &[Sample] {
+    &samples[samples.partition_point(|(t, _)| seconds(*t) < from_s)..]
 }
 
 /// What the comparison shows, with the class of its colour. Off virtual time
@@ -80,9 +92,9 @@ fn verdict(
     on: &[Comparison],
     off: &[Comparison],
     complete: bool,
-    tolerance: f64,
+    share: f64,
 ) -> (&'static str, &'static str) {
-    let apart = |c: &Comparison| !c.coincides(tolerance);
+    let apart = |c: &Comparison| !c.coincides(share);
     let inconclusive =
         !complete || on.is_empty() || off.is_empty() || !on.iter().all(Comparison::is_whole);
     if on.iter().any(|c| c.apart.is_some() && apart(c)) {
@@ -113,12 +125,21 @@ fn verdict(
 fn table(out: &mut String, proof: &Proof, unit: &str, on: &[Comparison], off: &[Comparison]) {
     let unit = escape(unit);
     out.push_str(&format!(
-        "<p>Deviation of <code>{}</code> from the first run of its group, over the virtual time that both cover. The \
-         tolerance is {} {unit}.</p>\n<table>\n<thead><tr><th>Virtual time</th><th>Run</th><th>Reference</th>\
+        "<p>Deviation of <code>{}</code> from the first run of its group, over the virtual time that both cover{}. Two \
+         runs coincide when they are within {} {unit} for at least {} % of it.</p>\n<table>\n<thead><tr><th>Virtual time</th><th>Run</th><th>Reference</th>\
          <th class=\"n\">Greatest ({unit})</th><th class=\"n\">at (s)</th><th class=\"n\">RMS ({unit})</th>\
-         <th class=\"n\">Compared (s)</th><th>Within tolerance</th></tr></thead>\n<tbody>\n",
+         <th class=\"n\">Within tolerance (%)</th><th class=\"n\">Common (s)</th><th>Coincide</th></tr></thead>\n<tbody>\n",
         escape(&proof.signal),
+        if proof.from_s > 0.0 {
+            format!(
+                ", from {} s on, when the programs have started up",
+                significant(proof.from_s, 3)
+            )
+        } else {
+            String::new()
+        },
         significant(proof.tolerance, 3),
+        significant(100.0 * proof.share, 3),
     ));
     for (word, group, wanted) in [("on", on, true), ("off", off, false)] {
         for comparison in group {
@@ -126,7 +147,7 @@ fn table(out: &mut String, proof: &Proof, unit: &str, on: &[Comparison], off: &[
                 "<tr><td>{word}</td><td>{}</td><td>{}</td>{}</tr>\n",
                 escape(&shortened(comparison.label, NAME_CHARS)),
                 escape(&shortened(comparison.reference, NAME_CHARS)),
-                cells(comparison, proof.tolerance, wanted)
+                cells(comparison, proof.share, wanted)
             ));
         }
     }
@@ -135,11 +156,11 @@ fn table(out: &mut String, proof: &Proof, unit: &str, on: &[Comparison], off: &[
 
 /// Figures and verdict. Off virtual time the traces are expected to part, so
 /// there a deviation is no failure of the tool.
-fn cells(comparison: &Comparison, tolerance: f64, wanted: bool) -> String {
+fn cells(comparison: &Comparison, share: f64, wanted: bool) -> String {
     let Some(apart) = comparison.apart else {
-        return "<td colspan=\"5\" class=\"other\">no common virtual time</td>".to_owned();
+        return "<td colspan=\"6\" class=\"other\">no common virtual time</td>".to_owned();
     };
-    let (class, word) = match (comparison.coincides(tolerance), wanted) {
+    let (class, word) = match (comparison.coincides(share), wanted) {
         (true, true) => ("pass", "✓ yes"),
         (false, true) => ("fail", "✗ no"),
         (true, false) => ("other", "yes"),
@@ -147,10 +168,11 @@ fn cells(comparison: &Comparison, tolerance: f64, wanted: bool) -> String {
     };
     format!(
         "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{} of {}</td><td class=\"verdict {class}\">{word}</td>",
+         <td class=\"n\">{}</td><td class=\"n\">{} of {}</td><td class=\"verdict {class}\">{word}</td>",
         significant(apart.max_abs, 3),
         fixed(apart.at_ns as f64 / 1e9, 3),
         significant(apart.rms, 3),
+        fixed(100.0 * comparison.share, 1),
         fixed(comparison.common_s, 1),
         fixed(comparison.covered_s, 1),
     )
@@ -186,7 +208,7 @@ mod tests {
                 &compare(&on, &proof),
                 &compare(&off, &proof),
                 complete,
-                proof.tolerance,
+                proof.share,
             )
             .0
         };

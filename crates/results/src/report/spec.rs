@@ -99,7 +99,7 @@ pub enum Reference {
 
 /// Two groups of runs that differ in how slow the solver was made. Under
 /// virtual time the traces must coincide; without it they must not.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Proof {
     /// The signal to compare.
@@ -111,12 +111,34 @@ pub struct Proof {
     /// The greatest deviation from the group's first run that counts as
     /// coinciding, in the signal's unit.
     pub tolerance: f64,
+    /// The share (0 … 1) of the time for which it must hold. Below 1 where one
+    /// late wake-up of a busy machine must not decide.
+    pub share: f64,
+    /// Virtual seconds from the start that are not compared: programs start up
+    /// in them, at the speed of the machine.
+    pub from_s: f64,
     /// What the signal is worth between samples.
     pub alignment: Alignment,
     /// Runs under virtual time; the first is the reference (solver +0).
     pub with_virtual_time: Vec<ProofRun>,
     /// Runs in real time; the first is the reference.
     pub without_virtual_time: Vec<ProofRun>,
+}
+
+impl Default for Proof {
+    fn default() -> Self {
+        Self {
+            signal: String::new(),
+            y_label: String::new(),
+            unit: String::new(),
+            tolerance: 0.0,
+            share: 1.0,
+            from_s: 0.0,
+            alignment: Alignment::default(),
+            with_virtual_time: Vec::new(),
+            without_virtual_time: Vec::new(),
+        }
+    }
 }
 
 /// One run of a [`Proof`].

@@ -6,7 +6,7 @@ mod differential;
 mod lines;
 mod world;
 
-pub(crate) use build::{c_program, c_program_static};
+pub(crate) use build::{built, c_program, c_program_static, must_run, source};
 pub(crate) use differential::{Differential, check, natively};
 pub(crate) use lines::{Line, Lines};
 pub(crate) use world::{Program, World};

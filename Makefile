@@ -1,0 +1,52 @@
+# Every target installs what it needs and can be run first on a fresh Debian 12
+# machine that has Rust (cargo) and Python 3.11.
+
+CARGO ?= cargo
+BINARY := target/release/timeloom
+
+.PHONY: help build demo test bench lint fmt clean
+
+help: ## Say what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+build: packages-build ## Release binaries in target/release/
+	$(CARGO) build --release --locked -p timeloom
+
+demo: packages-demo build .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
+	examples/ieee13/demo.sh $(BINARY) runs/demo
+
+test: packages-test .venv/ready ## Every test
+	$(CARGO) test --locked --workspace
+	.venv/bin/python -m pytest -q python
+
+bench: packages-test build ## All benchmarks, as tables
+	for name in clock-read syscall pause exec plant; do $(BINARY) bench $$name || exit 1; done
+
+lint: packages-build ## Formatting and static checks
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+fmt: ## Format the sources
+	$(CARGO) fmt --all
+
+clean: ## Remove what was built (not what was measured)
+	$(CARGO) clean
+	rm -rf .venv
+
+# The Python environment: plants, example programs, tests. The package itself is
+# used from this tree through a .pth file, so that there is no second copy.
+.venv/ready: python/requirements.lock | packages-build
+	python3 -m venv .venv
+	.venv/bin/pip install --quiet --require-hashes -r python/requirements.lock
+	.venv/bin/python -c "import pathlib, site; pathlib.Path(site.getsitepackages()[0], 'timeloom.pth').write_text(str(pathlib.Path('python').resolve()))"
+	touch $@
+
+# Debian packages, by what needs them.
+.PHONY: packages-build packages-demo packages-test
+packages-build:
+	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv
+packages-demo: packages-build
+	@scripts/packages arpspoof:dsniff
+packages-test: packages-demo
+	@scripts/packages mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime

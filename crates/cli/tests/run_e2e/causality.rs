@@ -1,0 +1,168 @@
+//! The sentence of the project: while the simulated world is computed, the
+//! testbed stands still, and what it reads is the world of that very instant.
+
+use std::collections::BTreeSet;
+
+use crate::support::{Finished, Lab, Sample, Scenario, samples, stands};
+
+const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
+
+/// A solver that takes 50 ms of wall time for every answer.
+fn slow(duration: &str) -> Lab {
+    Lab::new(
+        &Scenario::lasting(duration)
+            .program('a', "client", POLL, "")
+            .plant("{ slow_ms = 50 }"),
+    )
+}
+
+fn polled(run: &Finished, program: &str, least: usize) -> Vec<Sample> {
+    let polled = samples(run.directory().path(), program);
+    assert!(polled.len() >= least, "{program} got {} answers", polled.len());
+    polled
+}
+
+/// Exact, whatever the machine is doing: causality knows no tolerance. The
+/// plant's time is a float64 of whole nanoseconds, which it holds exactly.
+fn assert_causal(polled: &[Sample]) {
+    for sample in polled {
+        assert!(sample.before <= sample.plant, "the answer is older than its question: {sample:?}");
+        assert!(sample.plant <= sample.after, "the answer comes from the future: {sample:?}");
+        // Both clocks of the client agree on what the request took.
+        assert!(sample.lasted >= sample.after - sample.before, "{sample:?}");
+    }
+    for pair in polled.windows(2) {
+        assert!(pair[0].after <= pair[1].before, "time steps back: {pair:?}");
+        assert!(pair[0].plant < pair[1].plant, "the plant stands: {pair:?}");
+    }
+}
+
+/// A median forgives the moments in which a busy machine runs something else.
+fn median_ms(polled: &[Sample]) -> f64 {
+    let mut lasted: Vec<i64> = polled.iter().map(|sample| sample.lasted).collect();
+    lasted.sort_unstable();
+    lasted[lasted.len() / 2] as f64 * 1e-6
+}
+
+#[test]
+fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time() {
+    let lab = slow("600 ms");
+    let run = lab.run(&[]).succeeded();
+    let polled = polled(&run, "client", 8);
+    assert_causal(&polled);
+    let median = median_ms(&polled);
+    assert!(median < 15.0, "50 ms of solving cost the client {median} ms");
+
+    // It did take its 50 ms, of everybody's wall time but nobody's virtual time.
+    let rows = run.directory().clock().expect("the clock's rows can be read");
+    let stands = stands(&rows);
+    assert!(stands.len() >= polled.len());
+    for stand in stands.iter().filter(|stand| stand.ended) {
+        let (_, outer_ns) = stand.lasted();
+        assert!(outer_ns >= 50_000_000, "a stand of {outer_ns} ns is shorter than the solving");
+    }
+    let manifest = run.manifest();
+    assert_eq!(manifest.virtual_duration.as_ns(), 600_000_000);
+    assert!(manifest.wall_duration >= manifest.virtual_duration + manifest.paused_total);
+    // The instants that the plant told are those of the stands.
+    let frozen: BTreeSet<i64> = stands.iter().map(|stand| stand.rows[0].t_virtual.as_ns()).collect();
+    for sample in &polled {
+        assert!(frozen.contains(&sample.plant), "nobody stood at {}", sample.plant);
+    }
+}
+
+/// The same in real time: without the pauses the solver's time is the client's.
+#[test]
+fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
+    let lab = slow("1500 ms");
+    let run = lab.run(&["time.mode=real"]).succeeded();
+    let polled = polled(&run, "client", 5);
+    for sample in &polled {
+        assert!(sample.lasted >= 50_000_000, "faster than the plant: {sample:?}");
+    }
+    let manifest = run.manifest();
+    assert_eq!(manifest.pauses, 0, "real time does not stand still");
+    assert_eq!(manifest.paused_total.as_ns(), 0);
+}
+
+/// Two programs on two hosts ask the same device without a rest: their pauses
+/// overlap, and the testbed goes on when the last of them is done.
+#[test]
+fn overlapping_requests_share_one_pause() {
+    let poll = ["python3", "poll.py", "10.0.0.10", "0"];
+    let lab = Lab::new(
+        &Scenario::lasting("400 ms")
+            .program('a', "one", &poll, "")
+            .program('b', "two", &poll, "")
+            .plant("{ slow_ms = 10 }"),
+    );
+    let run = lab.run(&[]).succeeded();
+    for program in ["one", "two"] {
+        assert_causal(&polled(&run, program, 20));
+    }
+
+    let rows = run.directory().clock().expect("the clock's rows can be read");
+    let stands = stands(&rows);
+    for stand in &stands {
+        let instants: BTreeSet<i64> = stand.rows.iter().map(|row| row.t_virtual.as_ns()).collect();
+        assert_eq!(instants.len(), 1, "one pause, two instants: {stand:?}");
+        assert!(!stand.ended || stand.holds_at_end == 0, "let go while held: {stand:?}");
+    }
+    for pair in stands.windows(2) {
+        assert!(pair[0].rows[0].t_virtual < pair[1].rows[0].t_virtual, "virtual time stood between: {pair:?}");
+    }
+    let shared: Vec<_> = stands.iter().filter(|stand| stand.most_holds > 1).collect();
+    assert!(
+        shared.len() * 10 > stands.len(),
+        "only {} of {} pauses were shared",
+        shared.len(),
+        stands.len()
+    );
+    assert!(
+        shared.iter().any(|stand| {
+            let requesters = stand.requesters();
+            let from = |address: &str| requesters.iter().any(|who| who.contains(address));
+            from("10.0.0.1") && from("10.0.0.2")
+        }),
+        "no pause was shared by both hosts: {:?}",
+        shared.first()
+    );
+}
+
+/// What the manifest says about pauses is what the rows add up to.
+#[test]
+fn the_paused_total_is_the_sum_of_the_pauses() {
+    let poll = ["python3", "poll.py", "10.0.0.10", "0.01"];
+    let lab = Lab::new(
+        &Scenario::lasting("500 ms")
+            .program('a', "client", &poll, "")
+            .plant("{ slow_ms = 20 }"),
+    );
+    let run = lab.run(&[]).succeeded();
+    let manifest = run.manifest();
+    let rows = run.directory().clock().expect("the clock's rows can be read");
+    let ended: Vec<_> = stands(&rows)
+        .into_iter()
+        // The last stand is the end of the run; the clock never goes on.
+        .filter(|stand| !stand.requesters().contains("timeloom"))
+        .collect();
+    assert_eq!(manifest.pauses, ended.len() as u64);
+    let (least, most) = ended.iter().fold((0, 0), |sum, stand| {
+        let (inner, outer) = stand.lasted();
+        (sum.0 + inner, sum.1 + outer)
+    });
+    let paused = manifest.paused_total.as_ns();
+    // Each edge's own uncertainty is in the bounds; what is added is what two
+    // readings of the machine's clock may differ by.
+    let tolerance = 1_000_000;
+    assert!(
+        (least - tolerance..=most + tolerance).contains(&paused),
+        "the manifest says {paused} ns, the rows {least} … {most} ns"
+    );
+    // Wall time is what was paused and what was not; dilation is 1.
+    let difference = manifest.wall_duration - manifest.paused_total - manifest.virtual_duration;
+    assert!(
+        difference.as_ns().abs() < 5_000_000,
+        "{difference} of wall time is neither"
+    );
+}

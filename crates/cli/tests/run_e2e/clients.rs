@@ -1,0 +1,68 @@
+//! Modbus clients that others wrote read and set the plant through a device.
+
+use crate::support::{Lab, Scenario, log_lines, need_program, prepared_python};
+
+/// Whether the program printed a line with this text.
+fn printed(lab: &Lab, program: &str, text: &str) -> bool {
+    log_lines(&lab.run_path(), program)
+        .iter()
+        .any(|(_, line)| line.contains(text))
+}
+
+#[test]
+fn pymodbus_reads_and_writes() {
+    let script = r#"
+from pymodbus.client import ModbusTcpClient
+client = ModbusTcpClient("10.0.0.10", port=502, timeout=1.0, retries=0)
+assert client.connect()
+kinds = client.DATATYPE
+def read():
+    reply = client.read_input_registers(0, count=8)
+    assert not reply.isError(), reply
+    return client.convert_from_registers(reply.registers, kinds.FLOAT64)
+first = read()
+reply = client.write_registers(0, client.convert_to_registers(2.5, kinds.FLOAT32))
+assert not reply.isError(), reply
+reply = client.read_holding_registers(0, count=2)
+assert client.convert_from_registers(reply.registers, kinds.FLOAT32) == 2.5, reply
+second = read()
+assert second[0] > first[0], (first, second)
+refused = client.read_input_registers(100, count=2)
+assert refused.isError() and refused.exception_code == 2, refused
+print("all good")
+"#;
+    let lab = Lab::new(
+        &Scenario::lasting("3 s")
+            .program('a', "client", &[&prepared_python(), "-c", script], "essential = false")
+            .plant("{}"),
+    );
+    let run = lab.run(&[]).succeeded();
+    let log = log_lines(&lab.run_path(), "client");
+    assert!(printed(&lab, "client", "all good"), "{log:?}");
+    // What it wrote has reached the plant, and the plant's record.
+    let series = run.directory().series(&["world.set"]).expect("it can be read");
+    let last = series[0].samples.last().expect("it was recorded");
+    assert_eq!(last.1, 2.5);
+}
+
+#[test]
+fn mbpoll_reads_and_writes() {
+    need_program("mbpoll", "mbpoll");
+    // References from 0, big-endian float32, once.
+    let write = "mbpoll -m tcp -a 1 -0 -r 0 -t 4:float -B -1 10.0.0.10 2.5";
+    let read = "mbpoll -m tcp -a 1 -0 -r 0 -c 1 -t 4:float -B -1 10.0.0.10";
+    let beyond = "mbpoll -m tcp -a 1 -0 -r 100 -c 1 -t 3 -1 10.0.0.10";
+    let script = format!("{write} && {read} && ! {beyond} && echo all good");
+    let lab = Lab::new(
+        &Scenario::lasting("3 s")
+            .program('a', "client", &["sh", "-c", &script], "essential = false")
+            .plant("{}"),
+    );
+    let run = lab.run(&[]).succeeded();
+    let log = log_lines(&lab.run_path(), "client");
+    assert!(printed(&lab, "client", "all good"), "{log:?}");
+    assert!(printed(&lab, "client", "2.5"), "{log:?}");
+    assert!(printed(&lab, "client", "Illegal data address"), "{log:?}");
+    let series = run.directory().series(&["world.set"]).expect("it can be read");
+    assert_eq!(series[0].samples.last().expect("it was recorded").1, 2.5);
+}

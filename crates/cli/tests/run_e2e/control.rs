@@ -1,0 +1,163 @@
+//! A run under `timeloom query`, `pause` and `resume`, the stamps of its logs,
+//! and its dilation.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::support::{Lab, Running, Scenario, log_lines, timeloom};
+
+const TICKS: &[&str] = &["python3", "ticks.py", "0.02"];
+
+fn number(run: &Running<'_>, request: &str, key: &str) -> i64 {
+    let status = run.control(request).expect("it answers");
+    status[key].as_i64().expect("a number")
+}
+
+/// The person at the keyboard is one more participant on the wire: clock,
+/// programs and logs stand, and go on where they stood.
+#[test]
+fn a_run_that_is_paused_stands_and_goes_on() {
+    let lab = Lab::new(
+        &Scenario::lasting("1500 ms")
+            .program('a', "ticks", TICKS, "")
+            .program('b', "client", &["python3", "poll.py", "10.0.0.10", "0.02"], "")
+            .plant("{}"),
+    );
+    let mut run = lab.start(&[]);
+    run.wait_until(0.5);
+    let before = number(&run, "query", "paused_total_ns");
+    let frozen = number(&run, "pause", "virtual_ns");
+    let wall = number(&run, "query", "wall_ns");
+    sleep(Duration::from_millis(1200));
+    let status = run.control("query").expect("it answers while it stands");
+    assert_eq!(status["virtual_ns"].as_i64(), Some(frozen));
+    assert_eq!(status["paused"], true);
+    assert!(status["wall_ns"].as_i64().expect("a number") - wall >= 1_200_000_000);
+    // A second pause changes nothing: one hand on the keyboard, one hold.
+    assert_eq!(number(&run, "pause", "virtual_ns"), frozen);
+    let resumed = run.control("resume").expect("it goes on");
+    assert!(resumed["paused_total_ns"].as_i64().expect("a number") - before >= 1_200_000_000);
+    let refused = run.control("resume").expect_err("nobody has paused it");
+    assert!(refused.contains("not paused"), "{refused}");
+    let run = run.wait().succeeded();
+
+    assert!(run.manifest().paused_total.as_ns() >= 1_200_000_000);
+    let rows = run.directory().clock().expect("the clock's rows can be read");
+    let by_hand: Vec<_> = rows.iter().filter(|row| &*row.requester == "user").collect();
+    let held = by_hand.iter().find(|row| row.action.as_str() == "resume").expect("it let go");
+    assert_eq!(held.t_virtual.as_ns(), frozen);
+    assert!(held.duration.as_ns() >= 1_200_000_000);
+
+    let log = log_lines(&lab.run_path(), "ticks");
+    let ticks: Vec<(i64, i64)> = log
+        .iter()
+        .filter_map(|(stamp_us, line)| {
+            let own_ns: i64 = line.strip_prefix("tick ")?.split_once(' ')?.1.parse().ok()?;
+            Some((*stamp_us, own_ns))
+        })
+        .collect();
+    for (stamp_us, own_ns) in &ticks {
+        // A stamp is cut to whole microseconds.
+        assert!(*stamp_us >= own_ns / 1000, "stamped before it was printed");
+        assert!(*stamp_us <= 1_500_000, "stamped after the end");
+    }
+    // 1.2 s of standing left no gap in the stamps, neither those of the log
+    // nor those of the program.
+    for pair in ticks.windows(2) {
+        assert!(pair[1].0 - pair[0].0 < 600_000, "the stamps went on: {pair:?}");
+        assert!(pair[1].1 - pair[0].1 < 600_000_000, "the program went on: {pair:?}");
+    }
+    assert!(ticks.len() >= 30, "{} ticks in 1.5 s", ticks.len());
+}
+
+#[test]
+fn the_stamps_of_a_log_do_not_advance_while_a_plant_solves() {
+    let lab = Lab::new(
+        &Scenario::lasting("500 ms")
+            .program('a', "ticks", TICKS, "")
+            .program('b', "client", &["python3", "poll.py", "10.0.0.10", "0.02"], "")
+            .plant("{ slow_ms = 100 }"),
+    );
+    let run = lab.run(&[]).succeeded();
+    assert!(run.manifest().paused_total.as_ns() >= 500_000_000, "hardly anything was paused");
+    let log = log_lines(&lab.run_path(), "ticks");
+    assert!(log.len() >= 12, "{log:?}");
+    let gaps: Vec<i64> = log.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    let mut sorted = gaps.clone();
+    sorted.sort_unstable();
+    // Ticks come every 20 ms. Were the pauses in the stamps, most gaps would
+    // have one of 100 ms in them.
+    let median = sorted[sorted.len() / 2];
+    assert!((5_000..60_000).contains(&median), "{gaps:?}");
+}
+
+/// Twice, and half, the wall time; the same virtual results.
+#[test]
+fn dilation_stretches_wall_time_and_nothing_else() {
+    let lab = |set: &[&str]| {
+        let lab = Lab::new(
+            &Scenario::lasting("1 s")
+                .program('a', "ticks", &["python3", "ticks.py", "0.1"], "")
+                .plant("{}"),
+        );
+        let run = lab.run(set).succeeded();
+        let manifest = run.manifest();
+        assert_eq!(manifest.virtual_duration.as_ns(), 1_000_000_000);
+        let series = run.directory().series(&["world.walk", "world.t_ns"]).expect("it can be read");
+        let ticks = log_lines(&lab.run_path(), "ticks").len();
+        let samples: Vec<_> = series.into_iter().map(|series| series.samples).collect();
+        (manifest.wall_duration.as_s_f64(), samples, ticks)
+    };
+    let (normal_s, normal, _) = lab(&[]);
+    let (slow_s, slow, slow_ticks) = lab(&["time.dilation=2"]);
+    let (fast_s, fast, _) = lab(&["time.dilation=0.5"]);
+    // Never shorter; longer by what a busy machine needs to notice the end.
+    assert!((1.0..1.4).contains(&normal_s), "{normal_s}");
+    assert!((2.0..2.4).contains(&slow_s), "{slow_s}");
+    assert!((0.5..0.9).contains(&fast_s), "{fast_s}");
+    assert_eq!(normal[0].len(), 21);
+    assert_eq!(normal, slow);
+    assert_eq!(normal, fast);
+    // Python takes its time to start; slowed down, that is little of it.
+    assert!((8..=11).contains(&slow_ticks), "{slow_ticks} ticks of 0.1 s in 1 s");
+}
+
+/// A second run of the same name is refused and harms the first in no way.
+#[test]
+fn a_name_that_is_taken_is_refused() {
+    let lab = Lab::new(
+        &Scenario::lasting("1500 ms").program('a', "ticks", TICKS, ""),
+    );
+    let mut run = lab.start(&[]);
+    run.wait_until(0.3);
+    let (path, scenario) = (lab.path().join("second"), lab.path().join("scenario.toml"));
+    let text = |path: &std::path::Path| path.display().to_string();
+    let second = timeloom(&["run", "--name", lab.name(), "-o", &text(&path), &text(&scenario)]);
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(2), "{said}");
+    assert!(said.contains(lab.name()) && said.contains("already"), "{said}");
+    let exec = timeloom(&["exec", "--name", lab.name(), "true"]);
+    assert_eq!(exec.status.code(), Some(2));
+    assert!(run.control("query").is_ok(), "the first lost its socket");
+    run.wait().succeeded();
+}
+
+/// `timeloom clean` may come at any time, also while a run gets ready: a slow
+/// plant keeps this one from being under way.
+#[test]
+fn clean_lets_a_run_alone_that_is_getting_ready() {
+    let lab = Lab::new(
+        &Scenario::lasting("500 ms")
+            .program('a', "ticks", TICKS, "")
+            .plant("{ start_ms = 1000 }"),
+    );
+    let run = lab.start(&[]);
+    let cleaned = crate::support::patiently(Duration::from_secs(10), || {
+        lab.left().iter().any(|what| what.contains("plant.py"))
+    });
+    assert!(cleaned, "the plant does not come");
+    let clean = timeloom(&["clean"]);
+    assert!(clean.status.success());
+    let run = run.wait().succeeded();
+    assert_eq!(run.manifest().degraded_modes, Vec::<String>::new());
+}

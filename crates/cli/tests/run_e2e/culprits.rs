@@ -1,0 +1,190 @@
+//! Somebody dies, hangs or answers nonsense: the run stops, names the culprit
+//! and keeps all results so far.
+
+use std::time::Duration;
+
+use timeloom_results::SignalRow;
+
+use crate::support::{Finished, Lab, Scenario, log_lines, samples};
+
+const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
+
+/// A plant, a client that asks it, and so much time that only a failure can
+/// end the run.
+fn healthy(config: &str) -> Scenario {
+    Scenario::lasting("60 s")
+        .program('b', "client", POLL, "")
+        .plant_with(config, "timeout = \"500 ms\"")
+}
+
+/// The same with one more program, on host `a`.
+fn with_program(run: &[&str], more: &str) -> Lab {
+    Lab::new(&healthy("{}").program('a', "victim", run, more))
+}
+
+/// Runs it into its failure, which must be blamed on who these words name.
+fn fail(lab: &Lab, words: &[&str]) -> Finished {
+    let run = lab.run(&[]).blames(words);
+    lab.assert_nothing_left(Duration::from_secs(2));
+    let manifest = run.manifest();
+    assert!(manifest.virtual_duration.as_s_f64() < 30.0, "the failure was noticed late");
+    run
+}
+
+/// What was recorded until `at_s`, near the failure, is there, without holes.
+fn assert_kept(run: &Finished, at_s: f64) {
+    let directory = run.directory();
+    let mut times = Vec::new();
+    directory
+        .for_each(|row: SignalRow| {
+            if &*row.name == "t_ns" {
+                times.push(row.t_virtual.as_ns());
+            }
+            Ok(())
+        })
+        .expect("the signals can be read");
+    let expected: Vec<i64> = (0..times.len() as i64).map(|step| step * 50_000_000).collect();
+    assert_eq!(times, expected, "samples are missing");
+    // Two periods of recording less, since the last request came before.
+    let last = *times.last().expect("there are samples") as f64 * 1e-9;
+    assert!(last >= at_s - 0.15, "the record ends at {last} s, the failure was at {at_s} s");
+    let events = directory.events().expect("the events can be read");
+    assert!(events.iter().any(|row| &*row.source == "client" && &*row.kind == "start"));
+    let log = samples(directory.path(), "client");
+    assert!(!log.is_empty(), "the log of the client is empty");
+}
+
+#[test]
+fn a_program_that_exits_is_named_with_its_status_and_its_last_words() {
+    let lab = with_program(&["python3", "ticks.py", "0.1", "0.5", "3"], "");
+    let run = fail(&lab, &["victim", "status 3", "the end of it"]);
+    assert_kept(&run, 0.5);
+    let events = run.directory().events().expect("the events can be read");
+    let end = events.iter().find(|row| &*row.source == "victim" && &*row.kind == "end");
+    let end = end.expect("its end is an event");
+    assert_eq!((&*end.host, end.text.contains('3')), ("a", true));
+    assert!(end.t_virtual.as_ns() >= 500_000_000);
+}
+
+#[test]
+fn a_program_that_is_killed_is_named_with_the_signal() {
+    let lab = with_program(&["python3", "ticks.py", "0.1", "0.5", "-11"], "");
+    let run = fail(&lab, &["victim", "signal 11"]);
+    assert_kept(&run, 0.5);
+}
+
+/// Also one that is done early: only `essential = false` says that it may be.
+#[test]
+fn only_a_program_that_may_end_does_so_without_ending_the_run() {
+    let victim = ["python3", "ticks.py", "0.1", "0.3", "0"];
+    let lab = Lab::new(&Scenario::lasting("1 s").program('a', "victim", &victim, ""));
+    fail(&lab, &["victim", "status 0"]);
+
+    let lab = Lab::new(&Scenario::lasting("1 s").program('a', "victim", &victim, "essential = false"));
+    let run = lab.run(&[]).succeeded();
+    assert_eq!(run.manifest().virtual_duration.as_ns(), 1_000_000_000);
+    assert_eq!(run.manifest().culprit, None);
+}
+
+#[test]
+fn a_program_that_is_not_ready_in_time_is_named_with_what_was_waited_for() {
+    let lab = with_program(
+        &["python3", "ticks.py", "0.1"],
+        "ready = \"tcp:4711\"\nready_timeout = \"400 ms\"",
+    );
+    let run = fail(&lab, &["victim", "not ready", "4711", "400 ms"]);
+    assert_kept(&run, 0.4);
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_named() {
+    let lab = with_program(&["no-such-program"], "");
+    fail(&lab, &["victim", "no-such-program"]);
+    // One that is due later is found when it is due, and all until then is kept.
+    let lab = with_program(&["./no-such-program"], "start = \"500 ms\"");
+    let run = fail(&lab, &["victim", "no-such-program"]);
+    assert_kept(&run, 0.5);
+}
+
+#[test]
+fn what_a_program_starts_in_the_background_ends_with_the_run() {
+    let lab = with_program(
+        &["sh", "-c", "sleep 1000 & setsid sleep 1000 & sleep 0.3; exit 3"],
+        "",
+    );
+    fail(&lab, &["victim", "status 3"]);
+}
+
+/// A plant that misbehaves at half a second of virtual time.
+fn misdeed(misdeed: &str, words: &[&str]) {
+    let lab = Lab::new(&healthy(&format!(
+        "{{ misdeed = \"{misdeed}\", at_ns = 500_000_000 }}"
+    )));
+    let run = fail(&lab, words);
+    assert_kept(&run, 0.5);
+    // Nothing the client heard came after the misdeed.
+    for (_, line) in log_lines(run.directory().path(), "client") {
+        assert!(!line.contains("Error"), "the client saw the failure: {line}");
+    }
+}
+
+#[test]
+fn a_plant_that_crashes_is_named_with_the_signal_and_its_last_words() {
+    misdeed("abort", &["world", "died", "signal: 6", "the solver diverges"]);
+}
+
+#[test]
+fn a_plant_that_hangs_is_named_with_the_time_it_had() {
+    misdeed("hang", &["world", "no answer", "500 ms"]);
+}
+
+#[test]
+fn a_plant_that_answers_nonsense_is_named_with_the_nonsense() {
+    misdeed("nonsense", &["world", "nonsense", "Loading model"]);
+}
+
+#[test]
+fn a_plant_that_answers_nan_is_named() {
+    misdeed("nan", &["world", "not finite"]);
+}
+
+/// Nobody asks this plant anything. Its death must not go unnoticed because of
+/// that: the results would quietly lack what it should have computed.
+#[test]
+fn a_plant_that_dies_unasked_fails_the_run() {
+    let lab = Lab::new(
+        &Scenario::lasting("1 s")
+            .program('a', "ticks", &["python3", "ticks.py", "0.1"], "")
+            .plant("{ misdeed = \"abort-unasked\", at_ns = 300_000_000 }"),
+    );
+    fail(&lab, &["world", "died"]);
+}
+
+#[test]
+fn a_plant_that_does_not_start_is_named() {
+    let text = healthy("{}").to_toml().replace("plant.py", "no-such-file.py");
+    let lab = Lab::with_text(&text);
+    let run = lab.run(&[]);
+    assert_eq!(run.code, 1, "{}", run.output());
+    assert!(run.stderr.contains("world"), "{}", run.output());
+    let culprit = run.manifest().culprit.unwrap_or_default();
+    assert!(culprit.contains("world"), "{culprit}");
+    lab.assert_nothing_left(Duration::from_secs(2));
+}
+
+/// Many programs are being started at the very instant at which the run ends:
+/// none of them may slip through and stand for ever.
+#[test]
+fn programs_that_start_as_the_run_ends_do_not_keep_it() {
+    let mut scenario = Scenario::lasting("60 s").program(
+        'a',
+        "victim",
+        &["sh", "-c", "exit 3"],
+        "start = \"300 ms\"",
+    );
+    for number in 0..12 {
+        let (name, start) = (format!("late-{number}"), format!("start = \"{} ms\"", 300 + number));
+        scenario = scenario.program('b', &name, &["sleep", "1000"], &start);
+    }
+    fail(&Lab::new(&scenario), &["victim", "status 3"]);
+}

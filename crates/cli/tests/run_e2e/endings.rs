@@ -1,0 +1,159 @@
+//! Ctrl-C, SIGTERM, even SIGKILL: whenever it comes, no process is left
+//! frozen, and no namespace, cgroup, socket or mount stays behind.
+
+use std::time::Duration;
+
+use timeloom_results::{Outcome, RunDirectory};
+
+use crate::support::{Finished, Lab, Running, Scenario, marked_processes, patiently, timeloom};
+
+/// Two programs, one of which starts more, a plant and a capture, for far
+/// longer than the test lasts.
+fn long() -> Lab {
+    Lab::new(
+        &Scenario::lasting("600 s")
+            .program('a', "client", &["python3", "poll.py", "10.0.0.10", "0.02"], "")
+            .program('b', "parent", &["sh", "-c", "sleep 1000 & setsid sleep 1000 & wait"], "")
+            .plant("{}")
+            .and("[[capture]]\nlink = [\"a\", \"s1\"]\n"),
+    )
+}
+
+/// Starts it and gets it to run, or to stand by `timeloom pause`.
+fn under_way(lab: &Lab, paused: bool) -> Running<'_> {
+    let mut run = lab.start(&[]);
+    run.wait_until(0.4);
+    if paused {
+        let status = run.control("pause").expect("it can be paused");
+        assert_eq!(status["paused"], true);
+    }
+    // Supervisor, keeper, plant, client, shell and two sleeps; three stations
+    // and the switches. Were fewer seen, their end would prove nothing.
+    let processes = marked_processes(lab.name());
+    assert!(processes.len() >= 7, "{processes:?}");
+    assert_eq!(lab.namespaces(), 4);
+    run
+}
+
+fn assert_recorded(directory: &RunDirectory) {
+    let series = directory.series(&["world.t_ns"]).expect("the signals can be read");
+    let times: Vec<i64> = series[0].samples.iter().map(|(t, _)| t.as_ns()).collect();
+    let expected: Vec<i64> = (0..times.len() as i64).map(|step| step * 50_000_000).collect();
+    assert_eq!(times, expected, "samples are missing");
+    assert!(times.len() >= 4, "the record ends too early: {times:?}");
+}
+
+fn interrupt(signal: i32, paused: bool) {
+    let lab = long();
+    let run = under_way(&lab, paused);
+    run.signal(signal);
+    let run: Finished = run.wait();
+    assert_eq!(run.code, 1, "{}", run.output());
+    assert!(run.stdout.contains("stopped from outside"), "{}", run.output());
+    lab.assert_nothing_left(Duration::from_secs(2));
+    let directory = run.directory();
+    let manifest = run.manifest();
+    assert_eq!(manifest.outcome, Outcome::Interrupted);
+    assert!(manifest.ended.is_some());
+    assert!(directory.is_finished());
+    assert_recorded(&directory);
+    assert!(directory.path().join("report.html").exists());
+}
+
+#[test]
+fn ctrl_c_ends_a_run() {
+    interrupt(libc::SIGINT, false);
+}
+
+#[test]
+fn ctrl_c_ends_a_run_that_stands() {
+    interrupt(libc::SIGINT, true);
+}
+
+#[test]
+fn sigterm_ends_a_run() {
+    interrupt(libc::SIGTERM, false);
+}
+
+#[test]
+fn sigterm_ends_a_run_that_stands() {
+    interrupt(libc::SIGTERM, true);
+}
+
+/// What a killed run has recorded is whole again after `timeloom report`.
+fn assert_recovered(lab: &Lab) {
+    let path = lab.run_path();
+    let directory = RunDirectory::open(&path).expect("there is a run directory");
+    assert!(!directory.is_finished(), "nobody was there to finish it");
+    assert_eq!(directory.manifest().expect("a manifest").outcome, Outcome::Running);
+    let report = timeloom(&["report", path.to_str().expect("UTF-8")]);
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    assert!(directory.is_finished());
+    assert_eq!(directory.manifest().expect("a manifest").outcome, Outcome::Interrupted);
+    let events = directory.events().expect("the events can be read");
+    assert!(events.iter().any(|row| &*row.source == "parent"));
+}
+
+fn kill(paused: bool) {
+    let lab = long();
+    let mut run = under_way(&lab, false);
+    // Signals reach the journal's file within two seconds.
+    run.wait_until(2.5);
+    if paused {
+        run.control("pause").expect("it can be paused");
+    }
+    run.signal(libc::SIGKILL);
+    let run = run.wait();
+    assert_eq!(run.code, 128 + libc::SIGKILL);
+    // The keeper has done it all, without `timeloom clean`.
+    lab.assert_nothing_left(Duration::from_secs(3));
+    assert_recovered(&lab);
+    assert_recorded(&run.directory());
+}
+
+#[test]
+fn the_keeper_cleans_up_after_a_supervisor_that_was_killed() {
+    kill(false);
+}
+
+#[test]
+fn the_keeper_cleans_up_after_a_supervisor_that_was_killed_while_it_stood() {
+    kill(true);
+}
+
+#[test]
+fn clean_mends_it_when_the_keeper_is_killed_too() {
+    let lab = long();
+    let run = under_way(&lab, true);
+    let keepers: Vec<i32> = marked_processes(lab.name())
+        .into_iter()
+        .filter(|pid| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|name| name.trim() == "timeloom-keeper")
+        })
+        .collect();
+    assert_eq!(keepers.len(), 1, "there is one keeper");
+    // SAFETY: the keeper of our own run.
+    unsafe { libc::kill(keepers[0], libc::SIGKILL) };
+    run.signal(libc::SIGKILL);
+    assert_eq!(run.wait().code, 128 + libc::SIGKILL);
+
+    // The test would show nothing if all of it went away by itself.
+    std::thread::sleep(Duration::from_millis(300));
+    let left = lab.left();
+    assert!(left.iter().any(|what| what.contains("poll.py")), "{left:?}");
+    assert!(left.iter().any(|what| what.contains("timeloom.")), "{left:?}");
+    let bystander = long();
+    let other = under_way(&bystander, false);
+
+    let clean = timeloom(&["clean"]);
+    assert!(clean.status.success(), "{}", String::from_utf8_lossy(&clean.stderr));
+    lab.assert_nothing_left(Duration::from_secs(2));
+    assert_recovered(&lab);
+
+    // Another's run was let alone.
+    assert!(patiently(Duration::from_secs(1), || other.control("query").is_ok()));
+    assert!(!bystander.left().is_empty());
+    other.signal(libc::SIGINT);
+    assert_eq!(other.wait().code, 1);
+}

@@ -1,0 +1,169 @@
+//! The published case, shortened: OpenDSS, a controller, a sensor, and
+//! `arpspoof` between them.
+
+use std::fs::File;
+use std::time::Duration;
+
+use pcap_file::pcapng::{Block, PcapNgReader};
+
+use crate::support::{Lab, log_lines, need_program, prepared_python, repository};
+
+/// An Ethernet frame, as far as it matters here.
+struct Frame {
+    /// Virtual seconds.
+    at_s: f64,
+    to: [u8; 6],
+    from: [u8; 6],
+    what: What,
+}
+
+#[derive(PartialEq)]
+enum What {
+    /// An ARP reply: this address is mine.
+    ArpReply { sender: [u8; 4] },
+    /// TCP with so many bytes of data.
+    Tcp { source: [u8; 4], target: [u8; 4], data: usize },
+    Other,
+}
+
+const CONTROLLER: [u8; 4] = [10, 0, 0, 1];
+const SENSOR: [u8; 4] = [10, 0, 0, 2];
+const ATTACK_S: f64 = 4.0;
+/// `arpspoof` has started and sent its second round by then, and what was under
+/// way has arrived.
+const EFFECTIVE_S: f64 = ATTACK_S + 3.0;
+const END_S: f64 = 10.0;
+
+/// 10 s of virtual time with the attack at 4 s; the checks, which are about the
+/// gust at 19 s, are replaced by ones about this shorter time.
+const SETS: [&str; 6] = [
+    "time.duration=10 s",
+    "attack.dos.at=4 s",
+    "check.storage-charges.assert=max(grid.storage.1.p) > 0",
+    "check.sag.assert=min(grid.bus.680.v1) > 2000 from 1 s",
+    "check.no-sag.assert=min(grid.bus.680.v1) > 2000 from 1 s",
+    "capture.0.link=[\"s2\", \"s3\"]",
+];
+
+#[test]
+fn the_attack_cuts_the_sensor_off() {
+    prepared_python();
+    need_program("arpspoof", "dsniff");
+    let lab = Lab::with_text("");
+    let scenario = repository().join("examples/ieee13/ieee13.toml");
+    let run = lab.start_file(&scenario, &SETS).wait().succeeded();
+    lab.assert_nothing_left(Duration::from_secs(2));
+    let directory = run.directory();
+
+    let frames = frames(&directory.path().join("net/s2-s3.pcapng"));
+    assert_cut_off(&frames);
+
+    // Signals every 100 ms from start to end, and nothing between.
+    let series = directory.series(&["grid.bus.680.v1"]).expect("it can be read");
+    let times: Vec<i64> = series[0].samples.iter().map(|(t, _)| t.as_ns()).collect();
+    let expected: Vec<i64> = (0..=100).map(|step| step * 100_000_000).collect();
+    assert_eq!(times, expected);
+    assert_eq!(&*series[0].unit, "V");
+
+    let labels = directory.labels().expect("the labels can be read");
+    let of_attack: Vec<&str> = labels.iter().map(|label| &*label.technique).collect();
+    assert!(of_attack.join(" ").contains("T0830") && of_attack.join(" ").contains("T0814"), "{of_attack:?}");
+    for label in &labels {
+        assert_eq!((&*label.attack, &*label.target), ("dos", "attacker"));
+        assert_eq!((label.start.as_ns(), label.end.as_ns()), (4_000_000_000, 10_000_000_000));
+    }
+
+    let checks = directory.checks().expect("the checks can be read");
+    let applied: Vec<(&str, bool, bool)> =
+        checks.iter().map(|check| (check.name.as_str(), check.applies, check.passed)).collect();
+    assert_eq!(applied, [("storage-charges", true, true), ("sag", true, true), ("no-sag", false, true)]);
+
+    // The controller notices, by its own clock, after its second of patience.
+    let log = log_lines(directory.path(), "controller");
+    let noticed = log.iter().find(|(_, line)| line.contains("no fresh measurement"));
+    let (stamp_us, line) = noticed.expect("the controller notices nothing");
+    assert!((ATTACK_S * 1e6..END_S * 1e6).contains(&(*stamp_us as f64)));
+    // Its own clock began at 00:00:00 of the scenario's day.
+    let own = line.split('.').next().and_then(|time| time.strip_prefix("00:00:"));
+    let own_s: f64 = own.and_then(|second| second.parse().ok()).expect("HH:MM:SS");
+    let difference_s = *stamp_us as f64 * 1e-6 - own_s;
+    assert!((0.0..1.5).contains(&difference_s), "{line} at {stamp_us} us");
+    assert!(directory.path().join("report.html").exists());
+}
+
+fn assert_cut_off(frames: &[Frame]) {
+    assert!(frames.windows(2).all(|pair| pair[0].at_s <= pair[1].at_s + 0.01), "the capture is out of order");
+    let last = frames.last().expect("frames were recorded").at_s;
+    assert!((END_S - 3.0..END_S + 0.001).contains(&last), "the capture ends at {last} s");
+
+    // Data between the two that reaches the other's own interface.
+    let data = |source: [u8; 4], target: [u8; 4]| {
+        frames.iter().filter(move |frame| match frame.what {
+            What::Tcp { source: s, target: t, data } => (s, t) == (source, target) && data > 0,
+            _ => false,
+        })
+    };
+    let first = data(SENSOR, CONTROLLER).next().expect("the sensor reports");
+    let (sensor, controller) = (first.from, first.to);
+    let delivered = |from_s: f64, until_s: f64| {
+        let within = move |frame: &&Frame| (from_s..until_s).contains(&frame.at_s);
+        let up = data(SENSOR, CONTROLLER).filter(within).filter(|frame| frame.to == controller);
+        let down = data(CONTROLLER, SENSOR).filter(within).filter(|frame| frame.to == sensor);
+        (up.count(), down.count())
+    };
+    let (up, down) = delivered(ATTACK_S - 2.0, ATTACK_S);
+    assert!(up >= 10 && down >= 10, "{up} reports and {down} answers in 2 s before the attack");
+    assert_eq!(delivered(EFFECTIVE_S, END_S), (0, 0), "data flows during the attack");
+
+    // A third machine says that it has the controller's address, from the
+    // attack's beginning on and not before.
+    let lies: Vec<&Frame> = frames
+        .iter()
+        .filter(|frame| match frame.what {
+            What::ArpReply { sender } => {
+                (sender == CONTROLLER && frame.from != controller) || (sender == SENSOR && frame.from != sensor)
+            }
+            _ => false,
+        })
+        .collect();
+    let first = lies.first().expect("the attacker answers for others");
+    assert!((ATTACK_S..EFFECTIVE_S).contains(&first.at_s), "the first lie at {} s", first.at_s);
+    // Every two seconds one.
+    assert!(lies.len() >= 2, "{} false ARP replies", lies.len());
+    let attacker = first.from;
+    assert!(lies.iter().all(|frame| frame.from == attacker));
+    // What the sensor still says goes to the attacker.
+    let taken = data(SENSOR, CONTROLLER).filter(|frame| frame.to == attacker && frame.at_s > ATTACK_S);
+    assert!(taken.count() >= 1, "nothing reaches the attacker");
+}
+
+fn frames(path: &std::path::Path) -> Vec<Frame> {
+    let file = File::open(path).expect("the capture is there");
+    let mut reader = PcapNgReader::new(file).expect("it is a pcapng file");
+    let mut frames = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(packet) = block.expect("a whole block") {
+            // 2019-06-03T00:00:00Z, where virtual time begins.
+            let at_s = (packet.timestamp - Duration::from_secs(1_559_520_000)).as_secs_f64();
+            frames.push(frame(at_s, &packet.data));
+        }
+    }
+    frames
+}
+
+fn frame(at_s: f64, bytes: &[u8]) -> Frame {
+    let mac = |at: usize| bytes[at..at + 6].try_into().expect("six bytes");
+    let ip = |at: usize| bytes[at..at + 4].try_into().expect("four bytes");
+    let what = match (&bytes[12..14], bytes.get(21), bytes.get(23)) {
+        ([0x08, 0x06], Some(2), _) => What::ArpReply { sender: ip(28) },
+        ([0x08, 0x00], _, Some(6)) => {
+            let header = 4 * usize::from(bytes[14] & 0x0f);
+            let length = usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+            let tcp = 14 + header;
+            let data = length - header - 4 * usize::from(bytes[tcp + 12] >> 4);
+            What::Tcp { source: ip(26), target: ip(30), data }
+        }
+        _ => What::Other,
+    };
+    Frame { at_s, to: mac(0), from: mac(6), what }
+}

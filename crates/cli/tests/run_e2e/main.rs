@@ -1,0 +1,17 @@
+//! `timeloom run` from outside: whole runs of small scenarios, and what goes
+//! wrong in them.
+//!
+//! Needs root, Python 3.11, the Python environment that `make test` prepares,
+//! and the Debian packages mbpoll and dsniff. Each test has a session of its
+//! own, so that they may run in any order, at the same time and beside others.
+
+mod support;
+
+mod causality;
+mod clients;
+mod control;
+mod culprits;
+mod endings;
+mod ieee13;
+mod mistakes;
+mod repetition;

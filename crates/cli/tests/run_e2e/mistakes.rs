@@ -1,0 +1,112 @@
+//! A mistake is found before anything is started, and a machine that cannot do
+//! it is told what it lacks.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::{Finished, Lab, Scenario};
+
+fn good() -> Scenario {
+    Scenario::lasting("1 s")
+        .program('a', "ticks", &["python3", "ticks.py", "0.1"], "")
+        .plant("{}")
+}
+
+/// The mistake is said with these words; nothing was made, nothing started.
+fn assert_refused(lab: &Lab, run: &Finished, words: &[&str]) {
+    assert_eq!(run.code, 2, "{}", run.output());
+    for word in words {
+        assert!(run.stderr.contains(word), "no {word:?} in {}", run.output());
+    }
+    assert!(run.stdout.is_empty(), "{}", run.output());
+    assert!(!lab.run_path().exists(), "a run directory was made");
+    assert!(!lab.path().join("started").exists(), "a program was started");
+    lab.assert_nothing_left(Duration::ZERO);
+}
+
+#[test]
+fn a_mistake_is_named_with_its_place_and_its_mend() {
+    let text = good().to_toml().replace("seed = 7", "sead = 7");
+    let line = text.lines().position(|line| line == "sead = 7").expect("replaced") + 1;
+    let lab = Lab::with_text(&text);
+    let run = lab.run(&[]);
+    let place = format!("scenario.toml:{line}");
+    assert_refused(&lab, &run, &[&place, "unknown key `sead`", "did you mean `seed`?"]);
+}
+
+#[test]
+fn all_mistakes_are_named_at_once_and_no_good_part_is_started() {
+    // The plant is good and comes first; were it started, it would leave a file.
+    let text = good()
+        .to_toml()
+        .replace("\"python3\", \"plant.py\"", "\"touch\", \"started\"")
+        .replace("10.0.0.2/24", "10.0.0.1/24")
+        .replace("world.level", "word.level");
+    let lab = Lab::with_text(&text);
+    let run = lab.run(&[]);
+    assert_refused(&lab, &run, &["10.0.0.1", "word", "did you mean", "world"]);
+}
+
+#[test]
+fn a_mistake_in_a_set_points_to_the_set() {
+    let lab = Lab::new(&good());
+    let run = lab.run(&["time.duratoin=3 s"]);
+    assert_refused(&lab, &run, &["time.duratoin=3 s", "did you mean `duration`?"]);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_said_to_be_missing() {
+    let lab = Lab::new(&good());
+    let run = lab.start_file(&lab.path().join("other.toml"), &[]).wait();
+    assert_refused(&lab, &run, &["other.toml"]);
+}
+
+/// Only the plant can say which signals it has, so this one is found late; it
+/// is the user's mistake all the same, and what was started is ended.
+#[test]
+fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
+    let lab = Lab::with_text(&good().to_toml().replace("world.level", "world.lever"));
+    let run = lab.run(&[]);
+    assert_eq!(run.code, 2, "{}", run.output());
+    assert!(run.stderr.contains("lever"), "{}", run.output());
+    lab.assert_nothing_left(Duration::from_secs(2));
+}
+
+/// A binary that nobody may read lies where the tests were built, hence the
+/// copy. `exec` does without root what it can, `run` says that it needs it.
+#[test]
+fn without_root_exec_works_and_run_says_what_it_needs() {
+    let lab = Lab::new(&good());
+    let home = lab.path();
+    let binary = home.join("timeloom");
+    fs::copy(env!("CARGO_BIN_EXE_timeloom"), &binary).expect("a copy");
+    for path in [home, &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    chown(home, Some(NOBODY), Some(NOBODY)).expect("root may");
+    let as_nobody = |arguments: &[&str]| {
+        let output = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&binary)
+            .args(arguments)
+            .current_dir(home)
+            .env("XDG_RUNTIME_DIR", home)
+            .env("HOME", home)
+            .output()
+            .expect("setpriv of util-linux is installed");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+
+    let (code, out, err) = as_nobody(&["exec", "--start", "2019-06-03T12:00:00Z", "date", "-u", "+%F %H"]);
+    assert_eq!((code, out.trim()), (Some(0), "2019-06-03 12"), "{err}");
+
+    let (code, _, err) = as_nobody(&["run", "-o", "run", "scenario.toml"]);
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("root") || err.contains("CAP_SYS_ADMIN"), "{err}");
+    assert!(err.contains("timeloom doctor"), "{err}");
+}
+
+const NOBODY: u32 = 65534;

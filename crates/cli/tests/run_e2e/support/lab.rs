@@ -1,0 +1,291 @@
+//! Starting `timeloom run`, acting on it, and waiting for its end.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use timeloom_results::{Manifest, RunDirectory};
+
+use super::Scenario;
+use super::traces::{MARK, Traces};
+
+/// One test's own directory, session name and mark.
+pub(crate) struct Lab {
+    directory: tempfile::TempDir,
+    name: String,
+    traces: Mutex<Traces>,
+}
+
+/// A `timeloom run` under way. Dropping it ends it.
+pub(crate) struct Running<'a> {
+    lab: &'a Lab,
+    child: Child,
+    began: Instant,
+}
+
+/// How a `timeloom run` ended.
+pub(crate) struct Finished {
+    /// Exit code, or 128 + the signal.
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// From start to exit, on the wall clock.
+    pub(crate) lasted: Duration,
+    path: PathBuf,
+}
+
+impl Lab {
+    /// A laboratory with the programs of the tests and a scenario in it.
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        Self::with_text(&scenario.to_toml())
+    }
+
+    /// The same with a scenario as text.
+    pub(crate) fn with_text(scenario: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        for (file, text) in [
+            ("plant.py", include_str!("../programs/plant.py")),
+            ("poll.py", include_str!("../programs/poll.py")),
+            ("ticks.py", include_str!("../programs/ticks.py")),
+            ("scenario.toml", scenario),
+        ] {
+            fs::write(directory.path().join(file), text).expect("it can be written");
+        }
+        Self {
+            directory,
+            name: format!("e2e-{}-{number}", std::process::id()),
+            traces: Mutex::new(Traces::before()),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The session's name, which is also the mark.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the run directory is, once there is one.
+    pub(crate) fn run_path(&self) -> PathBuf {
+        self.path().join("run")
+    }
+
+    /// Starts the scenario in this laboratory.
+    pub(crate) fn start(&self, sets: &[&str]) -> Running<'_> {
+        self.start_file(&self.path().join("scenario.toml"), sets)
+    }
+
+    /// Starts a scenario from elsewhere.
+    pub(crate) fn start_file(&self, scenario: &Path, sets: &[&str]) -> Running<'_> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        command.args(["run", "--name", &self.name, "-o"]);
+        command.arg(self.run_path()).arg(scenario);
+        command.args(sets.iter().flat_map(|set| ["--set", set]));
+        let file = |name: &str| {
+            let path = self.path().join(name);
+            fs::File::create(path).expect("a file can be made")
+        };
+        let child = command
+            .env(MARK, &self.name)
+            .stdin(Stdio::null())
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
+            .expect("timeloom can be started");
+        Running {
+            lab: self,
+            child,
+            began: Instant::now(),
+        }
+    }
+
+    /// Runs the scenario to its end.
+    pub(crate) fn run(&self, sets: &[&str]) -> Finished {
+        self.start(sets).wait()
+    }
+
+    /// Fails unless everything that belonged to the run is gone, at the latest
+    /// after `patience`.
+    pub(crate) fn assert_nothing_left(&self, patience: Duration) {
+        let traces = self.traces.lock().expect("no test thread panicked in it");
+        let mut left = Vec::new();
+        let gone = patiently(patience, || {
+            left = traces.left(&self.name);
+            left.is_empty()
+        });
+        assert!(gone, "left behind by {}: {left:#?}", self.name);
+    }
+
+    /// What is left of the run at this moment, in words.
+    pub(crate) fn left(&self) -> Vec<String> {
+        self.traces
+            .lock()
+            .expect("no test thread panicked in it")
+            .left(&self.name)
+    }
+
+    /// How many network namespaces the run was seen to use.
+    pub(crate) fn namespaces(&self) -> usize {
+        self.traces
+            .lock()
+            .expect("no test thread panicked in it")
+            .namespaces()
+    }
+
+    fn look(&self) {
+        self.traces
+            .lock()
+            .expect("no test thread panicked in it")
+            .look(&self.name);
+    }
+}
+
+impl Running<'_> {
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Asks the session: `query`, `pause`, `resume`.
+    pub(crate) fn control(&self, request: &str) -> Result<Value, String> {
+        let output = timeloom(&[request, "--name", &self.lab.name, "--json"]);
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+    }
+
+    /// Waits until the virtual clock has passed so many seconds.
+    pub(crate) fn wait_until(&mut self, virtual_s: f64) {
+        let passed = patiently(PATIENCE, || {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                let text = fs::read_to_string(self.lab.path().join("stderr"));
+                panic!("the run ended too early, {status}: {text:?}");
+            }
+            self.control("query")
+                .is_ok_and(|status| status["virtual_ns"].as_f64() > Some(virtual_s * 1e9))
+        });
+        assert!(passed, "the run does not get to {virtual_s} s");
+        self.lab.look();
+    }
+
+    /// Sends a signal to the supervisor, and to nobody else.
+    pub(crate) fn signal(&self, number: i32) {
+        // SAFETY: our own child, which has not been waited for.
+        unsafe { libc::kill(self.pid(), number) };
+    }
+
+    /// Waits for the end, watching what the run is made of.
+    pub(crate) fn wait(mut self) -> Finished {
+        let status = loop {
+            self.lab.look();
+            let until = Instant::now() + Duration::from_millis(100);
+            let mut ended = None;
+            while ended.is_none() && Instant::now() < until {
+                ended = self.child.try_wait().expect("our own child");
+                sleep(Duration::from_millis(5));
+            }
+            match ended {
+                Some(status) => break status,
+                None => assert!(self.began.elapsed() < PATIENCE, "the run does not end"),
+            }
+        };
+        let read = |name: &str| {
+            let bytes = fs::read(self.lab.path().join(name)).expect("its output was kept");
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        Finished {
+            code: status.code().unwrap_or(128 + status.signal().unwrap_or(0)),
+            stdout: read("stdout"),
+            stderr: read("stderr"),
+            lasted: self.began.elapsed(),
+            path: self.lab.run_path(),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
+        // A test has failed: an orderly end, or else the keeper does it.
+        self.signal(libc::SIGTERM);
+        if !patiently(Duration::from_secs(5), || {
+            !matches!(self.child.try_wait(), Ok(None))
+        }) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Finished {
+    /// Fails with all output unless the run succeeded.
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.code, 0, "{}", self.output());
+        self
+    }
+
+    /// Fails unless the run failed, names the culprit wherever it should, and
+    /// kept its results.
+    pub(crate) fn blames(self, words: &[&str]) -> Self {
+        assert_eq!(self.code, 1, "{}", self.output());
+        let manifest = self.manifest();
+        assert_eq!(manifest.outcome, timeloom_results::Outcome::Failed);
+        let culprit = manifest.culprit.unwrap_or_default();
+        for word in words {
+            assert!(self.stdout.contains(word), "no {word:?} in {}", self.output());
+            assert!(culprit.contains(word), "no {word:?} in the manifest: {culprit}");
+        }
+        assert!(self.directory().is_finished(), "the tables are not Parquet");
+        self
+    }
+
+    pub(crate) fn output(&self) -> String {
+        format!("exit {}\n{}\n{}", self.code, self.stdout, self.stderr)
+    }
+
+    pub(crate) fn directory(&self) -> RunDirectory {
+        RunDirectory::open(&self.path).unwrap_or_else(|error| panic!("{error}\n{}", self.output()))
+    }
+
+    pub(crate) fn manifest(&self) -> Manifest {
+        self.directory().manifest().expect("there is a manifest")
+    }
+}
+
+/// Any other command of `timeloom`.
+pub(crate) fn timeloom(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("timeloom can be started")
+}
+
+/// Asks until the answer is yes, for at most `patience`.
+pub(crate) fn patiently(patience: Duration, mut ask: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    loop {
+        if ask() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Within this every run of these tests must end, on however busy a machine.
+const PATIENCE: Duration = Duration::from_secs(90);

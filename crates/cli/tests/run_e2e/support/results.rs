@@ -1,0 +1,114 @@
+//! What the tests read from a run directory.
+
+use std::fs;
+use std::path::Path;
+
+use timeloom_results::{ClockAction, ClockRow};
+
+/// A line that a program printed, with the virtual time of its stamp in
+/// microseconds.
+pub(crate) fn log_lines(run: &Path, program: &str) -> Vec<(i64, String)> {
+    let path = run.join("logs").join(format!("{program}.log"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let parse = |line: &str| {
+        let (stamp, rest) = line.strip_prefix('[')?.split_once("] ")?;
+        let (seconds, micros) = stamp.trim().split_once('.')?;
+        let us = seconds.parse::<i64>().ok()? * 1_000_000 + micros.parse::<i64>().ok()?;
+        Some((us, rest.to_owned()))
+    };
+    text.lines()
+        .map(|line| parse(line).unwrap_or_else(|| panic!("a line without a stamp: {line}")))
+        .collect()
+}
+
+/// One request of `poll.py`, all in ns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// The client's clock before the request, since the start of the run.
+    pub(crate) before: i64,
+    /// The client's clock after it.
+    pub(crate) after: i64,
+    /// The plant's own time.
+    pub(crate) plant: i64,
+    /// How long it took by the client's monotonic clock.
+    pub(crate) lasted: i64,
+}
+
+/// What `poll.py` saw.
+pub(crate) fn samples(run: &Path, program: &str) -> Vec<Sample> {
+    let number = |words: &[&str], at: usize| words[at].parse().expect("a number");
+    log_lines(run, program)
+        .iter()
+        .filter_map(|(_, line)| {
+            let words: Vec<&str> = line.split(' ').collect();
+            (words[0] == "sample").then(|| Sample {
+                before: number(&words, 1),
+                after: number(&words, 2),
+                plant: number(&words, 3),
+                lasted: number(&words, 4),
+            })
+        })
+        .collect()
+}
+
+/// One stand of the testbed, from the rows of `clock.parquet`.
+#[derive(Clone, Debug)]
+pub(crate) struct Stand {
+    /// The rows of the edge that stopped it, of the holds and releases, and of
+    /// the edge that let it go, in the order of recording.
+    pub(crate) rows: Vec<ClockRow>,
+    /// The most holds at once.
+    pub(crate) most_holds: usize,
+    /// The holds open when it was let go, which must be none.
+    pub(crate) holds_at_end: usize,
+    /// Whether it was let go at all; at the end of a run it is not.
+    pub(crate) ended: bool,
+}
+
+impl Stand {
+    /// Bounds of the wall time for which the clock stood, in ns: it stopped and
+    /// went on somewhere within the edges.
+    pub(crate) fn lasted(&self) -> (i64, i64) {
+        let (first, last) = (&self.rows[0], &self.rows[self.rows.len() - 1]);
+        let inner = (last.t_wall - last.duration) - first.t_wall;
+        let outer = last.t_wall - (first.t_wall - first.duration);
+        (inner.as_ns(), outer.as_ns())
+    }
+
+    /// Who held it.
+    pub(crate) fn requesters(&self) -> std::collections::BTreeSet<String> {
+        let holds = self.rows.iter().filter(|row| row.action == ClockAction::Pause);
+        holds.map(|row| row.requester.to_string()).collect()
+    }
+}
+
+/// The stands of a run, in order. Fails on rows that make no sense.
+pub(crate) fn stands(rows: &[ClockRow]) -> Vec<Stand> {
+    let mut stands: Vec<Stand> = Vec::new();
+    for row in rows {
+        let word = row.action.as_str();
+        if word == "start" || word == "end" {
+            continue;
+        }
+        let open = stands.last_mut().filter(|stand| !stand.ended);
+        match (word, open) {
+            ("stop", None) => stands.push(Stand {
+                rows: vec![row.clone()],
+                most_holds: 0,
+                holds_at_end: 0,
+                ended: false,
+            }),
+            ("pause" | "resume" | "go", Some(stand)) => {
+                stand.rows.push(row.clone());
+                match word {
+                    "pause" => stand.holds_at_end += 1,
+                    "resume" => stand.holds_at_end -= 1,
+                    _ => stand.ended = true,
+                }
+                stand.most_holds = stand.most_holds.max(stand.holds_at_end);
+            }
+            (word, open) => panic!("`{word}` while the testbed {}", if open.is_some() { "stands" } else { "runs" }),
+        }
+    }
+    stands
+}

@@ -1,0 +1,100 @@
+//! The scenarios of the tests: two hosts and a meter at one switch, the meter
+//! in front of `plant.py`.
+
+use std::fmt::Write;
+
+/// A scenario in the making. The two hosts are `a` and `b`.
+pub(crate) struct Scenario {
+    duration: String,
+    hosts: [String; 2],
+    plant: Option<String>,
+    tail: String,
+}
+
+impl Scenario {
+    /// Nothing but the network, for so long in virtual time: `"1 s"`.
+    pub(crate) fn lasting(duration: &str) -> Self {
+        Self {
+            duration: duration.to_owned(),
+            hosts: Default::default(),
+            plant: None,
+            tail: String::new(),
+        }
+    }
+
+    /// Host `a` or `b` runs `run`; `more` are further lines of TOML.
+    pub(crate) fn program(mut self, host: char, name: &str, run: &[&str], more: &str) -> Self {
+        let index = ['a', 'b'].iter().position(|other| *other == host);
+        let programs = &mut self.hosts[index.expect("the hosts are a and b")];
+        write!(
+            programs,
+            "[[system.hosts.{host}.programs]]\nname = \"{name}\"\nrun = {run:?}\n{more}\n"
+        )
+        .expect("a String takes everything");
+        self
+    }
+
+    /// `plant.py` as plant `world`, with this inline table as its `config`,
+    /// behind the meter; its walk, level and time are recorded every 50 ms.
+    pub(crate) fn plant(self, config: &str) -> Self {
+        self.plant_with(config, "")
+    }
+
+    /// The same, with further lines for the plant's table.
+    pub(crate) fn plant_with(mut self, config: &str, more: &str) -> Self {
+        self.plant = Some(format!(
+            r#"
+[system.devices.meter]
+address = "10.0.0.10/24"
+registers = [
+    {{ table = "input", at = 0, type = "f64", signal = "world.t_ns" }},
+    {{ table = "input", at = 4, type = "f64", signal = "world.level" }},
+    {{ table = "holding", at = 0, type = "f32", signal = "world.set" }},
+]
+[simulation.plants.world]
+run = ["python3", "plant.py"]
+step = "10 ms"
+config = {config}
+record = {{ signals = ["t_ns", "walk", "level", "set"], every = "50 ms" }}
+{more}
+"#
+        ));
+        self
+    }
+
+    /// Anything that comes after, in TOML.
+    pub(crate) fn and(mut self, tail: &str) -> Self {
+        self.tail.push_str(tail);
+        self
+    }
+
+    pub(crate) fn to_toml(&self) -> String {
+        let meter = match self.plant {
+            Some(_) => "    { between = [\"meter\", \"s1\"] },\n",
+            None => "",
+        };
+        let [a, b] = &self.hosts;
+        format!(
+            r#"schema = "timeloom/1"
+name = "e2e"
+seed = 7
+[time]
+duration = "{}"
+start = "2019-06-03T00:00:00Z"
+[system]
+switches = ["s1"]
+links = [
+    {{ between = ["a", "s1"] }},
+    {{ between = ["b", "s1"] }},
+{meter}]
+[system.hosts.a]
+address = "10.0.0.1/24"
+{a}[system.hosts.b]
+address = "10.0.0.2/24"
+{b}{}{}"#,
+            self.duration,
+            self.plant.as_deref().unwrap_or_default(),
+            self.tail,
+        )
+    }
+}

@@ -1,0 +1,39 @@
+//! The clocks that programs read, while they are paused and dilated.
+
+use std::time::Duration;
+
+use crate::support::{Differential, World, c_program, c_program_static};
+
+/// No clock goes back, between threads neither; the system calls agree with the
+/// vDSO; the clocks stay a constant apart.
+#[test]
+fn clocks_stay_consistent_under_pauses_and_changes_of_rate() {
+    let world = World::new("clocks", 1.0);
+    let programs = [c_program("clocks"), c_program_static("clocks")];
+    let factors = [5.0, 0.5, 1.0, 0.125, 20.0];
+    Differential::of(programs, 2_000).run(&world, |world| {
+        let target = world.session.clock().now() + timeloom_time::Duration::from_ms(1_500);
+        for turn in 0.. {
+            if world.session.clock().now() >= target {
+                break;
+            }
+            world.pause_for(Duration::from_micros(700 * (turn % 3)));
+            std::thread::sleep(Duration::from_micros(1_500));
+            world.session.dilate(factors[turn as usize % factors.len()]).expect("a possible factor");
+        }
+        world.session.dilate(1.0).expect("a possible factor");
+    });
+}
+
+/// A start that was asked for is what REALTIME shows; MONOTONIC goes on from the
+/// machine's.
+#[test]
+fn a_session_can_start_at_any_date() {
+    let clock = timeloom_guest::ClockOptions {
+        start: Some(timeloom_time::Instant::from_ns(1_559_520_000_000_000_000)), // 2019-06-03
+        ..Default::default()
+    };
+    let world = World::with_clock("date", clock);
+    let (lines, status) = world.start(["date", "-u", "+%F"]).finish();
+    assert_eq!((lines, status), (vec!["2019-06-03".to_owned()], 0));
+}

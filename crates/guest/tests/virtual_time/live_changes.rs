@@ -1,0 +1,51 @@
+//! A change of the clock reaches threads that are blocked already.
+
+use std::time::Duration;
+
+use crate::support::{Differential, World, c_program};
+
+fn changed_in_the_middle(theme: &str, first: f64, second: f64) {
+    let world = World::new(theme, first);
+    Differential::of([c_program("waits"), c_program("libc_waits")], 600).run(&world, |world| {
+        world.run_for(Duration::from_millis(300));
+        world.session.dilate(second).expect("a possible factor");
+    });
+}
+
+/// The rest of the wait, computed for a slow clock, would last ten times too
+/// long.
+#[test]
+fn blocked_waits_follow_a_clock_made_faster() {
+    changed_in_the_middle("faster", 5.0, 0.5);
+}
+
+/// The rest of the wait, computed for a fast clock, would end early.
+#[test]
+fn blocked_waits_follow_a_clock_made_slower() {
+    changed_in_the_middle("slower", 0.5, 5.0);
+}
+
+#[test]
+fn a_rate_changed_while_paused_holds_after_the_pause() {
+    let world = World::new("paused-change", 5.0);
+    Differential::of([c_program("waits")], 400).run(&world, |world| {
+        world.run_for(Duration::from_millis(100));
+        world.session.pause().expect("pausing");
+        world.session.dilate(0.5).expect("a possible factor");
+        assert!(world.session.clock().is_paused(), "a new rate is no resumption");
+        std::thread::sleep(Duration::from_millis(500));
+        world.session.resume().expect("resuming");
+    });
+}
+
+#[test]
+fn a_thousand_short_pauses_do_not_shorten_or_stretch_a_wait() {
+    let world = World::new("thousand", 1.0);
+    Differential::of([c_program("waits")], 2_000).run(&world, |world| {
+        for turn in 0..1_000 {
+            world.pause_for(Duration::from_millis(1 + turn % 5));
+            world.run_for(Duration::from_micros(1_500));
+        }
+    });
+    assert!(world.session.clock().paused_total().as_ns() >= 3_000_000_000);
+}
