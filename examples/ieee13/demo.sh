@@ -54,7 +54,7 @@ for label in attack normal; do
     grep -q '"outcome": "done"' "$directory/$label/manifest.json" || status=1
 done
 "$timeloom" report "$directory/attack" --with "no attack=$directory/normal" \
-    --proof-signal grid.storage.1.p --proof-tolerance 5 --proof-from "4 s" \
+    --proof-signal grid.storage.1.p --proof-tolerance 5 --proof-share 0.95 --proof-from "4 s" \
     --proof-on "+0 ms=$directory/virtual-0" --proof-on "+5 ms=$directory/virtual-5" --proof-on "+50 ms=$directory/virtual-50" \
     --proof-off "+0 ms=$directory/real-0" --proof-off "+5 ms=$directory/real-5" --proof-off "+50 ms=$directory/real-50" \
     -o "$directory/report.html"

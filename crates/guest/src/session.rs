@@ -74,6 +74,11 @@ impl Session {
     /// A bad name or dilation; a machine without memfd or seccomp listeners.
     pub fn new(options: SessionOptions) -> Result<Self, GuestError> {
         check_name(&options.name)?;
+        // All that is made below is found by this name, also at its removal:
+        // two sessions of one name would end each other's programs.
+        if crate::control::list_sessions().contains(&options.name) {
+            return Err(GuestError::Usage(format!("a session named `{}` is already running", options.name)));
+        }
         let freezer = Freezer::new(&options.name);
         // Early, while this process has few threads: it forks.
         let keeper = Keeper::start(&options.name, &freezer)?;

@@ -18,6 +18,8 @@ pub enum Op {
     Write,
     /// Finish and exit.
     Stop,
+    /// None: it was asked nothing.
+    Idle,
 }
 
 impl Op {
@@ -29,6 +31,7 @@ impl Op {
             Self::Read => "read",
             Self::Write => "write",
             Self::Stop => "stop",
+            Self::Idle => "idle",
         }
     }
 }
@@ -124,6 +127,10 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start { reason } => write!(f, "could not be started: {reason}"),
+            Self::Died {
+                during: Op::Idle,
+                status,
+            } => write!(f, "died unasked ({status})"),
             Self::Died { during, status } => write!(f, "died during `{during}` ({status})"),
             Self::HungUp { during } => write!(f, "closed its socket during `{during}`"),
             Self::TimedOut { during, after } => {

@@ -169,6 +169,18 @@ impl Exchange {
         .settle()
     }
 
+    /// Whether the plant still runs; while somebody asks it, that is theirs to
+    /// find out.
+    ///
+    /// # Errors
+    /// When it has died by itself. Told once.
+    pub fn look(&self) -> Result<(), PlantError> {
+        match self.guarded.try_lock() {
+            Ok(mut guarded) => guarded.plant.look(),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Ends the plant. Every access after this fails.
     ///
     /// # Errors

@@ -254,6 +254,24 @@ impl PlantProcess {
         Ok(values)
     }
 
+    /// Whether it still runs, without asking it anything: a plant that nobody
+    /// asks would otherwise die unnoticed. A failure is told once here.
+    ///
+    /// # Errors
+    /// [`Fault::Died`].
+    pub fn look(&mut self) -> Result<(), PlantError> {
+        if self.failed.is_some() {
+            return Ok(());
+        }
+        match self.child.wait(time::Duration::ZERO) {
+            Some(status) => Err(self.fail(Fault::Died {
+                during: Op::Idle,
+                status,
+            })),
+            None => Ok(()),
+        }
+    }
+
     /// Asks the plant to finish, and waits until its process is gone.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::error::RunError;
 use crate::programs::{ReadyBoard, Stage};
+use crate::reckoning::{Reckoning, reckon};
 use crate::record::{ClockSink, Scribe};
 use crate::testbed::{Keyboard, PausedTestbed};
 use crate::verdict::{End, Reporter, Verdict};
@@ -139,12 +140,14 @@ impl<'a> Run<'a> {
         let recorder = Arc::new(directory.recorder()?);
         let scribe = Scribe::new(Arc::clone(&recorder), Arc::clone(session.clock()), verdict.reporter());
         let bus = build_bus(plan, &session, &scribe, verdict.reporter(), &options.warn);
+        // Early, since a session that does not answer counts as dead: `timeloom
+        // clean` would take its cgroup away.
+        let keyboard = Arc::new(Keyboard::new(Arc::clone(&session), bus.clone()));
+        serve(&keyboard)?;
         let fabric = Fabric::build(&network::specification(plan))?;
         let plants = plants::start(plan, directory, &bus, &scribe)?;
         let devices = devices::start(plan, &fabric, &plants, &scribe, &verdict.reporter())?;
         let captures = outputs::captures(plan, &fabric, directory, session.clock(), civil_start, &scribe)?;
-        let keyboard = Arc::new(Keyboard::new(Arc::clone(&session), bus.clone()));
-        serve(&keyboard)?;
         Ok(Self { plan, directory, devices, captures, plants, fabric, keyboard, scribe, recorder, verdict, bus, session })
     }
 
@@ -168,7 +171,7 @@ impl<'a> Run<'a> {
             wall: Duration::ZERO,
             paused: Duration::ZERO,
         };
-        let (end, hold) = std::thread::scope(|scope| {
+        let (end, hold, reckoning) = std::thread::scope(|scope| {
             self.schedule(scope, &stage);
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
@@ -177,6 +180,7 @@ impl<'a> Run<'a> {
             if let Err(error) = resumed {
                 reporter.failed("session", error.to_string());
             }
+            self.keyboard.begin();
             let reached = reporter.clone();
             let over_ref = &over;
             scope.spawn(move || {
@@ -190,6 +194,7 @@ impl<'a> Run<'a> {
                 progress.wall = clock.wall() - began;
                 progress.paused = clock.paused_total() - paused_before;
                 (options.progress)(&progress);
+                self.look_at_plants(&reporter);
                 if let Some(end) = heard {
                     break end;
                 }
@@ -199,12 +204,21 @@ impl<'a> Run<'a> {
             };
             // The clock stops for good before anything is taken down, so that
             // no program sees the world fall apart.
+            let ended = clock.wall();
             over.store(true, Ordering::SeqCst);
-            let hold = self.stop_for_good(planned_end, &reporter);
+            let (hold, failure) = self.stop_for_good(planned_end, &reporter);
+            let end = match end {
+                End::Reached => failure.unwrap_or(End::Reached),
+                other => other,
+            };
             clock.wake();
-            (end, hold)
+            let reckoning = reckon(&clock.history(), began, ended, planned_end);
+            (end, hold, reckoning)
         });
-        self.put_away(end, hold, progress, manifest)
+        progress.virtual_time = reckoning.virtual_time;
+        progress.wall = reckoning.wall;
+        progress.paused = reckoning.paused;
+        self.put_away(end, hold, &reckoning, progress, manifest)
     }
 
     /// Programs due at zero stand ready before the clock is let go.
@@ -223,8 +237,23 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the share in the pause that keeps the bus from ever resuming.
-    fn stop_for_good(&self, planned_end: Instant<Virtual>, reporter: &Reporter) -> Option<timeloom_bus::Hold> {
+    /// A plant that nobody asks tells nobody that it has died.
+    fn look_at_plants(&self, reporter: &Reporter) {
+        for (name, plant) in &self.plants {
+            if let Err(error) = plant.look() {
+                self.scribe.event("local", name, "trouble", &error.to_string());
+                reporter.failed(name, error.to_string());
+            }
+        }
+    }
+
+    /// Returns the share in the pause that keeps the bus from ever resuming,
+    /// and the failure of a plant that could not compute the rest of the run.
+    fn stop_for_good(
+        &self,
+        planned_end: Instant<Virtual>,
+        reporter: &Reporter,
+    ) -> (Option<timeloom_bus::Hold>, Option<End>) {
         let hold = self.bus.hold("timeloom", "the end of the run").ok();
         // In real mode the bus stops nothing.
         let at = match self.session.pause() {
@@ -236,19 +265,22 @@ impl<'a> Run<'a> {
         };
         self.scribe.clock_edge(ClockAction::End);
         self.session.kill_all();
+        let mut failure = None;
         for (name, plant) in &self.plants {
-            // A plant that has failed already has been reported.
+            // In a run that has failed already this changes nothing.
             if let Err(error) = plant.finish(at.min(planned_end)) {
                 self.scribe.event("local", name, "trouble", &error.to_string());
+                failure.get_or_insert(End::Failed { culprit: name.clone(), what: error.to_string() });
             }
         }
-        hold
+        (hold, failure)
     }
 
     fn put_away(
         self,
         end: End,
         hold: Option<timeloom_bus::Hold>,
+        reckoning: &Reckoning,
         progress: Progress,
         mut manifest: Manifest,
     ) -> Result<Summary, RunError> {
@@ -276,8 +308,7 @@ impl<'a> Run<'a> {
             let text = format!("{} × {}: {}", call.count, call.call, call.outcome);
             self.scribe.event("local", &call.program, "not virtualised", &text);
         }
-        let history = self.session.clock().history();
-        manifest.pauses = history.iter().filter(|change| change.kind == timeloom_guest::ChangeKind::Pause).count() as u64;
+        manifest.pauses = reckoning.pauses;
         drop(hold);
         drop((self.keyboard, self.plants, self.fabric, self.bus, self.session));
         self.recorder.finish()?;

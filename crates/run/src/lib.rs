@@ -19,6 +19,7 @@ mod outputs;
 mod plants;
 mod programs;
 mod readiness;
+mod reckoning;
 mod record;
 pub mod report;
 mod testbed;

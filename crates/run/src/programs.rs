@@ -123,7 +123,7 @@ impl<'a> Stage<'a> {
                 ended = self.wait_until_ready(host, program, ready, guest, &log, began);
             }
         }
-        let status = ended.unwrap_or_else(|| guest.wait());
+        let status = ended.unwrap_or_else(|| self.wait_for_end(guest));
         // Before the log is complete nothing can be said about why. What the
         // program left in the background may keep it open.
         if self.over.load(Ordering::SeqCst) {
@@ -139,6 +139,19 @@ impl<'a> Stage<'a> {
             self.reporter.failed(&program.name, format!("the program {what}{detail}"));
         }
         log.finish();
+    }
+
+    /// A program that was being started when the run ended may have come too
+    /// late for the end of all; it would stand in the paused session for ever.
+    fn wait_for_end(&self, guest: &timeloom_guest::Guest) -> i32 {
+        loop {
+            if let Some(status) = guest.wait_for(Some(STRAGGLERS_EVERY)) {
+                return status;
+            }
+            if self.over.load(Ordering::SeqCst) {
+                guest.signal(SIGKILL);
+            }
+        }
     }
 
     /// Returns the exit status if the program ended instead.
@@ -169,6 +182,10 @@ impl<'a> Stage<'a> {
             if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
                 return Some(status);
             }
+            // The clock stands now; no limit on it would ever pass.
+            if self.over.load(Ordering::SeqCst) {
+                return None;
+            }
         }
     }
 }
@@ -187,6 +204,11 @@ fn describe(status: i32) -> String {
         _ => format!("ended with status {status}"),
     }
 }
+
+const SIGKILL: i32 = 9;
+
+/// How often a program that runs is looked at for whether it should not.
+const STRAGGLERS_EVERY: StdDuration = StdDuration::from_millis(500);
 
 /// How often readiness is looked at, in wall time.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(10);

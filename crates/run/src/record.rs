@@ -56,16 +56,13 @@ impl Scribe {
     /// An attack begins, and lasts until the end of the run unless said so
     /// again.
     pub(crate) fn label(&self, attack: &Attack, end: Instant<timeloom_time::Virtual>) {
-        let techniques = if attack.technique.is_empty() { vec![String::new()] } else { attack.technique.clone() };
-        for technique in techniques {
-            self.check(self.recorder.label(&LabelRow {
-                start: Instant::ZERO + attack.at,
-                end,
-                technique: technique.into(),
-                target: attack.host.as_str().into(),
-                attack: attack.id.as_str().into(),
-            }));
-        }
+        self.check(self.recorder.label(&LabelRow {
+            start: Instant::ZERO + attack.at,
+            end,
+            technique: attack.technique.join(" ").into(),
+            target: attack.host.as_str().into(),
+            attack: attack.id.as_str().into(),
+        }));
     }
 
     /// The clock was let go, or stopped for good.

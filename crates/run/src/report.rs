@@ -14,6 +14,7 @@ use timeloom_results::report::{
 };
 use timeloom_results::{ResultsError, RunDirectory};
 use timeloom_scenario::{self as scenario, Plan};
+use timeloom_time::Duration;
 
 /// A run directory and what the report calls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub struct ReportRequest {
     pub proof_signal: Option<String>,
     /// The greatest deviation that counts as none, in the signal's unit.
     pub proof_tolerance: f64,
+    /// The share (0 … 1) of the time for which it must hold.
+    pub proof_share: f64,
+    /// Virtual time at the start that is not compared.
+    pub proof_from: Duration,
     /// Where to write; by default `report.html` in `directory`.
     pub output: Option<PathBuf>,
 }
@@ -367,6 +372,8 @@ fn proof(
         y_label: drawn.map(|panel| panel.y_label.clone()).unwrap_or_default(),
         unit: drawn.map(|panel| panel.unit.clone()).unwrap_or_default(),
         tolerance: request.proof_tolerance,
+        share: request.proof_share,
+        from_s: request.proof_from.as_s_f64(),
         with_virtual_time: group(&request.proof_on)?,
         without_virtual_time: group(&request.proof_off)?,
         signal,

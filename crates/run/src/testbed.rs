@@ -1,5 +1,6 @@
 //! The session as the bus and the control socket see it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
@@ -25,11 +26,19 @@ pub(crate) struct Keyboard {
     session: Arc<Session>,
     bus: Bus,
     hold: Mutex<Option<Hold>>,
+    /// Whether the run has begun. Until then the clock stands for its own
+    /// reasons, and letting go of a hold must not set it going.
+    begun: AtomicBool,
 }
 
 impl Keyboard {
     pub(crate) fn new(session: Arc<Session>, bus: Bus) -> Self {
-        Self { session, bus, hold: Mutex::new(None) }
+        Self { session, bus, hold: Mutex::new(None), begun: AtomicBool::new(false) }
+    }
+
+    /// From now on the run may be paused.
+    pub(crate) fn begin(&self) {
+        self.begun.store(true, Ordering::SeqCst);
     }
 
     /// Lets go of what was paused by hand, at the end of a run.
@@ -44,6 +53,9 @@ impl Keyboard {
 
 impl Controlled for Keyboard {
     fn pause(&self) -> Result<(), String> {
+        if !self.begun.load(Ordering::SeqCst) {
+            return Err("this run is still getting ready".into());
+        }
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_none() {
             *hold = Some(self.bus.hold("user", "timeloom pause").map_err(|error| error.to_string())?);

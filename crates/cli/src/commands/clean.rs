@@ -6,8 +6,10 @@ use clap::Args;
 
 use crate::exit::Failure;
 
-/// Remove what a killed run left behind: frozen programs, cgroups, sockets.
-/// Sessions whose supervisor lives are not touched.
+/// Remove what a killed run left behind
+///
+/// Frozen programs, cgroups, sockets. Sessions whose supervisor lives are not
+/// touched.
 #[derive(Args)]
 pub(crate) struct Clean {
     /// Print one JSON object

@@ -61,7 +61,10 @@ impl Ps {
     }
 }
 
-/// Change how many wall seconds a virtual second takes.
+/// Change how many wall seconds a virtual second takes
+///
+/// Programs that wait already follow: what is left of their wait takes more or
+/// less wall time from now on.
 #[derive(Args)]
 pub(crate) struct Dilate {
     /// Wall seconds per virtual second: 10 is ten times slower, 0.5 twice as fast
@@ -76,7 +79,12 @@ impl Dilate {
     }
 }
 
-/// Bring a running program into a session.
+/// Bring a running program into a session
+///
+/// With all its threads; its clocks show the session's time from then on. It
+/// stays in until the session ends, and is ended with it. Timers that it has
+/// armed already stay in real time, and processes that it has started already
+/// stay outside.
 #[derive(Args)]
 pub(crate) struct Register {
     /// The program's process identifier

@@ -10,8 +10,10 @@ use timeloom_time::{Instant, Utc};
 
 use crate::exit::Failure;
 
-/// Runs a program, and everything it starts, under a virtual clock, and exits
-/// with its status (128 + the signal's number when it was killed).
+/// Run a program under a virtual clock
+///
+/// The program, and everything it starts. Exits with its status (128 + the
+/// signal's number when it was killed).
 ///
 /// The program need not know: clock reads, sleeps and timeouts follow virtual
 /// time. Needs no root. While it runs, `timeloom pause`, `resume`, `dilate` and

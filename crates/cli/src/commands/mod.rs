@@ -18,15 +18,16 @@ mod schema;
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
-#[command(name = "timeloom", version, about, arg_required_else_help = true)]
+#[command(name = "timeloom", version, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
+// A comment on a variant would hide the command's own from `--help`, so only
+// those have one that share their arguments.
 #[derive(Subcommand)]
 enum Command {
-    /// Run a program under a virtual clock
     Exec(exec::Exec),
     /// List running sessions and their processes
     Ps(control::Ps),
@@ -34,22 +35,16 @@ enum Command {
     Pause(control::Target),
     /// Let a paused session go on
     Resume(control::Target),
-    /// Change how many wall seconds a virtual second takes
     Dilate(control::Dilate),
     /// Show a session's clock: virtual time, wall time, total paused, dilation
     Query(control::Target),
-    /// Bring a running program into a session
     Register(control::Register),
-    /// Run a scenario: network, plants, programs, report
     Run(run::Run),
-    // No comments here: they would hide those of the commands from `--help`.
     Check(check::Check),
     Schema(schema::Schema),
     Report(report::ReportCommand),
     Doctor(doctor::Doctor),
-    /// Remove what a killed run left behind
     Clean(clean::Clean),
-    /// Measure what this machine does under a virtual clock
     Bench(bench::Bench),
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_run::report::{LabelledRun, ReportError, ReportRequest, report};
+use timeloom_time::Duration;
 
 use crate::exit::Failure;
 
@@ -40,6 +41,13 @@ pub(crate) struct ReportCommand {
     /// The greatest deviation that counts as none, in the signal's unit
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = tolerance)]
     proof_tolerance: f64,
+    /// The share of the time for which that must hold, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
+    proof_share: f64,
+    /// Virtual time at the start that is not compared, e.g. `4 s`: programs
+    /// start up in it at the machine's speed
+    #[arg(long, value_name = "TIME", default_value = "0 s")]
+    proof_from: Duration,
     /// Where to write it [default: DIRECTORY/report.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -58,6 +66,8 @@ impl ReportCommand {
             proof_off: self.proof_off,
             proof_signal: self.proof_signal,
             proof_tolerance: self.proof_tolerance,
+            proof_share: self.proof_share,
+            proof_from: self.proof_from,
             output: self.output,
         })
         .map_err(failure)?;
@@ -91,6 +101,13 @@ fn labelled(text: &str) -> Result<LabelledRun, String> {
             directory: directory.into(),
         }),
         _ => Err("write LABEL=DIR, as in `\"DoS at 22.5 s=runs/dos\"`".to_owned()),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
+        _ => Err("write a number from 0 to 1".to_owned()),
     }
 }
 

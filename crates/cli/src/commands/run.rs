@@ -13,7 +13,9 @@ use timeloom_time::Duration;
 
 use crate::exit::Failure;
 
-/// Runs a scenario: checks it, builds its network, plants and devices, lets its
+/// Run a scenario: network, plants, programs, report
+///
+/// Checks it, builds its network, plants and devices, lets its
 /// programs live on one virtual clock, and leaves a run directory with signals,
 /// captures, logs, checks and a report.
 ///

@@ -41,7 +41,7 @@ fn all_mistakes_are_named_at_once_and_no_good_part_is_started() {
     // The plant is good and comes first; were it started, it would leave a file.
     let text = good()
         .to_toml()
-        .replace("\"python3\", \"plant.py\"", "\"touch\", \"started\"")
+        .replace("\"plant.py\"", "\"-c\", \"open('started', 'w')\"")
         .replace("10.0.0.2/24", "10.0.0.1/24")
         .replace("world.level", "word.level");
     let lab = Lab::with_text(&text);
@@ -52,8 +52,8 @@ fn all_mistakes_are_named_at_once_and_no_good_part_is_started() {
 #[test]
 fn a_mistake_in_a_set_points_to_the_set() {
     let lab = Lab::new(&good());
-    let run = lab.run(&["time.duratoin=3 s"]);
-    assert_refused(&lab, &run, &["time.duratoin=3 s", "did you mean `duration`?"]);
+    let run = lab.run(&["time.dilatoin=3"]);
+    assert_refused(&lab, &run, &["time.dilatoin=3", "did you mean `dilation`?"]);
 }
 
 #[test]
@@ -61,6 +61,13 @@ fn a_file_that_is_not_there_is_said_to_be_missing() {
     let lab = Lab::new(&good());
     let run = lab.start_file(&lab.path().join("other.toml"), &[]).wait();
     assert_refused(&lab, &run, &["other.toml"]);
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_found_before_anything_is_started() {
+    let scenario = good().program('b', "late", &["no-such-program"], "start = \"500 ms\"");
+    let lab = Lab::new(&scenario);
+    assert_refused(&lab, &lab.run(&[]), &["`no-such-program` is not found on the PATH", "install it"]);
 }
 
 /// Only the plant can say which signals it has, so this one is found late; it
@@ -92,7 +99,7 @@ fn without_root_exec_works_and_run_says_what_it_needs() {
             .arg(&binary)
             .args(arguments)
             .current_dir(home)
-            .env("XDG_RUNTIME_DIR", home)
+            .env("XDG_RUNTIME_DIR", home.join("runtime"))
             .env("HOME", home)
             .output()
             .expect("setpriv of util-linux is installed");

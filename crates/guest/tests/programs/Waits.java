@@ -132,8 +132,8 @@ public class Waits {
             });
             thread.start();
         }
-        System.out.println("ready");
         try (InputStream stream = Files.newInputStream(Path.of(args[0]))) {
+            System.out.println("ready");
             while (stream.read() >= 0) {}
         }
         gate.countDown();

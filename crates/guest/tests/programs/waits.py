@@ -1,7 +1,6 @@
 """Python's timed waits, one per thread; the same lines as `waits.c` prints."""
 
 import asyncio
-import multiprocessing
 import queue
 import select
 import selectors
@@ -122,13 +121,6 @@ def subprocess_sleep():
     return subprocess.run(["sleep", str(WAIT_S)]).returncode
 
 
-def process_join():
-    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(WAIT_S,))
-    child.start()
-    child.join()
-    return child.exitcode
-
-
 def data_arrives():
     one, other = socket.socketpair()
     threading.Timer(WAIT_S, other.send, (b"x",)).start()
@@ -139,7 +131,7 @@ def data_arrives():
 CASES = [
     sleep, queue_get, simple_queue_get, condition_wait, event_wait, lock_acquire, join, future_result,
     socket_receive, socket_accept, select_call, selector, asyncio_sleep, asyncio_wait_for,
-    subprocess_timeout, subprocess_sleep, process_join, data_arrives,
+    subprocess_timeout, subprocess_sleep, data_arrives,
 ]
 
 
@@ -158,8 +150,9 @@ barrier = threading.Barrier(len(CASES) + 1)
 threads = [threading.Thread(target=run, args=(case, barrier)) for case in CASES]
 for thread in threads:
     thread.start()
-print("ready", flush=True)
-open(GATE).read()
+with open(GATE) as gate:
+    print("ready", flush=True)
+    gate.read()
 barrier.wait()
 for thread in threads:
     thread.join()

@@ -23,8 +23,10 @@ run() {
   echo "sh_$1 ret=$ret want_ns=$((wait_ms * 1000000)) virtual_ns=$((ended - begun))"
 }
 
+exec 9<"$gate"
 echo ready
-cat "$gate"
+cat <&9
+exec 9<&-
 for name in sleep pipeline background nested xargs substitution tail loop; do
   run "$name" &
 done

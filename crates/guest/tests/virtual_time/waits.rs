@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Differential, World, c_program, c_program_static};
+use crate::support::{Differential, World, c_program, c_program_static, languages};
 
 const WAIT_MS: u32 = 500;
 
@@ -41,4 +41,24 @@ fn c_waits_exclude_a_pause_at_a_fifth_of_the_speed() {
 #[test]
 fn c_waits_exclude_a_pause_at_twice_the_speed() {
     c_waits("waits-fast", 0.5);
+}
+
+fn language_waits(theme: &str, dilation: f64) {
+    let runs = Differential { programs: languages::waits(), wait_ms: WAIT_MS, cases: Vec::new() };
+    paused_in_the_middle(theme, dilation, &runs);
+}
+
+#[test]
+fn waits_of_other_languages_exclude_a_pause() {
+    language_waits("languages", 1.0);
+}
+
+#[test]
+fn waits_of_other_languages_exclude_a_pause_at_a_fifth_of_the_speed() {
+    language_waits("languages-slow", 5.0);
+}
+
+#[test]
+fn waits_of_other_languages_exclude_a_pause_at_twice_the_speed() {
+    language_waits("languages-fast", 0.5);
 }

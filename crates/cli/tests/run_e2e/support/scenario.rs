@@ -2,6 +2,8 @@
 //! in front of `plant.py`.
 
 use std::fmt::Write;
+use std::process::Command;
+use std::sync::OnceLock;
 
 /// A scenario in the making. The two hosts are `a` and `b`.
 pub(crate) struct Scenario {
@@ -26,6 +28,10 @@ impl Scenario {
     pub(crate) fn program(mut self, host: char, name: &str, run: &[&str], more: &str) -> Self {
         let index = ['a', 'b'].iter().position(|other| *other == host);
         let programs = &mut self.hosts[index.expect("the hosts are a and b")];
+        let mut run = run.to_vec();
+        if run[0] == "python3" {
+            run[0] = python();
+        }
         write!(
             programs,
             "[[system.hosts.{host}.programs]]\nname = \"{name}\"\nrun = {run:?}\n{more}\n"
@@ -52,12 +58,13 @@ registers = [
     {{ table = "holding", at = 0, type = "f32", signal = "world.set" }},
 ]
 [simulation.plants.world]
-run = ["python3", "plant.py"]
+run = ["{}", "plant.py"]
 step = "10 ms"
 config = {config}
 record = {{ signals = ["t_ns", "walk", "level", "set"], every = "50 ms" }}
 {more}
-"#
+"#,
+            python()
         ));
         self
     }
@@ -97,4 +104,17 @@ address = "10.0.0.2/24"
             self.tail,
         )
     }
+}
+
+/// The interpreter itself: some machines have a script in its place that takes
+/// its time to find it.
+fn python() -> &'static str {
+    static PYTHON: OnceLock<String> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let output = Command::new("python3")
+            .args(["-c", "import sys; print(sys.executable)"])
+            .output()
+            .expect("python3 is installed");
+        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+    })
 }

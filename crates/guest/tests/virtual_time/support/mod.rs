@@ -3,6 +3,7 @@
 
 mod build;
 mod differential;
+pub(crate) mod languages;
 mod lines;
 mod world;
 
