@@ -57,5 +57,6 @@ done
     --proof-signal grid.storage.1.p --proof-tolerance 5 --proof-share 0.95 --proof-from "4 s" \
     --proof-on "+0 ms=$directory/virtual-0" --proof-on "+5 ms=$directory/virtual-5" --proof-on "+50 ms=$directory/virtual-50" \
     --proof-off "+0 ms=$directory/real-0" --proof-off "+5 ms=$directory/real-5" --proof-off "+50 ms=$directory/real-50" \
+    --note "Proof: the set point of a phase moves by up to 15 kW in one control period of 100 ms; the tolerance is a third of that. It must hold for 95 % of the time, so that a single late wake-up of a busy machine does not decide." \
     -o "$directory/report.html"
 exit $status

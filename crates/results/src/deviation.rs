@@ -99,7 +99,7 @@ pub fn share_within(
 
 /// `b` minus `a` at every instant at which either was sampled, over the time
 /// that both cover.
-fn differences(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Vec<Sample>> {
+pub(crate) fn differences(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Vec<Sample>> {
     let from = a.first()?.0.max(b.first()?.0);
     let to = a.last()?.0.min(b.last()?.0);
     if from > to {

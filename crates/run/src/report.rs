@@ -47,6 +47,8 @@ pub struct ReportRequest {
     pub proof_share: f64,
     /// Virtual time at the start that is not compared.
     pub proof_from: Duration,
+    /// Remarks for the reader.
+    pub notes: Vec<String>,
     /// Where to write; by default `report.html` in `directory`.
     pub output: Option<PathBuf>,
 }
@@ -153,6 +155,7 @@ pub fn report_spec(
         summary: main.plan.as_ref().map(summary).unwrap_or_default(),
         runs: vec![main.report_run(label)],
         panels: main.panels(remarks),
+        notes: request.notes.clone(),
         ..ReportSpec::default()
     };
     for run in &request.with {

@@ -145,9 +145,10 @@ impl Assertion {
         };
         let passed = self.relation.holds(measured, self.bound);
         let explanation = format!(
-            "{}({}) = {measured}{}, {} {} {}",
+            "{}({}) = {}{}, {} {} {}",
             self.measure,
             self.signal,
+            for_people(measured),
             self.window(),
             if passed {
                 "as asserted"
@@ -276,6 +277,21 @@ impl fmt::Display for Relation {
             .find(|(_, relation)| relation == self)
             .map_or("", |(sign, _)| sign);
         f.write_str(sign)
+    }
+}
+
+/// Seven significant digits, without the zeros at the end: a measurement's
+/// last bits tell nobody anything.
+fn for_people(value: f64) -> String {
+    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    if !(-4..12).contains(&magnitude) {
+        return format!("{value:e}");
+    }
+    let text = format!("{value:.*}", (6 - magnitude).max(0) as usize);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 

@@ -48,6 +48,10 @@ pub(crate) struct ReportCommand {
     /// start up in it at the machine's speed
     #[arg(long, value_name = "TIME", default_value = "0 s")]
     proof_from: Duration,
+    /// A remark for the reader, e.g. why the tolerance is what it is; may be
+    /// repeated
+    #[arg(long = "note", value_name = "TEXT")]
+    notes: Vec<String>,
     /// Where to write it [default: DIRECTORY/report.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -68,6 +72,7 @@ impl ReportCommand {
             proof_tolerance: self.proof_tolerance,
             proof_share: self.proof_share,
             proof_from: self.proof_from,
+            notes: self.notes,
             output: self.output,
         })
         .map_err(failure)?;

@@ -14,5 +14,8 @@ mod errors;
 mod live_changes;
 mod processes;
 mod refusals;
+mod sessions;
 mod signals;
+mod supervisor;
+mod unprivileged;
 mod waits;

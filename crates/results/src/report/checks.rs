@@ -2,6 +2,8 @@
 
 use super::data::RunData;
 use super::markup::{NAME_CHARS, escape, shortened};
+use super::number::significant;
+use crate::Measured;
 
 /// The section; a sentence when no run had checks.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -45,10 +47,17 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
                 "<tr><td class=\"verdict {class}\">{word}</td>{run_cell}<td>{}</td><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"any\">{}</td></tr>\n",
                 escape(&shortened(&check.name, NAME_CHARS)),
                 escape(&check.expression),
-                escape(&shortened(&check.measured.to_string(), NAME_CHARS)),
+                measured(&check.measured),
                 escape(&check.explanation),
             ));
         }
     }
     out.push_str("</tbody>\n</table>\n</section>\n");
+}
+
+fn measured(value: &Measured) -> String {
+    match value {
+        Measured::Number(number) => significant(*number, 6),
+        other => escape(&shortened(&other.to_string(), NAME_CHARS)),
+    }
 }

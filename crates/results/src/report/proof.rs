@@ -11,9 +11,10 @@ use super::markup::{NAME_CHARS, missing, shortened};
 use super::number::{Range, prefix};
 use super::panels::axis_name;
 use super::plot::{Plot, Trace};
-use super::spec::{Proof, ProofRun};
+use super::spec::{Proof, ProofRun, Reference};
 use super::style::colour;
 use crate::Series;
+use crate::deviation::differences;
 
 /// The section with figure and table.
 pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) {
@@ -49,12 +50,13 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
         out.push_str("<div class=\"grid2\">\n");
         draw(out, "(a) Virtual time on", &with, proof, &unit, axes);
         draw(out, "(b) Virtual time off", &without, proof, &unit, axes);
+        draw_apart(out, [("(c) Virtual time on: difference from the first", &with), ("(d) Virtual time off: difference from the first", &without)], proof, &unit, axes.0);
         out.push_str("</div>\n");
         figures.end(
             out,
             "The same experiment with solvers of different speed.",
-            "Earlier curves are drawn broader, so that curves which coincide show as one with a rim. Both panels have \
-             the same axes.",
+            "Earlier curves are drawn broader, so that curves which coincide show as one with a rim. Below, how far \
+             each is from the first run of its group; the band is the tolerance. Panels of a row have the same axes.",
         );
         comparison::paragraphs(out, proof, &unit, &with, &without);
     }
@@ -63,6 +65,74 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
         missing(out, "no runs were given to compare.");
     }
     out.push_str("</section>\n");
+}
+
+/// The differences from each group's first run: two curves that differ by a
+/// twentieth look alike when drawn over each other.
+fn draw_apart(
+    out: &mut String,
+    groups: [(&str, &Vec<(&str, Series)>); 2],
+    proof: &Proof,
+    unit: &str,
+    x: Range,
+) {
+    let apart = groups.map(|(title, group)| (title, apart(group, proof)));
+    let Some(y) = Range::of(
+        apart
+            .iter()
+            .flat_map(|(_, curves)| curves.iter().flat_map(|(_, points)| points.iter().map(|(_, v)| *v)))
+            .chain([-proof.tolerance, proof.tolerance]),
+    ) else {
+        return;
+    };
+    let y = y.padded(0.07);
+    let (factor, prefix) = prefix(unit, y);
+    let band = [Reference::Band {
+        from: -proof.tolerance,
+        to: proof.tolerance,
+        label: "tolerance".to_owned(),
+    }];
+    for (title, curves) in apart {
+        out.push_str(&format!("<div class=\"panel\">\n<h3>{title}</h3>\n<div class=\"keys\">"));
+        let mut traces = Vec::new();
+        for (index, (label, points)) in curves.into_iter().enumerate() {
+            let colour = if index == 0 { colour(1) } else { "#222222" };
+            key(out, colour, "", 1.2, &shortened(label, NAME_CHARS));
+            let mut trace = Trace::new(points.into_iter(), x, colour);
+            trace.width = 1.2;
+            traces.push(trace);
+        }
+        out.push_str("</div>\n");
+        Plot {
+            description: format!("{title}: {}", proof.signal),
+            x,
+            y,
+            x_label: "Virtual time (s)",
+            y_label: axis_name(&proof.y_label, &format!("{prefix}{unit}")),
+            factor,
+            references: &band,
+            marks: &[],
+            traces,
+        }
+        .draw(out);
+        out.push_str("</div>\n");
+    }
+}
+
+type Curve<'a> = (&'a str, Vec<(f64, f64)>);
+
+fn apart<'a>(group: &[(&'a str, Series)], proof: &Proof) -> Vec<Curve<'a>> {
+    let Some(((_, first), others)) = group.split_first() else {
+        return Vec::new();
+    };
+    others
+        .iter()
+        .filter_map(|(label, series)| {
+            let differences = differences(&first.samples, &series.samples, proof.alignment)?;
+            let points = differences.into_iter().map(|(t, v)| (seconds(t), v));
+            Some((*label, points.filter(|(t, _)| *t >= proof.from_s).collect()))
+        })
+        .collect()
 }
 
 fn load<'a>(

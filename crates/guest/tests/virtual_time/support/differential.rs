@@ -65,7 +65,7 @@ pub(crate) fn natively(program: PathBuf, wait_ms: u32) -> Lines {
 }
 
 /// Fails with all complaints at once.
-pub(crate) fn check(complaints: &[String], world: &World) {
+fn check(complaints: &[String], world: &World) {
     assert!(
         complaints.is_empty(),
         "{} of the cases differ (dilation now {}):\n{}\nwarnings: {:?}",
@@ -76,7 +76,8 @@ pub(crate) fn check(complaints: &[String], world: &World) {
     );
 }
 
-fn differences(native: &Lines, guest: &Lines, dilation: f64) -> Vec<String> {
+/// What is not alike, one text per case.
+pub(crate) fn differences(native: &Lines, guest: &Lines, dilation: f64) -> Vec<String> {
     let mut complaints = Vec::new();
     for (case, expected) in &native.0 {
         let Some(line) = guest.0.get(case) else {

@@ -54,10 +54,4 @@ impl Lines {
         assert!(!lines.is_empty(), "a program reported no case at all");
         Self(lines)
     }
-
-    /// # Panics
-    /// When the case was not reported.
-    pub(crate) fn case(&self, name: &str) -> &Line {
-        self.0.get(name).unwrap_or_else(|| panic!("no case `{name}` in {self:#?}"))
-    }
 }

@@ -2,17 +2,18 @@
 //! session, and comparing what they print.
 
 mod build;
+pub(crate) mod command_line;
 mod differential;
 pub(crate) mod languages;
 mod lines;
 mod world;
 
 pub(crate) use build::{built, c_program, c_program_static, must_run, source};
-pub(crate) use differential::{Differential, check, natively};
-pub(crate) use lines::{Line, Lines};
-pub(crate) use world::{Program, World};
+pub(crate) use differential::{Differential, differences, natively};
+pub(crate) use lines::Lines;
+pub(crate) use world::{Gate, World};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How long anything may take before a test gives up on it. Far more than any
@@ -44,6 +45,13 @@ impl Scratch {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// A copy of a program, which everybody may execute.
+    pub(crate) fn copy(&self, program: &Path) -> PathBuf {
+        let copy = self.path(program.file_name().and_then(|name| name.to_str()).expect("a program's name"));
+        std::fs::copy(program, &copy).expect("copying a program");
+        copy
     }
 }
 

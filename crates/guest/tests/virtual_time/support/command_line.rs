@@ -1,0 +1,250 @@
+//! The `timeloom` command line, run as a user would, and what a session leaves
+//! behind, looked at from outside.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use super::{PATIENCE, Scratch, unique};
+
+/// The program, built from the present sources.
+pub(crate) fn timeloom() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // …/TARGET/PROFILE/deps/virtual_time-HASH
+        let own = std::env::current_exe().expect("our own path");
+        let profile = own.ancestors().nth(2).expect("a profile's directory");
+        let target = profile.parent().expect("the target directory");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "timeloom", "--target-dir"]).arg(target);
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        super::must_run(cargo.current_dir(env!("CARGO_MANIFEST_DIR")));
+        profile.join("timeloom")
+    })
+}
+
+/// Who runs it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User {
+    /// As the tests run.
+    Same,
+    /// Without any privilege.
+    Nobody,
+}
+
+/// A session's name, the user it belongs to, and a directory for its files.
+pub(crate) struct CommandLine {
+    pub(crate) name: String,
+    pub(crate) user: User,
+    pub(crate) scratch: Scratch,
+    program: PathBuf,
+}
+
+impl CommandLine {
+    pub(crate) fn new(theme: &str, user: User) -> Self {
+        let scratch = Scratch::new(theme);
+        // Where the other user can execute it.
+        let program = scratch.copy(timeloom());
+        Self { name: unique(theme), user, scratch, program }
+    }
+
+    /// `timeloom ARGUMENTS`.
+    pub(crate) fn command(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+        let mut command = match self.user {
+            User::Same => Command::new(&self.program),
+            User::Nobody => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+                command.arg(&self.program);
+                // Sockets of this user's sessions lie there.
+                command.env("XDG_RUNTIME_DIR", self.scratch.path("")).env("HOME", "/nonexistent");
+                command
+            }
+        };
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// `timeloom exec --name NAME ARGUMENTS`, leading a process group; its
+    /// output goes to a file in the directory.
+    pub(crate) fn exec(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Running {
+        let output = fs::File::create(self.scratch.path("output")).expect("a new file");
+        let mut command = self.command(["exec", "--name", &self.name]);
+        let child = command
+            .args(arguments)
+            .stdout(output.try_clone().expect("duplicating a file"))
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .expect("starting timeloom");
+        Running { child, ended: None }
+    }
+
+    /// What [`Self::exec`] has printed up to now.
+    pub(crate) fn output(&self) -> String {
+        fs::read_to_string(self.scratch.path("output")).unwrap_or_default()
+    }
+
+    /// `timeloom REQUEST --name NAME`, which must succeed.
+    pub(crate) fn ask(&self, request: &[&str]) -> serde_json::Value {
+        let output = self.try_ask(request);
+        assert!(output.status.success(), "timeloom {request:?}: {output:?}\n{}", self.output());
+        serde_json::from_slice(&output.stdout).expect("one JSON object")
+    }
+
+    pub(crate) fn try_ask(&self, request: &[&str]) -> Output {
+        self.command(request).args(["--json", "--name", &self.name]).output().expect("running timeloom")
+    }
+
+    /// Waits until the session answers and has a process of this name.
+    pub(crate) fn wait_for_process(&self, name: &str) -> Vec<i32> {
+        let mut found = Vec::new();
+        eventually(PATIENCE, &format!("a process `{name}`"), || {
+            let answer = self.try_ask(&["query"]);
+            let status: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
+            let processes = status["processes"].as_array().cloned().unwrap_or_default();
+            found = processes.iter().filter_map(|one| one["pid"].as_i64()).map(|pid| pid as i32).collect();
+            processes.iter().any(|one| one["name"] == name)
+        });
+        found
+    }
+
+    /// What of the session is still there: processes, cgroup, socket, keeper.
+    pub(crate) fn left_behind(&self) -> Vec<String> {
+        let mut left: Vec<String> =
+            processes_of(&self.name).into_iter().map(|pid| format!("process {pid}: {}", command_of(pid))).collect();
+        if let Some(cgroup) = cgroup_of(&self.name).filter(|path| path.exists()) {
+            left.push(cgroup.display().to_string());
+        }
+        let socket = match self.user {
+            User::Same => PathBuf::from(format!("/run/timeloom/{}.sock", self.name)),
+            User::Nobody => self.scratch.path("timeloom").join(format!("{}.sock", self.name)),
+        };
+        if socket.exists() {
+            left.push(socket.display().to_string());
+        }
+        left
+    }
+
+    pub(crate) fn expect_nothing_left_within(&self, limit: Duration) {
+        let mut left = Vec::new();
+        let begun = Instant::now();
+        while begun.elapsed() < limit {
+            left = self.left_behind();
+            if left.is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("still there after {limit:?}: {left:?}");
+    }
+}
+
+/// A `timeloom exec` under way; killed, with its whole group, when dropped.
+pub(crate) struct Running {
+    child: Child,
+    ended: Option<std::process::ExitStatus>,
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        // SAFETY: our own child, not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0, "signalling timeloom");
+    }
+
+    /// To the whole group, as a terminal does.
+    pub(crate) fn signal_group(&self, signal: i32) {
+        // SAFETY: the group of our own child.
+        assert_eq!(unsafe { libc::kill(-self.pid(), signal) }, 0, "signalling timeloom's group");
+    }
+
+    /// Its exit status as a shell reports it.
+    pub(crate) fn wait(&mut self) -> i32 {
+        use std::os::unix::process::ExitStatusExt;
+        eventually(PATIENCE, "the end of timeloom exec", || {
+            self.ended = self.child.try_wait().expect("our own child");
+            self.ended.is_some()
+        });
+        let status = self.ended.expect("just waited for");
+        status.code().unwrap_or_else(|| 128 + status.signal().expect("no code, so a signal"))
+    }
+
+    /// Its children, the keeper among them.
+    pub(crate) fn keeper(&self) -> i32 {
+        let mut keeper = None;
+        eventually(PATIENCE, "the keeper", || {
+            let text = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap_or_default();
+            keeper = text.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|&pid| command_of(pid) == "timeloom-keeper");
+            keeper.is_some()
+        });
+        keeper.expect("just found")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Asks again until it is so.
+pub(crate) fn eventually(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < limit, "waited {limit:?} in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processes that live by the clock page of the session of this very name.
+pub(crate) fn processes_of(session: &str) -> Vec<i32> {
+    let page = format!("timeloom-page-{session}");
+    let own = std::process::id() as i32;
+    let is_of = |pid: &i32| {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        // The name goes on with a letter, digit, `-` or `_` if it is another one.
+        *pid != own && maps.match_indices(&page).any(|(at, _)| {
+            !maps[at + page.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+        })
+    };
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_of).collect()
+}
+
+pub(crate) fn cgroup_of(session: &str) -> Option<PathBuf> {
+    Some(timeloom_guest::cgroup2_mount()?.join(format!("timeloom.{session}")))
+}
+
+/// Scheduler state of a process: `T` stopped by signal, `S` asleep, …
+pub(crate) fn state_of(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat[stat.rfind(')')? + 1..].trim_start().chars().next()
+}
+
+pub(crate) fn command_of(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// Whether we are root, without which some tests cannot become another user.
+pub(crate) fn is_root() -> bool {
+    // SAFETY: no arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// `["sh", "-c", script]`.
+pub(crate) fn shell(script: &str) -> Vec<OsString> {
+    ["--", "sh", "-c", script].map(Into::into).into()
+}

@@ -1,0 +1,75 @@
+//! Without root everything works the same; only freezing is by SIGSTOP.
+
+use std::time::Duration;
+
+use crate::support::command_line::{CommandLine, User, eventually, is_root, shell, state_of};
+use crate::support::{Lines, PATIENCE, c_program, differences, natively};
+
+/// The programs under `timeloom exec` of another user, with `meanwhile` acting
+/// on the session once they have begun.
+fn as_nobody(program: &str, wait_ms: u32, meanwhile: impl FnOnce(&CommandLine)) {
+    if !is_root() {
+        return println!("SKIPPED: only root can become another user");
+    }
+    let native = natively(c_program(program), wait_ms);
+    let line = CommandLine::new(program, User::Nobody);
+    let copy = line.scratch.copy(&c_program(program));
+    let gate = crate::support::Gate::new(program);
+    let argv = gate.arguments(&[copy.into()], wait_ms, &[]);
+    let mut running = line.exec(std::iter::once("--".into()).chain(argv));
+    eventually(PATIENCE, "the program", || line.output().contains("ready\n"));
+    gate.open();
+    meanwhile(&line);
+    let status = running.wait();
+    let printed: Vec<String> = line.output().lines().map(str::to_owned).collect();
+    assert_eq!(status, 0, "{printed:#?}");
+    let complaints = differences(&native, &Lines::parse(&printed), 1.0);
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    line.expect_nothing_left_within(Duration::from_secs(1));
+}
+
+#[test]
+fn waits_exclude_a_pause_without_root() {
+    as_nobody("waits", 800, |line| {
+        std::thread::sleep(Duration::from_millis(300));
+        line.ask(&["pause"]);
+        let pids = line.wait_for_process("waits.dynamic");
+        assert!(pids.len() > 30 && pids.iter().all(|&pid| state_of(pid) == Some('T')), "all are stopped by signal");
+        std::thread::sleep(Duration::from_secs(1));
+        line.ask(&["resume"]);
+    });
+}
+
+#[test]
+fn waits_follow_a_change_of_rate_without_root() {
+    as_nobody("waits", 800, |line| {
+        line.ask(&["dilate", "4"]);
+        std::thread::sleep(Duration::from_millis(400));
+        line.ask(&["dilate", "0.5"]);
+        line.ask(&["dilate", "1"]);
+    });
+}
+
+#[test]
+fn process_trees_survive_pauses_without_root() {
+    as_nobody("processes", 600, |line| {
+        for turn in 0..40 {
+            line.ask(&["pause"]);
+            std::thread::sleep(Duration::from_millis(turn % 4));
+            line.ask(&["resume"]);
+        }
+    });
+}
+
+#[test]
+fn a_supervisor_killed_while_paused_leaves_nothing_without_root() {
+    if !is_root() {
+        return println!("SKIPPED: only root can become another user");
+    }
+    let line = CommandLine::new("killed-nobody", User::Nobody);
+    let running = line.exec(shell("sleep 3600 & sleep 3600"));
+    line.wait_for_process("sleep");
+    line.ask(&["pause"]);
+    running.signal(libc::SIGKILL);
+    line.expect_nothing_left_within(Duration::from_secs(1));
+}
