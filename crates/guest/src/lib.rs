@@ -12,7 +12,7 @@
 //! - `clock`: counter → wall → virtual, published in the clock page;
 //! - `freeze`: stops and continues the processes;
 //! - `kick`: wakes threads whose wait has become too long;
-//! - `timers`: timerfds, whose deadlines the supervisor owns;
+//! - `timers`, `timer_calls`: timers, whose deadlines the supervisor owns;
 //! - `control`: the socket through which `timeloom pause` and others speak.
 //!
 //! It does not know about scenarios, networks or plants.
@@ -34,8 +34,10 @@ mod notify;
 mod processes;
 mod ptrace;
 mod register;
+mod remote;
 mod report;
 mod session;
+mod timer_calls;
 mod timers;
 
 pub use clock::{Change, ChangeKind, Clock, ClockOptions};

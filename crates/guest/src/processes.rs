@@ -23,11 +23,22 @@ pub(crate) fn name(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim_end().into())
 }
 
-/// The name of the process that a thread belongs to.
-pub(crate) fn name_of_thread(thread: i32) -> String {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
-    name(process.unwrap_or(thread))
+/// The process that a thread belongs to.
+pub(crate) fn process_of(thread: i32) -> i32 {
+    status_field(thread, "Tgid:").and_then(|text| text.parse().ok()).unwrap_or(thread)
+}
+
+/// Whether a signal is pending for a thread, or for its process.
+pub(crate) fn is_pending(thread: i32, signal: i32) -> bool {
+    ["SigPnd:", "ShdPnd:"].iter().any(|field| {
+        let mask = status_field(thread, field).and_then(|text| u64::from_str_radix(&text, 16).ok());
+        mask.unwrap_or(0) & (1 << (signal - 1)) != 0
+    })
+}
+
+fn status_field(thread: i32, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| Some(line.strip_prefix(field)?.trim().to_owned()))
 }
 
 /// Scheduler state, from /proc/PID/stat; `None` when it is gone.

@@ -1,13 +1,17 @@
-//! timerfds in virtual time.
+//! Timers in virtual time: timerfds, POSIX timers, interval timers.
 //!
-//! A guest that asks for a timerfd gets an eventfd: to `read`, `poll` and
-//! `epoll` the two are alike (eight bytes, the number of expirations). The
-//! supervisor keeps the deadline, on the virtual clock, and adds to the eventfd
-//! when it passes. So a pause needs no re-arming, and an expiry can never be
-//! early: it is decided by reading the virtual clock.
+//! The supervisor keeps every deadline, on the virtual clock, and acts when it
+//! passes. So a pause needs no re-arming, and an expiry can never be early: it
+//! is decided by reading the virtual clock.
 //!
-//! An eventfd is found again by its `eventfd-id` in /proc/PID/fdinfo, whatever
-//! number it was duplicated to and whichever process it was passed to.
+//! A guest that asks for a **timerfd** gets an eventfd: to `read`, `poll` and
+//! `epoll` the two are alike (eight bytes, the number of expirations). It is
+//! found again by its `eventfd-id` in /proc/PID/fdinfo, whatever number it was
+//! duplicated to and whichever process it was passed to.
+//!
+//! A **POSIX timer** or **interval timer** sends its signal with the contents
+//! that the kernel would have given it. While the signal of an earlier
+//! expiration is still pending, expirations are counted as overruns.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,6 +23,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::Clock;
 use crate::error::{GuestError, check};
+use crate::processes;
 
 /// An `itimerspec`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,12 +32,46 @@ pub(crate) struct Setting {
     pub(crate) value_ns: i64,
 }
 
+/// Which timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// A timerfd, by the identity of its eventfd.
+    Descriptor(u64),
+    /// A POSIX timer of a process.
+    Posix { pid: i32, id: i32 },
+    /// `setitimer(ITIMER_REAL)` and `alarm` of a process.
+    Interval { pid: i32 },
+}
+
+/// What an expiration does.
+#[derive(Debug)]
+enum Action {
+    Count(File),
+    Send(Notice),
+    Nothing,
+}
+
+/// The signal of a timer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Notice {
+    pub(crate) pid: i32,
+    /// One thread of it, or any.
+    pub(crate) thread: Option<i32>,
+    pub(crate) signal: i32,
+    /// `si_value`.
+    pub(crate) value: u64,
+    /// `si_timerid`.
+    pub(crate) timer: i32,
+}
+
 struct Timer {
-    file: File,
+    action: Action,
     /// CLOCK_* minus virtual time, for absolute settings.
     offset_ns: i64,
     due: Option<Instant<Virtual>>,
     interval: Duration,
+    /// Expirations since the last signal, beyond the one it was sent for.
+    overrun: i32,
 }
 
 /// All timers of a session.
@@ -44,10 +83,11 @@ pub(crate) struct Timers {
 
 #[derive(Default)]
 struct Table {
-    by_id: BTreeMap<u64, Timer>,
+    timers: BTreeMap<Key, Timer>,
     closed: bool,
     /// Raised with every change, so that the waiting thread looks again.
     version: u64,
+    next_posix: i32,
 }
 
 impl Timers {
@@ -55,8 +95,8 @@ impl Timers {
         Self { clock, table: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// A new timer; the descriptor is for the guest.
-    pub(crate) fn create(&self, offset_ns: i64, nonblocking: bool) -> Result<File, GuestError> {
+    /// A new timerfd; the descriptor is for the guest.
+    pub(crate) fn create_descriptor(&self, offset_ns: i64, nonblocking: bool) -> Result<File, GuestError> {
         let flags = libc::EFD_CLOEXEC | if nonblocking { libc::EFD_NONBLOCK } else { 0 };
         // SAFETY: a plain call without pointers.
         let fd = check(unsafe { libc::eventfd(0, flags) }.into(), "creating a timer")? as i32;
@@ -68,20 +108,56 @@ impl Timers {
         let for_guest = file.try_clone().map_err(GuestError::system("duplicating a timer"))?;
         let mut table = self.lock();
         forget_orphans(&mut table);
-        table.by_id.insert(id, Timer { file, offset_ns, due: None, interval: Duration::ZERO });
+        table.timers.insert(Key::Descriptor(id), Timer::new(Action::Count(file), offset_ns));
         Ok(for_guest)
     }
 
+    /// A new POSIX timer. `notice` gets the timer's identifier and gives the
+    /// signal to send, or none (SIGEV_NONE).
+    pub(crate) fn create_posix(
+        &self,
+        pid: i32,
+        offset_ns: i64,
+        notice: impl FnOnce(i32) -> Option<Notice>,
+    ) -> i32 {
+        let mut table = self.lock();
+        // Far from the kernel's own, which serve CPU-time clocks.
+        let id = FIRST_POSIX + table.next_posix;
+        table.next_posix = (table.next_posix + 1) & 0x3fff_ffff;
+        let action = notice(id).map_or(Action::Nothing, Action::Send);
+        table.timers.insert(Key::Posix { pid, id }, Timer::new(action, offset_ns));
+        id
+    }
+
+    /// Removes a timer. Returns whether there was one.
+    pub(crate) fn delete(&self, key: Key) -> bool {
+        self.lock().timers.remove(&key).is_some()
+    }
+
+    /// What an exec does: POSIX timers are gone, an interval timer stays.
+    pub(crate) fn forget_posix(&self, of: i32) {
+        self.lock().timers.retain(|key, _| !matches!(key, Key::Posix { pid, .. } if *pid == of));
+    }
+
     /// Whether this descriptor of that process is a timer of ours.
-    pub(crate) fn find(&self, pid: i32, fd: i32) -> Option<u64> {
-        let id = eventfd_id(&pid.to_string(), fd)?;
-        self.lock().by_id.contains_key(&id).then_some(id)
+    pub(crate) fn find_descriptor(&self, pid: i32, fd: i32) -> Option<Key> {
+        let key = Key::Descriptor(eventfd_id(&pid.to_string(), fd)?);
+        self.exists(key).then_some(key)
+    }
+
+    pub(crate) fn exists(&self, key: Key) -> bool {
+        self.lock().timers.contains_key(&key)
+    }
+
+    /// Expirations that the last signal stood for, beyond the first.
+    pub(crate) fn overrun(&self, key: Key) -> i32 {
+        self.lock().timers.get(&key).map_or(0, |timer| timer.overrun)
     }
 
     /// What is left until the next expiry, and the interval.
-    pub(crate) fn get(&self, id: u64) -> Setting {
+    pub(crate) fn get(&self, key: Key) -> Setting {
         let now = self.clock.now();
-        match self.lock().by_id.get(&id) {
+        match self.lock().timers.get(&key) {
             Some(Timer { due: Some(due), interval, .. }) => Setting {
                 interval_ns: interval.as_ns(),
                 // Zero would mean "disarmed".
@@ -93,11 +169,14 @@ impl Timers {
     }
 
     /// Arms or disarms; forgets expirations that were not read.
-    pub(crate) fn set(&self, id: u64, setting: Setting, absolute: bool) {
+    pub(crate) fn set(&self, key: Key, setting: Setting, absolute: bool) {
         let now = self.clock.now();
         let mut table = self.lock();
-        let Some(timer) = table.by_id.get_mut(&id) else { return };
-        drain(&timer.file);
+        let Some(timer) = table.timers.get_mut(&key) else { return };
+        if let Action::Count(file) = &timer.action {
+            drain(file);
+        }
+        timer.overrun = 0;
         timer.interval = Duration::from_ns(setting.interval_ns);
         timer.due = match setting.value_ns {
             0 => None,
@@ -108,6 +187,14 @@ impl Timers {
         drop(table);
         self.changed.notify_all();
         self.clock.wake();
+    }
+
+    /// The interval timer of a process, made on first use.
+    pub(crate) fn set_interval(&self, pid: i32, setting: Setting) {
+        let key = Key::Interval { pid };
+        let notice = Notice { pid, thread: None, signal: libc::SIGALRM, value: 0, timer: 0 };
+        self.lock().timers.entry(key).or_insert_with(|| Timer::new(Action::Send(notice), 0));
+        self.set(key, setting, false);
     }
 
     /// Ends [`Self::serve`].
@@ -125,7 +212,7 @@ impl Timers {
                 if table.closed {
                     return;
                 }
-                match table.by_id.values().filter_map(|timer| timer.due).min() {
+                match table.timers.values().filter_map(|timer| timer.due).min() {
                     Some(due) => break due,
                     None => table = self.changed.wait(table).unwrap_or_else(|e| e.into_inner()),
                 }
@@ -137,25 +224,10 @@ impl Timers {
                 table.closed || table.version != version
             });
             if reached {
-                self.expire();
+                let now = self.clock.now();
+                // A timer whose process is gone goes with it.
+                self.lock().timers.retain(|_, timer| timer.expire(now));
             }
-        }
-    }
-
-    fn expire(&self) {
-        let now = self.clock.now();
-        for timer in self.lock().by_id.values_mut() {
-            let Some(due) = timer.due.filter(|due| *due <= now) else { continue };
-            let mut expirations = 1u64;
-            timer.due = None;
-            if timer.interval > Duration::ZERO {
-                let missed = (now - due).as_ns() / timer.interval.as_ns();
-                expirations += missed as u64;
-                let passed = timer.interval.as_ns().saturating_mul(missed + 1);
-                timer.due = Some(due + Duration::from_ns(passed));
-            }
-            // Full (nobody reads): the count saturates, as a timerfd's does.
-            let _ = (&timer.file).write(&expirations.to_ne_bytes());
         }
     }
 
@@ -163,6 +235,87 @@ impl Timers {
         self.table.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
+
+impl Timer {
+    fn new(action: Action, offset_ns: i64) -> Self {
+        Self { action, offset_ns, due: None, interval: Duration::ZERO, overrun: 0 }
+    }
+
+    /// Acts if it is due. Returns whether its owner still exists.
+    fn expire(&mut self, now: Instant<Virtual>) -> bool {
+        let Some(due) = self.due.filter(|due| *due <= now) else { return true };
+        let mut expirations = 1i64;
+        self.due = None;
+        if self.interval > Duration::ZERO {
+            let missed = (now - due).as_ns() / self.interval.as_ns();
+            expirations += missed;
+            let passed = self.interval.as_ns().saturating_mul(missed + 1);
+            self.due = Some(due + Duration::from_ns(passed));
+        }
+        match &self.action {
+            Action::Nothing => true,
+            Action::Count(file) => {
+                // Full (nobody reads): the count saturates, as a timerfd's does.
+                let _ = { file }.write(&(expirations as u64).to_ne_bytes());
+                true
+            }
+            Action::Send(notice) if processes::is_pending(notice.thread.unwrap_or(notice.pid), notice.signal) => {
+                self.overrun = self.overrun.saturating_add(expirations.min(i32::MAX as i64) as i32);
+                true
+            }
+            Action::Send(notice) => {
+                self.overrun = (expirations - 1).min(i32::MAX as i64) as i32;
+                notice.send(self.overrun)
+            }
+        }
+    }
+}
+
+impl Notice {
+    /// Queues the signal as the kernel's timer would. False when there is
+    /// nobody to get it.
+    fn send(&self, overrun: i32) -> bool {
+        let info = TimerInfo {
+            signal: self.signal,
+            errno: 0,
+            code: SI_TIMER,
+            padding: 0,
+            timer: self.timer,
+            overrun,
+            value: self.value,
+            rest: [0; 12],
+        };
+        // SAFETY: a process of our own session; the structure is a `siginfo_t`.
+        let result = unsafe {
+            match self.thread {
+                Some(thread) => {
+                    libc::syscall(libc::SYS_rt_tgsigqueueinfo, self.pid, thread, self.signal, &raw const info)
+                }
+                None => libc::syscall(libc::SYS_rt_sigqueueinfo, self.pid, self.signal, &raw const info),
+            }
+        };
+        result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+    }
+}
+
+/// `siginfo_t` of an expired timer.
+#[repr(C)]
+struct TimerInfo {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    padding: i32,
+    timer: i32,
+    overrun: i32,
+    value: u64,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
+
+const SI_TIMER: i32 = -2;
+/// The identifiers of our POSIX timers begin here.
+pub(crate) const FIRST_POSIX: i32 = 0x4000_0000;
 
 /// Reads the counter away, without waiting, whatever the guest's flags are.
 fn drain(mut file: &File) {
@@ -173,18 +326,18 @@ fn drain(mut file: &File) {
     }
 }
 
-/// Drops timers that no process holds any more, when there are many.
+/// Drops timerfds that no process holds any more, when there are many.
 ///
 /// The kernel does not tell how many hold a file, so all descriptors of all
 /// processes are looked at; often enough that memory stays bounded, seldom
 /// enough not to matter.
 fn forget_orphans(table: &mut Table) {
-    if table.by_id.len() < 64 || !table.by_id.len().is_power_of_two() {
+    if table.timers.len() < 64 || !table.timers.len().is_power_of_two() {
         return;
     }
     let own = std::process::id() as i32;
     let mut held = Vec::new();
-    for pid in crate::processes::all().into_iter().filter(|&pid| pid != own) {
+    for pid in processes::all().into_iter().filter(|&pid| pid != own) {
         let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for entry in entries.flatten() {
             let is_event = fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == "anon_inode:[eventfd]");
@@ -194,7 +347,10 @@ fn forget_orphans(table: &mut Table) {
             }
         }
     }
-    table.by_id.retain(|id, _| held.contains(id));
+    table.timers.retain(|key, _| match key {
+        Key::Descriptor(id) => held.contains(id),
+        _ => true,
+    });
 }
 
 fn eventfd_id(process: &str, fd: i32) -> Option<u64> {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
 use timeloom_plant::Exchange;
-use timeloom_plant::modbus::{DeviceSpec, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble};
+use timeloom_plant::modbus::{
+    DeviceSpec, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble,
+};
 use timeloom_scenario::{Device, Plan, Register, RegisterTable, RegisterType};
 
 use crate::error::RunError;
@@ -39,16 +41,27 @@ fn start_one(
 ) -> Result<ModbusDevice, RunError> {
     let wrong = |text: String| RunError::Plan(format!("device `{name}`: {text}"));
     let plant = single_plant(device).map_err(&wrong)?;
-    let exchange = plants.get(plant).ok_or_else(|| wrong(format!("there is no plant `{plant}`")))?;
+    let exchange = plants
+        .get(plant)
+        .ok_or_else(|| wrong(format!("there is no plant `{plant}`")))?;
     let points: Vec<Point> = device.registers.iter().flat_map(points).collect();
-    let map = RegisterMap::new(points, exchange.info()).map_err(|error| wrong(error.to_string()))?;
+    let map =
+        RegisterMap::new(points, exchange.info()).map_err(|error| wrong(error.to_string()))?;
 
-    let station = fabric.station(name).expect("every device of a checked plan is a station");
+    let station = fabric
+        .station(name)
+        .expect("every device of a checked plan is a station");
     let address = SocketAddr::from((device.address.address, device.port));
     let listener = station.tcp_listener(address).map_err(|error| {
-        RunError::Start(format!("device `{name}` cannot listen at {address}: {error}"))
+        RunError::Start(format!(
+            "device `{name}` cannot listen at {address}: {error}"
+        ))
     })?;
-    let spec = DeviceSpec { name: name.to_owned(), unit_id: device.unit, max_connections: MOST_CONNECTIONS };
+    let spec = DeviceSpec {
+        name: name.to_owned(),
+        unit_id: device.unit,
+        max_connections: MOST_CONNECTIONS,
+    };
     let (scribe, reporter) = (scribe.clone(), reporter.clone());
     let on_trouble = move |device: &str, trouble: Trouble| {
         let text = trouble.to_string();
@@ -63,14 +76,18 @@ fn start_one(
 
 /// A device reads and writes one plant, since one request is one exchange.
 fn single_plant(device: &Device) -> Result<&str, String> {
-    let mut plants: Vec<&str> = device.registers.iter().map(|register| register.signal.plant.as_str()).collect();
+    let mut plants: Vec<&str> = device
+        .registers
+        .iter()
+        .map(|register| register.signal.plant.as_str())
+        .collect();
     plants.dedup();
     match plants[..] {
         [] => Err("it has no registers".into()),
         [plant] => Ok(plant),
-        [one, other, ..] => {
-            Err(format!("its registers are bound to two plants, `{one}` and `{other}`; make it two devices"))
-        }
+        [one, other, ..] => Err(format!(
+            "its registers are bound to two plants, `{one}` and `{other}`; make it two devices"
+        )),
     }
 }
 

@@ -63,7 +63,11 @@ pub struct Summary {
 impl Summary {
     /// Whether the run reached its end and every check that applies holds.
     pub fn passed(&self) -> bool {
-        self.end == End::Reached && self.checks.iter().all(|check| check.passed || !check.applies)
+        self.end == End::Reached
+            && self
+                .checks
+                .iter()
+                .all(|check| check.passed || !check.applies)
     }
 }
 
@@ -120,7 +124,11 @@ impl<'a> Run<'a> {
         let warn = Arc::clone(&options.warn);
         let session = Arc::new(Session::new(SessionOptions {
             name: options.session.clone(),
-            clock: ClockOptions { start: plan.time.start, dilation: plan.time.dilation, paused: true },
+            clock: ClockOptions {
+                start: plan.time.start,
+                dilation: plan.time.dilation,
+                paused: true,
+            },
             warn: Box::new(move |text| warn(text)),
         })?);
         if session.freeze_kind() == FreezeKind::Signals {
@@ -128,7 +136,9 @@ impl<'a> Run<'a> {
                 "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may notice.".into(),
             );
         }
-        manifest.degraded_modes.extend(session.clock().degraded_mode().map(str::to_owned));
+        manifest
+            .degraded_modes
+            .extend(session.clock().degraded_mode().map(str::to_owned));
         let civil_start = Instant::<Utc>::from_ns(session.clock().utc_offset().as_ns());
         manifest.session_start = Some(civil_start);
         for (_, program) in plan.programs() {
@@ -138,7 +148,11 @@ impl<'a> Run<'a> {
 
         let verdict = Verdict::new();
         let recorder = Arc::new(directory.recorder()?);
-        let scribe = Scribe::new(Arc::clone(&recorder), Arc::clone(session.clock()), verdict.reporter());
+        let scribe = Scribe::new(
+            Arc::clone(&recorder),
+            Arc::clone(session.clock()),
+            verdict.reporter(),
+        );
         let bus = build_bus(plan, &session, &scribe, verdict.reporter(), &options.warn);
         // Early, since a session that does not answer counts as dead: `timeloom
         // clean` would take its cgroup away.
@@ -147,8 +161,28 @@ impl<'a> Run<'a> {
         let fabric = Fabric::build(&network::specification(plan))?;
         let plants = plants::start(plan, directory, &bus, &scribe)?;
         let devices = devices::start(plan, &fabric, &plants, &scribe, &verdict.reporter())?;
-        let captures = outputs::captures(plan, &fabric, directory, session.clock(), civil_start, &scribe)?;
-        Ok(Self { plan, directory, devices, captures, plants, fabric, keyboard, scribe, recorder, verdict, bus, session })
+        let captures = outputs::captures(
+            plan,
+            &fabric,
+            directory,
+            session.clock(),
+            civil_start,
+            &scribe,
+        )?;
+        Ok(Self {
+            plan,
+            directory,
+            devices,
+            captures,
+            plants,
+            fabric,
+            keyboard,
+            scribe,
+            recorder,
+            verdict,
+            bus,
+            session,
+        })
     }
 
     fn go(self, mut options: Options, manifest: Manifest) -> Result<Summary, RunError> {
@@ -212,7 +246,7 @@ impl<'a> Run<'a> {
                 other => other,
             };
             clock.wake();
-            let reckoning = reckon(&clock.history(), began, ended, planned_end);
+            let reckoning = reckon(&clock.history(), ended, planned_end);
             (end, hold, reckoning)
         });
         progress.virtual_time = reckoning.virtual_time;
@@ -241,7 +275,8 @@ impl<'a> Run<'a> {
     fn look_at_plants(&self, reporter: &Reporter) {
         for (name, plant) in &self.plants {
             if let Err(error) = plant.look() {
-                self.scribe.event("local", name, "trouble", &error.to_string());
+                self.scribe
+                    .event("local", name, "trouble", &error.to_string());
                 reporter.failed(name, error.to_string());
             }
         }
@@ -269,8 +304,12 @@ impl<'a> Run<'a> {
         for (name, plant) in &self.plants {
             // In a run that has failed already this changes nothing.
             if let Err(error) = plant.finish(at.min(planned_end)) {
-                self.scribe.event("local", name, "trouble", &error.to_string());
-                failure.get_or_insert(End::Failed { culprit: name.clone(), what: error.to_string() });
+                self.scribe
+                    .event("local", name, "trouble", &error.to_string());
+                failure.get_or_insert(End::Failed {
+                    culprit: name.clone(),
+                    what: error.to_string(),
+                });
             }
         }
         (hold, failure)
@@ -286,7 +325,8 @@ impl<'a> Run<'a> {
     ) -> Result<Summary, RunError> {
         let attacks = self.plan.attacks.iter().filter(|attack| attack.enabled);
         for attack in attacks {
-            self.scribe.label(attack, Instant::ZERO + progress.virtual_time);
+            self.scribe
+                .label(attack, Instant::ZERO + progress.virtual_time);
         }
         self.keyboard.release();
         drop(self.devices);
@@ -306,11 +346,18 @@ impl<'a> Run<'a> {
         let unhandled = self.session.unhandled_calls();
         for call in &unhandled {
             let text = format!("{} × {}: {}", call.count, call.call, call.outcome);
-            self.scribe.event("local", &call.program, "not virtualised", &text);
+            self.scribe
+                .event("local", &call.program, "not virtualised", &text);
         }
         manifest.pauses = reckoning.pauses;
         drop(hold);
-        drop((self.keyboard, self.plants, self.fabric, self.bus, self.session));
+        drop((
+            self.keyboard,
+            self.plants,
+            self.fabric,
+            self.bus,
+            self.session,
+        ));
         self.recorder.finish()?;
 
         let checks = judge(self.plan, self.directory)?;
@@ -319,7 +366,12 @@ impl<'a> Run<'a> {
         manifest.virtual_duration = progress.virtual_time;
         manifest.wall_duration = progress.wall;
         manifest.paused_total = progress.paused;
-        let summary = Summary { end, checks, progress, unhandled };
+        let summary = Summary {
+            end,
+            checks,
+            progress,
+            unhandled,
+        };
         (manifest.outcome, manifest.culprit) = outcome(&summary);
         self.directory.write_manifest(&manifest)?;
         Ok(summary)
@@ -344,9 +396,16 @@ fn build_bus(
     Bus::builder(testbed)
         .records(ClockSink(scribe.clone()))
         .watch(LONG_STAND, move |stand: LongStand| {
-            let who: Vec<String> =
-                stand.holders.iter().map(|holder| format!("{} ({})", holder.requester, holder.reason)).collect();
-            warn(format!("the testbed has stood still for {}; held by {}", stand.stood_for, who.join(", ")));
+            let who: Vec<String> = stand
+                .holders
+                .iter()
+                .map(|holder| format!("{} ({})", holder.requester, holder.reason))
+                .collect();
+            warn(format!(
+                "the testbed has stood still for {}; held by {}",
+                stand.stood_for,
+                who.join(", ")
+            ));
         })
         .on_failure(move |error| reporter.failed("pause bus", error.to_string()))
         .build()
@@ -359,7 +418,12 @@ fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>, RunError> 
         let series = directory.series(&[&selector])?;
         let samples: Vec<(i64, f64)> = series
             .iter()
-            .flat_map(|series| series.samples.iter().map(|(at, value)| (at.as_ns(), *value)))
+            .flat_map(|series| {
+                series
+                    .samples
+                    .iter()
+                    .map(|(at, value)| (at.as_ns(), *value))
+            })
             .collect();
         let outcome = check.evaluate(&samples);
         checks.push(Check {
@@ -378,8 +442,15 @@ fn outcome(summary: &Summary) -> (Outcome, Option<String>) {
     match &summary.end {
         End::Interrupted => (Outcome::Interrupted, Some("stopped from outside".into())),
         End::Failed { culprit, what } => (Outcome::Failed, Some(format!("{culprit}: {what}"))),
-        End::Reached => match summary.checks.iter().find(|check| check.applies && !check.passed) {
-            Some(check) => (Outcome::Failed, Some(format!("check {}: {}", check.name, check.explanation))),
+        End::Reached => match summary
+            .checks
+            .iter()
+            .find(|check| check.applies && !check.passed)
+        {
+            Some(check) => (
+                Outcome::Failed,
+                Some(format!("check {}: {}", check.name, check.explanation)),
+            ),
             None => (Outcome::Done, None),
         },
     }
@@ -391,7 +462,10 @@ fn program_file(directory: &Path, word: &str) -> PathBuf {
         return directory.join(word);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|entry| entry.join(word)).find(|file| file.is_file()).unwrap_or_else(|| word.into())
+    std::env::split_paths(&path)
+        .map(|entry| entry.join(word))
+        .find(|file| file.is_file())
+        .unwrap_or_else(|| word.into())
 }
 
 fn civil_now() -> Instant<Utc> {

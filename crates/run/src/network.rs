@@ -5,8 +5,16 @@ use timeloom_scenario::Plan;
 
 /// Hosts and field devices become stations alike.
 pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
-    let hosts = plan.system.hosts.iter().map(|(name, host)| (name, &host.address));
-    let devices = plan.system.devices.iter().map(|(name, device)| (name, &device.address));
+    let hosts = plan
+        .system
+        .hosts
+        .iter()
+        .map(|(name, host)| (name, &host.address));
+    let devices = plan
+        .system
+        .devices
+        .iter()
+        .map(|(name, device)| (name, &device.address));
     NetworkSpec {
         switches: plan.system.switches.clone(),
         stations: hosts

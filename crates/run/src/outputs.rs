@@ -34,8 +34,8 @@ impl Log {
     ) -> Result<(Self, OwnedFd), RunError> {
         let stamp = Arc::clone(clock);
         let mut writer = directory.log(name, move || stamp.now())?;
-        let (mut output, input) =
-            io::pipe().map_err(|error| RunError::Start(format!("a pipe for the log of `{name}`: {error}")))?;
+        let (mut output, input) = io::pipe()
+            .map_err(|error| RunError::Start(format!("a pipe for the log of `{name}`: {error}")))?;
         let tail = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&tail);
         let (name, reporter) = (name.to_owned(), reporter.clone());
@@ -49,13 +49,22 @@ impl Log {
                 }
             }
         });
-        Ok((Self { tail, thread: Some(thread) }, input.into()))
+        Ok((
+            Self {
+                tail,
+                thread: Some(thread),
+            },
+            input.into(),
+        ))
     }
 
     /// Whether the program has printed `text` lately.
     pub(crate) fn contains(&self, text: &str) -> bool {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        !text.is_empty() && tail.windows(text.len()).any(|window| window == text.as_bytes())
+        !text.is_empty()
+            && tail
+                .windows(text.len())
+                .any(|window| window == text.as_bytes())
     }
 
     /// The last lines, for a message about its death.
@@ -109,11 +118,21 @@ pub(crate) fn captures(
             }
             if let Err(error) = file.packet(clock.at(frame.at), frame.at, &frame.bytes, None) {
                 failed = true;
-                scribe.event("local", &link, "error", &format!("the capture ended: {error}"));
+                scribe.event(
+                    "local",
+                    &link,
+                    "error",
+                    &format!("the capture ended: {error}"),
+                );
             }
         };
-        let recording = Recording::start_with(port.namespace, port.interface, CaptureOptions::default(), sink)
-            .map_err(|error| RunError::Start(format!("recording the link {name}: {error}")))?;
+        let recording = Recording::start_with(
+            port.namespace,
+            port.interface,
+            CaptureOptions::default(),
+            sink,
+        )
+        .map_err(|error| RunError::Start(format!("recording the link {name}: {error}")))?;
         recordings.insert(name, recording);
     }
     Ok(recordings)

@@ -24,10 +24,20 @@ pub(crate) fn start(
         let spec = PlantSpec {
             name: name.clone(),
             argv: plant.run.iter().map(Into::into).collect(),
-            env: plant.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            env: plant
+                .env
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
             cwd: Some(plant.directory.clone()),
-            log: directory.path().join("logs").join(format!("plant-{name}.log")),
-            timeouts: Timeouts { request: plant.timeout, ..Timeouts::default() },
+            log: directory
+                .path()
+                .join("logs")
+                .join(format!("plant-{name}.log")),
+            timeouts: Timeouts {
+                request: plant.timeout,
+                ..Timeouts::default()
+            },
         };
         let init = PlantInit {
             seed: plan.seed,
@@ -37,9 +47,12 @@ pub(crate) fn start(
             record_every: plant.record.every,
             step: plant.step,
         };
-        let process = PlantProcess::start(&spec, &init).map_err(|error| RunError::Start(error.to_string()))?;
+        let process = PlantProcess::start(&spec, &init)
+            .map_err(|error| RunError::Start(error.to_string()))?;
         let (scribe, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
-        let exchange = Exchange::new(bus.clone(), process, move |sample| scribe.sample(&source, &sample));
+        let exchange = Exchange::new(bus.clone(), process, move |sample| {
+            scribe.sample(&source, &sample)
+        });
         exchanges.insert(name.clone(), Arc::new(exchange));
     }
     Ok(exchanges)

@@ -77,10 +77,21 @@ impl<'a> Stage<'a> {
     where
         'a: 's,
     {
-        let station = self.fabric.station(host).expect("every host of a checked plan is a station");
-        let (log, output) = Log::open(self.directory, &program.name, self.session.clock(), self.reporter)
-            .map_err(|error| error.to_string())?;
-        let network = station.as_fd().try_clone_to_owned().map_err(|error| format!("namespace of {host}: {error}"))?;
+        let station = self
+            .fabric
+            .station(host)
+            .expect("every host of a checked plan is a station");
+        let (log, output) = Log::open(
+            self.directory,
+            &program.name,
+            self.session.clock(),
+            self.reporter,
+        )
+        .map_err(|error| error.to_string())?;
+        let network = station
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| format!("namespace of {host}: {error}"))?;
         let spec = CommandSpec {
             argv: program.run.iter().map(Into::into).collect(),
             env: environment(&program.env),
@@ -88,21 +99,32 @@ impl<'a> Stage<'a> {
             output: Output::To(output),
             network: Some(network),
         };
-        let guest = self.session.spawn(&spec).map_err(|error| error.to_string())?;
+        let guest = self
+            .session
+            .spawn(&spec)
+            .map_err(|error| error.to_string())?;
         drop(spec); // our end of its output
-        self.scribe.event(host, &program.name, "start", &program.run.join(" "));
+        self.scribe
+            .event(host, &program.name, "start", &program.run.join(" "));
         scope.spawn(move || self.watch(host, program, &guest, log));
         Ok(())
     }
 
     /// Waits for a program's turn, then starts it.
-    pub(crate) fn start_later<'s>(&'a self, scope: &'s Scope<'s, '_>, host: &'a str, program: &'a Program)
-    where
+    pub(crate) fn start_later<'s>(
+        &'a self,
+        scope: &'s Scope<'s, '_>,
+        host: &'a str,
+        program: &'a Program,
+    ) where
         'a: 's,
     {
         scope.spawn(move || {
             let over = || self.over.load(Ordering::SeqCst);
-            let due = self.session.clock().wait_until(Instant::ZERO + program.start, over)
+            let due = self
+                .session
+                .clock()
+                .wait_until(Instant::ZERO + program.start, over)
                 && self.ready.wait_for(&program.after, self.over);
             if due
                 && !over()
@@ -135,8 +157,13 @@ impl<'a> Stage<'a> {
         self.scribe.event(host, &program.name, "end", &what);
         if program.essential {
             let lines = log.last_lines();
-            let detail = if lines.is_empty() { String::new() } else { format!("; it had printed:\n{lines}") };
-            self.reporter.failed(&program.name, format!("the program {what}{detail}"));
+            let detail = if lines.is_empty() {
+                String::new()
+            } else {
+                format!("; it had printed:\n{lines}")
+            };
+            self.reporter
+                .failed(&program.name, format!("the program {what}{detail}"));
         }
         log.finish();
     }
@@ -164,11 +191,15 @@ impl<'a> Stage<'a> {
         log: &Log,
         began: Instant<timeloom_time::Virtual>,
     ) -> Option<i32> {
-        let station = self.fabric.station(host).expect("every host of a checked plan is a station");
+        let station = self
+            .fabric
+            .station(host)
+            .expect("every host of a checked plan is a station");
         let limit: Duration = program.ready_timeout;
         loop {
             if is_ready(ready, station, log) {
-                self.scribe.event(host, &program.name, "ready", &ready.to_string());
+                self.scribe
+                    .event(host, &program.name, "ready", &ready.to_string());
                 self.ready.announce(&program.name);
                 return None;
             }
@@ -193,7 +224,11 @@ impl<'a> Stage<'a> {
 fn environment(given: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
     // What a program prints must reach the log when it is printed.
     let mut variables = BTreeMap::from([("PYTHONUNBUFFERED".into(), "1".into())]);
-    variables.extend(given.iter().map(|(name, value)| (name.into(), value.into())));
+    variables.extend(
+        given
+            .iter()
+            .map(|(name, value)| (name.into(), value.into())),
+    );
     variables
 }
 

@@ -17,13 +17,16 @@ pub(crate) fn is_ready(ready: &Ready, namespace: &Namespace, log: &Log) -> bool 
 /// Whether some process in this thread's network listens on the port:
 /// /proc/net/tcp, state 0A.
 fn listens(port: u16) -> bool {
-    ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].iter().any(|path| {
-        let table = std::fs::read_to_string(path).unwrap_or_default();
-        table.lines().skip(1).any(|line| {
-            let mut fields = line.split_ascii_whitespace().skip(1);
-            let local = fields.next().and_then(|address| address.rsplit_once(':'));
-            let state = fields.nth(1);
-            state == Some("0A") && local.is_some_and(|(_, hex)| u16::from_str_radix(hex, 16) == Ok(port))
+    ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
+        .iter()
+        .any(|path| {
+            let table = std::fs::read_to_string(path).unwrap_or_default();
+            table.lines().skip(1).any(|line| {
+                let mut fields = line.split_ascii_whitespace().skip(1);
+                let local = fields.next().and_then(|address| address.rsplit_once(':'));
+                let state = fields.nth(1);
+                state == Some("0A")
+                    && local.is_some_and(|(_, hex)| u16::from_str_radix(hex, 16) == Ok(port))
+            })
         })
-    })
 }

@@ -11,16 +11,23 @@ pub(crate) struct Reckoning {
     pub(crate) pauses: u64,
 }
 
-/// Reckons from `began` to the instant at which `planned` was reached, or to
-/// `now` when it was not. What happens to the clock later, the stop for good
-/// included, is not the run's.
+/// Reckons from the instant at which the clock was let go to the one at which
+/// `planned` was reached, or to `now` when it was not. What happens to the
+/// clock later, the stop for good included, is not the run's.
 pub(crate) fn reckon(
     history: &[Change],
-    began: Instant<Wall>,
     now: Instant<Wall>,
     planned: Instant<Virtual>,
 ) -> Reckoning {
-    let until = |index: usize| history.get(index + 1).map_or(now, |next| next.map.in0.min(now));
+    let until = |index: usize| {
+        history
+            .get(index + 1)
+            .map_or(now, |next| next.map.in0.min(now))
+    };
+    let first_run = history
+        .iter()
+        .find(|change| change.map.rate != Rate::STOPPED);
+    let began = first_run.map_or(now, |change| change.map.in0);
     let mut end = now;
     let mut virtual_end = planned;
     for (index, change) in history.iter().enumerate() {
@@ -43,7 +50,7 @@ pub(crate) fn reckon(
         let (from, to) = (change.map.in0.max(began), until(index).min(end));
         if change.map.rate == Rate::STOPPED && from < to {
             reckoning.paused += to - from;
-            reckoning.pauses += u64::from(change.kind == ChangeKind::Pause && change.map.in0 >= began);
+            reckoning.pauses += u64::from(change.kind == ChangeKind::Pause);
         }
     }
     reckoning
@@ -58,7 +65,10 @@ mod tests {
     fn history() -> Vec<Change> {
         let wall = |ns| Instant::<Wall>::from_ns(ns);
         let mut map = ClockMap::new(wall(0), Instant::ZERO, Rate::STOPPED);
-        let mut history = vec![Change { kind: ChangeKind::Pause, map }];
+        let mut history = vec![Change {
+            kind: ChangeKind::Pause,
+            map,
+        }];
         for (at, kind, rate) in [
             (100, ChangeKind::Resume, Rate::ONE),
             (110, ChangeKind::Pause, Rate::STOPPED),
@@ -72,9 +82,13 @@ mod tests {
     }
 
     fn figures(now: i64, planned: i64) -> [i64; 4] {
-        let (began, now) = (Instant::from_ns(100), Instant::from_ns(now));
-        let it = reckon(&history(), began, now, Instant::from_ns(planned));
-        [it.virtual_time.as_ns(), it.wall.as_ns(), it.paused.as_ns(), it.pauses as i64]
+        let it = reckon(&history(), Instant::from_ns(now), Instant::from_ns(planned));
+        [
+            it.virtual_time.as_ns(),
+            it.wall.as_ns(),
+            it.paused.as_ns(),
+            it.pauses as i64,
+        ]
     }
 
     #[test]

@@ -25,7 +25,11 @@ const LOCAL: &str = "local";
 
 impl Scribe {
     pub(crate) fn new(recorder: Arc<Recorder>, clock: Arc<Clock>, reporter: Reporter) -> Self {
-        Self { recorder, clock, reporter }
+        Self {
+            recorder,
+            clock,
+            reporter,
+        }
     }
 
     /// Something happened now.
@@ -109,7 +113,11 @@ impl Sink for ClockSink {
             action,
             requester: record.requester.as_str().into(),
             reason: record.reason.as_str().into(),
-            duration: if record.duration.is_negative() { Duration::ZERO } else { record.duration },
+            duration: if record.duration.is_negative() {
+                Duration::ZERO
+            } else {
+                record.duration
+            },
         }));
     }
 }

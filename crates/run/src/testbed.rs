@@ -12,11 +12,15 @@ pub(crate) struct PausedTestbed(pub(crate) Arc<Session>);
 
 impl Testbed for PausedTestbed {
     fn pause(&self) -> Result<Instant<Virtual>, TestbedError> {
-        self.0.pause().map_err(|error| TestbedError::new(error.to_string()))
+        self.0
+            .pause()
+            .map_err(|error| TestbedError::new(error.to_string()))
     }
 
     fn resume(&self) -> Result<(), TestbedError> {
-        self.0.resume().map_err(|error| TestbedError::new(error.to_string()))
+        self.0
+            .resume()
+            .map_err(|error| TestbedError::new(error.to_string()))
     }
 }
 
@@ -33,7 +37,12 @@ pub(crate) struct Keyboard {
 
 impl Keyboard {
     pub(crate) fn new(session: Arc<Session>, bus: Bus) -> Self {
-        Self { session, bus, hold: Mutex::new(None), begun: AtomicBool::new(false) }
+        Self {
+            session,
+            bus,
+            hold: Mutex::new(None),
+            begun: AtomicBool::new(false),
+        }
     }
 
     /// From now on the run may be paused.
@@ -47,7 +56,10 @@ impl Keyboard {
     }
 
     fn take(&self) -> Option<Hold> {
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.hold
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 }
 
@@ -58,7 +70,11 @@ impl Controlled for Keyboard {
         }
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_none() {
-            *hold = Some(self.bus.hold("user", "timeloom pause").map_err(|error| error.to_string())?);
+            *hold = Some(
+                self.bus
+                    .hold("user", "timeloom pause")
+                    .map_err(|error| error.to_string())?,
+            );
         }
         Ok(())
     }

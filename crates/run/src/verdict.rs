@@ -32,7 +32,10 @@ pub(crate) struct Verdict {
 impl Reporter {
     /// Reports a failure. After the end nobody listens, which is fine.
     pub(crate) fn failed(&self, culprit: &str, what: impl Into<String>) {
-        let _ = self.0.send(End::Failed { culprit: culprit.to_owned(), what: what.into() });
+        let _ = self.0.send(End::Failed {
+            culprit: culprit.to_owned(),
+            what: what.into(),
+        });
     }
 
     pub(crate) fn reached(&self) {
@@ -43,7 +46,10 @@ impl Reporter {
 impl Verdict {
     pub(crate) fn new() -> Self {
         let (sender, causes) = channel();
-        Self { reporter: Reporter(sender), causes }
+        Self {
+            reporter: Reporter(sender),
+            causes,
+        }
     }
 
     pub(crate) fn reporter(&self) -> Reporter {

@@ -53,6 +53,7 @@ mod futex;
 #[cfg(timeloom_image)]
 mod memory;
 mod poll;
+mod queues;
 mod select;
 mod signal;
 mod sleep;

@@ -67,11 +67,21 @@ pub(crate) mod nr {
     pub(crate) const EPOLL_PWAIT2: usize = 441;
     pub(crate) const MMAP: usize = 9;
     pub(crate) const MUNMAP: usize = 11;
+    pub(crate) const SEMOP: usize = 65;
+    pub(crate) const SYSINFO: usize = 99;
+    pub(crate) const TIMES: usize = 100;
+    pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
+    pub(crate) const SEMTIMEDOP: usize = 220;
+    pub(crate) const MQ_TIMEDSEND: usize = 242;
+    pub(crate) const MQ_TIMEDRECEIVE: usize = 243;
+    pub(crate) const RECVMMSG: usize = 299;
+    pub(crate) const FUTEX_WAITV: usize = 449;
 }
 
 /// Negated error numbers, as system calls return them.
 pub(crate) mod errno {
     pub(crate) const EINTR: isize = -4;
+    pub(crate) const EAGAIN: isize = -11;
     pub(crate) const EFAULT: isize = -14;
     pub(crate) const EINVAL: isize = -22;
     pub(crate) const ENOSYS: isize = -38;

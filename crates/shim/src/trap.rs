@@ -2,7 +2,7 @@
 
 use crate::abi::{Context, SYS_SECCOMP, SignalInfo};
 use crate::sys::{nr, syscall};
-use crate::{clock, futex, poll, select, signal, sleep, wait};
+use crate::{clock, futex, poll, queues, select, signal, sleep, wait};
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
 /// SA_NODEFER, a full mask (but for faults) and [`timeloom_restorer`].
@@ -45,6 +45,14 @@ fn dispatch(call: usize, context: &mut Context) -> isize {
         nr::EPOLL_PWAIT => poll::epoll_pwait(args),
         nr::EPOLL_PWAIT2 => poll::epoll_pwait2(args),
         nr::FUTEX => futex::futex(args),
+        nr::MQ_TIMEDSEND | nr::MQ_TIMEDRECEIVE => queues::message_queue(call, args),
+        nr::FUTEX_WAITV => queues::futex_waitv(args),
+        nr::RT_SIGTIMEDWAIT => queues::rt_sigtimedwait(args),
+        nr::SEMTIMEDOP => queues::semtimedop(args),
+        nr::SEMOP => queues::semtimedop([args[0], args[1], args[2], 0, 0, 0]),
+        nr::RECVMMSG => queues::recvmmsg(args),
+        nr::SYSINFO => queues::sysinfo(args),
+        nr::TIMES => queues::times(args),
         nr::RT_SIGPROCMASK => signal::rt_sigprocmask(context),
         nr::RT_SIGACTION => signal::rt_sigaction(args),
         nr::RT_SIGSUSPEND => signal::rt_sigsuspend(args),

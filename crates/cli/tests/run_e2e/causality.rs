@@ -18,7 +18,11 @@ fn slow(duration: &str) -> Lab {
 
 fn polled(run: &Finished, program: &str, least: usize) -> Vec<Sample> {
     let polled = samples(run.directory().path(), program);
-    assert!(polled.len() >= least, "{program} got {} answers", polled.len());
+    assert!(
+        polled.len() >= least,
+        "{program} got {} answers",
+        polled.len()
+    );
     polled
 }
 
@@ -26,8 +30,14 @@ fn polled(run: &Finished, program: &str, least: usize) -> Vec<Sample> {
 /// plant's time is a float64 of whole nanoseconds, which it holds exactly.
 fn assert_causal(polled: &[Sample]) {
     for sample in polled {
-        assert!(sample.before <= sample.plant, "the answer is older than its question: {sample:?}");
-        assert!(sample.plant <= sample.after, "the answer comes from the future: {sample:?}");
+        assert!(
+            sample.before <= sample.plant,
+            "the answer is older than its question: {sample:?}"
+        );
+        assert!(
+            sample.plant <= sample.after,
+            "the answer comes from the future: {sample:?}"
+        );
         // Both clocks of the client agree on what the request took.
         assert!(sample.lasted >= sample.after - sample.before, "{sample:?}");
     }
@@ -51,23 +61,39 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     let polled = polled(&run, "client", 8);
     assert_causal(&polled);
     let median = median_ms(&polled);
-    assert!(median < 15.0, "50 ms of solving cost the client {median} ms");
+    assert!(
+        median < 15.0,
+        "50 ms of solving cost the client {median} ms"
+    );
 
     // It did take its 50 ms, of everybody's wall time but nobody's virtual time.
-    let rows = run.directory().clock().expect("the clock's rows can be read");
+    let rows = run
+        .directory()
+        .clock()
+        .expect("the clock's rows can be read");
     let stands = stands(&rows);
     assert!(stands.len() >= polled.len());
     for stand in stands.iter().filter(|stand| stand.ended) {
         let (_, outer_ns) = stand.lasted();
-        assert!(outer_ns >= 50_000_000, "a stand of {outer_ns} ns is shorter than the solving");
+        assert!(
+            outer_ns >= 50_000_000,
+            "a stand of {outer_ns} ns is shorter than the solving"
+        );
     }
     let manifest = run.manifest();
     assert_eq!(manifest.virtual_duration.as_ns(), 600_000_000);
     assert!(manifest.wall_duration >= manifest.virtual_duration + manifest.paused_total);
     // The instants that the plant told are those of the stands.
-    let frozen: BTreeSet<i64> = stands.iter().map(|stand| stand.rows[0].t_virtual.as_ns()).collect();
+    let frozen: BTreeSet<i64> = stands
+        .iter()
+        .map(|stand| stand.rows[0].t_virtual.as_ns())
+        .collect();
     for sample in &polled {
-        assert!(frozen.contains(&sample.plant), "nobody stood at {}", sample.plant);
+        assert!(
+            frozen.contains(&sample.plant),
+            "nobody stood at {}",
+            sample.plant
+        );
     }
 }
 
@@ -78,7 +104,10 @@ fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
     let run = lab.run(&["time.mode=real"]).succeeded();
     let polled = polled(&run, "client", 5);
     for sample in &polled {
-        assert!(sample.lasted >= 50_000_000, "faster than the plant: {sample:?}");
+        assert!(
+            sample.lasted >= 50_000_000,
+            "faster than the plant: {sample:?}"
+        );
     }
     let manifest = run.manifest();
     assert_eq!(manifest.pauses, 0, "real time does not stand still");
@@ -101,15 +130,24 @@ fn overlapping_requests_share_one_pause() {
         assert_causal(&polled(&run, program, 20));
     }
 
-    let rows = run.directory().clock().expect("the clock's rows can be read");
+    let rows = run
+        .directory()
+        .clock()
+        .expect("the clock's rows can be read");
     let stands = stands(&rows);
     for stand in &stands {
         let instants: BTreeSet<i64> = stand.rows.iter().map(|row| row.t_virtual.as_ns()).collect();
         assert_eq!(instants.len(), 1, "one pause, two instants: {stand:?}");
-        assert!(!stand.ended || stand.holds_at_end == 0, "let go while held: {stand:?}");
+        assert!(
+            !stand.ended || stand.holds_at_end == 0,
+            "let go while held: {stand:?}"
+        );
     }
     for pair in stands.windows(2) {
-        assert!(pair[0].rows[0].t_virtual < pair[1].rows[0].t_virtual, "virtual time stood between: {pair:?}");
+        assert!(
+            pair[0].rows[0].t_virtual < pair[1].rows[0].t_virtual,
+            "virtual time stood between: {pair:?}"
+        );
     }
     let shared: Vec<_> = stands.iter().filter(|stand| stand.most_holds > 1).collect();
     assert!(
@@ -140,7 +178,10 @@ fn the_paused_total_is_the_sum_of_the_pauses() {
     );
     let run = lab.run(&[]).succeeded();
     let manifest = run.manifest();
-    let rows = run.directory().clock().expect("the clock's rows can be read");
+    let rows = run
+        .directory()
+        .clock()
+        .expect("the clock's rows can be read");
     let ended: Vec<_> = stands(&rows)
         .into_iter()
         // What is read while the end is being noticed belongs to no run.

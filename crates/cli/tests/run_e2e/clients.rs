@@ -33,14 +33,22 @@ print("all good")
 "#;
     let lab = Lab::new(
         &Scenario::lasting("3 s")
-            .program('a', "client", &[&prepared_python(), "-c", script], "essential = false")
+            .program(
+                'a',
+                "client",
+                &[&prepared_python(), "-c", script],
+                "essential = false",
+            )
             .plant("{}"),
     );
     let run = lab.run(&[]).succeeded();
     let log = log_lines(&lab.run_path(), "client");
     assert!(printed(&lab, "client", "all good"), "{log:?}");
     // What it wrote has reached the plant, and the plant's record.
-    let series = run.directory().series(&["world.set"]).expect("it can be read");
+    let series = run
+        .directory()
+        .series(&["world.set"])
+        .expect("it can be read");
     let last = series[0].samples.last().expect("it was recorded");
     assert_eq!(last.1, 2.5);
 }
@@ -63,6 +71,9 @@ fn mbpoll_reads_and_writes() {
     assert!(printed(&lab, "client", "all good"), "{log:?}");
     assert!(printed(&lab, "client", "2.5"), "{log:?}");
     assert!(printed(&lab, "client", "Illegal data address"), "{log:?}");
-    let series = run.directory().series(&["world.set"]).expect("it can be read");
+    let series = run
+        .directory()
+        .series(&["world.set"])
+        .expect("it can be read");
     assert_eq!(series[0].samples.last().expect("it was recorded").1, 2.5);
 }

@@ -20,7 +20,12 @@ fn a_run_that_is_paused_stands_and_goes_on() {
     let lab = Lab::new(
         &Scenario::lasting("1500 ms")
             .program('a', "ticks", TICKS, "")
-            .program('b', "client", &["python3", "poll.py", "10.0.0.10", "0.02"], "")
+            .program(
+                'b',
+                "client",
+                &["python3", "poll.py", "10.0.0.10", "0.02"],
+                "",
+            )
             .plant("{}"),
     );
     let mut run = lab.start(&[]);
@@ -42,9 +47,18 @@ fn a_run_that_is_paused_stands_and_goes_on() {
     let run = run.wait().succeeded();
 
     assert!(run.manifest().paused_total.as_ns() >= 1_200_000_000);
-    let rows = run.directory().clock().expect("the clock's rows can be read");
-    let by_hand: Vec<_> = rows.iter().filter(|row| &*row.requester == "user").collect();
-    let held = by_hand.iter().find(|row| row.action.as_str() == "resume").expect("it let go");
+    let rows = run
+        .directory()
+        .clock()
+        .expect("the clock's rows can be read");
+    let by_hand: Vec<_> = rows
+        .iter()
+        .filter(|row| &*row.requester == "user")
+        .collect();
+    let held = by_hand
+        .iter()
+        .find(|row| row.action.as_str() == "resume")
+        .expect("it let go");
     assert_eq!(held.t_virtual.as_ns(), frozen);
     assert!(held.duration.as_ns() >= 1_200_000_000);
 
@@ -52,7 +66,12 @@ fn a_run_that_is_paused_stands_and_goes_on() {
     let ticks: Vec<(i64, i64)> = log
         .iter()
         .filter_map(|(stamp_us, line)| {
-            let own_ns: i64 = line.strip_prefix("tick ")?.split_once(' ')?.1.parse().ok()?;
+            let own_ns: i64 = line
+                .strip_prefix("tick ")?
+                .split_once(' ')?
+                .1
+                .parse()
+                .ok()?;
             Some((*stamp_us, own_ns))
         })
         .collect();
@@ -64,8 +83,14 @@ fn a_run_that_is_paused_stands_and_goes_on() {
     // 1.2 s of standing left no gap in the stamps, neither those of the log
     // nor those of the program.
     for pair in ticks.windows(2) {
-        assert!(pair[1].0 - pair[0].0 < 600_000, "the stamps went on: {pair:?}");
-        assert!(pair[1].1 - pair[0].1 < 600_000_000, "the program went on: {pair:?}");
+        assert!(
+            pair[1].0 - pair[0].0 < 600_000,
+            "the stamps went on: {pair:?}"
+        );
+        assert!(
+            pair[1].1 - pair[0].1 < 600_000_000,
+            "the program went on: {pair:?}"
+        );
     }
     assert!(ticks.len() >= 30, "{} ticks in 1.5 s", ticks.len());
 }
@@ -75,11 +100,19 @@ fn the_stamps_of_a_log_do_not_advance_while_a_plant_solves() {
     let lab = Lab::new(
         &Scenario::lasting("500 ms")
             .program('a', "ticks", TICKS, "")
-            .program('b', "client", &["python3", "poll.py", "10.0.0.10", "0.02"], "")
+            .program(
+                'b',
+                "client",
+                &["python3", "poll.py", "10.0.0.10", "0.02"],
+                "",
+            )
             .plant("{ slow_ms = 100 }"),
     );
     let run = lab.run(&[]).succeeded();
-    assert!(run.manifest().paused_total.as_ns() >= 500_000_000, "hardly anything was paused");
+    assert!(
+        run.manifest().paused_total.as_ns() >= 500_000_000,
+        "hardly anything was paused"
+    );
     let log = log_lines(&lab.run_path(), "ticks");
     assert!(log.len() >= 12, "{log:?}");
     let gaps: Vec<i64> = log.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
@@ -103,7 +136,10 @@ fn dilation_stretches_wall_time_and_nothing_else() {
         let run = lab.run(set).succeeded();
         let manifest = run.manifest();
         assert_eq!(manifest.virtual_duration.as_ns(), 1_000_000_000);
-        let series = run.directory().series(&["world.walk", "world.t_ns"]).expect("it can be read");
+        let series = run
+            .directory()
+            .series(&["world.walk", "world.t_ns"])
+            .expect("it can be read");
         let ticks = log_lines(&lab.run_path(), "ticks").len();
         let samples: Vec<_> = series.into_iter().map(|series| series.samples).collect();
         (manifest.wall_duration.as_s_f64(), samples, ticks)
@@ -119,23 +155,34 @@ fn dilation_stretches_wall_time_and_nothing_else() {
     assert_eq!(normal, slow);
     assert_eq!(normal, fast);
     // Python takes its time to start; slowed down, that is little of it.
-    assert!((8..=11).contains(&slow_ticks), "{slow_ticks} ticks of 0.1 s in 1 s");
+    assert!(
+        (8..=11).contains(&slow_ticks),
+        "{slow_ticks} ticks of 0.1 s in 1 s"
+    );
 }
 
 /// A second run of the same name is refused and harms the first in no way.
 #[test]
 fn a_name_that_is_taken_is_refused() {
-    let lab = Lab::new(
-        &Scenario::lasting("1500 ms").program('a', "ticks", TICKS, ""),
-    );
+    let lab = Lab::new(&Scenario::lasting("1500 ms").program('a', "ticks", TICKS, ""));
     let mut run = lab.start(&[]);
     run.wait_until(0.3);
     let (path, scenario) = (lab.path().join("second"), lab.path().join("scenario.toml"));
     let text = |path: &std::path::Path| path.display().to_string();
-    let second = timeloom(&["run", "--name", lab.name(), "-o", &text(&path), &text(&scenario)]);
+    let second = timeloom(&[
+        "run",
+        "--name",
+        lab.name(),
+        "-o",
+        &text(&path),
+        &text(&scenario),
+    ]);
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{said}");
-    assert!(said.contains(lab.name()) && said.contains("already"), "{said}");
+    assert!(
+        said.contains(lab.name()) && said.contains("already"),
+        "{said}"
+    );
     let exec = timeloom(&["exec", "--name", lab.name(), "true"]);
     assert_eq!(exec.status.code(), Some(2));
     assert!(run.control("query").is_ok(), "the first lost its socket");

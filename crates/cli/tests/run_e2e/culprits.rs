@@ -28,7 +28,10 @@ fn fail(lab: &Lab, words: &[&str]) -> Finished {
     let run = lab.run(&[]).blames(words);
     lab.assert_nothing_left(Duration::from_secs(2));
     let manifest = run.manifest();
-    assert!(manifest.virtual_duration.as_s_f64() < 30.0, "the failure was noticed late");
+    assert!(
+        manifest.virtual_duration.as_s_f64() < 30.0,
+        "the failure was noticed late"
+    );
     run
 }
 
@@ -44,13 +47,22 @@ fn assert_kept(run: &Finished, at_s: f64) {
             Ok(())
         })
         .expect("the signals can be read");
-    let expected: Vec<i64> = (0..times.len() as i64).map(|step| step * 50_000_000).collect();
+    let expected: Vec<i64> = (0..times.len() as i64)
+        .map(|step| step * 50_000_000)
+        .collect();
     assert_eq!(times, expected, "samples are missing");
     // Two periods of recording less, since the last request came before.
     let last = *times.last().expect("there are samples") as f64 * 1e-9;
-    assert!(last >= at_s - 0.15, "the record ends at {last} s, the failure was at {at_s} s");
+    assert!(
+        last >= at_s - 0.15,
+        "the record ends at {last} s, the failure was at {at_s} s"
+    );
     let events = directory.events().expect("the events can be read");
-    assert!(events.iter().any(|row| &*row.source == "client" && &*row.kind == "start"));
+    assert!(
+        events
+            .iter()
+            .any(|row| &*row.source == "client" && &*row.kind == "start")
+    );
     let log = samples(directory.path(), "client");
     assert!(!log.is_empty(), "the log of the client is empty");
 }
@@ -61,7 +73,9 @@ fn a_program_that_exits_is_named_with_its_status_and_its_last_words() {
     let run = fail(&lab, &["victim", "status 3", "the end of it"]);
     assert_kept(&run, 0.5);
     let events = run.directory().events().expect("the events can be read");
-    let end = events.iter().find(|row| &*row.source == "victim" && &*row.kind == "end");
+    let end = events
+        .iter()
+        .find(|row| &*row.source == "victim" && &*row.kind == "end");
     let end = end.expect("its end is an event");
     assert_eq!((&*end.host, end.text.contains('3')), ("a", true));
     assert!(end.t_virtual.as_ns() >= 500_000_000);
@@ -81,7 +95,8 @@ fn only_a_program_that_may_end_does_so_without_ending_the_run() {
     let lab = Lab::new(&Scenario::lasting("1 s").program('a', "victim", &victim, ""));
     fail(&lab, &["victim", "status 0"]);
 
-    let lab = Lab::new(&Scenario::lasting("1 s").program('a', "victim", &victim, "essential = false"));
+    let lab =
+        Lab::new(&Scenario::lasting("1 s").program('a', "victim", &victim, "essential = false"));
     let run = lab.run(&[]).succeeded();
     assert_eq!(run.manifest().virtual_duration.as_ns(), 1_000_000_000);
     assert_eq!(run.manifest().culprit, None);
@@ -112,7 +127,11 @@ fn a_program_that_cannot_be_started_is_named() {
 #[test]
 fn what_a_program_starts_in_the_background_ends_with_the_run() {
     let lab = with_program(
-        &["sh", "-c", "sleep 1000 & setsid sleep 1000 & sleep 0.3; exit 3"],
+        &[
+            "sh",
+            "-c",
+            "sleep 1000 & setsid sleep 1000 & sleep 0.3; exit 3",
+        ],
         "",
     );
     fail(&lab, &["victim", "status 3"]);
@@ -129,7 +148,10 @@ fn misdeed(misdeed: &str, words: &[&str]) {
 
 #[test]
 fn a_plant_that_crashes_is_named_with_the_signal_and_its_last_words() {
-    misdeed("abort", &["world", "died", "signal: 6", "the solver diverges"]);
+    misdeed(
+        "abort",
+        &["world", "died", "signal: 6", "the solver diverges"],
+    );
 }
 
 #[test]
@@ -161,7 +183,9 @@ fn a_plant_that_dies_unasked_fails_the_run() {
 
 #[test]
 fn a_plant_that_does_not_start_is_named() {
-    let text = healthy("{}").to_toml().replace("plant.py", "no-such-file.py");
+    let text = healthy("{}")
+        .to_toml()
+        .replace("plant.py", "no-such-file.py");
     let lab = Lab::with_text(&text);
     let run = lab.run(&[]);
     assert_eq!(run.code, 1, "{}", run.output());
@@ -182,7 +206,10 @@ fn programs_that_start_as_the_run_ends_do_not_keep_it() {
         "start = \"300 ms\"",
     );
     for number in 0..12 {
-        let (name, start) = (format!("late-{number}"), format!("start = \"{} ms\"", 300 + number));
+        let (name, start) = (
+            format!("late-{number}"),
+            format!("start = \"{} ms\"", 300 + number),
+        );
         scenario = scenario.program('b', &name, &["sleep", "1000"], &start);
     }
     fail(&Lab::new(&scenario), &["victim", "status 3"]);

@@ -12,8 +12,18 @@ use crate::support::{Finished, Lab, Running, Scenario, marked_processes, patient
 fn long() -> Lab {
     Lab::new(
         &Scenario::lasting("600 s")
-            .program('a', "client", &["python3", "poll.py", "10.0.0.10", "0.02"], "")
-            .program('b', "parent", &["sh", "-c", "sleep 1000 & setsid sleep 1000 & wait"], "")
+            .program(
+                'a',
+                "client",
+                &["python3", "poll.py", "10.0.0.10", "0.02"],
+                "",
+            )
+            .program(
+                'b',
+                "parent",
+                &["sh", "-c", "sleep 1000 & setsid sleep 1000 & wait"],
+                "",
+            )
             .plant("{}")
             .and("[[capture]]\nlink = [\"a\", \"s1\"]\n"),
     )
@@ -36,9 +46,13 @@ fn under_way(lab: &Lab, paused: bool) -> Running<'_> {
 }
 
 fn assert_recorded(directory: &RunDirectory) {
-    let series = directory.series(&["world.t_ns"]).expect("the signals can be read");
+    let series = directory
+        .series(&["world.t_ns"])
+        .expect("the signals can be read");
     let times: Vec<i64> = series[0].samples.iter().map(|(t, _)| t.as_ns()).collect();
-    let expected: Vec<i64> = (0..times.len() as i64).map(|step| step * 50_000_000).collect();
+    let expected: Vec<i64> = (0..times.len() as i64)
+        .map(|step| step * 50_000_000)
+        .collect();
     assert_eq!(times, expected, "samples are missing");
     assert!(times.len() >= 4, "the record ends too early: {times:?}");
 }
@@ -49,7 +63,11 @@ fn interrupt(signal: i32, paused: bool) {
     run.signal(signal);
     let run: Finished = run.wait();
     assert_eq!(run.code, 1, "{}", run.output());
-    assert!(run.stdout.contains("stopped from outside"), "{}", run.output());
+    assert!(
+        run.stdout.contains("stopped from outside"),
+        "{}",
+        run.output()
+    );
     lab.assert_nothing_left(Duration::from_secs(2));
     let directory = run.directory();
     let manifest = run.manifest();
@@ -85,11 +103,21 @@ fn assert_recovered(lab: &Lab) {
     let path = lab.run_path();
     let directory = RunDirectory::open(&path).expect("there is a run directory");
     assert!(!directory.is_finished(), "nobody was there to finish it");
-    assert_eq!(directory.manifest().expect("a manifest").outcome, Outcome::Running);
+    assert_eq!(
+        directory.manifest().expect("a manifest").outcome,
+        Outcome::Running
+    );
     let report = timeloom(&["report", path.to_str().expect("UTF-8")]);
-    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    assert!(
+        report.status.success(),
+        "{}",
+        String::from_utf8_lossy(&report.stderr)
+    );
     assert!(directory.is_finished());
-    assert_eq!(directory.manifest().expect("a manifest").outcome, Outcome::Interrupted);
+    assert_eq!(
+        directory.manifest().expect("a manifest").outcome,
+        Outcome::Interrupted
+    );
     let events = directory.events().expect("the events can be read");
     assert!(events.iter().any(|row| &*row.source == "parent"));
 }
@@ -142,17 +170,26 @@ fn clean_mends_it_when_the_keeper_is_killed_too() {
     std::thread::sleep(Duration::from_millis(300));
     let left = lab.left();
     assert!(left.iter().any(|what| what.contains("poll.py")), "{left:?}");
-    assert!(left.iter().any(|what| what.contains("timeloom.")), "{left:?}");
+    assert!(
+        left.iter().any(|what| what.contains("timeloom.")),
+        "{left:?}"
+    );
     let bystander = long();
     let other = under_way(&bystander, false);
 
     let clean = timeloom(&["clean"]);
-    assert!(clean.status.success(), "{}", String::from_utf8_lossy(&clean.stderr));
+    assert!(
+        clean.status.success(),
+        "{}",
+        String::from_utf8_lossy(&clean.stderr)
+    );
     lab.assert_nothing_left(Duration::from_secs(2));
     assert_recovered(&lab);
 
     // Another's run was let alone.
-    assert!(patiently(Duration::from_secs(1), || other.control("query").is_ok()));
+    assert!(patiently(Duration::from_secs(1), || other
+        .control("query")
+        .is_ok()));
     assert!(!bystander.left().is_empty());
     other.signal(libc::SIGINT);
     assert_eq!(other.wait().code, 1);

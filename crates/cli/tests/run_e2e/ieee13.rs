@@ -20,9 +20,15 @@ struct Frame {
 #[derive(PartialEq)]
 enum What {
     /// An ARP reply: this address is mine.
-    ArpReply { sender: [u8; 4] },
+    ArpReply {
+        sender: [u8; 4],
+    },
     /// TCP with so many bytes of data.
-    Tcp { source: [u8; 4], target: [u8; 4], data: usize },
+    Tcp {
+        source: [u8; 4],
+        target: [u8; 4],
+        data: usize,
+    },
     Other,
 }
 
@@ -59,7 +65,9 @@ fn the_attack_cuts_the_sensor_off() {
     assert_cut_off(&frames);
 
     // Signals every 100 ms from start to end, and nothing between.
-    let series = directory.series(&["grid.bus.680.v1"]).expect("it can be read");
+    let series = directory
+        .series(&["grid.bus.680.v1"])
+        .expect("it can be read");
     let times: Vec<i64> = series[0].samples.iter().map(|(t, _)| t.as_ns()).collect();
     let expected: Vec<i64> = (0..=100).map(|step| step * 100_000_000).collect();
     assert_eq!(times, expected);
@@ -67,39 +75,76 @@ fn the_attack_cuts_the_sensor_off() {
 
     let labels = directory.labels().expect("the labels can be read");
     let of_attack: Vec<&str> = labels.iter().map(|label| &*label.technique).collect();
-    assert!(of_attack.join(" ").contains("T0830") && of_attack.join(" ").contains("T0814"), "{of_attack:?}");
+    assert!(
+        of_attack.join(" ").contains("T0830") && of_attack.join(" ").contains("T0814"),
+        "{of_attack:?}"
+    );
     for label in &labels {
         assert_eq!((&*label.attack, &*label.target), ("dos", "attacker"));
-        assert_eq!((label.start.as_ns(), label.end.as_ns()), (4_000_000_000, 10_000_000_000));
+        assert_eq!(
+            (label.start.as_ns(), label.end.as_ns()),
+            (4_000_000_000, 10_000_000_000)
+        );
     }
 
     let checks = directory.checks().expect("the checks can be read");
-    let applied: Vec<(&str, bool, bool)> =
-        checks.iter().map(|check| (check.name.as_str(), check.applies, check.passed)).collect();
-    assert_eq!(applied, [("storage-charges", true, true), ("sag", true, true), ("no-sag", false, true)]);
+    let applied: Vec<(&str, bool, bool)> = checks
+        .iter()
+        .map(|check| (check.name.as_str(), check.applies, check.passed))
+        .collect();
+    assert_eq!(
+        applied,
+        [
+            ("storage-charges", true, true),
+            ("sag", true, true),
+            ("no-sag", false, true)
+        ]
+    );
 
     // The controller notices, by its own clock, after its second of patience.
     let log = log_lines(directory.path(), "controller");
-    let noticed = log.iter().find(|(_, line)| line.contains("no fresh measurement"));
+    let noticed = log
+        .iter()
+        .find(|(_, line)| line.contains("no fresh measurement"));
     let (stamp_us, line) = noticed.expect("the controller notices nothing");
     assert!((ATTACK_S * 1e6..END_S * 1e6).contains(&(*stamp_us as f64)));
     // Its own clock began at 00:00:00 of the scenario's day.
-    let own = line.split('.').next().and_then(|time| time.strip_prefix("00:00:"));
-    let own_s: f64 = own.and_then(|second| second.parse().ok()).expect("HH:MM:SS");
+    let own = line
+        .split('.')
+        .next()
+        .and_then(|time| time.strip_prefix("00:00:"));
+    let own_s: f64 = own
+        .and_then(|second| second.parse().ok())
+        .expect("HH:MM:SS");
     let difference_s = *stamp_us as f64 * 1e-6 - own_s;
-    assert!((0.0..1.5).contains(&difference_s), "{line} at {stamp_us} us");
+    assert!(
+        (0.0..1.5).contains(&difference_s),
+        "{line} at {stamp_us} us"
+    );
     assert!(directory.path().join("report.html").exists());
 }
 
 fn assert_cut_off(frames: &[Frame]) {
-    assert!(frames.windows(2).all(|pair| pair[0].at_s <= pair[1].at_s + 0.01), "the capture is out of order");
+    assert!(
+        frames
+            .windows(2)
+            .all(|pair| pair[0].at_s <= pair[1].at_s + 0.01),
+        "the capture is out of order"
+    );
     let last = frames.last().expect("frames were recorded").at_s;
-    assert!((END_S - 3.0..END_S + 0.001).contains(&last), "the capture ends at {last} s");
+    assert!(
+        (END_S - 3.0..END_S + 0.001).contains(&last),
+        "the capture ends at {last} s"
+    );
 
     // Data between the two that reaches the other's own interface.
     let data = |source: [u8; 4], target: [u8; 4]| {
         frames.iter().filter(move |frame| match frame.what {
-            What::Tcp { source: s, target: t, data } => (s, t) == (source, target) && data > 0,
+            What::Tcp {
+                source: s,
+                target: t,
+                data,
+            } => (s, t) == (source, target) && data > 0,
             _ => false,
         })
     };
@@ -107,13 +152,24 @@ fn assert_cut_off(frames: &[Frame]) {
     let (sensor, controller) = (first.from, first.to);
     let delivered = |from_s: f64, until_s: f64| {
         let within = move |frame: &&Frame| (from_s..until_s).contains(&frame.at_s);
-        let up = data(SENSOR, CONTROLLER).filter(within).filter(|frame| frame.to == controller);
-        let down = data(CONTROLLER, SENSOR).filter(within).filter(|frame| frame.to == sensor);
+        let up = data(SENSOR, CONTROLLER)
+            .filter(within)
+            .filter(|frame| frame.to == controller);
+        let down = data(CONTROLLER, SENSOR)
+            .filter(within)
+            .filter(|frame| frame.to == sensor);
         (up.count(), down.count())
     };
     let (up, down) = delivered(ATTACK_S - 2.0, ATTACK_S);
-    assert!(up >= 10 && down >= 10, "{up} reports and {down} answers in 2 s before the attack");
-    assert_eq!(delivered(EFFECTIVE_S, END_S), (0, 0), "data flows during the attack");
+    assert!(
+        up >= 10 && down >= 10,
+        "{up} reports and {down} answers in 2 s before the attack"
+    );
+    assert_eq!(
+        delivered(EFFECTIVE_S, END_S),
+        (0, 0),
+        "data flows during the attack"
+    );
 
     // A third machine says that it has the controller's address, from the
     // attack's beginning on and not before.
@@ -121,19 +177,25 @@ fn assert_cut_off(frames: &[Frame]) {
         .iter()
         .filter(|frame| match frame.what {
             What::ArpReply { sender } => {
-                (sender == CONTROLLER && frame.from != controller) || (sender == SENSOR && frame.from != sensor)
+                (sender == CONTROLLER && frame.from != controller)
+                    || (sender == SENSOR && frame.from != sensor)
             }
             _ => false,
         })
         .collect();
     let first = lies.first().expect("the attacker answers for others");
-    assert!((ATTACK_S..EFFECTIVE_S).contains(&first.at_s), "the first lie at {} s", first.at_s);
+    assert!(
+        (ATTACK_S..EFFECTIVE_S).contains(&first.at_s),
+        "the first lie at {} s",
+        first.at_s
+    );
     // Every two seconds one.
     assert!(lies.len() >= 2, "{} false ARP replies", lies.len());
     let attacker = first.from;
     assert!(lies.iter().all(|frame| frame.from == attacker));
     // What the sensor still says goes to the attacker.
-    let taken = data(SENSOR, CONTROLLER).filter(|frame| frame.to == attacker && frame.at_s > ATTACK_S);
+    let taken =
+        data(SENSOR, CONTROLLER).filter(|frame| frame.to == attacker && frame.at_s > ATTACK_S);
     assert!(taken.count() >= 1, "nothing reaches the attacker");
 }
 
@@ -161,9 +223,18 @@ fn frame(at_s: f64, bytes: &[u8]) -> Frame {
             let length = usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
             let tcp = 14 + header;
             let data = length - header - 4 * usize::from(bytes[tcp + 12] >> 4);
-            What::Tcp { source: ip(26), target: ip(30), data }
+            What::Tcp {
+                source: ip(26),
+                target: ip(30),
+                data,
+            }
         }
         _ => What::Other,
     };
-    Frame { at_s, to: mac(0), from: mac(6), what }
+    Frame {
+        at_s,
+        to: mac(0),
+        from: mac(6),
+        what,
+    }
 }

@@ -22,18 +22,29 @@ fn assert_refused(lab: &Lab, run: &Finished, words: &[&str]) {
     }
     assert!(run.stdout.is_empty(), "{}", run.output());
     assert!(!lab.run_path().exists(), "a run directory was made");
-    assert!(!lab.path().join("started").exists(), "a program was started");
+    assert!(
+        !lab.path().join("started").exists(),
+        "a program was started"
+    );
     lab.assert_nothing_left(Duration::ZERO);
 }
 
 #[test]
 fn a_mistake_is_named_with_its_place_and_its_mend() {
     let text = good().to_toml().replace("seed = 7", "sead = 7");
-    let line = text.lines().position(|line| line == "sead = 7").expect("replaced") + 1;
+    let line = text
+        .lines()
+        .position(|line| line == "sead = 7")
+        .expect("replaced")
+        + 1;
     let lab = Lab::with_text(&text);
     let run = lab.run(&[]);
     let place = format!("scenario.toml:{line}");
-    assert_refused(&lab, &run, &[&place, "unknown key `sead`", "did you mean `seed`?"]);
+    assert_refused(
+        &lab,
+        &run,
+        &[&place, "unknown key `sead`", "did you mean `seed`?"],
+    );
 }
 
 #[test]
@@ -67,7 +78,11 @@ fn a_file_that_is_not_there_is_said_to_be_missing() {
 fn a_program_that_does_not_exist_is_found_before_anything_is_started() {
     let scenario = good().program('b', "late", &["no-such-program"], "start = \"500 ms\"");
     let lab = Lab::new(&scenario);
-    assert_refused(&lab, &lab.run(&[]), &["`no-such-program` is not found on the PATH", "install it"]);
+    assert_refused(
+        &lab,
+        &lab.run(&[]),
+        &["`no-such-program` is not found on the PATH", "install it"],
+    );
 }
 
 /// Only the plant can say which signals it has, so this one is found late; it
@@ -85,7 +100,8 @@ fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
 /// copy. `exec` does without root what it can, `run` says that it needs it.
 #[test]
 fn without_root_exec_works_and_run_says_what_it_needs() {
-    let lab = Lab::new(&good());
+    let scenario = Scenario::lasting("1 s").program('a', "sleep", &["sleep", "1000"], "");
+    let lab = Lab::new(&scenario);
     let home = lab.path();
     let binary = home.join("timeloom");
     fs::copy(env!("CARGO_BIN_EXE_timeloom"), &binary).expect("a copy");
@@ -104,15 +120,29 @@ fn without_root_exec_works_and_run_says_what_it_needs() {
             .output()
             .expect("setpriv of util-linux is installed");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code(), text(&output.stdout), text(&output.stderr))
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
     };
 
-    let (code, out, err) = as_nobody(&["exec", "--start", "2019-06-03T12:00:00Z", "date", "-u", "+%F %H"]);
+    let (code, out, err) = as_nobody(&[
+        "exec",
+        "--start",
+        "2019-06-03T12:00:00Z",
+        "date",
+        "-u",
+        "+%F %H",
+    ]);
     assert_eq!((code, out.trim()), (Some(0), "2019-06-03 12"), "{err}");
 
     let (code, _, err) = as_nobody(&["run", "-o", "run", "scenario.toml"]);
     assert_eq!(code, Some(3), "{err}");
-    assert!(err.contains("root") || err.contains("CAP_SYS_ADMIN"), "{err}");
+    assert!(
+        err.contains("root") || err.contains("CAP_SYS_ADMIN"),
+        "{err}"
+    );
     assert!(err.contains("timeloom doctor"), "{err}");
 }
 

@@ -5,8 +5,15 @@ use timeloom_results::{Sample, deviation};
 use crate::support::{Finished, Lab, Scenario};
 
 fn walk(run: &Finished) -> Vec<(i64, f64)> {
-    let series = run.directory().series(&["world.walk"]).expect("it can be read");
-    series[0].samples.iter().map(|(t, value)| (t.as_ns(), *value)).collect()
+    let series = run
+        .directory()
+        .series(&["world.walk"])
+        .expect("it can be read");
+    series[0]
+        .samples
+        .iter()
+        .map(|(t, value)| (t.as_ns(), *value))
+        .collect()
 }
 
 /// What depends on the seed alone agrees to the last bit, however often and
@@ -16,7 +23,12 @@ fn chance_comes_from_the_seed_alone() {
     let run = |period: &str, sets: &[&str]| {
         let lab = Lab::new(
             &Scenario::lasting("500 ms")
-                .program('a', "client", &["python3", "poll.py", "10.0.0.10", period], "")
+                .program(
+                    'a',
+                    "client",
+                    &["python3", "poll.py", "10.0.0.10", period],
+                    "",
+                )
                 .plant("{}"),
         );
         let samples = walk(&lab.run(sets).succeeded());
@@ -37,17 +49,30 @@ fn a_controlled_plant_goes_the_same_way_twice() {
     let level = || {
         let poll = ["python3", "poll.py", "10.0.0.10", "0.02", "2.0", "0.5"];
         let lab = Lab::new(
-            &Scenario::lasting("2500 ms").program('a', "client", &poll, "").plant("{}"),
+            &Scenario::lasting("2500 ms")
+                .program('a', "client", &poll, "")
+                .plant("{}"),
         );
         let run = lab.run(&[]).succeeded();
-        let mut series = run.directory().series(&["world.level"]).expect("it can be read");
+        let mut series = run
+            .directory()
+            .series(&["world.level"])
+            .expect("it can be read");
         series.remove(0).samples
     };
     let (one, two) = (level(), level());
     assert_eq!(one.len(), 51);
     let last = |series: &[Sample]| series.last().expect("it was recorded").1;
-    assert!((1.95..2.05).contains(&last(&one)), "it was not controlled: {one:?}");
+    assert!(
+        (1.95..2.05).contains(&last(&one)),
+        "it was not controlled: {one:?}"
+    );
     let apart = deviation(&one, &two).expect("they cover the same time");
     assert!(apart.max_abs < 0.05, "{apart:?}");
-    assert!((last(&one) - last(&two)).abs() < 0.01, "{} and {}", last(&one), last(&two));
+    assert!(
+        (last(&one) - last(&two)).abs() < 0.01,
+        "{} and {}",
+        last(&one),
+        last(&two)
+    );
 }

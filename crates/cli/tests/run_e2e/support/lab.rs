@@ -35,8 +35,6 @@ pub(crate) struct Finished {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// From start to exit, on the wall clock.
-    pub(crate) lasted: Duration,
     path: PathBuf,
 }
 
@@ -207,7 +205,6 @@ impl Running<'_> {
             code: status.code().unwrap_or(128 + status.signal().unwrap_or(0)),
             stdout: read("stdout"),
             stderr: read("stderr"),
-            lasted: self.began.elapsed(),
             path: self.lab.run_path(),
         }
     }
@@ -244,8 +241,15 @@ impl Finished {
         assert_eq!(manifest.outcome, timeloom_results::Outcome::Failed);
         let culprit = manifest.culprit.unwrap_or_default();
         for word in words {
-            assert!(self.stdout.contains(word), "no {word:?} in {}", self.output());
-            assert!(culprit.contains(word), "no {word:?} in the manifest: {culprit}");
+            assert!(
+                self.stdout.contains(word),
+                "no {word:?} in {}",
+                self.output()
+            );
+            assert!(
+                culprit.contains(word),
+                "no {word:?} in the manifest: {culprit}"
+            );
         }
         assert!(self.directory().is_finished(), "the tables are not Parquet");
         self

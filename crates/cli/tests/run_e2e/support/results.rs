@@ -9,7 +9,8 @@ use timeloom_results::{ClockAction, ClockRow};
 /// microseconds.
 pub(crate) fn log_lines(run: &Path, program: &str) -> Vec<(i64, String)> {
     let path = run.join("logs").join(format!("{program}.log"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let parse = |line: &str| {
         let (stamp, rest) = line.strip_prefix('[')?.split_once("] ")?;
         let (seconds, micros) = stamp.trim().split_once('.')?;
@@ -77,7 +78,10 @@ impl Stand {
 
     /// Who held it.
     pub(crate) fn requesters(&self) -> std::collections::BTreeSet<String> {
-        let holds = self.rows.iter().filter(|row| row.action == ClockAction::Pause);
+        let holds = self
+            .rows
+            .iter()
+            .filter(|row| row.action == ClockAction::Pause);
         holds.map(|row| row.requester.to_string()).collect()
     }
 }
@@ -107,7 +111,10 @@ pub(crate) fn stands(rows: &[ClockRow]) -> Vec<Stand> {
                 }
                 stand.most_holds = stand.most_holds.max(stand.holds_at_end);
             }
-            (word, open) => panic!("`{word}` while the testbed {}", if open.is_some() { "stands" } else { "runs" }),
+            (word, open) => panic!(
+                "`{word}` while the testbed {}",
+                if open.is_some() { "stands" } else { "runs" }
+            ),
         }
     }
     stands

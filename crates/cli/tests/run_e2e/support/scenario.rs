@@ -115,6 +115,9 @@ fn python() -> &'static str {
             .args(["-c", "import sys; print(sys.executable)"])
             .output()
             .expect("python3 is installed");
-        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+        String::from_utf8(output.stdout)
+            .expect("UTF-8")
+            .trim()
+            .to_owned()
     })
 }

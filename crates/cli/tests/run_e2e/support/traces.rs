@@ -60,13 +60,19 @@ impl Traces {
         left.extend(cgroups(mark).iter().map(|path| path.display().to_string()));
         let socket = PathBuf::from(format!("/run/timeloom/{mark}.sock"));
         left.extend(socket.exists().then(|| socket.display().to_string()));
-        left.extend(mounts().difference(&self.mounts).filter(|text| ours(text)).cloned());
+        left.extend(
+            mounts()
+                .difference(&self.mounts)
+                .filter(|text| ours(text))
+                .cloned(),
+        );
         let inodes: BTreeSet<u64> = self.namespaces.iter().map(|known| known.inode).collect();
         for pid in numbers("/proc") {
             for (inode, path) in namespaces_at(pid) {
                 let alive = inodes.contains(&inode)
-                    && cookie(&path)
-                        .is_some_and(|cookie| self.namespaces.contains(&Namespace { inode, cookie }));
+                    && cookie(&path).is_some_and(|cookie| {
+                        self.namespaces.contains(&Namespace { inode, cookie })
+                    });
                 if alive {
                     left.push(format!("namespace {inode} at {}", path.display()));
                 }
@@ -86,7 +92,9 @@ pub(crate) fn processes_of(mark: &str) -> Vec<i32> {
     let wanted = format!("{MARK}={mark}");
     let carries = |pid: &i32| {
         let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+        variables
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == wanted.as_bytes())
     };
     numbers("/proc").into_iter().filter(carries).collect()
 }
@@ -105,13 +113,20 @@ fn describe(pid: i32) -> String {
 
 fn numbers(path: &str) -> Vec<i32> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// The network namespaces that a process is in or holds open.
 fn namespaces_at(pid: i32) -> Vec<(u64, PathBuf)> {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let paths = descriptors.map(|entry| entry.path()).chain([format!("/proc/{pid}/ns/net").into()]);
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let paths = descriptors
+        .map(|entry| entry.path())
+        .chain([format!("/proc/{pid}/ns/net").into()]);
     let of = |path: PathBuf| {
         let target = fs::read_link(&path).ok()?;
         let number = target.to_str()?.strip_prefix("net:[")?.strip_suffix(']')?;
@@ -134,7 +149,13 @@ fn cookie(path: &Path) -> Option<u64> {
             }
             let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
             let into = (&raw mut cookie).cast();
-            let done = libc::getsockopt(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE, into, &raw mut length);
+            let done = libc::getsockopt(
+                socket,
+                libc::SOL_SOCKET,
+                SO_NETNS_COOKIE,
+                into,
+                &raw mut length,
+            );
             libc::close(socket);
             (done == 0).then_some(cookie)
         }
@@ -159,5 +180,7 @@ fn mounts() -> BTreeSet<String> {
 
 /// A mount that a run could have made; the machine may get others meanwhile.
 fn ours(mount: &str) -> bool {
-    ["nsfs", "netns", "timeloom", "/tmp"].iter().any(|word| mount.contains(word))
+    ["nsfs", "netns", "timeloom", "/tmp"]
+        .iter()
+        .any(|word| mount.contains(word))
 }

@@ -1,0 +1,57 @@
+//! Elapsed time finer than a nanosecond.
+
+use core::ops::{Add, Sub};
+
+use timeloom_time::{Duration, Rate};
+
+/// How long something has been counting, in 64.64 fixed-point nanoseconds.
+///
+/// The paper keeps `age_time_ns` in whole nanoseconds; then every frequency
+/// change loses up to one. With the fraction kept, a change loses 2^-64 ns per
+/// cycle counted, and a counter beyond 1 GHz still gives different ages for
+/// different cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Age(u128);
+
+impl Age {
+    /// No time yet.
+    pub const ZERO: Self = Self(0);
+
+    /// So many cycles of that length. Exact: a 64-bit count times a 64.64
+    /// period below 2^20 ns fits 128 bits for the 63-bit counts used here only
+    /// while the age is below 2^64 ns (584 years), beyond which it saturates.
+    pub const fn of_cycles(cycles: u64, period: Rate) -> Self {
+        Self(period.to_bits().saturating_mul(cycles as u128))
+    }
+
+    /// A length of time; 0 when it is negative.
+    pub fn from_duration(length: Duration) -> Self {
+        Self((length.as_ns().max(0) as u128) << 64)
+    }
+
+    /// Whole nanoseconds, rounded down; saturates at 292 years.
+    pub fn as_duration(self) -> Duration {
+        Duration::from_ns(i64::try_from(self.0 >> 64).unwrap_or(i64::MAX))
+    }
+
+    /// Whole nanoseconds, rounded up; saturates at 292 years.
+    pub fn as_duration_up(self) -> Duration {
+        let ceiling = self.0.saturating_add(u128::from(u64::MAX)) >> 64;
+        Duration::from_ns(i64::try_from(ceiling).unwrap_or(i64::MAX))
+    }
+}
+
+impl Add for Age {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Age {
+    type Output = Self;
+    /// Zero when `other` is greater: an age is never negative.
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}

@@ -1,0 +1,84 @@
+//! Cycle counters made into time that is strictly increasing and precise (the
+//! SIP property of the RVEC paper), although cores change frequency, counters
+//! wrap and tasks migrate.
+//!
+//! The chain, each link in a file of its own:
+//!
+//! 1. [`Widener`]: a narrow hardware counter extended to 63 bits.
+//! 2. [`Rvec`]: `base_count` and `age_time`, the paper's Figures 1 and 3.
+//! 3. [`CoreClock`]: one per core; it follows frequency changes and idling.
+//! 4. [`TaskClock`]: one per task; it counts in the *time* of the core it runs
+//!    on, so a frequency change touches one record per core and none per task.
+//! 5. [`Strict`] and [`SharedStrict`]: no two readings alike, per thread or per
+//!    process, where the counter is finer than a nanosecond or cores disagree.
+//!
+//! [`SimulatedCore`] is the back end that needs no hardware: a counter driven by
+//! a [`Trace`] of frequencies, switches and idling.
+
+mod age;
+mod core_clock;
+mod rvec;
+mod simulated;
+mod strict;
+mod task_clock;
+mod trace;
+mod widen;
+
+pub use age::Age;
+pub use core_clock::{CoreClock, CoreTime};
+pub use rvec::Rvec;
+pub use simulated::SimulatedCore;
+pub use strict::{SharedStrict, Strict, StrictTime};
+pub use task_clock::TaskClock;
+pub use trace::{Stage, StageKind, Trace, TraceError};
+pub use widen::Widener;
+
+use timeloom_time::Rate;
+
+/// A hardware counter of cycles. Back ends that touch hardware live in
+/// `timeloom-publish`; this crate has a simulated one.
+pub trait CycleCounter {
+    /// How many bits the counter has before it wraps: 1 … 64.
+    fn width_bits(&self) -> u32;
+
+    /// What it shows, in cycles, in the low [`Self::width_bits`] bits.
+    fn cycles(&self) -> u64;
+}
+
+/// A frequency in whole hertz, never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Frequency(core::num::NonZeroU64);
+
+impl Frequency {
+    /// `hz` hertz; `None` for 0.
+    pub const fn from_hz(hz: u64) -> Option<Self> {
+        match core::num::NonZeroU64::new(hz) {
+            Some(hz) => Some(Self(hz)),
+            None => None,
+        }
+    }
+
+    /// `mhz` megahertz.
+    ///
+    /// # Panics
+    /// For 0 and beyond 1.8 * 10^13.
+    pub const fn from_mhz(mhz: u64) -> Self {
+        match Self::from_hz(mhz * 1_000_000) {
+            Some(frequency) => frequency,
+            None => panic!("a frequency of zero"),
+        }
+    }
+
+    /// In hertz.
+    pub const fn as_hz(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Nanoseconds per cycle, rounded down to 2^-64 ns.
+    pub const fn period(self) -> Rate {
+        match Rate::from_ratio(1_000_000_000, self.0.get()) {
+            Some(period) => period,
+            None => Rate::STOPPED,
+        }
+    }
+}

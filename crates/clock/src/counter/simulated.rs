@@ -1,0 +1,45 @@
+//! A core that needs no hardware.
+
+use super::{CycleCounter, Frequency};
+
+/// A core's cycle counter in a model where time is known: 32 bits wide as the
+/// ARM1176's CCNT, so that it wraps every 5.4 s at 800 MHz.
+#[derive(Clone, Debug)]
+pub struct SimulatedCore {
+    /// Cycles so far in units of 10^-12 cycles (hertz times picoseconds), so
+    /// that no step is rounded.
+    progress: u128,
+    width_bits: u32,
+}
+
+impl SimulatedCore {
+    /// A 32-bit counter that shows `start`.
+    pub fn new(start: u32) -> Self {
+        Self::with_width(u64::from(start), 32)
+    }
+
+    /// A counter of another width.
+    pub fn with_width(start: u64, width_bits: u32) -> Self {
+        Self { progress: u128::from(start) * PER_CYCLE, width_bits }
+    }
+
+    /// Lets true time pass at a frequency; `None` for an idle core, whose
+    /// counter stands. Length in picoseconds of true time.
+    pub fn advance(&mut self, length_ps: u64, frequency: Option<Frequency>) {
+        let hz = frequency.map_or(0, Frequency::as_hz);
+        self.progress += u128::from(length_ps) * u128::from(hz);
+    }
+}
+
+impl CycleCounter for SimulatedCore {
+    fn width_bits(&self) -> u32 {
+        self.width_bits
+    }
+
+    fn cycles(&self) -> u64 {
+        (self.progress / PER_CYCLE) as u64 & (u64::MAX >> (64 - self.width_bits))
+    }
+}
+
+/// Hertz times picoseconds in a cycle.
+const PER_CYCLE: u128 = 1_000_000_000_000;

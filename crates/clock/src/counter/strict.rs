@@ -1,0 +1,134 @@
+//! No two readings alike.
+
+use core::sync::atomic::AtomicI64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use timeloom_time::{Duration, Instant, Scale};
+
+/// A reading made strictly later than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StrictTime<S: Scale> {
+    /// Later than every reading given before.
+    pub at: Instant<S>,
+    /// How far `at` was moved from what the clock showed. An interval around
+    /// the reading must be widened by this.
+    pub moved: Duration,
+}
+
+/// Strictly increasing readings for one thread: `max(last + 1 ns, now)`.
+///
+/// Whole nanoseconds of a counter beyond 1 GHz repeat by arithmetic alone, so
+/// strictness needs a memory; this one belongs to one thread and costs an
+/// addition and a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Strict<S: Scale> {
+    last: Instant<S>,
+}
+
+impl<S: Scale> Strict<S> {
+    /// Before the first reading.
+    pub fn new() -> Self {
+        Self { last: Instant::from_ns(i64::MIN) }
+    }
+
+    /// `now`, or one nanosecond after the last reading if that is later.
+    pub fn next(&mut self, now: Instant<S>) -> StrictTime<S> {
+        let at = now.max(self.last + Duration::from_ns(1));
+        self.last = at;
+        StrictTime { at, moved: at - now }
+    }
+}
+
+impl<S: Scale> Default for Strict<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Strictly increasing readings for all who share it: the threads of a process,
+/// or of a host when it lies in shared memory (it is one 64-bit word).
+///
+/// One compare-and-swap on one word gives every reading a place in that word's
+/// single order of changes; nothing else is published through it, so no ordering
+/// with other memory is needed.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct SharedStrict {
+    last_ns: AtomicI64,
+}
+
+impl SharedStrict {
+    /// Before the first reading.
+    pub const fn new() -> Self {
+        Self { last_ns: AtomicI64::new(i64::MIN) }
+    }
+
+    /// What `now` shows, or one nanosecond after the last reading that anyone
+    /// got if that is later.
+    ///
+    /// `now` must have been read after the caller decided to ask, else an old
+    /// value would be moved for nothing; being wrong only widens.
+    pub fn next<S: Scale>(&self, now: Instant<S>) -> StrictTime<S> {
+        let now_ns = now.as_ns();
+        let mut last_ns = self.last_ns.load(Relaxed);
+        loop {
+            let at_ns = now_ns.max(last_ns.saturating_add(1));
+            match self.last_ns.compare_exchange_weak(last_ns, at_ns, Relaxed, Relaxed) {
+                Ok(_) => {
+                    let at = Instant::from_ns(at_ns);
+                    return StrictTime { at, moved: at - now };
+                }
+                Err(seen) => last_ns = seen,
+            }
+        }
+    }
+}
+
+impl Default for SharedStrict {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Core;
+
+    #[test]
+    fn a_clock_that_stands_or_steps_back_still_increases() {
+        let mut strict = Strict::<Core>::new();
+        let given: Vec<i64> =
+            [5, 5, 3, 9, 8].map(|ns| strict.next(Instant::from_ns(ns)).at.as_ns()).into();
+        assert_eq!(given, [5, 6, 7, 9, 10]);
+        assert_eq!(strict.next(Instant::from_ns(4)).moved, Duration::from_ns(7));
+    }
+
+    #[test]
+    fn two_threads_never_get_the_same_or_an_earlier_reading() {
+        // The clock is coarse on purpose, so that nearly every reading collides.
+        let shared = SharedStrict::new();
+        let handed_over = AtomicI64::new(i64::MIN);
+        let run = || {
+            let mut own = Vec::with_capacity(20_000);
+            for turn in 0..20_000i64 {
+                // What the other thread finished with must be before ours.
+                let seen = handed_over.load(core::sync::atomic::Ordering::Acquire);
+                let reading = shared.next(Instant::<Core>::from_ns(turn / 64)).at.as_ns();
+                assert!(reading > seen, "{reading} after {seen} of the other thread");
+                handed_over.fetch_max(reading, core::sync::atomic::Ordering::AcqRel);
+                own.push(reading);
+            }
+            assert!(own.is_sorted_by(|a, b| a < b));
+            own
+        };
+        let mut all = std::thread::scope(|scope| {
+            let other = scope.spawn(run);
+            let mut mine = run();
+            mine.extend(other.join().unwrap());
+            mine
+        });
+        all.sort_unstable();
+        assert!(all.is_sorted_by(|a, b| a < b), "two readings alike");
+    }
+}

@@ -1,0 +1,137 @@
+//! A reading of a timeline that can be kept, sent and compared.
+
+use core::fmt;
+
+use timeloom_time::Duration;
+
+use super::{Interval, Status};
+use crate::Timeline;
+
+/// Which timeline: 128 bits that are the same on every host that shares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimelineId(pub u128);
+
+/// A reading: which timeline, its status, and the interval if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    timeline: TimelineId,
+    status: Status,
+    interval: Option<Interval<Timeline>>,
+}
+
+/// How two stamps lie in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The first was certainly taken before the second.
+    Before,
+    /// The first was certainly taken after the second.
+    After,
+    /// Their intervals overlap, or one has none.
+    Uncertain,
+}
+
+/// Two stamps of different timelines do not compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherTimeline {
+    /// The timeline of the first stamp.
+    pub first: TimelineId,
+    /// The timeline of the second stamp.
+    pub second: TimelineId,
+}
+
+impl fmt::Display for OtherTimeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, second) = (self.first.0, self.second.0);
+        write!(f, "stamps of timelines {first:032x} and {second:032x} do not compare")
+    }
+}
+
+impl std::error::Error for OtherTimeline {}
+
+impl Stamp {
+    /// A reading with an interval. When `status` is one that excludes an
+    /// interval, it is dropped: a status outranks a number.
+    pub fn new(timeline: TimelineId, status: Status, interval: Interval<Timeline>) -> Self {
+        let interval = status.may_have_interval().then_some(interval);
+        Self { timeline, status, interval }
+    }
+
+    /// A reading that says only why there is no interval.
+    pub fn void(timeline: TimelineId, status: Status) -> Self {
+        Self { timeline, status, interval: None }
+    }
+
+    /// Which timeline was read.
+    pub fn timeline(&self) -> TimelineId {
+        self.timeline
+    }
+
+    /// How far the reading can be trusted, or why there is none.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// True time lies in it; `None` when nothing can be said.
+    pub fn interval(&self) -> Option<Interval<Timeline>> {
+        self.interval
+    }
+
+    /// Whether this stamp was taken before or after `other`.
+    ///
+    /// # Errors
+    /// When the stamps belong to different timelines.
+    pub fn compare(&self, other: &Self) -> Result<Order, OtherTimeline> {
+        if self.timeline != other.timeline {
+            return Err(OtherTimeline { first: self.timeline, second: other.timeline });
+        }
+        Ok(match (self.interval, other.interval) {
+            (Some(a), Some(b)) if a.latest() < b.earliest() => Order::Before,
+            (Some(a), Some(b)) if a.earliest() > b.latest() => Order::After,
+            _ => Order::Uncertain,
+        })
+    }
+
+    /// Whether it is certain that more than `length` has passed from `self` to
+    /// `now` (an expired lease). Doubt counts as no.
+    ///
+    /// # Errors
+    /// When the stamps belong to different timelines.
+    pub fn certainly_older_than(&self, length: Duration, now: &Self) -> Result<bool, OtherTimeline> {
+        let shifted = Self { interval: self.interval.map(|i| i.shifted(length)), ..*self };
+        Ok(shifted.compare(now)? == Order::Before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeloom_time::Instant;
+
+    fn stamp(at: i64, width: i64) -> Stamp {
+        let half = Duration::from_ns(width);
+        Stamp::new(TimelineId(1), Status::Ok, Interval::around(Instant::from_ns(at), half, half))
+    }
+
+    #[test]
+    fn order_is_told_only_when_it_is_certain() {
+        assert_eq!(stamp(0, 4).compare(&stamp(10, 5)), Ok(Order::Before));
+        assert_eq!(stamp(0, 5).compare(&stamp(10, 5)), Ok(Order::Uncertain));
+        assert_eq!(stamp(20, 4).compare(&stamp(10, 5)), Ok(Order::After));
+        let void = Stamp::void(TimelineId(1), Status::SourceLost);
+        assert_eq!(void.compare(&stamp(0, 0)), Ok(Order::Uncertain));
+        assert!(Stamp::void(TimelineId(2), Status::Ok).compare(&void).is_err());
+    }
+
+    #[test]
+    fn a_lease_is_over_only_when_no_doubt_is_left() {
+        let (granted, ten) = (stamp(0, 2), Duration::from_ns(10));
+        assert_eq!(granted.certainly_older_than(ten, &stamp(14, 2)), Ok(false));
+        assert_eq!(granted.certainly_older_than(ten, &stamp(15, 2)), Ok(true));
+    }
+
+    #[test]
+    fn a_status_without_an_interval_drops_it() {
+        let interval = stamp(0, 1).interval().unwrap();
+        assert_eq!(Stamp::new(TimelineId(1), Status::Disrupted, interval).interval(), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! How far a clock's rate is from one.
+
+use core::ops::{Add, Neg, Sub};
+
+use timeloom_time::{Duration, Rate};
+
+/// A signed, small difference of a rate from 1, in parts per 10^12
+/// (picoseconds per second).
+///
+/// [`Rate`] is non-negative and as fine as 2^-64; what an oscillator's data
+/// sheet and a servo speak of is a signed difference. Products with a length of
+/// time say on which side they are rounded, because they end up in bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct RateError(i64);
+
+impl RateError {
+    /// Exactly the nominal rate.
+    pub const ZERO: Self = Self(0);
+
+    /// A difference of `ppt` parts per 10^12.
+    pub const fn from_ppt(ppt: i64) -> Self {
+        Self(ppt)
+    }
+
+    /// A difference of `ppb` parts per 10^9. Saturates.
+    pub const fn from_ppb(ppb: i64) -> Self {
+        Self(ppb.saturating_mul(1_000))
+    }
+
+    /// In parts per 10^12.
+    pub const fn as_ppt(self) -> i64 {
+        self.0
+    }
+
+    /// The greatest rate error `e` with `e * over <= length`, saturated;
+    /// `over` must be positive.
+    pub fn quotient_down(length: Duration, over: Duration) -> Self {
+        debug_assert!(over > Duration::ZERO);
+        let scaled = i128::from(length.as_ns()) * PER_ONE;
+        Self(saturate(scaled.div_euclid(i128::from(over.as_ns().max(1)))))
+    }
+
+    /// The least rate error `e` with `e * over >= length`, saturated; `over`
+    /// must be positive.
+    pub fn quotient_up(length: Duration, over: Duration) -> Self {
+        -Self::quotient_down(-length, over)
+    }
+
+    /// What a clock this far off gains in `length`, rounded towards −∞.
+    pub fn over_down(self, length: Duration) -> Duration {
+        let product = i128::from(self.0) * i128::from(length.as_ns());
+        Duration::from_ns(saturate(product.div_euclid(PER_ONE)))
+    }
+
+    /// What a clock this far off gains in `length`, rounded towards +∞.
+    pub fn over_up(self, length: Duration) -> Duration {
+        -Self(-self.0).over_down(length)
+    }
+
+    /// `1 + self` as a rate, to 2^-64 (rounded down). A rate below zero is 0.
+    pub fn to_rate(self) -> Rate {
+        let one = 1i128 << 64;
+        // |self| < 2^63 would overflow; a rate error beyond ± 1 is nonsense.
+        let bounded = i128::from(self.0).clamp(-PER_ONE, PER_ONE);
+        let bits = one + ((bounded << 64).div_euclid(PER_ONE));
+        Rate::from_bits(bits.max(0) as u128)
+    }
+
+    /// The error of the inverse rate, `1 / (1 + e) - 1`, of which the absolute
+    /// value is rounded up: how far *true* time may run from a clock that is
+    /// itself `self` from true. `self` must be above −1.
+    pub fn of_inverse_outward(self) -> Self {
+        let error = i128::from(self.0);
+        let denominator = PER_ONE + error;
+        assert!(denominator > 0, "a clock that stands or runs backwards has no inverse");
+        let magnitude = (error.abs() * PER_ONE + denominator - 1) / denominator;
+        Self(saturate(if error > 0 { -magnitude } else { magnitude }))
+    }
+}
+
+/// Parts in a whole.
+const PER_ONE: i128 = 1_000_000_000_000;
+
+fn saturate(value: i128) -> i64 {
+    value.clamp(i128::from(i64::MIN + 1), i128::from(i64::MAX)) as i64
+}
+
+impl Add for RateError {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for RateError {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Neg for RateError {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fifty_ppm_over_a_second_is_fifty_microseconds() {
+        let drift = RateError::from_ppb(50_000);
+        assert_eq!(drift.over_up(Duration::from_s(1)), Duration::from_us(50));
+        assert_eq!(drift.to_rate().apply(1_000_000_000), 1_000_049_999);
+        // 1 / (1 - 50 ppm) - 1 = 50.0025 ppm.
+        assert_eq!((-drift).of_inverse_outward().as_ppt(), 50_002_501);
+    }
+
+    proptest! {
+        #[test]
+        fn products_and_quotients_round_to_the_side_they_say(
+            ppt in -1_000_000_000i64..1_000_000_000,
+            ns in 1i64..1 << 50,
+            length in -1i64 << 40..1 << 40,
+        ) {
+            let (error, over) = (RateError::from_ppt(ppt), Duration::from_ns(ns));
+            let (down, up) = (error.over_down(over), error.over_up(over));
+            prop_assert!(down <= up && up - down <= Duration::from_ns(1));
+            let length = Duration::from_ns(length);
+            prop_assert!(RateError::quotient_down(length, over).over_down(over) <= length);
+            prop_assert!(RateError::quotient_up(length, over).over_up(over) >= length);
+        }
+    }
+}

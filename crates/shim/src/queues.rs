@@ -1,0 +1,159 @@
+//! Timed waits on message queues, semaphores, signals and several datagrams.
+
+use core::sync::atomic::Ordering::Acquire;
+
+use crate::abi::Timespec;
+use crate::clock::{self, monotonic_ns, now_ns, offset_ns, page, read};
+use crate::poll::store_left;
+use crate::sys::{errno, nr, readable, syscall};
+use crate::wait::{Deadline, KICKED, Turn, until};
+
+/// `mq_timedsend` and `mq_timedreceive`: absolute, on CLOCK_REALTIME. A freeze
+/// restarts them in the kernel.
+pub(crate) fn message_queue(call: usize, args: [usize; 6]) -> isize {
+    let Some(deadline) = absolute(args[4], 0) else {
+        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        return unsafe { syscall(call, args) };
+    };
+    until(deadline, errno::ETIMEDOUT, |turn| {
+        let wall = Timespec::from_ns(turn.wall_ns.saturating_add(machine_realtime_ns()));
+        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        unsafe { turn.block(call, [args[0], args[1], args[2], args[3], &raw const wall as usize, 0]) }
+    })
+}
+
+/// `futex_waitv(words, count, flags, timeout, clock)` with a timeout.
+pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
+    let clock = args[4] as u32;
+    let deadline = match clock {
+        0 | 1 => absolute(args[3], clock),
+        _ => None,
+    };
+    let Some(deadline) = deadline else {
+        // SAFETY: invalid, so that the kernel refuses.
+        return unsafe { syscall(nr::FUTEX_WAITV, args) };
+    };
+    until(deadline, errno::ETIMEDOUT, |turn| {
+        let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
+        let monotonic = 1;
+        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        unsafe {
+            turn.block(nr::FUTEX_WAITV, [args[0], args[1], args[2], &raw const wall as usize, monotonic, 0])
+        }
+    })
+}
+
+/// `rt_sigtimedwait(set, info, timeout, size)`, with or without a timeout.
+pub(crate) fn rt_sigtimedwait(args: [usize; 6]) -> isize {
+    relative_uninterrupted(nr::RT_SIGTIMEDWAIT, args, 2)
+}
+
+/// `semtimedop(id, operations, count, timeout)` and `semop`, its first three.
+pub(crate) fn semtimedop(args: [usize; 6]) -> isize {
+    relative_uninterrupted(nr::SEMTIMEDOP, args, 3)
+}
+
+/// A call with a relative timeout that the kernel does not restart after a
+/// freeze. An EINTR during which the clock was changed is taken for the
+/// freeze's. (Should a handler of the program have run just then too, the wait
+/// goes on where the kernel would have ended it.)
+fn relative_uninterrupted(call: usize, args: [usize; 6], timeout: usize) -> isize {
+    let given = args[timeout];
+    let deadline = if given == 0 {
+        Deadline::Never
+    } else {
+        match Timespec::load(given).and_then(Timespec::to_ns) {
+            Some(ns) => Deadline::after_ns(ns),
+            // SAFETY: invalid, so that the kernel refuses.
+            None => return unsafe { syscall(call, args) },
+        }
+    };
+    until(deadline, errno::EAGAIN, |turn: &Turn| {
+        let before = page().epoch.load(Acquire);
+        let mut args = args;
+        args[timeout] = turn.wall.as_ref().map_or(0, |wall| wall as *const Timespec as usize);
+        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        let result = unsafe { turn.block(call, args) };
+        let frozen = result == errno::EINTR && page().epoch.load(Acquire) != before;
+        if frozen { KICKED } else { result }
+    })
+}
+
+/// `recvmmsg(fd, messages, count, flags, timeout)` with a timeout, which the
+/// kernel looks at after each message only. So do we, on the virtual clock.
+pub(crate) fn recvmmsg(args: [usize; 6]) -> isize {
+    let [fd, messages, count, flags, timeout, _] = args;
+    let Some(wanted_ns) = Timespec::load(timeout).and_then(Timespec::to_ns) else {
+        // SAFETY: invalid, so that the kernel refuses.
+        return unsafe { syscall(nr::RECVMMSG, args) };
+    };
+    let deadline = Deadline::after_ns(wanted_ns);
+    let mut flags = flags;
+    let mut received = 0;
+    while received < count {
+        let at = messages.wrapping_add(received * MESSAGE_BYTES);
+        // SAFETY: the kernel checks the message; no timeout is given.
+        let result = unsafe { syscall(nr::RECVMMSG, [fd, at, 1, flags & !MSG_WAITFORONE, 0, 0]) };
+        if result < 0 && received == 0 {
+            return result;
+        }
+        if result <= 0 {
+            break;
+        }
+        received += 1;
+        if flags & MSG_WAITFORONE != 0 {
+            flags |= MSG_DONTWAIT;
+        }
+        if deadline.left_ns().is_some_and(|left| left <= 0) {
+            break;
+        }
+    }
+    store_left(timeout, deadline, 1);
+    received as isize
+}
+
+/// `sysinfo(info)`: the uptime is virtual.
+pub(crate) fn sysinfo(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::SYSINFO, args) };
+    if result == 0 {
+        let uptime_s = now_ns(7).unwrap_or(0) / crate::abi::NS_PER_S;
+        // SAFETY: the kernel has just written there; `uptime` comes first.
+        unsafe { (args[0] as *mut i64).write_unaligned(uptime_s) };
+    }
+    result
+}
+
+/// `times(buffer)`: the result counts hundredths of a second of virtual time;
+/// the processor times in the buffer are the machine's.
+pub(crate) fn times(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::TIMES, args) };
+    if result < 0 {
+        return result;
+    }
+    (clock::now_ns(7).unwrap_or(0) / 10_000_000) as isize
+}
+
+/// The deadline of an absolute `timespec` on clock `id`.
+fn absolute(address: usize, id: u32) -> Option<Deadline> {
+    if !readable(address, 16) {
+        return None;
+    }
+    let wanted_ns = Timespec::load(address).and_then(Timespec::to_ns)?;
+    let (_, offset) = read(|copy| offset_ns(id, copy));
+    Some(Deadline::At(wanted_ns.saturating_sub(offset?)))
+}
+
+/// The machine's CLOCK_REALTIME, for kernel calls that know no other.
+fn machine_realtime_ns() -> i64 {
+    let mut now = Timespec { s: 0, ns: 0 };
+    // SAFETY: writes 16 bytes into `now`.
+    unsafe { syscall(nr::CLOCK_GETTIME, [0, &raw mut now as usize, 0, 0, 0, 0]) };
+    now.to_ns().unwrap_or(0)
+}
+
+/// `struct mmsghdr`.
+const MESSAGE_BYTES: usize = 64;
+const MSG_DONTWAIT: usize = 0x40;
+const MSG_WAITFORONE: usize = 0x1_0000;

@@ -1,0 +1,104 @@
+//! Why bytes are no message, and how often that happened.
+
+use core::fmt;
+
+macro_rules! parse_errors {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Why bytes are no message. A bad packet is dropped and counted; the
+        /// names here are the reasons it is counted under.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ParseError { $($(#[$doc])* $name,)* }
+
+        impl ParseError {
+            /// Every reason, in the order of [`ParseErrorCounts::iter`].
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The reason in words, for logs and counters.
+            pub const fn reason(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+parse_errors! {
+    /// Fewer bytes than the fields need.
+    Truncated = "truncated",
+    /// `messageLength` is shorter than the message type needs or longer than
+    /// what was received.
+    MessageLength = "messageLength does not fit",
+    /// `versionPTP` is not 2. PTPv1 is told apart by [`crate::Header::version_of`].
+    Version = "unknown versionPTP",
+    /// A `messageType` that IEEE 1588 reserves.
+    MessageType = "reserved messageType",
+    /// Nanoseconds of a timestamp at or above 10^9 (5.3.3).
+    Nanoseconds = "timestamp nanoseconds out of range",
+    /// A TLV of odd length (14.1.1 asks for an even one; ptp4l drops the message).
+    OddTlv = "TLV of odd length",
+    /// A TLV that runs past the end of its message, or stray bytes after the last.
+    TlvOverrun = "TLV runs past the message",
+    /// The value of a known TLV does not have its shape.
+    TlvValue = "malformed TLV value",
+    /// Not IEEE 1588: another Ethertype, or not UDP to port 319 or 320.
+    NotPtp = "not a PTP frame",
+    /// An IP header or checksum that does not hold.
+    Ip = "malformed IP or UDP header",
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+/// Why a message cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmitError {
+    /// The buffer is shorter than the message.
+    NoRoom,
+    /// The message or TLV would not fit its 16-bit length field.
+    TooLong,
+    /// A TLV value of odd length.
+    OddTlv,
+}
+
+impl fmt::Display for EmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoRoom => "the buffer is too short for the message",
+            Self::TooLong => "longer than a 16-bit length field can say",
+            Self::OddTlv => "a TLV must have an even length",
+        })
+    }
+}
+
+impl core::error::Error for EmitError {}
+
+/// How many packets were dropped, by reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParseErrorCounts([u64; ParseError::ALL.len()]);
+
+impl ParseErrorCounts {
+    /// One more for `error`.
+    pub const fn count(&mut self, error: ParseError) {
+        let slot = &mut self.0[error as usize];
+        *slot = slot.saturating_add(1);
+    }
+
+    /// Packets dropped for `error`.
+    pub const fn of(&self, error: ParseError) -> u64 {
+        self.0[error as usize]
+    }
+
+    /// Packets dropped for any reason.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Every reason with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (ParseError, u64)> + '_ {
+        ParseError::ALL.iter().copied().zip(self.0.iter().copied())
+    }
+}

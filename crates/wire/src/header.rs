@@ -1,0 +1,185 @@
+//! The 34 octets that every message starts with.
+
+use crate::{EmitError, Flags, ParseError, PortIdentity, Reader, TimeInterval, Writer};
+
+/// `messageType` (IEEE 1588-2008, table 19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum MessageType {
+    /// Event: the moment it passes is the time it tells.
+    Sync = 0x0,
+    /// Event: asks a master for the end-to-end delay.
+    DelayReq = 0x1,
+    /// Event: asks the neighbour for the link's delay.
+    PdelayReq = 0x2,
+    /// Event: the neighbour's answer.
+    PdelayResp = 0x3,
+    /// General: the precise departure of a Sync.
+    FollowUp = 0x8,
+    /// General: the arrival of a Delay_Req at the master.
+    DelayResp = 0x9,
+    /// General: the precise departure of a Pdelay_Resp.
+    PdelayRespFollowUp = 0xa,
+    /// General: who a master is and how good.
+    Announce = 0xb,
+    /// General: carries TLVs from clock to clock.
+    Signaling = 0xc,
+    /// General: carries a management TLV.
+    Management = 0xd,
+}
+
+impl MessageType {
+    /// From the low nibble of the first octet; `None` for reserved values.
+    pub const fn from_nibble(nibble: u8) -> Option<Self> {
+        Some(match nibble {
+            0x0 => Self::Sync,
+            0x1 => Self::DelayReq,
+            0x2 => Self::PdelayReq,
+            0x3 => Self::PdelayResp,
+            0x8 => Self::FollowUp,
+            0x9 => Self::DelayResp,
+            0xa => Self::PdelayRespFollowUp,
+            0xb => Self::Announce,
+            0xc => Self::Signaling,
+            0xd => Self::Management,
+            _ => return None,
+        })
+    }
+
+    /// Whether arrival and departure are time-stamped (and UDP port 319 used).
+    pub const fn is_event(self) -> bool {
+        (self as u8) < 0x8
+    }
+
+    /// `controlField`, kept for PTPv1 hardware (table 23).
+    pub const fn control(self) -> u8 {
+        match self {
+            Self::Sync => 0,
+            Self::DelayReq => 1,
+            Self::FollowUp => 2,
+            Self::DelayResp => 3,
+            Self::Management => 4,
+            _ => 5,
+        }
+    }
+}
+
+/// What the second octet of a datagram says about the protocol's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// IEEE 1588-2002: not parsed here, but forwarded by transparent clocks.
+    V1,
+    /// IEEE 1588-2008 and later.
+    V2,
+    /// Anything else: dropped.
+    Unknown(u8),
+}
+
+/// The common header (13.3). `messageLength` is not a field: it is checked
+/// when reading and computed when writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Type of the message.
+    pub message_type: MessageType,
+    /// `sdoId` of 2019, twelve bits: `transportSpecific` of 2008 in the top four.
+    pub sdo_id: u16,
+    /// `minorVersionPTP`: 0 for 2008, 1 for 2019.
+    pub minor_version: u8,
+    /// `domainNumber`.
+    pub domain: u8,
+    /// `flagField`.
+    pub flags: Flags,
+    /// `correctionField`.
+    pub correction: TimeInterval,
+    /// `messageTypeSpecific` of 2019, reserved in 2008. Not to be relied on:
+    /// some transparent clocks use it as scratch.
+    pub message_type_specific: u32,
+    /// Who sent it (the grandmaster's port also behind transparent clocks).
+    pub source: PortIdentity,
+    /// `sequenceId`.
+    pub sequence_id: u16,
+    /// `controlField`; see [`MessageType::control`].
+    pub control: u8,
+    /// `logMessageInterval`; 0x7F where it does not apply.
+    pub log_message_interval: i8,
+}
+
+impl Header {
+    /// Octets on the wire.
+    pub const LENGTH: usize = 34;
+
+    /// A header with the default control field, interval 0x7F, all else zero.
+    pub const fn new(message_type: MessageType, source: PortIdentity, sequence_id: u16) -> Self {
+        Self {
+            message_type,
+            sdo_id: 0,
+            minor_version: 0,
+            domain: 0,
+            flags: Flags(0),
+            correction: TimeInterval::ZERO,
+            message_type_specific: 0,
+            source,
+            sequence_id,
+            control: message_type.control(),
+            log_message_interval: 0x7f,
+        }
+    }
+
+    /// Which version a datagram speaks; both PTPv1 and v2 keep it in octet 1.
+    pub fn version_of(datagram: &[u8]) -> Result<Version, ParseError> {
+        let [first, second, ..] = datagram else { return Err(ParseError::Truncated) };
+        // PTPv1 has a 16-bit version there: 00 01.
+        Ok(match (first, second & 0x0f) {
+            (0, 1) if *second == 1 => Version::V1,
+            (_, 2) => Version::V2,
+            (_, other) => Version::Unknown(other),
+        })
+    }
+
+    /// Reads the header and cuts `datagram` at `messageLength`: the header, and
+    /// what follows it in the message.
+    pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), ParseError> {
+        let mut from = Reader::new(datagram);
+        let first = from.u8()?;
+        let version = from.u8()?;
+        if version & 0x0f != 2 {
+            return Err(ParseError::Version);
+        }
+        let message_length = usize::from(from.u16()?);
+        let message_type = MessageType::from_nibble(first & 0x0f).ok_or(ParseError::MessageType)?;
+        let message = datagram.get(..message_length).ok_or(ParseError::MessageLength)?;
+        let body = message.get(Self::LENGTH..).ok_or(ParseError::MessageLength)?;
+        let domain = from.u8()?;
+        let minor_sdo = from.u8()?;
+        let header = Self {
+            message_type,
+            sdo_id: u16::from(first >> 4) << 8 | u16::from(minor_sdo),
+            minor_version: version >> 4,
+            domain,
+            flags: Flags(from.u16()?),
+            correction: TimeInterval(from.i64()?),
+            message_type_specific: from.u32()?,
+            source: PortIdentity::parse(&mut from)?,
+            sequence_id: from.u16()?,
+            control: from.u8()?,
+            log_message_interval: from.u8()? as i8,
+        };
+        Ok((header, body))
+    }
+
+    /// Writes the header with `messageLength` zero; the message patches it.
+    pub(crate) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        to.u8(((self.sdo_id >> 4) as u8 & 0xf0) | self.message_type as u8)?;
+        to.u8(self.minor_version << 4 | 2)?;
+        to.u16(0)?;
+        to.u8(self.domain)?;
+        to.u8(self.sdo_id as u8)?;
+        to.u16(self.flags.0)?;
+        to.put(&self.correction.0.to_be_bytes())?;
+        to.u32(self.message_type_specific)?;
+        self.source.emit(to)?;
+        to.u16(self.sequence_id)?;
+        to.u8(self.control)?;
+        to.u8(self.log_message_interval as u8)
+    }
+}

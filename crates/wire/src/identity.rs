@@ -1,0 +1,72 @@
+//! Who sends: clock and port identities.
+
+use core::fmt;
+
+use crate::{EmitError, MacAddress, ParseError, Reader, Writer};
+
+/// The eight octets that name a clock (IEEE 1588-2008, 7.5.2.2).
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClockIdentity(pub [u8; 8]);
+
+impl ClockIdentity {
+    /// All ones: "every clock" in the target of a management message.
+    pub const ALL: Self = Self([0xff; 8]);
+
+    /// The EUI-64 that 7.5.2.2.2 makes of a MAC address, with FF FE in the middle.
+    pub const fn from_mac(mac: MacAddress) -> Self {
+        let [a, b, c, d, e, f] = mac.0;
+        Self([a, b, c, 0xff, 0xfe, d, e, f])
+    }
+
+    /// Reads eight octets.
+    pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        from.array().map(Self)
+    }
+
+    /// Writes eight octets.
+    pub fn emit(self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        to.put(&self.0)
+    }
+}
+
+impl fmt::Display for ClockIdentity {
+    /// As ptp4l and pmc write it: `aabbcc.fffe.ddeeff`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g, h, i] = self.0;
+        write!(f, "{a:02x}{b:02x}{c:02x}.{d:02x}{e:02x}.{g:02x}{h:02x}{i:02x}")
+    }
+}
+
+impl fmt::Debug for ClockIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A port of a clock (5.3.5).
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortIdentity {
+    /// The clock.
+    pub clock: ClockIdentity,
+    /// Its port, from 1; 0 in requests to a clock as a whole.
+    pub port: u16,
+}
+
+impl PortIdentity {
+    /// Reads ten octets.
+    pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self { clock: ClockIdentity::parse(from)?, port: from.u16()? })
+    }
+
+    /// Writes ten octets.
+    pub fn emit(self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.clock.emit(to)?;
+        to.u16(self.port)
+    }
+}
+
+impl fmt::Debug for PortIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.clock, self.port)
+    }
+}

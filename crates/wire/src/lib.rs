@@ -1,0 +1,46 @@
+//! Bytes and meaning: IEEE 1588 on the wire, without allocation.
+//!
+//! One message per file, one TLV per file. Fixed parts are owned, `Copy`
+//! structures; what varies in length (the TLVs) stays a view on the received
+//! bytes, so that a transparent clock forwards what it does not understand
+//! without touching it. `emit` writes into a slice and returns the length.
+//!
+//! This crate does not decide anything: it keeps no state, knows no port and
+//! reads no clock. `timeloom-ptp` and the programs call it.
+//!
+//! Two rules run through every file:
+//!
+//! - A message ends where its `messageLength` says (IEEE 1588-2008, 13.3.2.4),
+//!   never where the frame ends: Ethernet pads short frames, and PRP appends a
+//!   trailer.
+//! - Reserved fields are read but not judged, and written as zero
+//!   (7.1.4), with the exception of those that a transparent clock must hand on.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod error;
+mod ethernet;
+mod flags;
+mod header;
+mod identity;
+mod interval;
+mod ip;
+mod quality;
+mod timestamp;
+mod udp;
+
+pub mod message;
+pub mod tlv;
+
+pub use bytes::{Reader, Writer};
+pub use error::{EmitError, ParseError, ParseErrorCounts};
+pub use ethernet::{ETHERTYPE_PTP, EthernetFrame, MacAddress, VlanTag};
+pub use flags::Flags;
+pub use header::{Header, MessageType, Version};
+pub use identity::{ClockIdentity, PortIdentity};
+pub use interval::TimeInterval;
+pub use message::{Body, Message};
+pub use quality::ClockQuality;
+pub use timestamp::Timestamp;
+pub use udp::{UDP_EVENT_PORT, UDP_GENERAL_PORT, UdpDatagram, UdpFamily};
