@@ -19,19 +19,27 @@ run() {
     (
         "$timeloom" run "$scenario" -o "$directory/$label" "$@" >"$directory/$label.out" 2>&1 || true
     ) &
+    running="$running $!"
 }
 
 # Shows progress of background runs until all have ended.
 follow() {
-    while [ -n "$(jobs -p)" ] && kill -0 $(jobs -p) 2>/dev/null; do
-        sleep 10
-        for label in "$@"; do
-            [ -f "$directory/$label.out" ] && printf '  %-12s %s\n' "$label" "$(grep ': virtual' "$directory/$label.out" | tail -n 1)"
+    for process in $running; do
+        seconds=0
+        while kill -0 "$process" 2>/dev/null; do
+            sleep 1
+            seconds=$((seconds + 1))
+            [ $((seconds % 10)) -eq 0 ] || continue
+            for label in "$@"; do
+                printf '  %-12s %s\n' "$label" "$(grep ': virtual' "$directory/$label.out" | tail -n 1)"
+            done
         done
     done
+    running=""
     wait
 }
 
+running=""
 mkdir -p "$directory"
 echo "The case, 90 s of virtual time, with and without the attack:"
 run attack
@@ -53,6 +61,7 @@ for label in attack normal; do
     grep -E '^(reached|FAILED|stopped|check)' "$directory/$label.out" | sed "s/^/$label: /"
     grep -q '"outcome": "done"' "$directory/$label/manifest.json" || status=1
 done
+printf 'report: '
 "$timeloom" report "$directory/attack" --with "no attack=$directory/normal" \
     --proof-signal grid.storage.1.p --proof-tolerance 5 --proof-share 0.95 --proof-from "4 s" \
     --proof-on "+0 ms=$directory/virtual-0" --proof-on "+5 ms=$directory/virtual-5" --proof-on "+50 ms=$directory/virtual-50" \

@@ -15,14 +15,20 @@ impl<'a> Reader<'a> {
 
     /// The next `count` bytes as a view.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], ParseError> {
-        let (head, tail) = self.0.split_at_checked(count).ok_or(ParseError::Truncated)?;
+        let (head, tail) = self
+            .0
+            .split_at_checked(count)
+            .ok_or(ParseError::Truncated)?;
         self.0 = tail;
         Ok(head)
     }
 
     /// The next `N` bytes as an array.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
-        let (head, tail) = self.0.split_first_chunk::<N>().ok_or(ParseError::Truncated)?;
+        let (head, tail) = self
+            .0
+            .split_first_chunk::<N>()
+            .ok_or(ParseError::Truncated)?;
         self.0 = tail;
         Ok(*head)
     }

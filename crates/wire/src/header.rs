@@ -127,7 +127,9 @@ impl Header {
 
     /// Which version a datagram speaks; both PTPv1 and v2 keep it in octet 1.
     pub fn version_of(datagram: &[u8]) -> Result<Version, ParseError> {
-        let [first, second, ..] = datagram else { return Err(ParseError::Truncated) };
+        let [first, second, ..] = datagram else {
+            return Err(ParseError::Truncated);
+        };
         // PTPv1 has a 16-bit version there: 00 01.
         Ok(match (first, second & 0x0f) {
             (0, 1) if *second == 1 => Version::V1,
@@ -147,8 +149,12 @@ impl Header {
         }
         let message_length = usize::from(from.u16()?);
         let message_type = MessageType::from_nibble(first & 0x0f).ok_or(ParseError::MessageType)?;
-        let message = datagram.get(..message_length).ok_or(ParseError::MessageLength)?;
-        let body = message.get(Self::LENGTH..).ok_or(ParseError::MessageLength)?;
+        let message = datagram
+            .get(..message_length)
+            .ok_or(ParseError::MessageLength)?;
+        let body = message
+            .get(Self::LENGTH..)
+            .ok_or(ParseError::MessageLength)?;
         let domain = from.u8()?;
         let minor_sdo = from.u8()?;
         let header = Self {

@@ -33,7 +33,10 @@ impl fmt::Display for ClockIdentity {
     /// As ptp4l and pmc write it: `aabbcc.fffe.ddeeff`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g, h, i] = self.0;
-        write!(f, "{a:02x}{b:02x}{c:02x}.{d:02x}{e:02x}.{g:02x}{h:02x}{i:02x}")
+        write!(
+            f,
+            "{a:02x}{b:02x}{c:02x}.{d:02x}{e:02x}.{g:02x}{h:02x}{i:02x}"
+        )
     }
 }
 
@@ -55,7 +58,10 @@ pub struct PortIdentity {
 impl PortIdentity {
     /// Reads ten octets.
     pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self { clock: ClockIdentity::parse(from)?, port: from.u16()? })
+        Ok(Self {
+            clock: ClockIdentity::parse(from)?,
+            port: from.u16()?,
+        })
     }
 
     /// Writes ten octets.

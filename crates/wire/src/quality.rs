@@ -15,14 +15,22 @@ pub struct ClockQuality {
 
 impl Default for ClockQuality {
     fn default() -> Self {
-        Self { class: 248, accuracy: 0xfe, offset_scaled_log_variance: 0xffff }
+        Self {
+            class: 248,
+            accuracy: 0xfe,
+            offset_scaled_log_variance: 0xffff,
+        }
     }
 }
 
 impl ClockQuality {
     /// Reads four octets.
     pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self { class: from.u8()?, accuracy: from.u8()?, offset_scaled_log_variance: from.u16()? })
+        Ok(Self {
+            class: from.u8()?,
+            accuracy: from.u8()?,
+            offset_scaled_log_variance: from.u16()?,
+        })
     }
 
     /// Writes four octets.

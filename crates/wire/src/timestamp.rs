@@ -12,14 +12,20 @@ pub struct Timestamp {
 
 impl Timestamp {
     /// The epoch, which messages use for "not said".
-    pub const ZERO: Self = Self { seconds: 0, nanoseconds: 0 };
+    pub const ZERO: Self = Self {
+        seconds: 0,
+        nanoseconds: 0,
+    };
 
     /// `None` unless `seconds` < 2^48 and `nanoseconds` < 10^9.
     pub const fn new(seconds: u64, nanoseconds: u32) -> Option<Self> {
         if seconds >> 48 != 0 || nanoseconds >= 1_000_000_000 {
             return None;
         }
-        Some(Self { seconds, nanoseconds })
+        Some(Self {
+            seconds,
+            nanoseconds,
+        })
     }
 
     /// From nanoseconds since the epoch; times before it become the epoch.
@@ -27,7 +33,10 @@ impl Timestamp {
         if ns < 0 {
             return Self::ZERO;
         }
-        Self { seconds: ns as u64 / 1_000_000_000, nanoseconds: (ns % 1_000_000_000) as u32 }
+        Self {
+            seconds: ns as u64 / 1_000_000_000,
+            nanoseconds: (ns % 1_000_000_000) as u32,
+        }
     }
 
     /// Nanoseconds since the epoch; saturates in the year 2262.

@@ -104,15 +104,17 @@ impl CommandLine {
 
     /// Waits until the session answers and has a process of this name.
     pub(crate) fn wait_for_process(&self, name: &str) -> Vec<i32> {
-        let mut found = Vec::new();
-        eventually(PATIENCE, &format!("a process `{name}`"), || {
+        let begun = Instant::now();
+        loop {
             let answer = self.try_ask(&["query"]);
             let status: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
             let processes = status["processes"].as_array().cloned().unwrap_or_default();
-            found = processes.iter().filter_map(|one| one["pid"].as_i64()).map(|pid| pid as i32).collect();
-            processes.iter().any(|one| one["name"] == name)
-        });
-        found
+            if processes.iter().any(|one| one["name"] == name) {
+                return processes.iter().filter_map(|one| one["pid"].as_i64()).map(|pid| pid as i32).collect();
+            }
+            assert!(begun.elapsed() < PATIENCE, "no process `{name}` in {answer:?}; {}", self.output());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// What of the session is still there: processes, cgroup, socket, keeper.

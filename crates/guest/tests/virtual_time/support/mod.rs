@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How long anything may take before a test gives up on it. Far more than any
 /// case needs, for machines that are busy with something else.
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A name that no other test, and no other run of the tests, uses.
 pub(crate) fn unique(theme: &str) -> String {

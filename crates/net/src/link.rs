@@ -1,0 +1,370 @@
+//! One direction of a cable: rate, delay, queue and impairments.
+
+use timeloom_engine::Random;
+use timeloom_time::{Duration, Instant, Rate, Virtual};
+
+use crate::config::{Impairment, LinkConfig, QueueConfig};
+use crate::packet::{NIL, Packet};
+use crate::queue::{Discipline, Red};
+use crate::slab::{Fifo, PacketId, Slab};
+
+/// One direction of a cable.
+///
+/// Packets on it, waiting or in flight, stand in one list in the order of
+/// their arrival, and only the first is in the event queue. When a packet is
+/// offered, the end of its transmission is computed at once: the transmitter
+/// is free at an instant that is known. Who still waits is found by walking a
+/// cursor over the list, each packet once.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// When the transmitter has sent all it was given: ns and 2^-64 ns, so
+    /// that back-to-back packets do not add up roundings.
+    free: u128,
+    /// ns per byte, 64.64.
+    per_byte: u128,
+    delay: Duration,
+    flight: Fifo,
+    /// First packet whose transmission has not ended, as of the last look.
+    cursor: u32,
+    /// Packets from the cursor on.
+    unsent: u32,
+    limit: u32,
+    overhead: u32,
+    extra: Option<Box<Extra>>,
+    pub(crate) stats: LinkStats,
+    up: bool,
+}
+
+/// What most links do not have.
+#[derive(Debug)]
+struct Extra {
+    impairment: Impairment,
+    random: Random,
+    red: Option<Red>,
+    /// Set for links that need an event at the end of each transmission.
+    scheduled: Option<Scheduled>,
+}
+
+#[derive(Debug)]
+struct Scheduled {
+    queue: Discipline,
+    serving: Option<PacketId>,
+    /// No packet may arrive before this one, where order is kept.
+    last_arrival: Instant<Virtual>,
+}
+
+/// What one direction of a link has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets whose transmission was begun or is certain.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Packets dropped by the queue.
+    pub dropped: u64,
+    /// Packets lost on the wire.
+    pub lost: u64,
+    /// Sum of the times waited before transmission, in ns.
+    pub waited_ns: u64,
+}
+
+/// What a link wants after it was given a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// Nothing: an appointment is there already.
+    Queued,
+    /// To be asked for its first arrival at this instant.
+    Arrival(Instant<Virtual>),
+    /// To be told of the end of a transmission at this instant.
+    EndOfTransmission(Instant<Virtual>),
+    /// The packet is gone; it was freed.
+    Dropped,
+}
+
+impl Link {
+    pub(crate) fn new(config: &LinkConfig, random: Random) -> Self {
+        let per_byte = Rate::from_ratio(8_000_000_000, config.rate_bps).unwrap_or(Rate::STOPPED);
+        let (limit, red, scheduling) = match &config.queue {
+            QueueConfig::DropTail { packets } => (*packets, None, false),
+            QueueConfig::Red(red) => (red.packets, Some(Red::new(*red)), false),
+            QueueConfig::CoDel { packets, .. } | QueueConfig::Priority { packets } => {
+                (*packets, None, true)
+            }
+        };
+        let scheduled = scheduling || config.impairment.disturbs();
+        let plain = red.is_none() && config.impairment == Impairment::default() && !scheduled;
+        let extra = (!plain).then(|| {
+            Box::new(Extra {
+                impairment: config.impairment,
+                random,
+                red,
+                scheduled: scheduled.then(|| Scheduled {
+                    queue: Discipline::new(&config.queue),
+                    serving: None,
+                    last_arrival: Instant::ZERO,
+                }),
+            })
+        });
+        Self {
+            free: 0,
+            per_byte: per_byte.to_bits(),
+            delay: config.delay,
+            flight: Fifo::EMPTY,
+            cursor: NIL,
+            unsent: 0,
+            limit,
+            overhead: u32::from(config.overhead_bytes),
+            extra,
+            stats: LinkStats::default(),
+            up: true,
+        }
+    }
+
+    /// Puts the link up or down. What is in flight still arrives.
+    pub(crate) fn set_up(&mut self, up: bool) {
+        self.up = up;
+    }
+
+    /// Packets that wait for transmission at `now`.
+    pub(crate) fn waiting(&mut self, now: Instant<Virtual>, packets: &Slab) -> u32 {
+        if let Some(scheduled) = self.extra.as_ref().and_then(|e| e.scheduled.as_ref()) {
+            return scheduled.queue.len();
+        }
+        self.move_cursor(now, packets);
+        self.unsent.saturating_sub(1)
+    }
+
+    #[inline]
+    fn move_cursor(&mut self, now: Instant<Virtual>, packets: &Slab) {
+        while self.cursor != NIL {
+            let packet = &packets[PacketId(self.cursor)];
+            if packet.at - self.delay > now {
+                break;
+            }
+            self.cursor = packet.next;
+            self.unsent -= 1;
+        }
+    }
+
+    /// Takes a packet to be transmitted.
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+    ) -> Offered {
+        self.move_cursor(now, packets);
+        if self.extra.is_some() || !self.up {
+            return self.offer_extra(now, id, packets);
+        }
+        if self.unsent > self.limit {
+            return self.drop(id, packets);
+        }
+        self.append(now, id, packets)
+    }
+
+    fn drop(&mut self, id: PacketId, packets: &mut Slab) -> Offered {
+        self.stats.dropped += 1;
+        packets.remove(id);
+        Offered::Dropped
+    }
+
+    /// Occupies the transmitter; gives back the end of the transmission.
+    #[inline]
+    fn occupy(&mut self, now: Instant<Virtual>, size: u16) -> Instant<Virtual> {
+        let bytes = u32::from(size) + self.overhead;
+        let now_bits = (now.as_ns() as u128) << 64;
+        let start = self.free.max(now_bits);
+        self.stats.waited_ns += ((start - now_bits) >> 64) as u64;
+        self.stats.packets += 1;
+        self.stats.bytes += u64::from(bytes);
+        self.free = start + self.per_byte * u128::from(bytes);
+        // Rounded up: the last bit has left at the instant that is named.
+        Instant::from_ns(((self.free + u128::from(u64::MAX)) >> 64) as i64)
+    }
+
+    /// Puts the packet behind the others, its times computed.
+    #[inline]
+    fn append(&mut self, now: Instant<Virtual>, id: PacketId, packets: &mut Slab) -> Offered {
+        let end = self.occupy(now, packets[id].size);
+        let at = end + self.delay;
+        packets[id].at = at;
+        let first = self.flight.len() == 0;
+        self.flight.push(id, packets);
+        if self.cursor == NIL {
+            self.cursor = id.0;
+        }
+        self.unsent += 1;
+        if first {
+            Offered::Arrival(at)
+        } else {
+            Offered::Queued
+        }
+    }
+
+    #[cold]
+    fn offer_extra(&mut self, now: Instant<Virtual>, id: PacketId, packets: &mut Slab) -> Offered {
+        if !self.up {
+            return self.drop(id, packets);
+        }
+        let Some(mut extra) = self.extra.take() else {
+            return self.append(now, id, packets);
+        };
+        let answer = match &mut extra.scheduled {
+            Some(scheduled) => self.offer_scheduled(now, id, packets, scheduled),
+            None => self.offer_impaired(now, id, packets, &mut extra),
+        };
+        self.extra = Some(extra);
+        answer
+    }
+
+    /// RED, loss and duplication, which need no event of their own.
+    fn offer_impaired(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+        extra: &mut Extra,
+    ) -> Offered {
+        let waiting = self.unsent.saturating_sub(1);
+        let admitted = match &mut extra.red {
+            Some(red) => {
+                let idle_ns = now.as_ns() as f64 - (self.free >> 64) as f64;
+                let bytes = f64::from(packets[id].size) + f64::from(self.overhead);
+                let packet_ns = (self.per_byte >> 32) as f64 / f64::from(u32::MAX) * bytes;
+                red.admits(waiting, idle_ns / packet_ns.max(1.0), &mut extra.random)
+            }
+            None => self.unsent <= self.limit,
+        };
+        if !admitted {
+            return self.drop(id, packets);
+        }
+        let lost = extra.random.chance(extra.impairment.loss);
+        if lost {
+            self.stats.lost += 1;
+            packets[id].flags |= Packet::LOST;
+        }
+        let answer = self.append(now, id, packets);
+        if !lost && extra.random.chance(extra.impairment.duplication) {
+            // The copy arrives right behind; the transmitter sent only one, so
+            // the copy never counts as waiting.
+            let copy = packets[id];
+            let copy = packets.insert(copy);
+            self.flight.push(copy, packets);
+            self.unsent += 1;
+        }
+        answer
+    }
+
+    fn offer_scheduled(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+        scheduled: &mut Scheduled,
+    ) -> Offered {
+        if !scheduled.queue.enqueue(now, id, packets) {
+            return self.drop(id, packets);
+        }
+        if scheduled.serving.is_some() {
+            return Offered::Queued;
+        }
+        match self.serve(now, packets, scheduled) {
+            Some(end) => Offered::EndOfTransmission(end),
+            None => Offered::Queued,
+        }
+    }
+
+    /// Begins the next transmission; gives back its end.
+    fn serve(
+        &mut self,
+        now: Instant<Virtual>,
+        packets: &mut Slab,
+        scheduled: &mut Scheduled,
+    ) -> Option<Instant<Virtual>> {
+        let dropped = &mut self.stats.dropped;
+        scheduled.serving = scheduled.queue.dequeue(now, packets, dropped);
+        let id = scheduled.serving?;
+        self.stats.waited_ns += (now - packets[id].at).as_ns() as u64;
+        // A fraction of the last packet's final nanosecond may still be taken;
+        // that is not waiting.
+        let waited = self.stats.waited_ns;
+        let end = self.occupy(now, packets[id].size);
+        self.stats.waited_ns = waited;
+        Some(end)
+    }
+
+    /// A transmission has ended: where the packet is going (with its copy, if
+    /// any), each to arrive at its `at`, and the end of the next one.
+    pub(crate) fn end_of_transmission(
+        &mut self,
+        now: Instant<Virtual>,
+        packets: &mut Slab,
+    ) -> Transmitted {
+        let mut transmitted = Transmitted::default();
+        let Some(mut extra) = self.extra.take() else {
+            return transmitted;
+        };
+        if let Some(scheduled) = &mut extra.scheduled {
+            if let Some(id) = scheduled.serving.take() {
+                let impairment = &extra.impairment;
+                let random = &mut extra.random;
+                if random.chance(impairment.loss) {
+                    self.stats.lost += 1;
+                    packets[id].flags |= Packet::LOST;
+                }
+                packets[id].at = self.arrival(now, impairment, random, scheduled);
+                transmitted.packets[0] = Some(id);
+                if random.chance(impairment.duplication) {
+                    let mut copy = packets[id];
+                    copy.at = self.arrival(now, impairment, random, scheduled);
+                    transmitted.packets[1] = Some(packets.insert(copy));
+                }
+            }
+            transmitted.next_end = self.serve(now, packets, scheduled);
+        }
+        self.extra = Some(extra);
+        transmitted
+    }
+
+    fn arrival(
+        &self,
+        end: Instant<Virtual>,
+        impairment: &Impairment,
+        random: &mut Random,
+        scheduled: &mut Scheduled,
+    ) -> Instant<Virtual> {
+        if random.chance(impairment.reordering) {
+            return end;
+        }
+        let jitter = random.below(impairment.jitter.as_ns() as u64 + 1);
+        let mut at = end + self.delay + Duration::from_ns(jitter as i64);
+        if !impairment.jitter_reorders {
+            at = at.max(scheduled.last_arrival);
+            scheduled.last_arrival = at;
+        }
+        at
+    }
+
+    /// The packet that arrives now, and when the next one does.
+    #[inline]
+    pub(crate) fn arrive(&mut self, packets: &Slab) -> (Option<PacketId>, Option<Instant<Virtual>>) {
+        let first = self.flight.pop(packets);
+        if first.is_some_and(|id| id.0 == self.cursor) {
+            self.cursor = self.flight.first().map_or(NIL, |id| id.0);
+            self.unsent -= 1;
+        }
+        let next = self.flight.first().map(|id| packets[id].at);
+        (first, next)
+    }
+}
+
+/// What comes out of a transmitter.
+#[derive(Debug, Default)]
+pub(crate) struct Transmitted {
+    /// The packet and its copy.
+    pub(crate) packets: [Option<PacketId>; 2],
+    /// The end of the transmission that has begun now.
+    pub(crate) next_end: Option<Instant<Virtual>>,
+}

@@ -1,0 +1,108 @@
+//! Controlled delay, RFC 8289.
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::slab::{Fifo, PacketId, Slab};
+
+/// The state of RFC 8289 section 5; names as there.
+#[derive(Debug)]
+pub(crate) struct CoDel {
+    list: Fifo,
+    limit: u32,
+    target: Duration,
+    interval: Duration,
+    first_above_time: Option<Instant<Virtual>>,
+    drop_next: Instant<Virtual>,
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+}
+
+impl CoDel {
+    pub(crate) fn new(target: Duration, interval: Duration, limit: u32) -> Self {
+        Self {
+            list: Fifo::EMPTY,
+            limit,
+            target,
+            interval,
+            first_above_time: None,
+            drop_next: Instant::ZERO,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+        }
+    }
+
+    pub(crate) fn enqueue(&mut self, id: PacketId, packets: &mut Slab) -> bool {
+        let room = self.list.len() < self.limit;
+        if room {
+            self.list.push(id, packets);
+        }
+        room
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.list.len()
+    }
+
+    /// Section 5.5, `dequeue`.
+    pub(crate) fn dequeue(
+        &mut self,
+        now: Instant<Virtual>,
+        packets: &mut Slab,
+        dropped: &mut u64,
+    ) -> Option<PacketId> {
+        let (mut first, mut ok_to_drop) = self.take(now, packets);
+        if self.dropping {
+            if !ok_to_drop {
+                self.dropping = false;
+            }
+            while self.dropping && now >= self.drop_next {
+                let Some(id) = first else { break };
+                packets.remove(id);
+                *dropped += 1;
+                self.count += 1;
+                (first, ok_to_drop) = self.take(now, packets);
+                if ok_to_drop {
+                    self.drop_next = self.control_law(self.drop_next);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if let (true, Some(id)) = (ok_to_drop, first) {
+            packets.remove(id);
+            *dropped += 1;
+            (first, _) = self.take(now, packets);
+            self.dropping = true;
+            // Soon after the last time, go on near the rate that controlled
+            // the queue then.
+            let delta = self.count - self.last_count;
+            let recent = now - self.drop_next < Duration::from_ns(16 * self.interval.as_ns());
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next = self.control_law(now);
+            self.last_count = self.count;
+        }
+        first
+    }
+
+    /// Section 5.4, `dodequeue`: the first packet and whether the sojourn has
+    /// been above the target for an interval.
+    fn take(&mut self, now: Instant<Virtual>, packets: &Slab) -> (Option<PacketId>, bool) {
+        let Some(id) = self.list.pop(packets) else {
+            self.first_above_time = None;
+            return (None, false);
+        };
+        if now - packets[id].at < self.target || self.list.len() == 0 {
+            self.first_above_time = None;
+            return (Some(id), false);
+        }
+        let since = *self.first_above_time.get_or_insert(now + self.interval);
+        (Some(id), now >= since)
+    }
+
+    /// Section 5.3: the interval shortened by the root of the count.
+    fn control_law(&self, from: Instant<Virtual>) -> Instant<Virtual> {
+        let interval = self.interval.as_ns() as f64 / f64::from(self.count).sqrt();
+        from + Duration::from_ns(interval as i64)
+    }
+}

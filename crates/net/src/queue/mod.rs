@@ -1,0 +1,98 @@
+//! Queues that decide when a packet is taken out, not only when it comes in.
+//!
+//! Drop-tail and RED decide on arrival, so a [`crate::link::Link`] computes
+//! all their times at once and needs one event per packet. The disciplines
+//! here cost a second event, at the end of each transmission.
+
+mod codel;
+mod priority;
+mod red;
+
+use timeloom_time::{Instant, Virtual};
+
+use crate::config::QueueConfig;
+use crate::slab::{Fifo, PacketId, Slab};
+
+pub(crate) use codel::CoDel;
+pub(crate) use priority::Priority;
+pub(crate) use red::Red;
+
+/// A queue in front of a transmitter.
+#[derive(Debug)]
+pub(crate) enum Discipline {
+    DropTail { list: Fifo, packets: u32 },
+    CoDel(CoDel),
+    Priority(Priority),
+}
+
+impl Discipline {
+    /// RED in front of a link that schedules is not offered: its drop-tail
+    /// part would be right and its average wrong.
+    pub(crate) fn new(config: &QueueConfig) -> Self {
+        match *config {
+            QueueConfig::DropTail { packets } => Self::drop_tail(packets),
+            QueueConfig::Red(red) => Self::drop_tail(red.packets),
+            QueueConfig::CoDel {
+                target,
+                interval,
+                packets,
+            } => Self::CoDel(CoDel::new(target, interval, packets)),
+            QueueConfig::Priority { packets } => Self::Priority(Priority::new(packets)),
+        }
+    }
+
+    fn drop_tail(packets: u32) -> Self {
+        Self::DropTail {
+            list: Fifo::EMPTY,
+            packets,
+        }
+    }
+
+    /// Takes the packet in, or says that there is no room.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+    ) -> bool {
+        packets[id].at = now;
+        match self {
+            Self::DropTail {
+                list,
+                packets: limit,
+            } => {
+                let room = list.len() < *limit;
+                if room {
+                    list.push(id, packets);
+                }
+                room
+            }
+            Self::CoDel(codel) => codel.enqueue(id, packets),
+            Self::Priority(priority) => priority.enqueue(id, packets),
+        }
+    }
+
+    /// The next packet to be transmitted. Packets dropped on the way are freed
+    /// and added to `dropped`.
+    pub(crate) fn dequeue(
+        &mut self,
+        now: Instant<Virtual>,
+        packets: &mut Slab,
+        dropped: &mut u64,
+    ) -> Option<PacketId> {
+        match self {
+            Self::DropTail { list, .. } => list.pop(packets),
+            Self::CoDel(codel) => codel.dequeue(now, packets, dropped),
+            Self::Priority(priority) => priority.dequeue(packets),
+        }
+    }
+
+    /// Packets that wait.
+    pub(crate) fn len(&self) -> u32 {
+        match self {
+            Self::DropTail { list, .. } => list.len(),
+            Self::CoDel(codel) => codel.len(),
+            Self::Priority(priority) => priority.len(),
+        }
+    }
+}

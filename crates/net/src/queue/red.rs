@@ -1,0 +1,63 @@
+//! Random early detection.
+
+use timeloom_engine::Random;
+
+use crate::config::RedConfig;
+
+/// Floyd and Jacobson, "Random early detection gateways for congestion
+/// avoidance", IEEE/ACM ToN 1(4), 1993, figure 2, with the gentle slope above
+/// `max_threshold` that the first author recommended later.
+#[derive(Debug)]
+pub(crate) struct Red {
+    config: RedConfig,
+    average: f64,
+    /// Packets let in since the last drop; spreads drops evenly.
+    count: i64,
+}
+
+impl Red {
+    pub(crate) fn new(config: RedConfig) -> Self {
+        Self {
+            config,
+            average: 0.0,
+            count: -1,
+        }
+    }
+
+    /// Whether to let a packet in that finds `waiting` others. `idle_packets`
+    /// says how many could have been sent since the queue became empty.
+    pub(crate) fn admits(&mut self, waiting: u32, idle_packets: f64, random: &mut Random) -> bool {
+        let RedConfig {
+            min_threshold,
+            max_threshold,
+            max_probability,
+            weight,
+            packets,
+        } = self.config;
+        if idle_packets > 0.0 {
+            self.average *= (1.0 - weight).powf(idle_packets);
+        }
+        self.average += weight * (f64::from(waiting) - self.average);
+        if waiting >= packets {
+            self.count = 0;
+            return false;
+        }
+        if self.average < min_threshold {
+            self.count = -1;
+            return true;
+        }
+        let base = if self.average < max_threshold {
+            max_probability * (self.average - min_threshold) / (max_threshold - min_threshold)
+        } else {
+            max_probability + (1.0 - max_probability) * (self.average / max_threshold - 1.0)
+        };
+        self.count += 1;
+        let left = 1.0 - self.count as f64 * base;
+        let probability = if left > 0.0 { base / left } else { 1.0 };
+        let admitted = !random.chance(probability);
+        if !admitted {
+            self.count = 0;
+        }
+        admitted
+    }
+}

@@ -1,0 +1,117 @@
+//! Where packets live, and the lists they stand in.
+
+use core::ops::{Index, IndexMut};
+
+use crate::packet::{NIL, Packet};
+
+/// The place of a packet in its [`Slab`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketId(pub(crate) u32);
+
+/// All packets of a world. Places are used again, so that nothing is allocated
+/// once the largest number of packets has been in flight.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    packets: Vec<Packet>,
+    free: u32,
+    live: usize,
+}
+
+impl Slab {
+    pub(crate) fn new() -> Self {
+        Self {
+            packets: Vec::new(),
+            free: NIL,
+            live: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
+        self.live += 1;
+        if self.free == NIL {
+            self.packets.push(packet);
+            return PacketId(self.packets.len() as u32 - 1);
+        }
+        let id = self.free;
+        let place = &mut self.packets[id as usize];
+        self.free = place.next;
+        *place = packet;
+        PacketId(id)
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, id: PacketId) {
+        self.live -= 1;
+        self.packets[id.0 as usize].next = self.free;
+        self.free = id.0;
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+}
+
+impl Index<PacketId> for Slab {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, id: PacketId) -> &Packet {
+        &self.packets[id.0 as usize]
+    }
+}
+
+impl IndexMut<PacketId> for Slab {
+    #[inline]
+    fn index_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.packets[id.0 as usize]
+    }
+}
+
+/// A first-in first-out list through the packets themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fifo {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Fifo {
+    pub(crate) const EMPTY: Self = Self {
+        head: NIL,
+        tail: NIL,
+        len: 0,
+    };
+
+    #[inline]
+    pub(crate) fn push(&mut self, id: PacketId, packets: &mut Slab) {
+        packets[id].next = NIL;
+        if self.tail == NIL {
+            self.head = id.0;
+        } else {
+            packets[PacketId(self.tail)].next = id.0;
+        }
+        self.tail = id.0;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, packets: &Slab) -> Option<PacketId> {
+        let id = self.first()?;
+        self.head = packets[id].next;
+        if self.head == NIL {
+            self.tail = NIL;
+        }
+        self.len -= 1;
+        Some(id)
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> Option<PacketId> {
+        (self.head != NIL).then_some(PacketId(self.head))
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+}

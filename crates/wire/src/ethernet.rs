@@ -1,0 +1,129 @@
+//! Ethernet with 802.1Q, and the layer-2 mapping of PTP (IEEE 1588-2008, annex F).
+
+use core::fmt;
+
+use crate::{EmitError, MessageType, ParseError, Reader, Writer};
+
+/// Ethertype of PTP.
+pub const ETHERTYPE_PTP: u16 = 0x88f7;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+
+/// A MAC address.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl MacAddress {
+    /// Where all but peer-delay messages go (annex F.3).
+    pub const PTP_PRIMARY: Self = Self([0x01, 0x1b, 0x19, 0, 0, 0]);
+    /// Where peer-delay messages go; no bridge forwards it (802.1Q, table 8-1).
+    pub const PTP_PEER_DELAY: Self = Self([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
+
+    /// The multicast address for a type of message.
+    pub const fn for_message(message_type: MessageType) -> Self {
+        match message_type {
+            MessageType::PdelayReq | MessageType::PdelayResp | MessageType::PdelayRespFollowUp => {
+                Self::PTP_PEER_DELAY
+            }
+            _ => Self::PTP_PRIMARY,
+        }
+    }
+}
+
+impl fmt::Debug for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// An 802.1Q tag. VID 0 is a priority tag, as the power profile of 2011 demands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VlanTag {
+    /// Priority, 0 to 7.
+    pub priority: u8,
+    /// Drop eligible.
+    pub drop_eligible: bool,
+    /// VLAN identifier, 0 to 4095.
+    pub vid: u16,
+}
+
+impl VlanTag {
+    /// The tag C37.238-2011 demands: priority 4, VID 0.
+    pub const POWER_PROFILE: Self = Self {
+        priority: 4,
+        drop_eligible: false,
+        vid: 0,
+    };
+
+    /// From the 16-bit tag control information.
+    pub const fn from_tci(tci: u16) -> Self {
+        Self {
+            priority: (tci >> 13) as u8,
+            drop_eligible: tci & 0x1000 != 0,
+            vid: tci & 0x0fff,
+        }
+    }
+
+    /// The 16-bit tag control information.
+    pub const fn tci(self) -> u16 {
+        ((self.priority as u16) & 7) << 13 | (self.drop_eligible as u16) << 12 | (self.vid & 0x0fff)
+    }
+}
+
+/// A frame without its check sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EthernetFrame<'a> {
+    /// Receiver.
+    pub destination: MacAddress,
+    /// Sender.
+    pub source: MacAddress,
+    /// The tag, when there is one.
+    pub vlan: Option<VlanTag>,
+    /// What the payload is.
+    pub ethertype: u16,
+    /// With padding: PTP ends where its `messageLength` says.
+    pub payload: &'a [u8],
+}
+
+impl<'a> EthernetFrame<'a> {
+    /// Reads a frame with at most one tag.
+    pub fn parse(frame: &'a [u8]) -> Result<Self, ParseError> {
+        let mut from = Reader::new(frame);
+        let destination = MacAddress(from.array()?);
+        let source = MacAddress(from.array()?);
+        let (vlan, ethertype) = match from.u16()? {
+            ETHERTYPE_VLAN => (Some(VlanTag::from_tci(from.u16()?)), from.u16()?),
+            other => (None, other),
+        };
+        Ok(Self {
+            destination,
+            source,
+            vlan,
+            ethertype,
+            payload: from.rest(),
+        })
+    }
+
+    /// The PTP message, if this is a PTP frame.
+    pub const fn ptp(&self) -> Result<&'a [u8], ParseError> {
+        if self.ethertype == ETHERTYPE_PTP {
+            Ok(self.payload)
+        } else {
+            Err(ParseError::NotPtp)
+        }
+    }
+
+    /// Writes the frame and returns its length. Padding is left to the card.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let mut to = Writer::new(buffer);
+        to.put(&self.destination.0)?;
+        to.put(&self.source.0)?;
+        if let Some(tag) = self.vlan {
+            to.u16(ETHERTYPE_VLAN)?;
+            to.u16(tag.tci())?;
+        }
+        to.u16(self.ethertype)?;
+        to.put(self.payload)?;
+        Ok(to.written())
+    }
+}

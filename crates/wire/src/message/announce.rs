@@ -1,0 +1,54 @@
+//! Announce (IEEE 1588-2008, 13.5).
+
+use crate::{ClockIdentity, ClockQuality, EmitError, ParseError, Reader, Timestamp, Writer};
+
+/// Who a master is and how good; the input of the best master clock algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Announce {
+    /// 0, or an estimate of the departure.
+    pub origin: Timestamp,
+    /// TAI − UTC in seconds.
+    pub current_utc_offset: i16,
+    /// First word of the comparison; lower is better.
+    pub grandmaster_priority1: u8,
+    /// How good the grandmaster is.
+    pub grandmaster_quality: ClockQuality,
+    /// Last but one word of the comparison.
+    pub grandmaster_priority2: u8,
+    /// Last word of the comparison.
+    pub grandmaster: ClockIdentity,
+    /// Boundary clocks between grandmaster and sender.
+    pub steps_removed: u16,
+    /// `timeSource`: 0x20 GPS, 0x40 PTP, 0x50 NTP, 0xA0 internal oscillator.
+    pub time_source: u8,
+}
+
+impl Announce {
+    pub(super) fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let origin = Timestamp::parse(from)?;
+        let current_utc_offset = from.u16()? as i16;
+        from.take(1)?;
+        Ok(Self {
+            origin,
+            current_utc_offset,
+            grandmaster_priority1: from.u8()?,
+            grandmaster_quality: ClockQuality::parse(from)?,
+            grandmaster_priority2: from.u8()?,
+            grandmaster: ClockIdentity::parse(from)?,
+            steps_removed: from.u16()?,
+            time_source: from.u8()?,
+        })
+    }
+
+    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.origin.emit(to)?;
+        to.u16(self.current_utc_offset as u16)?;
+        to.u8(0)?;
+        to.u8(self.grandmaster_priority1)?;
+        self.grandmaster_quality.emit(to)?;
+        to.u8(self.grandmaster_priority2)?;
+        self.grandmaster.emit(to)?;
+        to.u16(self.steps_removed)?;
+        to.u8(self.time_source)
+    }
+}

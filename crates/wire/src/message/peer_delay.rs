@@ -1,0 +1,71 @@
+//! Pdelay_Req, Pdelay_Resp and Pdelay_Resp_Follow_Up: the delay of one link
+//! (IEEE 1588-2008, 13.9 to 13.11).
+
+use crate::{EmitError, ParseError, PortIdentity, Reader, Timestamp, Writer};
+
+/// The question to the neighbour. Ten reserved octets make it as long as its
+/// answer, so that both take the same time on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PdelayReq {
+    /// 0, or an estimate of the departure within ± 1 s.
+    pub origin: Timestamp,
+}
+
+impl PdelayReq {
+    pub(super) fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let origin = Timestamp::parse(from)?;
+        from.take(10)?;
+        Ok(Self { origin })
+    }
+
+    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.origin.emit(to)?;
+        to.put(&[0; 10])
+    }
+}
+
+/// The neighbour's answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PdelayResp {
+    /// Two-step: when the request arrived at the responder.
+    pub request_receipt: Timestamp,
+    /// Whose request it was.
+    pub requesting: PortIdentity,
+}
+
+impl PdelayResp {
+    pub(super) fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            request_receipt: Timestamp::parse(from)?,
+            requesting: PortIdentity::parse(from)?,
+        })
+    }
+
+    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.request_receipt.emit(to)?;
+        self.requesting.emit(to)
+    }
+}
+
+/// The precise departure of the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PdelayRespFollowUp {
+    /// When the Pdelay_Resp left the responder.
+    pub response_origin: Timestamp,
+    /// Whose request it was.
+    pub requesting: PortIdentity,
+}
+
+impl PdelayRespFollowUp {
+    pub(super) fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            response_origin: Timestamp::parse(from)?,
+            requesting: PortIdentity::parse(from)?,
+        })
+    }
+
+    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.response_origin.emit(to)?;
+        self.requesting.emit(to)
+    }
+}

@@ -1,0 +1,42 @@
+//! Sync and Follow_Up (IEEE 1588-2008, 13.6 and 13.7).
+
+use crate::{EmitError, ParseError, Reader, Timestamp, Writer};
+
+/// An event whose departure is the time it tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sync {
+    /// One-step: the departure. Two-step: an estimate, or 0 (9.5.9.3); only
+    /// the Follow_Up's time counts, which leaves room for a nonce here.
+    pub origin: Timestamp,
+}
+
+impl Sync {
+    pub(super) fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            origin: Timestamp::parse(from)?,
+        })
+    }
+
+    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.origin.emit(to)
+    }
+}
+
+/// The precise departure of the Sync with the same `sequenceId`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FollowUp {
+    /// When the Sync left the grandmaster.
+    pub precise_origin: Timestamp,
+}
+
+impl FollowUp {
+    pub(super) fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            precise_origin: Timestamp::parse(from)?,
+        })
+    }
+
+    pub(super) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.precise_origin.emit(to)
+    }
+}

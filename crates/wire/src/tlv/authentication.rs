@@ -1,0 +1,51 @@
+//! AUTHENTICATION of IEEE 1588-2019 (16.14.3), as linuxptp 4.3 and later speak it.
+
+use super::text::malformed;
+use crate::{EmitError, ParseError, Reader, Writer};
+
+/// A message authentication code over all that stands before it. This crate
+/// carries it; computing it is not its business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Authentication<'a> {
+    /// `SPP`: which security policy.
+    pub policy: u8,
+    /// `secParamIndicator`; linuxptp only speaks 0 (no optional fields).
+    pub parameters: u8,
+    /// `keyID`.
+    pub key_id: u32,
+    /// Optional fields, if indicated, and the `ICV`.
+    pub rest: &'a [u8],
+}
+
+impl<'a> Authentication<'a> {
+    /// Reads a value.
+    pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
+        let mut from = Reader::new(value);
+        let (policy, parameters) = (from.u8().map_err(malformed)?, from.u8().map_err(malformed)?);
+        let key_id = from.u32().map_err(malformed)?;
+        Ok(Self {
+            policy,
+            parameters,
+            key_id,
+            rest: from.rest(),
+        })
+    }
+
+    /// The integrity check value, or `None` when optional fields that are not
+    /// understood stand before it.
+    pub const fn icv(&self) -> Option<&'a [u8]> {
+        if self.parameters == 0 {
+            Some(self.rest)
+        } else {
+            None
+        }
+    }
+
+    /// Writes the value.
+    pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        to.u8(self.policy)?;
+        to.u8(self.parameters)?;
+        to.u32(self.key_id)?;
+        to.put(self.rest)
+    }
+}

@@ -1,0 +1,235 @@
+//! The signed TLV: every hop answers for its own correction.
+//!
+//! It stands on Follow_Up, Pdelay_Resp_Follow_Up and Announce, never on Sync,
+//! Pdelay_Req or Pdelay_Resp: ptp4l 3.1.1 drops those with any TLV. Its type is
+//! ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE, so that clocks that do not know it
+//! ignore it and transparent clocks forward it. The organisation is
+//! configurable and experimental: the project owns no OUI.
+//!
+//! ```text
+//! off len
+//!  0  2  tlvType 0x8000          2  2  lengthField
+//!  4  3  organizationId          7  3  organizationSubType (1 Follow_Up, 2 Pdelay, 3 Announce)
+//! 10  1  version << 4 | suite   11  1  flags
+//! 12  1  keyEpoch               13  1  hopCount n
+//! 14  4  high 32 bits of the 48-bit sequence, whose low 16 are sequenceId
+//! 18     BLS:     n entries, then one aggregate signature (48)
+//!        Ed25519: the grandmaster's signature (64), then n × (entry, signature 64)
+//! ```
+//!
+//! What is signed is never sent twice; `timeloom-ptp` builds those texts.
+
+use super::text::malformed;
+use super::{Entry, EntryForm, Tlv, TlvType};
+use crate::{EmitError, ParseError, Reader, Writer};
+
+/// What the TLV signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SubType {
+    /// A Follow_Up with its chain of hops.
+    FollowUp = 1,
+    /// A Pdelay_Resp_Follow_Up.
+    Pdelay = 2,
+    /// An Announce.
+    Announce = 3,
+}
+
+/// How it is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Suite {
+    /// BLS12-381, signatures in G1, all hops in one aggregate of 48 octets.
+    Bls = 1,
+    /// Ed25519, one signature of 64 octets per signer.
+    Ed25519 = 2,
+}
+
+impl Suite {
+    /// Octets of one signature (BLS: of the aggregate).
+    pub const fn signature_length(self) -> usize {
+        match self {
+            Self::Bls => 48,
+            Self::Ed25519 => 64,
+        }
+    }
+}
+
+/// The flags octet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignedFlags(pub u8);
+
+impl SignedFlags {
+    /// Entries are compact.
+    pub const COMPACT: u8 = 1;
+    /// The Sync's `originTimestamp` is a nonce and part of what is signed.
+    pub const NONCE: u8 = 2;
+    /// The VLAN identifier is part of what is signed.
+    pub const VID: u8 = 4;
+    /// A hop turned a one-step Sync into a two-step one.
+    pub const CONVERTED: u8 = 8;
+    /// The chain was broken when it reached the first signer in it, which
+    /// says so by starting anew; there is no grandmaster's signature.
+    pub const RESTARTED: u8 = 16;
+    /// A hop found no room or no key and could not sign: the path is incomplete.
+    pub const INCOMPLETE: u8 = 32;
+
+    /// Whether `bit` is set.
+    pub const fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+}
+
+/// The fixed part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignedHead {
+    /// `organizationId`.
+    pub organization: [u8; 3],
+    /// What is signed.
+    pub sub_type: SubType,
+    /// How.
+    pub suite: Suite,
+    /// Flags.
+    pub flags: SignedFlags,
+    /// Which generation of keys.
+    pub key_epoch: u8,
+    /// High 32 bits of the 48-bit sequence.
+    pub sequence_high: u32,
+}
+
+impl SignedHead {
+    /// Version of this layout.
+    pub const VERSION: u8 = 1;
+    /// Octets up to the entries, with type and length.
+    pub const LENGTH: usize = 18;
+
+    /// How entries are written.
+    pub const fn form(&self) -> EntryForm {
+        if self.flags.has(SignedFlags::COMPACT) {
+            EntryForm::Compact
+        } else {
+            EntryForm::Full
+        }
+    }
+}
+
+/// A view on a received signed TLV whose lengths have been checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignedTlv<'a> {
+    /// The fixed part.
+    pub head: SignedHead,
+    /// Number of transparent clocks that signed.
+    pub hops: u8,
+    body: &'a [u8],
+}
+
+impl<'a> SignedTlv<'a> {
+    /// More hops than any profile has, and what the texts are sized for.
+    pub const MAX_HOPS: u8 = 32;
+
+    /// Reads `tlv`; `None` when it is not a signed TLV of `organization`.
+    pub fn parse(tlv: Tlv<'a>, organization: [u8; 3]) -> Option<Result<Self, ParseError>> {
+        if !tlv.kind.is_organization() || !tlv.value.starts_with(&organization) {
+            return None;
+        }
+        Some(Self::read(tlv.value).map_err(malformed))
+    }
+
+    fn read(value: &'a [u8]) -> Result<Self, ParseError> {
+        let mut from = Reader::new(value);
+        let organization = from.array()?;
+        let sub_type = match from.array()? {
+            [0, 0, 1] => SubType::FollowUp,
+            [0, 0, 2] => SubType::Pdelay,
+            [0, 0, 3] => SubType::Announce,
+            _ => return Err(ParseError::TlvValue),
+        };
+        let suite = match from.u8()? {
+            0x11 => Suite::Bls,
+            0x12 => Suite::Ed25519,
+            _ => return Err(ParseError::TlvValue),
+        };
+        let flags = SignedFlags(from.u8()?);
+        let key_epoch = from.u8()?;
+        let hops = from.u8()?;
+        let sequence_high = from.u32()?;
+        let head = SignedHead {
+            organization,
+            sub_type,
+            suite,
+            flags,
+            key_epoch,
+            sequence_high,
+        };
+        let tlv = Self {
+            head,
+            hops,
+            body: from.rest(),
+        };
+        // Only a chain of hops has entries; the length must be exact, so that
+        // no bytes travel that nobody signs.
+        if hops > Self::MAX_HOPS
+            || (hops > 0 && sub_type != SubType::FollowUp)
+            || tlv.body.len() != Self::body_length(suite, head.form(), hops)
+        {
+            return Err(ParseError::TlvValue);
+        }
+        Ok(tlv)
+    }
+
+    const fn body_length(suite: Suite, form: EntryForm, hops: u8) -> usize {
+        let per_hop = match suite {
+            Suite::Bls => form.length(),
+            Suite::Ed25519 => form.length() + 64,
+        };
+        suite.signature_length() + hops as usize * per_hop
+    }
+
+    /// Octets of the whole TLV with type and length.
+    pub const fn length(suite: Suite, form: EntryForm, hops: u8) -> usize {
+        SignedHead::LENGTH + Self::body_length(suite, form, hops)
+    }
+
+    /// The aggregate (BLS) or the grandmaster's signature (Ed25519).
+    pub fn signature(&self) -> &'a [u8] {
+        match self.head.suite {
+            Suite::Bls => &self.body[self.body.len() - 48..],
+            Suite::Ed25519 => &self.body[..64],
+        }
+    }
+
+    /// The hops in the order they signed; the signature is empty for BLS.
+    pub fn entries(&self) -> impl Iterator<Item = (Entry, &'a [u8])> + use<'a> {
+        let form = self.head.form();
+        let (skip, signature) = match self.head.suite {
+            Suite::Bls => (0, 0),
+            Suite::Ed25519 => (64, 64),
+        };
+        let mut from = Reader::new(&self.body[skip..]);
+        (0..self.hops).map_while(move |_| {
+            let entry = Entry::parse(form, &mut from).ok()?;
+            Some((entry, from.take(signature).ok()?))
+        })
+    }
+
+    /// Writes the value of a TLV: the head, then what `fill` adds. `hops` must
+    /// be the number of entries that `fill` writes.
+    pub fn emit(
+        head: &SignedHead,
+        hops: u8,
+        to: &mut Writer<'_>,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<(), EmitError>,
+    ) -> Result<(), EmitError> {
+        to.put(&head.organization)?;
+        to.put(&[0, 0, head.sub_type as u8])?;
+        to.u8(SignedHead::VERSION << 4 | head.suite as u8)?;
+        to.u8(head.flags.0)?;
+        to.u8(head.key_epoch)?;
+        to.u8(hops)?;
+        to.u32(head.sequence_high)?;
+        fill(to)
+    }
+
+    /// The type the project sends it under.
+    pub const KIND: TlvType = TlvType::ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE;
+}

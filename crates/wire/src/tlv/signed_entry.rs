@@ -1,0 +1,87 @@
+//! What one transparent clock adds to the signed TLV.
+
+use crate::{ClockIdentity, EmitError, ParseError, Reader, TimeInterval, Writer};
+
+/// Whether entries name clocks in full or by their place in the key file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryForm {
+    /// 18 octets: identity 8, ports 1 + 1, contribution 8.
+    Full,
+    /// 8 octets: index 2, contribution 6. The ports are those that the key
+    /// file fixes for the index, so they are 0 here.
+    Compact,
+}
+
+impl EntryForm {
+    /// Octets of an entry.
+    pub const fn length(self) -> usize {
+        match self {
+            Self::Full => 18,
+            Self::Compact => 8,
+        }
+    }
+}
+
+/// Who signed, as the entry says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Signer {
+    /// In full.
+    Identity(ClockIdentity),
+    /// Place in the key file.
+    Index(u16),
+}
+
+/// One hop: who, through which ports, and how much it added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The signer.
+    pub signer: Signer,
+    /// The port the Sync came in by; 0 in compact entries.
+    pub ingress_port: u8,
+    /// The port it left by; 0 in compact entries.
+    pub egress_port: u8,
+    /// What the hop added to `correctionField`: residence, delay of the
+    /// ingress link, asymmetry. Compact entries hold 48 bits, ± 2.147 s.
+    pub contribution: TimeInterval,
+}
+
+impl Entry {
+    pub(super) fn parse(form: EntryForm, from: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(match form {
+            EntryForm::Full => Self {
+                signer: Signer::Identity(ClockIdentity::parse(from)?),
+                ingress_port: from.u8()?,
+                egress_port: from.u8()?,
+                contribution: TimeInterval(from.i64()?),
+            },
+            EntryForm::Compact => Self {
+                signer: Signer::Index(from.u16()?),
+                ingress_port: 0,
+                egress_port: 0,
+                // Shifted up and down again to spread the sign of 48 bits.
+                contribution: TimeInterval(((from.u48()? << 16) as i64) >> 16),
+            },
+        })
+    }
+
+    /// Writes the entry in the form its signer has. A contribution that 48
+    /// bits do not hold is refused: it must not be sent shortened.
+    pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        match self.signer {
+            Signer::Identity(clock) => {
+                clock.emit(to)?;
+                to.u8(self.ingress_port)?;
+                to.u8(self.egress_port)?;
+                to.put(&self.contribution.0.to_be_bytes())
+            }
+            Signer::Index(index) => {
+                let value = self.contribution.0;
+                if (value << 16) >> 16 != value {
+                    return Err(EmitError::TooLong);
+                }
+                to.u16(index)?;
+                to.u48(value as u64 & 0xffff_ffff_ffff)
+            }
+        }
+    }
+}

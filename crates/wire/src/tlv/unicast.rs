@@ -1,0 +1,88 @@
+//! Unicast negotiation (IEEE 1588-2008, 16.1.4).
+
+use super::text::malformed;
+use crate::{EmitError, ParseError, Reader, Writer};
+
+/// Please send me such messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnicastRequest {
+    /// `messageType` nibble.
+    pub message_type: u8,
+    /// Wanted interval, log2 of seconds.
+    pub log_interval: i8,
+    /// For how many seconds.
+    pub duration_s: u32,
+}
+
+impl UnicastRequest {
+    /// Reads a value.
+    pub fn parse(value: &[u8]) -> Result<Self, ParseError> {
+        let mut from = Reader::new(value);
+        let mut read = || {
+            Ok(Self {
+                message_type: from.u8()? >> 4,
+                log_interval: from.u8()? as i8,
+                duration_s: from.u32()?,
+            })
+        };
+        read().map_err(malformed)
+    }
+
+    /// Writes the value.
+    pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        to.u8(self.message_type << 4)?;
+        to.u8(self.log_interval as u8)?;
+        to.u32(self.duration_s)
+    }
+}
+
+/// I shall send, for so long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnicastGrant {
+    /// What is granted; a duration of 0 refuses.
+    pub granted: UnicastRequest,
+    /// Whether a renewal is likely to be granted.
+    pub renewal_invited: bool,
+}
+
+impl UnicastGrant {
+    /// Reads a value.
+    pub fn parse(value: &[u8]) -> Result<Self, ParseError> {
+        let granted = UnicastRequest::parse(value)?;
+        let last = value.get(7).ok_or(ParseError::TlvValue)?;
+        Ok(Self {
+            granted,
+            renewal_invited: last & 1 == 1,
+        })
+    }
+
+    /// Writes the value.
+    pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.granted.emit(to)?;
+        to.u8(0)?;
+        to.u8(u8::from(self.renewal_invited))
+    }
+}
+
+/// No more of these; also the answer to that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnicastCancel {
+    /// `messageType` nibble.
+    pub message_type: u8,
+}
+
+impl UnicastCancel {
+    /// Reads a value.
+    pub fn parse(value: &[u8]) -> Result<Self, ParseError> {
+        let first = value.first().ok_or(ParseError::TlvValue)?;
+        Ok(Self {
+            message_type: first >> 4,
+        })
+    }
+
+    /// Writes the value.
+    pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
+        to.u8(self.message_type << 4)?;
+        to.u8(0)
+    }
+}
