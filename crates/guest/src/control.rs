@@ -228,6 +228,7 @@ pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestEr
     }
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(GuestError::system(format!("opening {}", path.display())))?;
+    session.has_socket.store(true, std::sync::atomic::Ordering::Relaxed);
     let controlled = Arc::downgrade(controlled);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

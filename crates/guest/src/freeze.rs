@@ -16,6 +16,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::error::GuestError;
+use crate::leftovers::PageName;
 use crate::processes;
 
 /// How the processes of a session are stopped.
@@ -33,11 +34,20 @@ pub(crate) enum Freezer {
 }
 
 impl Freezer {
-    /// The best that this process may use. `session` names the cgroup.
-    pub(crate) fn new(session: &str) -> Self {
+    /// The best that this process may use. `session` names the cgroup; by
+    /// `page` the session's processes are known.
+    ///
+    /// # Errors
+    /// There is a cgroup of this name already. (Signals would do without, but
+    /// whoever removes one session's cgroup would end the other's programs.)
+    pub(crate) fn new(session: &str, page: &PageName) -> Result<Self, GuestError> {
         match CgroupFreezer::new(session) {
-            Ok(freezer) => Self::Cgroup(freezer),
-            Err(_) => Self::Signals(SignalFreezer::new(session)),
+            Ok(freezer) => Ok(Self::Cgroup(freezer)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(GuestError::Usage(format!(
+                "a session named `{session}` is already running, or was killed and has left its cgroup \
+                 (`timeloom clean` removes that)"
+            ))),
+            Err(_) => Ok(Self::Signals(SignalFreezer::new(page))),
         }
     }
 
@@ -227,19 +237,19 @@ pub(crate) fn remove_cgroup(directory: &Path) {
 
 /// What was stopped by signal, to be continued.
 pub(crate) struct SignalFreezer {
-    /// Name of the session's clock page, by which its processes are known.
-    page_name: String,
+    /// The session's clock page, by which its processes are known.
+    page: PageName,
     /// `Some` while the session is paused: what was stopped, to be continued.
     stopped: Mutex<Option<Vec<i32>>>,
 }
 
 impl SignalFreezer {
-    fn new(session: &str) -> Self {
-        Self { page_name: format!("{PAGE_PREFIX}{session}"), stopped: Mutex::default() }
+    fn new(page: &PageName) -> Self {
+        Self { page: page.clone(), stopped: Mutex::default() }
     }
 
     fn processes(&self) -> Vec<i32> {
-        processes::that_map(&self.page_name)
+        self.page.mapped_by()
     }
 
     fn adopt(&self, pid: i32) {
@@ -308,5 +318,3 @@ pub fn cgroup2_mount() -> Option<PathBuf> {
 
 /// Every cgroup of ours begins with this.
 pub(crate) const CGROUP_PREFIX: &str = "timeloom.";
-/// Every clock page is a memfd whose name begins with this.
-pub(crate) const PAGE_PREFIX: &str = "timeloom-page-";

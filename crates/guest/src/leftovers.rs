@@ -7,15 +7,16 @@
 //! it again: the cgroup and the socket carry the session's name, and the
 //! programs have the session's clock page mapped.
 
+use std::ffi::CString;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::control::{runtime_directory, socket_path};
 use crate::error::{GuestError, check};
-use crate::freeze::{CGROUP_PREFIX, Freezer, PAGE_PREFIX, cgroup2_mount, remove_cgroup};
+use crate::freeze::{CGROUP_PREFIX, Freezer, cgroup2_mount, remove_cgroup};
 use crate::processes;
 
 /// What was found and removed.
@@ -33,26 +34,33 @@ pub struct Leftovers {
 pub fn clean() -> Leftovers {
     let mut found = Leftovers::default();
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let name_of = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    // What is there first, who lives second: a session that begins meanwhile is
+    // then not taken for dead.
+    let sockets: Vec<PathBuf> = entries(&runtime_directory()).collect();
+    let cgroups: Vec<PathBuf> = cgroup2_mount().iter().flat_map(|mount| entries(mount)).collect();
+    let guests = processes::that_map(PAGE_PREFIX);
+    let mut living = crate::control::list_sessions();
+    let pages = supervised_pages();
+    living.extend(pages.iter().map(|page| page.session().to_owned()));
 
-    for path in entries(&runtime_directory()) {
-        if path.extension().is_some_and(|ext| ext == "sock") && UnixStream::connect(&path).is_err() {
+    for path in sockets {
+        let session = name_between(&path, "", ".sock");
+        if session.is_some_and(|session| !living.contains(&session)) {
             let _ = fs::remove_file(&path);
             found.sockets.push(path);
         }
     }
-    let living = crate::control::list_sessions();
-    for path in cgroup2_mount().iter().flat_map(|mount| entries(mount)) {
-        let session = name_of(&path).and_then(|name| name.strip_prefix(CGROUP_PREFIX).map(str::to_owned));
+    for path in cgroups {
+        let session = name_between(&path, CGROUP_PREFIX, "");
         if session.is_some_and(|session| !living.contains(&session)) {
             found.processes.extend(pids_in(&path));
             remove_cgroup(&path);
             found.cgroups.push(path);
         }
     }
-    for pid in processes::that_map(PAGE_PREFIX) {
-        let session = session_of(pid);
-        if session.is_some_and(|session| !living.contains(&session)) {
+    for pid in guests {
+        let page = pages_of(pid).into_iter().find(|page| !page.writable).map(|page| page.name);
+        if page.is_some_and(|page| !pages.contains(&page) && !page.has_hidden_supervisor()) {
             // SAFETY: a program of a session that nobody supervises any more.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             if !found.processes.contains(&pid) {
@@ -63,22 +71,81 @@ pub fn clean() -> Leftovers {
     found
 }
 
+fn name_between(path: &Path, prefix: &str, suffix: &str) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    Some(name.strip_prefix(prefix)?.strip_suffix(suffix)?.to_owned())
+}
+
 fn pids_in(cgroup: &Path) -> Vec<i32> {
     let text = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// The session whose clock page a process has mapped, unless it is the
-/// supervisor, which has it mapped for writing.
-fn session_of(pid: i32) -> Option<String> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let line = maps.lines().find(|line| line.contains(PAGE_PREFIX))?;
-    if line.split_ascii_whitespace().nth(1)?.contains('w') {
-        return None;
+/// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER`, of which the
+/// supervisor's PID and the number make it another one for every session that
+/// ever had the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PageName(String);
+
+impl PageName {
+    pub(crate) fn new(session: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self(format!("{PAGE_PREFIX}{session}.{}.{}", std::process::id(), NEXT.fetch_add(1, Relaxed)))
     }
-    let name = &line[line.find(PAGE_PREFIX)? + PAGE_PREFIX.len()..];
-    Some(name.split_ascii_whitespace().next()?.to_owned())
+
+    pub(crate) fn to_c_string(&self) -> CString {
+        CString::new(self.0.as_str()).expect("names have no zero byte")
+    }
+
+    /// The processes of the session: all that map the page but ourselves. The
+    /// space ends the name in /proc/PID/maps.
+    pub(crate) fn mapped_by(&self) -> Vec<i32> {
+        processes::that_map(&format!("{} ", self.0))
+    }
+
+    fn session(&self) -> &str {
+        self.parts().next().unwrap_or_default()
+    }
+
+    /// Whether the supervisor is another user's, so that we cannot see what it
+    /// maps.
+    fn has_hidden_supervisor(&self) -> bool {
+        let pid = self.parts().nth(1).unwrap_or_default();
+        fs::read_to_string(format!("/proc/{pid}/maps"))
+            .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    }
+
+    /// Session, PID, number: names of sessions have no dots.
+    fn parts(&self) -> impl Iterator<Item = &str> {
+        self.0.strip_prefix(PAGE_PREFIX).unwrap_or_default().split('.')
+    }
 }
+
+/// A clock page in a process. The supervisor has it mapped for writing, guests
+/// for reading.
+struct MappedPage {
+    name: PageName,
+    writable: bool,
+}
+
+fn pages_of(pid: i32) -> Vec<MappedPage> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let page = |line: &str| {
+        let name = &line[line.find(PAGE_PREFIX)?..];
+        let name = PageName(name.split_ascii_whitespace().next()?.to_owned());
+        Some(MappedPage { name, writable: line.split_ascii_whitespace().nth(1)?.contains('w') })
+    };
+    maps.lines().filter_map(page).collect()
+}
+
+/// The pages that living supervisors write.
+fn supervised_pages() -> Vec<PageName> {
+    let pages = processes::all().into_iter().flat_map(pages_of);
+    pages.filter(|page| page.writable).map(|page| page.name).collect()
+}
+
+/// Every clock page is a memfd whose name begins with this.
+const PAGE_PREFIX: &str = "timeloom-page-";
 
 /// The child that waits for the supervisor's end.
 pub(crate) struct Keeper {
@@ -88,10 +155,9 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn start(session: &str, freezer: &Freezer) -> Result<Self, GuestError> {
+    pub(crate) fn start(session: &str, freezer: &Freezer, page: PageName) -> Result<Self, GuestError> {
         let cgroup = freezer.cgroup().map(Path::to_owned);
         let socket = socket_path(session);
-        let page = format!("{PAGE_PREFIX}{session}");
         let mut fds = [0; 2];
         // SAFETY: writes two descriptors.
         check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(), "making a pipe")?;
@@ -118,7 +184,7 @@ impl Keeper {
     }
 }
 
-fn keep(mut line: fs::File, cgroup: Option<&Path>, socket: &Path, page: &str) -> ! {
+fn keep(mut line: fs::File, cgroup: Option<&Path>, socket: &Path, page: &PageName) -> ! {
     // SAFETY: calls without memory; a terminal's Ctrl-C is not for us, and
     // descriptors of ours must not keep others' pipes open.
     unsafe {
@@ -131,7 +197,7 @@ fn keep(mut line: fs::File, cgroup: Option<&Path>, socket: &Path, page: &str) ->
     let mut word = [0u8; 1];
     let orderly = matches!(line.read(&mut word), Ok(1));
     if !orderly {
-        for pid in processes::that_map(page) {
+        for pid in page.mapped_by() {
             // SAFETY: a program of the session whose supervisor has died.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }

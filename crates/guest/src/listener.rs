@@ -85,7 +85,7 @@ fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
 fn note(context: &Context, asker: &Notification, outcome: &'static str) {
     let program = processes::name(processes::process_of(asker.thread));
     let call = filter::name_of(asker.call);
-    if context.report.count(program.clone(), call, outcome) {
+    if context.report.count(program.clone(), call, outcome, (asker.thread, asker.instruction)) {
         (context.warn)(format!("{program} uses {call}, which is not virtualised yet: {outcome}"));
     }
 }

@@ -50,6 +50,10 @@ impl PageMapping {
         if address == libc::MAP_FAILED {
             return Err(GuestError::last("mapping the clock page"));
         }
+        // Children of ours that are no guests must not pass for supervisors.
+        // SAFETY: our own mapping.
+        let kept = unsafe { libc::madvise(address, PAGE_SIZE, libc::MADV_DONTFORK) };
+        check(kept.into(), "keeping the clock page from children")?;
         // After our own mapping exists, no other writable one can be made.
         let seals = libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
         // SAFETY: a plain fcntl on a descriptor we own.

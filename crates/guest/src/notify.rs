@@ -19,6 +19,8 @@ pub(crate) struct Notification {
     pub(crate) call: i64,
     /// Its arguments.
     pub(crate) args: [u64; 6],
+    /// Where the call was made.
+    pub(crate) instruction: u64,
 }
 
 /// What the waiting process gets.
@@ -62,6 +64,7 @@ impl Listener {
                     thread: raw.pid as i32,
                     call: raw.data.nr.into(),
                     args: raw.data.args,
+                    instruction: raw.data.instruction_pointer,
                 });
             }
             // The asker died between poll and ioctl (ENOENT) or a signal came.

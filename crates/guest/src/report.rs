@@ -14,21 +14,33 @@ pub struct UnhandledCall {
     pub outcome: &'static str,
     /// How often.
     pub count: u64,
+    /// Where in the program it was first made: `FILE+0xOFFSET`.
+    pub site: String,
 }
 
 /// The counts of a session.
 #[derive(Default)]
 pub(crate) struct Report {
-    counts: Mutex<BTreeMap<(String, &'static str, &'static str), u64>>,
+    counts: Mutex<BTreeMap<Which, (u64, String)>>,
 }
 
+/// Program, call, outcome.
+type Which = (String, &'static str, &'static str);
+
 impl Report {
-    /// Counts one call. Returns whether it is the first of its kind.
-    pub(crate) fn count(&self, program: String, call: &'static str, outcome: &'static str) -> bool {
+    /// Counts one call, made by `thread` at `instruction`. Returns whether it
+    /// is the first of its kind.
+    pub(crate) fn count(
+        &self,
+        program: String,
+        call: &'static str,
+        outcome: &'static str,
+        (thread, instruction): (i32, u64),
+    ) -> bool {
         let mut counts = self.counts.lock().unwrap_or_else(|e| e.into_inner());
-        let count = counts.entry((program, call, outcome)).or_default();
-        *count += 1;
-        *count == 1
+        let entry = counts.entry((program, call, outcome)).or_insert_with(|| (0, site(thread, instruction)));
+        entry.0 += 1;
+        entry.0 == 1
     }
 
     /// Everything counted so far, by program and call.
@@ -36,12 +48,32 @@ impl Report {
         let counts = self.counts.lock().unwrap_or_else(|e| e.into_inner());
         counts
             .iter()
-            .map(|((program, call, outcome), &count)| UnhandledCall {
+            .map(|((program, call, outcome), (count, site))| UnhandledCall {
                 program: program.clone(),
                 call,
                 outcome,
-                count,
+                count: *count,
+                site: site.clone(),
             })
             .collect()
     }
+}
+
+/// The file that is mapped at an instruction, and the place in it.
+fn site(thread: i32, instruction: u64) -> String {
+    let maps = std::fs::read_to_string(format!("/proc/{thread}/maps")).unwrap_or_default();
+    let found = maps.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let (from, to) = fields.next()?.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (from, to) = (number(from)?, number(to)?);
+        if !(from..to).contains(&instruction) {
+            return None;
+        }
+        let offset = number(fields.nth(1)?)?;
+        let file = fields.nth(2)?;
+        let name = file.rsplit('/').next()?;
+        Some(format!("{name}+{:#x}", instruction - from + offset))
+    });
+    found.unwrap_or_else(|| format!("{instruction:#x}"))
 }

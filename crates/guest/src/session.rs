@@ -1,6 +1,6 @@
 //! One fabric of time: a clock, the processes that live by it, a supervisor.
 
-use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
@@ -9,12 +9,12 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::{Clock, ClockOptions};
 use crate::error::GuestError;
-use crate::freeze::{FreezeKind, Freezer, PAGE_PREFIX};
+use crate::freeze::{FreezeKind, Freezer};
 use crate::image::Image;
 use crate::inject::Injector;
 use crate::kick;
 use crate::launch::{CommandSpec, Guest, launch};
-use crate::leftovers::Keeper;
+use crate::leftovers::{Keeper, PageName};
 use crate::listener::{self, Context};
 use crate::memory::PageMapping;
 use crate::notify::Listener;
@@ -64,6 +64,8 @@ pub struct Session {
     /// Held while clock and processes are being changed together.
     change: Mutex<()>,
     threads: Vec<JoinHandle<()>>,
+    /// Whether the socket of our name is ours.
+    pub(crate) has_socket: AtomicBool,
     keeper: Keeper,
 }
 
@@ -79,11 +81,12 @@ impl Session {
         if crate::control::list_sessions().contains(&options.name) {
             return Err(GuestError::Usage(format!("a session named `{}` is already running", options.name)));
         }
-        let freezer = Freezer::new(&options.name);
+        let page_name = PageName::new(&options.name);
+        // First: by our mapping of the page others see that the session lives.
+        let page = Arc::new(PageMapping::new(&page_name.to_c_string())?);
+        let freezer = Freezer::new(&options.name, &page_name)?;
         // Early, while this process has few threads: it forks.
-        let keeper = Keeper::start(&options.name, &freezer)?;
-        let page_name = CString::new(format!("{PAGE_PREFIX}{}", options.name)).expect("checked above");
-        let page = Arc::new(PageMapping::new(&page_name)?);
+        let keeper = Keeper::start(&options.name, &freezer, page_name)?;
         let clock = Arc::new(Clock::new(Arc::clone(&page), &options.clock)?);
         let context = Arc::new(Context {
             injector: Injector { image: Image::new()?, page },
@@ -95,7 +98,7 @@ impl Session {
             warn: options.warn,
         });
         let mut session =
-            Self { name: options.name, clock, context, change: Mutex::new(()), threads: Vec::new(), keeper };
+            Self { name: options.name, clock, context, change: Mutex::new(()), threads: Vec::new(), has_socket: AtomicBool::new(false), keeper };
         session.start_threads();
         if options.clock.paused {
             session.context.freezer.freeze(PATIENCE)?;
@@ -230,7 +233,9 @@ impl Drop for Session {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        let _ = std::fs::remove_file(crate::control::socket_path(&self.name));
+        if self.has_socket.load(Relaxed) {
+            let _ = std::fs::remove_file(crate::control::socket_path(&self.name));
+        }
         self.keeper.dismiss();
     }
 }

@@ -113,7 +113,8 @@ proptest! {
         prop_assert_eq!(read.head, head(suite, form));
         prop_assert_eq!(read.entries().map(|(entry, _)| entry).collect::<Vec<_>>(), entries);
         prop_assert_eq!(read.signature().len(), suite.signature_length());
-        prop_assert!(read.entries().all(|(_, signature)| signature.len() == if bls { 0 } else { 64 }));
+        let expected = if bls { 0 } else { 64 };
+        prop_assert!(read.entries().all(|(_, signature)| signature.len() == expected));
         prop_assert!(SignedTlv::parse(tlv, [1, 2, 3]).is_none());
 
         // Two octets more or less are refused: nobody would have signed them.

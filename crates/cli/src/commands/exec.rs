@@ -34,6 +34,10 @@ pub(crate) struct Exec {
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
+    /// At the end list every real-time path that the program used: call,
+    /// outcome, count, first site
+    #[arg(long)]
+    report_leaks: bool,
     /// Do not say which calls are not virtualised
     #[arg(long)]
     quiet: bool,
@@ -64,8 +68,19 @@ impl Exec {
             let names: Vec<String> = left.iter().map(|(pid, name)| format!("{name} ({pid})")).collect();
             eprintln!("timeloom: ending with the session: {}", names.join(", "));
         }
+        if self.report_leaks {
+            report_leaks(&session);
+        }
         drop(session);
         Ok(ExitCode::from(status as u8))
+    }
+}
+
+fn report_leaks(session: &Session) {
+    let leaks = session.unhandled_calls();
+    eprintln!("timeloom: {} real-time paths used (reads of the time-stamp counter are not seen)", leaks.len());
+    for leak in leaks {
+        eprintln!("  {:<16} {:<16} × {:<8} {:<28} {}", leak.program, leak.call, leak.count, leak.outcome, leak.site);
     }
 }
 

@@ -52,7 +52,7 @@ fn next<'a>(from: &mut Reader<'a>) -> Result<Tlv<'a>, ParseError> {
     let overrun = |_| ParseError::TlvOverrun;
     let kind = TlvType(from.u16().map_err(overrun)?);
     let length = usize::from(from.u16().map_err(overrun)?);
-    if length % 2 != 0 {
+    if !length.is_multiple_of(2) {
         return Err(ParseError::OddTlv);
     }
     Ok(Tlv {

@@ -9,7 +9,7 @@ pub struct PathTrace<'a>(&'a [u8]);
 impl<'a> PathTrace<'a> {
     /// Reads a value: whole identities and nothing else.
     pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
-        if value.len() % 8 != 0 {
+        if !value.len().is_multiple_of(8) {
             return Err(ParseError::TlvValue);
         }
         Ok(Self(value))

@@ -7,8 +7,8 @@ use crate::{ClockIdentity, EmitError, ParseError, Reader, TimeInterval, Writer};
 pub enum EntryForm {
     /// 18 octets: identity 8, ports 1 + 1, contribution 8.
     Full,
-    /// 8 octets: index 2, contribution 6. The ports are those that the key
-    /// file fixes for the index, so they are 0 here.
+    /// 8 octets: index 2, contribution 6. The ports are not said and count as
+    /// 0; the signed previous and next hops still name both links.
     Compact,
 }
 

@@ -49,6 +49,7 @@ pub(crate) struct CommandLine {
 impl CommandLine {
     pub(crate) fn new(theme: &str, user: User) -> Self {
         let scratch = Scratch::new(theme);
+        scratch.directory("runtime");
         // Where the other user can execute it.
         let program = scratch.copy(timeloom());
         Self { name: unique(theme), user, scratch, program }
@@ -63,7 +64,7 @@ impl CommandLine {
                 command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
                 command.arg(&self.program);
                 // Sockets of this user's sessions lie there.
-                command.env("XDG_RUNTIME_DIR", self.scratch.path("")).env("HOME", "/nonexistent");
+                command.env("XDG_RUNTIME_DIR", self.scratch.path("runtime")).env("HOME", "/nonexistent");
                 command
             }
         };
@@ -126,7 +127,7 @@ impl CommandLine {
         }
         let socket = match self.user {
             User::Same => PathBuf::from(format!("/run/timeloom/{}.sock", self.name)),
-            User::Nobody => self.scratch.path("timeloom").join(format!("{}.sock", self.name)),
+            User::Nobody => self.scratch.path("runtime/timeloom").join(format!("{}.sock", self.name)),
         };
         if socket.exists() {
             left.push(socket.display().to_string());

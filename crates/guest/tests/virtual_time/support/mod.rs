@@ -13,6 +13,7 @@ pub(crate) use differential::{Differential, differences, natively};
 pub(crate) use lines::Lines;
 pub(crate) use world::{Gate, World};
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -36,11 +37,15 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new(theme: &str) -> Self {
-        use std::os::unix::fs::PermissionsExt;
-        let path = std::env::temp_dir().join(format!("timeloom-{}", unique(theme)));
-        std::fs::create_dir(&path).expect("a new directory in the temporary one");
+        let scratch = Self(std::env::temp_dir().join(format!("timeloom-{}", unique(theme))));
+        scratch.directory("");
+        scratch
+    }
+
+    pub(crate) fn directory(&self, name: &str) {
+        let path = self.path(name);
+        std::fs::create_dir(&path).expect("a new directory");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).expect("our own directory");
-        Self(path)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -50,7 +55,9 @@ impl Scratch {
     /// A copy of a program, which everybody may execute.
     pub(crate) fn copy(&self, program: &Path) -> PathBuf {
         let copy = self.path(program.file_name().and_then(|name| name.to_str()).expect("a program's name"));
-        std::fs::copy(program, &copy).expect("copying a program");
+        // By another process: a descriptor that writes to it, inherited for a
+        // moment by what another thread starts, would make it "busy".
+        must_run(std::process::Command::new("cp").arg(program).arg(&copy));
         copy
     }
 }

@@ -1,0 +1,96 @@
+//! Who needs what of a timeline, and who must be told.
+
+use std::collections::BTreeMap;
+use core::fmt;
+
+use timeloom_time::{Duration, Instant};
+
+use super::{Action, Segment};
+use crate::Core;
+use crate::quality::{Requirement, Stamp};
+
+/// Number of a binding; never used twice by one keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BindingId(pub u64);
+
+/// A requirement that cannot be met, with what can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Impossible {
+    /// The best accuracy that sources and oscillator allow at the highest
+    /// permitted effort.
+    pub accuracy: Duration,
+    /// The clock's step.
+    pub resolution: Duration,
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { accuracy, resolution } = self;
+        write!(f, "the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}")
+    }
+}
+
+impl std::error::Error for Impossible {}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bindings {
+    bound: BTreeMap<BindingId, Bindee>,
+    next: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bindee {
+    requirement: Requirement,
+    /// What was last told; `None` before anything was.
+    met: Option<bool>,
+}
+
+impl Bindings {
+    pub(super) fn add(&mut self, requirement: Requirement) -> BindingId {
+        self.next += 1;
+        let id = BindingId(self.next);
+        self.bound.insert(id, Bindee { requirement, met: None });
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: BindingId) -> bool {
+        self.bound.remove(&id).is_some()
+    }
+
+    pub(super) fn get(&self, id: BindingId) -> Option<Requirement> {
+        self.bound.get(&id).map(|bindee| bindee.requirement)
+    }
+
+    pub(super) fn set(&mut self, id: BindingId, requirement: Requirement) -> bool {
+        let Some(bindee) = self.bound.get_mut(&id) else { return false };
+        bindee.requirement = requirement;
+        true
+    }
+
+    /// The accuracy of the tightest binding.
+    pub(super) fn tightest(&self) -> Option<Duration> {
+        self.bound.values().map(|bindee| bindee.requirement.accuracy()).min()
+    }
+
+    /// Tells every binding whose requirement has begun or ceased to be met:
+    /// edges only, with the reason.
+    pub(super) fn tell(&mut self, stamp: &Stamp, mut act: impl FnMut(Action)) {
+        for (&binding, bindee) in &mut self.bound {
+            let shortfall = bindee.requirement.shortfall(stamp);
+            let met = shortfall.is_none();
+            if bindee.met != Some(met) {
+                bindee.met = Some(met);
+                act(match shortfall {
+                    Some(why) => Action::Violated { binding, why },
+                    None => Action::Restored { binding },
+                });
+            }
+        }
+    }
+
+    /// When the first binding that is met now will not be any more.
+    pub(super) fn met_until(&self, segment: &Segment) -> Option<Instant<Core>> {
+        let met = self.bound.values().filter(|bindee| bindee.met == Some(true));
+        met.map(|bindee| segment.meets_until(&bindee.requirement)).min()
+    }
+}

@@ -1,0 +1,404 @@
+//! The state machine of one timeline on one host.
+
+use std::collections::VecDeque;
+
+use timeloom_time::{ClockMap, Duration, Instant};
+
+use super::bindings::{BindingId, Bindings, Impossible};
+use super::history::{History, PastError};
+use super::{
+    Bound, Config, Disturbance, Exchange, LocalNow, RateBounds, Refused, Segment, Servo, SourceId,
+    Statistical, Statistics, agree, poll_interval,
+};
+use crate::quality::{Requirement, Stamp, Status};
+use crate::{Core, RateError};
+
+/// Counts disturbances: what was asked in one era is not believed in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Era(pub u32);
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ask a source; give the era back in the [`Exchange`].
+    Poll {
+        /// Which source.
+        source: SourceId,
+        /// The era of the question.
+        era: Era,
+    },
+    /// Give readers this segment in place of the last.
+    Publish(Segment),
+    /// Tell readers that the keeper lives: the new `alive_until` of the segment.
+    Alive(Instant<Core>),
+    /// A binding's requirement is not met any more (or not yet).
+    Violated {
+        /// Whose requirement.
+        binding: BindingId,
+        /// In what way, and with which status.
+        why: crate::quality::Shortfall,
+    },
+    /// A binding's requirement is met again (or at first).
+    Restored {
+        /// Whose requirement.
+        binding: BindingId,
+    },
+    /// The timeline was lost and begins anew.
+    Disturbed(Disturbance),
+}
+
+/// Keeps one timeline on one host.
+///
+/// Drive it so: carry out [`Self::poll_action`] until it gives `None`; wait
+/// until [`Self::next_wake`] or an answer; call [`Self::handle_tick`] or
+/// [`Self::handle_exchange`].
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    config: Config,
+    era: Era,
+    sources: Vec<Source>,
+    rates: RateBounds,
+    combined: Option<Bound>,
+    servo: Servo,
+    statistics: Statistics,
+    history: History,
+    bindings: Bindings,
+    segment: Segment,
+    /// What the machine showed last.
+    seen: LocalNow,
+    next_heartbeat: Instant<Core>,
+    achievable: Option<Duration>,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    bound: Option<Bound>,
+    heard: Instant<Core>,
+    next_poll: Instant<Core>,
+}
+
+impl Keeper {
+    /// A timeline that nothing is known of yet: never synchronised.
+    pub fn new(config: Config, now: LocalNow) -> Self {
+        let source = Source { bound: None, heard: now.core, next_poll: now.core };
+        let segment =
+            Segment::void(config.timeline, Status::NeverSynchronised, now, config.watch);
+        let mut keeper = Self {
+            era: Era::default(),
+            sources: vec![source; config.sources],
+            rates: RateBounds::new(config.oscillator),
+            combined: None,
+            servo: Servo::default(),
+            statistics: Statistics::default(),
+            history: History::default(),
+            bindings: Bindings::default(),
+            segment,
+            seen: now,
+            next_heartbeat: now.core,
+            achievable: None,
+            actions: VecDeque::new(),
+            config,
+        };
+        keeper.actions.push_back(Action::Publish(segment));
+        keeper.handle_tick(now);
+        keeper
+    }
+
+    /// The next thing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When [`Self::handle_tick`] should be called at the latest.
+    pub fn next_wake(&self) -> Instant<Core> {
+        let polls = self.sources.iter().map(|source| source.next_poll);
+        let broken = self.bindings.met_until(&self.segment);
+        let broken = broken.map(|until| until + Duration::from_ns(1));
+        polls.chain(broken).fold(self.next_heartbeat, Instant::min)
+    }
+
+    /// Asks whom it is time to ask, shows that the keeper lives, and tells
+    /// bindings what has changed.
+    pub fn handle_tick(&mut self, now: LocalNow) {
+        self.look_for_disturbance(&now);
+        let interval = self.interval();
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            if source.next_poll <= now.core {
+                source.next_poll = now.core + interval;
+                self.actions.push_back(Action::Poll { source: SourceId(index), era: self.era });
+            }
+        }
+        if self.next_heartbeat <= now.core {
+            // Three chances to be late before readers give up.
+            self.next_heartbeat = now.core + Duration::from_ns(self.config.alive_for.as_ns() / 3);
+            self.segment.alive_until = now.core + self.config.alive_for;
+            self.actions.push_back(Action::Alive(self.segment.alive_until));
+        }
+        self.tell_bindings(&now);
+    }
+
+    /// Takes in a source's answer. `now` is the machine after it was received.
+    ///
+    /// # Errors
+    /// When the answer tells nothing. That is no fault of the keeper's: count it.
+    pub fn handle_exchange(
+        &mut self,
+        now: LocalNow,
+        source: SourceId,
+        exchange: &Exchange,
+    ) -> Result<(), Refused> {
+        self.look_for_disturbance(&now);
+        if exchange.era != self.era {
+            return Err(Refused::OldEra);
+        }
+        let index = source.0;
+        if index >= self.sources.len() {
+            return Err(Refused::UnknownSource);
+        }
+        if self.config.demand_authentication && !exchange.authenticated {
+            if self.segment.status == Status::NeverSynchronised {
+                self.publish_void(now, Status::Unauthenticated);
+            }
+            return Err(Refused::Unauthenticated);
+        }
+        let heard = exchange.bound(self.config.resolution, self.rates.outer())?;
+        self.carry_to(heard.at);
+        // Answers may come in another order than they were received in.
+        let at = self.combined.map_or(heard.at, |bound| bound.at.max(heard.at));
+        let outer = self.rates.outer();
+        let heard = heard.carried_to(at, (-outer, outer));
+        let source = &mut self.sources[index];
+        let before = source.bound.map(|bound| bound.carried_to(at, (-outer, outer)));
+        // A source that contradicts itself is taken at its last word; whether it
+        // lied or the local clock jumped is decided by all sources together.
+        source.bound = Some(before.and_then(|b| b.intersection(&heard)).unwrap_or(heard));
+        source.heard = at;
+        self.combine(now, at);
+        Ok(())
+    }
+
+    /// Takes in a disturbance that was seen elsewhere, such as the kernel's
+    /// notice that the system clock, which is the timeline's source, was set.
+    pub fn handle_disturbance(&mut self, now: LocalNow, disturbance: Disturbance) {
+        self.seen = now;
+        self.era.0 = self.era.0.wrapping_add(1);
+        for source in &mut self.sources {
+            *source = Source { bound: None, heard: now.core, next_poll: now.core };
+        }
+        self.combined = None;
+        self.rates.forget();
+        self.statistics.forget();
+        self.history.forget();
+        self.achievable = None;
+        self.next_heartbeat = now.core;
+        self.actions.push_back(Action::Disturbed(disturbance));
+        self.publish_void(now, Status::Disrupted);
+    }
+
+    /// Binds to the timeline with a requirement; whether it is met is told by
+    /// actions, the first at once.
+    ///
+    /// # Errors
+    /// When it is known that no effort can meet it. Before the first
+    /// synchronisation only the resolution is known.
+    pub fn bind(&mut self, requirement: Requirement) -> Result<BindingId, Impossible> {
+        self.possible(&requirement)?;
+        let id = self.bindings.add(requirement);
+        self.hurry();
+        Ok(id)
+    }
+
+    /// Gives a binding up; `false` when there is none.
+    pub fn unbind(&mut self, binding: BindingId) -> bool {
+        self.bindings.remove(binding)
+    }
+
+    /// What a binding asks for.
+    pub fn requirement(&self, binding: BindingId) -> Option<Requirement> {
+        self.bindings.get(binding)
+    }
+
+    /// Changes what a binding asks for; `false` when there is no such binding.
+    ///
+    /// # Errors
+    /// As [`Self::bind`]; the old requirement then stays.
+    pub fn set_requirement(
+        &mut self,
+        binding: BindingId,
+        requirement: Requirement,
+    ) -> Result<bool, Impossible> {
+        self.possible(&requirement)?;
+        let known = self.bindings.set(binding, requirement);
+        self.hurry();
+        Ok(known)
+    }
+
+    /// Reads the timeline as a reader of the published segment would.
+    pub fn read(&self, now: &LocalNow) -> Stamp {
+        self.segment.read(now)
+    }
+
+    /// Converts a past reading of the core clock.
+    ///
+    /// # Errors
+    /// When nothing is known of that time.
+    pub fn convert(&self, core: Instant<Core>, now: &LocalNow) -> Result<Stamp, PastError> {
+        if core > now.core {
+            return Err(PastError::InFuture);
+        }
+        if self.seen.disturbance_until(now, &self.config.watch).is_some() {
+            return Err(PastError::TooOld { oldest: None });
+        }
+        self.history.read(core)
+    }
+
+    /// The segment in force.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// The time between two questions to a source at present.
+    pub fn interval(&self) -> Duration {
+        if self.combined.is_none() {
+            return self.config.poll.shortest;
+        }
+        let after_sync = self.segment.below.max(self.segment.above);
+        let growth = self.segment.below_growth.max(self.segment.above_growth);
+        poll_interval(self.bindings.tightest(), after_sync, growth, self.config.poll)
+    }
+
+    /// The statistical view with this probability, such as 0.999999.
+    pub fn statistical(&self, probability: f64) -> Option<Statistical> {
+        self.statistics.within(probability)
+    }
+
+    fn look_for_disturbance(&mut self, now: &LocalNow) {
+        match self.seen.disturbance_until(now, &self.config.watch) {
+            Some(disturbance) => self.handle_disturbance(*now, disturbance),
+            // Against the last look, not the first: small errors of the witness
+            // must not add up. Another core's view may be a little behind.
+            None if now.core >= self.seen.core => self.seen = *now,
+            None => {}
+        }
+    }
+
+    /// Brings all that is known to one instant.
+    fn carry_to(&mut self, at: Instant<Core>) {
+        let rates = self.rates.until(at);
+        let oldest = at - self.config.time_to_live;
+        for source in &mut self.sources {
+            source.bound = source
+                .bound
+                .filter(|_| source.heard >= oldest)
+                .map(|bound| bound.carried_to(at, rates));
+        }
+        self.combined = self.combined.map(|bound| bound.carried_to(at, rates));
+    }
+
+    fn combine(&mut self, now: LocalNow, at: Instant<Core>) {
+        let bounds: Vec<Bound> = self.sources.iter().filter_map(|source| source.bound).collect();
+        if bounds.len() <= self.config.tolerated_liars {
+            return; // All of these could be liars.
+        }
+        let Some(agreed) = agree(&bounds, self.config.tolerated_liars) else {
+            return self.handle_disturbance(now, Disturbance::SourcesDisagree);
+        };
+        let combined = match self.combined {
+            Some(before) => before.intersection(&agreed),
+            None => Some(agreed),
+        };
+        let horizon = self.config.time_to_live;
+        let observed = combined.and_then(|bound| Some((bound, self.rates.observe(&bound, horizon)?)));
+        let Some((bound, rates)) = observed else {
+            return self.handle_disturbance(now, Disturbance::Contradiction);
+        };
+        let first = self.combined.is_none();
+        self.combined = Some(bound);
+        self.publish(now, at, &bound, rates, first);
+    }
+
+    fn publish(
+        &mut self,
+        now: LocalNow,
+        at: Instant<Core>,
+        bound: &Bound,
+        rates: (RateError, RateError),
+        first: bool,
+    ) {
+        let steering = if first {
+            self.servo.start(bound, rates)
+        } else {
+            let since = at - self.segment.origin.core;
+            let predicted = self.segment.map.at(at);
+            let next = self.interval();
+            let steering = self.servo.steer(predicted, bound, rates, (since, next));
+            self.statistics.add(steering.offset);
+            steering
+        };
+        let none = RateError::ZERO;
+        let mut segment = Segment {
+            status: Status::Ok,
+            origin: LocalNow { core: at, ..now },
+            map: ClockMap::new(at, steering.estimate, steering.rate.to_rate()),
+            below: steering.estimate - bound.earliest,
+            above: bound.latest - steering.estimate,
+            below_growth: (steering.rate - rates.0).max(none),
+            above_growth: (rates.1 - steering.rate).max(none),
+            resolution: self.config.resolution,
+            void_after: at + self.config.time_to_live,
+            alive_until: now.core + self.config.alive_for,
+            ..self.segment
+        };
+        // The witness was read with `now`, a little after `at`.
+        segment.origin.witness = now.witness.map(|witness| witness - (now.core - at));
+        self.segment = segment;
+        let interval = self.interval();
+        let three = Duration::from_ns(interval.as_ns().saturating_mul(3));
+        self.segment.fresh_until = at + self.config.fresh_for.max(three);
+        self.note_achievable();
+        self.history.push(self.segment);
+        self.actions.push_back(Action::Publish(self.segment));
+        self.hurry();
+        self.tell_bindings(&now);
+    }
+
+    fn publish_void(&mut self, now: LocalNow, status: Status) {
+        self.segment = Segment::void(self.config.timeline, status, now, self.config.watch);
+        self.actions.push_back(Action::Publish(self.segment));
+        self.tell_bindings(&now);
+    }
+
+    /// No question later than a tighter binding or a wider segment wants it.
+    fn hurry(&mut self) {
+        let latest = self.seen.core + self.interval();
+        for source in &mut self.sources {
+            source.next_poll = source.next_poll.min(latest);
+        }
+    }
+
+    fn tell_bindings(&mut self, now: &LocalNow) {
+        let stamp = self.segment.read(now);
+        let actions = &mut self.actions;
+        self.bindings.tell(&stamp, |action| actions.push_back(action));
+    }
+
+    /// The best that was seen: the accuracy right after an answer and what it
+    /// loses until the next one at the highest effort.
+    fn note_achievable(&mut self) {
+        let segment = &self.segment;
+        let growth = segment.below_growth.max(segment.above_growth);
+        let wait = self.config.poll.shortest + self.config.poll.shortest;
+        let now = segment.below.max(segment.above) + growth.over_up(wait) + segment.resolution;
+        self.achievable = Some(self.achievable.map_or(now, |best| best.min(now)));
+    }
+
+    fn possible(&self, requirement: &Requirement) -> Result<(), Impossible> {
+        let best = self.achievable.unwrap_or(Duration::ZERO);
+        let resolution = self.config.resolution;
+        if requirement.accuracy() < best || requirement.resolution < resolution {
+            return Err(Impossible { accuracy: best, resolution });
+        }
+        Ok(())
+    }
+}

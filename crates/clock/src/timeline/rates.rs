@@ -1,0 +1,116 @@
+//! How fast true time may run against the core clock.
+
+use std::collections::VecDeque;
+
+use timeloom_time::{Duration, Instant};
+
+use super::Bound;
+use crate::oscillator::OscillatorSpec;
+use crate::{Core, RateError};
+
+/// Bounds on the timeline's rate error against the core clock, for some time to
+/// come: the spec's, narrowed by what has been observed.
+///
+/// Two bounds of the timeline at two instants bound the mean rate between them.
+/// With a stated [`Stability`](crate::oscillator::Stability) the mean over a
+/// past window of length W bounds the mean over the next H: the slow part moves
+/// by at most `wander * (W + H) / 2` between the two means, and the fast part
+/// is off by at most `jitter` in each.
+#[derive(Clone, Debug)]
+pub struct RateBounds {
+    spec: OscillatorSpec,
+    /// The spec's error, of true time against the oscillator.
+    outer: RateError,
+    observed: VecDeque<Bound>,
+    inner: (RateError, RateError),
+    valid_until: Instant<Core>,
+}
+
+impl RateBounds {
+    /// Nothing observed yet.
+    pub fn new(spec: OscillatorSpec) -> Self {
+        let outer = (-spec.max_error).of_inverse_outward();
+        Self {
+            spec,
+            outer,
+            observed: VecDeque::new(),
+            inner: (-outer, outer),
+            valid_until: Instant::from_ns(i64::MIN),
+        }
+    }
+
+    /// The widest that the spec allows (positive).
+    pub fn outer(&self) -> RateError {
+        self.outer
+    }
+
+    /// The lowest and the highest mean rate error from now until `until`.
+    pub fn until(&self, until: Instant<Core>) -> (RateError, RateError) {
+        if until <= self.valid_until { self.inner } else { (-self.outer, self.outer) }
+    }
+
+    /// Takes in where the timeline lies now and bounds the rate for `horizon`
+    /// from there. `None` when that contradicts the spec: then the oscillator
+    /// is not what was stated, or a source lied.
+    pub fn observe(&mut self, now: &Bound, horizon: Duration) -> Option<(RateError, RateError)> {
+        let (mut low, mut high) = (-self.outer, self.outer);
+        for before in &self.observed {
+            let window = now.at - before.at;
+            if window < SHORTEST_WINDOW {
+                continue;
+            }
+            let slowest = RateError::quotient_down(now.earliest - before.latest - window, window);
+            let fastest = RateError::quotient_up(now.latest - before.earliest - window, window);
+            if slowest > self.outer || fastest < -self.outer {
+                return None;
+            }
+            if let Some(change) = self.change(window, horizon) {
+                low = low.max(slowest - change);
+                high = high.min(fastest + change);
+            }
+        }
+        if low > high {
+            return None;
+        }
+        self.remember(now);
+        self.inner = (low, high);
+        self.valid_until = now.at + horizon;
+        Some(self.inner)
+    }
+
+    /// Forgets what was observed: the oscillator may be another one now.
+    pub fn forget(&mut self) {
+        *self = Self::new(self.spec);
+    }
+
+    /// How far the mean rate over `horizon` may be from that over `window`.
+    fn change(&self, window: Duration, horizon: Duration) -> Option<RateError> {
+        let stability = self.spec.stability?;
+        let length_ns = i128::from((window + horizon).as_ns());
+        let wander = i128::from(stability.wander_per_second.as_ppt()) * length_ns / 2_000_000_000;
+        let total = wander + 2 * i128::from(stability.jitter.as_ppt());
+        // A hundredth more, because the spec speaks of the oscillator against
+        // true time and this is the inverse, of which second-order terms differ.
+        let total = total + total / 100 + 1;
+        Some(RateError::from_ppt(i64::try_from(total).unwrap_or(i64::MAX)))
+    }
+
+    fn remember(&mut self, now: &Bound) {
+        let spaced = |last: &Bound| now.at - last.at >= SPACING;
+        if self.observed.back().is_none_or(spaced) {
+            self.observed.push_back(*now);
+            if self.observed.len() > KEPT {
+                self.observed.pop_front();
+            }
+        }
+    }
+}
+
+/// Over less, the width of the bounds says nothing about the rate.
+const SHORTEST_WINDOW: Duration = Duration::from_s(2);
+
+/// Observations closer together than this tell the same.
+const SPACING: Duration = Duration::from_s(4);
+
+/// Observations that are compared with every new one.
+const KEPT: usize = 24;

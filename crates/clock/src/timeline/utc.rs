@@ -1,0 +1,72 @@
+//! UTC as a view of TAI.
+
+use timeloom_time::{Duration, Instant, Utc};
+
+use crate::Timeline;
+use crate::quality::Interval;
+
+/// A leap second to come (or just over).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeapSecond {
+    /// The instant of TAI at which the new offset begins.
+    pub at: Instant<Timeline>,
+    /// +1 when a second is inserted before `at`, −1 when one is left out.
+    pub change_s: i8,
+}
+
+/// How to see a timeline that follows TAI as UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UtcView {
+    /// TAI minus UTC, in seconds, before `leap`.
+    pub tai_offset_s: i16,
+    /// The next leap second, when one is announced.
+    pub leap: Option<LeapSecond>,
+}
+
+impl UtcView {
+    /// UTC for an interval of TAI. During an inserted second (23:59:60), which
+    /// this count of nanoseconds cannot name, UTC stands just before midnight;
+    /// an interval that touches the change covers what either side says.
+    pub fn view(&self, tai: Interval<Timeline>) -> Interval<Utc> {
+        let (earliest, latest) = (self.at(tai.earliest()), self.at(tai.latest()));
+        let estimate = self.at(tai.estimate());
+        // A second left out moves the estimate no further than the ends.
+        Interval::around(estimate, estimate - earliest, latest - estimate)
+    }
+
+    /// Monotone, so that ends map to ends.
+    fn at(&self, tai: Instant<Timeline>) -> Instant<Utc> {
+        let utc = |offset_s: i64| Instant::from_ns(tai.as_ns()) - Duration::from_s(offset_s);
+        let before = i64::from(self.tai_offset_s);
+        let Some(leap) = self.leap else { return utc(before) };
+        let after = before + i64::from(leap.change_s);
+        if tai >= leap.at {
+            return utc(after);
+        }
+        let midnight = Instant::from_ns(leap.at.as_ns()) - Duration::from_s(after);
+        utc(before).min(midnight - Duration::from_ns(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inserted_second_is_the_end_of_the_day() {
+        let at = Instant::from_ns(1_000_000_000_000);
+        let view = UtcView { tai_offset_s: 37, leap: Some(LeapSecond { at, change_s: 1 }) };
+        let point = |ns: i64| {
+            let tai = at + Duration::from_ns(ns);
+            view.view(Interval::around(tai, Duration::ZERO, Duration::ZERO)).estimate().as_ns()
+        };
+        let midnight = 1_000_000_000_000 - 38_000_000_000;
+        assert_eq!(point(0), midnight);
+        assert_eq!(point(-1), midnight - 1);
+        assert_eq!(point(-500_000_000), midnight - 1);
+        assert_eq!(point(-1_500_000_000), midnight - 500_000_000);
+        let wide = Interval::around(at, Duration::from_s(3), Duration::from_s(2));
+        assert_eq!(view.view(wide).latest().as_ns(), midnight + 2_000_000_000);
+        assert_eq!(view.view(wide).earliest().as_ns(), midnight - 2_000_000_000);
+    }
+}

@@ -1,0 +1,61 @@
+//! CUBIC, RFC 9438; names and numbers as there.
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// The state of RFC 9438 section 4; windows in segments.
+#[derive(Debug, Default)]
+pub(crate) struct Cubic {
+    w_max: f64,
+    w_est: f64,
+    cwnd_prior: f64,
+    k_s: f64,
+    epoch_start: Option<Instant<Virtual>>,
+}
+
+const C: f64 = 0.4;
+const BETA: f64 = 0.7;
+/// Equation 4: the additive increase that makes the Reno-friendly window fair.
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+impl Cubic {
+    /// Section 4.6 and 4.7: the slow-start threshold after a congestion event.
+    pub(crate) fn shrink(&mut self, window: f64) -> f64 {
+        self.epoch_start = None;
+        self.cwnd_prior = window;
+        self.w_max = if window < self.w_max {
+            window * (1.0 + BETA) / 2.0
+        } else {
+            window
+        };
+        (window * BETA).max(2.0)
+    }
+
+    /// Sections 4.2 to 4.5: the window after `acked` more segments.
+    pub(crate) fn grow(
+        &mut self,
+        now: Instant<Virtual>,
+        window: f64,
+        acked: f64,
+        round_trip: Duration,
+    ) -> f64 {
+        let epoch = match self.epoch_start {
+            Some(epoch) => epoch,
+            None => {
+                self.w_max = self.w_max.max(window);
+                self.k_s = ((self.w_max - window) / C).cbrt();
+                self.w_est = window;
+                self.epoch_start = Some(now);
+                now
+            }
+        };
+        let t_s = (now - epoch).as_s_f64();
+        let w_cubic = |t_s: f64| C * (t_s - self.k_s).powi(3) + self.w_max;
+        let alpha = if self.w_est < self.cwnd_prior { ALPHA } else { 1.0 };
+        self.w_est += alpha * acked / window;
+        if w_cubic(t_s) < self.w_est {
+            return self.w_est.max(window);
+        }
+        let target = w_cubic(t_s + round_trip.as_s_f64()).clamp(window, 1.5 * window);
+        window + (target - window) / window * acked
+    }
+}

@@ -1,0 +1,78 @@
+//! TCP without payload: segments are numbers, windows are counts of them.
+//!
+//! A flow sends in one direction. Sender and receiver are state machines that
+//! know neither addresses nor links; [`crate::World`] carries their packets.
+//! Loss is recovered as in RFC 6675 with one block of selective
+//! acknowledgement per packet, the window grows as in RFC 5681 (NewReno) or
+//! RFC 9438 (CUBIC), the timer is that of RFC 6298 with a settable floor.
+
+mod board;
+mod congestion;
+mod cubic;
+mod receiver;
+mod rtt;
+mod sender;
+
+pub use congestion::Control;
+pub(crate) use receiver::{Ack, Receiver};
+pub(crate) use sender::{Sender, Transmit};
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// A bulk transfer from one host to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TcpConfig {
+    /// How the window grows and shrinks.
+    pub control: Control,
+    /// Payload bytes per segment; 1448 fills an Ethernet packet of 1500 bytes.
+    pub segment_bytes: u16,
+    /// Segments to send; `None` goes on for ever.
+    pub segments: Option<u32>,
+    /// Segments before the first acknowledgement (RFC 6928: 10).
+    pub initial_window: u32,
+    /// Segments in flight that the receiver allows, up to a power of two. Both
+    /// ends keep two bits for each.
+    pub receive_window: u32,
+    /// Least retransmission timeout; Linux has 200 ms, RFC 6298 1 s.
+    pub min_rto: Duration,
+    /// How long a receiver may hold back an acknowledgement (RFC 9293: below
+    /// 500 ms; Linux 40 ms); every second segment is acknowledged at once.
+    pub delayed_ack: Duration,
+    /// When it starts.
+    pub start: Instant<Virtual>,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            control: Control::NewReno,
+            segment_bytes: 1448,
+            segments: None,
+            initial_window: 10,
+            receive_window: 2048,
+            min_rto: Duration::from_ms(200),
+            delayed_ack: Duration::from_ms(40),
+            start: Instant::ZERO,
+        }
+    }
+}
+
+/// What a flow has done so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TcpStats {
+    /// Payload bytes that arrived in order.
+    pub delivered_bytes: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// The congestion window in segments.
+    pub window: f64,
+    /// Smoothed round-trip time, zero before the first sample.
+    pub smoothed_rtt: Duration,
+    /// When all segments had been acknowledged.
+    pub finished_at: Option<Instant<Virtual>>,
+}
+
+/// Bytes of an IPv4 and a TCP header with timestamps.
+pub(crate) const HEADER_BYTES: u16 = 52;

@@ -1,0 +1,136 @@
+//! The receiving end: what has arrived, and when to say so.
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::TcpConfig;
+use super::board::Board;
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ack {
+    /// The next segment expected.
+    pub(crate) next: u32,
+    /// The stamp of the segment that is answered.
+    pub(crate) stamp: Instant<Virtual>,
+    /// The block around the newest segment beyond `next`; empty when equal.
+    pub(crate) sack_from: u32,
+    pub(crate) sack_to: u32,
+}
+
+/// The receiver of one flow.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    pub(crate) next: u32,
+    window: u32,
+    /// Segments that arrived beyond `next`.
+    board: Board,
+    ahead: u32,
+    block: (u32, u32),
+    unanswered: u32,
+    stamp: Instant<Virtual>,
+    hold: Duration,
+    deadline: Instant<Virtual>,
+}
+
+impl Receiver {
+    pub(crate) fn new(config: &TcpConfig) -> Self {
+        Self {
+            next: 0,
+            window: config.receive_window.next_power_of_two(),
+            board: Board::new(config.receive_window),
+            ahead: 0,
+            block: (0, 0),
+            unanswered: 0,
+            stamp: Instant::ZERO,
+            hold: config.delayed_ack,
+            deadline: Instant::FAR_FUTURE,
+        }
+    }
+
+    /// When a held-back acknowledgement is due.
+    #[inline]
+    pub(crate) fn next_wake(&self) -> Instant<Virtual> {
+        self.deadline
+    }
+
+    /// A segment arrived; the answer is to be sent at once, if there is one.
+    #[inline]
+    pub(crate) fn handle_segment(
+        &mut self,
+        now: Instant<Virtual>,
+        segment: u32,
+        stamp: Instant<Virtual>,
+    ) -> Option<Ack> {
+        if segment != self.next || self.ahead > 0 {
+            return self.out_of_order(segment, stamp);
+        }
+        self.next += 1;
+        self.unanswered += 1;
+        if self.unanswered == 1 {
+            // RFC 7323 section 4.3: the echo of the earliest one unanswered.
+            self.stamp = stamp;
+        }
+        if self.unanswered >= 2 {
+            return Some(self.answer());
+        }
+        self.deadline = now + self.hold;
+        None
+    }
+
+    /// RFC 5681 section 4.2: holes, and segments that fill them, are reported
+    /// at once.
+    #[cold]
+    fn out_of_order(&mut self, segment: u32, stamp: Instant<Virtual>) -> Option<Ack> {
+        if segment == self.next {
+            let filled = self.board.first_clear(segment + 1, segment + self.window);
+            (segment + 1..filled).for_each(|at| self.board.clear(at));
+            self.ahead -= filled - segment - 1;
+            self.next = filled;
+            self.stamp = stamp;
+        } else if segment > self.next && segment - self.next < self.window {
+            if self.board.set(segment) {
+                self.ahead += 1;
+            }
+            self.block = self.block_around(segment);
+            if self.unanswered == 0 {
+                self.stamp = stamp;
+            }
+        }
+        Some(self.answer())
+    }
+
+    fn block_around(&self, segment: u32) -> (u32, u32) {
+        let to = self.board.first_clear(segment, self.next + self.window);
+        let (before, after) = self.block;
+        // The newest segment mostly continues the last block.
+        let mut from = if after == segment && before > self.next {
+            before
+        } else {
+            segment
+        };
+        while from > self.next + 1 && self.board.get(from - 1) {
+            from -= 1;
+        }
+        (from, to)
+    }
+
+    /// The acknowledgement that was held back, when its time has come.
+    pub(crate) fn handle_timeout(&mut self, now: Instant<Virtual>) -> Option<Ack> {
+        (now >= self.deadline && self.unanswered > 0).then(|| self.answer())
+    }
+
+    #[inline]
+    fn answer(&mut self) -> Ack {
+        self.unanswered = 0;
+        self.deadline = Instant::FAR_FUTURE;
+        let (from, to) = self.block;
+        let news = self.ahead > 0 && from > self.next;
+        let (sack_from, sack_to) = if news { (from, to) } else { (0, 0) };
+        Ack {
+            next: self.next,
+            stamp: self.stamp,
+            sack_from,
+            sack_to,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The sending end: what to send, when, and what was lost.
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::board::Board;
+use super::congestion::Congestion;
+use super::rtt::RoundTrip;
+use super::{Ack, TcpConfig};
+
+/// What a sender wants sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transmit {
+    Syn,
+    Segment(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The opening is to be sent, for the first time or again.
+    Opening,
+    /// The opening is on its way.
+    Opened,
+    Steady,
+    /// Losses up to `recover` are being repaired (RFC 6675).
+    Recovery,
+    /// The same after a timeout, in slow start.
+    AfterTimeout,
+}
+
+/// The sender of one flow.
+///
+/// The estimate of what is in flight, RFC 6675's pipe, is kept by counting:
+/// segments outstanding, less those known to have arrived, less those known to
+/// be lost and not yet sent again.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    state: State,
+    /// First segment not acknowledged.
+    una: u32,
+    /// First segment never sent.
+    nxt: u32,
+    /// First segment that will never be sent.
+    end: u32,
+    receive_window: u32,
+    congestion: Congestion,
+    round_trip: RoundTrip,
+    duplicates: u32,
+    recover: u32,
+    /// Marks of segments that arrived beyond `una`.
+    board: Board,
+    sacked: u32,
+    highest_sacked: u32,
+    /// Segments below this that are not marked count as lost.
+    lost_edge: u32,
+    /// Where to look for the next lost segment to send again.
+    resend: u32,
+    /// Segments in `resend..lost_edge` that are not marked.
+    lost: u32,
+    /// The next retransmission goes out whatever the pipe says (RFC 6675,
+    /// section 5, step 4.3).
+    force: bool,
+    deadline: Instant<Virtual>,
+    pub(crate) retransmitted: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) finished_at: Option<Instant<Virtual>>,
+}
+
+/// RFC 6675's DupThresh.
+const THRESHOLD: u32 = 3;
+
+impl Sender {
+    pub(crate) fn new(config: &TcpConfig) -> Self {
+        Self {
+            state: State::Opening,
+            una: 0,
+            nxt: 0,
+            end: config.segments.unwrap_or(u32::MAX),
+            receive_window: config.receive_window.next_power_of_two(),
+            congestion: Congestion::new(config.control, config.initial_window),
+            round_trip: RoundTrip::new(config.min_rto),
+            duplicates: 0,
+            recover: 0,
+            board: Board::new(config.receive_window),
+            sacked: 0,
+            highest_sacked: 0,
+            lost_edge: 0,
+            resend: 0,
+            lost: 0,
+            force: false,
+            deadline: Instant::FAR_FUTURE,
+            retransmitted: 0,
+            timeouts: 0,
+            finished_at: None,
+        }
+    }
+
+    /// When [`Sender::handle_timeout`] is due; it may move further away, so
+    /// whoever keeps the appointment looks again when it comes.
+    #[inline]
+    pub(crate) fn next_wake(&self) -> Instant<Virtual> {
+        self.deadline
+    }
+
+    pub(crate) fn window(&self) -> f64 {
+        self.congestion.window
+    }
+
+    pub(crate) fn smoothed_rtt(&self) -> Duration {
+        self.round_trip.smoothed()
+    }
+
+    #[inline]
+    fn pipe(&self) -> u32 {
+        self.nxt - self.una - self.sacked - self.lost
+    }
+
+    /// The next packet to send now, if any.
+    #[inline]
+    pub(crate) fn poll_transmit(&mut self, now: Instant<Virtual>) -> Option<Transmit> {
+        match self.state {
+            State::Opening => {
+                self.state = State::Opened;
+                self.deadline = now + self.round_trip.timeout();
+                return Some(Transmit::Syn);
+            }
+            State::Opened => return None,
+            _ => {}
+        }
+        if !self.force && f64::from(self.pipe() + 1) > self.congestion.window {
+            return None;
+        }
+        if self.lost > 0 {
+            let segment = self.board.first_clear(self.resend, self.lost_edge);
+            self.resend = segment + 1;
+            self.lost -= 1;
+            self.force = false;
+            self.retransmitted += 1;
+            self.arm(now);
+            return Some(Transmit::Segment(segment));
+        }
+        self.force = false;
+        if self.nxt == self.end || self.nxt - self.una >= self.receive_window {
+            return None;
+        }
+        self.nxt += 1;
+        self.arm(now);
+        Some(Transmit::Segment(self.nxt - 1))
+    }
+
+    fn arm(&mut self, now: Instant<Virtual>) {
+        if self.deadline == Instant::FAR_FUTURE {
+            self.deadline = now + self.round_trip.timeout();
+        }
+    }
+
+    /// The receiver answered the opening.
+    pub(crate) fn handle_opened(&mut self, now: Instant<Virtual>, stamp: Instant<Virtual>) {
+        if self.state == State::Opened {
+            self.state = State::Steady;
+            self.round_trip.sample(now - stamp);
+            self.deadline = Instant::FAR_FUTURE;
+        }
+    }
+
+    /// An acknowledgement came in. Nonsense (from beyond what was sent) is
+    /// ignored.
+    #[inline]
+    pub(crate) fn handle_ack(&mut self, now: Instant<Virtual>, ack: Ack) {
+        if ack.next > self.nxt || ack.next < self.una {
+            return;
+        }
+        if ack.next > self.una {
+            self.advance(now, ack);
+        } else if self.nxt > self.una {
+            self.duplicates += 1;
+        }
+        if ack.sack_from < ack.sack_to || self.sacked > 0 || self.duplicates >= THRESHOLD {
+            self.look_for_loss(ack);
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Instant<Virtual>, ack: Ack) {
+        let flight = self.nxt - self.una;
+        let acked = ack.next - self.una;
+        if self.sacked > 0 {
+            self.sacked -= self.board.count(self.una, ack.next);
+            (self.una..ack.next).for_each(|segment| self.board.clear(segment));
+        }
+        self.una = ack.next;
+        self.duplicates = 0;
+        if self.resend < self.una {
+            self.resend = self.una;
+            self.recount_lost();
+        }
+        self.round_trip.sample(now - ack.stamp);
+        match self.state {
+            State::Recovery | State::AfterTimeout if self.una >= self.recover => {
+                self.state = State::Steady;
+            }
+            State::Recovery => {}
+            _ => {
+                let smoothed = self.round_trip.smoothed();
+                self.congestion.grow(now, acked, flight, smoothed);
+            }
+        }
+        self.deadline = if self.nxt > self.una {
+            now + self.round_trip.timeout()
+        } else {
+            Instant::FAR_FUTURE
+        };
+        if self.una == self.end && self.finished_at.is_none() {
+            self.finished_at = Some(now);
+        }
+    }
+
+    fn recount_lost(&mut self) {
+        self.lost_edge = self.lost_edge.max(self.resend);
+        let marked = self.board.count(self.resend, self.lost_edge);
+        self.lost = self.lost_edge - self.resend - marked;
+    }
+
+    /// Marks what arrived and finds what is lost: a segment with
+    /// [`THRESHOLD`] marked ones above it (RFC 6675, `IsLost`).
+    #[cold]
+    fn look_for_loss(&mut self, ack: Ack) {
+        let (from, to) = (ack.sack_from.max(self.una), ack.sack_to.min(self.nxt));
+        for segment in from..to {
+            if self.board.set(segment) {
+                self.sacked += 1;
+                // It had been thought lost, and not been sent again.
+                if segment >= self.resend && segment < self.lost_edge {
+                    self.lost -= 1;
+                }
+            }
+        }
+        self.highest_sacked = self.highest_sacked.max(to);
+        let mut edge = self.una;
+        if self.sacked >= THRESHOLD {
+            let mut found = 0;
+            edge = self.highest_sacked;
+            while found < THRESHOLD {
+                edge -= 1;
+                found += u32::from(self.board.get(edge));
+            }
+        } else if self.duplicates >= THRESHOLD {
+            edge = self.una + 1;
+        }
+        if edge > self.lost_edge {
+            let from = self.lost_edge.max(self.resend);
+            if edge > from {
+                self.lost += edge - from - self.board.count(from, edge);
+            }
+            self.lost_edge = edge;
+        }
+        if self.state == State::Steady && self.lost > 0 {
+            self.state = State::Recovery;
+            self.recover = self.nxt;
+            self.congestion.shrink(self.nxt - self.una);
+            self.force = true;
+        }
+    }
+
+    /// The retransmission timer expired (RFC 6298, section 5; RFC 6675,
+    /// section 5.1): everything not marked is lost.
+    pub(crate) fn handle_timeout(&mut self, now: Instant<Virtual>) {
+        if now < self.deadline {
+            return;
+        }
+        self.timeouts += 1;
+        self.round_trip.back_off();
+        self.deadline = now + self.round_trip.timeout();
+        if self.state == State::Opened {
+            self.state = State::Opening;
+            return;
+        }
+        // A second timeout for the same data does not halve again.
+        if self.state == State::AfterTimeout {
+            self.congestion.window = 1.0;
+        } else {
+            self.congestion.collapse(self.nxt - self.una);
+        }
+        self.state = State::AfterTimeout;
+        self.recover = self.nxt;
+        self.duplicates = 0;
+        self.resend = self.una;
+        self.lost_edge = self.nxt;
+        self.recount_lost();
+        self.force = true;
+    }
+}
