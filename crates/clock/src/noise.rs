@@ -75,7 +75,10 @@ mod tests {
         let draws: Vec<f64> = (0..10_000).map(|_| a.normal()).collect();
         let mean = draws.iter().sum::<f64>() / 1e4;
         let variance = draws.iter().map(|x| x * x).sum::<f64>() / 1e4;
-        assert!(mean.abs() < 0.05 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
+        assert!(
+            mean.abs() < 0.05 && (variance - 1.0).abs() < 0.05,
+            "{mean} {variance}"
+        );
         assert!((0..1000).all(|_| (3..9).contains(&a.between(3, 9))));
     }
 }

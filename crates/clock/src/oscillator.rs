@@ -34,7 +34,10 @@ pub struct Stability {
 impl OscillatorSpec {
     /// A crystal of which only the data sheet's error is known.
     pub fn crystal(max_error_ppb: i64) -> Self {
-        Self { max_error: RateError::from_ppb(max_error_ppb), stability: None }
+        Self {
+            max_error: RateError::from_ppb(max_error_ppb),
+            stability: None,
+        }
     }
 }
 
@@ -65,7 +68,11 @@ pub struct TemperatureCycle {
 
 impl TemperatureCycle {
     /// No change at all.
-    pub const STEADY: Self = Self { swing_k: 0.0, period_s: 1.0, above_turnover_k: 0.0 };
+    pub const STEADY: Self = Self {
+        swing_k: 0.0,
+        period_s: 1.0,
+        above_turnover_k: 0.0,
+    };
 
     fn error_ppt(&self, at_s: f64) -> f64 {
         let phase = core::f64::consts::TAU * at_s / self.period_s;
@@ -80,7 +87,13 @@ impl Oscillator {
     pub fn new(spec: OscillatorSpec, temperature: TemperatureCycle, mut noise: Noise) -> Self {
         let max_ppt = spec.max_error.as_ppt() as f64;
         let slow_ppt = (noise.unit() * 2.0 - 1.0) * max_ppt * 0.9;
-        Self { spec, slow_ppt, temperature, elapsed_s: 0.0, noise }
+        Self {
+            spec,
+            slow_ppt,
+            temperature,
+            elapsed_s: 0.0,
+            noise,
+        }
     }
 
     /// The mean rate error over the next `length`, which then has passed.
@@ -90,7 +103,10 @@ impl Oscillator {
     pub fn advance(&mut self, length: Duration) -> RateError {
         let length_s = length.as_s_f64();
         let (jitter, wander) = match self.spec.stability {
-            Some(s) => (s.jitter.as_ppt() as f64, s.wander_per_second.as_ppt() as f64),
+            Some(s) => (
+                s.jitter.as_ppt() as f64,
+                s.wander_per_second.as_ppt() as f64,
+            ),
             // Nothing is promised but the total: let it wander visibly.
             None => (1_000.0, 500.0),
         };
@@ -122,12 +138,21 @@ mod tests {
                 wander_per_second: RateError::from_ppb(1),
             }),
         };
-        let day = TemperatureCycle { swing_k: 5.0, period_s: 3600.0, above_turnover_k: 3.0 };
+        let day = TemperatureCycle {
+            swing_k: 5.0,
+            period_s: 3600.0,
+            above_turnover_k: 3.0,
+        };
         let mut oscillator = Oscillator::new(spec, day, Noise::new(3));
-        let rates: Vec<i64> =
-            (0..10_000).map(|_| oscillator.advance(Duration::from_s(1)).as_ppt()).collect();
+        let rates: Vec<i64> = (0..10_000)
+            .map(|_| oscillator.advance(Duration::from_s(1)).as_ppt())
+            .collect();
         assert!(rates.iter().all(|ppt| ppt.abs() <= 20_000_000));
-        assert!(rates.windows(2).all(|w| (w[1] - w[0]).abs() <= 1_000 + 2 * 5_000));
+        assert!(
+            rates
+                .windows(2)
+                .all(|w| (w[1] - w[0]).abs() <= 1_000 + 2 * 5_000)
+        );
         let (low, high) = (rates.iter().min().unwrap(), rates.iter().max().unwrap());
         assert!(high - low > 20_000, "{low} … {high}");
     }

@@ -72,7 +72,10 @@ impl RateError {
     pub fn of_inverse_outward(self) -> Self {
         let error = i128::from(self.0);
         let denominator = PER_ONE + error;
-        assert!(denominator > 0, "a clock that stands or runs backwards has no inverse");
+        assert!(
+            denominator > 0,
+            "a clock that stands or runs backwards has no inverse"
+        );
         let magnitude = (error.abs() * PER_ONE + denominator - 1) / denominator;
         Self(saturate(if error > 0 { -magnitude } else { magnitude }))
     }

@@ -44,6 +44,11 @@ impl Site {
     /// a wire.
     pub(crate) fn settle(&mut self, station: &StationSpec) -> Result<(), KernelError> {
         self.offloads_off()?;
+        // The kernel ignores news about a neighbour for one second of real time
+        // after the last. Where virtual time skips, a whole attack fits into
+        // that second.
+        self.namespace
+            .run(|| write_setting("ipv4/neigh/eth0/locktime", "0", false))??;
         self.route
             .change(
                 link::address(STATION_INDEX, station),

@@ -46,6 +46,8 @@ pub enum ChangeKind {
     Resume,
     /// It has a new dilation.
     Dilate,
+    /// It skipped ahead, because nothing would have happened in between.
+    Skip,
 }
 
 /// One change of a clock, for the record.
@@ -79,6 +81,9 @@ struct State {
     started: Instant<Wall>,
     offsets: Offsets,
     history: Vec<Change>,
+    /// Instants that somebody in this process waits for, with a number each.
+    awaited: Vec<(u64, Instant<Virtual>)>,
+    waits: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -114,6 +119,8 @@ impl Clock {
             started: wall0,
             offsets,
             history: vec![Change { kind: ChangeKind::Resume, map }],
+            awaited: Vec::new(),
+            waits: 0,
             calibration,
         };
         page.page().initialise(counter.kind(), &first);
@@ -244,12 +251,15 @@ impl Clock {
     /// Returns whether the instant was reached.
     pub fn wait_until(&self, target: Instant<Virtual>, give_up: impl Fn() -> bool) -> bool {
         let mut state = self.lock();
-        loop {
+        state.waits += 1;
+        let wait = state.waits;
+        state.awaited.push((wait, target));
+        let reached = loop {
             if give_up() {
-                return false;
+                break false;
             }
             if self.now() >= target {
-                return true;
+                break true;
             }
             let due = state.map.first_reaching(target);
             state = match due {
@@ -262,6 +272,24 @@ impl Clock {
                 }
                 None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
             };
+        };
+        state.awaited.retain(|(other, _)| *other != wait);
+        reached
+    }
+
+    /// The earliest instant that a [`Self::wait_until`] waits for.
+    pub(crate) fn next_awaited(&self) -> Option<Instant<Virtual>> {
+        self.lock().awaited.iter().map(|(_, target)| *target).min()
+    }
+
+    /// Lets a running clock show `to` at once, and go on from there. Does
+    /// nothing when it stands or is there already. The caller vouches that
+    /// nothing would have happened in between.
+    pub(crate) fn skip_to(&self, to: Instant<Virtual>) {
+        let mut state = self.lock();
+        if state.paused_since.is_none() && self.now() < to {
+            let rate = state.rate;
+            self.change_to(&mut state, ChangeKind::Skip, rate, to);
         }
     }
 
@@ -291,6 +319,17 @@ impl Clock {
 
     /// Puts a new wall → virtual rate in force now; returns when that was.
     fn change(&self, state: &mut MutexGuard<'_, State>, kind: ChangeKind, rate: Rate) -> Instant<Wall> {
+        self.change_to(state, kind, rate, Instant::ZERO)
+    }
+
+    /// The same, from no earlier than `at_least` on.
+    fn change_to(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        kind: ChangeKind,
+        rate: Rate,
+        at_least: Instant<Virtual>,
+    ) -> Instant<Wall> {
         let mut next = state.map;
         let old = state.map;
         let calibration = state.calibration.map();
@@ -302,7 +341,7 @@ impl Clock {
             |ticks| {
                 let wall = calibration.at(Instant::from_ticks(ticks));
                 next = old.continued(wall, rate);
-                next.out0 = next.out0.max(published.at(Instant::from_ticks(ticks)));
+                next.out0 = next.out0.max(published.at(Instant::from_ticks(ticks))).max(at_least);
                 let map = compose(&calibration, &next, ticks, running, &offsets, next.out0);
                 published = map.map;
                 map

@@ -79,6 +79,15 @@ impl Freezer {
         }
     }
 
+    /// To be called for a process that is about to be released by a tracer,
+    /// under which it has missed what we do by signal.
+    pub(crate) fn keep_stopped(&self, pid: i32) -> Result<(), GuestError> {
+        if let Self::Signals(freezer) = self {
+            freezer.adopt(pid);
+        }
+        Ok(())
+    }
+
     /// All processes of the session.
     pub(crate) fn processes(&self) -> Vec<i32> {
         match self {
@@ -256,7 +265,9 @@ impl SignalFreezer {
         if let Some(stopped) = self.lock().as_mut() {
             // SAFETY: a process of our own session.
             unsafe { libc::kill(pid, libc::SIGSTOP) };
-            stopped.push(pid);
+            if !stopped.contains(&pid) {
+                stopped.push(pid);
+            }
         }
     }
 
@@ -302,9 +313,17 @@ impl SignalFreezer {
     }
 }
 
-/// Stopped by signal, by a tracer, or not there any more.
+/// Whether every thread is stopped, by signal or by a tracer, or not there any
+/// more.
+///
+/// A thread that waits for its `vfork` child takes no signal until that child
+/// executes or ends; the child is of the session and stopped, so it stands too.
 fn is_stopped(pid: i32) -> bool {
-    processes::state(pid).is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
+    processes::threads(pid).into_iter().all(|thread| match processes::state(thread) {
+        None | Some('T' | 't' | 'Z' | 'X') => true,
+        Some('D') => processes::waits_for_vfork_child(thread),
+        Some(_) => false,
+    })
 }
 
 /// Where the cgroup v2 hierarchy is mounted, if it is.

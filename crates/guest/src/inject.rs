@@ -46,7 +46,7 @@ impl Injector {
         &self,
         listener: &Listener,
         asker: &Notification,
-        before_release: impl FnOnce(i32) -> Result<(), GuestError>,
+        before_release: impl FnOnce(i32, &ExecOutcome) -> Result<(), GuestError>,
     ) -> Result<ExecOutcome, GuestError> {
         // The descriptors survive the exec, to be mapped and closed after it.
         let given = listener
@@ -98,9 +98,10 @@ impl Injector {
         }
         if !executed {
             close_descriptors(&mut tracee, descriptors);
-            return Ok(ExecOutcome::Failed);
+            return before_release(tracee.pid(), &ExecOutcome::Failed).map(|()| ExecOutcome::Failed);
         }
-        match self.prepare(&mut tracee, descriptors).and_then(|()| before_release(tracee.pid())) {
+        let prepared = self.prepare(&mut tracee, descriptors);
+        match prepared.and_then(|()| before_release(tracee.pid(), &ExecOutcome::Running)) {
             Ok(()) => Ok(ExecOutcome::Running),
             Err(error) => {
                 // SAFETY: our own tracee.
@@ -165,7 +166,8 @@ impl Injector {
         base: &libc::user_regs_struct,
         scratch: u64,
     ) -> Result<(), GuestError> {
-        let flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | SA_RESTORER;
+        // SA_RESTART: a kick that comes late must not show in another call.
+        let flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART | SA_RESTORER;
         let action = [self.image.handler, flags as u64, self.image.restorer, HANDLER_MASK];
         for (index, word) in action.into_iter().enumerate() {
             tracee

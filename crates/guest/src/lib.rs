@@ -13,6 +13,7 @@
 //! - `freeze`: stops and continues the processes;
 //! - `kick`: wakes threads whose wait has become too long;
 //! - `timers`, `timer_calls`: timers, whose deadlines the supervisor owns;
+//! - `skip`: lets time go to the next event while everything waits;
 //! - `control`: the socket through which `timeloom pause` and others speak.
 //!
 //! It does not know about scenarios, networks or plants.
@@ -37,6 +38,7 @@ mod register;
 mod remote;
 mod report;
 mod session;
+mod skip;
 mod timer_calls;
 mod timers;
 

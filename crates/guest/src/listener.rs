@@ -64,7 +64,10 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
 fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
     // A launched program comes under the freezer here, when it is ready to run:
     // if the session is paused, it stands before its first instruction.
-    let adopt = |pid: i32| {
+    let adopt = |pid: i32, outcome: &ExecOutcome| {
+        if matches!(outcome, ExecOutcome::Failed) {
+            return context.freezer.keep_stopped(pid);
+        }
         context.timers.forget_posix(pid);
         let mut newcomers = context.newcomers.lock().unwrap_or_else(|e| e.into_inner());
         match newcomers.iter().position(|&other| other == pid) {
@@ -72,7 +75,7 @@ fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
                 newcomers.swap_remove(index);
                 context.freezer.adopt(pid)
             }
-            None => Ok(()),
+            None => context.freezer.keep_stopped(pid),
         }
     };
     match context.injector.follow_exec(listener, asker, adopt) {

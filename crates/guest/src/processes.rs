@@ -48,6 +48,14 @@ pub(crate) fn state(pid: i32) -> Option<char> {
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 
+/// Whether a thread that sleeps without taking signals does so in a call that
+/// made a process.
+pub(crate) fn waits_for_vfork_child(thread: i32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default();
+    let number = text.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
+    matches!(number, Some(libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3))
+}
+
 /// The processes that have a file of this name mapped. A session's clock page
 /// has a name of its own, so these are the session's processes, whoever their
 /// parent is by now.

@@ -77,8 +77,22 @@ impl Tracee {
     }
 
     /// Keeps a signal until the tracee is let go.
+    ///
+    /// Not what we sent ourselves to pause or resume the session: by then it
+    /// may be out of date, and `Freezer::keep_stopped` says what holds.
     pub(crate) fn hold_signal(&mut self, signal: i32) {
-        self.held_signals.push(signal);
+        if !(matches!(signal, libc::SIGSTOP | libc::SIGCONT) && self.sender() == Some(std::process::id() as i32)) {
+            self.held_signals.push(signal);
+        }
+    }
+
+    /// Who sent the signal for which it has stopped.
+    fn sender(&self) -> Option<i32> {
+        // SAFETY: plain data.
+        let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        request(libc::PTRACE_GETSIGINFO, self.pid, 0, &raw mut information as usize).ok()?;
+        // SAFETY: a signal sent by `kill` carries a sender.
+        (information.si_code == libc::SI_USER).then(|| unsafe { information.si_pid() })
     }
 
     /// Process identifier (after an exec: the thread group's).

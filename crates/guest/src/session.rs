@@ -1,7 +1,7 @@
 //! One fabric of time: a clock, the processes that live by it, a supervisor.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
@@ -21,6 +21,7 @@ use crate::notify::Listener;
 use crate::processes;
 use crate::register::register;
 use crate::report::{Report, UnhandledCall};
+use crate::skip;
 use crate::timers::Timers;
 
 /// How a session is made.
@@ -64,10 +65,16 @@ pub struct Session {
     /// Held while clock and processes are being changed together.
     change: Mutex<()>,
     threads: Vec<JoinHandle<()>>,
+    /// Says whether anything outside the guests is about to happen to them.
+    quiet: OnceLock<QuietCheck>,
+    ended: Arc<AtomicBool>,
     /// Whether the socket of our name is ours.
     pub(crate) has_socket: AtomicBool,
     keeper: Keeper,
 }
+
+/// Whether nothing outside the guests is about to happen to them.
+type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Session {
     /// Makes the clock and everything around it; runs nothing yet.
@@ -98,7 +105,7 @@ impl Session {
             warn: options.warn,
         });
         let mut session =
-            Self { name: options.name, clock, context, change: Mutex::new(()), threads: Vec::new(), has_socket: AtomicBool::new(false), keeper };
+            Self { name: options.name, clock, context, change: Mutex::new(()), threads: Vec::new(), quiet: OnceLock::new(), ended: Arc::default(), has_socket: AtomicBool::new(false), keeper };
         session.start_threads();
         if options.clock.paused {
             session.context.freezer.freeze(PATIENCE)?;
@@ -180,6 +187,39 @@ impl Session {
         frozen.and(dilated)
     }
 
+    /// From now on, while everything waits, time skips to the next thing that
+    /// happens. `quiet` says whether anything outside the guests is about to
+    /// happen to them: packets in flight, a program being started. It is asked
+    /// often and must be quick.
+    pub fn skip_while_waiting(self: &Arc<Self>, quiet: impl Fn() -> bool + Send + Sync + 'static) {
+        if self.quiet.set(Box::new(quiet)).is_ok() {
+            let (session, ended) = (Arc::downgrade(self), Arc::clone(&self.ended));
+            std::thread::spawn(move || skip::serve(&session, &ended));
+        }
+    }
+
+    /// Keeps clock and processes from being changed meanwhile, if nobody does.
+    pub(crate) fn try_change(&self) -> Option<MutexGuard<'_, ()>> {
+        self.change.try_lock().ok()
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet.get().is_some_and(|quiet| quiet())
+    }
+
+    pub(crate) fn warn(&self, text: String) {
+        (self.context.warn)(text);
+    }
+
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        self.context.freezer.processes()
+    }
+
+    /// Where threads stand that wait in virtual time.
+    pub(crate) fn wait_range(&self) -> &std::ops::RangeInclusive<u64> {
+        &self.context.injector.image.wait
+    }
+
     /// What the session is doing.
     pub fn status(&self) -> Status {
         let pids = self.context.freezer.processes();
@@ -228,6 +268,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
         self.kill_all();
         self.context.timers.close();
         for thread in self.threads.drain(..) {

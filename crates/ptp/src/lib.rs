@@ -1,1 +1,44 @@
-//! x
+//! IEEE 1588 clocks as state machines, every hop answering for its correction.
+//!
+//! No socket, no clock of the machine, no randomness of its own. One shape
+//! throughout: `handle_*` takes what happened, with `now`; [`Action`]s are
+//! polled out; `next_wake` says when to come back. Two clocks are told apart by
+//! the type system: `Instant<Wall>` runs the timers, [`Stamp`]s come from the
+//! clock that PTP measures and disciplines.
+//!
+//! - [`OrdinaryClock`]: one port; grandmaster or slave as the best master clock
+//!   algorithm decides.
+//! - [`TransparentClock`]: any number of ports; forwards Sync and adds, per
+//!   egress port, what it cost.
+//! - [`security`]: signatures by which every hop answers for what it added.
+//!
+//! Programs drive these machines with real sockets; `tests/world` drives them
+//! with simulated ones.
+#![forbid(unsafe_code)]
+
+mod action;
+mod best_master;
+mod delay_request;
+mod foreign;
+mod ordinary;
+mod outbox;
+mod peer_delay;
+mod profile;
+mod random;
+mod report;
+pub mod security;
+mod servo;
+mod stamp;
+mod syntonise;
+mod transparent;
+
+pub use action::{Action, Packet, Token};
+pub use best_master::{Candidate, Dataset, Preference};
+pub use ordinary::{OrdinaryClock, OrdinaryConfig, PortState};
+pub use peer_delay::{Neighbour, PeerDelay};
+pub use profile::{DelayMechanism, PowerTlv, Profile};
+pub use random::{Random, SplitMix};
+pub use report::{DropReason, Drops, Report};
+pub use servo::{PiServo, ServoOutput};
+pub use stamp::{Hardware, Stamp};
+pub use transparent::{TransparentClock, TransparentConfig};

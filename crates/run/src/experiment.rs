@@ -13,7 +13,7 @@ use timeloom_scenario::{Mode, Plan};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::error::RunError;
-use crate::programs::{ReadyBoard, Stage};
+use crate::programs::{ReadyBoard, Stage, Starting};
 use crate::reckoning::{Reckoning, reckon};
 use crate::record::{ClockSink, Scribe};
 use crate::testbed::{Keyboard, PausedTestbed};
@@ -189,6 +189,7 @@ impl<'a> Run<'a> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
         let ready = ReadyBoard::default();
+        let starting = Starting::default();
         let stage = Stage {
             session: &self.session,
             fabric: &self.fabric,
@@ -197,6 +198,7 @@ impl<'a> Run<'a> {
             reporter: &reporter,
             over: &over,
             ready: &ready,
+            starting: &starting,
         };
         let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let mut progress = Progress {
@@ -210,6 +212,10 @@ impl<'a> Run<'a> {
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
             self.scribe.clock_edge(ClockAction::Start);
+            if self.plan.time.mode == Mode::Skip {
+                let starting = starting.clone();
+                self.session.skip_while_waiting(move || starting.is_none());
+            }
             let resumed = self.session.resume();
             if let Err(error) = resumed {
                 reporter.failed("session", error.to_string());
@@ -386,7 +392,7 @@ fn build_bus(
     warn: &Arc<dyn Fn(String) + Send + Sync>,
 ) -> Bus {
     let testbed: Arc<dyn Testbed> = match plan.time.mode {
-        Mode::Virtual => Arc::new(PausedTestbed(Arc::clone(session))),
+        Mode::Virtual | Mode::Skip => Arc::new(PausedTestbed(Arc::clone(session))),
         Mode::Real => {
             let clock = Arc::clone(session.clock());
             Arc::new(FreeRunning::new(move || clock.now()))

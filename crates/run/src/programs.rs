@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Scope, sleep};
 use std::time::Duration as StdDuration;
 
@@ -29,6 +29,32 @@ pub(crate) struct Stage<'a> {
     /// Set when the run is over: nobody is blamed for ending then.
     pub(crate) over: &'a AtomicBool,
     pub(crate) ready: &'a ReadyBoard,
+    pub(crate) starting: &'a Starting,
+}
+
+/// How many programs are being started or not ready yet: for so long, time must
+/// not skip, since what they will wait for is not known.
+#[derive(Clone, Default)]
+pub(crate) struct Starting(Arc<AtomicUsize>);
+
+impl Starting {
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == 0
+    }
+
+    fn one(&self) -> OneStarting {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        OneStarting(Arc::clone(&self.0))
+    }
+}
+
+/// Counts for as long as it lives.
+struct OneStarting(Arc<AtomicUsize>);
+
+impl Drop for OneStarting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Which programs are ready; those that come `after` wait here.
@@ -77,6 +103,7 @@ impl<'a> Stage<'a> {
     where
         'a: 's,
     {
+        let starting = self.starting.one();
         let station = self
             .fabric
             .station(host)
@@ -106,7 +133,7 @@ impl<'a> Stage<'a> {
         drop(spec); // our end of its output
         self.scribe
             .event(host, &program.name, "start", &program.run.join(" "));
-        scope.spawn(move || self.watch(host, program, &guest, log));
+        scope.spawn(move || self.watch(host, program, &guest, log, starting));
         Ok(())
     }
 
@@ -136,7 +163,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Sees a program through: readiness, then its end.
-    fn watch(&self, host: &str, program: &Program, guest: &timeloom_guest::Guest, mut log: Log) {
+    fn watch(
+        &self,
+        host: &str,
+        program: &Program,
+        guest: &timeloom_guest::Guest,
+        mut log: Log,
+        starting: OneStarting,
+    ) {
         let began = self.session.clock().now();
         let mut ended = None;
         match &program.ready {
@@ -145,6 +179,7 @@ impl<'a> Stage<'a> {
                 ended = self.wait_until_ready(host, program, ready, guest, &log, began);
             }
         }
+        drop(starting);
         let status = ended.unwrap_or_else(|| self.wait_for_end(guest));
         // Before the log is complete nothing can be said about why. What the
         // program left in the background may keep it open.

@@ -38,6 +38,8 @@ pub(crate) struct Turn {
     pub(crate) wall: Option<Timespec>,
     /// Wall nanoseconds of the same.
     pub(crate) wall_ns: i64,
+    /// The virtual deadline, for the supervisor's eyes.
+    deadline_ns: i64,
     epoch: u32,
 }
 
@@ -52,7 +54,7 @@ impl Turn {
     pub(crate) unsafe fn block(&self, number: usize, args: [usize; 6]) -> isize {
         let call = [number, args[0], args[1], args[2], args[3], args[4], args[5]];
         // SAFETY: the caller vouches for the call.
-        unsafe { timeloom_wait(&raw const call, &raw const page().epoch, self.epoch) }
+        unsafe { timeloom_wait(&raw const call, &raw const page().epoch, self.epoch, self.deadline_ns) }
     }
 }
 
@@ -70,14 +72,14 @@ pub(crate) fn until(
     loop {
         let epoch = page().epoch.load(Acquire);
         let (now, wall_per_virtual) = read(|copy| copy.wall_per_virtual_32_32.load(Relaxed));
-        let (wall, wall_ns) = match deadline {
-            Deadline::Never => (None, i64::MAX),
+        let (wall, wall_ns, deadline_ns) = match deadline {
+            Deadline::Never => (None, i64::MAX, i64::MAX),
             Deadline::At(at) => {
                 let wall_ns = to_wall_ns(at.saturating_sub(now), wall_per_virtual);
-                (Some(Timespec::from_ns(wall_ns)), wall_ns)
+                (Some(Timespec::from_ns(wall_ns)), wall_ns, at)
             }
         };
-        let result = turn(&Turn { wall, wall_ns, epoch });
+        let result = turn(&Turn { wall, wall_ns, deadline_ns, epoch });
         if result == KICKED || (result == timed_out && wall_ns > 0 && wall.is_some()) {
             continue;
         }
@@ -100,7 +102,12 @@ fn to_wall_ns(virtual_ns: i64, wall_per_virtual_32_32: u64) -> i64 {
 pub(crate) const KICKED: isize = -0x1000_0000;
 
 unsafe extern "C" {
-    fn timeloom_wait(call: *const [usize; 7], epoch: *const AtomicU32, expected: u32) -> isize;
+    fn timeloom_wait(
+        call: *const [usize; 7],
+        epoch: *const AtomicU32,
+        expected: u32,
+        deadline_ns: i64,
+    ) -> isize;
     static timeloom_wait_begin: u8;
     static timeloom_wait_end: u8;
     static timeloom_wait_kicked: u8;
@@ -111,6 +118,11 @@ unsafe extern "C" {
 // therefore moves a thread that it finds before the call, or whose call it
 // interrupted, to `kicked`. (rcx and r11 are free until `syscall` overwrites
 // them.)
+//
+// While a thread blocks, its virtual deadline lies at the top of its stack: the
+// supervisor, which learns the stack pointer from /proc, reads it there to know
+// to which instant time may skip. So no table of waiters is needed, that a
+// killed thread could leave wrong.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_wait, \"ax\", @progbits",
     ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
@@ -118,6 +130,8 @@ core::arch::global_asm!(
     ".type timeloom_wait, @function",
     "timeloom_wait:",
     ".cfi_startproc",
+    "push rcx",
+    ".cfi_adjust_cfa_offset 8",
     "mov r11, rsi",
     "mov ecx, edx",
     "mov rax, [rdi]",
@@ -132,9 +146,14 @@ core::arch::global_asm!(
     "jne timeloom_wait_kicked",
     "syscall",
     "timeloom_wait_end:",
+    "pop rcx",
+    ".cfi_adjust_cfa_offset -8",
     "ret",
+    ".cfi_adjust_cfa_offset 8",
     "timeloom_wait_kicked:",
     "mov rax, {kicked}",
+    "pop rcx",
+    ".cfi_adjust_cfa_offset -8",
     "ret",
     ".cfi_endproc",
     ".size timeloom_wait, . - timeloom_wait",

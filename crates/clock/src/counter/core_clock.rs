@@ -57,7 +57,10 @@ impl CoreClock {
             Some(switch) => self.missing + switch.missing(count, self.period),
             None => self.missing,
         };
-        CoreTime { age: self.rvec.read(count, self.period), missing: missing.as_duration_up() }
+        CoreTime {
+            age: self.rvec.read(count, self.period),
+            missing: missing.as_duration_up(),
+        }
     }
 
     /// The core is about to change from the frequency in force to `next`.
@@ -73,12 +76,18 @@ impl CoreClock {
         let next = next.period();
         let slowest = self.period.max(next);
         self.period = self.period.min(next);
-        self.switching = Some(Switch { slowest, next, since_count: count });
+        self.switching = Some(Switch {
+            slowest,
+            next,
+            since_count: count,
+        });
     }
 
     /// The core runs at its new frequency. Without a change under way, nothing.
     pub fn handle_change_end(&mut self, counter: &impl CycleCounter) {
-        let Some(switch) = self.switching.take() else { return };
+        let Some(switch) = self.switching.take() else {
+            return;
+        };
         let count = self.widener.extend(counter.cycles());
         self.missing = self.missing + switch.missing(count, self.period);
         self.rvec.consolidate(count, self.period);

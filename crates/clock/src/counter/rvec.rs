@@ -15,7 +15,10 @@ pub struct Rvec {
 impl Rvec {
     /// Created when the counter shows `count`, with an age of zero.
     pub const fn new(count: u64) -> Self {
-        Self { base_count: count, age_time: Age::ZERO }
+        Self {
+            base_count: count,
+            age_time: Age::ZERO,
+        }
     }
 
     /// The age when the counter shows `count`, each cycle since `base_count`
@@ -47,7 +50,10 @@ mod tests {
     #[test]
     fn the_example_of_figures_2_and_3() {
         // 4 cycles at 800 MHz are 5 ns; 4 more at 400 MHz make 15 ns.
-        let (fast, slow) = (Frequency::from_mhz(800).period(), Frequency::from_mhz(400).period());
+        let (fast, slow) = (
+            Frequency::from_mhz(800).period(),
+            Frequency::from_mhz(400).period(),
+        );
         let mut rvec = Rvec::new(0);
         rvec.consolidate(4, fast);
         assert_eq!(rvec.read(4, slow).as_duration(), Duration::from_ns(5));

@@ -20,7 +20,10 @@ impl SimulatedCore {
 
     /// A counter of another width.
     pub fn with_width(start: u64, width_bits: u32) -> Self {
-        Self { progress: u128::from(start) * PER_CYCLE, width_bits }
+        Self {
+            progress: u128::from(start) * PER_CYCLE,
+            width_bits,
+        }
     }
 
     /// Lets true time pass at a frequency; `None` for an idle core, whose

@@ -28,14 +28,19 @@ pub struct Strict<S: Scale> {
 impl<S: Scale> Strict<S> {
     /// Before the first reading.
     pub fn new() -> Self {
-        Self { last: Instant::from_ns(i64::MIN) }
+        Self {
+            last: Instant::from_ns(i64::MIN),
+        }
     }
 
     /// `now`, or one nanosecond after the last reading if that is later.
     pub fn next(&mut self, now: Instant<S>) -> StrictTime<S> {
         let at = now.max(self.last + Duration::from_ns(1));
         self.last = at;
-        StrictTime { at, moved: at - now }
+        StrictTime {
+            at,
+            moved: at - now,
+        }
     }
 }
 
@@ -60,7 +65,9 @@ pub struct SharedStrict {
 impl SharedStrict {
     /// Before the first reading.
     pub const fn new() -> Self {
-        Self { last_ns: AtomicI64::new(i64::MIN) }
+        Self {
+            last_ns: AtomicI64::new(i64::MIN),
+        }
     }
 
     /// What `now` shows, or one nanosecond after the last reading that anyone
@@ -73,10 +80,16 @@ impl SharedStrict {
         let mut last_ns = self.last_ns.load(Relaxed);
         loop {
             let at_ns = now_ns.max(last_ns.saturating_add(1));
-            match self.last_ns.compare_exchange_weak(last_ns, at_ns, Relaxed, Relaxed) {
+            match self
+                .last_ns
+                .compare_exchange_weak(last_ns, at_ns, Relaxed, Relaxed)
+            {
                 Ok(_) => {
                     let at = Instant::from_ns(at_ns);
-                    return StrictTime { at, moved: at - now };
+                    return StrictTime {
+                        at,
+                        moved: at - now,
+                    };
                 }
                 Err(seen) => last_ns = seen,
             }
@@ -98,8 +111,9 @@ mod tests {
     #[test]
     fn a_clock_that_stands_or_steps_back_still_increases() {
         let mut strict = Strict::<Core>::new();
-        let given: Vec<i64> =
-            [5, 5, 3, 9, 8].map(|ns| strict.next(Instant::from_ns(ns)).at.as_ns()).into();
+        let given: Vec<i64> = [5, 5, 3, 9, 8]
+            .map(|ns| strict.next(Instant::from_ns(ns)).at.as_ns())
+            .into();
         assert_eq!(given, [5, 6, 7, 9, 10]);
         assert_eq!(strict.next(Instant::from_ns(4)).moved, Duration::from_ns(7));
     }

@@ -60,7 +60,10 @@ impl FromStr for Trace {
         for (index, line) in text.lines().enumerate() {
             let content = line.split('#').next().unwrap_or("").trim();
             if !content.is_empty() {
-                let error = |reason| TraceError { line: index + 1, reason };
+                let error = |reason| TraceError {
+                    line: index + 1,
+                    reason,
+                };
                 stages.push(stage(content).map_err(error)?);
             }
         }
@@ -71,8 +74,13 @@ impl FromStr for Trace {
 fn stage(text: &str) -> Result<Stage, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let frequency = |mhz: &str| {
-        let parsed = mhz.parse::<u64>().ok().filter(|mhz| (1..=100_000).contains(mhz));
-        parsed.map(Frequency::from_mhz).ok_or_else(|| format!("`{mhz}` is not 1 … 100000 MHz"))
+        let parsed = mhz
+            .parse::<u64>()
+            .ok()
+            .filter(|mhz| (1..=100_000).contains(mhz));
+        parsed
+            .map(Frequency::from_mhz)
+            .ok_or_else(|| format!("`{mhz}` is not 1 … 100000 MHz"))
     };
     let (number, unit, kind) = match words[..] {
         [number, unit, "idle"] => (number, unit, StageKind::Idle),
@@ -80,7 +88,9 @@ fn stage(text: &str) -> Result<Stage, String> {
         [number, unit, "to", mhz, "MHz"] => (number, unit, StageKind::Switch(frequency(mhz)?)),
         _ => return Err("write `2 s 800 MHz`, `50 us to 400 MHz` or `10 ms idle`".to_owned()),
     };
-    let length: Duration = format!("{number} {unit}").parse().map_err(|e| format!("{e}"))?;
+    let length: Duration = format!("{number} {unit}")
+        .parse()
+        .map_err(|e| format!("{e}"))?;
     if length.is_negative() {
         return Err("a stage cannot last less than nothing".to_owned());
     }
@@ -93,11 +103,32 @@ mod tests {
 
     #[test]
     fn reads_the_three_kinds_of_stages_and_names_a_bad_line() {
-        let trace: Trace = "2 s 800 MHz # fast\n\n50 us to 400 MHz\n10 ms idle".parse().unwrap();
-        assert_eq!(trace.stages[1].kind, StageKind::Switch(Frequency::from_mhz(400)));
-        assert_eq!(trace.stages[2], Stage { length: Duration::from_ms(10), kind: StageKind::Idle });
-        for (bad, line) in [("1 s 800 MHz\n1 s 0 MHz", "line 2"), ("-1 s idle", "line 1"), ("x", "line 1")] {
-            assert!(bad.parse::<Trace>().unwrap_err().to_string().starts_with(line), "{bad}");
+        let trace: Trace = "2 s 800 MHz # fast\n\n50 us to 400 MHz\n10 ms idle"
+            .parse()
+            .unwrap();
+        assert_eq!(
+            trace.stages[1].kind,
+            StageKind::Switch(Frequency::from_mhz(400))
+        );
+        assert_eq!(
+            trace.stages[2],
+            Stage {
+                length: Duration::from_ms(10),
+                kind: StageKind::Idle
+            }
+        );
+        for (bad, line) in [
+            ("1 s 800 MHz\n1 s 0 MHz", "line 2"),
+            ("-1 s idle", "line 1"),
+            ("x", "line 1"),
+        ] {
+            assert!(
+                bad.parse::<Trace>()
+                    .unwrap_err()
+                    .to_string()
+                    .starts_with(line),
+                "{bad}"
+            );
         }
     }
 }

@@ -19,9 +19,15 @@ impl Widener {
     /// # Panics
     /// When `width_bits` is not 2 … 64.
     pub fn new(raw: u64, width_bits: u32) -> Self {
-        assert!((2..=64).contains(&width_bits), "a counter of {width_bits} bits");
+        assert!(
+            (2..=64).contains(&width_bits),
+            "a counter of {width_bits} bits"
+        );
         let unused_bits = 64 - width_bits;
-        Self { last: (raw << unused_bits) >> unused_bits, unused_bits }
+        Self {
+            last: (raw << unused_bits) >> unused_bits,
+            unused_bits,
+        }
     }
 
     /// The 63-bit count for what the counter shows now.

@@ -19,7 +19,11 @@ impl<S: Scale> Interval<S> {
     /// From the estimate and how far true time may lie below and above it.
     /// Negative lengths count as none; the ends saturate.
     pub fn around(estimate: Instant<S>, below: Duration, above: Duration) -> Self {
-        Self { estimate, below: below.max(Duration::ZERO), above: above.max(Duration::ZERO) }
+        Self {
+            estimate,
+            below: below.max(Duration::ZERO),
+            above: above.max(Duration::ZERO),
+        }
     }
 
     /// True time is not before this.
@@ -66,7 +70,11 @@ impl<S: Scale> Interval<S> {
     /// The same shifted by a length that is known exactly.
     pub fn shifted<Out: Scale>(&self, by: Duration) -> Interval<Out> {
         let estimate = Instant::from_ns(self.estimate.as_ns()) + by;
-        Interval { estimate, below: self.below, above: self.above }
+        Interval {
+            estimate,
+            below: self.below,
+            above: self.above,
+        }
     }
 }
 

@@ -39,7 +39,11 @@ pub enum Shortfall {
 impl Requirement {
     /// Symmetric accuracy and nanosecond resolution or better.
     pub fn within(accuracy: Duration) -> Self {
-        Self { below: accuracy, above: accuracy, resolution: accuracy }
+        Self {
+            below: accuracy,
+            above: accuracy,
+            resolution: accuracy,
+        }
     }
 
     /// The tighter of the two sides.
@@ -56,7 +60,11 @@ impl Requirement {
         if below <= self.below && above <= self.above {
             return None;
         }
-        Some(Shortfall::TooWide { status: stamp.status(), below, above })
+        Some(Shortfall::TooWide {
+            status: stamp.status(),
+            below,
+            above,
+        })
     }
 }
 
@@ -64,7 +72,11 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Void(status) => write!(f, "no interval: {status}"),
-            Self::TooWide { status, below, above } => {
+            Self::TooWide {
+                status,
+                below,
+                above,
+            } => {
                 write!(f, "the interval is −{below} +{above} ({status})")
             }
         }

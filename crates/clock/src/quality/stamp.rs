@@ -42,7 +42,10 @@ pub struct OtherTimeline {
 impl fmt::Display for OtherTimeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, second) = (self.first.0, self.second.0);
-        write!(f, "stamps of timelines {first:032x} and {second:032x} do not compare")
+        write!(
+            f,
+            "stamps of timelines {first:032x} and {second:032x} do not compare"
+        )
     }
 }
 
@@ -53,12 +56,20 @@ impl Stamp {
     /// interval, it is dropped: a status outranks a number.
     pub fn new(timeline: TimelineId, status: Status, interval: Interval<Timeline>) -> Self {
         let interval = status.may_have_interval().then_some(interval);
-        Self { timeline, status, interval }
+        Self {
+            timeline,
+            status,
+            interval,
+        }
     }
 
     /// A reading that says only why there is no interval.
     pub fn void(timeline: TimelineId, status: Status) -> Self {
-        Self { timeline, status, interval: None }
+        Self {
+            timeline,
+            status,
+            interval: None,
+        }
     }
 
     /// Which timeline was read.
@@ -82,7 +93,10 @@ impl Stamp {
     /// When the stamps belong to different timelines.
     pub fn compare(&self, other: &Self) -> Result<Order, OtherTimeline> {
         if self.timeline != other.timeline {
-            return Err(OtherTimeline { first: self.timeline, second: other.timeline });
+            return Err(OtherTimeline {
+                first: self.timeline,
+                second: other.timeline,
+            });
         }
         Ok(match (self.interval, other.interval) {
             (Some(a), Some(b)) if a.latest() < b.earliest() => Order::Before,
@@ -96,8 +110,15 @@ impl Stamp {
     ///
     /// # Errors
     /// When the stamps belong to different timelines.
-    pub fn certainly_older_than(&self, length: Duration, now: &Self) -> Result<bool, OtherTimeline> {
-        let shifted = Self { interval: self.interval.map(|i| i.shifted(length)), ..*self };
+    pub fn certainly_older_than(
+        &self,
+        length: Duration,
+        now: &Self,
+    ) -> Result<bool, OtherTimeline> {
+        let shifted = Self {
+            interval: self.interval.map(|i| i.shifted(length)),
+            ..*self
+        };
         Ok(shifted.compare(now)? == Order::Before)
     }
 }
@@ -109,7 +130,11 @@ mod tests {
 
     fn stamp(at: i64, width: i64) -> Stamp {
         let half = Duration::from_ns(width);
-        Stamp::new(TimelineId(1), Status::Ok, Interval::around(Instant::from_ns(at), half, half))
+        Stamp::new(
+            TimelineId(1),
+            Status::Ok,
+            Interval::around(Instant::from_ns(at), half, half),
+        )
     }
 
     #[test]
@@ -119,7 +144,11 @@ mod tests {
         assert_eq!(stamp(20, 4).compare(&stamp(10, 5)), Ok(Order::After));
         let void = Stamp::void(TimelineId(1), Status::SourceLost);
         assert_eq!(void.compare(&stamp(0, 0)), Ok(Order::Uncertain));
-        assert!(Stamp::void(TimelineId(2), Status::Ok).compare(&void).is_err());
+        assert!(
+            Stamp::void(TimelineId(2), Status::Ok)
+                .compare(&void)
+                .is_err()
+        );
     }
 
     #[test]
@@ -132,6 +161,9 @@ mod tests {
     #[test]
     fn a_status_without_an_interval_drops_it() {
         let interval = stamp(0, 1).interval().unwrap();
-        assert_eq!(Stamp::new(TimelineId(1), Status::Disrupted, interval).interval(), None);
+        assert_eq!(
+            Stamp::new(TimelineId(1), Status::Disrupted, interval).interval(),
+            None
+        );
     }
 }

@@ -10,7 +10,10 @@ use super::Bound;
 /// that all could be liars. The points need not be connected; the hull of them
 /// is taken, because true time may be in any piece.
 pub fn agree(bounds: &[Bound], liars: usize) -> Option<Bound> {
-    let needed = bounds.len().checked_sub(liars).filter(|needed| *needed > 0)?;
+    let needed = bounds
+        .len()
+        .checked_sub(liars)
+        .filter(|needed| *needed > 0)?;
     // Starts before ends at one point: touching intervals share it.
     let mut edges: Vec<_> = bounds
         .iter()
@@ -31,7 +34,11 @@ pub fn agree(bounds: &[Bound], liars: usize) -> Option<Bound> {
             }
         }
     }
-    Some(Bound { at: bounds[0].at, earliest: earliest?, latest: latest? })
+    Some(Bound {
+        at: bounds[0].at,
+        earliest: earliest?,
+        latest: latest?,
+    })
 }
 
 #[cfg(test)]
@@ -42,14 +49,24 @@ mod tests {
 
     fn bound(earliest: i64, latest: i64) -> Bound {
         let at = Instant::ZERO;
-        Bound { at, earliest: Instant::from_ns(earliest), latest: Instant::from_ns(latest) }
+        Bound {
+            at,
+            earliest: Instant::from_ns(earliest),
+            latest: Instant::from_ns(latest),
+        }
     }
 
     #[test]
     fn a_single_liar_among_three_is_outvoted_and_two_are_noticed() {
         let honest = [bound(0, 10), bound(5, 12)];
-        assert_eq!(agree(&[honest[0], honest[1], bound(1000, 1001)], 1), Some(bound(5, 10)));
-        assert_eq!(agree(&[honest[0], bound(500, 501), bound(1000, 1001)], 1), None);
+        assert_eq!(
+            agree(&[honest[0], honest[1], bound(1000, 1001)], 1),
+            Some(bound(5, 10))
+        );
+        assert_eq!(
+            agree(&[honest[0], bound(500, 501), bound(1000, 1001)], 1),
+            None
+        );
         assert_eq!(agree(&honest, 0), Some(bound(5, 10)));
         assert_eq!(agree(&honest, 1), Some(bound(0, 12)));
         assert_eq!(agree(&honest[..1], 1), None);

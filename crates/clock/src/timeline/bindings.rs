@@ -1,7 +1,7 @@
 //! Who needs what of a timeline, and who must be told.
 
-use std::collections::BTreeMap;
 use core::fmt;
+use std::collections::BTreeMap;
 
 use timeloom_time::{Duration, Instant};
 
@@ -25,8 +25,14 @@ pub struct Impossible {
 
 impl fmt::Display for Impossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { accuracy, resolution } = self;
-        write!(f, "the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}")
+        let Self {
+            accuracy,
+            resolution,
+        } = self;
+        write!(
+            f,
+            "the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}"
+        )
     }
 }
 
@@ -49,7 +55,13 @@ impl Bindings {
     pub(super) fn add(&mut self, requirement: Requirement) -> BindingId {
         self.next += 1;
         let id = BindingId(self.next);
-        self.bound.insert(id, Bindee { requirement, met: None });
+        self.bound.insert(
+            id,
+            Bindee {
+                requirement,
+                met: None,
+            },
+        );
         id
     }
 
@@ -62,14 +74,19 @@ impl Bindings {
     }
 
     pub(super) fn set(&mut self, id: BindingId, requirement: Requirement) -> bool {
-        let Some(bindee) = self.bound.get_mut(&id) else { return false };
+        let Some(bindee) = self.bound.get_mut(&id) else {
+            return false;
+        };
         bindee.requirement = requirement;
         true
     }
 
     /// The accuracy of the tightest binding.
     pub(super) fn tightest(&self) -> Option<Duration> {
-        self.bound.values().map(|bindee| bindee.requirement.accuracy()).min()
+        self.bound
+            .values()
+            .map(|bindee| bindee.requirement.accuracy())
+            .min()
     }
 
     /// Tells every binding whose requirement has begun or ceased to be met:
@@ -90,7 +107,11 @@ impl Bindings {
 
     /// When the first binding that is met now will not be any more.
     pub(super) fn met_until(&self, segment: &Segment) -> Option<Instant<Core>> {
-        let met = self.bound.values().filter(|bindee| bindee.met == Some(true));
-        met.map(|bindee| segment.meets_until(&bindee.requirement)).min()
+        let met = self
+            .bound
+            .values()
+            .filter(|bindee| bindee.met == Some(true));
+        met.map(|bindee| segment.meets_until(&bindee.requirement))
+            .min()
     }
 }

@@ -39,7 +39,11 @@ impl Bound {
         debug_assert_eq!(self.at, other.at);
         let earliest = self.earliest.max(other.earliest);
         let latest = self.latest.min(other.latest);
-        (earliest <= latest).then_some(Self { at: self.at, earliest, latest })
+        (earliest <= latest).then_some(Self {
+            at: self.at,
+            earliest,
+            latest,
+        })
     }
 
     /// The middle.

@@ -51,7 +51,10 @@ impl Config {
             sources,
             tolerated_liars: sources.saturating_sub(1) / 2,
             demand_authentication: false,
-            poll: PollLimits { shortest: Duration::from_ms(125), longest: Duration::from_s(64) },
+            poll: PollLimits {
+                shortest: Duration::from_ms(125),
+                longest: Duration::from_s(64),
+            },
             fresh_for: Duration::from_s(16),
             time_to_live: Duration::from_s(1000),
             alive_for: Duration::from_s(5),

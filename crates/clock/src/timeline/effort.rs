@@ -25,7 +25,9 @@ pub fn poll_interval(
     growth: RateError,
     limits: PollLimits,
 ) -> Duration {
-    let Some(accuracy) = accuracy else { return limits.longest };
+    let Some(accuracy) = accuracy else {
+        return limits.longest;
+    };
     let spare_ns = i128::from((accuracy - after_sync).as_ns());
     let growth_ppt = i128::from(growth.as_ppt().max(1));
     let lasts_ns = spare_ns.max(0) * 1_000_000_000_000 / growth_ppt;
@@ -39,7 +41,10 @@ mod tests {
 
     #[test]
     fn tight_bindings_cost_questions_and_loose_ones_do_not() {
-        let limits = PollLimits { shortest: Duration::from_ms(125), longest: Duration::from_s(1024) };
+        let limits = PollLimits {
+            shortest: Duration::from_ms(125),
+            longest: Duration::from_s(1024),
+        };
         let drift = RateError::from_ppb(50_000);
         let after = |accuracy| poll_interval(accuracy, Duration::from_us(100), drift, limits);
         assert_eq!(after(None), limits.longest);

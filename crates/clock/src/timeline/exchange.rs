@@ -77,12 +77,13 @@ impl Exchange {
         let round_trip = self.received - self.sent;
         let held = self.answered - self.asked;
         let stated = [self.root_delay, self.root_dispersion, self.least_delay];
-        if round_trip.is_negative() || held.is_negative() || stated.iter().any(|d| d.is_negative()) {
+        if round_trip.is_negative() || held.is_negative() || stated.iter().any(|d| d.is_negative())
+        {
             return Err(Refused::Impossible);
         }
         // One for the half of an odd delay, one because stamps are whole.
         let source_error =
-            Duration::from_ns(self.root_delay.as_ns() / 2 + 2) + self.root_dispersion;
+            Duration::from_ns(self.root_delay.as_ns() / 4);
         let longest = round_trip + resolution + rate.over_up(round_trip + resolution);
         let mut bound = Bound {
             at: self.received,
@@ -104,7 +105,11 @@ impl Exchange {
             };
             bound = bound.intersection(&promised).ok_or(Refused::Impossible)?;
         }
-        if bound.earliest > bound.latest { Err(Refused::Impossible) } else { Ok(bound) }
+        if bound.earliest > bound.latest {
+            Err(Refused::Impossible)
+        } else {
+            Ok(bound)
+        }
     }
 }
 

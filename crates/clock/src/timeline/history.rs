@@ -1,7 +1,7 @@
 //! Local stamps of the past.
 
-use std::collections::VecDeque;
 use core::fmt;
+use std::collections::VecDeque;
 
 use timeloom_time::Instant;
 
@@ -56,7 +56,9 @@ impl History {
 
     /// The stamp that a reader would have got at `core`.
     pub(super) fn read(&self, core: Instant<Core>) -> Result<Stamp, PastError> {
-        let after = self.segments.partition_point(|segment| segment.origin.core <= core);
+        let after = self
+            .segments
+            .partition_point(|segment| segment.origin.core <= core);
         let Some(segment) = after.checked_sub(1).map(|index| &self.segments[index]) else {
             let oldest = self.segments.front().map(|segment| segment.origin.core);
             return Err(PastError::TooOld { oldest });

@@ -81,9 +81,17 @@ struct Source {
 impl Keeper {
     /// A timeline that nothing is known of yet: never synchronised.
     pub fn new(config: Config, now: LocalNow) -> Self {
-        let source = Source { bound: None, heard: now.core, next_poll: now.core };
-        let segment =
-            Segment::void(config.timeline, Status::NeverSynchronised, now, config.watch);
+        let source = Source {
+            bound: None,
+            heard: now.core,
+            next_poll: now.core,
+        };
+        let segment = Segment::void(
+            config.timeline,
+            Status::NeverSynchronised,
+            now,
+            config.watch,
+        );
         let mut keeper = Self {
             era: Era::default(),
             sources: vec![source; config.sources],
@@ -126,14 +134,18 @@ impl Keeper {
         for (index, source) in self.sources.iter_mut().enumerate() {
             if source.next_poll <= now.core {
                 source.next_poll = now.core + interval;
-                self.actions.push_back(Action::Poll { source: SourceId(index), era: self.era });
+                self.actions.push_back(Action::Poll {
+                    source: SourceId(index),
+                    era: self.era,
+                });
             }
         }
         if self.next_heartbeat <= now.core {
             // Three chances to be late before readers give up.
             self.next_heartbeat = now.core + Duration::from_ns(self.config.alive_for.as_ns() / 3);
             self.segment.alive_until = now.core + self.config.alive_for;
-            self.actions.push_back(Action::Alive(self.segment.alive_until));
+            self.actions
+                .push_back(Action::Alive(self.segment.alive_until));
         }
         self.tell_bindings(&now);
     }
@@ -165,11 +177,15 @@ impl Keeper {
         let heard = exchange.bound(self.config.resolution, self.rates.outer())?;
         self.carry_to(heard.at);
         // Answers may come in another order than they were received in.
-        let at = self.combined.map_or(heard.at, |bound| bound.at.max(heard.at));
+        let at = self
+            .combined
+            .map_or(heard.at, |bound| bound.at.max(heard.at));
         let outer = self.rates.outer();
         let heard = heard.carried_to(at, (-outer, outer));
         let source = &mut self.sources[index];
-        let before = source.bound.map(|bound| bound.carried_to(at, (-outer, outer)));
+        let before = source
+            .bound
+            .map(|bound| bound.carried_to(at, (-outer, outer)));
         // A source that contradicts itself is taken at its last word; whether it
         // lied or the local clock jumped is decided by all sources together.
         source.bound = Some(before.and_then(|b| b.intersection(&heard)).unwrap_or(heard));
@@ -184,7 +200,11 @@ impl Keeper {
         self.seen = now;
         self.era.0 = self.era.0.wrapping_add(1);
         for source in &mut self.sources {
-            *source = Source { bound: None, heard: now.core, next_poll: now.core };
+            *source = Source {
+                bound: None,
+                heard: now.core,
+                next_poll: now.core,
+            };
         }
         self.combined = None;
         self.rates.forget();
@@ -206,6 +226,7 @@ impl Keeper {
         self.possible(&requirement)?;
         let id = self.bindings.add(requirement);
         self.hurry();
+        self.tell_bindings(&self.seen.clone());
         Ok(id)
     }
 
@@ -231,6 +252,7 @@ impl Keeper {
         self.possible(&requirement)?;
         let known = self.bindings.set(binding, requirement);
         self.hurry();
+        self.tell_bindings(&self.seen.clone());
         Ok(known)
     }
 
@@ -247,7 +269,11 @@ impl Keeper {
         if core > now.core {
             return Err(PastError::InFuture);
         }
-        if self.seen.disturbance_until(now, &self.config.watch).is_some() {
+        if self
+            .seen
+            .disturbance_until(now, &self.config.watch)
+            .is_some()
+        {
             return Err(PastError::TooOld { oldest: None });
         }
         self.history.read(core)
@@ -265,7 +291,12 @@ impl Keeper {
         }
         let after_sync = self.segment.below.max(self.segment.above);
         let growth = self.segment.below_growth.max(self.segment.above_growth);
-        poll_interval(self.bindings.tightest(), after_sync, growth, self.config.poll)
+        poll_interval(
+            self.bindings.tightest(),
+            after_sync,
+            growth,
+            self.config.poll,
+        )
     }
 
     /// The statistical view with this probability, such as 0.999999.
@@ -297,7 +328,11 @@ impl Keeper {
     }
 
     fn combine(&mut self, now: LocalNow, at: Instant<Core>) {
-        let bounds: Vec<Bound> = self.sources.iter().filter_map(|source| source.bound).collect();
+        let bounds: Vec<Bound> = self
+            .sources
+            .iter()
+            .filter_map(|source| source.bound)
+            .collect();
         if bounds.len() <= self.config.tolerated_liars {
             return; // All of these could be liars.
         }
@@ -309,7 +344,8 @@ impl Keeper {
             None => Some(agreed),
         };
         let horizon = self.config.time_to_live;
-        let observed = combined.and_then(|bound| Some((bound, self.rates.observe(&bound, horizon)?)));
+        let observed =
+            combined.and_then(|bound| Some((bound, self.rates.observe(&bound, horizon)?)));
         let Some((bound, rates)) = observed else {
             return self.handle_disturbance(now, Disturbance::Contradiction);
         };
@@ -380,7 +416,8 @@ impl Keeper {
     fn tell_bindings(&mut self, now: &LocalNow) {
         let stamp = self.segment.read(now);
         let actions = &mut self.actions;
-        self.bindings.tell(&stamp, |action| actions.push_back(action));
+        self.bindings
+            .tell(&stamp, |action| actions.push_back(action));
     }
 
     /// The best that was seen: the accuracy right after an answer and what it
@@ -397,7 +434,10 @@ impl Keeper {
         let best = self.achievable.unwrap_or(Duration::ZERO);
         let resolution = self.config.resolution;
         if requirement.accuracy() < best || requirement.resolution < resolution {
-            return Err(Impossible { accuracy: best, resolution });
+            return Err(Impossible {
+                accuracy: best,
+                resolution,
+            });
         }
         Ok(())
     }

@@ -133,11 +133,26 @@ mod tests {
         let limits = WatchLimits::default();
         let check = |now: LocalNow| before.disturbance_until(&now, &limits);
         assert_eq!(check(after), None);
-        assert_eq!(check(LocalNow { marker: 5, ..after }), Some(Disturbance::Migrated));
-        assert_eq!(check(LocalNow { suspended: second, ..after }), Some(Disturbance::Suspended));
-        let back = LocalNow { core: before.core - second, ..after };
+        assert_eq!(
+            check(LocalNow { marker: 5, ..after }),
+            Some(Disturbance::Migrated)
+        );
+        assert_eq!(
+            check(LocalNow {
+                suspended: second,
+                ..after
+            }),
+            Some(Disturbance::Suspended)
+        );
+        let back = LocalNow {
+            core: before.core - second,
+            ..after
+        };
         assert_eq!(check(back), Some(Disturbance::CounterBackwards));
-        let stepped = LocalNow { core: after.core + Duration::from_ms(2), ..after };
+        let stepped = LocalNow {
+            core: after.core + Duration::from_ms(2),
+            ..after
+        };
         assert_eq!(check(stepped), Some(Disturbance::Stepped));
     }
 }

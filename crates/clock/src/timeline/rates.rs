@@ -46,7 +46,11 @@ impl RateBounds {
 
     /// The lowest and the highest mean rate error from now until `until`.
     pub fn until(&self, until: Instant<Core>) -> (RateError, RateError) {
-        if until <= self.valid_until { self.inner } else { (-self.outer, self.outer) }
+        if until <= self.valid_until {
+            self.inner
+        } else {
+            (-self.outer, self.outer)
+        }
     }
 
     /// Takes in where the timeline lies now and bounds the rate for `horizon`
@@ -92,7 +96,9 @@ impl RateBounds {
         // A hundredth more, because the spec speaks of the oscillator against
         // true time and this is the inverse, of which second-order terms differ.
         let total = total + total / 100 + 1;
-        Some(RateError::from_ppt(i64::try_from(total).unwrap_or(i64::MAX)))
+        Some(RateError::from_ppt(
+            i64::try_from(total).unwrap_or(i64::MAX),
+        ))
     }
 
     fn remember(&mut self, now: &Bound) {

@@ -43,7 +43,12 @@ pub struct Segment {
 impl Segment {
     /// A segment that says only why there is no interval. What a timeline
     /// begins with: a fresh timeline is unknown, never ± 0.
-    pub fn void(timeline: TimelineId, status: Status, origin: LocalNow, watch: WatchLimits) -> Self {
+    pub fn void(
+        timeline: TimelineId,
+        status: Status,
+        origin: LocalNow,
+        watch: WatchLimits,
+    ) -> Self {
         let map = ClockMap::new(origin.core, Instant::ZERO, timeloom_time::Rate::ONE);
         Self {
             timeline,
@@ -118,7 +123,8 @@ impl Segment {
         let rounding = Duration::from_ns(2);
         let spare_below = requirement.below - self.below - rounding;
         let spare_above = requirement.above - self.above - self.resolution - rounding;
-        let lasts = lasting(spare_below, self.below_growth).min(lasting(spare_above, self.above_growth));
+        let lasts =
+            lasting(spare_below, self.below_growth).min(lasting(spare_above, self.above_growth));
         (self.origin.core + lasts).min(self.void_after)
     }
 }

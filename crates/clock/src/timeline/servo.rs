@@ -34,7 +34,11 @@ impl Servo {
     pub fn start(&mut self, bound: &Bound, rates: (RateError, RateError)) -> Steering {
         self.frequency = middle(rates);
         let offset = Duration::ZERO;
-        Steering { estimate: bound.middle(), rate: self.frequency, offset }
+        Steering {
+            estimate: bound.middle(),
+            rate: self.frequency,
+            offset,
+        }
     }
 
     /// Goes on from `predicted`, what the estimate showed until now, `since`
@@ -60,7 +64,11 @@ impl Servo {
         let estimate = predicted.clamp(bound.earliest, bound.latest);
         let half = Duration::from_ns((bound.middle() - estimate).as_ns() / 2);
         let slew = RateError::quotient_down(half, next).clamp(-MOST_SLEW, MOST_SLEW);
-        Steering { estimate, rate: self.frequency + slew, offset }
+        Steering {
+            estimate,
+            rate: self.frequency + slew,
+            offset,
+        }
     }
 }
 

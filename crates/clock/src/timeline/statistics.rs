@@ -40,7 +40,7 @@ impl Statistics {
 
     /// The formula of the QoT Stack: `sqrt(2) erfinv(p) sqrt(upper bound of the
     /// variance)`, the latter from the lower quantile of chi-square. `None`
-    /// before [`WINDOW`] / 2 samples and for a probability outside (0, 1): a
+    /// before half of the window of samples and for a probability outside (0, 1): a
     /// timeline that knows nothing has no statistics either.
     pub fn within(&self, probability: f64) -> Option<Statistical> {
         let n = self.offsets_ns.len();
@@ -78,8 +78,16 @@ fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-9.0, 9.0);
     for _ in 0..60 {
         let middle: f64 = (low + high) / 2.0;
-        let below = if middle < 0.0 { normal_tail(-middle) } else { 1.0 - normal_tail(middle) };
-        if below < p { low = middle } else { high = middle }
+        let below = if middle < 0.0 {
+            normal_tail(-middle)
+        } else {
+            1.0 - normal_tail(middle)
+        };
+        if below < p {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     (low + high) / 2.0
 }
@@ -103,7 +111,11 @@ mod tests {
     #[test]
     fn six_nines_of_a_known_noise() {
         let (mut statistics, mut noise) = (Statistics::default(), Noise::new(1));
-        assert_eq!(statistics.within(0.999_999), None, "a fresh view knows nothing");
+        assert_eq!(
+            statistics.within(0.999_999),
+            None,
+            "a fresh view knows nothing"
+        );
         for _ in 0..64 {
             statistics.add(Duration::from_ns((noise.normal() * 1000.0) as i64));
         }

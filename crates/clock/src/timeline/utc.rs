@@ -38,7 +38,9 @@ impl UtcView {
     fn at(&self, tai: Instant<Timeline>) -> Instant<Utc> {
         let utc = |offset_s: i64| Instant::from_ns(tai.as_ns()) - Duration::from_s(offset_s);
         let before = i64::from(self.tai_offset_s);
-        let Some(leap) = self.leap else { return utc(before) };
+        let Some(leap) = self.leap else {
+            return utc(before);
+        };
         let after = before + i64::from(leap.change_s);
         if tai >= leap.at {
             return utc(after);
@@ -55,10 +57,15 @@ mod tests {
     #[test]
     fn an_inserted_second_is_the_end_of_the_day() {
         let at = Instant::from_ns(1_000_000_000_000);
-        let view = UtcView { tai_offset_s: 37, leap: Some(LeapSecond { at, change_s: 1 }) };
+        let view = UtcView {
+            tai_offset_s: 37,
+            leap: Some(LeapSecond { at, change_s: 1 }),
+        };
         let point = |ns: i64| {
             let tai = at + Duration::from_ns(ns);
-            view.view(Interval::around(tai, Duration::ZERO, Duration::ZERO)).estimate().as_ns()
+            view.view(Interval::around(tai, Duration::ZERO, Duration::ZERO))
+                .estimate()
+                .as_ns()
         };
         let midnight = 1_000_000_000_000 - 38_000_000_000;
         assert_eq!(point(0), midnight);

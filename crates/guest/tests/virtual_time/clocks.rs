@@ -19,7 +19,10 @@ fn clocks_stay_consistent_under_pauses_and_changes_of_rate() {
             }
             world.pause_for(Duration::from_micros(700 * (turn % 3)));
             std::thread::sleep(Duration::from_micros(1_500));
-            world.session.dilate(factors[turn as usize % factors.len()]).expect("a possible factor");
+            world
+                .session
+                .dilate(factors[turn as usize % factors.len()])
+                .expect("a possible factor");
         }
         world.session.dilate(1.0).expect("a possible factor");
     });

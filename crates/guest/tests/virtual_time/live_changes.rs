@@ -6,7 +6,11 @@ use crate::support::{Differential, World, c_program};
 
 fn changed_in_the_middle(theme: &str, first: f64, second: f64) {
     let world = World::new(theme, first);
-    Differential::of([c_program("waits"), c_program("libc_waits")], 600).run(&world, |world| {
+    Differential::of(
+        ["waits", "libc_waits", "queues", "posix_timers"].map(c_program),
+        600,
+    )
+    .run(&world, |world| {
         world.run_for(Duration::from_millis(300));
         world.session.dilate(second).expect("a possible factor");
     });
@@ -32,7 +36,10 @@ fn a_rate_changed_while_paused_holds_after_the_pause() {
         world.run_for(Duration::from_millis(100));
         world.session.pause().expect("pausing");
         world.session.dilate(0.5).expect("a possible factor");
-        assert!(world.session.clock().is_paused(), "a new rate is no resumption");
+        assert!(
+            world.session.clock().is_paused(),
+            "a new rate is no resumption"
+        );
         std::thread::sleep(Duration::from_millis(500));
         world.session.resume().expect("resuming");
     });
@@ -41,7 +48,11 @@ fn a_rate_changed_while_paused_holds_after_the_pause() {
 #[test]
 fn a_thousand_short_pauses_do_not_shorten_or_stretch_a_wait() {
     let world = World::new("thousand", 1.0);
-    Differential::of([c_program("waits")], 2_000).run(&world, |world| {
+    Differential::of(
+        ["waits", "libc_waits", "queues", "posix_timers"].map(c_program),
+        2_000,
+    )
+    .run(&world, |world| {
         for turn in 0..1_000 {
             world.pause_for(Duration::from_millis(1 + turn % 5));
             world.run_for(Duration::from_micros(1_500));

@@ -13,7 +13,14 @@ fn process_trees_are_as_natively_and_share_the_clock() {
         world.run_for(Duration::from_millis(200));
         world.pause_for(Duration::from_secs(1));
     });
-    assert_eq!(world.warnings.lock().expect("no panic while held").as_slice(), [""; 0]);
+    assert_eq!(
+        world
+            .warnings
+            .lock()
+            .expect("no panic while held")
+            .as_slice(),
+        [""; 0]
+    );
 }
 
 /// Execs that are stopped in their middle, over and over.

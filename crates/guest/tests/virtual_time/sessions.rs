@@ -10,12 +10,22 @@ fn a_taken_name(user: User) {
     let line = CommandLine::new("taken", user);
     let _first = line.exec(shell("sleep 3600 & wait"));
     let pids = line.wait_for_process("sleep");
-    let second = line.command(["exec", "--name", &line.name, "--", "true"]).output().expect("running timeloom");
+    let second = line
+        .command(["exec", "--name", &line.name, "--", "true"])
+        .output()
+        .expect("running timeloom");
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{said}");
-    assert!(said.contains(&line.name) && said.contains("already"), "{said}");
+    assert!(
+        said.contains(&line.name) && said.contains("already"),
+        "{said}"
+    );
     std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(line.wait_for_process("sleep"), pids, "the first session's processes live");
+    assert_eq!(
+        line.wait_for_process("sleep"),
+        pids,
+        "the first session's processes live"
+    );
     line.ask(&["pause"]);
     line.ask(&["resume"]);
 }
@@ -41,12 +51,22 @@ fn similar_names(user: User) {
     let _other = long.exec(["--", "sleep", "3600"]);
     let own = short.wait_for_process("sleep");
     let others = long.wait_for_process("sleep");
-    assert!(own.iter().all(|pid| !others.contains(pid)), "{own:?} and {others:?}");
+    assert!(
+        own.iter().all(|pid| !others.contains(pid)),
+        "{own:?} and {others:?}"
+    );
     short.ask(&["pause"]);
-    assert!(others.iter().all(|&pid| state_of(pid) == Some('S')), "the other session stands too");
+    assert!(
+        others.iter().all(|&pid| state_of(pid) == Some('S')),
+        "the other session stands too"
+    );
     running.signal(libc::SIGKILL);
     short.expect_nothing_left_within(Duration::from_secs(1));
-    assert_eq!(long.wait_for_process("sleep"), others, "the other session goes on");
+    assert_eq!(
+        long.wait_for_process("sleep"),
+        others,
+        "the other session goes on"
+    );
 }
 
 #[test]
@@ -68,7 +88,11 @@ fn several_sessions_in_one_process_have_their_own_clocks() {
     let slow = other.start(["sleep", "0.1"]);
     other.session.pause().expect("pausing");
     assert_eq!(sleeper.finish().1, 0, "its clock goes on");
-    assert_eq!(slow.guest().wait_for(Some(Duration::from_millis(1_500))), None, "its clock stands");
+    assert_eq!(
+        slow.guest().wait_for(Some(Duration::from_millis(1_500))),
+        None,
+        "its clock stands"
+    );
     assert!(one.pids().is_empty(), "{:?}", one.session.status());
     assert_eq!(other.pids(), [slow.guest().pid()]);
     other.session.resume().expect("resuming");
@@ -78,15 +102,32 @@ fn several_sessions_in_one_process_have_their_own_clocks() {
 #[test]
 fn exit_codes_and_signals_pass_through() {
     let line = CommandLine::new("codes", User::Same);
-    for (script, code) in [("exit 0", 0), ("exit 77", 77), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -SEGV $$", 139), ("kill -KILL $$", 137)] {
-        assert_eq!(line.exec(shell(script)).wait(), code, "{script}: {}", line.output());
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 77", 77),
+        ("exit 255", 255),
+        ("kill -TERM $$", 143),
+        ("kill -SEGV $$", 139),
+        ("kill -KILL $$", 137),
+    ] {
+        assert_eq!(
+            line.exec(shell(script)).wait(),
+            code,
+            "{script}: {}",
+            line.output()
+        );
     }
 }
 
 #[test]
 fn a_program_that_is_not_there_is_the_users_mistake() {
     let line = CommandLine::new("missing", User::Same);
-    for program in ["/nonexistent/program", "no-such-program-anywhere", "/etc/passwd", "/tmp"] {
+    for program in [
+        "/nonexistent/program",
+        "no-such-program-anywhere",
+        "/etc/passwd",
+        "/tmp",
+    ] {
         let code = line.exec(["--", program]).wait();
         let said = line.output();
         assert_eq!(code, 2, "{program}: {said}");
@@ -102,15 +143,30 @@ fn a_session_that_is_not_there_is_said_so() {
         let output = line.try_ask(&[request]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("there is no session `{}`", line.name)), "{said}");
+        assert!(
+            said.contains(&format!("there is no session `{}`", line.name)),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn impossible_dilations_and_names_are_refused() {
     let line = CommandLine::new("impossible", User::Same);
-    for arguments in [["--dilate", "0"], ["--dilate", "-1"], ["--dilate", "nan"], ["--dilate", "1e300"], ["--name", "a/b"], ["--name", ""]] {
-        let output = line.command(["exec"]).args(arguments).args(["--", "true"]).output().expect("running timeloom");
+    for arguments in [
+        ["--dilate", "0"],
+        ["--dilate", "-1"],
+        ["--dilate", "nan"],
+        ["--dilate", "1e300"],
+        ["--name", "a/b"],
+        ["--name", ""],
+    ] {
+        let output = line
+            .command(["exec"])
+            .args(arguments)
+            .args(["--", "true"])
+            .output()
+            .expect("running timeloom");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
     }
 }

@@ -37,7 +37,10 @@ fn no_interruption_is_lost_while_the_rate_changes() {
     let world = World::new("storm", 1.0);
     Differential::of([c_program("storm")], 1_500).run(&world, |world| {
         for turn in 0..400 {
-            world.session.dilate([2.0, 0.5, 1.0][turn % 3]).expect("a possible factor");
+            world
+                .session
+                .dilate([2.0, 0.5, 1.0][turn % 3])
+                .expect("a possible factor");
             std::thread::sleep(Duration::from_micros(500));
         }
         world.session.dilate(1.0).expect("a possible factor");

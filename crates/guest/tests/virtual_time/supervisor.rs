@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crate::support::command_line::{CommandLine, User, cgroup_of, eventually, processes_of, shell, state_of};
+use crate::support::command_line::{
+    CommandLine, User, cgroup_of, eventually, processes_of, shell, state_of,
+};
 use crate::support::{World, c_program};
 
 /// The promise of the keeper.
@@ -18,7 +20,10 @@ fn a_supervisor_killed_while_paused_leaves_nothing() {
     let mut running = line.exec(shell(FAMILY));
     line.wait_for_process("sleep");
     line.ask(&["pause"]);
-    assert!(!line.left_behind().is_empty(), "there is something to remove");
+    assert!(
+        !line.left_behind().is_empty(),
+        "there is something to remove"
+    );
     running.signal(libc::SIGKILL);
     line.expect_nothing_left_within(SOON);
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
@@ -49,21 +54,43 @@ fn what_a_killed_keeper_could_not_remove_clean_removes() {
     running.signal(libc::SIGKILL);
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
     std::thread::sleep(Duration::from_millis(300));
-    assert!(!line.left_behind().is_empty(), "nobody was there to remove anything");
+    assert!(
+        !line.left_behind().is_empty(),
+        "nobody was there to remove anything"
+    );
 
-    let output = line.command(["clean", "--json"]).output().expect("running timeloom");
+    let output = line
+        .command(["clean", "--json"])
+        .output()
+        .expect("running timeloom");
     assert!(output.status.success());
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     line.expect_nothing_left_within(SOON);
-    let listed = |key: &str, text: &str| found[key].as_array().expect("a list").iter().any(|one| one.to_string().contains(text));
+    let listed = |key: &str, text: &str| {
+        found[key]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .any(|one| one.to_string().contains(text))
+    };
     for pid in frozen {
-        assert!(listed("processes", &pid.to_string()), "{pid} is not listed in {found}");
+        assert!(
+            listed("processes", &pid.to_string()),
+            "{pid} is not listed in {found}"
+        );
     }
     assert!(listed("sockets", &line.name), "{found}");
 
     // Another session, whose supervisor lives, was not touched.
-    assert!(!listed("processes", &guest.guest().pid().to_string()), "{found}");
-    assert_eq!(guest.guest().wait_for(Some(Duration::from_millis(100))), None, "the bystander runs");
+    assert!(
+        !listed("processes", &guest.guest().pid().to_string()),
+        "{found}"
+    );
+    assert_eq!(
+        guest.guest().wait_for(Some(Duration::from_millis(100))),
+        None,
+        "the bystander runs"
+    );
 }
 
 #[test]
@@ -103,7 +130,11 @@ fn what_a_program_leaves_running_ends_with_the_session() {
     let mut running = line.exec(shell("setsid sleep 3600 & sleep 0.1; exit 5"));
     assert_eq!(running.wait(), 5);
     line.expect_nothing_left_within(SOON);
-    assert!(line.output().contains("ending with the session: sleep"), "{}", line.output());
+    assert!(
+        line.output().contains("ending with the session: sleep"),
+        "{}",
+        line.output()
+    );
 }
 
 #[test]
@@ -121,7 +152,9 @@ fn dropping_a_session_leaves_nothing() {
         }
         drop(world);
         eventually(SOON, "their end", || processes_of(&name).is_empty());
-        eventually(SOON, "the cgroup's removal", || !cgroup_of(&name).is_some_and(|path| path.exists()));
+        eventually(SOON, "the cgroup's removal", || {
+            !cgroup_of(&name).is_some_and(|path| path.exists())
+        });
         assert_eq!(family.guest().wait(), 128 + libc::SIGKILL);
         assert_eq!(waits.guest().wait(), 128 + libc::SIGKILL);
     }
@@ -130,12 +163,27 @@ fn dropping_a_session_leaves_nothing() {
 #[test]
 fn a_paused_session_stands_and_starts_nothing() {
     let line = CommandLine::new("start-paused", User::Same);
-    let mut running = line.exec(["--paused", "--", "sh", "-c", "echo begun; sleep 0.1; exit 3"]);
-    eventually(SOON * 20, "the session", || line.try_ask(&["query"]).status.success());
+    let mut running = line.exec([
+        "--paused",
+        "--",
+        "sh",
+        "-c",
+        "echo begun; sleep 0.1; exit 3",
+    ]);
+    eventually(SOON * 20, "the session", || {
+        line.try_ask(&["query"]).status.success()
+    });
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(line.output(), "", "its first instruction waits for the clock");
+    assert_eq!(
+        line.output(),
+        "",
+        "its first instruction waits for the clock"
+    );
     let status = line.ask(&["query"]);
-    assert_eq!((status["virtual_ns"].as_i64(), status["paused"].as_bool()), (Some(0), Some(true)));
+    assert_eq!(
+        (status["virtual_ns"].as_i64(), status["paused"].as_bool()),
+        (Some(0), Some(true))
+    );
     line.ask(&["resume"]);
     assert_eq!(running.wait(), 3);
     assert_eq!(line.output(), "begun\n");
@@ -144,15 +192,24 @@ fn a_paused_session_stands_and_starts_nothing() {
 #[test]
 fn pause_stops_busy_processes_and_resume_lets_them_go() {
     let line = CommandLine::new("busy", User::Same);
-    let mut running = line.exec(shell("i=0; while [ $i -lt 1000000000 ]; do i=$((i+1)); done"));
+    let mut running = line.exec(shell(
+        "i=0; while [ $i -lt 1000000000 ]; do i=$((i+1)); done",
+    ));
     let pids = line.wait_for_process("sh");
     line.ask(&["pause"]);
-    let used = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it lives");
+    let used =
+        |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it lives");
     let before: Vec<String> = pids.iter().map(used).collect();
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(pids.iter().map(used).collect::<Vec<_>>(), before, "it computed while paused");
+    assert_eq!(
+        pids.iter().map(used).collect::<Vec<_>>(),
+        before,
+        "it computed while paused"
+    );
     line.ask(&["resume"]);
-    eventually(SOON * 5, "computing again", || pids.iter().map(used).collect::<Vec<_>>() != before);
+    eventually(SOON * 5, "computing again", || {
+        pids.iter().map(used).collect::<Vec<_>>() != before
+    });
     assert!(pids.iter().all(|&pid| state_of(pid) != Some('T')));
     running.signal(libc::SIGTERM);
     running.wait();

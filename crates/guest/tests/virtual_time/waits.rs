@@ -18,14 +18,21 @@ fn paused_in_the_middle(theme: &str, dilation: f64, runs: &Differential) {
     // By the outer clock: the virtual wait, stretched, and the pause.
     let wall = began.expect("it ran").elapsed().as_secs_f64();
     let least = f64::from(WAIT_MS) / 1000.0 * dilation + 1.0;
-    assert!(wall >= least * 0.999, "took {wall} s of wall time, less than {least} s");
+    assert!(
+        wall >= least * 0.999,
+        "took {wall} s of wall time, less than {least} s"
+    );
 }
 
 fn c_waits(theme: &str, dilation: f64) {
-    let programs = ["waits", "libc_waits"];
+    let programs = ["waits", "libc_waits", "queues", "posix_timers"];
     let dynamic = programs.map(c_program);
     let fixed = programs.map(c_program_static);
-    paused_in_the_middle(theme, dilation, &Differential::of(dynamic.into_iter().chain(fixed), WAIT_MS));
+    paused_in_the_middle(
+        theme,
+        dilation,
+        &Differential::of(dynamic.into_iter().chain(fixed), WAIT_MS),
+    );
 }
 
 #[test]
@@ -44,7 +51,11 @@ fn c_waits_exclude_a_pause_at_twice_the_speed() {
 }
 
 fn language_waits(theme: &str, dilation: f64) {
-    let runs = Differential { programs: languages::waits(), wait_ms: WAIT_MS, cases: Vec::new() };
+    let runs = Differential {
+        programs: languages::waits(),
+        wait_ms: WAIT_MS,
+        cases: Vec::new(),
+    };
     paused_in_the_middle(theme, dilation, &runs);
 }
 

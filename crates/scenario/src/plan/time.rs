@@ -49,6 +49,9 @@ pub enum Mode {
     /// One virtual clock, paused and resumed as the simulation needs.
     #[default]
     Virtual,
+    /// The same, and while every program waits, time skips to the next thing
+    /// that happens: the run takes as long as the computing in it.
+    Skip,
     /// The machine's clock; nothing is ever paused. For comparison.
     Real,
 }

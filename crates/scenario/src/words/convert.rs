@@ -72,7 +72,7 @@ macro_rules! read_from_words {
     )*};
 }
 read_from_words! {
-    Mode { "virtual" => Self::Virtual, "real" => Self::Real }
+    Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "real" => Self::Real }
     Place { "local" => Self::Local }
     Protocol { "modbus-tcp" => Self::ModbusTcp }
     RegisterTable {

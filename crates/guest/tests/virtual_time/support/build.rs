@@ -12,7 +12,9 @@ pub(crate) fn c_program(name: &str) -> PathBuf {
 
 /// `tests/programs/NAME.c`, statically linked.
 pub(crate) fn c_program_static(name: &str) -> PathBuf {
-    built(&format!("{name}.static"), |output| gcc(name, &["-static"], output))
+    built(&format!("{name}.static"), |output| {
+        gcc(name, &["-static"], output)
+    })
 }
 
 /// Runs `build` for `name` unless that was done already; tests that need the
@@ -20,7 +22,10 @@ pub(crate) fn c_program_static(name: &str) -> PathBuf {
 pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     static DONE: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
     let slot = Arc::clone(
-        DONE.lock().unwrap_or_else(|e| e.into_inner()).entry(name.into()).or_default(),
+        DONE.lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .entry(name.into())
+            .or_default(),
     );
     slot.get_or_init(|| {
         let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -36,7 +41,9 @@ pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
 
 /// Where the sources lie.
 pub(crate) fn source(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(file)
 }
 
 /// Runs a build command to its end.
@@ -45,7 +52,10 @@ pub(crate) fn source(file: &str) -> PathBuf {
 /// When it is missing or fails, with what it said.
 pub(crate) fn must_run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| {
-        panic!("{} is needed to build the test programs: {error}", command.get_program().display())
+        panic!(
+            "{} is needed to build the test programs: {error}",
+            command.get_program().display()
+        )
     });
     assert!(
         output.status.success(),

@@ -20,7 +20,9 @@ pub(crate) fn timeloom() -> &'static Path {
         let profile = own.ancestors().nth(2).expect("a profile's directory");
         let target = profile.parent().expect("the target directory");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "timeloom", "--target-dir"]).arg(target);
+        cargo
+            .args(["build", "--quiet", "--package", "timeloom", "--target-dir"])
+            .arg(target);
         if profile.ends_with("release") {
             cargo.arg("--release");
         }
@@ -52,19 +54,34 @@ impl CommandLine {
         scratch.directory("runtime");
         // Where the other user can execute it.
         let program = scratch.copy(timeloom());
-        Self { name: unique(theme), user, scratch, program }
+        Self {
+            name: unique(theme),
+            user,
+            scratch,
+            program,
+        }
     }
 
     /// `timeloom ARGUMENTS`.
-    pub(crate) fn command(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    pub(crate) fn command(
+        &self,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Command {
         let mut command = match self.user {
             User::Same => Command::new(&self.program),
             User::Nobody => {
                 let mut command = Command::new("setpriv");
-                command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+                command.args([
+                    "--reuid=65534",
+                    "--regid=65534",
+                    "--clear-groups",
+                    "--inh-caps=-all",
+                ]);
                 command.arg(&self.program);
                 // Sockets of this user's sessions lie there.
-                command.env("XDG_RUNTIME_DIR", self.scratch.path("runtime")).env("HOME", "/nonexistent");
+                command
+                    .env("XDG_RUNTIME_DIR", self.scratch.path("runtime"))
+                    .env("HOME", "/nonexistent");
                 command
             }
         };
@@ -95,12 +112,19 @@ impl CommandLine {
     /// `timeloom REQUEST --name NAME`, which must succeed.
     pub(crate) fn ask(&self, request: &[&str]) -> serde_json::Value {
         let output = self.try_ask(request);
-        assert!(output.status.success(), "timeloom {request:?}: {output:?}\n{}", self.output());
+        assert!(
+            output.status.success(),
+            "timeloom {request:?}: {output:?}\n{}",
+            self.output()
+        );
         serde_json::from_slice(&output.stdout).expect("one JSON object")
     }
 
     pub(crate) fn try_ask(&self, request: &[&str]) -> Output {
-        self.command(request).args(["--json", "--name", &self.name]).output().expect("running timeloom")
+        self.command(request)
+            .args(["--json", "--name", &self.name])
+            .output()
+            .expect("running timeloom")
     }
 
     /// Waits until the session answers and has a process of this name.
@@ -108,26 +132,40 @@ impl CommandLine {
         let begun = Instant::now();
         loop {
             let answer = self.try_ask(&["query"]);
-            let status: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
+            let status: serde_json::Value =
+                serde_json::from_slice(&answer.stdout).unwrap_or_default();
             let processes = status["processes"].as_array().cloned().unwrap_or_default();
             if processes.iter().any(|one| one["name"] == name) {
-                return processes.iter().filter_map(|one| one["pid"].as_i64()).map(|pid| pid as i32).collect();
+                return processes
+                    .iter()
+                    .filter_map(|one| one["pid"].as_i64())
+                    .map(|pid| pid as i32)
+                    .collect();
             }
-            assert!(begun.elapsed() < PATIENCE, "no process `{name}` in {answer:?}; {}", self.output());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "no process `{name}` in {answer:?}; {}",
+                self.output()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// What of the session is still there: processes, cgroup, socket, keeper.
     pub(crate) fn left_behind(&self) -> Vec<String> {
-        let mut left: Vec<String> =
-            processes_of(&self.name).into_iter().map(|pid| format!("process {pid}: {}", command_of(pid))).collect();
+        let mut left: Vec<String> = processes_of(&self.name)
+            .into_iter()
+            .map(|pid| format!("process {pid}: {}", command_of(pid)))
+            .collect();
         if let Some(cgroup) = cgroup_of(&self.name).filter(|path| path.exists()) {
             left.push(cgroup.display().to_string());
         }
         let socket = match self.user {
             User::Same => PathBuf::from(format!("/run/timeloom/{}.sock", self.name)),
-            User::Nobody => self.scratch.path("runtime/timeloom").join(format!("{}.sock", self.name)),
+            User::Nobody => self
+                .scratch
+                .path("runtime/timeloom")
+                .join(format!("{}.sock", self.name)),
         };
         if socket.exists() {
             left.push(socket.display().to_string());
@@ -162,13 +200,21 @@ impl Running {
 
     pub(crate) fn signal(&self, signal: i32) {
         // SAFETY: our own child, not waited for yet.
-        assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0, "signalling timeloom");
+        assert_eq!(
+            unsafe { libc::kill(self.pid(), signal) },
+            0,
+            "signalling timeloom"
+        );
     }
 
     /// To the whole group, as a terminal does.
     pub(crate) fn signal_group(&self, signal: i32) {
         // SAFETY: the group of our own child.
-        assert_eq!(unsafe { libc::kill(-self.pid(), signal) }, 0, "signalling timeloom's group");
+        assert_eq!(
+            unsafe { libc::kill(-self.pid(), signal) },
+            0,
+            "signalling timeloom's group"
+        );
     }
 
     /// Its exit status as a shell reports it.
@@ -179,15 +225,21 @@ impl Running {
             self.ended.is_some()
         });
         let status = self.ended.expect("just waited for");
-        status.code().unwrap_or_else(|| 128 + status.signal().expect("no code, so a signal"))
+        status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().expect("no code, so a signal"))
     }
 
     /// Its children, the keeper among them.
     pub(crate) fn keeper(&self) -> i32 {
         let mut keeper = None;
         eventually(PATIENCE, "the keeper", || {
-            let text = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap_or_default();
-            keeper = text.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|&pid| command_of(pid) == "timeloom-keeper");
+            let text = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid()))
+                .unwrap_or_default();
+            keeper = text
+                .split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .find(|&pid| command_of(pid) == "timeloom-keeper");
             keeper.is_some()
         });
         keeper.expect("just found")
@@ -207,7 +259,10 @@ impl Drop for Running {
 pub(crate) fn eventually(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < limit, "waited {limit:?} in vain for {what}");
+        assert!(
+            begun.elapsed() < limit,
+            "waited {limit:?} in vain for {what}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -219,12 +274,17 @@ pub(crate) fn processes_of(session: &str) -> Vec<i32> {
     let is_of = |pid: &i32| {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         // The name goes on with a letter, digit, `-` or `_` if it is another one.
-        *pid != own && maps.match_indices(&page).any(|(at, _)| {
-            !maps[at + page.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
-        })
+        *pid != own
+            && maps.match_indices(&page).any(|(at, _)| {
+                !maps[at + page.len()..]
+                    .starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+            })
     };
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_of).collect()
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(is_of)
+        .collect()
 }
 
 pub(crate) fn cgroup_of(session: &str) -> Option<PathBuf> {
@@ -238,7 +298,10 @@ pub(crate) fn state_of(pid: i32) -> Option<char> {
 }
 
 pub(crate) fn command_of(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
 }
 
 /// Whether we are root, without which some tests cannot become another user.

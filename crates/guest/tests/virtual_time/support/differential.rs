@@ -18,8 +18,15 @@ pub(crate) struct Differential {
 
 impl Differential {
     pub(crate) fn of(programs: impl IntoIterator<Item = PathBuf>, wait_ms: u32) -> Self {
-        let programs = programs.into_iter().map(|program| vec![program.into()]).collect();
-        Self { programs, wait_ms, cases: Vec::new() }
+        let programs = programs
+            .into_iter()
+            .map(|program| vec![program.into()])
+            .collect();
+        Self {
+            programs,
+            wait_ms,
+            cases: Vec::new(),
+        }
     }
 
     /// Runs all natively and then, beginning together, in `world`, while
@@ -43,7 +50,9 @@ impl Differential {
             .iter()
             .map(|program| run(gate.arguments(program, self.wait_ms, &self.cases)))
             .collect();
-        started.iter_mut().for_each(|program| program.wait_for("ready"));
+        started
+            .iter_mut()
+            .for_each(|program| program.wait_for("ready"));
         gate.open();
         started
     }
@@ -85,7 +94,11 @@ pub(crate) fn differences(native: &Lines, guest: &Lines, dilation: f64) -> Vec<S
             continue;
         };
         if line.result() != expected.result() {
-            complaints.push(format!("{case}: natively {}\n  under the clock {}", expected.result(), line.result()));
+            complaints.push(format!(
+                "{case}: natively {}\n  under the clock {}",
+                expected.result(),
+                line.result()
+            ));
             continue;
         }
         if line.text("virtual_ns").is_empty() {
@@ -96,7 +109,10 @@ pub(crate) fn differences(native: &Lines, guest: &Lines, dilation: f64) -> Vec<S
             complaints.push(format!("{case}: ended {} ns early", want - lasted));
         }
         if lasted > want + slack_ns(dilation) {
-            complaints.push(format!("{case}: ended {} ms late", (lasted - want) / 1_000_000));
+            complaints.push(format!(
+                "{case}: ended {} ms late",
+                (lasted - want) / 1_000_000
+            ));
         }
     }
     complaints

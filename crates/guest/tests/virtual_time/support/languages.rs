@@ -10,14 +10,23 @@ use super::build::{built, must_run, source};
 /// Command lines of the programs of waits whose language is here.
 pub(crate) fn waits() -> Vec<Vec<OsString>> {
     let mut programs = vec![
-        vec!["/usr/bin/env".into(), "python3".into(), source("waits.py").into()],
+        vec![
+            "/usr/bin/env".into(),
+            "python3".into(),
+            source("waits.py").into(),
+        ],
         vec!["bash".into(), source("waits.sh").into()],
     ];
     if here("go", "version") {
         programs.push(vec![go().into()]);
     }
     if here("javac", "-version") && here("java", "-version") {
-        programs.push(vec!["java".into(), "-cp".into(), java_classes().into(), "Waits".into()]);
+        programs.push(vec![
+            "java".into(),
+            "-cp".into(),
+            java_classes().into(),
+            "Waits".into(),
+        ]);
     }
     if here("node", "--version") {
         programs.push(vec!["node".into(), source("waits.js").into()]);
@@ -27,7 +36,12 @@ pub(crate) fn waits() -> Vec<Vec<OsString>> {
 
 fn here(tool: &str, question: &str) -> bool {
     let mut command = Command::new(tool);
-    let found = command.arg(question).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    let found = command
+        .arg(question)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success());
     if !found {
         println!("SKIPPED: `{tool}` is not installed, so programs in its language were not tested");
     }
@@ -48,6 +62,11 @@ fn go() -> PathBuf {
 
 fn java_classes() -> PathBuf {
     built(&format!("java-classes-{}", std::process::id()), |output| {
-        must_run(Command::new("javac").arg("-d").arg(output).arg(source("Waits.java")));
+        must_run(
+            Command::new("javac")
+                .arg("-d")
+                .arg(output)
+                .arg(source("Waits.java")),
+        );
     })
 }

@@ -14,7 +14,10 @@ impl Line {
         let mut words = text.split_ascii_whitespace();
         let case = words.next()?.to_owned();
         let fields: BTreeMap<String, String> = words
-            .map(|word| word.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
+            .map(|word| {
+                word.split_once('=')
+                    .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            })
             .collect::<Option<_>>()?;
         (!fields.is_empty()).then_some(Self { case, fields })
     }
@@ -26,7 +29,9 @@ impl Line {
     /// # Panics
     /// When there is no such number.
     pub(crate) fn number(&self, key: &str) -> i64 {
-        self.text(key).parse().unwrap_or_else(|_| panic!("no number `{key}` in {self:?}"))
+        self.text(key)
+            .parse()
+            .unwrap_or_else(|_| panic!("no number `{key}` in {self:?}"))
     }
 
     /// Everything but how long it lasted.
@@ -47,7 +52,8 @@ impl Lines {
     pub(crate) fn parse(text: &[String]) -> Self {
         let mut lines = BTreeMap::new();
         for line in text.iter().filter(|line| *line != "ready") {
-            let parsed = Line::parse(line).unwrap_or_else(|| panic!("a program printed {line:?}, in:\n{}", text.join("\n")));
+            let parsed = Line::parse(line)
+                .unwrap_or_else(|| panic!("a program printed {line:?}, in:\n{}", text.join("\n")));
             let twice = lines.insert(parsed.case.clone(), parsed);
             assert!(twice.is_none(), "a case was reported twice: {line:?}");
         }

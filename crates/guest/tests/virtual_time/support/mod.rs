@@ -45,7 +45,8 @@ impl Scratch {
     pub(crate) fn directory(&self, name: &str) {
         let path = self.path(name);
         std::fs::create_dir(&path).expect("a new directory");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).expect("our own directory");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777))
+            .expect("our own directory");
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -54,7 +55,12 @@ impl Scratch {
 
     /// A copy of a program, which everybody may execute.
     pub(crate) fn copy(&self, program: &Path) -> PathBuf {
-        let copy = self.path(program.file_name().and_then(|name| name.to_str()).expect("a program's name"));
+        let copy = self.path(
+            program
+                .file_name()
+                .and_then(|name| name.to_str())
+                .expect("a program's name"),
+        );
         // By another process: a descriptor that writes to it, inherited for a
         // moment by what another thread starts, would make it "busy".
         must_run(std::process::Command::new("cp").arg(program).arg(&copy));

@@ -23,7 +23,13 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(theme: &str, dilation: f64) -> Self {
-        Self::with_clock(theme, ClockOptions { dilation, ..ClockOptions::default() })
+        Self::with_clock(
+            theme,
+            ClockOptions {
+                dilation,
+                ..ClockOptions::default()
+            },
+        )
     }
 
     pub(crate) fn with_clock(theme: &str, clock: ClockOptions) -> Self {
@@ -35,7 +41,11 @@ impl World {
             warn: Box::new(move |text| heard.lock().expect("no panic while held").push(text)),
         };
         let session = Arc::new(Session::new(options).expect("a session"));
-        Self { session, warnings, gate: Gate::new(theme) }
+        Self {
+            session,
+            warnings,
+            gate: Gate::new(theme),
+        }
     }
 
     /// Starts a program under the clock.
@@ -44,19 +54,28 @@ impl World {
         let mut spec = CommandSpec::new(argv);
         spec.output = Output::To(write);
         let name = spec.argv[0].to_string_lossy().into_owned();
-        let guest = self.session.spawn(&spec).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let guest = self
+            .session
+            .spawn(&spec)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         drop(spec);
         Program::new(name, Runner::Guest(guest), read)
     }
 
     /// Starts a program of the kind that waits at the gate before its cases.
-    pub(crate) fn start_at_gate(&self, program: &[OsString], wait_ms: u32, cases: &[&str]) -> Program {
+    pub(crate) fn start_at_gate(
+        &self,
+        program: &[OsString],
+        wait_ms: u32,
+        cases: &[&str],
+    ) -> Program {
         self.start(self.gate.arguments(program, wait_ms, cases))
     }
 
     /// Waits until the clock shows `after` more than now.
     pub(crate) fn run_for(&self, after: Duration) {
-        let target = self.session.clock().now() + timeloom_time::Duration::from_ns(after.as_nanos() as i64);
+        let target =
+            self.session.clock().now() + timeloom_time::Duration::from_ns(after.as_nanos() as i64);
         self.session.clock().wait_until(target, || false);
     }
 
@@ -69,7 +88,12 @@ impl World {
 
     /// The processes' identifiers.
     pub(crate) fn pids(&self) -> Vec<i32> {
-        self.session.status().processes.into_iter().map(|(pid, _)| pid).collect()
+        self.session
+            .status()
+            .processes
+            .into_iter()
+            .map(|(pid, _)| pid)
+            .collect()
     }
 }
 
@@ -83,12 +107,23 @@ impl Gate {
     pub(crate) fn new(theme: &str) -> Self {
         use std::os::unix::ffi::OsStrExt;
         let scratch = Scratch::new(theme);
-        let path = std::ffi::CString::new(scratch.path("gate").as_os_str().as_bytes()).expect("no zero byte");
+        let path = std::ffi::CString::new(scratch.path("gate").as_os_str().as_bytes())
+            .expect("no zero byte");
         // SAFETY: a valid C string.
-        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o666) }, 0, "making the gate");
+        assert_eq!(
+            unsafe { libc::mkfifo(path.as_ptr(), 0o666) },
+            0,
+            "making the gate"
+        );
         // For reading too, so that nobody's opening blocks.
-        let writer = OpenOptions::new().read(true).write(true).open(scratch.path("gate"));
-        Self { scratch, writer: Mutex::new(Some(writer.expect("opening the gate"))) }
+        let writer = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(scratch.path("gate"));
+        Self {
+            scratch,
+            writer: Mutex::new(Some(writer.expect("opening the gate"))),
+        }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -100,7 +135,12 @@ impl Gate {
         self.writer.lock().expect("no panic while held").take();
     }
 
-    pub(crate) fn arguments(&self, program: &[OsString], wait_ms: u32, cases: &[&str]) -> Vec<OsString> {
+    pub(crate) fn arguments(
+        &self,
+        program: &[OsString],
+        wait_ms: u32,
+        cases: &[&str],
+    ) -> Vec<OsString> {
         let mut argv = program.to_vec();
         argv.push(self.path().into());
         argv.push(wait_ms.to_string().into());
@@ -148,7 +188,12 @@ impl Program {
                 }
             }
         });
-        Self { name, runner, lines, seen: Vec::new() }
+        Self {
+            name,
+            runner,
+            lines,
+            seen: Vec::new(),
+        }
     }
 
     pub(crate) fn guest(&self) -> &Guest {
@@ -167,14 +212,20 @@ impl Program {
     pub(crate) fn wait_for_line(&mut self, matches: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
-            match self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
+            match self
+                .lines
+                .recv_timeout(PATIENCE.saturating_sub(begun.elapsed()))
+            {
                 Ok(line) => {
                     self.seen.push(line.clone());
                     if matches(&line) {
                         return line;
                     }
                 }
-                Err(error) => panic!("{} did not print what was waited for ({error}); it printed {:#?}", self.name, self.seen),
+                Err(error) => panic!(
+                    "{} did not print what was waited for ({error}); it printed {:#?}",
+                    self.name, self.seen
+                ),
             }
         }
     }
@@ -183,16 +234,24 @@ impl Program {
     pub(crate) fn finish(mut self) -> (Vec<String>, i32) {
         let begun = Instant::now();
         loop {
-            match self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
+            match self
+                .lines
+                .recv_timeout(PATIENCE.saturating_sub(begun.elapsed()))
+            {
                 Ok(line) => self.seen.push(line),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("{} does not end; so far it printed {:#?}", self.name, self.seen)
+                    panic!(
+                        "{} does not end; so far it printed {:#?}",
+                        self.name, self.seen
+                    )
                 }
             }
         }
         let status = match &mut self.runner {
-            Runner::Guest(guest) => guest.wait_for(Some(PATIENCE)).expect("it closed its output, so it ends"),
+            Runner::Guest(guest) => guest
+                .wait_for(Some(PATIENCE))
+                .expect("it closed its output, so it ends"),
             Runner::Native(child) => child.wait().expect("our own child").code().unwrap_or(-1),
         };
         (self.seen, status)
@@ -202,7 +261,11 @@ impl Program {
 pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     let mut fds = [0; 2];
     // SAFETY: writes two descriptors.
-    assert_eq!(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, 0, "making a pipe");
+    assert_eq!(
+        unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) },
+        0,
+        "making a pipe"
+    );
     // SAFETY: just created and owned by nobody else.
     unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) }
 }

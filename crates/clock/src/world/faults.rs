@@ -1,0 +1,58 @@
+//! What goes wrong in a world.
+
+use timeloom_time::Duration;
+
+use crate::noise::Noise;
+
+/// One thing that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The core clock jumps, without any notice.
+    Step(Duration),
+    /// The machine sleeps.
+    Suspend(Duration),
+    /// The machine is migrated.
+    Migrate,
+    /// The daemon stops for so long and then goes on as if nothing had been
+    /// (SIGSTOP, a debugger, a starved machine).
+    DaemonStops(Duration),
+    /// The daemon is killed; another is started after so long.
+    DaemonDies(Duration),
+    /// No source can be reached for so long.
+    Blackout(Duration),
+}
+
+impl Fault {
+    /// How many kinds there are.
+    pub const KINDS: usize = 6;
+
+    /// Which kind: 0 … [`Self::KINDS`] − 1, for counting.
+    pub fn kind(&self) -> usize {
+        match self {
+            Self::Step(_) => 0,
+            Self::Suspend(_) => 1,
+            Self::Migrate => 2,
+            Self::DaemonStops(_) => 3,
+            Self::DaemonDies(_) => 4,
+            Self::Blackout(_) => 5,
+        }
+    }
+
+    /// Some fault. Steps are beyond what the witness allows for drift over the
+    /// longest silence of a daemon: a smaller one *is* drift to every observer.
+    pub fn random(noise: &mut Noise) -> Self {
+        let seconds =
+            |noise: &mut Noise, most: i64| Duration::from_ms(noise.between(1, most * 1000));
+        match noise.between(0, Self::KINDS as i64) {
+            0 => {
+                let size = Duration::from_ms(noise.between(1_000, 1_000_000));
+                Self::Step(if noise.chance(0.5) { size } else { -size })
+            }
+            1 => Self::Suspend(Duration::from_ms(10) + seconds(noise, 10_000)),
+            2 => Self::Migrate,
+            3 => Self::DaemonStops(seconds(noise, 2_000)),
+            4 => Self::DaemonDies(seconds(noise, 100)),
+            _ => Self::Blackout(seconds(noise, 2_000)),
+        }
+    }
+}

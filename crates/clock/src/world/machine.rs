@@ -1,0 +1,114 @@
+//! The machine: true time and what its clocks make of it.
+
+use timeloom_time::{Duration, Instant};
+
+use crate::RateError;
+use crate::noise::Noise;
+use crate::oscillator::{Oscillator, OscillatorSpec, TemperatureCycle};
+use crate::timeline::LocalNow;
+
+/// A machine whose core clock is a simulated oscillator. Internally in
+/// picoseconds, so that rounding to the nanoseconds that a clock shows is part
+/// of the model and not of the arithmetic.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// True time since the timeline's zero.
+    true_ps: i128,
+    core_ps: i128,
+    witness_ps: i128,
+    marker: u64,
+    suspended: Duration,
+    oscillator: Oscillator,
+    spec: OscillatorSpec,
+    noise: Noise,
+}
+
+impl Machine {
+    /// A machine that starts at `true_now` with an oscillator within `spec`.
+    pub fn new(spec: OscillatorSpec, true_now: Duration, mut noise: Noise) -> Self {
+        let day = TemperatureCycle {
+            swing_k: 4.0,
+            period_s: 7200.0,
+            above_turnover_k: 2.0,
+        };
+        Self {
+            true_ps: ps(true_now),
+            core_ps: ps(Duration::from_ms(noise.between(0, 1_000_000))),
+            witness_ps: 0,
+            marker: 0,
+            suspended: Duration::ZERO,
+            oscillator: Oscillator::new(spec, day, noise.fork()),
+            spec,
+            noise,
+        }
+    }
+
+    /// True time now, in picoseconds since the timeline's zero.
+    pub fn true_ps(&self) -> i128 {
+        self.true_ps
+    }
+
+    /// True time now, rounded down to a nanosecond.
+    pub fn true_ns(&self) -> i64 {
+        self.true_ps.div_euclid(1000) as i64
+    }
+
+    /// What the machine shows.
+    pub fn now(&self) -> LocalNow {
+        LocalNow {
+            core: Instant::from_ns(self.core_ps.div_euclid(1000) as i64),
+            marker: self.marker,
+            suspended: self.suspended,
+            witness: Some(Instant::from_ns(self.witness_ps.div_euclid(1000) as i64)),
+        }
+    }
+
+    /// Lets true time pass until `until_ps`, in steps of 100 ms at most, so
+    /// that the oscillator's noise has a shape.
+    pub fn run_until(&mut self, until_ps: i128) {
+        while self.true_ps < until_ps {
+            let step_ps = (until_ps - self.true_ps).min(100_000_000_000);
+            let length = Duration::from_ns((step_ps / 1000) as i64);
+            let error = i128::from(self.oscillator.advance(length).as_ppt());
+            self.true_ps += step_ps;
+            self.core_ps += step_ps + (step_ps * error).div_euclid(1_000_000_000_000);
+            self.witness_ps += step_ps;
+        }
+    }
+
+    /// The core clock jumps.
+    pub fn step(&mut self, by: Duration) {
+        self.core_ps += ps(by);
+    }
+
+    /// The machine sleeps; its core clock stands and true time goes on.
+    pub fn suspend(&mut self, length: Duration) {
+        self.true_ps += ps(length);
+        self.suspended += length;
+    }
+
+    /// The machine finds itself on another host: another oscillator, another
+    /// counter value, a little later; the hypervisor raises the marker.
+    pub fn migrate(&mut self) {
+        self.true_ps += ps(Duration::from_ms(self.noise.between(1, 2000)));
+        self.core_ps += ps(Duration::from_ms(self.noise.between(-10_000, 1_000_000)));
+        self.marker += 1;
+        let day = TemperatureCycle::STEADY;
+        self.oscillator = Oscillator::new(self.spec, day, self.noise.fork());
+    }
+
+    /// Gives the machine an oscillator outside of what is stated about it. For
+    /// proving that the proof can fail.
+    pub fn break_promise(&mut self, factor: i64) {
+        let max_error = RateError::from_ppt(self.spec.max_error.as_ppt() * factor);
+        let broken = OscillatorSpec {
+            max_error,
+            stability: None,
+        };
+        self.oscillator = Oscillator::new(broken, TemperatureCycle::STEADY, self.noise.fork());
+    }
+}
+
+fn ps(length: Duration) -> i128 {
+    i128::from(length.as_ns()) * 1000
+}

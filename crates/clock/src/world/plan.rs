@@ -1,0 +1,106 @@
+//! What a world is made of.
+
+use timeloom_time::Duration;
+
+use super::{Lie, Path, SimulatedSource};
+use crate::RateError;
+use crate::noise::Noise;
+use crate::oscillator::{OscillatorSpec, Stability};
+use crate::quality::{Requirement, TimelineId};
+use crate::timeline::Config;
+
+/// A world before it runs: what is stated and what is true.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What the timeline is told.
+    pub config: Config,
+    /// The sources as they are.
+    pub sources: Vec<SimulatedSource>,
+    /// What is bound to the timeline.
+    pub requirements: Vec<Requirement>,
+    /// Mean true time between two faults; zero for none.
+    pub between_faults: Duration,
+    /// How long reads are apart, at most.
+    pub between_reads: Duration,
+}
+
+impl Plan {
+    /// Some world: one to five sources, as many liars among them as the
+    /// timeline is told to tolerate, any oscillator between a good and a bad
+    /// one, one of four demanding proof of origin, and faults.
+    pub fn random(noise: &mut Noise) -> Self {
+        let max_error = RateError::from_ppb(noise.between(1_000, 100_000));
+        let stability = noise.chance(0.7).then(|| Stability {
+            jitter: RateError::from_ppt(noise.between(1_000, 20_000)),
+            wander_per_second: RateError::from_ppt(noise.between(10, 1_000)),
+        });
+        let oscillator = OscillatorSpec {
+            max_error,
+            stability,
+        };
+        let count = noise.between(1, 6) as usize;
+        let mut config = Config::new(TimelineId(noise.bits().into()), oscillator, count);
+        config.demand_authentication = noise.chance(0.25);
+        let mut sources: Vec<SimulatedSource> = (0..count)
+            .map(|_| SimulatedSource::honest(Path::random(noise), noise.fork()))
+            .collect();
+        for (index, source) in sources.iter_mut().enumerate() {
+            if index < config.tolerated_liars {
+                source.lie = lie(noise);
+            }
+            source.authenticated = !noise.chance(0.2);
+        }
+        let requirements = (0..noise.between(0, 4))
+            .map(|_| Requirement::within(Duration::from_us(noise.between(10, 50_000))))
+            .collect();
+        let between_faults = Duration::from_ms(noise.between(5_000, 600_000));
+        let between_reads = Duration::from_ms(noise.between(1, 3_000));
+        Self {
+            config,
+            sources,
+            requirements,
+            between_faults,
+            between_reads,
+        }
+    }
+
+    /// A quiet world for examples: a good crystal, three honest sources at the
+    /// end of a LAN, no faults, a read every 100 ms at most.
+    pub fn quiet(noise: &mut Noise) -> Self {
+        let oscillator = OscillatorSpec {
+            max_error: RateError::from_ppb(50_000),
+            stability: Some(Stability {
+                jitter: RateError::from_ppb(2),
+                wander_per_second: RateError::from_ppt(100),
+            }),
+        };
+        let path = Path {
+            up: Duration::from_us(40),
+            down: Duration::from_us(60),
+            queues: Duration::from_us(100),
+            loss: 0.0,
+        };
+        let mut source = || {
+            let mut honest = SimulatedSource::honest(path, noise.fork());
+            honest.root_delay = Duration::from_us(20);
+            honest.root_dispersion = Duration::from_us(5);
+            honest
+        };
+        Self {
+            config: Config::new(TimelineId(1), oscillator, 3),
+            sources: vec![source(), source(), source()],
+            requirements: Vec::new(),
+            between_faults: Duration::ZERO,
+            between_reads: Duration::from_ms(100),
+        }
+    }
+}
+
+fn lie(noise: &mut Noise) -> Lie {
+    let size = Duration::from_us(noise.between(10, 10_000_000));
+    match noise.between(0, 3) {
+        0 => Lie::Constant(if noise.chance(0.5) { size } else { -size }),
+        1 => Lie::Creeping(noise.between(-500, 501)),
+        _ => Lie::Erratic(size),
+    }
+}

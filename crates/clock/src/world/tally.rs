@@ -1,0 +1,112 @@
+//! What a world has seen.
+
+use core::fmt;
+
+use timeloom_time::Duration;
+
+use super::Fault;
+use crate::quality::Status;
+use crate::quality::{Shortfall, Stamp};
+
+/// Counts over a run, so that a proof can show that it was not empty.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Reads by status, as numbered by [`Status`].
+    pub by_status: [u64; Status::ALL.len()],
+    /// Reads that had an interval.
+    pub with_interval: u64,
+    /// Those of them with an interval of at most [`NARROW`].
+    pub narrow: u64,
+    /// Sum of the interval widths in nanoseconds.
+    pub width_sum_ns: u128,
+    /// The narrowest interval.
+    pub narrowest: Option<Duration>,
+    /// Faults by kind, as numbered by [`Fault::kind`].
+    pub faults: [u64; Fault::KINDS],
+    /// Questions asked of sources.
+    pub questions: u64,
+    /// Answers that told nothing.
+    pub refused: u64,
+    /// Times that the timeline was lost.
+    pub disturbed: u64,
+    /// Edges to a requirement not met.
+    pub violated: u64,
+    /// Edges to a requirement met.
+    pub restored: u64,
+    /// Why requirements were last not met.
+    pub last_shortfall: Option<Shortfall>,
+}
+
+/// An interval that says something even behind the worst of the paths. (One
+/// honest and one lying answer where one liar is tolerated give an interval as
+/// wide as the lie: true, and of little use.)
+pub const NARROW: Duration = Duration::from_ms(500);
+
+/// A read that told a wrong time: the end of a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Brings the world back.
+    pub seed: u64,
+    /// Which read, from 0.
+    pub read: u64,
+    /// The stamp.
+    pub stamp: Stamp,
+    /// True time then, in picoseconds since the timeline's zero.
+    pub true_ps: i128,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            seed,
+            read,
+            stamp,
+            true_ps,
+        } = self;
+        write!(
+            f,
+            "world of seed {seed}, read {read}: true time is {true_ps} ps, not in {stamp:?}"
+        )
+    }
+}
+
+impl Tally {
+    /// Adds another run's counts.
+    pub fn add(&mut self, other: &Self) {
+        let pairs = self.by_status.iter_mut().zip(other.by_status);
+        pairs
+            .chain(self.faults.iter_mut().zip(other.faults))
+            .for_each(|(a, b)| *a += b);
+        self.with_interval += other.with_interval;
+        self.narrow += other.narrow;
+        self.width_sum_ns += other.width_sum_ns;
+        self.narrowest = [self.narrowest, other.narrowest]
+            .into_iter()
+            .flatten()
+            .min();
+        self.questions += other.questions;
+        self.refused += other.refused;
+        self.disturbed += other.disturbed;
+        self.violated += other.violated;
+        self.restored += other.restored;
+        self.last_shortfall = other.last_shortfall.or(self.last_shortfall);
+    }
+
+    /// Reads in all.
+    pub fn reads(&self) -> u64 {
+        self.by_status.iter().sum()
+    }
+
+    pub(super) fn count(&mut self, stamp: &Stamp) {
+        self.by_status[stamp.status() as usize] += 1;
+        if let Some(interval) = stamp.interval() {
+            self.with_interval += 1;
+            self.narrow += u64::from(interval.width() <= NARROW);
+            self.width_sum_ns += interval.width().as_ns().unsigned_abs() as u128;
+            self.narrowest = Some(
+                self.narrowest
+                    .map_or(interval.width(), |w| w.min(interval.width())),
+            );
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The world and its run.
+
+use timeloom_time::Duration;
+
+use super::{Fault, Machine, Plan, Tally, Violation};
+use crate::noise::Noise;
+use crate::timeline::{Action, Era, Exchange, Keeper, Segment, SourceId};
+
+/// A world that runs.
+#[derive(Clone, Debug)]
+pub struct World {
+    seed: u64,
+    plan: Plan,
+    machine: Machine,
+    /// `None` while the daemon is dead.
+    keeper: Option<Keeper>,
+    /// What readers have: it outlives the keeper.
+    published: Segment,
+    in_flight: Vec<InFlight>,
+    tally: Tally,
+    noise: Noise,
+    /// True times until which the daemon does not run, sources cannot be reached.
+    daemon_back_ps: i128,
+    sources_back_ps: i128,
+    next_fault_ps: i128,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    source: SourceId,
+    arrives_ps: i128,
+    /// Complete but for `received`.
+    exchange: Exchange,
+}
+
+impl World {
+    /// The world that `plan` and `seed` stand for.
+    pub fn new(plan: Plan, seed: u64) -> Self {
+        let mut noise = Noise::new(seed ^ 0x7469_6d65_6c6f_6f6d);
+        let start = Duration::from_s(noise.between(0, 1_800_000_000));
+        let machine = Machine::new(plan.config.oscillator, start, noise.fork());
+        let now = machine.now();
+        let status = crate::quality::Status::NeverSynchronised;
+        let published = Segment::void(plan.config.timeline, status, now, plan.config.watch);
+        let mut world = Self {
+            seed,
+            keeper: None,
+            published,
+            in_flight: Vec::new(),
+            tally: Tally::default(),
+            noise,
+            daemon_back_ps: 0,
+            sources_back_ps: 0,
+            next_fault_ps: 0,
+            machine,
+            plan,
+        };
+        world.plan_next_fault();
+        world.start_daemon();
+        world
+    }
+
+    /// A random world.
+    pub fn random(seed: u64) -> Self {
+        Self::new(Plan::random(&mut Noise::new(seed)), seed)
+    }
+
+    /// The machine, for worlds that a test bends.
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// The keeper, unless the daemon is dead just now.
+    pub fn keeper(&self) -> Option<&Keeper> {
+        self.keeper.as_ref()
+    }
+
+    /// What was seen so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Runs until `reads` reads have been made.
+    ///
+    /// # Errors
+    /// The first read whose interval does not contain true time.
+    pub fn run(&mut self, reads: u64) -> Result<(), Violation> {
+        for _ in 0..reads {
+            // Mostly close together; sometimes long after anything happened.
+            let longest = self.plan.between_reads.as_ns();
+            let pause_ns = (self.noise.unit().powi(2) * longest as f64) as i64;
+            let next_ps = self.machine.true_ps() + i128::from(pause_ns.max(1)) * 1000;
+            self.run_until(next_ps);
+            self.read()?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), Violation> {
+        let stamp = self.published.read(&self.machine.now());
+        let read = self.tally.reads();
+        self.tally.count(&stamp);
+        let Some(interval) = stamp.interval() else {
+            return Ok(());
+        };
+        let true_ps = self.machine.true_ps();
+        let ps = |ns: i64| i128::from(ns) * 1000;
+        if ps(interval.earliest().as_ns()) <= true_ps && true_ps <= ps(interval.latest().as_ns()) {
+            return Ok(());
+        }
+        Err(Violation {
+            seed: self.seed,
+            read,
+            stamp,
+            true_ps,
+        })
+    }
+
+    fn run_until(&mut self, end_ps: i128) {
+        loop {
+            let arrival = self.in_flight.iter().map(|packet| packet.arrives_ps).min();
+            let next_ps = end_ps
+                .min(self.next_fault_ps)
+                .min(arrival.unwrap_or(i128::MAX));
+            self.machine.run_until(next_ps.min(self.wake_ps()));
+            let now_ps = self.machine.true_ps();
+            if now_ps >= self.next_fault_ps {
+                self.fail();
+            }
+            self.daemon();
+            if now_ps >= end_ps {
+                return;
+            }
+        }
+    }
+
+    /// When the daemon next wants to run, as far as the core clock tells; at
+    /// least a millisecond from now, as schedulers have it.
+    fn wake_ps(&self) -> i128 {
+        let now_ps = self.machine.true_ps();
+        let Some(keeper) = &self.keeper else {
+            return self.daemon_back_ps.max(now_ps + 1);
+        };
+        let wait_ns = (keeper.next_wake() - self.machine.now().core)
+            .as_ns()
+            .max(1_000_000);
+        (now_ps + i128::from(wait_ns) * 1000).max(self.daemon_back_ps)
+    }
+
+    fn daemon(&mut self) {
+        let now_ps = self.machine.true_ps();
+        let (arrived, rest): (Vec<_>, Vec<_>) = self
+            .in_flight
+            .iter()
+            .partition(|packet| packet.arrives_ps <= now_ps);
+        self.in_flight = rest;
+        if now_ps < self.daemon_back_ps {
+            return; // Answers that nobody waits for are lost.
+        }
+        if self.keeper.is_none() {
+            self.start_daemon();
+        }
+        let now = self.machine.now();
+        let Some(keeper) = &mut self.keeper else {
+            return;
+        };
+        for InFlight {
+            source, exchange, ..
+        } in arrived
+        {
+            let exchange = Exchange {
+                received: now.core,
+                ..exchange
+            };
+            if keeper.handle_exchange(now, source, &exchange).is_err() {
+                self.tally.refused += 1;
+            }
+        }
+        if keeper.next_wake() <= now.core {
+            keeper.handle_tick(now);
+        }
+        self.act();
+    }
+
+    fn start_daemon(&mut self) {
+        let mut keeper = Keeper::new(self.plan.config, self.machine.now());
+        for requirement in &self.plan.requirements {
+            // Impossible ones cannot be told before the first synchronisation.
+            let _ = keeper.bind(*requirement);
+        }
+        self.in_flight.clear();
+        self.keeper = Some(keeper);
+        self.act();
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.keeper.as_mut().and_then(Keeper::poll_action) {
+            match action {
+                Action::Poll { source, era } => self.ask(source, era),
+                Action::Publish(segment) => self.published = segment,
+                Action::Alive(until) => self.published.alive_until = until,
+                Action::Violated { why, .. } => {
+                    self.tally.violated += 1;
+                    self.tally.last_shortfall = Some(why);
+                }
+                Action::Restored { .. } => self.tally.restored += 1,
+                Action::Disturbed(_) => self.tally.disturbed += 1,
+            }
+        }
+    }
+
+    fn ask(&mut self, id: SourceId, era: Era) {
+        self.tally.questions += 1;
+        if self.machine.true_ps() < self.sources_back_ps {
+            return;
+        }
+        let source = &mut self.plan.sources[id.0];
+        let path = source.path;
+        let (sent_ns, sent) = (self.machine.true_ns(), self.machine.now().core);
+        let up = path.delay(path.up, &mut self.noise);
+        let down = path.delay(path.down, &mut self.noise);
+        let (Some(up), Some(down)) = (up, down) else {
+            return;
+        };
+        // True time may be up to a nanosecond more than `sent_ns`; a question
+        // that is in flight a nanosecond longer is still the same model.
+        let asked_ns = sent_ns + 1 + up.as_ns();
+        let answered_ns = asked_ns + self.noise.between(0, 200_000);
+        let arrives_ps = i128::from(answered_ns + down.as_ns()) * 1000;
+        let asked = source.show(asked_ns);
+        let answered = source.show(answered_ns).max(asked);
+        let exchange = Exchange {
+            era,
+            sent,
+            asked,
+            answered,
+            received: sent,
+            root_delay: source.root_delay,
+            root_dispersion: source.root_dispersion,
+            least_delay: Duration::ZERO,
+            asymmetry: None,
+            authenticated: source.authenticated,
+        };
+        self.in_flight.push(InFlight {
+            source: id,
+            arrives_ps,
+            exchange,
+        });
+    }
+
+    fn fail(&mut self) {
+        let fault = Fault::random(&mut self.noise);
+        self.tally.faults[fault.kind()] += 1;
+        let after = |length: Duration| self.machine.true_ps() + i128::from(length.as_ns()) * 1000;
+        match fault {
+            Fault::Step(by) => self.machine.step(by),
+            Fault::Suspend(length) => self.machine.suspend(length),
+            Fault::Migrate => self.machine.migrate(),
+            Fault::DaemonStops(length) => self.daemon_back_ps = after(length),
+            Fault::DaemonDies(length) => {
+                self.daemon_back_ps = after(length);
+                self.keeper = None;
+            }
+            Fault::Blackout(length) => self.sources_back_ps = after(length),
+        }
+        self.plan_next_fault();
+    }
+
+    fn plan_next_fault(&mut self) {
+        let mean_ns = self.plan.between_faults.as_ns();
+        self.next_fault_ps = if mean_ns == 0 {
+            i128::MAX
+        } else {
+            self.machine.true_ps() + i128::from(self.noise.between(1, 2 * mean_ns)) * 1000
+        };
+    }
+}

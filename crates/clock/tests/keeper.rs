@@ -1,0 +1,277 @@
+//! What a timeline tells, in worlds small enough to follow by hand.
+
+use timeloom_clock::oscillator::OscillatorSpec;
+use timeloom_clock::quality::{Requirement, Shortfall, Status, TimelineId};
+use timeloom_clock::timeline::{
+    Action, Config, Disturbance, Era, Exchange, Keeper, LocalNow, PastError, Refused, SourceId,
+};
+use timeloom_time::{Duration, Instant};
+
+/// The core clock is true and shows 1000 s less than the timeline.
+const AHEAD_NS: i64 = 1_000_000_000_000;
+
+fn at(s: f64) -> LocalNow {
+    let core = Instant::from_ns((s * 1e9) as i64);
+    LocalNow {
+        core,
+        marker: 0,
+        suspended: Duration::ZERO,
+        witness: None,
+    }
+}
+
+/// An exchange of 200 µs that ends at `s`, with a perfect source.
+fn exchange(s: f64) -> Exchange {
+    let received = at(s).core;
+    let middle = Instant::from_ns(received.as_ns() - 100_000 + AHEAD_NS);
+    Exchange {
+        era: Era(0),
+        sent: received - Duration::from_us(200),
+        asked: middle,
+        answered: middle,
+        received,
+        root_delay: Duration::ZERO,
+        root_dispersion: Duration::ZERO,
+        least_delay: Duration::ZERO,
+        asymmetry: None,
+        authenticated: false,
+    }
+}
+
+fn config() -> Config {
+    Config::new(TimelineId(7), OscillatorSpec::crystal(50_000), 1)
+}
+
+fn synchronised() -> Keeper {
+    let mut keeper = Keeper::new(config(), at(0.0));
+    keeper
+        .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
+        .unwrap();
+    keeper
+}
+
+fn actions(keeper: &mut Keeper) -> Vec<Action> {
+    std::iter::from_fn(|| keeper.poll_action()).collect()
+}
+
+#[test]
+fn a_fresh_timeline_is_unknown_and_asks_at_once() {
+    let mut keeper = Keeper::new(config(), at(0.0));
+    assert_eq!(keeper.read(&at(0.0)).status(), Status::NeverSynchronised);
+    assert_eq!(keeper.read(&at(0.0)).interval(), None);
+    let poll = Action::Poll {
+        source: SourceId(0),
+        era: Era(0),
+    };
+    assert!(actions(&mut keeper).contains(&poll));
+}
+
+#[test]
+fn an_interval_grows_with_the_stated_error_and_then_is_void() {
+    let mut keeper = synchronised();
+    let segment = *keeper.segment();
+    let stamp = segment.read(&at(1.0));
+    let interval = stamp.interval().unwrap();
+    assert_eq!(stamp.status(), Status::Ok);
+    assert!(interval.contains(Instant::from_ns(1_000_000_000 + AHEAD_NS)));
+    // ± 100 µs for the round trip; 50 ppm of 10 s is ± 500 µs more.
+    assert!(
+        (200_000..200_100).contains(&interval.width().as_ns()),
+        "{interval:?}"
+    );
+    keeper.handle_tick(at(11.0));
+    let later = keeper.read(&at(11.0)).interval().unwrap();
+    assert!(
+        (1_200_000..1_201_000).contains(&later.width().as_ns()),
+        "{later:?}"
+    );
+    // The keeper lives and the source does not.
+    keeper.handle_tick(at(900.0));
+    assert_eq!(keeper.read(&at(900.0)).status(), Status::SourceLost);
+    assert!(keeper.read(&at(900.0)).interval().is_some());
+    keeper.handle_tick(at(1002.0));
+    let void = keeper.read(&at(1002.0));
+    assert_eq!((void.status(), void.interval()), (Status::SourceLost, None));
+    // Neither lives: the reader finds out by itself.
+    assert_eq!(segment.read(&at(7.0)).status(), Status::DaemonDead);
+    assert!(segment.read(&at(7.0)).interval().is_some());
+    assert_eq!(segment.read(&at(1002.0)).interval(), None);
+}
+
+#[test]
+fn each_disturbance_of_the_machine_voids_what_readers_have() {
+    let segment = *synchronised().segment();
+    let now = at(2.0);
+    for bad in [
+        LocalNow { marker: 1, ..now },
+        LocalNow {
+            suspended: Duration::from_s(3),
+            ..now
+        },
+        at(0.5),
+    ] {
+        let stamp = segment.read(&bad);
+        assert_eq!(
+            (stamp.status(), stamp.interval()),
+            (Status::Disrupted, None),
+            "{bad:?}"
+        );
+    }
+    assert_eq!(segment.read(&now).status(), Status::Ok);
+}
+
+#[test]
+fn after_a_disturbance_only_what_was_asked_since_is_believed() {
+    let mut keeper = synchronised();
+    actions(&mut keeper);
+    keeper.handle_disturbance(at(2.0), Disturbance::SystemClockSet);
+    let told = actions(&mut keeper);
+    assert!(told.contains(&Action::Disturbed(Disturbance::SystemClockSet)));
+    let refused = keeper.handle_exchange(at(2.1), SourceId(0), &exchange(2.1));
+    assert_eq!(refused, Err(Refused::OldEra));
+    assert_eq!(keeper.read(&at(2.1)).status(), Status::Disrupted);
+    let fresh = Exchange {
+        era: Era(1),
+        ..exchange(2.2)
+    };
+    keeper
+        .handle_exchange(at(2.2), SourceId(0), &fresh)
+        .unwrap();
+    assert_eq!(keeper.read(&at(2.2)).status(), Status::Ok);
+}
+
+#[test]
+fn a_source_that_contradicts_the_oscillator_is_not_followed() {
+    let mut keeper = synchronised();
+    let mut jump = exchange(2.0);
+    jump.asked += Duration::from_ms(5);
+    jump.answered += Duration::from_ms(5);
+    keeper.handle_exchange(at(2.0), SourceId(0), &jump).unwrap();
+    assert!(actions(&mut keeper).contains(&Action::Disturbed(Disturbance::Contradiction)));
+    assert_eq!(keeper.read(&at(2.0)).interval(), None);
+}
+
+#[test]
+fn without_proof_of_origin_there_is_no_time_when_it_is_demanded() {
+    let config = Config {
+        demand_authentication: true,
+        ..config()
+    };
+    let mut keeper = Keeper::new(config, at(0.0));
+    let refused = keeper.handle_exchange(at(1.0), SourceId(0), &exchange(1.0));
+    assert_eq!(refused, Err(Refused::Unauthenticated));
+    assert_eq!(keeper.read(&at(1.0)).status(), Status::Unauthenticated);
+    let proved = Exchange {
+        authenticated: true,
+        ..exchange(1.2)
+    };
+    keeper
+        .handle_exchange(at(1.2), SourceId(0), &proved)
+        .unwrap();
+    assert_eq!(keeper.read(&at(1.2)).status(), Status::Ok);
+}
+
+#[test]
+fn a_binding_is_told_edges_with_reasons_and_what_is_possible() {
+    let mut keeper = Keeper::new(config(), at(0.0));
+    let fine = Requirement {
+        resolution: Duration::from_ns(1),
+        ..Requirement::within(Duration::from_us(300))
+    };
+    let binding = keeper.bind(fine).unwrap();
+    let void = Shortfall::Void(Status::NeverSynchronised);
+    assert!(actions(&mut keeper).contains(&Action::Violated { binding, why: void }));
+    keeper
+        .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
+        .unwrap();
+    assert!(actions(&mut keeper).contains(&Action::Restored { binding }));
+    // 100 µs and 50 ppm: 300 µs are exceeded after 4 s. Nothing before, then
+    // one edge, at the wake that the keeper itself asks for.
+    let mut wakes = 0;
+    loop {
+        let core = keeper.next_wake().max(at(1.0).core);
+        keeper.handle_tick(LocalNow { core, ..at(0.0) });
+        let edges: Vec<Action> = actions(&mut keeper)
+            .into_iter()
+            .filter(|a| matches!(a, Action::Violated { .. }))
+            .collect();
+        if let [
+            Action::Violated {
+                why: Shortfall::TooWide { status, above, .. },
+                ..
+            },
+        ] = edges[..]
+        {
+            assert_eq!(status, Status::Ok);
+            assert!((300_000..300_100).contains(&above.as_ns()), "{above}");
+            assert!(
+                (4.9..5.1).contains(&(core - Instant::ZERO).as_s_f64()),
+                "{core:?}"
+            );
+            break;
+        }
+        wakes += 1;
+        assert!(wakes < 100, "no edge");
+    }
+    keeper.handle_tick(at(6.0));
+    assert!(
+        !actions(&mut keeper)
+            .iter()
+            .any(|a| matches!(a, Action::Violated { .. }))
+    );
+    let impossible = keeper
+        .bind(Requirement::within(Duration::from_us(50)))
+        .unwrap_err();
+    assert!(
+        (100..120).contains(&(impossible.accuracy.as_ns() / 1000)),
+        "{impossible}"
+    );
+    assert!(
+        keeper
+            .bind(Requirement {
+                resolution: Duration::ZERO,
+                ..fine
+            })
+            .is_err()
+    );
+    assert!(
+        keeper
+            .set_requirement(binding, Requirement::within(Duration::from_us(50)))
+            .is_err()
+    );
+    assert_eq!(keeper.requirement(binding), Some(fine));
+    assert!(keeper.unbind(binding) && !keeper.unbind(binding));
+}
+
+#[test]
+fn stamps_of_the_past_are_told_as_they_were_known_then() {
+    let mut keeper = synchronised();
+    for s in 2..20 {
+        let s = f64::from(s);
+        keeper
+            .handle_exchange(at(s), SourceId(0), &exchange(s))
+            .unwrap();
+    }
+    let now = at(20.0);
+    let past = keeper
+        .convert(at(5.5).core, &now)
+        .unwrap()
+        .interval()
+        .unwrap();
+    assert!(past.contains(Instant::from_ns(5_500_000_000 + AHEAD_NS)));
+    assert!(past.width() < Duration::from_us(300), "{past:?}");
+    let oldest = Some(at(1.0).core);
+    assert_eq!(
+        keeper.convert(at(0.5).core, &now),
+        Err(PastError::TooOld { oldest })
+    );
+    assert_eq!(
+        keeper.convert(at(21.0).core, &now),
+        Err(PastError::InFuture)
+    );
+    keeper.handle_disturbance(now, Disturbance::Migrated);
+    assert_eq!(
+        keeper.convert(at(5.5).core, &now),
+        Err(PastError::TooOld { oldest: None })
+    );
+}

@@ -1,0 +1,176 @@
+//! Skipping: while everything waits, time goes to the next thing that happens.
+//!
+//! Nothing is about to happen when every thread of every guest sleeps, no thread
+//! of this supervisor is at work, the kernel has no network work put off, and
+//! whoever else was asked (packets in flight, programs starting) says so too;
+//! and when all of that was still the same a moment later. Threads that sleep
+//! in the image's waiting instruction show their virtual deadline at the top of
+//! their stack. The least deadline, theirs or one of our own, is then the next
+//! instant.
+//!
+//! A thread asleep in any other call waits for somebody else: for data, a lock,
+//! a child. It has no deadline, and what it waits for can only come from a
+//! thread that we see.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::processes;
+use crate::remote::read_memory;
+use crate::session::Session;
+
+/// Skips until `ended`. To be run in a thread.
+pub(crate) fn serve(session: &std::sync::Weak<Session>, ended: &AtomicBool) {
+    let softirq_threads = softirq_threads();
+    let mut naps = 0u32;
+    let mut busy: Option<(i32, StdInstant)> = None;
+    while !ended.load(Ordering::SeqCst) {
+        let Some(session) = session.upgrade() else { return };
+        let attempt = skip_once(&session, &softirq_threads);
+        // Longer and longer while somebody computes, so as not to be in the way.
+        naps = if attempt == Attempt::Skipped { 0 } else { (naps + 1).min(8) };
+        busy = match (attempt, busy) {
+            (Attempt::Busy(thread), Some((same, since))) if thread == same => {
+                if since.elapsed() > LONG_BUSY {
+                    session.warn(format!(
+                        "time does not skip: thread {thread} of {} has been running for {LONG_BUSY:?} (does it spin on the clock?)",
+                        processes::name(processes::process_of(thread))
+                    ));
+                    None
+                } else {
+                    busy
+                }
+            }
+            (Attempt::Busy(thread), _) => Some((thread, StdInstant::now())),
+            _ => None,
+        };
+        drop(session);
+        std::thread::sleep(StdDuration::from_micros(u64::from(20 + 40 * naps)));
+    }
+}
+
+/// What came of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Skipped,
+    /// This thread of a guest is at work.
+    Busy(i32),
+    /// Something else is about to happen, or nothing ever will.
+    NotNow,
+}
+
+fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
+    let Some(_change) = session.try_change() else { return Attempt::NotNow };
+    if session.clock().is_paused() {
+        return Attempt::NotNow;
+    }
+    let quiet = || {
+        supervisor_sleeps() && softirq_threads.iter().all(|&pid| processes::state(pid) == Some('S')) && session.is_quiet()
+    };
+    let wait = session.wait_range();
+    let first = match Look::at(&session.processes(), wait) {
+        Ok(look) => look,
+        Err(thread) => return Attempt::Busy(thread),
+    };
+    if !quiet() {
+        return Attempt::NotNow;
+    }
+    let Ok(second) = Look::at(&session.processes(), wait) else { return Attempt::NotNow };
+    if first != second || !quiet() {
+        return Attempt::NotNow;
+    }
+    let own = session.clock().next_awaited();
+    let theirs = second.waiting.iter().filter_map(|waiter| waiter.deadline).min();
+    let Some(next) = own.into_iter().chain(theirs).min() else { return Attempt::NotNow };
+    if next - session.clock().now() < LEAST_GAIN {
+        return Attempt::NotNow;
+    }
+    session.clock().skip_to(next);
+    for waiter in second.waiting {
+        // SAFETY: a thread of our own session.
+        unsafe { libc::syscall(libc::SYS_tgkill, waiter.pid, waiter.thread, libc::SIGSYS) };
+    }
+    Attempt::Skipped
+}
+
+/// All threads of the guests, asleep.
+#[derive(PartialEq, Eq)]
+struct Look {
+    /// What the scheduler has counted of each: the same twice means that it
+    /// did not run in between.
+    counts: Vec<(i32, String)>,
+    waiting: Vec<Waiter>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Waiter {
+    pid: i32,
+    thread: i32,
+    deadline: Option<Instant<Virtual>>,
+}
+
+impl Look {
+    /// The thread that does not sleep, if there is one.
+    fn at(pids: &[i32], wait: &std::ops::RangeInclusive<u64>) -> Result<Self, i32> {
+        let mut look = Self { counts: Vec::new(), waiting: Vec::new() };
+        for &pid in pids {
+            for thread in processes::threads(pid) {
+                match processes::state(thread) {
+                    Some('S') => {}
+                    Some('Z' | 'X') | None => continue,
+                    Some(_) => return Err(thread),
+                }
+                let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
+                look.counts.push((thread, counts.map_err(|_| thread)?));
+                let (at, stack) = place(pid, thread).ok_or(thread)?;
+                if wait.contains(&at) {
+                    let mut deadline = [0u8; 8];
+                    if !read_memory(thread, stack, &mut deadline) {
+                        return Err(thread);
+                    }
+                    let deadline = i64::from_ne_bytes(deadline);
+                    let deadline = (deadline != i64::MAX).then(|| Instant::from_ns(deadline));
+                    look.waiting.push(Waiter { pid, thread, deadline });
+                }
+            }
+        }
+        Ok(look)
+    }
+}
+
+/// Where a sleeping thread stands: its instruction and stack pointers, the last
+/// two fields of /proc/PID/task/TID/syscall.
+fn place(pid: i32, thread: i32) -> Option<(u64, u64)> {
+    let call = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok()?;
+    let mut fields = call.split_ascii_whitespace().rev().map(hexadecimal);
+    Some((fields.next()??, fields.next()??))
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// Whether all our own threads but this one sleep: none is about to hand a
+/// guest something.
+fn supervisor_sleeps() -> bool {
+    // SAFETY: no arguments.
+    let own = unsafe { libc::gettid() };
+    let pid = std::process::id() as i32;
+    processes::threads(pid).into_iter().all(|thread| {
+        thread == own || processes::state(thread).is_none_or(|state| matches!(state, 'S' | 'Z' | 'X'))
+    })
+}
+
+/// The kernel's threads for network work that was put off.
+fn softirq_threads() -> Vec<i32> {
+    processes::all().into_iter().filter(|&pid| processes::name(pid).starts_with("ksoftirqd/")).collect()
+}
+
+/// Below this, waiting is as quick as skipping.
+const LEAST_GAIN: Duration = Duration::from_us(100);
+
+/// After this a person wants to know why nothing is skipped.
+const LONG_BUSY: StdDuration = StdDuration::from_secs(5);

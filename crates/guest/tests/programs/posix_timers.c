@@ -1,0 +1,122 @@
+// Timers that send signals or start threads when they expire.
+#include "common.h"
+#include <pthread.h>
+#include <sys/time.h>
+
+#define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
+
+static volatile sig_atomic_t handled;
+static volatile int last_code, last_value;
+static void count(int signal, siginfo_t *information, void *context) {
+    (void)signal; (void)context;
+    handled++;
+    last_code = information->si_code;
+    last_value = information->si_value.sival_int;
+}
+static void install(int signal) {
+    struct sigaction action = { .sa_sigaction = count, .sa_flags = SA_SIGINFO };
+    sigaction(signal, &action, NULL);
+}
+// Waits in turns, so that the last expiry's handler has run.
+static void until_handled(int times) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGALRM);
+    sigaddset(&both, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &both, NULL);
+    while (handled < times) sigsuspend(&none);
+}
+static struct timeval day(int64_t ns) { return (struct timeval){ ns / S, ns % S / 1000 }; }
+
+static long run_itimer(struct outcome *out) {
+    install(SIGALRM);
+    struct itimerval setting = { .it_value = day(out->want_ns) }, left;
+    setitimer(ITIMER_REAL, &setting, NULL);
+    getitimer(ITIMER_REAL, &left);
+    int64_t left_ns = left.it_value.tv_sec * S + left.it_value.tv_usec * 1000;
+    until_handled(1);
+    note(out, "left_ok=%d", left_ns > 0 && left_ns <= out->want_ns + 1000);
+    return handled;
+}
+static long run_itimer_interrupts(struct outcome *out) { // a wait that the timer's signal ends
+    install(SIGALRM);
+    struct itimerval setting = { .it_value = day(out->want_ns) };
+    setitimer(ITIMER_REAL, &setting, NULL);
+    struct timespec wait = spec(10 * out->want_ns);
+    long ret = FAILS(nanosleep(&wait, NULL));
+    note(out, "handled=%d", handled);
+    return ret;
+}
+static long run_itimer_periodic(struct outcome *out) {
+    install(SIGALRM);
+    struct itimerval setting = { .it_value = day(out->want_ns / 4), .it_interval = day(out->want_ns / 4) };
+    setitimer(ITIMER_REAL, &setting, NULL);
+    until_handled(4);
+    return handled >= 4;
+}
+static long run_alarm(struct outcome *out) {
+    install(SIGALRM);
+    unsigned before = alarm(100), replaced = alarm(1);
+    until_handled(1);
+    note(out, "before=%u,replaced=%d", before, replaced == 100 || replaced == 99);
+    out->want_ns = S;
+    return handled;
+}
+static long run_alarm_cancelled(struct outcome *out) {
+    install(SIGALRM);
+    struct itimerval setting = { .it_value = day(out->want_ns / 2) }, none = { 0 };
+    setitimer(ITIMER_REAL, &setting, NULL);
+    setitimer(ITIMER_REAL, &none, NULL);
+    struct timespec wait = spec(out->want_ns);
+    long ret = FAILS(nanosleep(&wait, NULL));
+    note(out, "handled=%d", handled);
+    return ret;
+}
+static long timer(struct outcome *out, clockid_t clock, int flags) {
+    install(SIGUSR1);
+    timer_t id;
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 4711 };
+    if (timer_create(clock, &event, &id) != 0) return FAILS(-1);
+    int64_t value = out->want_ns + (flags & TIMER_ABSTIME ? clock_ns(clock) : 0);
+    struct itimerspec setting = { .it_value = spec(value) }, left;
+    if (timer_settime(id, flags, &setting, NULL) != 0) return FAILS(-1);
+    timer_gettime(id, &left);
+    int64_t left_ns = left.it_value.tv_sec * S + left.it_value.tv_nsec;
+    until_handled(1);
+    note(out, "left_ok=%d,code=%d,value=%d,overrun=%d", left_ns > 0 && left_ns <= out->want_ns, last_code, last_value,
+        timer_getoverrun(id));
+    return timer_delete(id);
+}
+static long run_timer_mono(struct outcome *out) { return timer(out, CLOCK_MONOTONIC, 0); }
+static long run_timer_real_abs(struct outcome *out) { return timer(out, CLOCK_REALTIME, TIMER_ABSTIME); }
+static long run_timer_mono_abs(struct outcome *out) { return timer(out, CLOCK_MONOTONIC, TIMER_ABSTIME); }
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int called;
+static void in_thread(union sigval value) {
+    pthread_mutex_lock(&mutex);
+    called = value.sival_int;
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutex);
+}
+static long run_timer_thread(struct outcome *out) {
+    timer_t id;
+    struct sigevent event = { .sigev_notify = SIGEV_THREAD, .sigev_notify_function = in_thread, .sigev_value.sival_int = 42 };
+    if (timer_create(CLOCK_MONOTONIC, &event, &id) != 0) return FAILS(-1);
+    struct itimerspec setting = { .it_value = spec(out->want_ns) };
+    if (timer_settime(id, 0, &setting, NULL) != 0) return FAILS(-1);
+    pthread_mutex_lock(&mutex);
+    while (!called) pthread_cond_wait(&condition, &mutex);
+    note(out, "called=%d", called);
+    return 0;
+}
+
+#define CASE(name) { #name, run_##name }
+static const struct test_case cases[] = {
+    CASE(itimer), CASE(itimer_interrupts), CASE(itimer_periodic), CASE(alarm), CASE(alarm_cancelled),
+    CASE(timer_mono), CASE(timer_real_abs), CASE(timer_mono_abs), CASE(timer_thread),
+};
+MAIN(cases)

@@ -1,0 +1,149 @@
+// Timed waits for signals, semaphores, messages and several futexes at once,
+// and the same without a limit, ended from outside after a pause.
+#include "common.h"
+#include <linux/futex.h>
+#include <mqueue.h>
+#include <pthread.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/sysinfo.h>
+#include <sys/times.h>
+
+#define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
+
+static struct timespec at(clockid_t clock, struct outcome *out) { return spec(clock_ns(clock) + out->want_ns); }
+
+static sigset_t usr1(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return set;
+}
+static void after(struct outcome *out, void (*act)(int), int argument) {
+    int64_t then = out->begun_ns + out->want_ns;
+    if (fork() == 0) {
+        rest_ns(then - mono_ns());
+        act(argument);
+        _exit(0);
+    }
+}
+static void send_usr1(int pid) { kill(pid, SIGUSR1); }
+static void post(int semaphore) {
+    struct sembuf up = { 0, 1, 0 };
+    semop(semaphore, &up, 1);
+}
+static void send_message(int queue) {
+    struct { long type; char text[4]; } message = { 1, "abc" };
+    msgsnd(queue, &message, 4, 0);
+}
+
+static long run_sigtimedwait(struct outcome *out) {
+    sigset_t set = usr1();
+    struct timespec wait = spec(out->want_ns);
+    return FAILS(sigtimedwait(&set, NULL, &wait));
+}
+static long run_sigtimedwait_early(struct outcome *out) {
+    sigset_t set = usr1();
+    struct timespec wait = spec(10 * out->want_ns);
+    siginfo_t information = { 0 };
+    after(out, send_usr1, getpid());
+    long ret = FAILS(sigtimedwait(&set, &information, &wait));
+    note(out, "signal=%d,code=%d", information.si_signo, information.si_code);
+    return ret;
+}
+static long run_sigwaitinfo(struct outcome *out) {
+    sigset_t set = usr1();
+    after(out, send_usr1, getpid());
+    return FAILS(sigwaitinfo(&set, NULL));
+}
+static int semaphore(void) {
+    int id = semget(IPC_PRIVATE, 1, 0600);
+    if (id < 0) _exit(98);
+    return id;
+}
+static long run_semtimedop(struct outcome *out) {
+    int id = semaphore();
+    struct sembuf down = { 0, -1, 0 };
+    struct timespec wait = spec(out->want_ns);
+    long ret = FAILS(semtimedop(id, &down, 1, &wait));
+    semctl(id, 0, IPC_RMID);
+    return ret;
+}
+static long run_semop_endless(struct outcome *out) {
+    int id = semaphore();
+    struct sembuf down = { 0, -1, 0 };
+    after(out, post, id);
+    long ret = FAILS(semop(id, &down, 1));
+    semctl(id, 0, IPC_RMID);
+    return ret;
+}
+static long run_msgrcv_endless(struct outcome *out) {
+    int id = msgget(IPC_PRIVATE, 0600);
+    struct { long type; char text[4]; } message;
+    after(out, send_message, id);
+    long ret = FAILS(msgrcv(id, &message, 4, 0, 0));
+    msgctl(id, IPC_RMID, NULL);
+    return ret;
+}
+static mqd_t queue(void) {
+    char name[40];
+    struct mq_attr attributes = { .mq_maxmsg = 1, .mq_msgsize = 8 };
+    snprintf(name, sizeof name, "/timeloom-%d", getpid());
+    mqd_t id = mq_open(name, O_RDWR | O_CREAT, 0600, &attributes);
+    mq_unlink(name);
+    return id;
+}
+static long run_mq_timedreceive(struct outcome *out) {
+    char text[8];
+    struct timespec until = at(CLOCK_REALTIME, out);
+    return FAILS(mq_timedreceive(queue(), text, sizeof text, NULL, &until));
+}
+static long run_mq_timedsend(struct outcome *out) {
+    mqd_t id = queue();
+    mq_send(id, "a", 1, 0);
+    struct timespec until = at(CLOCK_REALTIME, out);
+    return FAILS(mq_timedsend(id, "b", 1, 0, &until));
+}
+static void send_queue(int id) { mq_send(id, "abcd", 4, 0); }
+static long run_mq_receive_endless(struct outcome *out) {
+    mqd_t id = queue();
+    char text[8];
+    after(out, send_queue, id);
+    return FAILS(mq_receive(id, text, sizeof text, NULL));
+}
+static long run_futex_waitv(struct outcome *out) {
+    static uint32_t words[2] = { 1, 2 };
+    struct { uint64_t value, address; uint32_t flags, reserved; } waits[2] = {
+        { 1, (uintptr_t)&words[0], 2, 0 }, { 2, (uintptr_t)&words[1], 2, 0 },
+    };
+    struct timespec until = at(CLOCK_MONOTONIC, out);
+    return FAILS(syscall(449, waits, 2, 0, &until, CLOCK_MONOTONIC));
+}
+// Its clock: ticks since boot, of which those that it slept are a part.
+static long run_times(struct outcome *out) {
+    struct tms used;
+    clock_t before = times(&used);
+    rest_ns(out->want_ns);
+    double ticks = times(&used) - before, ns = ticks * S / sysconf(_SC_CLK_TCK);
+    note(out, "enough=%d,much=%d", ns >= out->want_ns - 10 * MS, ns > out->want_ns + 900 * MS);
+    return 0;
+}
+static long run_uptime(struct outcome *out) {
+    struct sysinfo machine;
+    rest_ns(out->want_ns);
+    long ret = FAILS(sysinfo(&machine));
+    int64_t boot_s = clock_ns(CLOCK_BOOTTIME) / S;
+    note(out, "uptime=%d", machine.uptime >= boot_s - 1 && machine.uptime <= boot_s + 1);
+    return ret;
+}
+
+#define CASE(name) { #name, run_##name }
+static const struct test_case cases[] = {
+    CASE(sigtimedwait), CASE(sigtimedwait_early), CASE(sigwaitinfo), CASE(semtimedop), CASE(semop_endless),
+    CASE(msgrcv_endless), CASE(mq_timedreceive), CASE(mq_timedsend), CASE(mq_receive_endless),
+    CASE(futex_waitv), CASE(times), CASE(uptime),
+};
+MAIN(cases)

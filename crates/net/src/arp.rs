@@ -1,0 +1,185 @@
+//! ARP, RFC 826: stations on a LAN ask for one another's MAC addresses.
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::packet::{Kind, Packet, PortId};
+use crate::slab::{Fifo, PacketId};
+use crate::world::{Token, World};
+
+/// What an interface on a LAN knows about its neighbours.
+#[derive(Debug, Default)]
+pub(crate) struct Arp {
+    /// Sorted by neighbour.
+    known: Vec<Neighbour>,
+    asked: Vec<Question>,
+    /// Whether the timer that repeats questions runs.
+    ticking: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Neighbour {
+    interface: PortId,
+    mac: PortId,
+    until: Instant<Virtual>,
+}
+
+#[derive(Debug)]
+struct Question {
+    interface: PortId,
+    tries: u32,
+    waiting: Fifo,
+}
+
+/// How long an answer is believed; Linux's base reachable time is 30 s, and
+/// RFC 1122 section 2.3.2.1 speaks of the order of a minute.
+const BELIEVED: Duration = Duration::from_s(60);
+/// RFC 1122 section 2.3.2.1: at most one request per second and destination.
+const RETRY: Duration = Duration::from_s(1);
+const TRIES: u32 = 3;
+/// Packets kept per neighbour while asking; RFC 1122 demands at least one.
+const WAITING: u32 = 64;
+const MESSAGE_BYTES: u16 = 46;
+
+impl Arp {
+    fn find(&self, interface: PortId, now: Instant<Virtual>) -> Option<PortId> {
+        let place = self.known.binary_search_by_key(&interface, |n| n.interface);
+        let neighbour = &self.known[place.ok()?];
+        (neighbour.until >= now).then_some(neighbour.mac)
+    }
+
+    fn learn(&mut self, interface: PortId, mac: PortId, now: Instant<Virtual>) {
+        let neighbour = Neighbour {
+            interface,
+            mac,
+            until: now + BELIEVED,
+        };
+        match self.known.binary_search_by_key(&interface, |n| n.interface) {
+            Ok(place) => self.known[place] = neighbour,
+            Err(place) => self.known.insert(place, neighbour),
+        }
+    }
+}
+
+impl World {
+    /// Sends a packet out of an interface to the neighbouring interface `via`,
+    /// asking for its MAC address first where there is a LAN between.
+    #[inline]
+    pub(crate) fn emit<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        via: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        if self.ports[port.index()].arp == crate::packet::NIL {
+            return self.transmit(port, id, agenda);
+        }
+        self.emit_on_lan(port, via, id, agenda);
+    }
+
+    fn emit_on_lan<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        via: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let arp = &mut self.arps[self.ports[port.index()].arp as usize];
+        let packet = &mut self.packets[id];
+        packet.src_mac = port;
+        if let Some(mac) = arp.find(via, agenda.now()) {
+            packet.dst_mac = mac;
+            return self.transmit(port, id, agenda);
+        }
+        if let Some(question) = arp.asked.iter_mut().find(|q| q.interface == via) {
+            if question.waiting.len() < WAITING {
+                question.waiting.push(id, &mut self.packets);
+            } else {
+                self.counters.arp_failed += 1;
+                self.packets.remove(id);
+            }
+            return;
+        }
+        let mut waiting = Fifo::EMPTY;
+        waiting.push(id, &mut self.packets);
+        arp.asked.push(Question {
+            interface: via,
+            tries: 1,
+            waiting,
+        });
+        let idle = !core::mem::replace(&mut arp.ticking, true);
+        if idle {
+            let node = NodeId(self.ports[port.index()].node);
+            agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
+        }
+        self.ask(port, via, agenda);
+    }
+
+    fn ask<Q: EventQueue>(&mut self, port: PortId, via: PortId, agenda: &mut Agenda<Q>) {
+        let mut request = Packet::new(Kind::ArpRequest, port, via, 0, MESSAGE_BYTES);
+        request.dst_mac = PortId::NONE;
+        let id = self.packets.insert(request);
+        self.transmit(port, id, agenda);
+    }
+
+    /// An ARP message reached an interface.
+    pub(crate) fn handle_arp<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let message = self.packets[id];
+        self.packets.remove(id);
+        let place = self.ports[port.index()].arp;
+        if message.dst != port || place == crate::packet::NIL {
+            return;
+        }
+        // Who asks tells where it is (RFC 826, packet reception).
+        let arp = &mut self.arps[place as usize];
+        arp.learn(message.src, message.src_mac, agenda.now());
+        let asked = arp.asked.iter().position(|q| q.interface == message.src);
+        if let Some(asked) = asked {
+            let mut question = arp.asked.swap_remove(asked);
+            while let Some(id) = question.waiting.pop(&self.packets) {
+                self.packets[id].dst_mac = message.src_mac;
+                self.transmit(port, id, agenda);
+            }
+        }
+        if message.kind == Kind::ArpRequest {
+            let reply = Packet::new(Kind::ArpReply, port, message.src, 0, MESSAGE_BYTES);
+            let id = self.packets.insert(reply);
+            self.transmit(port, id, agenda);
+        }
+    }
+
+    /// A second has passed since an interface asked.
+    pub(crate) fn handle_arp_timer<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
+        let place = self.ports[port.index()].arp as usize;
+        let mut again = Vec::new();
+        let packets = &mut self.packets;
+        let failed = &mut self.counters.arp_failed;
+        self.arps[place].asked.retain_mut(|question| {
+            question.tries += 1;
+            if question.tries <= TRIES {
+                again.push(question.interface);
+                return true;
+            }
+            while let Some(id) = question.waiting.pop(packets) {
+                packets.remove(id);
+                *failed += 1;
+            }
+            false
+        });
+        self.arps[place].ticking = !again.is_empty();
+        if !again.is_empty() {
+            let node = NodeId(self.ports[port.index()].node);
+            agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
+        }
+        for via in again {
+            self.ask(port, via, agenda);
+        }
+    }
+}

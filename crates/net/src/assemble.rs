@@ -1,0 +1,241 @@
+//! The last step of building: segments, addresses, routes, state.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use timeloom_engine::Random;
+
+use crate::arp::Arp;
+use crate::build::{NodeKind, Plan};
+use crate::error::BuildError;
+use crate::host::NO_GATEWAY;
+use crate::link::Link;
+use crate::packet::{NIL, PortId};
+use crate::route::{Edge, Hop, Routes};
+use crate::router::{Router, StaticRoute};
+use crate::segment::Segments;
+use crate::slab::Slab;
+use crate::switch::Switch;
+use crate::world::{Counters, Place, Port, World};
+
+impl World {
+    pub(crate) fn from_plan(plan: Plan) -> Result<Self, BuildError> {
+        let segments = Segments::find(&plan)?;
+        let addresses = assign(&plan, &segments)?;
+        let (places, router_count, switches) = places(&plan);
+        let edges = edges(&plan, &segments, &places, router_count);
+        let mut routers: Vec<Router> = (0..router_count)
+            .map(|number| Router {
+                number,
+                ..Router::default()
+            })
+            .collect();
+        let mut arps = Vec::new();
+        let mut ports = Vec::with_capacity(plan.ports());
+        for index in 0..plan.ports() as u32 {
+            let port = PortId(index);
+            let segment = segments.of_port[port.index()];
+            let lan = segment != NIL && segments.is_lan[segment as usize];
+            if lan {
+                arps.push(Arp::default());
+                if let Place::Router(router) = places[plan.owner(port).0 as usize] {
+                    routers[router as usize].lans.push((segment, port));
+                }
+            }
+            ports.push(Port {
+                node: plan.owner(port).0,
+                peer_node: plan.owner(port.peer()).0,
+                segment,
+                target: target(&plan, &segments, &places, segment),
+                arp: if lan { arps.len() as u32 - 1 } else { NIL },
+            });
+        }
+        for route in &plan.statics {
+            let hop = neighbour(&plan, &segments, route.at.0, route.through.0)?;
+            let (network, length) = route.prefix;
+            let mask = mask(length);
+            if let Place::Router(router) = places[route.at.0 as usize] {
+                let network = network & mask;
+                let list = &mut routers[router as usize].statics;
+                list.push(StaticRoute { network, mask, hop });
+                list.sort_by_key(|route| core::cmp::Reverse(route.mask));
+            }
+        }
+        let random = |port: usize| Random::new(plan.seed, port as u64);
+        let links = plan.links.iter().enumerate();
+        let links = links.map(|(port, link)| Link::new(link, random(port)));
+        let links = links.collect();
+        Ok(Self {
+            seed: plan.seed,
+            first_port: first_ports(&plan),
+            gateways: gateways(&plan, &segments, &places),
+            places,
+            ports,
+            addresses,
+            links,
+            packets: Slab::new(),
+            routes: Routes::shortest(&edges),
+            routers,
+            switches,
+            arps,
+            flows: Vec::new(),
+            sources: Vec::new(),
+            next_sizes: Vec::new(),
+            counters: Counters::default(),
+            names: plan.nodes.into_iter().map(|node| node.name).collect(),
+        })
+    }
+}
+
+fn mask(length: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
+}
+
+fn first_ports(plan: &Plan) -> Vec<PortId> {
+    let first = |ports: &Vec<PortId>| ports.first().copied().unwrap_or(PortId::NONE);
+    plan.nodes.iter().map(|node| first(&node.ports)).collect()
+}
+
+fn places(plan: &Plan) -> (Vec<Place>, u32, Vec<Switch>) {
+    let mut routers = 0;
+    let mut switches = Vec::new();
+    let places = plan.nodes.iter().map(|node| match node.kind {
+        NodeKind::Host => Place::Host,
+        NodeKind::Router => {
+            routers += 1;
+            Place::Router(routers - 1)
+        }
+        NodeKind::Switch => {
+            let ports = node.ports.iter();
+            let ports = ports.map(|port| (*port, plan.mode(*port).clone()));
+            switches.push(Switch::new(ports.collect()));
+            Place::Switch(switches.len() as u32 - 1)
+        }
+    });
+    (places.collect(), routers, switches)
+}
+
+/// Gives every interface an address: the one it was given, else the next free
+/// one of its segment's own prefix out of 10.0.0.0/8.
+fn assign(plan: &Plan, segments: &Segments) -> Result<Vec<(u32, u8)>, BuildError> {
+    let mut addresses = vec![(0, 0); plan.ports()];
+    let mut owners: HashMap<u32, PortId> = HashMap::new();
+    let mut given: Vec<_> = plan.addresses.iter().collect();
+    given.sort_by_key(|(port, _)| **port);
+    for (port, (address, prefix)) in given {
+        let address = u32::from(*address);
+        if let Some(other) = owners.insert(address, *port) {
+            let (a, b) = (plan.name(other), plan.name(*port));
+            return Err(BuildError::AddressConflict(Ipv4Addr::from(address), a, b));
+        }
+        addresses[port.index()] = (address, *prefix);
+    }
+    let mut next: u64 = 10 << 24;
+    for members in &segments.members {
+        let mut fixed = members.iter().filter(|port| addresses[port.index()].1 != 0);
+        let first = fixed.next().copied();
+        let (network, length) = match first.map(|port| addresses[port.index()]) {
+            Some((address, length)) => (address & mask(length), length),
+            None => {
+                // Network and broadcast address are not for interfaces.
+                let size = (members.len() as u64 + 2).next_power_of_two();
+                let network = next.next_multiple_of(size);
+                next = network + size;
+                if next > 11 << 24 {
+                    return Err(BuildError::TooLarge);
+                }
+                (network as u32, 32 - size.trailing_zeros() as u8)
+            }
+        };
+        if let (Some(first), Some(other)) = (
+            first,
+            fixed.find(|port| addresses[port.index()].0 & mask(length) != network),
+        ) {
+            return Err(BuildError::MixedPrefixes(plan.name(first), plan.name(*other)));
+        }
+        let mut host = network;
+        for port in members {
+            if addresses[port.index()].1 == 0 {
+                host += 1;
+                while owners.contains_key(&host) {
+                    host += 1;
+                }
+                if host & mask(length) != network {
+                    return Err(BuildError::TooLarge);
+                }
+                owners.insert(host, *port);
+                addresses[port.index()] = (host, length);
+            }
+        }
+    }
+    Ok(addresses)
+}
+
+/// The lowest router on a segment serves it.
+fn target(plan: &Plan, segments: &Segments, places: &[Place], segment: u32) -> u32 {
+    if segment == NIL {
+        return NIL;
+    }
+    let members = segments.members[segment as usize].iter();
+    let routers = members.filter_map(|port| match places[plan.owner(*port).0 as usize] {
+        Place::Router(router) => Some(router),
+        _ => None,
+    });
+    routers.min().unwrap_or(NIL)
+}
+
+/// Each host's gateway: the router on its segment with the lowest port.
+fn gateways(plan: &Plan, segments: &Segments, places: &[Place]) -> Vec<PortId> {
+    let is_router = |port: &&PortId| {
+        matches!(places[plan.owner(**port).0 as usize], Place::Router(_))
+    };
+    let gateway = |port: &PortId| {
+        let segment = segments.of_port[port.index()];
+        let members = segments.members.get(segment as usize)?;
+        members.iter().find(is_router).copied()
+    };
+    let nodes = plan.nodes.iter();
+    nodes
+        .map(|node| match (node.kind, node.ports.first()) {
+            (NodeKind::Host, Some(port)) => gateway(port).unwrap_or(NO_GATEWAY),
+            _ => NO_GATEWAY,
+        })
+        .collect()
+}
+
+fn edges(plan: &Plan, segments: &Segments, places: &[Place], routers: u32) -> Vec<Vec<Edge>> {
+    let mut edges = vec![Vec::new(); routers as usize];
+    for members in &segments.members {
+        let here: Vec<(PortId, u32)> = members
+            .iter()
+            .filter_map(|port| match places[plan.owner(*port).0 as usize] {
+                Place::Router(router) => Some((*port, router)),
+                _ => None,
+            })
+            .collect();
+        for &(port, from) in &here {
+            for &(via, to) in here.iter().filter(|(_, to)| *to != from) {
+                edges[from as usize].push(Edge {
+                    to,
+                    hop: Hop { port, via },
+                    cost: plan.links[port.index()].cost,
+                });
+            }
+        }
+    }
+    edges
+}
+
+/// The hop from one node to another that shares a segment with it.
+fn neighbour(plan: &Plan, segments: &Segments, at: u32, through: u32) -> Result<Hop, BuildError> {
+    for &port in &plan.nodes[at as usize].ports {
+        let segment = segments.of_port[port.index()];
+        let members = segments.members.get(segment as usize);
+        let mut members = members.into_iter().flatten();
+        if let Some(via) = members.find(|other| plan.owner(**other).0 == through) {
+            return Ok(Hop { port, via: *via });
+        }
+    }
+    let name = |node: u32| plan.nodes[node as usize].name.clone();
+    Err(BuildError::NotANeighbour(name(at), name(through)))
+}

@@ -1,0 +1,217 @@
+//! From nodes and cables to a checked world.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use timeloom_time::Duration;
+
+use crate::config::LinkConfig;
+use crate::error::BuildError;
+use crate::packet::PortId;
+use crate::switch::PortMode;
+use crate::world::World;
+
+/// A node of a network that is being built, and of the world built from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node(pub u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    Host,
+    Router,
+    Switch,
+}
+
+#[derive(Debug)]
+pub(crate) struct NodePlan {
+    pub(crate) kind: NodeKind,
+    pub(crate) name: String,
+    pub(crate) ports: Vec<PortId>,
+}
+
+/// A route that somebody has written down.
+#[derive(Debug)]
+pub(crate) struct StaticPlan {
+    pub(crate) at: Node,
+    pub(crate) prefix: (u32, u8),
+    pub(crate) through: Node,
+}
+
+/// Everything that was said, indexed by node and port.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) nodes: Vec<NodePlan>,
+    pub(crate) links: Vec<LinkConfig>,
+    pub(crate) owners: Vec<Node>,
+    modes: Vec<PortMode>,
+    pub(crate) addresses: HashMap<PortId, (Ipv4Addr, u8)>,
+    pub(crate) statics: Vec<StaticPlan>,
+}
+
+impl Plan {
+    pub(crate) fn ports(&self) -> usize {
+        self.owners.len()
+    }
+    pub(crate) fn owner(&self, port: PortId) -> Node {
+        self.owners[port.index()]
+    }
+    pub(crate) fn node(&self, port: PortId) -> &NodePlan {
+        &self.nodes[self.owner(port).0 as usize]
+    }
+    pub(crate) fn name(&self, port: PortId) -> String {
+        self.node(port).name.clone()
+    }
+    pub(crate) fn mode(&self, port: PortId) -> &PortMode {
+        &self.modes[port.index()]
+    }
+}
+
+/// Takes nodes and cables; [`NetworkBuilder::build`] checks them.
+#[derive(Debug, Default)]
+pub struct NetworkBuilder {
+    plan: Plan,
+}
+
+impl NetworkBuilder {
+    /// An empty network whose chance comes from `seed`.
+    pub fn new(seed: u64) -> Self {
+        let plan = Plan {
+            seed,
+            ..Plan::default()
+        };
+        Self { plan }
+    }
+
+    fn node(&mut self, kind: NodeKind, name: impl Into<String>) -> Node {
+        self.plan.nodes.push(NodePlan {
+            kind,
+            name: name.into(),
+            ports: Vec::new(),
+        });
+        Node(self.plan.nodes.len() as u32 - 1)
+    }
+
+    /// Adds a host: one interface, where traffic begins and ends.
+    pub fn host(&mut self, name: impl Into<String>) -> Node {
+        self.node(NodeKind::Host, name)
+    }
+
+    /// Adds an IP router.
+    pub fn router(&mut self, name: impl Into<String>) -> Node {
+        self.node(NodeKind::Router, name)
+    }
+
+    /// Adds an Ethernet switch.
+    pub fn switch(&mut self, name: impl Into<String>) -> Node {
+        self.node(NodeKind::Switch, name)
+    }
+
+    /// Connects two nodes by a link that is alike in both directions.
+    pub fn connect(&mut self, a: Node, b: Node, link: LinkConfig) -> (PortId, PortId) {
+        self.connect_unlike(a, b, link.clone(), link)
+    }
+
+    /// Connects two nodes; `forth` leads from `a` to `b`, `back` from `b` to
+    /// `a`. Gives back the port at `a` and the port at `b`.
+    pub fn connect_unlike(
+        &mut self,
+        a: Node,
+        b: Node,
+        forth: LinkConfig,
+        back: LinkConfig,
+    ) -> (PortId, PortId) {
+        let plan = &mut self.plan;
+        let first = PortId(plan.owners.len() as u32);
+        // Between switches a cable carries all VLANs, towards a station the
+        // default one (IEEE 802.1Q, 9.6).
+        let both = [a, b].map(|node| plan.nodes[node.0 as usize].kind) == [NodeKind::Switch; 2];
+        let mode = if both {
+            PortMode::Trunk
+        } else {
+            PortMode::Access(1)
+        };
+        plan.modes.extend([mode.clone(), mode]);
+        plan.owners.extend([a, b]);
+        plan.links.extend([forth, back]);
+        plan.nodes[a.0 as usize].ports.push(first);
+        plan.nodes[b.0 as usize].ports.push(first.peer());
+        (first, first.peer())
+    }
+
+    /// Sets the mode of a switch's port.
+    pub fn set_mode(&mut self, port: PortId, mode: PortMode) {
+        self.plan.modes[port.index()] = mode;
+    }
+
+    /// Gives an interface an address and the length of its network's prefix.
+    /// Interfaces without one get theirs out of 10.0.0.0/8.
+    pub fn set_address(&mut self, port: PortId, address: Ipv4Addr, prefix: u8) {
+        self.plan.addresses.insert(port, (address, prefix.min(32)));
+    }
+
+    /// At router `at`, sends what is for `prefix` to the neighbour `through`,
+    /// whatever the shortest path is. The longest prefix decides.
+    pub fn route(&mut self, at: Node, prefix: (Ipv4Addr, u8), through: Node) {
+        let (address, length) = (u32::from(prefix.0), prefix.1.min(32));
+        self.plan.statics.push(StaticPlan {
+            at,
+            prefix: (address, length),
+            through,
+        });
+    }
+
+    /// The port of `node` towards its `index`-th cable.
+    pub fn port(&self, node: Node, index: usize) -> Option<PortId> {
+        self.plan.nodes[node.0 as usize].ports.get(index).copied()
+    }
+
+    /// The network, ready to be given traffic.
+    ///
+    /// # Errors
+    ///
+    /// When it makes no sense; the error names the place.
+    pub fn build(self) -> Result<World, BuildError> {
+        check(&self.plan)?;
+        World::from_plan(self.plan)
+    }
+}
+
+fn check(plan: &Plan) -> Result<(), BuildError> {
+    if plan.ports() >= 1 << 29 {
+        return Err(BuildError::TooLarge);
+    }
+    let mut names = std::collections::HashSet::new();
+    for node in &plan.nodes {
+        if !names.insert(node.name.as_str()) {
+            return Err(BuildError::DuplicateName(node.name.clone()));
+        }
+        if node.kind == NodeKind::Host && node.ports.len() != 1 {
+            let name = node.name.clone();
+            return Err(if node.ports.is_empty() {
+                BuildError::NotConnected(name)
+            } else {
+                BuildError::PortUsedTwice(name)
+            });
+        }
+    }
+    for (index, link) in plan.links.iter().enumerate() {
+        let port = PortId(index as u32);
+        let (a, b) = (plan.name(port), plan.name(port.peer()));
+        if plan.owner(port) == plan.owner(port.peer()) {
+            return Err(BuildError::SelfLoop(a));
+        }
+        if link.rate_bps == 0 {
+            return Err(BuildError::ZeroRate(a, b));
+        }
+        let wire = &link.impairment;
+        let chances = [wire.loss, wire.duplication, wire.reordering];
+        let times = [link.delay, wire.jitter];
+        if chances.iter().any(|chance| !(0.0..=1.0).contains(chance))
+            || times.iter().any(|time| time.is_negative() || *time == Duration::MAX)
+        {
+            return Err(BuildError::BadImpairment(a, b));
+        }
+    }
+    Ok(())
+}

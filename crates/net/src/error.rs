@@ -1,0 +1,72 @@
+//! What is refused before the start, with the place.
+
+use core::fmt;
+use std::net::Ipv4Addr;
+
+/// Why a network cannot be built, or a flow not be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// Two nodes have this name.
+    DuplicateName(String),
+    /// A host has one port, and a second cable was put into it.
+    PortUsedTwice(String),
+    /// A host without a cable.
+    NotConnected(String),
+    /// A cable from a node to itself.
+    SelfLoop(String),
+    /// A rate of 0 on the cable between these two.
+    ZeroRate(String, String),
+    /// A probability that is none, or a negative delay, on that cable.
+    BadImpairment(String, String),
+    /// Two interfaces, on these nodes, have the same address.
+    AddressConflict(Ipv4Addr, String, String),
+    /// Interfaces on one Ethernet segment in different networks.
+    MixedPrefixes(String, String),
+    /// Switches in a ring: frames would circle for ever, there is no spanning
+    /// tree protocol. The cable between these two closes the ring.
+    SwitchLoop(String, String),
+    /// The modes of two switch ports, or of a switch port and a station, do
+    /// not fit together.
+    VlanMismatch(String, String),
+    /// More than 2^29 ports, or no addresses left in 10.0.0.0/8.
+    TooLarge,
+    /// There is no way from the first node to the second.
+    NoRoute(String, String),
+    /// Traffic begins and ends at hosts, and this is none.
+    NotAHost(String),
+    /// A static route leads through a node that is not a neighbour.
+    NotANeighbour(String, String),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DuplicateName(name) => write!(f, "two nodes are named `{name}`"),
+            Self::PortUsedTwice(name) => {
+                write!(f, "the port of host `{name}` is used twice; make it a router")
+            }
+            Self::NotConnected(name) => write!(f, "host `{name}` has no link"),
+            Self::SelfLoop(name) => write!(f, "a link leads from `{name}` to itself"),
+            Self::ZeroRate(a, b) => write!(f, "the link `{a}` – `{b}` has a rate of 0"),
+            Self::BadImpairment(a, b) => write!(
+                f,
+                "the link `{a}` – `{b}` has a probability outside 0 … 1 or a negative time"
+            ),
+            Self::AddressConflict(ip, a, b) => write!(f, "`{a}` and `{b}` both have {ip}"),
+            Self::MixedPrefixes(a, b) => write!(
+                f,
+                "`{a}` and `{b}` are on one segment but their addresses are in different networks"
+            ),
+            Self::SwitchLoop(a, b) => write!(f, "the link `{a}` – `{b}` closes a ring of switches"),
+            Self::VlanMismatch(a, b) => {
+                write!(f, "the port modes at the ends of `{a}` – `{b}` do not fit")
+            }
+            Self::TooLarge => write!(f, "more ports than 2^29, or than addresses in 10.0.0.0/8"),
+            Self::NoRoute(a, b) => write!(f, "there is no route from `{a}` to `{b}`"),
+            Self::NotAHost(name) => write!(f, "`{name}` is not a host"),
+            Self::NotANeighbour(a, b) => write!(f, "`{b}` is not a neighbour of `{a}`"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -1,0 +1,195 @@
+//! Hosts: where packets begin and end.
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::{Instant, Virtual};
+
+use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::slab::PacketId;
+use crate::tcp::{Ack, HEADER_BYTES, Receiver, Sender, Transmit};
+use crate::world::{Token, World};
+
+/// A TCP flow: both ends, and their appointments.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) from: PortId,
+    pub(crate) to: PortId,
+    pub(crate) segment_bytes: u16,
+    pub(crate) start: Instant<Virtual>,
+    /// The earliest appointment made for each end. Deadlines mostly move away,
+    /// so there is one appointment, kept late, instead of one per packet.
+    pub(crate) sender_timer: Instant<Virtual>,
+    pub(crate) receiver_timer: Instant<Virtual>,
+}
+
+impl World {
+    /// Sends a packet from the host that owns `packet.src`.
+    #[inline]
+    pub(crate) fn originate<Q: EventQueue>(&mut self, mut packet: Packet, agenda: &mut Agenda<Q>) {
+        if packet.kind != Kind::TcpAck && packet.kind != Kind::TcpSynAck {
+            packet.stamp = agenda.now();
+        }
+        let (port, dst) = (packet.src, packet.dst);
+        let here = self.ports[port.index()];
+        let id = self.packets.insert(packet);
+        let via = if self.ports[dst.index()].segment == here.segment {
+            dst
+        } else {
+            self.gateways[here.node as usize]
+        };
+        if via == PortId::NONE {
+            self.counters.no_route += 1;
+            return self.packets.remove(id);
+        }
+        self.emit(port, via, id, agenda);
+    }
+
+    /// A packet has come to the host whose interface is `port`.
+    #[inline]
+    pub(crate) fn receive<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = self.packets[id];
+        if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) {
+            return self.handle_arp(port, id, agenda);
+        }
+        self.packets.remove(id);
+        if packet.dst != port {
+            // Flooded by a switch that has not learnt us, or misrouted.
+            self.counters.not_for_us += 1;
+            return;
+        }
+        let now = agenda.now();
+        match packet.kind {
+            Kind::TcpData => {
+                let receiver = &mut self.flows[packet.flow as usize].receiver;
+                if let Some(ack) = receiver.handle_segment(now, packet.seq, packet.stamp) {
+                    self.send_ack(packet.flow, ack, agenda);
+                }
+                self.arm_receiver(packet.flow, agenda);
+            }
+            Kind::TcpAck => {
+                let ack = Ack {
+                    next: packet.seq,
+                    stamp: packet.stamp,
+                    sack_from: packet.sack_from,
+                    sack_to: packet.sack_to,
+                };
+                let sender = &mut self.flows[packet.flow as usize].sender;
+                sender.handle_ack(now, ack);
+                self.pump(packet.flow, agenda);
+            }
+            Kind::Udp | Kind::EchoReply => self.count_arrival(&packet, now),
+            Kind::EchoRequest => {
+                let kind = Kind::EchoReply;
+                let mut reply = Packet::new(kind, port, packet.src, packet.flow, packet.size);
+                reply.seq = packet.seq;
+                self.originate(reply, agenda);
+            }
+            Kind::TcpSyn => {
+                let kind = Kind::TcpSynAck;
+                let mut answer = Packet::new(kind, port, packet.src, packet.flow, HEADER_BYTES);
+                answer.stamp = packet.stamp;
+                self.originate(answer, agenda);
+            }
+            Kind::TcpSynAck => {
+                let sender = &mut self.flows[packet.flow as usize].sender;
+                sender.handle_opened(now, packet.stamp);
+                self.pump(packet.flow, agenda);
+            }
+            Kind::ArpRequest | Kind::ArpReply => {}
+        }
+    }
+
+    /// Sends whatever a flow's sender has to send.
+    pub(crate) fn pump<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
+        let now = agenda.now();
+        loop {
+            let flow = &mut self.flows[index as usize];
+            let (kind, seq, size) = match flow.sender.poll_transmit(now) {
+                None => break,
+                Some(Transmit::Syn) => (Kind::TcpSyn, 0, HEADER_BYTES),
+                Some(Transmit::Segment(segment)) => {
+                    (Kind::TcpData, segment, flow.segment_bytes + HEADER_BYTES)
+                }
+            };
+            let mut packet = Packet::new(kind, flow.from, flow.to, index, size);
+            packet.seq = seq;
+            self.originate(packet, agenda);
+        }
+        let flow = &mut self.flows[index as usize];
+        let due = flow.sender.next_wake();
+        if due < flow.sender_timer {
+            flow.sender_timer = due;
+            let node = NodeId(self.ports[flow.from.index()].node);
+            agenda.schedule(due, node, Token::SENDER | index);
+        }
+    }
+
+    #[inline]
+    fn arm_receiver<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
+        let flow = &mut self.flows[index as usize];
+        let due = flow.receiver.next_wake();
+        if due < flow.receiver_timer {
+            flow.receiver_timer = due;
+            let node = NodeId(self.ports[flow.to.index()].node);
+            agenda.schedule(due, node, Token::RECEIVER | index);
+        }
+    }
+
+    fn send_ack<Q: EventQueue>(&mut self, index: u32, ack: Ack, agenda: &mut Agenda<Q>) {
+        let flow = &self.flows[index as usize];
+        let mut packet = Packet::new(Kind::TcpAck, flow.to, flow.from, index, HEADER_BYTES);
+        packet.seq = ack.next;
+        packet.stamp = ack.stamp;
+        packet.sack_from = ack.sack_from;
+        packet.sack_to = ack.sack_to;
+        if ack.sack_from < ack.sack_to {
+            packet.size += SACK_BYTES;
+        }
+        self.originate(packet, agenda);
+    }
+
+    pub(crate) fn handle_sender_timer<Q: EventQueue>(
+        &mut self,
+        index: u32,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let now = agenda.now();
+        let flow = &mut self.flows[index as usize];
+        if flow.sender_timer != now {
+            return;
+        }
+        flow.sender_timer = Instant::FAR_FUTURE;
+        flow.sender.handle_timeout(now);
+        self.pump(index, agenda);
+    }
+
+    pub(crate) fn handle_receiver_timer<Q: EventQueue>(
+        &mut self,
+        index: u32,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let now = agenda.now();
+        let flow = &mut self.flows[index as usize];
+        if flow.receiver_timer != now {
+            return;
+        }
+        flow.receiver_timer = Instant::FAR_FUTURE;
+        if let Some(ack) = flow.receiver.handle_timeout(now) {
+            self.send_ack(index, ack, agenda);
+        }
+        self.arm_receiver(index, agenda);
+    }
+}
+
+/// One block of the option of RFC 2018, padded to four bytes.
+const SACK_BYTES: u16 = 12;
+
+/// The gateway of a host that has none.
+pub(crate) const NO_GATEWAY: PortId = PortId(NIL);

@@ -1,0 +1,109 @@
+//! Forwarding.
+
+use timeloom_engine::Agenda;
+use timeloom_engine::queue::EventQueue;
+
+use crate::packet::{Kind, NIL, PortId};
+use crate::route::Hop;
+use crate::slab::PacketId;
+use crate::world::World;
+
+/// What a router has beyond the shared table of [`crate::route::Routes`].
+#[derive(Debug, Default)]
+pub(crate) struct Router {
+    /// Its number in that table.
+    pub(crate) number: u32,
+    /// Routes that were written down, the longest prefix first.
+    pub(crate) statics: Vec<StaticRoute>,
+    /// Its interfaces on LANs, by segment.
+    pub(crate) lans: Vec<(u32, PortId)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StaticRoute {
+    pub(crate) network: u32,
+    pub(crate) mask: u32,
+    pub(crate) hop: Hop,
+}
+
+impl World {
+    /// A packet has come to router `node`, from outside or from itself.
+    #[inline]
+    pub(crate) fn forward<Q: EventQueue>(
+        &mut self,
+        node: u32,
+        index: u32,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = &mut self.packets[id];
+        let dst = packet.dst;
+        let place = self.ports[dst.index()];
+        if place.node == node {
+            return self.receive_at_router(node, index, id, agenda);
+        }
+        if packet.ttl <= 1 {
+            self.counters.ttl_exceeded += 1;
+            return self.packets.remove(id);
+        }
+        packet.ttl -= 1;
+        let flow = packet.flow;
+        let router = &self.routers[index as usize];
+        let hop = if let Some(hop) = self.static_hop(index, dst) {
+            Some(hop)
+        } else if place.peer_node == node {
+            // The destination is at the other end of a cable of ours.
+            Some(Hop {
+                port: dst.peer(),
+                via: dst,
+            })
+        } else if let Some((_, port)) = router.lans.iter().find(|(lan, _)| *lan == place.segment) {
+            Some(Hop {
+                port: *port,
+                via: dst,
+            })
+        } else if place.target == NIL {
+            None
+        } else {
+            self.routes.hop(router.number, place.target, flow)
+        };
+        match hop {
+            Some(hop) => self.emit(hop.port, hop.via, id, agenda),
+            None => {
+                self.counters.no_route += 1;
+                self.packets.remove(id);
+            }
+        }
+    }
+
+    #[inline]
+    fn static_hop(&self, index: u32, dst: PortId) -> Option<Hop> {
+        let statics = &self.routers[index as usize].statics;
+        if statics.is_empty() {
+            return None;
+        }
+        let address = self.addresses[dst.index()].0;
+        let mut fitting = statics.iter();
+        let route = fitting.find(|route| address & route.mask == route.network)?;
+        Some(route.hop)
+    }
+
+    /// Routers answer echo requests and drop all else that is for them.
+    fn receive_at_router<Q: EventQueue>(
+        &mut self,
+        node: u32,
+        index: u32,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = &mut self.packets[id];
+        if packet.kind != Kind::EchoRequest {
+            self.counters.not_for_us += 1;
+            return self.packets.remove(id);
+        }
+        packet.kind = Kind::EchoReply;
+        packet.ttl = 64;
+        core::mem::swap(&mut packet.src, &mut packet.dst);
+        self.forward(node, index, id, agenda);
+    }
+}

@@ -1,0 +1,33 @@
+//! Generators of the usual topologies.
+//!
+//! Each adds nodes and cables to a [`NetworkBuilder`] and gives back the
+//! hosts; names begin with `prefix`, so that several fit into one network.
+
+mod campus;
+mod dumbbell;
+mod fat_tree;
+mod simple;
+
+pub use campus::{Campus, campus};
+pub use dumbbell::{Dumbbell, dumbbell};
+pub use fat_tree::fat_tree;
+pub use simple::{line, ring, star, tree};
+
+use crate::{LinkConfig, NetworkBuilder, Node};
+
+/// Adds `count` hosts at `at`.
+fn hosts(
+    network: &mut NetworkBuilder,
+    prefix: &str,
+    at: Node,
+    count: u32,
+    link: &LinkConfig,
+) -> Vec<Node> {
+    (0..count)
+        .map(|index| {
+            let host = network.host(format!("{prefix}{index}"));
+            network.connect(host, at, link.clone());
+            host
+        })
+        .collect()
+}

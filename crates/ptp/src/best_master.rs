@@ -1,0 +1,128 @@
+//! The best master clock algorithm (IEEE 1588-2008, 9.3).
+
+use std::cmp::Ordering;
+
+use timeloom_wire::message::Announce;
+use timeloom_wire::{ClockIdentity, ClockQuality, PortIdentity};
+
+/// What two clocks are compared by (figures 27 and 28).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dataset {
+    /// First word.
+    pub priority1: u8,
+    /// Class, accuracy, variance.
+    pub quality: ClockQuality,
+    /// Before the identity.
+    pub priority2: u8,
+    /// The grandmaster.
+    pub grandmaster: ClockIdentity,
+    /// Boundary clocks in between.
+    pub steps_removed: u16,
+    /// Who sent the Announce.
+    pub sender: PortIdentity,
+    /// Who received it.
+    pub receiver: PortIdentity,
+}
+
+impl Dataset {
+    /// From an Announce of `sender` received by `receiver`.
+    pub const fn from_announce(announce: &Announce, sender: PortIdentity, receiver: PortIdentity) -> Self {
+        Self {
+            priority1: announce.grandmaster_priority1,
+            quality: announce.grandmaster_quality,
+            priority2: announce.grandmaster_priority2,
+            grandmaster: announce.grandmaster,
+            steps_removed: announce.steps_removed,
+            sender,
+            receiver,
+        }
+    }
+
+    /// `Less` is better. Different grandmasters are compared by quality, the
+    /// same one by the way to it.
+    pub fn compare(&self, other: &Self) -> Ordering {
+        if self.grandmaster != other.grandmaster {
+            let key = |d: &Self| (d.priority1, d.quality, d.priority2, d.grandmaster);
+            return key(self).cmp(&key(other));
+        }
+        self.steps_removed
+            .cmp(&other.steps_removed)
+            .then(self.sender.cmp(&other.sender))
+            .then(self.receiver.port.cmp(&other.receiver.port))
+    }
+}
+
+/// A qualified foreign master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its data set.
+    pub dataset: Dataset,
+}
+
+/// What an ordinary clock should be (figure 26, for one port).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preference {
+    /// Nobody to follow, and not fit to lead.
+    Listen,
+    /// Lead.
+    Master,
+    /// Follow this one.
+    Slave(Dataset),
+    /// A clock of class 1 to 127 that found a better one of its kind.
+    Passive,
+}
+
+impl Preference {
+    /// Decides from this clock's own data set and the best foreign one.
+    pub fn decide(own: &Dataset, best: Option<&Dataset>, slave_only: bool) -> Self {
+        match best {
+            None if slave_only => Self::Listen,
+            None => Self::Master,
+            Some(best) if slave_only => Self::Slave(*best),
+            Some(best) => match (own.compare(best), own.quality.class) {
+                (Ordering::Less, _) => Self::Master,
+                (_, 1..=127) => Self::Passive,
+                _ => Self::Slave(*best),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(priority1: u8, class: u8, last: u8) -> Dataset {
+        let grandmaster = ClockIdentity([0, 0, 0, 0, 0, 0, 0, last]);
+        Dataset {
+            priority1,
+            quality: ClockQuality { class, ..ClockQuality::default() },
+            priority2: 128,
+            grandmaster,
+            steps_removed: 0,
+            sender: PortIdentity { clock: grandmaster, port: 1 },
+            receiver: PortIdentity::default(),
+        }
+    }
+
+    #[test]
+    fn the_words_are_compared_in_their_order() {
+        let ordered = [clock(1, 248, 9), clock(2, 6, 8), clock(2, 7, 1), clock(2, 7, 2)];
+        for pair in ordered.windows(2) {
+            assert_eq!(pair[0].compare(&pair[1]), Ordering::Less);
+            assert_eq!(pair[1].compare(&pair[0]), Ordering::Greater);
+        }
+        let far = Dataset { steps_removed: 3, ..ordered[0] };
+        assert_eq!(ordered[0].compare(&far), Ordering::Less);
+    }
+
+    #[test]
+    fn decisions_are_those_of_figure_26() {
+        let (good, bad) = (clock(1, 248, 1), clock(2, 248, 2));
+        assert_eq!(Preference::decide(&good, Some(&bad), false), Preference::Master);
+        assert_eq!(Preference::decide(&bad, Some(&good), false), Preference::Slave(good));
+        assert_eq!(Preference::decide(&clock(2, 6, 3), Some(&good), false), Preference::Passive);
+        assert_eq!(Preference::decide(&good, None, true), Preference::Listen);
+        assert_eq!(Preference::decide(&good, Some(&bad), true), Preference::Slave(bad));
+    }
+}

@@ -1,0 +1,50 @@
+//! Masters heard of but not followed yet (IEEE 1588-2008, 9.3.2.4).
+
+use timeloom_time::{Duration, Instant, Wall};
+
+use crate::best_master::Dataset;
+
+#[derive(Clone, Debug)]
+struct Record {
+    dataset: Dataset,
+    last: Instant<Wall>,
+    before: Option<Instant<Wall>>,
+}
+
+/// Keeps the last two Announces of at most [`CAPACITY`] senders: a flood of
+/// invented masters costs a bounded table, and the one being followed stays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ForeignMasters(Vec<Record>);
+
+const CAPACITY: usize = 8;
+/// Windows and thresholds of table 9.3.2.4.4: two Announces within four intervals.
+const WINDOW_INTERVALS: i64 = 4;
+
+impl ForeignMasters {
+    pub(crate) fn heard(&mut self, dataset: Dataset, now: Instant<Wall>) {
+        if let Some(record) = self.0.iter_mut().find(|r| r.dataset.sender == dataset.sender) {
+            record.before = Some(record.last);
+            record.last = now;
+            record.dataset = dataset;
+            return;
+        }
+        if self.0.len() == CAPACITY {
+            let worst = (0..CAPACITY).max_by(|a, b| self.0[*a].dataset.compare(&self.0[*b].dataset));
+            self.0.swap_remove(worst.expect("the table is full"));
+        }
+        self.0.push(Record { dataset, last: now, before: None });
+    }
+
+    /// The best of those heard twice lately and not silent for `timeout`.
+    pub(crate) fn best(&mut self, now: Instant<Wall>, interval: Duration, timeout: Duration) -> Option<Dataset> {
+        self.0.retain(|record| now - record.last < timeout);
+        let window = Duration::from_ns(interval.as_ns().saturating_mul(WINDOW_INTERVALS));
+        let qualified = self.0.iter().filter(|r| r.before.is_some_and(|before| r.last - before <= window));
+        qualified.map(|r| r.dataset).min_by(Dataset::compare)
+    }
+
+    /// When the first of them will have been silent for `timeout`.
+    pub(crate) fn next_expiry(&self, timeout: Duration) -> Option<Instant<Wall>> {
+        self.0.iter().map(|record| record.last + timeout).min()
+    }
+}

@@ -1,0 +1,57 @@
+//! The queue between a machine's handlers and its driver.
+
+use std::collections::VecDeque;
+
+use timeloom_wire::{Message, VlanTag};
+
+use crate::action::Departure;
+use crate::{Action, DropReason, Packet, Report, Token};
+
+/// Longest message: ptp4l 3.1.1 drops anything above 1486 octets.
+pub(crate) const MAX_MESSAGE: usize = 1486;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox(VecDeque<Action>);
+
+impl Outbox {
+    pub(crate) fn push(&mut self, action: Action) {
+        self.0.push_back(action);
+    }
+
+    pub(crate) fn report(&mut self, report: Report) {
+        self.push(Action::Report(report));
+    }
+
+    pub(crate) fn dropped(&mut self, port: u16, reason: DropReason) {
+        self.report(Report::Dropped { port, reason });
+    }
+
+    /// Queues a message built here. Such a message always fits; one that does
+    /// not is our own bug.
+    pub(crate) fn send(
+        &mut self,
+        port: u16,
+        message: &Message<'_>,
+        vlan: Option<VlanTag>,
+        departure: Option<Departure>,
+    ) {
+        let mut buffer = [0; MAX_MESSAGE];
+        let length = message.emit(&mut buffer).expect("our own message fits the longest frame");
+        self.forward(port, buffer[..length].to_vec(), vlan, departure);
+    }
+
+    pub(crate) fn forward(
+        &mut self,
+        port: u16,
+        bytes: Vec<u8>,
+        vlan: Option<VlanTag>,
+        departure: Option<Departure>,
+    ) {
+        let token = departure.map(Token);
+        self.push(Action::Send { port, packet: Packet { bytes, vlan }, token });
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Action> {
+        self.0.pop_front()
+    }
+}

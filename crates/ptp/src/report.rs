@@ -1,0 +1,113 @@
+//! What a clock has to say about itself.
+
+use timeloom_wire::{ClockIdentity, ParseError, PortIdentity, TimeInterval};
+
+use crate::PortState;
+use crate::security::Failure;
+
+/// Something worth a record. Nothing depends on anybody reading it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// A slave measured its offset (slave − master).
+    Offset {
+        /// Of which master.
+        master: PortIdentity,
+        /// Of which Sync.
+        sequence: u16,
+        /// Slave − master.
+        offset: TimeInterval,
+        /// Delay of the ingress link (peer to peer) or of the path (end to end).
+        delay: TimeInterval,
+        /// Whether every hop's signature was verified.
+        authenticated: bool,
+    },
+    /// A port measured its link.
+    PeerDelay {
+        /// Which port.
+        port: u16,
+        /// To whom.
+        neighbour: PortIdentity,
+        /// Mean delay of the link.
+        delay: TimeInterval,
+        /// The neighbour's clock against this one, in parts per billion.
+        rate_ppb: f64,
+    },
+    /// A transparent clock handed on a Sync and what it cost.
+    Relayed {
+        /// In by.
+        ingress: u16,
+        /// Out by.
+        egress: u16,
+        /// Of which Sync.
+        sequence: u16,
+        /// Time spent in this clock, in the grandmaster's units.
+        residence: TimeInterval,
+    },
+    /// A port of an ordinary clock changed its state.
+    State {
+        /// The state entered.
+        state: PortState,
+        /// The grandmaster followed, when slave.
+        grandmaster: Option<ClockIdentity>,
+    },
+    /// A packet was not used.
+    Dropped {
+        /// Where it came in.
+        port: u16,
+        /// Why.
+        reason: DropReason,
+    },
+    /// Authenticated time was violated, and by whom as far as can be known.
+    Failure(Failure),
+}
+
+/// Why a packet was not used, although nobody need have meant harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// Not a message.
+    Malformed(u8),
+    /// Another domain or `sdoId`.
+    Domain,
+    /// A version of PTP nobody knows.
+    Version,
+    /// An event message without an ingress stamp.
+    NoStamp,
+    /// The departure's stamp was lost; no Follow_Up is sent, the port lives on.
+    LostStamp,
+    /// Too many Syncs wait for their Follow_Ups.
+    QueueFull,
+    /// A Sync whose Follow_Up did not come, or the other way round.
+    Unmatched,
+    /// Residence below zero or absurd: the clock was stepped in between.
+    Residence,
+    /// Not a message for this kind of clock.
+    NotForUs,
+    /// A signed message cannot be sent: the next hop is not known yet.
+    NoNextHop,
+    /// The profile asks for a tag or a TLV that is missing.
+    Profile,
+}
+
+impl From<ParseError> for DropReason {
+    fn from(error: ParseError) -> Self {
+        Self::Malformed(error as u8)
+    }
+}
+
+/// How many packets a clock did not use, by reason.
+#[derive(Clone, Debug, Default)]
+pub struct Drops(std::collections::HashMap<DropReason, u64>);
+
+impl Drops {
+    /// Adds `report` if it is a drop.
+    pub fn record(&mut self, report: &Report) {
+        if let Report::Dropped { reason, .. } = report {
+            *self.0.entry(*reason).or_default() += 1;
+        }
+    }
+
+    /// Packets dropped for `reason`.
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0.get(&reason).copied().unwrap_or(0)
+    }
+}

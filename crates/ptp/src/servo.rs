@@ -1,0 +1,84 @@
+//! A proportional-integral servo.
+
+use timeloom_time::Duration;
+use timeloom_wire::TimeInterval;
+
+use crate::Stamp;
+
+/// What to do with the clock after a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ServoOutput {
+    /// Not enough samples yet.
+    Wait,
+    /// Add this to the clock, and run it at this frequency, in ppb.
+    Step(Duration, f64),
+    /// Run the clock this much faster than its oscillator, in ppb.
+    Frequency(f64),
+}
+
+/// Two samples give the drift and one step; from then on the frequency is
+/// steered by `kp · offset + ∫ ki · offset`, as linuxptp's `pi.c` does it, with
+/// constants per second of interval: kp = 0.7, ki = 0.3 for intervals up to 1 s.
+#[derive(Clone, Debug)]
+pub struct PiServo {
+    kp: f64,
+    ki: f64,
+    drift_ppb: f64,
+    first: Option<(TimeInterval, Stamp)>,
+    locked: bool,
+    step_above: Duration,
+}
+
+/// No oscillator worth the name is worse.
+const MAX_PPB: f64 = 900_000.0;
+
+impl PiServo {
+    /// A servo that steps the clock once at the start, and again only for an
+    /// offset above `step_above` ([`Duration::MAX`]: never).
+    pub const fn new(step_above: Duration) -> Self {
+        Self { kp: 0.7, ki: 0.3, drift_ppb: 0.0, first: None, locked: false, step_above }
+    }
+
+    /// Softer constants for noisy, software stamps, as linuxptp has them.
+    pub const fn for_software_stamps(mut self) -> Self {
+        self.kp = 0.1;
+        self.ki = 0.001;
+        self
+    }
+
+    /// The oscillator's own error, as learnt so far, in ppb; what a holdover
+    /// goes on with.
+    pub const fn drift_ppb(&self) -> f64 {
+        self.drift_ppb
+    }
+
+    /// Takes an offset (this clock − master) measured at `at` by this clock.
+    pub fn sample(&mut self, offset: TimeInterval, at: Stamp, interval: Duration) -> ServoOutput {
+        let offset_ns = offset.as_ns_f64();
+        let Some((first, first_at)) = self.first else {
+            self.first = Some((offset, at));
+            return ServoOutput::Wait;
+        };
+        if !self.locked {
+            let elapsed_ns = (at - first_at).as_ns() as f64;
+            if elapsed_ns <= 0.0 {
+                self.first = Some((offset, at));
+                return ServoOutput::Wait;
+            }
+            let drift = (offset - first).as_ns_f64() / elapsed_ns * 1e9;
+            self.drift_ppb = (self.drift_ppb - drift).clamp(-MAX_PPB, MAX_PPB);
+            self.locked = true;
+            return ServoOutput::Step(Duration::from_ns(-offset.round_ns()), self.drift_ppb);
+        }
+        if offset.round_ns().unsigned_abs() > self.step_above.as_ns().unsigned_abs() {
+            self.locked = false;
+            self.first = Some((offset, at));
+            return ServoOutput::Wait;
+        }
+        // Offsets per second of interval: a short interval must not make the
+        // loop faster than its samples.
+        let per_s = offset_ns / interval.as_s_f64().max(1.0);
+        self.drift_ppb = (self.drift_ppb - self.ki * per_s).clamp(-MAX_PPB, MAX_PPB);
+        ServoOutput::Frequency((self.drift_ppb - self.kp * per_s).clamp(-MAX_PPB, MAX_PPB))
+    }
+}

@@ -1,0 +1,30 @@
+//! Time as the port's clock tells it.
+
+use timeloom_time::{Duration, Instant, Scale};
+use timeloom_wire::TimeInterval;
+
+/// The scale of the clock that stamps event messages: the card's, or the
+/// kernel's. In a slave it is the clock that is disciplined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hardware {}
+
+impl Scale for Hardware {
+    const NAME: &'static str = "hardware";
+}
+
+/// When an event message passed the reference plane of a port, in nanoseconds
+/// since the epoch of the clock that stamps.
+pub type Stamp = Instant<Hardware>;
+
+/// A length of time in the units of a correction.
+pub(crate) const fn interval(length: Duration) -> TimeInterval {
+    TimeInterval::from_ns(length.as_ns())
+}
+
+/// `length` of a clock, told in the units of a clock that runs `ppb` parts per
+/// billion faster. The correction is computed apart, so that no bit of the
+/// nanoseconds is lost in a double.
+pub(crate) fn scaled(length: Duration, ppb: f64) -> TimeInterval {
+    let exact = interval(length);
+    TimeInterval(exact.0.saturating_add((exact.0 as f64 * ppb * 1e-9) as i64))
+}

@@ -1,0 +1,59 @@
+//! How fast another clock runs against this one.
+
+use std::collections::VecDeque;
+
+use timeloom_wire::TimeInterval;
+
+use crate::Stamp;
+
+/// Rate of a remote clock against the local one, from pairs of readings. The
+/// oldest and the newest of a window are compared, so that noise is divided by
+/// the window's length.
+#[derive(Clone, Debug)]
+pub(crate) struct Syntoniser {
+    window: VecDeque<(TimeInterval, Stamp)>,
+    length: usize,
+    ppb: f64,
+}
+
+/// A rate beyond this is a broken measurement, not an oscillator.
+const PLAUSIBLE_PPB: f64 = 500_000.0;
+
+impl Syntoniser {
+    pub(crate) const fn new(length: usize) -> Self {
+        Self { window: VecDeque::new(), length, ppb: 0.0 }
+    }
+
+    /// The remote clock showed `remote` when the local one showed `local`.
+    /// `remote` counts from any fixed zero.
+    pub(crate) fn sample(&mut self, remote: TimeInterval, local: Stamp) {
+        if let Some((_, last)) = self.window.back()
+            && local <= *last
+        {
+            // The local clock was stepped, or messages overtook one another.
+            self.window.clear();
+        }
+        self.window.push_back((remote, local));
+        if self.window.len() > self.length {
+            self.window.pop_front();
+        }
+        let (Some((r0, l0)), Some((r1, l1))) = (self.window.front(), self.window.back()) else { return };
+        let local_ns = (*l1 - *l0).as_ns() as f64;
+        if local_ns < 1e6 {
+            return; // too short to say anything
+        }
+        let ppb = ((*r1 - *r0).as_ns_f64() - local_ns) / local_ns * 1e9;
+        if ppb.abs() < PLAUSIBLE_PPB {
+            self.ppb = ppb;
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.window.clear();
+    }
+
+    /// Remote rate / local rate − 1, in parts per billion; 0 until known.
+    pub(crate) const fn ppb(&self) -> f64 {
+        self.ppb
+    }
+}
