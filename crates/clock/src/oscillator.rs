@@ -52,6 +52,8 @@ pub struct Oscillator {
     temperature: TemperatureCycle,
     elapsed_s: f64,
     noise: Noise,
+    /// For an adversary: where the rate goes, +1 or −1.
+    direction: Option<f64>,
 }
 
 /// A sinusoidal day of temperature through a parabola: an AT-cut crystal loses
@@ -93,6 +95,18 @@ impl Oscillator {
             temperature,
             elapsed_s: 0.0,
             noise,
+            direction: None,
+        }
+    }
+
+    /// An oscillator that keeps its promise as badly as it can: the slow part
+    /// moves at the stated limit, the fast part stands at its limit, and both
+    /// turn round every five minutes or so.
+    pub fn adversary(spec: OscillatorSpec, noise: Noise) -> Self {
+        let steady = TemperatureCycle::STEADY;
+        Self {
+            direction: Some(1.0),
+            ..Self::new(spec, steady, noise)
         }
     }
 
@@ -111,12 +125,21 @@ impl Oscillator {
             None => (1_000.0, 500.0),
         };
         let limit = wander * length_s;
+        let max_ppt = self.spec.max_error.as_ppt() as f64;
+        if let Some(direction) = &mut self.direction {
+            if self.noise.chance(length_s / 300.0) {
+                *direction = -*direction;
+            }
+            let direction = *direction;
+            self.slow_ppt = (self.slow_ppt + direction * limit).clamp(-max_ppt, max_ppt);
+            let worst = (self.slow_ppt + 0.9 * direction * jitter).clamp(-max_ppt, max_ppt);
+            return RateError::from_ppt(worst as i64);
+        }
         let before = self.temperature.error_ppt(self.elapsed_s);
         self.elapsed_s += length_s;
         let warming = self.temperature.error_ppt(self.elapsed_s) - before;
         let walk = self.noise.normal() * wander * 0.3 * length_s.sqrt();
         self.slow_ppt += (warming + walk).clamp(-limit, limit);
-        let max_ppt = self.spec.max_error.as_ppt() as f64;
         self.slow_ppt = self.slow_ppt.clamp(-max_ppt, max_ppt);
         // A tenth is kept for the slow part, which the model moves in steps.
         let fast = 0.9 * jitter;

@@ -115,6 +115,7 @@ fn bounds_are_tight_in_a_quiet_world_and_needs_drive_the_effort() {
 fn a_step_that_no_witness_sees_is_caught_by_the_proof() {
     let caught = (0..50).any(|seed| {
         let mut plan = Plan::random(&mut Noise::new(seed));
+        plan.has_witness = true;
         plan.config.watch.witness = Duration::MAX;
         World::new(plan, seed).run(2_000).is_err()
     });

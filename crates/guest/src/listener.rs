@@ -1,5 +1,6 @@
 //! Answers what the filter asks: execs, timerfds, and calls not handled yet.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::Clock;
@@ -22,8 +23,17 @@ pub(crate) struct Context {
     pub(crate) freezer: Freezer,
     /// Processes that were launched and are not under the freezer yet.
     pub(crate) newcomers: Mutex<Vec<i32>>,
+    /// Execs that are being followed.
+    pub(crate) execs: AtomicUsize,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
+}
+
+impl Context {
+    /// Whether a program is on its way into the session.
+    pub(crate) fn is_starting_one(&self) -> bool {
+        self.execs.load(Ordering::SeqCst) > 0 || !self.newcomers.lock().unwrap_or_else(|e| e.into_inner()).is_empty()
+    }
 }
 
 /// Serves one listener until no process is left behind it. Runs in a thread.
@@ -34,7 +44,11 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                 // In a thread of its own: ptrace binds a tracee to the thread
                 // that seized it, and an exec may take long to load.
                 let (listener, context) = (Arc::clone(listener), Arc::clone(context));
-                std::thread::spawn(move || follow_exec(&listener, &context, &asker));
+                context.execs.fetch_add(1, Ordering::SeqCst);
+                std::thread::spawn(move || {
+                    follow_exec(&listener, &context, &asker);
+                    context.execs.fetch_sub(1, Ordering::SeqCst);
+                });
             }
             call if timer_calls::is_one(call) => {
                 let answer = timer_calls::answer(listener, context, &asker).unwrap_or_else(|| {

@@ -1,6 +1,6 @@
 //! One fabric of time: a clock, the processes that live by it, a supervisor.
 
-use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
@@ -64,6 +64,8 @@ pub struct Session {
     context: Arc<Context>,
     /// Held while clock and processes are being changed together.
     change: Mutex<()>,
+    /// How many want to change something and wait for `change`.
+    wanting: AtomicUsize,
     threads: Vec<JoinHandle<()>>,
     /// Says whether anything outside the guests is about to happen to them.
     quiet: OnceLock<QuietCheck>,
@@ -102,10 +104,11 @@ impl Session {
             report: Report::default(),
             freezer,
             newcomers: Mutex::default(),
+            execs: AtomicUsize::new(0),
             warn: options.warn,
         });
         let mut session =
-            Self { name: options.name, clock, context, change: Mutex::new(()), threads: Vec::new(), quiet: OnceLock::new(), ended: Arc::default(), has_socket: AtomicBool::new(false), keeper };
+            Self { name: options.name, clock, context, change: Mutex::new(()), wanting: AtomicUsize::new(0), threads: Vec::new(), quiet: OnceLock::new(), ended: Arc::default(), has_socket: AtomicBool::new(false), keeper };
         session.start_threads();
         if options.clock.paused {
             session.context.freezer.freeze(PATIENCE)?;
@@ -204,7 +207,10 @@ impl Session {
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet.get().is_some_and(|quiet| quiet())
+        // One who waits for the lock sleeps, but is about to do something.
+        self.wanting.load(Ordering::SeqCst) == 0
+            && !self.context.is_starting_one()
+            && self.quiet.get().is_some_and(|quiet| quiet())
     }
 
     pub(crate) fn warn(&self, text: String) {
@@ -262,7 +268,10 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(|e| e.into_inner())
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let guard = self.change.lock().unwrap_or_else(|e| e.into_inner());
+        self.wanting.fetch_sub(1, Ordering::SeqCst);
+        guard
     }
 }
 

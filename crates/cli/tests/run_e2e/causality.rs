@@ -56,9 +56,9 @@ fn median_ms(polled: &[Sample]) -> f64 {
 
 #[test]
 fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time() {
-    let lab = slow("600 ms");
+    let lab = slow("800 ms");
     let run = lab.run(&[]).succeeded();
-    let polled = polled(&run, "client", 8);
+    let polled = polled(&run, "client", 5);
     assert_causal(&polled);
     let median = median_ms(&polled);
     assert!(
@@ -81,7 +81,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
         );
     }
     let manifest = run.manifest();
-    assert_eq!(manifest.virtual_duration.as_ns(), 600_000_000);
+    assert_eq!(manifest.virtual_duration.as_ns(), 800_000_000);
     assert!(manifest.wall_duration >= manifest.virtual_duration + manifest.paused_total);
     // The instants that the plant told are those of the stands.
     let frozen: BTreeSet<i64> = stands
@@ -114,13 +114,13 @@ fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
     assert_eq!(manifest.paused_total.as_ns(), 0);
 }
 
-/// Two programs on two hosts ask the same device without a rest: their pauses
+/// Two programs on two hosts ask the same device again and again: their pauses
 /// overlap, and the testbed goes on when the last of them is done.
 #[test]
 fn overlapping_requests_share_one_pause() {
-    let poll = ["python3", "poll.py", "10.0.0.10", "0"];
+    let poll = ["python3", "poll.py", "10.0.0.10", "0.002"];
     let lab = Lab::new(
-        &Scenario::lasting("400 ms")
+        &Scenario::lasting("500 ms")
             .program('a', "one", &poll, "")
             .program('b', "two", &poll, "")
             .plant("{ slow_ms = 10 }"),

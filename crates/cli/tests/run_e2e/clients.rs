@@ -32,7 +32,7 @@ assert refused.isError() and refused.exception_code == 2, refused
 print("all good")
 "#;
     let lab = Lab::new(
-        &Scenario::lasting("3 s")
+        &Scenario::lasting("4 s")
             .program(
                 'a',
                 "client",
@@ -62,7 +62,7 @@ fn mbpoll_reads_and_writes() {
     let beyond = "mbpoll -m tcp -a 1 -0 -r 100 -c 1 -t 3 -1 10.0.0.10";
     let script = format!("{write} && {read} && ! {beyond} && echo all good");
     let lab = Lab::new(
-        &Scenario::lasting("3 s")
+        &Scenario::lasting("4 s")
             .program('a', "client", &["sh", "-c", &script], "essential = false")
             .plant("{}"),
     );

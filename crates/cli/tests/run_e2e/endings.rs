@@ -33,15 +33,15 @@ fn long() -> Lab {
 fn under_way(lab: &Lab, paused: bool) -> Running<'_> {
     let mut run = lab.start(&[]);
     run.wait_until(0.4);
+    // Supervisor, keeper, plant, client, shell and two sleeps; three stations
+    // and the switches. Were fewer seen, their end would prove nothing.
+    let all = || marked_processes(lab.name()).len() >= 7;
+    assert!(patiently(Duration::from_secs(10), all), "{:?}", lab.left());
+    assert_eq!(lab.namespaces(), 4);
     if paused {
         let status = run.control("pause").expect("it can be paused");
         assert_eq!(status["paused"], true);
     }
-    // Supervisor, keeper, plant, client, shell and two sleeps; three stations
-    // and the switches. Were fewer seen, their end would prove nothing.
-    let processes = marked_processes(lab.name());
-    assert!(processes.len() >= 7, "{processes:?}");
-    assert_eq!(lab.namespaces(), 4);
     run
 }
 

@@ -41,15 +41,15 @@ fn chance_comes_from_the_seed_alone() {
 }
 
 /// A program that controls the plant over the network does so a little sooner
-/// or later each time, as in the real world. It takes the level from about 0.8
-/// to 2; the two runs must agree to a twentieth of a unit at every instant, and
-/// to a hundredth in the end.
+/// or later each time, as in the real world. It takes the level from about 0.6
+/// to 2, at first by 3.5 a second; the two runs must agree to a tenth of a unit
+/// at every instant, which is 30 ms, and to a hundredth in the end.
 #[test]
 fn a_controlled_plant_goes_the_same_way_twice() {
     let level = || {
-        let poll = ["python3", "poll.py", "10.0.0.10", "0.02", "2.0", "0.5"];
+        let poll = ["python3", "poll.py", "10.0.0.10", "0.02", "2.0", "1.0"];
         let lab = Lab::new(
-            &Scenario::lasting("2500 ms")
+            &Scenario::lasting("3 s")
                 .program('a', "client", &poll, "")
                 .plant("{}"),
         );
@@ -61,14 +61,14 @@ fn a_controlled_plant_goes_the_same_way_twice() {
         series.remove(0).samples
     };
     let (one, two) = (level(), level());
-    assert_eq!(one.len(), 51);
+    assert_eq!(one.len(), 61);
     let last = |series: &[Sample]| series.last().expect("it was recorded").1;
     assert!(
         (1.95..2.05).contains(&last(&one)),
         "it was not controlled: {one:?}"
     );
     let apart = deviation(&one, &two).expect("they cover the same time");
-    assert!(apart.max_abs < 0.05, "{apart:?}");
+    assert!(apart.max_abs < 0.1, "{apart:?}");
     assert!(
         (last(&one) - last(&two)).abs() < 0.01,
         "{} and {}",

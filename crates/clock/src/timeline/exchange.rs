@@ -83,7 +83,7 @@ impl Exchange {
         }
         // One for the half of an odd delay, one because stamps are whole.
         let source_error =
-            Duration::from_ns(self.root_delay.as_ns() / 4);
+            Duration::from_ns(self.root_delay.as_ns() / 2 + 2) + self.root_dispersion;
         let longest = round_trip + resolution + rate.over_up(round_trip + resolution);
         let mut bound = Bound {
             at: self.received,

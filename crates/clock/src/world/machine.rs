@@ -20,25 +20,27 @@ pub struct Machine {
     suspended: Duration,
     oscillator: Oscillator,
     spec: OscillatorSpec,
+    has_witness: bool,
     noise: Noise,
 }
 
 impl Machine {
     /// A machine that starts at `true_now` with an oscillator within `spec`.
-    pub fn new(spec: OscillatorSpec, true_now: Duration, mut noise: Noise) -> Self {
-        let day = TemperatureCycle {
-            swing_k: 4.0,
-            period_s: 7200.0,
-            above_turnover_k: 2.0,
-        };
+    pub fn new(
+        spec: OscillatorSpec,
+        has_witness: bool,
+        true_now: Duration,
+        mut noise: Noise,
+    ) -> Self {
         Self {
             true_ps: ps(true_now),
             core_ps: ps(Duration::from_ms(noise.between(0, 1_000_000))),
             witness_ps: 0,
             marker: 0,
             suspended: Duration::ZERO,
-            oscillator: Oscillator::new(spec, day, noise.fork()),
+            oscillator: some_oscillator(spec, &mut noise),
             spec,
+            has_witness,
             noise,
         }
     }
@@ -59,7 +61,9 @@ impl Machine {
             core: Instant::from_ns(self.core_ps.div_euclid(1000) as i64),
             marker: self.marker,
             suspended: self.suspended,
-            witness: Some(Instant::from_ns(self.witness_ps.div_euclid(1000) as i64)),
+            witness: self
+                .has_witness
+                .then(|| Instant::from_ns(self.witness_ps.div_euclid(1000) as i64)),
         }
     }
 
@@ -93,8 +97,7 @@ impl Machine {
         self.true_ps += ps(Duration::from_ms(self.noise.between(1, 2000)));
         self.core_ps += ps(Duration::from_ms(self.noise.between(-10_000, 1_000_000)));
         self.marker += 1;
-        let day = TemperatureCycle::STEADY;
-        self.oscillator = Oscillator::new(self.spec, day, self.noise.fork());
+        self.oscillator = some_oscillator(self.spec, &mut self.noise);
     }
 
     /// Gives the machine an oscillator outside of what is stated about it. For
@@ -107,6 +110,19 @@ impl Machine {
         };
         self.oscillator = Oscillator::new(broken, TemperatureCycle::STEADY, self.noise.fork());
     }
+}
+
+/// A natural one or, as often, one that goes to every limit of its spec.
+fn some_oscillator(spec: OscillatorSpec, noise: &mut Noise) -> Oscillator {
+    if noise.chance(0.5) {
+        return Oscillator::adversary(spec, noise.fork());
+    }
+    let day = TemperatureCycle {
+        swing_k: 4.0,
+        period_s: 7200.0,
+        above_turnover_k: 2.0,
+    };
+    Oscillator::new(spec, day, noise.fork())
 }
 
 fn ps(length: Duration) -> i128 {

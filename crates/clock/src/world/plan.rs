@@ -18,6 +18,9 @@ pub struct Plan {
     pub sources: Vec<SimulatedSource>,
     /// What is bound to the timeline.
     pub requirements: Vec<Requirement>,
+    /// Whether the machine has a second clock beside the core clock. Without
+    /// one, a step that nothing announces cannot be seen, so none is made.
+    pub has_witness: bool,
     /// Mean true time between two faults; zero for none.
     pub between_faults: Duration,
     /// How long reads are apart, at most.
@@ -59,6 +62,7 @@ impl Plan {
             config,
             sources,
             requirements,
+            has_witness: noise.chance(0.5),
             between_faults,
             between_reads,
         }
@@ -90,6 +94,7 @@ impl Plan {
             config: Config::new(TimelineId(1), oscillator, 3),
             sources: vec![source(), source(), source()],
             requirements: Vec::new(),
+            has_witness: true,
             between_faults: Duration::ZERO,
             between_reads: Duration::from_ms(100),
         }

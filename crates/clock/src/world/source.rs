@@ -22,6 +22,8 @@ pub struct SimulatedSource {
     pub root_dispersion: Duration,
     /// Its error now, within the two.
     error: Duration,
+    /// Whether the error stays at one end of what is stated: +1, −1, or 0.
+    pinned: i64,
     noise: Noise,
 }
 
@@ -51,6 +53,7 @@ impl SimulatedSource {
             root_delay,
             root_dispersion,
             error: Duration::ZERO,
+            pinned: noise.between(-1, 2),
             noise,
         }
     }
@@ -60,7 +63,10 @@ impl SimulatedSource {
         // A slow walk over all of what is stated, ends included.
         let most = Duration::from_ns(self.root_delay.as_ns() / 2) + self.root_dispersion;
         let step = Duration::from_ns(self.noise.between(-10_000, 10_001));
-        self.error = (self.error + step).clamp(-most, most);
+        self.error = match self.pinned {
+            0 => (self.error + step).clamp(-most, most),
+            side => Duration::from_ns(side * most.as_ns()),
+        };
         let lie = match self.lie {
             Lie::Honest => Duration::ZERO,
             Lie::Constant(offset) => offset,

@@ -38,7 +38,8 @@ impl World {
     pub fn new(plan: Plan, seed: u64) -> Self {
         let mut noise = Noise::new(seed ^ 0x7469_6d65_6c6f_6f6d);
         let start = Duration::from_s(noise.between(0, 1_800_000_000));
-        let machine = Machine::new(plan.config.oscillator, start, noise.fork());
+        let (oscillator, has_witness) = (plan.config.oscillator, plan.has_witness);
+        let machine = Machine::new(oscillator, has_witness, start, noise.fork());
         let now = machine.now();
         let status = crate::quality::Status::NeverSynchronised;
         let published = Segment::void(plan.config.timeline, status, now, plan.config.watch);
@@ -250,6 +251,9 @@ impl World {
 
     fn fail(&mut self) {
         let fault = Fault::random(&mut self.noise);
+        if matches!(fault, Fault::Step(_)) && !self.plan.has_witness {
+            return self.plan_next_fault();
+        }
         self.tally.faults[fault.kind()] += 1;
         let after = |length: Duration| self.machine.true_ps() + i128::from(length.as_ns()) * 1000;
         match fault {

@@ -2,9 +2,8 @@
 
 Written against docs/plant-protocol.md by hand, because the library would not let it answer nonsense.
 
-config: slow_ms (wall time of each advance), start_ms (of init), misdeed and at_ns (the virtual instant
-from which it is done). It is done on the request that reaches it, or, for `abort-unasked`, by itself
-after at_ns of wall time.
+config: slow_ms (wall time of each advance), start_ms (of init), misdeed and after_ns (virtual time from
+the first request to the one that it is done on; for `abort-unasked`, wall time from init).
 """
 
 import json
@@ -16,7 +15,7 @@ import threading
 import time
 
 connection = socket.socket(fileno=int(os.environ["TIMELOOM_PLANT_FD"]))
-t_ns, step_ns, every_ns, record, config = 0, 1, 1, [], {}
+t_ns, first_ns, step_ns, every_ns, record, config = 0, None, 1, 1, [], {}
 values = {"t_ns": 0.0, "walk": 0.0, "level": 1.0, "set": 0.0}
 chance = random.Random(0)
 sampled_start = False
@@ -56,14 +55,18 @@ def init(request):
     config, chance = request["config"], random.Random(request["seed"])
     time.sleep(config.get("start_ms", 0) * 1e-3)
     if config.get("misdeed") == "abort-unasked":
-        threading.Timer(config["at_ns"] * 1e-9, os.abort).start()
+        threading.Timer(config["after_ns"] * 1e-9, os.abort).start()
     return {"name": "test", "signals": [{"name": n, "unit": "1", "writable": n == "set"} for n in values]}
 
 
 def misbehave(op, request):
     """Returns whether the request has been dealt with."""
+    global first_ns
     misdeed = config.get("misdeed")
-    if misdeed is None or t_ns < config["at_ns"] and request.get("to_ns", 0) < config["at_ns"]:
+    at_ns = request.get("to_ns", t_ns)
+    if op != "init" and first_ns is None:
+        first_ns = at_ns
+    if misdeed is None or first_ns is None or at_ns < first_ns + config["after_ns"]:
         return False
     if misdeed == "abort":
         print("the solver diverges", file=sys.stderr, flush=True)

@@ -1,0 +1,111 @@
+//! A received Follow_Up with its chain taken apart.
+
+use timeloom_wire::message::{Body, FollowUp};
+use timeloom_wire::tlv::{Entry, SignedFlags, SignedTlv, SubType};
+use timeloom_wire::{ClockIdentity, Header, Message, TimeInterval};
+
+use super::text::{self, Hash, Origin};
+use super::{KeyRing, ORGANIZATION, Reason, SyncFacts};
+
+/// One signer's part: who, what it signed, and with what.
+pub(super) struct Link<'a> {
+    pub(super) clock: ClockIdentity,
+    pub(super) text: Vec<u8>,
+    pub(super) signature: &'a [u8],
+}
+
+pub(super) struct Chain<'a> {
+    pub(super) header: Header,
+    pub(super) body: FollowUp,
+    /// The TLVs before the signed one.
+    pub(super) before: &'a [u8],
+    pub(super) tlv: SignedTlv<'a>,
+    /// Who signed, with the entry. An index the key ring does not know has no
+    /// clock.
+    pub(super) hops: Vec<(Option<ClockIdentity>, Entry, &'a [u8])>,
+}
+
+impl<'a> Chain<'a> {
+    /// Takes a Follow_Up apart. The signed TLV must be the last: what stands
+    /// behind it nobody would answer for.
+    pub(super) fn parse(message: &Message<'a>, ring: &KeyRing) -> Result<Self, Reason> {
+        let Body::FollowUp(body) = message.body else { return Err(Reason::Malformed) };
+        let bytes = message.tlvs.as_bytes();
+        let mut at = 0;
+        for tlv in message.tlvs.iter() {
+            let end = at + 4 + tlv.value.len();
+            if let Some(signed) = SignedTlv::parse(tlv, ORGANIZATION) {
+                let tlv = signed.map_err(|_| Reason::Malformed)?;
+                if end != bytes.len() || tlv.head.sub_type != SubType::FollowUp {
+                    return Err(Reason::Malformed);
+                }
+                let hops = tlv.entries().map(|(entry, signature)| (ring.resolve(entry.signer), entry, signature));
+                return Ok(Self { header: message.header, body, before: &bytes[..at], tlv, hops: hops.collect() });
+            }
+            at = end;
+        }
+        Err(Reason::Unsigned)
+    }
+
+    pub(super) fn sequence48(&self) -> u64 {
+        text::sequence48(self.tlv.head.sequence_high, self.header.sequence_id)
+    }
+
+    /// `correctionField` less what the hops answer for.
+    pub(super) fn excess(&self) -> TimeInterval {
+        self.header.correction - self.hops.iter().map(|(_, entry, _)| entry.contribution).sum()
+    }
+
+    /// Whether the grandmaster lets unsigned clocks add to the correction.
+    pub(super) fn allows_excess(&self) -> bool {
+        self.tlv.head.flags.has(EXCESS)
+    }
+
+    /// The texts of all signers, given the Sync and who comes after the last,
+    /// and the running hash after the last.
+    pub(super) fn links(&self, sync: &SyncFacts, last_next: ClockIdentity) -> (Vec<Link<'a>>, Hash) {
+        let clock_at = |at: usize| match self.hops.get(at) {
+            Some((clock, ..)) => clock.unwrap_or_default(),
+            None => last_next,
+        };
+        let origin = Origin {
+            head: &self.tlv.head,
+            header: &self.header,
+            body: &self.body,
+            correction: if self.allows_excess() { TimeInterval::ZERO } else { self.excess() },
+            nonce: sync.origin,
+            vid: if self.tlv.head.flags.has(SignedFlags::VID) { sync.vid } else { 0xffff },
+            tlvs: self.before,
+        };
+        let aggregate = self.tlv.entries().all(|(_, signature)| signature.is_empty()) && self.is_aggregate();
+        let first = text::grandmaster(&origin, clock_at(0));
+        let first_signature: &[u8] = if aggregate { &[] } else { self.tlv.signature() };
+        // Ed25519: signatures are hashed too, so that spoiling one spoils all
+        // that follow up to the culprit (see the module's documentation).
+        let mut running = text::hash(&[&first, first_signature]);
+        let mut links = vec![Link { clock: self.header.source.clock, text: first, signature: first_signature }];
+        let mut previous = self.header.source.clock;
+        for (at, (clock, entry, signature)) in self.hops.iter().enumerate() {
+            let own = clock.unwrap_or_default();
+            let text = text::hop(&running, own, entry, previous, clock_at(at + 1));
+            running = text::hash(&[&text, signature]);
+            links.push(Link { clock: own, text, signature });
+            previous = own;
+        }
+        (links, running)
+    }
+
+    pub(super) fn is_aggregate(&self) -> bool {
+        self.tlv.head.suite == timeloom_wire::tlv::Suite::Bls
+    }
+
+    /// How many signers at the front have no signature: a chain that was
+    /// started anew begins with the grandmaster and the accused neighbour.
+    pub(super) fn unsigned_front(&self) -> usize {
+        if self.tlv.head.flags.has(SignedFlags::RESTARTED) { 2 } else { 0 }
+    }
+}
+
+/// The grandmaster's consent to transparent clocks that do not sign
+/// ([`super::Policy::Mixed`]).
+pub(super) const EXCESS: u8 = 64;

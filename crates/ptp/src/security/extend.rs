@@ -1,0 +1,143 @@
+//! A transparent clock's signature.
+
+use timeloom_wire::message::{Body, patch_correction, patch_length};
+use timeloom_wire::tlv::{Entry, EntryForm, SignedFlags, SignedHead, SignedTlv, SubType, Suite, TlvWriter};
+use timeloom_wire::{ClockIdentity, EmitError, Header, Message, TimeInterval};
+
+use super::chain::Chain;
+use super::text;
+use super::{ORGANIZATION, Reason, Security, SyncFacts};
+use crate::outbox::MAX_MESSAGE;
+
+/// What a hop answers for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop {
+    pub(crate) ingress: u16,
+    pub(crate) egress: u16,
+    pub(crate) previous: ClockIdentity,
+    pub(crate) next: ClockIdentity,
+    pub(crate) contribution: TimeInterval,
+}
+
+impl Security {
+    /// The Follow_Up as it leaves: correction increased, entry and signature
+    /// added. `Err` when it came without a chain that can be continued.
+    pub(crate) fn extend(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Result<Vec<u8>, Reason> {
+        let parsed = Message::parse(message).map_err(|_| Reason::Malformed)?;
+        let chain = Chain::parse(&parsed, &self.ring)?;
+        let head = chain.tlv.head;
+        // What can be seen without a signature is not signed for.
+        let last = chain.hops.last().map_or(Some(chain.header.source.clock), |(clock, ..)| *clock);
+        if last != Some(hop.previous) {
+            return Err(Reason::Path);
+        }
+        if head.suite != self.secret.suite() {
+            return Err(Reason::Suite);
+        }
+        if head.key_epoch != self.epoch {
+            return Err(Reason::Epoch);
+        }
+        let entry = self.entry(head.form(), hop);
+        let (_, running) = chain.links(sync, self.clock);
+        let own = text::hop(&running, self.clock, &entry, hop.previous, hop.next);
+        let signed = match head.suite {
+            Suite::Bls => self.secret.sign_onto(chain.tlv.signature(), &own).ok_or(Reason::Malformed)?,
+            Suite::Ed25519 => self.secret.sign(&own),
+        };
+        let correction = chain.header.correction + hop.contribution;
+        let keep = MESSAGE_FRONT + chain.before.len();
+        self.assemble(&message[..keep], &head, chain.tlv.hops + 1, correction, |to| {
+            if head.suite == Suite::Ed25519 {
+                to.put(chain.tlv.signature())?;
+            }
+            for (_, entry, signature) in &chain.hops {
+                entry.emit(to)?;
+                to.put(signature)?;
+            }
+            entry.emit(to)?;
+            to.put(&signed)
+        })
+        .ok_or(Reason::TooLong)
+    }
+
+    /// Says that what came was broken: a chain with no signature of the
+    /// grandmaster, the neighbour it came from, unsigned, and this clock. The
+    /// slave finds the boundary as in any other broken chain.
+    pub(crate) fn restart(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Option<Vec<u8>> {
+        let parsed = Message::parse(message).ok()?;
+        let Body::FollowUp(_) = parsed.body else { return None };
+        let compact = if self.form == EntryForm::Compact { SignedFlags::COMPACT } else { 0 };
+        let head = self.head(SubType::FollowUp, 0, SignedFlags::RESTARTED | compact);
+        let accused = Entry {
+            signer: match self.form {
+                EntryForm::Full => timeloom_wire::tlv::Signer::Identity(hop.previous),
+                EntryForm::Compact => {
+                    timeloom_wire::tlv::Signer::Index(self.ring.member(hop.previous, self.epoch)?.index)
+                }
+            },
+            ingress_port: 0,
+            egress_port: 0,
+            contribution: TimeInterval::ZERO,
+        };
+        // A message with one unsigned entry, which is then extended as usual.
+        let blank = match head.suite {
+            Suite::Bls => INFINITY.to_vec(),
+            Suite::Ed25519 => vec![0; 64],
+        };
+        let broken = self.assemble(&message[..MESSAGE_FRONT], &head, 1, parsed.header.correction, |to| {
+            if head.suite == Suite::Ed25519 {
+                to.put(&blank)?;
+            }
+            accused.emit(to)?;
+            to.put(&blank)
+        })?;
+        self.extend(&broken, sync, hop).ok()
+    }
+
+    fn entry(&self, form: EntryForm, hop: &Hop) -> Entry {
+        let port = |number: u16| match form {
+            EntryForm::Full => u8::try_from(number).unwrap_or(u8::MAX),
+            EntryForm::Compact => 0,
+        };
+        Entry {
+            signer: self.signer(form),
+            ingress_port: port(hop.ingress),
+            egress_port: port(hop.egress),
+            contribution: hop.contribution,
+        }
+    }
+
+    fn assemble(
+        &self,
+        front: &[u8],
+        head: &SignedHead,
+        hops: u8,
+        correction: TimeInterval,
+        fill: impl FnOnce(&mut timeloom_wire::Writer<'_>) -> Result<(), EmitError>,
+    ) -> Option<Vec<u8>> {
+        debug_assert_eq!(head.organization, ORGANIZATION);
+        if hops > SignedTlv::MAX_HOPS {
+            return None;
+        }
+        let mut buffer = [0; MAX_MESSAGE];
+        let (target, room) = buffer.split_at_mut(front.len());
+        target.copy_from_slice(front);
+        let mut writer = TlvWriter::new(room);
+        writer.push(SignedTlv::KIND, |to| SignedTlv::emit(head, hops, to, fill)).ok()?;
+        let length = front.len() + writer.finish().as_bytes().len();
+        let message = &mut buffer[..length];
+        patch_correction(message, correction).ok()?;
+        patch_length(message, u16::try_from(length).ok()?).ok()?;
+        Some(message.to_vec())
+    }
+}
+
+/// Header and body of a Follow_Up.
+const MESSAGE_FRONT: usize = Header::LENGTH + 10;
+
+/// The neutral element of G1, compressed: an aggregate of no signatures.
+const INFINITY: [u8; 48] = {
+    let mut bytes = [0; 48];
+    bytes[0] = 0xc0;
+    bytes
+};

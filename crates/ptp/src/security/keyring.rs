@@ -1,0 +1,99 @@
+//! Who may sign, and with what.
+
+use std::collections::HashMap;
+
+use timeloom_wire::ClockIdentity;
+use timeloom_wire::tlv::{Suite, Signer};
+
+use super::PublicKey;
+
+/// One clock's key of one epoch.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The clock.
+    pub clock: ClockIdentity,
+    /// Its place in the key file, for compact entries.
+    pub index: u16,
+    /// Generation of keys.
+    pub epoch: u8,
+    /// Its key.
+    pub key: PublicKey,
+    /// Whether it may be grandmaster.
+    pub grandmaster: bool,
+}
+
+/// Why a member is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// The proof of possession does not hold.
+    Proof,
+    /// Another clock has this index, or this clock another index.
+    Index,
+    /// The clock has a key of this epoch already.
+    Twice,
+}
+
+/// The keys of a domain. Every key in it has proven possession.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRing {
+    members: HashMap<(ClockIdentity, u8), Member>,
+    by_index: HashMap<u16, ClockIdentity>,
+    epochs: Vec<u8>,
+}
+
+impl KeyRing {
+    /// Takes `member` after checking its proof of possession. Its epoch becomes
+    /// valid if it was not.
+    pub fn insert(&mut self, member: Member, proof: &[u8]) -> Result<(), KeyError> {
+        if !member.key.verify_possession(proof) {
+            return Err(KeyError::Proof);
+        }
+        if *self.by_index.entry(member.index).or_insert(member.clock) != member.clock {
+            return Err(KeyError::Index);
+        }
+        let place = (member.clock, member.epoch);
+        if self.members.contains_key(&place) {
+            return Err(KeyError::Twice);
+        }
+        if !self.epochs.contains(&member.epoch) {
+            self.epochs.push(member.epoch);
+        }
+        self.members.insert(place, member);
+        Ok(())
+    }
+
+    /// From now on keys of `epoch` count for nothing.
+    pub fn retire(&mut self, epoch: u8) {
+        self.epochs.retain(|valid| *valid != epoch);
+        self.members.retain(|(_, of), _| *of != epoch);
+    }
+
+    /// Whether keys of `epoch` are in force.
+    pub fn is_valid(&self, epoch: u8) -> bool {
+        self.epochs.contains(&epoch)
+    }
+
+    /// The key of `clock` in `epoch`.
+    pub fn member(&self, clock: ClockIdentity, epoch: u8) -> Option<&Member> {
+        self.members.get(&(clock, epoch))
+    }
+
+    /// Whose entry it is.
+    pub fn resolve(&self, signer: Signer) -> Option<ClockIdentity> {
+        match signer {
+            Signer::Identity(clock) => Some(clock),
+            Signer::Index(index) => self.by_index.get(&index).copied(),
+        }
+    }
+
+    /// Whether `clock` must sign, in any epoch: its messages without a
+    /// signature are then a failure, never legacy.
+    pub fn knows(&self, clock: ClockIdentity) -> bool {
+        self.epochs.iter().any(|epoch| self.members.contains_key(&(clock, *epoch)))
+    }
+
+    /// The suite that `clock` must use in `epoch`.
+    pub fn suite(&self, clock: ClockIdentity, epoch: u8) -> Option<Suite> {
+        self.member(clock, epoch).map(|member| member.key.suite())
+    }
+}

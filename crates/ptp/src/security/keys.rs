@@ -1,0 +1,168 @@
+//! Keys and signatures of the two suites.
+
+use blst::BLST_ERROR;
+use blst::min_sig::{AggregateSignature, PublicKey as BlsPublic, SecretKey as BlsSecret, Signature as BlsSignature};
+use ed25519_dalek::{Signature as EdSignature, Signer as _, SigningKey, VerifyingKey};
+use timeloom_wire::tlv::Suite;
+
+/// Cipher suite identifiers of draft-irtf-cfrg-bls-signature for the scheme
+/// with proof of possession, signatures in G1.
+const BLS_SIGN: &[u8] = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
+const BLS_PROVE: &[u8] = b"BLS_POP_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
+const ED_PROVE: &[u8] = b"PSIG1-POSSESSION";
+
+/// A signer's secret.
+pub enum SecretKey {
+    /// BLS12-381.
+    Bls(Box<BlsSecret>),
+    /// Ed25519.
+    Ed25519(Box<SigningKey>),
+}
+
+impl core::fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "SecretKey({:?})", self.suite())
+    }
+}
+
+impl SecretKey {
+    /// A key from 32 random octets. They must come from the kernel, except in
+    /// simulations.
+    pub fn from_random(suite: Suite, random: &[u8; 32]) -> Self {
+        match suite {
+            Suite::Bls => Self::Bls(Box::new(
+                BlsSecret::key_gen(random, b"PSIG1").expect("32 octets are what key_gen asks for"),
+            )),
+            Suite::Ed25519 => Self::Ed25519(Box::new(SigningKey::from_bytes(random))),
+        }
+    }
+
+    /// Which suite.
+    pub const fn suite(&self) -> Suite {
+        match self {
+            Self::Bls(_) => Suite::Bls,
+            Self::Ed25519(_) => Suite::Ed25519,
+        }
+    }
+
+    /// The public half.
+    pub fn public(&self) -> PublicKey {
+        match self {
+            Self::Bls(key) => PublicKey::Bls(Box::new(key.sk_to_pk())),
+            Self::Ed25519(key) => PublicKey::Ed25519(Box::new(key.verifying_key())),
+        }
+    }
+
+    /// Signs: 48 octets (BLS) or 64 (Ed25519).
+    pub fn sign(&self, text: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Bls(key) => key.sign(text, BLS_SIGN, &[]).to_bytes().to_vec(),
+            Self::Ed25519(key) => key.sign(text).to_bytes().to_vec(),
+        }
+    }
+
+    /// BLS: `before` and this key's signature as one. `None` when `before` is
+    /// no point of the curve, or for Ed25519, which does not aggregate.
+    /// The group is not checked here: the verifier does, and a point outside
+    /// it only makes the verification fail that it would fail anyway.
+    pub(super) fn sign_onto(&self, before: &[u8], text: &[u8]) -> Option<Vec<u8>> {
+        let Self::Bls(key) = self else { return None };
+        let before = BlsSignature::from_bytes(before).ok()?;
+        let mut sum = AggregateSignature::from_signature(&before);
+        sum.add_signature(&key.sign(text, BLS_SIGN, &[]), false).ok()?;
+        Some(sum.to_signature().to_bytes().to_vec())
+    }
+
+    /// Shows that whoever publishes the public key has the secret one: without
+    /// this, a BLS aggregate can be forged with a key made from others'.
+    pub fn prove(&self) -> Vec<u8> {
+        let public = self.public().to_bytes();
+        match self {
+            Self::Bls(key) => key.sign(&public, BLS_PROVE, &[]).to_bytes().to_vec(),
+            Self::Ed25519(key) => key.sign(&[ED_PROVE, &public].concat()).to_bytes().to_vec(),
+        }
+    }
+}
+
+/// What a signature is checked with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublicKey {
+    /// BLS12-381: 96 octets.
+    Bls(Box<BlsPublic>),
+    /// Ed25519: 32 octets.
+    Ed25519(Box<VerifyingKey>),
+}
+
+impl PublicKey {
+    /// Which suite.
+    pub const fn suite(&self) -> Suite {
+        match self {
+            Self::Bls(_) => Suite::Bls,
+            Self::Ed25519(_) => Suite::Ed25519,
+        }
+    }
+
+    /// Compressed, as key files hold it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Bls(key) => key.to_bytes().to_vec(),
+            Self::Ed25519(key) => key.to_bytes().to_vec(),
+        }
+    }
+
+    /// Reads and validates: on the curve, in the group, not the identity, not
+    /// of small order.
+    pub fn from_bytes(suite: Suite, bytes: &[u8]) -> Option<Self> {
+        match suite {
+            Suite::Bls => BlsPublic::key_validate(bytes).ok().map(|key| Self::Bls(Box::new(key))),
+            Suite::Ed25519 => {
+                let key = VerifyingKey::from_bytes(bytes.try_into().ok()?).ok()?;
+                (!key.is_weak()).then(|| Self::Ed25519(Box::new(key)))
+            }
+        }
+    }
+
+    /// Whether `signature` over `text` holds.
+    pub fn verify(&self, text: &[u8], signature: &[u8]) -> bool {
+        match self {
+            Self::Bls(key) => verify_bls(signature, &[text], &[key], BLS_SIGN),
+            Self::Ed25519(key) => EdSignature::from_slice(signature).is_ok_and(|s| key.verify_strict(text, &s).is_ok()),
+        }
+    }
+
+    /// Whether `proof` is [`SecretKey::prove`]'s.
+    pub fn verify_possession(&self, proof: &[u8]) -> bool {
+        let public = self.to_bytes();
+        match self {
+            Self::Bls(key) => verify_bls(proof, &[&public], &[key], BLS_PROVE),
+            Self::Ed25519(_) => self.verify(&[ED_PROVE, &public].concat(), proof),
+        }
+    }
+}
+
+/// One aggregate over distinct texts. `blst` does not check that they are
+/// distinct; they are, since each holds its signer's identity and no signer is
+/// accepted twice.
+pub(super) fn verify_aggregate(signature: &[u8], texts: &[&[u8]], keys: &[&PublicKey]) -> bool {
+    let keys: Option<Vec<&BlsPublic>> =
+        keys.iter().map(|key| if let PublicKey::Bls(key) = key { Some(&**key) } else { None }).collect();
+    keys.is_some_and(|keys| verify_bls(signature, texts, &keys, BLS_SIGN))
+}
+
+fn verify_bls(signature: &[u8], texts: &[&[u8]], keys: &[&BlsPublic], domain: &[u8]) -> bool {
+    let Ok(signature) = BlsSignature::from_bytes(signature) else { return false };
+    // The signature's group is checked here; the keys' when they were read.
+    signature.aggregate_verify(true, texts, domain, keys, false) == BLST_ERROR::BLST_SUCCESS
+}
+
+/// All signatures at once: half the cost of one after the other. It says only
+/// whether all hold.
+pub(super) fn verify_batch(signatures: &[&[u8]], texts: &[&[u8]], keys: &[&PublicKey]) -> bool {
+    let signatures: Option<Vec<_>> = signatures.iter().map(|s| EdSignature::from_slice(s).ok()).collect();
+    let keys: Option<Vec<_>> =
+        keys.iter().map(|key| if let PublicKey::Ed25519(key) = key { Some(**key) } else { None }).collect();
+    match (signatures, keys) {
+        (Some(signatures), Some(keys)) => ed25519_dalek::verify_batch(texts, &signatures, &keys).is_ok(),
+        _ => false,
+    }
+}

@@ -1,0 +1,60 @@
+//! Signatures by which every hop answers for its own correction.
+//!
+//! One TLV on Follow_Up carries, for the grandmaster and each transparent
+//! clock, what it contributed, signed. Each signer binds the running hash of
+//! all before it, its own contribution, its ports, and the clocks before and
+//! after it, so that nothing can be removed, spliced, reordered or replayed.
+//! The Sync itself grows by nothing: the two-step `originTimestamp`, which
+//! nobody uses, carries a nonce that the grandmaster signs in the Follow_Up.
+//!
+//! # How a failure names the hop
+//!
+//! Every honest signer signs what it *received*. Whatever is changed at one
+//! place breaks the signatures of all who signed before that place and of
+//! nobody after. The boundary between the last signature that fails and the
+//! first that holds is therefore where it happened: one link and the two clocks
+//! at its ends ([`Suspect`]). So that a rogue cannot move the boundary by
+//! spoiling single signatures, the Ed25519 chain hashes signatures too.
+//! An aggregate cannot be taken apart; there the nearest clock downstream that
+//! verifies (`watch`) says so, by starting the chain anew.
+//!
+//! # What cryptography cannot detect
+//!
+//! - A clock that lies about its own residence or the delay of its own link,
+//!   within the bounds of [`Limits`].
+//! - A delay of Sync on a wire, and any symmetric delay that also touches peer
+//!   delay from the start. Changes are seen by [`DelayWatch`].
+//! - Two neighbours that lie together: they are one hop, as far as others see.
+//! - Who of the two ends of a link, or the wire itself, did it.
+//! - Loss of messages: jamming is seen as silence, which must lead to holdover.
+
+mod announce;
+mod chain;
+mod delay_watch;
+mod extend;
+mod failure;
+mod keyring;
+mod keys;
+mod peer;
+mod policy;
+mod replay;
+mod signer;
+mod text;
+mod verify;
+
+pub use announce::{sign_announce, verify_announce};
+pub use delay_watch::DelayWatch;
+pub use failure::{Failure, Reason, Suspect};
+pub use keyring::{KeyError, KeyRing, Member};
+pub use keys::{PublicKey, SecretKey};
+pub use peer::{PeerFacts, sign_peer, verify_peer};
+pub use policy::{Limits, Policy};
+pub use replay::{Freshness, ReplayWindow};
+pub use signer::{Security, SyncFacts};
+pub use verify::{Accepted, Verdict, VerifyJob};
+
+pub(crate) use extend::Hop;
+
+/// The organisation the signed TLV is sent under: experimental, since the
+/// project owns no OUI; locally administered, so that it is nobody's.
+pub const ORGANIZATION: [u8; 3] = [0x02, 0x54, 0x4c];

@@ -1,0 +1,99 @@
+//! What a clock needs to sign, and the grandmaster's signature.
+
+use std::sync::Arc;
+
+use timeloom_wire::message::FollowUp;
+use timeloom_wire::tlv::{EntryForm, SignedFlags, SignedHead, SignedTlv, Signer, SubType, TlvWriter, Tlvs};
+use timeloom_wire::{ClockIdentity, Header, TimeInterval, Timestamp};
+
+use super::chain::EXCESS;
+use super::text::{self, Origin};
+use super::{KeyRing, Limits, ORGANIZATION, Policy, SecretKey};
+
+/// What a Follow_Up's signature covers of its Sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncFacts {
+    /// `originTimestamp`, where the nonce is.
+    pub origin: Timestamp,
+    /// `correctionField`.
+    pub correction: TimeInterval,
+    /// VLAN identifier it came with; 0 without a tag.
+    pub vid: u16,
+}
+
+/// A clock's own key and everybody's public ones.
+#[derive(Clone, Debug)]
+pub struct Security {
+    /// This clock.
+    pub clock: ClockIdentity,
+    /// Its place in the key file.
+    pub index: u16,
+    /// Its key.
+    pub secret: Arc<SecretKey>,
+    /// Generation of that key.
+    pub epoch: u8,
+    /// Everybody's keys.
+    pub ring: Arc<KeyRing>,
+    /// How a grandmaster has entries written; hops follow it.
+    pub form: EntryForm,
+    /// What a slave does about failures.
+    pub policy: Policy,
+    /// What is plausible.
+    pub limits: Limits,
+    /// A transparent clock verifies before it signs, and starts a broken chain
+    /// anew: the price of naming the hop with an aggregate.
+    pub watch: bool,
+    /// High 32 bits of a grandmaster's first sequence numbers: the start in
+    /// seconds, or what was stored last plus one; never one used before.
+    pub sequence_high: u32,
+}
+
+impl Security {
+    pub(crate) fn head(&self, sub_type: SubType, sequence_high: u32, flags: u8) -> SignedHead {
+        SignedHead {
+            organization: ORGANIZATION,
+            sub_type,
+            suite: self.secret.suite(),
+            flags: SignedFlags(flags),
+            key_epoch: self.epoch,
+            sequence_high,
+        }
+    }
+
+    pub(crate) fn signer(&self, form: EntryForm) -> Signer {
+        match form {
+            EntryForm::Full => Signer::Identity(self.clock),
+            EntryForm::Compact => Signer::Index(self.index),
+        }
+    }
+
+    /// The grandmaster's TLV for a Follow_Up to `next`, into `buffer`.
+    pub(crate) fn sign_follow_up<'a>(
+        &self,
+        header: &Header,
+        body: &FollowUp,
+        sync: &SyncFacts,
+        sequence_high: u32,
+        next: ClockIdentity,
+        buffer: &'a mut [u8],
+    ) -> Tlvs<'a> {
+        let compact = if self.form == EntryForm::Compact { SignedFlags::COMPACT } else { 0 };
+        let excess = if matches!(self.policy, Policy::Mixed { .. }) { EXCESS } else { 0 };
+        let head = self.head(SubType::FollowUp, sequence_high, SignedFlags::NONCE | compact | excess);
+        let origin = Origin {
+            head: &head,
+            header,
+            body,
+            correction: header.correction,
+            nonce: sync.origin,
+            vid: 0xffff,
+            tlvs: &[],
+        };
+        let signature = self.secret.sign(&text::grandmaster(&origin, next));
+        let mut writer = TlvWriter::new(buffer);
+        writer
+            .push(SignedTlv::KIND, |to| SignedTlv::emit(&head, 0, to, |to| to.put(&signature)))
+            .expect("a TLV without hops fits");
+        writer.finish()
+    }
+}

@@ -1,0 +1,107 @@
+//! The texts that are signed. They are built by both sides, never sent.
+//!
+//! Fixed lengths, big-endian, a different first word per purpose: no text of
+//! one kind can be taken for one of another.
+
+use sha2::{Digest, Sha256};
+use timeloom_wire::message::FollowUp;
+use timeloom_wire::tlv::{Entry, SignedFlags, SignedHead};
+use timeloom_wire::{ClockIdentity, Header, PortIdentity, TimeInterval, Timestamp};
+
+pub(super) type Hash = [u8; 32];
+
+pub(super) fn hash(parts: &[&[u8]]) -> Hash {
+    let mut sum = Sha256::new();
+    parts.iter().for_each(|part| sum.update(part));
+    sum.finalize().into()
+}
+
+/// The 48-bit sequence: the TLV's 32 bits before `sequenceId`.
+pub(super) const fn sequence48(high: u32, low: u16) -> u64 {
+    (high as u64) << 16 | low as u64
+}
+
+fn identity(port: PortIdentity) -> [u8; 10] {
+    let mut bytes = [0; 10];
+    bytes[..8].copy_from_slice(&port.clock.0);
+    bytes[8..].copy_from_slice(&port.port.to_be_bytes());
+    bytes
+}
+
+fn timestamp(time: Timestamp) -> [u8; 10] {
+    let mut bytes = [0; 10];
+    bytes[..6].copy_from_slice(&time.seconds().to_be_bytes()[2..]);
+    bytes[6..].copy_from_slice(&time.nanoseconds().to_be_bytes());
+    bytes
+}
+
+/// What all texts say of the TLV and the header. Flags that hops may set on
+/// their way are left out, and of `flagField` only the timescale's octet is in.
+pub(super) fn common(word: &[u8; 8], head: &SignedHead, header: &Header) -> Vec<u8> {
+    let mut text = Vec::with_capacity(192);
+    text.extend_from_slice(word);
+    text.push(SignedHead::VERSION << 4 | head.suite as u8);
+    text.push(head.flags.0 & !SignedFlags::INCOMPLETE);
+    text.push(head.key_epoch);
+    text.extend_from_slice(&header.sdo_id.to_be_bytes());
+    text.push(header.domain);
+    text.push(header.flags.0 as u8);
+    text.extend_from_slice(&identity(header.source));
+    text.extend_from_slice(&sequence48(head.sequence_high, header.sequence_id).to_be_bytes()[2..]);
+    text
+}
+
+pub(super) fn push_time(text: &mut Vec<u8>, time: Timestamp) {
+    text.extend_from_slice(&timestamp(time));
+}
+
+pub(super) fn push_port(text: &mut Vec<u8>, port: PortIdentity) {
+    text.extend_from_slice(&identity(port));
+}
+
+/// The grandmaster's facts about one Sync.
+pub(super) struct Origin<'a> {
+    pub(super) head: &'a SignedHead,
+    pub(super) header: &'a Header,
+    pub(super) body: &'a FollowUp,
+    /// `correctionField` less what the hops answer for.
+    pub(super) correction: TimeInterval,
+    /// The Sync's `originTimestamp`.
+    pub(super) nonce: Timestamp,
+    /// VLAN identifier, or 0xFFFF.
+    pub(super) vid: u16,
+    /// The TLVs before the signed one.
+    pub(super) tlvs: &'a [u8],
+}
+
+/// `T0`: what the grandmaster signs.
+pub(super) fn grandmaster(origin: &Origin<'_>, next: ClockIdentity) -> Vec<u8> {
+    let mut text = common(b"PSIG1-GM", origin.head, origin.header);
+    push_time(&mut text, origin.body.precise_origin);
+    text.extend_from_slice(&origin.correction.0.to_be_bytes());
+    push_time(&mut text, origin.nonce);
+    text.extend_from_slice(&origin.vid.to_be_bytes());
+    text.extend_from_slice(&next.0);
+    text.extend_from_slice(&hash(&[origin.tlvs]));
+    text
+}
+
+/// `Ti`: what a transparent clock signs.
+pub(super) fn hop(
+    before: &Hash,
+    own: ClockIdentity,
+    entry: &Entry,
+    previous: ClockIdentity,
+    next: ClockIdentity,
+) -> Vec<u8> {
+    let mut text = Vec::with_capacity(80);
+    text.extend_from_slice(b"PSIG1-TC");
+    text.extend_from_slice(before);
+    text.extend_from_slice(&own.0);
+    text.push(entry.ingress_port);
+    text.push(entry.egress_port);
+    text.extend_from_slice(&previous.0);
+    text.extend_from_slice(&next.0);
+    text.extend_from_slice(&entry.contribution.0.to_be_bytes());
+    text
+}

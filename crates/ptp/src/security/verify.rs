@@ -1,0 +1,213 @@
+//! Verification of a Follow_Up's chain, as a piece of work for any thread.
+
+use std::sync::Arc;
+
+use timeloom_wire::tlv::SignedFlags;
+use timeloom_wire::{ClockIdentity, Message, PortIdentity, TimeInterval};
+
+use super::chain::{Chain, Link};
+use super::keys::{verify_aggregate, verify_batch};
+use super::{Failure, KeyRing, Limits, Policy, PublicKey, Reason, Suspect, SyncFacts};
+
+/// One Follow_Up to be verified, with the Syncs it may belong to.
+#[derive(Clone, Debug)]
+pub struct VerifyJob {
+    /// Names the job to the machine that made it.
+    pub(crate) id: u64,
+    /// The Follow_Up.
+    pub message: Vec<u8>,
+    /// The Syncs that carry its sequence number, in the order they came.
+    pub syncs: Vec<SyncFacts>,
+    /// Who verifies; the last signer must have meant it.
+    pub me: ClockIdentity,
+    /// The neighbour it came from, when known from peer delay.
+    pub upstream: Option<ClockIdentity>,
+    /// Whose keys.
+    pub ring: Arc<KeyRing>,
+    /// How strict.
+    pub policy: Policy,
+    /// What is plausible.
+    pub limits: Limits,
+}
+
+/// What a chain that holds says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Which of the job's Syncs the grandmaster meant.
+    pub sync: usize,
+    /// The 48-bit sequence.
+    pub sequence48: u64,
+    /// Transparent clocks that signed.
+    pub hops: u8,
+}
+
+/// The outcome of a [`VerifyJob`].
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    pub(crate) id: u64,
+    /// Accepted, or what is wrong and where.
+    pub result: Result<Accepted, Failure>,
+}
+
+impl VerifyJob {
+    /// Does the work: cheap checks first, signatures last; on failure the
+    /// signatures one by one, to find out where.
+    pub fn run(&self) -> Verdict {
+        Verdict { id: self.id, result: self.check() }
+    }
+
+    fn check(&self) -> Result<Accepted, Failure> {
+        let unknown = |reason, source, sequence| Failure {
+            observer: self.me,
+            source,
+            sequence,
+            reason,
+            suspect: Suspect { after: self.upstream, before: self.me },
+        };
+        let message = Message::parse(&self.message)
+            .map_err(|_| unknown(Reason::Malformed, PortIdentity::default(), 0))?;
+        let (source, sequence) = (message.header.source, message.header.sequence_id);
+        let chain = Chain::parse(&message, &self.ring).map_err(|reason| unknown(reason, source, sequence))?;
+        let cheap = self.cheap(&chain);
+        if cheap.is_ok()
+            && let Some(sync) = self.syncs.iter().position(|sync| self.holds(&chain, sync))
+        {
+            return Ok(Accepted { sync, sequence48: chain.sequence48(), hops: chain.tlv.hops });
+        }
+        let reason = cheap.err().unwrap_or(Reason::Signature);
+        Err(Failure { suspect: self.locate(&chain), ..unknown(reason, source, sequence) })
+    }
+
+    fn cheap(&self, chain: &Chain<'_>) -> Result<(), Reason> {
+        let (head, source) = (&chain.tlv.head, chain.header.source.clock);
+        if !self.ring.is_valid(head.key_epoch) {
+            return Err(Reason::Epoch);
+        }
+        let member = self.ring.member(source, head.key_epoch).ok_or(Reason::UnknownSigner)?;
+        if !member.grandmaster {
+            return Err(Reason::NotAuthorised);
+        }
+        if member.key.suite() != head.suite {
+            return Err(Reason::Suite);
+        }
+        if head.flags.has(SignedFlags::RESTARTED) {
+            return Err(Reason::Restarted);
+        }
+        if head.flags.has(SignedFlags::INCOMPLETE) {
+            return Err(Reason::Incomplete);
+        }
+        if chain.tlv.hops > self.limits.max_hops {
+            return Err(Reason::TooLong);
+        }
+        self.path(chain)?;
+        let range = self.limits.min_contribution..=self.limits.max_contribution;
+        if !chain.hops.iter().all(|(_, entry, _)| range.contains(&entry.contribution)) {
+            return Err(Reason::Contribution);
+        }
+        self.correction(chain)
+    }
+
+    fn path(&self, chain: &Chain<'_>) -> Result<(), Reason> {
+        let mut seen = vec![chain.header.source.clock, self.me];
+        for (clock, ..) in &chain.hops {
+            let clock = clock.ok_or(Reason::UnknownSigner)?;
+            if seen.contains(&clock) {
+                return Err(Reason::Path);
+            }
+            seen.push(clock);
+        }
+        let last = chain.hops.last().map_or(Some(chain.header.source.clock), |(clock, ..)| *clock);
+        // An unaware clock in between makes the neighbour unknown, not wrong.
+        if self.upstream.is_some() && self.upstream != last && !matches!(self.policy, Policy::Mixed { .. }) {
+            return Err(Reason::Path);
+        }
+        Ok(())
+    }
+
+    /// Strict: the Sync's field is empty, and the Follow_Up's is the sum, which
+    /// the grandmaster's signature covers. Mixed: the rest has a budget.
+    fn correction(&self, chain: &Chain<'_>) -> Result<(), Reason> {
+        let on_sync = self.syncs.iter().map(|sync| sync.correction);
+        let allowed = match self.policy {
+            Policy::Mixed { budget } => budget,
+            _ if chain.allows_excess() => return Err(Reason::Correction),
+            // A remainder below a nanosecond is the grandmaster's, and signed.
+            _ => TimeInterval(0xffff),
+        };
+        let excess = chain.excess();
+        let worst = on_sync.map(|sync| sync + excess).max().unwrap_or(excess);
+        let least = if excess < TimeInterval::ZERO { excess } else { TimeInterval::ZERO };
+        if worst > allowed || least < TimeInterval::ZERO { Err(Reason::Correction) } else { Ok(()) }
+    }
+
+    fn key(&self, clock: ClockIdentity, epoch: u8) -> Option<&PublicKey> {
+        self.ring.member(clock, epoch).map(|member| &member.key)
+    }
+
+    fn holds(&self, chain: &Chain<'_>, sync: &SyncFacts) -> bool {
+        let (links, _) = chain.links(sync, self.me);
+        let epoch = chain.tlv.head.key_epoch;
+        let keys: Option<Vec<_>> = links.iter().map(|link| self.key(link.clock, epoch)).collect();
+        let Some(keys) = keys else { return false };
+        let texts: Vec<&[u8]> = links.iter().map(|link| &link.text[..]).collect();
+        if chain.is_aggregate() {
+            return verify_aggregate(chain.tlv.signature(), &texts, &keys);
+        }
+        let signatures: Vec<_> = links.iter().map(|link| link.signature).collect();
+        verify_batch(&signatures, &texts, &keys)
+    }
+
+    /// The boundary between the last signature that fails and the first that
+    /// holds. With several Syncs, the one that breaks least.
+    fn locate(&self, chain: &Chain<'_>) -> Suspect {
+        let upstream = Suspect { after: self.upstream, before: self.me };
+        let epoch = chain.tlv.head.key_epoch;
+        let first = chain.unsigned_front();
+        let mut best: Option<(usize, Suspect)> = None;
+        for sync in &self.syncs {
+            let (links, _) = chain.links(sync, self.me);
+            let suspect_at = |broken: usize| Suspect {
+                after: links.get(broken).map(|link| link.clock),
+                before: links.get(broken + 1).map_or(self.me, |link| link.clock),
+            };
+            if chain.is_aggregate() {
+                // Only a chain that was started anew says where; it must hold.
+                let signed = links.get(first..).unwrap_or(&[]);
+                if first > 0 && self.aggregate_holds(chain, signed, epoch) {
+                    return suspect_at(first - 1);
+                }
+                continue;
+            }
+            let holds = |at: usize, link: &Link<'_>| {
+                at >= first && self.key(link.clock, epoch).is_some_and(|key| key.verify(&link.text, link.signature))
+            };
+            match links.iter().enumerate().rposition(|(at, link)| !holds(at, link)) {
+                // Everything holds: the last hop answers for what is implausible.
+                None => return self.implausible(chain).unwrap_or(upstream),
+                Some(broken) if best.is_none_or(|(least, _)| broken < least) => {
+                    best = Some((broken, suspect_at(broken)));
+                }
+                Some(_) => {}
+            }
+        }
+        match best {
+            Some((_, suspect)) => suspect,
+            None if chain.is_aggregate() => Suspect { after: None, before: self.me },
+            None => upstream,
+        }
+    }
+
+    fn aggregate_holds(&self, chain: &Chain<'_>, links: &[Link<'_>], epoch: u8) -> bool {
+        let keys: Option<Vec<_>> = links.iter().map(|link| self.key(link.clock, epoch)).collect();
+        let texts: Vec<&[u8]> = links.iter().map(|link| &link.text[..]).collect();
+        keys.is_some_and(|keys| !texts.is_empty() && verify_aggregate(chain.tlv.signature(), &texts, &keys))
+    }
+
+    /// The hop whose signed contribution is outside the limits.
+    fn implausible(&self, chain: &Chain<'_>) -> Option<Suspect> {
+        let range = self.limits.min_contribution..=self.limits.max_contribution;
+        let at = chain.hops.iter().position(|(_, entry, _)| !range.contains(&entry.contribution))?;
+        let next = chain.hops.get(at + 1).and_then(|(clock, ..)| *clock).unwrap_or(self.me);
+        Some(Suspect { after: chain.hops[at].0, before: next })
+    }
+}
