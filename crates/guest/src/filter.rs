@@ -251,3 +251,6 @@ const ASKED: Label = 5;
 const REFUSED: Label = 6;
 const FIRST_CALL: Label = 1_000;
 const LOCAL: Label = 100_000;
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::GuestError;
@@ -115,6 +116,16 @@ impl Freezer {
         }
     }
 
+    /// Ends everything in the session and removes what the freezer made. (Not
+    /// left to `drop`: threads that serve the session's last processes may hold
+    /// the freezer for longer than our own process lives.)
+    pub(crate) fn remove(&self) {
+        self.kill_all();
+        if let Self::Cgroup(freezer) = self {
+            freezer.remove();
+        }
+    }
+
     /// Kills everything in the session, frozen or not.
     pub(crate) fn kill_all(&self) {
         match self {
@@ -134,6 +145,8 @@ impl Freezer {
 
 /// A cgroup of our own with its control files open.
 pub(crate) struct CgroupFreezer {
+    /// It is not ours any more: another session may have one of this name.
+    removed: AtomicBool,
     directory: PathBuf,
     control: File,
     events: File,
@@ -147,11 +160,17 @@ impl CgroupFreezer {
         let control = OpenOptions::new().write(true).open(directory.join("cgroup.freeze"));
         let events = File::open(directory.join("cgroup.events"));
         match (control, events) {
-            (Ok(control), Ok(events)) => Ok(Self { directory, control, events }),
+            (Ok(control), Ok(events)) => Ok(Self { removed: AtomicBool::new(false), directory, control, events }),
             (Err(error), _) | (_, Err(error)) => {
                 let _ = fs::remove_dir(&directory);
                 Err(error)
             }
+        }
+    }
+
+    fn remove(&self) {
+        if !self.removed.swap(true, Ordering::SeqCst) {
+            remove_cgroup(&self.directory);
         }
     }
 
@@ -198,7 +217,7 @@ impl CgroupFreezer {
 
 impl Drop for CgroupFreezer {
     fn drop(&mut self) {
-        remove_cgroup(&self.directory);
+        self.remove();
     }
 }
 

@@ -278,7 +278,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
-        self.kill_all();
+        self.context.freezer.remove();
         self.context.timers.close();
         for thread in self.threads.drain(..) {
             let _ = thread.join();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeloom_wire::TimeInterval;
+use timeloom_wire::{TimeInterval, Timestamp};
 
 use crate::Stamp;
 
@@ -11,7 +11,7 @@ use crate::Stamp;
 /// the window's length.
 #[derive(Clone, Debug)]
 pub(crate) struct Syntoniser {
-    window: VecDeque<(TimeInterval, Stamp)>,
+    window: VecDeque<(i64, TimeInterval, Stamp)>,
     length: usize,
     ppb: f64,
 }
@@ -24,25 +24,26 @@ impl Syntoniser {
         Self { window: VecDeque::new(), length, ppb: 0.0 }
     }
 
-    /// The remote clock showed `remote` when the local one showed `local`.
-    /// `remote` counts from any fixed zero.
-    pub(crate) fn sample(&mut self, remote: TimeInterval, local: Stamp) {
-        if let Some((_, last)) = self.window.back()
+    /// The remote clock showed `remote + correction` when the local one showed
+    /// `local`. The two stay apart: absolute time does not fit an interval.
+    pub(crate) fn sample(&mut self, remote: Timestamp, correction: TimeInterval, local: Stamp) {
+        if let Some((_, _, last)) = self.window.back()
             && local <= *last
         {
             // The local clock was stepped, or messages overtook one another.
             self.window.clear();
         }
-        self.window.push_back((remote, local));
+        self.window.push_back((remote.as_ns(), correction, local));
         if self.window.len() > self.length {
             self.window.pop_front();
         }
-        let (Some((r0, l0)), Some((r1, l1))) = (self.window.front(), self.window.back()) else { return };
+        let (Some((r0, c0, l0)), Some((r1, c1, l1))) = (self.window.front(), self.window.back()) else { return };
         let local_ns = (*l1 - *l0).as_ns() as f64;
         if local_ns < 1e6 {
             return; // too short to say anything
         }
-        let ppb = ((*r1 - *r0).as_ns_f64() - local_ns) / local_ns * 1e9;
+        let remote_ns = r1.saturating_sub(*r0) as f64 + (*c1 - *c0).as_ns_f64();
+        let ppb = (remote_ns - local_ns) / local_ns * 1e9;
         if ppb.abs() < PLAUSIBLE_PPB {
             self.ppb = ppb;
         }

@@ -118,7 +118,7 @@ fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
 /// overlap, and the testbed goes on when the last of them is done.
 #[test]
 fn overlapping_requests_share_one_pause() {
-    let poll = ["python3", "poll.py", "10.0.0.10", "0.002"];
+    let poll = ["python3", "poll.py", "10.0.0.10", "0.001"];
     let lab = Lab::new(
         &Scenario::lasting("500 ms")
             .program('a', "one", &poll, "")
@@ -150,8 +150,9 @@ fn overlapping_requests_share_one_pause() {
         );
     }
     let shared: Vec<_> = stands.iter().filter(|stand| stand.most_holds > 1).collect();
+    // How often that happens is chance; that it never does would be a queue.
     assert!(
-        shared.len() * 10 > stands.len(),
+        shared.len() >= 3,
         "only {} of {} pauses were shared",
         shared.len(),
         stands.len()

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::World;
+use timeloom_guest::{CommandSpec, Output, Session, SessionOptions};
+
 use crate::support::command_line::{CommandLine, User, is_root, shell, state_of};
+use crate::support::{World, pipe, unique};
 
 /// The second session of a name is refused, and the first does not notice.
 fn a_taken_name(user: User) {
@@ -116,6 +118,28 @@ fn exit_codes_and_signals_pass_through() {
             "{script}: {}",
             line.output()
         );
+        assert_eq!(line.left_behind(), [""; 0], "{script}");
+    }
+}
+
+/// Nothing of a session that has ended touches a later one of the same name.
+#[test]
+fn a_name_can_be_used_again_at_once() {
+    let name = unique("again");
+    for turn in 0..10 {
+        let session = Session::new(SessionOptions {
+            name: name.clone(),
+            clock: Default::default(),
+            warn: Box::new(|text| panic!("{text}")),
+        })
+        .unwrap_or_else(|error| panic!("turn {turn}: {error}"));
+        let mut sleeper = CommandSpec::new(["sleep", "3600"]);
+        sleeper.output = Output::To(pipe().1);
+        let guest = session.spawn(&sleeper).expect("starting sleep");
+        let limit = Some(Duration::from_millis(30));
+        assert_eq!(guest.wait_for(limit), None, "ended by its predecessor");
+        drop(session);
+        assert_eq!(guest.wait(), 128 + libc::SIGKILL);
     }
 }
 

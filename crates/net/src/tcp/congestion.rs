@@ -53,18 +53,17 @@ impl Congestion {
         }
     }
 
-    /// Loss was found by acknowledgements.
+    /// The slow-start threshold, to which recovery brings the window.
+    pub(crate) fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// Loss was found (RFC 5681, section 3.1; RFC 9438, section 4.6).
     pub(crate) fn shrink(&mut self, flight: u32) {
         self.threshold = match &mut self.cubic {
             Some(cubic) => cubic.shrink(self.window),
             None => (f64::from(flight) / 2.0).max(2.0),
         };
         self.window = self.threshold;
-    }
-
-    /// Loss was found by the timer (RFC 5681, section 3.1).
-    pub(crate) fn collapse(&mut self, flight: u32) {
-        self.shrink(flight);
-        self.window = 1.0;
     }
 }

@@ -59,10 +59,42 @@ pub(crate) struct Sender {
     /// The next retransmission goes out whatever the pipe says (RFC 6675,
     /// section 5, step 4.3).
     force: bool,
+    reduction: Reduction,
     deadline: Instant<Virtual>,
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
     pub(crate) finished_at: Option<Instant<Virtual>>,
+}
+
+/// Proportional rate reduction, RFC 9937: during recovery, packets go out in
+/// proportion to those that arrive, instead of in one burst that would lose
+/// the very retransmissions.
+#[derive(Debug, Default)]
+struct Reduction {
+    /// RecoverFS: segments outstanding when recovery began.
+    flight: u32,
+    delivered: u32,
+    out: u32,
+}
+
+impl Reduction {
+    /// How many segments may go out now that `delivered` more have arrived.
+    fn allows(&mut self, delivered: u32, advances: bool, pipe: u32, threshold: f64) -> u32 {
+        self.delivered += delivered;
+        let threshold_segments = threshold as u32;
+        if pipe > threshold_segments {
+            let share = f64::from(self.delivered) * threshold / f64::from(self.flight.max(1));
+            return (share.ceil() as u32).saturating_sub(self.out);
+        }
+        let owed = self.delivered.saturating_sub(self.out);
+        // A cumulative step forward shows that retransmissions get through.
+        let limit = if advances {
+            owed.max(delivered) + 1
+        } else {
+            owed
+        };
+        limit.min(threshold_segments - pipe)
+    }
 }
 
 /// RFC 6675's DupThresh.
@@ -87,6 +119,7 @@ impl Sender {
             resend: 0,
             lost: 0,
             force: false,
+            reduction: Reduction::default(),
             deadline: Instant::FAR_FUTURE,
             retransmitted: 0,
             timeouts: 0,
@@ -129,6 +162,7 @@ impl Sender {
         if !self.force && f64::from(self.pipe() + 1) > self.congestion.window {
             return None;
         }
+        self.reduction.out += 1;
         if self.lost > 0 {
             let segment = self.board.first_clear(self.resend, self.lost_edge);
             self.resend = segment + 1;
@@ -140,6 +174,7 @@ impl Sender {
         }
         self.force = false;
         if self.nxt == self.end || self.nxt - self.una >= self.receive_window {
+            self.reduction.out -= 1;
             return None;
         }
         self.nxt += 1;
@@ -169,13 +204,22 @@ impl Sender {
         if ack.next > self.nxt || ack.next < self.una {
             return;
         }
-        if ack.next > self.una {
+        let before = self.una + self.sacked;
+        let advances = ack.next > self.una;
+        if advances {
             self.advance(now, ack);
         } else if self.nxt > self.una {
             self.duplicates += 1;
         }
         if ack.sack_from < ack.sack_to || self.sacked > 0 || self.duplicates >= THRESHOLD {
             self.look_for_loss(ack);
+        }
+        if self.state == State::Recovery {
+            let delivered = (self.una + self.sacked).saturating_sub(before);
+            let pipe = self.pipe();
+            let threshold = self.congestion.threshold();
+            let send = self.reduction.allows(delivered, advances, pipe, threshold);
+            self.congestion.window = f64::from(pipe + send);
         }
     }
 
@@ -195,9 +239,11 @@ impl Sender {
         }
         self.round_trip.sample(now - ack.stamp);
         match self.state {
-            State::Recovery | State::AfterTimeout if self.una >= self.recover => {
+            State::Recovery if self.una >= self.recover => {
                 self.state = State::Steady;
+                self.congestion.window = self.congestion.threshold();
             }
+            State::AfterTimeout if self.una >= self.recover => self.state = State::Steady,
             State::Recovery => {}
             _ => {
                 let smoothed = self.round_trip.smoothed();
@@ -256,7 +302,12 @@ impl Sender {
         if self.state == State::Steady && self.lost > 0 {
             self.state = State::Recovery;
             self.recover = self.nxt;
-            self.congestion.shrink(self.nxt - self.una);
+            let flight = self.nxt - self.una;
+            self.congestion.shrink(flight);
+            self.reduction = Reduction {
+                flight,
+                ..Reduction::default()
+            };
             self.force = true;
         }
     }
@@ -274,12 +325,13 @@ impl Sender {
             self.state = State::Opening;
             return;
         }
-        // A second timeout for the same data does not halve again.
-        if self.state == State::AfterTimeout {
-            self.congestion.window = 1.0;
-        } else {
-            self.congestion.collapse(self.nxt - self.una);
+        // What is outstanding has cost a halving already when it was being
+        // repaired; its count says little then, for new segments went out
+        // while the first one was stuck.
+        if self.state == State::Steady {
+            self.congestion.shrink(self.nxt - self.una);
         }
+        self.congestion.window = 1.0;
         self.state = State::AfterTimeout;
         self.recover = self.nxt;
         self.duplicates = 0;

@@ -200,21 +200,15 @@ impl Running {
 
     pub(crate) fn signal(&self, signal: i32) {
         // SAFETY: our own child, not waited for yet.
-        assert_eq!(
-            unsafe { libc::kill(self.pid(), signal) },
-            0,
-            "signalling timeloom"
-        );
+        let sent = unsafe { libc::kill(self.pid(), signal) };
+        assert_eq!(sent, 0, "signalling timeloom");
     }
 
     /// To the whole group, as a terminal does.
     pub(crate) fn signal_group(&self, signal: i32) {
         // SAFETY: the group of our own child.
-        assert_eq!(
-            unsafe { libc::kill(-self.pid(), signal) },
-            0,
-            "signalling timeloom's group"
-        );
+        let sent = unsafe { libc::kill(-self.pid(), signal) };
+        assert_eq!(sent, 0, "signalling timeloom's group");
     }
 
     /// Its exit status as a shell reports it.

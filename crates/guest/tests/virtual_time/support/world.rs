@@ -110,11 +110,8 @@ impl Gate {
         let path = std::ffi::CString::new(scratch.path("gate").as_os_str().as_bytes())
             .expect("no zero byte");
         // SAFETY: a valid C string.
-        assert_eq!(
-            unsafe { libc::mkfifo(path.as_ptr(), 0o666) },
-            0,
-            "making the gate"
-        );
+        let made = unsafe { libc::mkfifo(path.as_ptr(), 0o666) };
+        assert_eq!(made, 0, "making the gate");
         // For reading too, so that nobody's opening blocks.
         let writer = OpenOptions::new()
             .read(true)
@@ -261,11 +258,8 @@ impl Program {
 pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     let mut fds = [0; 2];
     // SAFETY: writes two descriptors.
-    assert_eq!(
-        unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) },
-        0,
-        "making a pipe"
-    );
+    let made = unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) };
+    assert_eq!(made, 0, "making a pipe");
     // SAFETY: just created and owned by nobody else.
     unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) }
 }

@@ -1,0 +1,93 @@
+//! The delay request-response mechanism of a slave (IEEE 1588-2008, 11.3).
+
+use timeloom_time::{Duration, Instant, Wall};
+use timeloom_wire::message::{DelayReq, DelayResp};
+use timeloom_wire::{Header, Message, MessageType, PortIdentity, TimeInterval};
+
+use crate::action::Departure;
+use crate::outbox::Outbox;
+use crate::{Profile, Random, Stamp};
+
+/// Measures the delay of the whole path: `[(t2 − t1) + (t4 − t3)] / 2`.
+#[derive(Clone, Debug)]
+pub(crate) struct DelayRequest {
+    own: PortIdentity,
+    profile: Profile,
+    sequence: u16,
+    next_at: Instant<Wall>,
+    departed: Option<Stamp>,
+    /// t2 − t1, corrected, of the last Sync.
+    forward: Option<TimeInterval>,
+    recent: Vec<TimeInterval>,
+}
+
+const MEDIAN_OF: usize = 9;
+
+impl DelayRequest {
+    pub(crate) const fn new(own: PortIdentity, profile: &Profile, now: Instant<Wall>) -> Self {
+        Self { own, profile: *profile, sequence: 0, next_at: now, departed: None, forward: None, recent: Vec::new() }
+    }
+
+    pub(crate) const fn next_wake(&self) -> Instant<Wall> {
+        self.next_at
+    }
+
+    /// Sends a request at a random instant, on average one per interval, so
+    /// that the slaves of a master do not ask in chorus (9.5.11.2).
+    pub(crate) fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random, out: &mut Outbox) {
+        if now < self.next_at {
+            return;
+        }
+        let double = self.profile.delay_interval().as_ns().saturating_mul(2).max(1);
+        self.next_at = now + Duration::from_ns((random.next_u64() >> 1) as i64 % double);
+        if self.forward.is_none() {
+            return; // nothing to combine it with yet
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        self.departed = None;
+        let header = Header {
+            domain: self.profile.domain,
+            sdo_id: self.profile.sdo_id,
+            ..Header::new(MessageType::DelayReq, self.own, self.sequence)
+        };
+        let departure = Departure::DelayReq { sequence: self.sequence };
+        out.send(self.own.port, &Message::new(header, DelayReq::default()), self.profile.vlan, Some(departure));
+    }
+
+    pub(crate) fn handle_transmit_stamp(&mut self, sequence: u16, stamp: Stamp) {
+        if sequence == self.sequence {
+            self.departed = Some(stamp);
+        }
+    }
+
+    /// A Sync took this long, by the two clocks as they stand.
+    pub(crate) fn handle_forward(&mut self, forward: TimeInterval) {
+        self.forward = Some(forward);
+    }
+
+    /// The clock was stepped; what was measured before is worth nothing.
+    pub(crate) fn forget(&mut self) {
+        (self.forward, self.departed) = (None, None);
+        self.recent.clear();
+    }
+
+    pub(crate) fn handle_response(&mut self, header: &Header, body: &DelayResp) {
+        if body.requesting != self.own || header.sequence_id != self.sequence {
+            return;
+        }
+        let (Some(t3), Some(forward)) = (self.departed.take(), self.forward) else { return };
+        let back = TimeInterval::from_ns(body.receive.as_ns().saturating_sub(t3.as_ns())) - header.correction;
+        if self.recent.len() == MEDIAN_OF {
+            self.recent.remove(0);
+        }
+        self.recent.push(TimeInterval((forward + back).0 / 2));
+    }
+
+    /// Median of the last nine; `None` until measured.
+    pub(crate) fn delay(&self) -> Option<TimeInterval> {
+        let mut sorted = self.recent.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+}
+

@@ -1,0 +1,352 @@
+//! The receiving half of an ordinary clock.
+
+use std::collections::VecDeque;
+
+use timeloom_time::{Duration, Instant, Wall};
+use timeloom_wire::message::Body;
+use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval, Timestamp};
+
+use super::OrdinaryConfig;
+use crate::outbox::Outbox;
+use crate::security::{
+    DelayWatch, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts, Verdict, VerifyJob,
+};
+use crate::{Action, DropReason, Neighbour, Packet, PiServo, Report, ServoOutput, Stamp};
+
+#[derive(Clone, Debug)]
+struct Arrived {
+    sequence: u16,
+    facts: SyncFacts,
+    stamp: Stamp,
+    at: Instant<Wall>,
+    used: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    sequence: u16,
+    message: Vec<u8>,
+    origin: Timestamp,
+    correction: TimeInterval,
+    at: Instant<Wall>,
+}
+
+/// One Sync with all that is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    sequence: u16,
+    arrived: Stamp,
+    /// Arrival − (origin + corrections): offset plus delay of the last link.
+    pub(super) forward: TimeInterval,
+    authenticated: bool,
+}
+
+/// Matches Sync and Follow_Up in either order, has them verified, and steers.
+#[derive(Debug)]
+pub(super) struct Slave {
+    parent: Option<PortIdentity>,
+    syncs: VecDeque<Arrived>,
+    follow_ups: VecDeque<Waiting>,
+    jobs: VecDeque<(u64, Waiting, Vec<Arrived>)>,
+    next_job: u64,
+    replay: ReplayWindow,
+    samples: VecDeque<Sample>,
+    servo: PiServo,
+    watch: DelayWatch,
+    /// Failures that may still be looked into in this second.
+    budget: u32,
+    budget_at: Instant<Wall>,
+    interval: Duration,
+}
+
+const MAX_SYNCS: usize = 16;
+const MAX_FOLLOW_UPS: usize = 8;
+/// What waits longer is not matched any more.
+const KEEP: Duration = Duration::from_ms(1500);
+
+impl Slave {
+    pub(super) fn new(config: &OrdinaryConfig) -> Self {
+        let servo = PiServo::new(Duration::MAX);
+        let limits = config.security.as_ref().map(|s| s.limits).unwrap_or_default();
+        Self {
+            parent: None,
+            syncs: VecDeque::new(),
+            follow_ups: VecDeque::new(),
+            jobs: VecDeque::new(),
+            next_job: 0,
+            replay: ReplayWindow::default(),
+            samples: VecDeque::new(),
+            servo: if config.software_stamps { servo.for_software_stamps() } else { servo },
+            watch: DelayWatch::new(config.jump_bound),
+            budget: limits.failures_per_s,
+            budget_at: Instant::ZERO,
+            interval: config.profile.sync_interval(),
+        }
+    }
+
+    pub(super) const fn drift_ppb(&self) -> f64 {
+        self.servo.drift_ppb()
+    }
+
+    pub(super) fn follows(&self, port: PortIdentity) -> bool {
+        self.parent == Some(port)
+    }
+
+    /// Changes the parent; `true` when it is another one. Its replay window
+    /// goes with it: sequence numbers are each grandmaster's own.
+    pub(super) fn follow(&mut self, parent: Option<PortIdentity>) -> bool {
+        if parent == self.parent {
+            return false;
+        }
+        self.parent = parent;
+        self.syncs.clear();
+        self.follow_ups.clear();
+        self.jobs.clear();
+        true
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a packet, its arrival, and the clock's own parts")]
+    pub(super) fn handle_message(
+        &mut self,
+        now: Instant<Wall>,
+        packet: &Packet,
+        message: &Message<'_>,
+        stamp: Stamp,
+        upstream: Option<&Neighbour>,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) {
+        let header = &message.header;
+        if !self.follows(header.source) {
+            return;
+        }
+        self.expire(now, out);
+        let sequence = header.sequence_id;
+        match message.body {
+            Body::Sync(body) => {
+                let vid = packet.vlan.map_or(0, |tag| tag.vid);
+                let facts = SyncFacts { origin: body.origin, correction: header.correction, vid };
+                let two_step = header.flags.has(Flags::TWO_STEP);
+                if config.security.is_some() && self.is_copy(sequence, &facts) {
+                    return self.fail(sequence, Reason::DuplicateSync, upstream, config, out);
+                }
+                if self.syncs.len() == MAX_SYNCS {
+                    self.syncs.pop_front();
+                }
+                let arrived = Arrived { sequence, facts, stamp, at: now, used: !two_step };
+                if !two_step {
+                    if config.security.is_some() {
+                        self.syncs.push_back(arrived);
+                        return self.fail(sequence, Reason::Unsigned, upstream, config, out);
+                    }
+                    return self.accept(body.origin, header.correction, &arrived, false);
+                }
+                self.syncs.push_back(arrived);
+                self.pair(sequence, upstream, config, out);
+            }
+            Body::FollowUp(body) => {
+                if self.follow_ups.len() == MAX_FOLLOW_UPS {
+                    self.follow_ups.pop_front();
+                    out.dropped(1, DropReason::QueueFull);
+                }
+                self.follow_ups.push_back(Waiting {
+                    sequence,
+                    message: packet.bytes.clone(),
+                    origin: body.precise_origin,
+                    correction: header.correction,
+                    at: now,
+                });
+                self.pair(sequence, upstream, config, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// The same Sync once more: number and nonce are those of one that came
+    /// before. The first is the one that was timed.
+    fn is_copy(&self, sequence: u16, facts: &SyncFacts) -> bool {
+        self.syncs.iter().any(|sync| sync.sequence == sequence && sync.facts.origin == facts.origin)
+    }
+
+    fn expire(&mut self, now: Instant<Wall>, out: &mut Outbox) {
+        while self.syncs.front().is_some_and(|sync| now - sync.at > KEEP) {
+            if self.syncs.pop_front().is_some_and(|sync| !sync.used) {
+                out.dropped(1, DropReason::Unmatched);
+            }
+        }
+        while self.follow_ups.front().is_some_and(|waiting| now - waiting.at > KEEP) {
+            self.follow_ups.pop_front();
+            out.dropped(1, DropReason::Unmatched);
+        }
+        if now - self.budget_at >= Duration::from_s(1) {
+            self.budget_at = now;
+            self.budget = u32::MAX;
+        }
+    }
+
+    fn pair(&mut self, sequence: u16, upstream: Option<&Neighbour>, config: &OrdinaryConfig, out: &mut Outbox) {
+        let Some(at) = self.follow_ups.iter().position(|waiting| waiting.sequence == sequence) else { return };
+        let syncs: Vec<_> = self.syncs.iter().filter(|sync| sync.sequence == sequence).cloned().collect();
+        if syncs.is_empty() {
+            return;
+        }
+        let Some(waiting) = self.follow_ups.remove(at) else { return };
+        let Some(security) = &config.security else {
+            // The oldest that was not used; ptp4l takes the newest.
+            let Some(sync) = self.syncs.iter_mut().find(|sync| sync.sequence == sequence && !sync.used) else {
+                return out.dropped(1, DropReason::Unmatched);
+            };
+            sync.used = true;
+            let sync = sync.clone();
+            return self.accept(waiting.origin, waiting.correction + sync.facts.correction, &sync, false);
+        };
+        let limit = security.limits.failures_per_s;
+        if self.budget == u32::MAX {
+            self.budget = limit;
+        }
+        if self.budget == 0 {
+            return self.fail(sequence, Reason::Flood, upstream, config, out);
+        }
+        self.next_job += 1;
+        out.push(Action::Verify(Box::new(VerifyJob {
+            id: self.next_job,
+            message: waiting.message.clone(),
+            syncs: syncs.iter().map(|sync| sync.facts).collect(),
+            me: config.clock,
+            upstream: upstream.map(|n| n.port.clock),
+            ring: security.ring.clone(),
+            policy: security.policy,
+            limits: security.limits,
+        })));
+        if self.jobs.len() == MAX_FOLLOW_UPS {
+            self.jobs.pop_front();
+        }
+        self.jobs.push_back((self.next_job, waiting, syncs));
+    }
+
+    pub(super) fn handle_verdict(
+        &mut self,
+        verdict: &Verdict,
+        upstream: Option<&Neighbour>,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) {
+        let Some(at) = self.jobs.iter().position(|(id, ..)| *id == verdict.id) else { return };
+        let Some((_, waiting, syncs)) = self.jobs.remove(at) else { return };
+        let sequence = waiting.sequence;
+        let follow_anyway = config.security.as_ref().is_some_and(|s| s.policy == Policy::Monitor);
+        let accepted = match verdict.result {
+            Ok(accepted) => accepted,
+            Err(failure) => {
+                self.budget = self.budget.saturating_sub(1);
+                out.report(Report::Failure(failure));
+                if follow_anyway && let Some(sync) = syncs.first() {
+                    self.accept(waiting.origin, waiting.correction + sync.facts.correction, sync, false);
+                }
+                return;
+            }
+        };
+        let sync = &syncs[accepted.sync];
+        match self.replay.judge(accepted.sequence48) {
+            Freshness::Newer => {}
+            // Genuine but overtaken: remembered, and too late to be of use.
+            Freshness::Overtaken => return self.replay.remember(accepted.sequence48),
+            Freshness::Used | Freshness::TooOld => {
+                self.budget = self.budget.saturating_sub(1);
+                return self.fail(sequence, Reason::Replay, upstream, config, out);
+            }
+        }
+        self.replay.remember(accepted.sequence48);
+        for other in &syncs {
+            if other.facts.origin != sync.facts.origin {
+                let after = None;
+                self.report(sequence, Reason::SpoofedSync, Suspect { after, before: config.clock }, config, out);
+            }
+        }
+        for kept in self.syncs.iter_mut().filter(|kept| kept.sequence == sequence) {
+            kept.used = true;
+        }
+        self.accept(waiting.origin, waiting.correction + sync.facts.correction, sync, true);
+    }
+
+    fn fail(
+        &self,
+        sequence: u16,
+        reason: Reason,
+        upstream: Option<&Neighbour>,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) {
+        // What a neighbour hands on it may have been handed itself, except
+        // where it would have had to notice.
+        let after = match reason {
+            Reason::DuplicateSync | Reason::Delayed | Reason::Flood => None,
+            _ => upstream.map(|n| n.port.clock),
+        };
+        self.report(sequence, reason, Suspect { after, before: config.clock }, config, out);
+    }
+
+    fn report(
+        &self,
+        sequence: u16,
+        reason: Reason,
+        suspect: Suspect,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) {
+        let source = self.parent.unwrap_or_default();
+        out.report(Report::Failure(Failure { observer: config.clock, source, sequence, reason, suspect }));
+    }
+
+    fn accept(&mut self, origin: Timestamp, correction: TimeInterval, sync: &Arrived, authenticated: bool) {
+        if correction == TimeInterval::TOO_BIG {
+            return;
+        }
+        let forward = TimeInterval::from_ns(sync.stamp.as_ns().saturating_sub(origin.as_ns())) - correction;
+        self.samples.push_back(Sample { sequence: sync.sequence, arrived: sync.stamp, forward, authenticated });
+    }
+
+    pub(super) fn take_sample(&mut self) -> Option<Sample> {
+        self.samples.pop_front()
+    }
+
+    /// Steers by `sample`; `true` when the clock was stepped.
+    pub(super) fn discipline(
+        &mut self,
+        sample: &Sample,
+        delay: TimeInterval,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) -> bool {
+        let offset = sample.forward - delay;
+        let (sequence, authenticated) = (sample.sequence, sample.authenticated);
+        let master = self.parent.unwrap_or_default();
+        out.report(Report::Offset { master, sequence, offset, delay, authenticated });
+        if authenticated && self.watch.sample(offset).is_some() {
+            self.fail(sequence, Reason::Delayed, None, config, out);
+            if config.security.as_ref().is_some_and(|s| s.policy != Policy::Monitor) {
+                return false;
+            }
+        }
+        if config.free_running {
+            return false;
+        }
+        match self.servo.sample(offset, sample.arrived, self.interval) {
+            ServoOutput::Wait => false,
+            ServoOutput::Frequency(ppb) => {
+                out.push(Action::Frequency(ppb));
+                false
+            }
+            ServoOutput::Step(length, ppb) => {
+                self.watch = DelayWatch::new(config.jump_bound);
+                // What has arrived was stamped by the clock before its step.
+                self.syncs.clear();
+                self.samples.clear();
+                self.jobs.clear();
+                out.push(Action::Frequency(ppb));
+                out.push(Action::Step(length));
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The peer delay mechanism of one port (IEEE 1588-2008, 11.4).
+
+mod answer;
+
+use timeloom_time::{Duration, Instant, Wall};
+use timeloom_wire::message::{PdelayReq, PdelayResp, PdelayRespFollowUp};
+use timeloom_wire::tlv::Tlvs;
+use timeloom_wire::{Flags, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp};
+
+use crate::action::Departure;
+use crate::outbox::Outbox;
+use crate::security::{self, DelayWatch, Failure, PeerFacts, Policy, Reason, Security, Suspect};
+use crate::stamp::scaled;
+use crate::syntonise::Syntoniser;
+use crate::{DropReason, Profile, Random, Report, Stamp};
+use answer::Answers;
+
+/// Who is at the other end of the link, and how far away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Neighbour {
+    /// Its port.
+    pub port: PortIdentity,
+    /// Mean delay of the link: median of the last nine.
+    pub delay: TimeInterval,
+    /// Its clock against this one, in parts per billion.
+    pub rate_ppb: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Response {
+    source: PortIdentity,
+    body: PdelayResp,
+    correction: TimeInterval,
+    arrived: Stamp,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    sequence: u16,
+    nonce: Timestamp,
+    departed: Option<Stamp>,
+    /// More than one only when somebody else answers too.
+    responses: Vec<Response>,
+    /// A Follow_Up can overtake the stamp of the request.
+    early: Vec<(Header, PdelayRespFollowUp, Vec<u8>)>,
+}
+
+/// Asks the neighbour, and answers it.
+#[derive(Clone, Debug)]
+pub struct PeerDelay {
+    own: PortIdentity,
+    profile: Profile,
+    sequence: u16,
+    next_at: Instant<Wall>,
+    request: Option<Request>,
+    answers: Answers,
+    neighbour: Option<Neighbour>,
+    measured_at: Instant<Wall>,
+    recent: Vec<TimeInterval>,
+    rate: Syntoniser,
+    watch: DelayWatch,
+}
+
+const MEDIAN_OF: usize = 9;
+/// Responses kept per request: genuine and forged ones are told apart by signature.
+const MAX_RESPONSES: usize = 4;
+/// Intervals without a measurement after which the neighbour is gone.
+const LOST_AFTER: i64 = 8;
+
+impl PeerDelay {
+    pub(crate) fn new(own: PortIdentity, profile: &Profile, now: Instant<Wall>, jump: TimeInterval) -> Self {
+        Self {
+            own,
+            profile: *profile,
+            sequence: 0,
+            next_at: now,
+            request: None,
+            answers: Answers::default(),
+            neighbour: None,
+            measured_at: now,
+            recent: Vec::new(),
+            rate: Syntoniser::new(8),
+            watch: DelayWatch::new(jump),
+        }
+    }
+
+    /// The neighbour, while it answers (and signs, where it must).
+    pub const fn neighbour(&self) -> Option<&Neighbour> {
+        self.neighbour.as_ref()
+    }
+
+    pub(crate) const fn next_wake(&self) -> Instant<Wall> {
+        self.next_at
+    }
+
+    fn header(&self, message_type: MessageType, sequence: u16) -> Header {
+        Header {
+            domain: self.profile.domain,
+            sdo_id: self.profile.sdo_id,
+            ..Header::new(message_type, self.own, sequence)
+        }
+    }
+
+    pub(crate) fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random, out: &mut Outbox) {
+        if now < self.next_at {
+            return;
+        }
+        let interval = self.profile.delay_interval();
+        // Not on the beat of others: up to a tenth earlier or later (9.5.13.2
+        // asks for an average only).
+        let tenth = interval.as_ns() / 10;
+        let shift = random.next_u64() as i64 % tenth.max(1);
+        self.next_at = now + interval + Duration::from_ns(shift);
+        if now - self.measured_at > Duration::from_ns(interval.as_ns().saturating_mul(LOST_AFTER)) {
+            self.neighbour = None;
+            self.recent.clear();
+            self.rate.forget();
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        let nonce = nonce(random);
+        self.request = Some(Request {
+            sequence: self.sequence,
+            nonce,
+            departed: None,
+            responses: Vec::new(),
+            early: Vec::new(),
+        });
+        let message = Message::new(self.header(MessageType::PdelayReq, self.sequence), PdelayReq { origin: nonce });
+        let departure = Departure::PdelayReq { sequence: self.sequence };
+        out.send(self.own.port, &message, self.profile.vlan, Some(departure));
+    }
+
+    /// The neighbour asks.
+    pub(crate) fn handle_request(&mut self, header: &Header, body: &PdelayReq, stamp: Stamp, out: &mut Outbox) {
+        let slot = self.answers.add(header, body, stamp);
+        let answer = PdelayResp { request_receipt: Timestamp::from_ns(stamp.as_ns()), requesting: header.source };
+        let mut head = self.header(MessageType::PdelayResp, header.sequence_id);
+        head.flags = Flags::TWO_STEP;
+        out.send(self.own.port, &Message::new(head, answer), self.profile.vlan, Some(Departure::PdelayResp { slot }));
+    }
+
+    /// The departure of a request or a response is known, or lost for good.
+    pub(crate) fn handle_transmit_stamp(
+        &mut self,
+        departure: Departure,
+        stamp: Option<Stamp>,
+        now: Instant<Wall>,
+        security: Option<&Security>,
+        out: &mut Outbox,
+    ) {
+        let Some(stamp) = stamp else {
+            return out.dropped(self.own.port, DropReason::LostStamp);
+        };
+        match departure {
+            Departure::PdelayReq { sequence } => {
+                let Some(request) = self.request.as_mut().filter(|r| r.sequence == sequence) else { return };
+                request.departed = Some(stamp);
+                for (header, body, tlvs) in std::mem::take(&mut request.early) {
+                    let tlvs = Tlvs::parse(&tlvs).unwrap_or_default();
+                    self.handle_follow_up(&header, &body, &tlvs, now, security, out);
+                }
+            }
+            Departure::PdelayResp { slot } => self.follow_up(slot, stamp, security, out),
+            _ => {}
+        }
+    }
+
+    fn follow_up(&mut self, slot: u32, stamp: Stamp, security: Option<&Security>, out: &mut Outbox) {
+        let Some(answer) = self.answers.take(slot) else { return };
+        let mut head = self.header(MessageType::PdelayRespFollowUp, answer.sequence);
+        // 11.4.3: the request's correction comes back in the Follow_Up.
+        head.correction = answer.correction;
+        let response_origin = Timestamp::from_ns(stamp.as_ns());
+        let body = PdelayRespFollowUp { response_origin, requesting: answer.requesting };
+        let message = Message::new(head, body);
+        let mut buffer = [0; 128];
+        let tlvs = match security {
+            Some(security) => {
+                let facts = PeerFacts {
+                    requesting: answer.requesting,
+                    nonce: answer.nonce,
+                    request_receipt: Timestamp::from_ns(answer.receipt.as_ns()),
+                    response_origin,
+                    response_correction: TimeInterval::ZERO,
+                };
+                security::sign_peer(security, &message.header, &facts, &mut buffer)
+            }
+            None => Tlvs::EMPTY,
+        };
+        out.send(self.own.port, &message.with_tlvs(tlvs), self.profile.vlan, None);
+    }
+
+    /// The neighbour answers.
+    pub(crate) fn handle_response(&mut self, header: &Header, body: &PdelayResp, stamp: Stamp) {
+        if body.requesting != self.own {
+            return;
+        }
+        let Some(request) = self.request.as_mut().filter(|r| r.sequence == header.sequence_id) else { return };
+        if request.responses.len() < MAX_RESPONSES && header.flags.has(Flags::TWO_STEP) {
+            let (source, correction) = (header.source, header.correction);
+            request.responses.push(Response { source, body: *body, correction, arrived: stamp });
+        }
+    }
+
+    /// The neighbour says when its answer left.
+    pub(crate) fn handle_follow_up(
+        &mut self,
+        header: &Header,
+        body: &PdelayRespFollowUp,
+        tlvs: &Tlvs<'_>,
+        now: Instant<Wall>,
+        security: Option<&Security>,
+        out: &mut Outbox,
+    ) {
+        if body.requesting != self.own {
+            return;
+        }
+        let Some(request) = self.request.as_mut().filter(|r| r.sequence == header.sequence_id) else { return };
+        let Some(departed) = request.departed else {
+            if request.early.len() < MAX_RESPONSES {
+                request.early.push((*header, *body, tlvs.as_bytes().to_vec()));
+            }
+            return;
+        };
+        let mut reason = None;
+        let mut chosen = None;
+        for response in request.responses.iter().filter(|r| r.source == header.source) {
+            let facts = PeerFacts {
+                requesting: self.own,
+                nonce: request.nonce,
+                request_receipt: response.body.request_receipt,
+                response_origin: body.response_origin,
+                response_correction: response.correction,
+            };
+            let checked = match security {
+                Some(s) if !(matches!(s.policy, Policy::Mixed { .. }) && !s.ring.knows(header.source.clock)) => {
+                    security::verify_peer(&s.ring, header, &facts, tlvs)
+                }
+                _ => Ok(()),
+            };
+            match checked {
+                Ok(()) => {
+                    chosen = Some(response.clone());
+                    break;
+                }
+                Err(why) => reason = Some(why),
+            }
+        }
+        if let Some(response) = chosen {
+            self.request = None;
+            self.measure(header, body, &response, departed, now, security.map(|s| s.clock), out);
+        } else if let Some(reason) = reason {
+            let reason = if reason == Reason::Unsigned { reason } else { Reason::Pdelay };
+            self.fail(header, reason, out);
+        }
+    }
+
+    fn fail(&self, header: &Header, reason: Reason, out: &mut Outbox) {
+        // The neighbour is the other end of this link, whoever the message
+        // claims to be from.
+        let after = self.neighbour.map(|n| n.port.clock);
+        out.report(Report::Failure(Failure {
+            observer: self.own.clock,
+            source: header.source,
+            sequence: header.sequence_id,
+            reason,
+            suspect: Suspect { after, before: self.own.clock },
+        }));
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the four stamps come from four places")]
+    fn measure(
+        &mut self,
+        header: &Header,
+        body: &PdelayRespFollowUp,
+        response: &Response,
+        departed: Stamp,
+        now: Instant<Wall>,
+        watched: Option<timeloom_wire::ClockIdentity>,
+        out: &mut Outbox,
+    ) {
+        let t2 = response.body.request_receipt.as_ns();
+        let t3 = body.response_origin.as_ns();
+        let corrections = response.correction + header.correction;
+        self.rate.sample(body.response_origin, header.correction, response.arrived);
+        let there_and_back = scaled(response.arrived - departed, self.rate.ppb());
+        let turnaround = TimeInterval::from_ns(t3.saturating_sub(t2));
+        let delay = TimeInterval((there_and_back - turnaround - corrections).0 / 2);
+        if watched.is_some() && self.watch.sample(delay).is_some() {
+            self.fail(header, Reason::Delayed, out);
+            return;
+        }
+        if self.neighbour.is_none_or(|n| n.port != header.source) {
+            self.recent.clear();
+        }
+        if self.recent.len() == MEDIAN_OF {
+            self.recent.remove(0);
+        }
+        self.recent.push(delay);
+        let mut sorted = self.recent.clone();
+        sorted.sort_unstable();
+        let neighbour =
+            Neighbour { port: header.source, delay: sorted[sorted.len() / 2], rate_ppb: self.rate.ppb() };
+        self.neighbour = Some(neighbour);
+        self.measured_at = now;
+        out.report(Report::PeerDelay {
+            port: self.own.port,
+            neighbour: neighbour.port,
+            delay: neighbour.delay,
+            rate_ppb: neighbour.rate_ppb,
+        });
+    }
+}
+
+/// A time within the first second: 30 random bits, or rather the 29.9 that are
+/// below 10^9.
+pub(crate) fn nonce(random: &mut dyn Random) -> Timestamp {
+    Timestamp::from_ns((random.next_u64() % 1_000_000_000) as i64)
+}

@@ -1,0 +1,157 @@
+//! A segment as the page's words.
+
+use timeloom_clock::RateError;
+use timeloom_clock::quality::Status;
+use timeloom_clock::timeline::Segment;
+use timeloom_time::{Instant, Rate};
+
+use crate::counter::CoreScale;
+use crate::layout::{WORDS, sum};
+use crate::refusal::Refusal;
+
+/// A segment in units of counter ticks, ready for readers that have one
+/// multiplication and no division to spend. The order is that of the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageSegment {
+    /// Counter at the start of the line.
+    pub counter0: u64,
+    /// The estimate there, in nanoseconds of the timeline.
+    pub estimate0_ns: i64,
+    /// Nanoseconds of the timeline per tick, 8.56 fixed point, rounded down.
+    pub rate_8_56: u64,
+    /// How far true time may lie before the estimate, at the start and for all
+    /// rounding, in nanoseconds.
+    pub below_ns: u64,
+    /// As `below_ns`, after the estimate.
+    pub above_ns: u64,
+    /// Growth of `below_ns` in nanoseconds per tick, 0.64 fixed point, rounded up.
+    pub below_growth_0_64: u64,
+    /// As `below_growth_0_64`, for `above_ns`.
+    pub above_growth_0_64: u64,
+    /// Ticks until which the source counts as heard.
+    pub fresh_until: u64,
+    /// Ticks after which there is no interval.
+    pub void_after: u64,
+    /// How many ticks before `counter0` a counter may show without having gone
+    /// backwards.
+    pub backwards: u64,
+    /// The machine's disruption marker when the segment was made.
+    pub marker: u64,
+    /// A [`Status`].
+    pub status: u8,
+}
+
+impl PageSegment {
+    /// Translates `segment`, whose core clock is `scale` of the counter.
+    ///
+    /// All that is lost in translation is added to the bounds: the start is
+    /// moved to a whole tick and a whole nanosecond (2 ns), and the rate is cut
+    /// to 2^-56 ns per tick, which is up to `ticks to live * 2^-56`.
+    pub fn new(segment: &Segment, scale: &CoreScale) -> Self {
+        let ticks = |core| scale.first_reaching(core).map_or(u64::MAX >> 1, Instant::as_ticks);
+        let counter0 = ticks(segment.origin.core);
+        let core0 = scale.at(Instant::from_ticks(counter0));
+        let start = segment.interval_at(core0);
+        let void_after = ticks(segment.void_after).saturating_sub(1);
+        let life = u128::from(void_after.saturating_sub(counter0));
+        let rounding_ns = 3 + (life >> 56) as u64;
+        let ns = |length: timeloom_time::Duration| length.as_ns().max(0) as u64;
+        let back_ns = segment.watch.backwards.as_ns().max(0) as u64;
+        Self {
+            counter0,
+            estimate0_ns: start.estimate().as_ns(),
+            rate_8_56: to_8_56(scale.rate.times(segment.map.rate)),
+            below_ns: ns(start.below()).saturating_add(rounding_ns),
+            above_ns: ns(start.above()).saturating_add(rounding_ns),
+            below_growth_0_64: per_tick_up(segment.below_growth, scale.rate),
+            above_growth_0_64: per_tick_up(segment.above_growth, scale.rate),
+            fresh_until: ticks(segment.fresh_until).saturating_sub(1),
+            void_after,
+            backwards: scale.rate.units_until(back_ns).unwrap_or(0),
+            marker: segment.origin.marker,
+            status: segment.status as u8,
+        }
+    }
+
+    /// The words, the last of which is the sum of the others.
+    pub fn to_words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        words[..12].copy_from_slice(&[
+            self.counter0,
+            self.estimate0_ns as u64,
+            self.rate_8_56,
+            self.below_ns,
+            self.above_ns,
+            self.below_growth_0_64,
+            self.above_growth_0_64,
+            self.fresh_until,
+            self.void_after,
+            self.backwards,
+            self.marker,
+            u64::from(self.status),
+        ]);
+        words[WORDS - 1] = sum(&words[..WORDS - 1]);
+        words
+    }
+
+    /// From the words of a page that may be damaged or hostile.
+    ///
+    /// # Errors
+    /// When the sum is wrong, or a value is one that no honest writer gives.
+    pub fn from_words(words: &[u64; WORDS]) -> Result<Self, Refusal> {
+        if words[WORDS - 1] != sum(&words[..WORDS - 1]) {
+            return Err(Refusal::Sum);
+        }
+        let status = u8::try_from(words[11]).unwrap_or(u8::MAX);
+        let status = Status::from_number(status).ok_or(Refusal::Absurd("status"))?;
+        let segment = Self {
+            counter0: words[0],
+            estimate0_ns: words[1] as i64,
+            rate_8_56: words[2],
+            below_ns: words[3],
+            above_ns: words[4],
+            below_growth_0_64: words[5],
+            above_growth_0_64: words[6],
+            fresh_until: words[7],
+            void_after: words[8],
+            backwards: words[9],
+            marker: words[10],
+            status: status as u8,
+        };
+        if status.may_have_interval() {
+            segment.check()?;
+        }
+        Ok(segment)
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let ten_years_ns = 315_360_000_000_000_000;
+        let absurd = |what, wrong| if wrong { Err(Refusal::Absurd(what)) } else { Ok(()) };
+        // 5 MHz … 10 GHz are 200 … 0.1 ns per tick.
+        absurd("rate", !(ONE_8_56 / 10..=200 * ONE_8_56).contains(&self.rate_8_56))?;
+        absurd("bound", self.below_ns.max(self.above_ns) > ten_years_ns)?;
+        // A thousandth of a tick's time, a generous multiple of any oscillator.
+        let most = u128::from(self.rate_8_56) * 256 / 1000;
+        let growth = self.below_growth_0_64.max(self.above_growth_0_64);
+        absurd("growth", u128::from(growth) > most)?;
+        absurd("counter", self.counter0 > u64::MAX >> 1 || self.void_after > u64::MAX >> 1)?;
+        let life = self.void_after.saturating_sub(self.counter0);
+        let life_ns = (u128::from(life) * u128::from(self.rate_8_56)) >> 56;
+        absurd("time to live", life_ns > u128::from(ten_years_ns))?;
+        absurd("estimate", self.estimate0_ns.unsigned_abs() > i64::MAX as u64 - 2 * ten_years_ns)
+    }
+}
+
+/// One nanosecond per tick.
+const ONE_8_56: u64 = 1 << 56;
+
+fn to_8_56(rate: Rate) -> u64 {
+    u64::try_from(rate.to_bits() >> 8).unwrap_or(u64::MAX)
+}
+
+/// Rounded up, with one unit more for the rounding of `ns_per_tick`.
+fn per_tick_up(growth: RateError, ns_per_tick: Rate) -> u64 {
+    let ppt = growth.as_ppt().max(0) as u128;
+    let bits = ns_per_tick.to_bits().saturating_mul(ppt).div_ceil(1_000_000_000_000);
+    u64::try_from(bits.saturating_add(1)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,88 @@
+//! Where every byte of a timeline's page lies.
+
+use core::mem::{offset_of, size_of};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+use crate::Latch;
+use crate::foreign::vmclock::VmclockAbi;
+
+/// Size of the page in bytes.
+pub const PAGE_SIZE: usize = 4096;
+
+/// First word of our part: "TLTL", little-endian.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"TLTL");
+
+/// Raised whenever the layout changes.
+pub const VERSION: u32 = 1;
+
+/// 64-bit words in a copy.
+pub const WORDS: usize = 16;
+
+/// A timeline's clock page. All fields are atomics: the other side may be
+/// writing, and may be hostile.
+#[repr(C, align(4096))]
+pub struct TimelinePage {
+    /// Bytes 0–111: the kernel's `struct vmclock_abi`, for its readers.
+    pub vmclock: VmclockAbi,
+    pub(crate) reserved: [AtomicU64; 2],
+    /// [`MAGIC`], at byte 128.
+    pub magic: AtomicU32,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// [`PAGE_SIZE`].
+    pub size: AtomicU32,
+    /// A [`timeloom_page::CounterKind`]: the input of the line.
+    pub counter: AtomicU32,
+    /// The timeline's id, low half.
+    pub timeline_low: AtomicU64,
+    /// The timeline's id, high half.
+    pub timeline_high: AtomicU64,
+    /// Whose counter: a hash of the machine's boot id. A page that was copied to
+    /// another machine, or has outlived a boot, is refused.
+    pub machine: AtomicU64,
+    /// Differs with every writer: a reader notices a successor.
+    pub incarnation: AtomicU64,
+    /// Sum over the words from `magic` to `incarnation`.
+    pub header_sum: AtomicU64,
+    /// Later readings find the daemon dead; in ticks. Renewed by itself, without
+    /// a publication.
+    pub alive_until: AtomicI64,
+    /// The line in force and its limits, as [`crate::PageSegment`] encodes them.
+    pub latch: Latch<WORDS>,
+    pub(crate) rest: [AtomicU64; REST],
+}
+
+const REST: usize = (PAGE_SIZE - 192 - size_of::<Latch<WORDS>>()) / 8;
+
+impl TimelinePage {
+    /// The sum that `header_sum` should hold.
+    pub(crate) fn sum_of_header(&self) -> u64 {
+        use core::sync::atomic::Ordering::Relaxed;
+        let pair = |a: &AtomicU32, b: &AtomicU32| {
+            u64::from(a.load(Relaxed)) | (u64::from(b.load(Relaxed)) << 32)
+        };
+        sum(&[
+            pair(&self.magic, &self.version),
+            pair(&self.size, &self.counter),
+            self.timeline_low.load(Relaxed),
+            self.timeline_high.load(Relaxed),
+            self.machine.load(Relaxed),
+            self.incarnation.load(Relaxed),
+        ])
+    }
+}
+
+/// A sum that notices changed, swapped and zeroed words. It guards against
+/// accidents (a torn file, a page of something else), not against intent.
+pub(crate) fn sum(words: &[u64]) -> u64 {
+    words.iter().fold(0x6c6f_6f6d_7469_6d65, |sum: u64, word| {
+        (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
+const _: () = assert!(size_of::<TimelinePage>() == PAGE_SIZE);
+const _: () = assert!(size_of::<VmclockAbi>() == 112);
+const _: () = assert!(offset_of!(TimelinePage, magic) == 128);
+const _: () = assert!(offset_of!(TimelinePage, alive_until) == 184);
+const _: () = assert!(offset_of!(TimelinePage, latch) == 192);
+const _: () = assert!(size_of::<Latch<WORDS>>() == 64 + 2 * 8 * WORDS);

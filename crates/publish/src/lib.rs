@@ -1,0 +1,57 @@
+//! Timelines in shared memory: how a time that knows how good it is gets from
+//! its keeper to every reader of the machine.
+//!
+//! One 4 KiB page per timeline ([`TimelinePage`]). Bytes 0–111 are exactly the
+//! kernel's `vmclock_abi` *with its error fields filled*, which no producer is
+//! known to do; from byte 128 on our own extension: asymmetric bounds that grow,
+//! limits of age, the timeline's id.
+//!
+//! - [`PageWriter`] owns the page: a sealed memfd, or a file for containers. It
+//!   is never truncated under a reader.
+//! - [`PageReader`] reads it without a lock, a system call or an allocation; it
+//!   is `Send + Sync`. A writer stopped or killed in the middle of a publication
+//!   does not hold it up, because the copy in force is never written to
+//!   ([`Latch`]).
+//! - [`foreign`] speaks other people's formats: vmclock, ClockBound segments,
+//!   chrony's SOCK samples, NTP's shared memory.
+//!
+//! What it is not: a keeper. What the page says is decided in `timeloom-clock`.
+#![allow(
+    unexpected_cfgs,
+    reason = "`--cfg loom` is given by hand to check the latch, as loom's manual says"
+)]
+
+mod latch;
+mod sync;
+
+pub use latch::Latch;
+
+#[cfg(not(loom))]
+mod counter;
+#[cfg(not(loom))]
+mod encode;
+#[cfg(not(loom))]
+pub mod foreign;
+#[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+mod reader;
+#[cfg(not(loom))]
+mod refusal;
+#[cfg(not(loom))]
+mod writer;
+
+#[cfg(not(loom))]
+pub use counter::{CoreScale, now_ticks};
+#[cfg(not(loom))]
+pub use encode::PageSegment;
+#[cfg(not(loom))]
+pub use layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
+#[cfg(not(loom))]
+pub use reader::{PageReader, Reading};
+#[cfg(not(loom))]
+pub use refusal::Refusal;
+#[cfg(not(loom))]
+pub use writer::{PageWriter, WriterError};

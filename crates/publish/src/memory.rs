@@ -1,0 +1,67 @@
+//! The memory behind a page.
+
+use core::ptr::NonNull;
+use std::os::fd::AsFd;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::layout::{PAGE_SIZE, TimelinePage};
+
+/// A page mapped into this process until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    page: NonNull<TimelinePage>,
+}
+
+// SAFETY: the page holds atomics only, and the mapping belongs to no thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; shared access to atomics is what they are for.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first page of `fd`, which must be at least that long.
+    pub(crate) fn new(fd: impl AsFd, writable: bool) -> rustix::io::Result<Self> {
+        let write = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
+        // SAFETY: a fresh mapping at an address that the kernel chooses touches
+        // nothing that exists.
+        let address = unsafe {
+            mmap(
+                core::ptr::null_mut(),
+                PAGE_SIZE,
+                ProtFlags::READ | write,
+                MapFlags::SHARED,
+                fd,
+                0,
+            )
+        }?;
+        let page = NonNull::new(address.cast()).ok_or(rustix::io::Errno::NOMEM)?;
+        Ok(Self { page })
+    }
+
+    /// The page. Through a read-only mapping nothing may be stored.
+    #[inline(always)]
+    pub(crate) fn page(&self) -> &TimelinePage {
+        // SAFETY: mapped until drop, aligned to a page, and every bit pattern is
+        // a value of the atomics in it. The file is as long as the page: checked
+        // before mapping, and it is sealed or, by contract, never truncated.
+        unsafe { self.page.as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that `new` made, and nobody can hold a
+        // reference into it any more. Failure would leave it mapped: no harm.
+        let _ = unsafe { munmap(self.page.as_ptr().cast(), PAGE_SIZE) };
+    }
+}
+
+/// A number for this boot of this machine, so that a page that was copied
+/// elsewhere is not believed. 0 where the kernel does not tell.
+pub(crate) fn machine() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits = text.bytes().filter_map(|byte| (byte as char).to_digit(16));
+    digits.fold(0, |hash: u64, digit| {
+        (hash ^ u64::from(digit)).wrapping_mul(0x100_0000_01b3).rotate_left(5)
+    })
+}

@@ -1,0 +1,298 @@
+//! Reading a timeline: lock-free, from any thread.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::os::fd::AsFd;
+
+use timeloom_clock::quality::{Interval, Stamp, Status, TimelineId};
+use timeloom_page::CounterKind;
+use timeloom_time::{Duration, Instant};
+
+use crate::counter::{kind_of, now_ticks};
+use crate::encode::PageSegment;
+use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
+use crate::memory::{Mapping, machine};
+use crate::refusal::Refusal;
+
+/// A timeline's page, open for reading. `Send + Sync`, no lock: share one
+/// between all threads.
+#[derive(Debug)]
+pub struct PageReader {
+    memory: Mapping,
+    kind: CounterKind,
+    timeline: TimelineId,
+    incarnation: u64,
+    /// The sequence whose words were found good, plus one; a reader looks at the
+    /// sum only when the writer has published.
+    verified: AtomicU64,
+}
+
+/// A reading in plain numbers, as the fast path gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The best single value, in nanoseconds of the timeline.
+    pub estimate_ns: i64,
+    /// True time may lie this much before it. [`u64::MAX`] without an interval.
+    pub below_ns: u64,
+    /// True time may lie this much after it. [`u64::MAX`] without an interval.
+    pub above_ns: u64,
+    /// How far the reading can be trusted.
+    pub status: Status,
+    /// Whether there is an interval.
+    pub bounded: bool,
+}
+
+impl PageReader {
+    /// Opens the page behind a descriptor that was handed over or opened.
+    ///
+    /// # Errors
+    /// When it is not a page of this version, of this machine and boot, that
+    /// this build can read.
+    pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
+        let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
+        let found = rustix::fs::fstat(&fd).map_err(refused)?.st_size as u64;
+        let expected = PAGE_SIZE as u64;
+        if found != expected {
+            return Err(Refusal::Size { expected, found });
+        }
+        let memory = Mapping::new(&fd, false).map_err(refused)?;
+        let page = memory.page();
+        let kind = check_header(page)?;
+        let half = |word: &AtomicU64| u128::from(word.load(Relaxed));
+        let timeline = TimelineId(half(&page.timeline_low) | half(&page.timeline_high) << 64);
+        let incarnation = page.incarnation.load(Relaxed);
+        let reader =
+            Self { memory, kind, timeline, incarnation, verified: AtomicU64::new(0) };
+        reader.read()?;
+        Ok(reader)
+    }
+
+    /// Opens the page at a path.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; a missing file is [`Refusal::Map`].
+    pub fn open_path(path: &std::path::Path) -> Result<Self, Refusal> {
+        let file = std::fs::File::open(path)
+            .map_err(|error| Refusal::Map(error.raw_os_error().unwrap_or(0)))?;
+        Self::open(&file)
+    }
+
+    /// Which timeline this is.
+    pub fn timeline(&self) -> TimelineId {
+        self.timeline
+    }
+
+    /// The page's counter now; what a *past* local stamp is taken with.
+    #[inline(always)]
+    pub fn ticks(&self) -> u64 {
+        now_ticks(self.kind)
+    }
+
+    /// Reads the timeline.
+    ///
+    /// # Errors
+    /// When the page is damaged or absurd. That the timeline knows nothing is
+    /// not an error but a status.
+    pub fn read(&self) -> Result<Stamp, Refusal> {
+        self.read_ns().map(|reading| reading.stamp(self.timeline))
+    }
+
+    /// Reads the timeline as plain numbers: the fast path.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    #[inline]
+    pub fn read_ns(&self) -> Result<Reading, Refusal> {
+        match self.kind {
+            // A branch for the whole read; inside there is none.
+            #[cfg(target_arch = "x86_64")]
+            CounterKind::Tsc => self.read_with(timeloom_page::ticks_ordered),
+            kind => self.read_with(|| now_ticks(kind)),
+        }
+    }
+
+    /// As [`Self::read_ns`] with the counter given: for tests, for stamps taken a
+    /// moment ago, for guests whose counter needs translation.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    #[inline(always)]
+    pub fn read_with(&self, counter: impl Fn() -> u64) -> Result<Reading, Refusal> {
+        let page = self.memory.page();
+        let taken = page.latch.read(|words, sequence| {
+            let word = |index: usize| words[index].load(Relaxed);
+            let verified = self.verified.load(Relaxed) == u64::from(sequence) + 1;
+            // The counter last: with the words in hand it is used at once.
+            let words = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11].map(word);
+            (verified, words, counter())
+        });
+        let (verified, words, now) = taken;
+        if !verified {
+            self.verify()?;
+            return self.read_with_verified(counter);
+        }
+        Ok(interpret(page, &words, now))
+    }
+
+    /// Once more, after the words have been looked at. Not a loop: a writer that
+    /// publishes faster than this reads gets a reading of words whose sum was
+    /// checked with them.
+    #[cold]
+    fn read_with_verified(&self, counter: impl Fn() -> u64) -> Result<Reading, Refusal> {
+        let page = self.memory.page();
+        let words = page.latch.words();
+        PageSegment::from_words(&words)?;
+        let mut first = [0; 12];
+        first.copy_from_slice(&words[..12]);
+        Ok(interpret(page, &first, counter()))
+    }
+
+    /// Checks the words in force, and remembers that they are good.
+    #[cold]
+    fn verify(&self) -> Result<(), Refusal> {
+        let page = self.memory.page();
+        if page.incarnation.load(Relaxed) != self.incarnation {
+            check_header(page)?; // A successor took the page over.
+        }
+        let (words, sequence) = page.latch.read(|copy, sequence| {
+            let words: [u64; WORDS] = core::array::from_fn(|index| copy[index].load(Relaxed));
+            (words, sequence)
+        });
+        PageSegment::from_words(&words)?;
+        self.verified.store(u64::from(sequence) + 1, Relaxed);
+        Ok(())
+    }
+}
+
+impl Reading {
+    /// With its timeline, for keeping and comparing.
+    pub fn stamp(&self, timeline: TimelineId) -> Stamp {
+        if !self.bounded {
+            return Stamp::void(timeline, self.status);
+        }
+        let length = |ns: u64| Duration::from_ns(i64::try_from(ns).unwrap_or(i64::MAX));
+        let estimate = Instant::from_ns(self.estimate_ns);
+        let interval = Interval::around(estimate, length(self.below_ns), length(self.above_ns));
+        Stamp::new(timeline, self.status, interval)
+    }
+}
+
+/// What the words say when the counter shows `now`. Total for all words: there
+/// is nothing here that overflows, divides or panics.
+#[inline(always)]
+fn interpret(page: &TimelinePage, words: &[u64; 12], now: u64) -> Reading {
+    let [
+        counter0,
+        estimate0,
+        rate,
+        below,
+        above,
+        below_growth,
+        above_growth,
+        fresh_until,
+        void_after,
+        backwards,
+        marker,
+        status,
+    ] = *words;
+    // Looked at after the counter: a disruption before it is seen.
+    let disrupted = page.vmclock.disruption_marker.load(Relaxed) != marker;
+    let alive_until = page.alive_until.load(Relaxed) as u64;
+    let ticks = now.wrapping_sub(counter0);
+    let good = status == Status::Ok as u64
+        && !disrupted
+        && now <= fresh_until.min(void_after).min(alive_until)
+        && now >= counter0;
+    if !good {
+        return doubtful(words, now, disrupted, alive_until, backwards);
+    }
+    let _ = (fresh_until, void_after);
+    Reading {
+        estimate_ns: (estimate0 as i64).wrapping_add(scaled(ticks, rate, 56) as i64),
+        below_ns: below.saturating_add(scaled(ticks, below_growth, 64) + 1),
+        above_ns: above.saturating_add(scaled(ticks, above_growth, 64) + 1),
+        status: Status::Ok,
+        bounded: true,
+    }
+}
+
+/// All cases but the good one.
+#[cold]
+fn doubtful(
+    words: &[u64; 12],
+    now: u64,
+    disrupted: bool,
+    alive_until: u64,
+    backwards: u64,
+) -> Reading {
+    let [counter0, estimate0, rate, below, above, below_growth, above_growth, fresh_until, void_after, ..] =
+        *words;
+    let said = Status::from_number(words[11] as u8).unwrap_or(Status::NeverSynchronised);
+    let void = |status| Reading {
+        estimate_ns: 0,
+        below_ns: u64::MAX,
+        above_ns: u64::MAX,
+        status,
+        bounded: false,
+    };
+    if !said.may_have_interval() {
+        return void(said);
+    }
+    let behind = counter0.saturating_sub(now);
+    if disrupted || behind > backwards {
+        return void(Status::Disrupted);
+    }
+    let status = if now > alive_until {
+        Status::DaemonDead
+    } else if now > fresh_until || now > void_after {
+        Status::SourceLost
+    } else {
+        Status::Ok
+    };
+    if now > void_after {
+        return void(status);
+    }
+    // Another core's counter may be a little behind: the line is followed back,
+    // with the growth of both sides.
+    let ticks = now.saturating_sub(counter0);
+    let back = scaled(behind, rate, 56);
+    let both = scaled(behind, below_growth.saturating_add(above_growth), 64) + 2;
+    let moved = scaled(ticks, rate, 56) as i64 - back as i64;
+    Reading {
+        estimate_ns: (estimate0 as i64).wrapping_add(moved),
+        below_ns: below.saturating_add(scaled(ticks, below_growth, 64)).saturating_add(both),
+        above_ns: above.saturating_add(scaled(ticks, above_growth, 64)).saturating_add(both),
+        status,
+        bounded: true,
+    }
+}
+
+/// `ticks * factor / 2^shift`, rounded down; at most 2^63, so that adding one
+/// cannot overflow.
+#[inline(always)]
+fn scaled(ticks: u64, factor: u64, shift: u32) -> u64 {
+    ((u128::from(ticks) * u128::from(factor)) >> shift) as u64 & (u64::MAX >> 1)
+}
+
+fn check_header(page: &TimelinePage) -> Result<CounterKind, Refusal> {
+    let magic = page.magic.load(Acquire);
+    if magic != MAGIC {
+        return Err(Refusal::Magic(magic));
+    }
+    let version = page.version.load(Relaxed);
+    if version != VERSION {
+        return Err(Refusal::Version(version));
+    }
+    let (expected, found) = (PAGE_SIZE as u64, u64::from(page.size.load(Relaxed)));
+    if found != expected {
+        return Err(Refusal::Size { expected, found });
+    }
+    if page.header_sum.load(Relaxed) != page.sum_of_header() {
+        return Err(Refusal::Sum);
+    }
+    if page.machine.load(Relaxed) != machine() {
+        return Err(Refusal::Machine);
+    }
+    let counter = page.counter.load(Relaxed);
+    kind_of(counter).ok_or(Refusal::Counter(counter))
+}

@@ -1,0 +1,211 @@
+//! Publishing a timeline: one writer per page.
+
+use core::fmt;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, MemfdFlags, SealFlags};
+use timeloom_clock::Core;
+use timeloom_clock::quality::{Status, TimelineId};
+use timeloom_clock::timeline::{LocalNow, Segment, WatchLimits};
+use timeloom_page::CounterKind;
+use timeloom_time::{Duration, Instant};
+
+use crate::counter::{CoreScale, nanoseconds};
+use crate::encode::PageSegment;
+use crate::foreign::vmclock::Vmclock;
+use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION};
+use crate::memory::{Mapping, machine};
+
+/// The owner of a timeline's page.
+#[derive(Debug)]
+pub struct PageWriter {
+    memory: Mapping,
+    fd: OwnedFd,
+    kind: CounterKind,
+    scale: CoreScale,
+    /// Held while this writer lives: a second daemon for the file is refused.
+    _lock: Option<File>,
+}
+
+/// Why a page cannot be made.
+#[derive(Debug)]
+pub enum WriterError {
+    /// Another writer has the file: two daemons for one timeline.
+    Taken,
+    /// The system refuses.
+    Io(std::io::Error),
+}
+
+impl fmt::Display for WriterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taken => f.write_str("another daemon keeps this timeline"),
+            Self::Io(error) => write!(f, "cannot make the timeline's page: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for WriterError {}
+
+impl From<std::io::Error> for WriterError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<rustix::io::Errno> for WriterError {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+impl PageWriter {
+    /// A page in a memfd that is sealed: no reader can write to it through its
+    /// descriptor (a read-only one can be opened again through /proc), and
+    /// nobody can change its length. `scale` is the core clock for `kind`;
+    /// `None` when the counter counts nanoseconds.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn in_memory(
+        timeline: TimelineId,
+        kind: CounterKind,
+        scale: Option<CoreScale>,
+    ) -> Result<Self, WriterError> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create("timeloom-timeline", flags)?;
+        rustix::fs::ftruncate(&fd, PAGE_SIZE as u64)?;
+        let memory = Mapping::new(&fd, true)?;
+        // After our own mapping: the seal forbids every later one.
+        let seals =
+            SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&fd, seals)?;
+        Ok(Self::start(memory, fd, timeline, kind, scale, None))
+    }
+
+    /// A page in a file, for containers and virtual machines that are given the
+    /// file. An existing page is taken over in place, so that its readers go on;
+    /// a new one appears under its name whole. It is never truncated: a reader
+    /// that has it mapped would die of SIGBUS.
+    ///
+    /// # Errors
+    /// [`WriterError::Taken`] while another writer has it.
+    pub fn at_path(
+        path: &Path,
+        timeline: TimelineId,
+        kind: CounterKind,
+        scale: Option<CoreScale>,
+    ) -> Result<Self, WriterError> {
+        let lock = File::create(path.with_extension("lock"))?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(WriterError::Taken),
+            other => other?,
+        }
+        let open = |path: &Path| File::options().read(true).write(true).open(path);
+        let usable = open(path).ok().filter(|file| {
+            file.metadata().is_ok_and(|found| found.is_file() && found.len() == PAGE_SIZE as u64)
+        });
+        let file = match usable {
+            Some(file) => file,
+            None => {
+                let fresh = path.with_extension("new");
+                let file = File::options()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(true)
+                    .open(&fresh)?;
+                file.set_len(PAGE_SIZE as u64)?;
+                std::fs::rename(&fresh, path)?;
+                file
+            }
+        };
+        let memory = Mapping::new(&file, true)?;
+        Ok(Self::start(memory, file.into(), timeline, kind, scale, Some(lock)))
+    }
+
+    /// The descriptor to hand to readers.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The core clock for a value of the page's counter.
+    pub fn core_at(&self, ticks: u64) -> Instant<Core> {
+        self.scale.at(Instant::from_ticks(ticks))
+    }
+
+    /// What the page's counter shows now.
+    pub fn ticks(&self) -> u64 {
+        crate::counter::now_ticks(self.kind)
+    }
+
+    /// Gives readers a new segment. No system call, no allocation.
+    pub fn publish(&self, segment: &Segment) {
+        let page = self.page();
+        let encoded = PageSegment::new(segment, &self.scale);
+        // Before the segment: with an older deadline a reader would call a
+        // living daemon dead, with a newer one it is just told sooner.
+        self.keep_alive(segment.alive_until);
+        if page.vmclock.disruption_marker.load(Relaxed) != segment.origin.marker {
+            // Before the segment that carries it: until then readers see a
+            // disruption, which is what it was.
+            page.vmclock.disruption_marker.store(segment.origin.marker, Relaxed);
+        }
+        page.latch.publish(encoded.to_words());
+        page.vmclock.store(&Vmclock::of(segment, &encoded, self.kind));
+    }
+
+    /// Shows that the daemon lives, without publishing.
+    pub fn keep_alive(&self, until: Instant<Core>) {
+        let ticks = self.scale.first_reaching(until);
+        let ticks = ticks.map_or(i64::MAX, |at| at.as_ns().saturating_sub(1));
+        self.page().alive_until.store(ticks, Relaxed);
+    }
+
+    /// Makes every reading *disrupted* at once, in one store, before there is
+    /// time to publish why.
+    pub fn disrupt(&self) {
+        self.page().vmclock.disruption_marker.fetch_add(1, Relaxed);
+    }
+
+    fn start(
+        memory: Mapping,
+        fd: OwnedFd,
+        timeline: TimelineId,
+        kind: CounterKind,
+        scale: Option<CoreScale>,
+        lock: Option<File>,
+    ) -> Self {
+        let scale = scale.unwrap_or_else(nanoseconds);
+        let writer = Self { memory, fd, kind, scale, _lock: lock };
+        let page = writer.page();
+        let now = LocalNow {
+            core: writer.core_at(writer.ticks()),
+            marker: 0,
+            suspended: Duration::ZERO,
+            witness: None,
+        };
+        // First of all nothing is known, whatever a predecessor left.
+        let unknown =
+            Segment::void(timeline, Status::NeverSynchronised, now, WatchLimits::default());
+        page.latch.publish(PageSegment::new(&unknown, &writer.scale).to_words());
+        page.version.store(VERSION, Relaxed);
+        page.size.store(PAGE_SIZE as u32, Relaxed);
+        page.counter.store(kind as u32, Relaxed);
+        page.timeline_low.store(timeline.0 as u64, Relaxed);
+        page.timeline_high.store((timeline.0 >> 64) as u64, Relaxed);
+        page.machine.store(machine(), Relaxed);
+        page.incarnation.store(writer.ticks() ^ u64::from(std::process::id()) << 48, Relaxed);
+        page.magic.store(MAGIC, Relaxed);
+        page.header_sum.store(page.sum_of_header(), Release);
+        writer.publish(&unknown);
+        writer
+    }
+
+    fn page(&self) -> &TimelinePage {
+        self.memory.page()
+    }
+}
