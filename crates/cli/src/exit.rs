@@ -14,17 +14,26 @@ pub(crate) struct Failure {
 impl Failure {
     /// The run failed: a guest, a plant, a peer, a check.
     pub(crate) fn run(message: impl Display) -> Self {
-        Self { code: 1, message: message.to_string() }
+        Self {
+            code: 1,
+            message: message.to_string(),
+        }
     }
 
     /// The user's mistake: arguments or scenario.
     pub(crate) fn usage(message: impl Display) -> Self {
-        Self { code: 2, message: message.to_string() }
+        Self {
+            code: 2,
+            message: message.to_string(),
+        }
     }
 
     /// This machine cannot do it.
     pub(crate) fn machine(message: impl Display) -> Self {
-        Self { code: 3, message: format!("{message}\n(`timeloom doctor` says what this machine can do)") }
+        Self {
+            code: 3,
+            message: format!("{message}\n(`timeloom doctor` says what this machine can do)"),
+        }
     }
 
     /// Says it on stderr.

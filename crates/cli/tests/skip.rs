@@ -12,16 +12,29 @@ fn hello_is_the_same_and_time_was_skipped() {
     let directory = std::env::temp_dir().join(format!("timeloom-skip-{}", std::process::id()));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
-        .args(["run", "examples/hello/hello.toml", "--set", "time.mode=skip", "-o"])
+        .args([
+            "run",
+            "examples/hello/hello.toml",
+            "--set",
+            "time.mode=skip",
+            "-o",
+        ])
         .arg(&directory)
         .current_dir(&root)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 
     let log = fs::read_to_string(directory.join("logs/greet.log")).unwrap();
     for second in 0..5 {
-        assert!(log.contains(&format!("00:00:0{second} here")), "second {second} is missing in:\n{log}");
+        assert!(
+            log.contains(&format!("00:00:0{second} here")),
+            "second {second} is missing in:\n{log}"
+        );
     }
     let manifest = RunDirectory::open(&directory).unwrap().manifest().unwrap();
     assert_eq!(manifest.virtual_duration.as_s_f64(), 5.0);

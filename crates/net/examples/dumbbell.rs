@@ -39,7 +39,9 @@ fn args() -> Result<Args, Box<dyn std::error::Error>> {
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let value = words
+            .next()
+            .ok_or_else(|| format!("{word} needs a value"))?;
         match word.as_str() {
             "--flows" => args.flows = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
             "--hosts" => args.hosts = value.parse()?,
@@ -59,7 +61,10 @@ fn args() -> Result<Args, Box<dyn std::error::Error>> {
 fn cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split_whitespace().next();
-    first.and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+    first
+        .and_then(|word| word.parse::<f64>().ok())
+        .unwrap_or(0.0)
+        / 1e9
 }
 
 fn run<Q: EventQueue>(args: &Args, flows: u32) -> Result<(), Box<dyn std::error::Error>> {

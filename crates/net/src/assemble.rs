@@ -11,6 +11,7 @@ use crate::error::BuildError;
 use crate::host::NO_GATEWAY;
 use crate::link::Link;
 use crate::packet::{NIL, PortId};
+use crate::raw::Outside;
 use crate::route::{Edge, Hop, Routes};
 use crate::router::{Router, StaticRoute};
 use crate::segment::Segments;
@@ -71,6 +72,8 @@ impl World {
             gateways: gateways(&plan, &segments, &places),
             places,
             ports,
+            by_address: by_address(&addresses),
+            outside: Outside::new(plan.nodes.len()),
             addresses,
             links,
             packets: Slab::new(),
@@ -85,6 +88,16 @@ impl World {
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })
     }
+}
+
+fn by_address(addresses: &[(u32, u8)]) -> Vec<(u32, PortId)> {
+    let all = addresses.iter().enumerate();
+    let used = all.filter(|(_, (address, _))| *address != 0);
+    let mut sorted: Vec<_> = used
+        .map(|(port, (address, _))| (*address, PortId(port as u32)))
+        .collect();
+    sorted.sort_unstable();
+    sorted
 }
 
 fn mask(length: u8) -> u32 {
@@ -151,7 +164,10 @@ fn assign(plan: &Plan, segments: &Segments) -> Result<Vec<(u32, u8)>, BuildError
             first,
             fixed.find(|port| addresses[port.index()].0 & mask(length) != network),
         ) {
-            return Err(BuildError::MixedPrefixes(plan.name(first), plan.name(*other)));
+            return Err(BuildError::MixedPrefixes(
+                plan.name(first),
+                plan.name(*other),
+            ));
         }
         let mut host = network;
         for port in members {
@@ -186,9 +202,8 @@ fn target(plan: &Plan, segments: &Segments, places: &[Place], segment: u32) -> u
 
 /// Each host's gateway: the router on its segment with the lowest port.
 fn gateways(plan: &Plan, segments: &Segments, places: &[Place]) -> Vec<PortId> {
-    let is_router = |port: &&PortId| {
-        matches!(places[plan.owner(**port).0 as usize], Place::Router(_))
-    };
+    let is_router =
+        |port: &&PortId| matches!(places[plan.owner(**port).0 as usize], Place::Router(_));
     let gateway = |port: &PortId| {
         let segment = segments.of_port[port.index()];
         let members = segments.members.get(segment as usize)?;

@@ -208,7 +208,9 @@ fn check(plan: &Plan) -> Result<(), BuildError> {
         let chances = [wire.loss, wire.duplication, wire.reordering];
         let times = [link.delay, wire.jitter];
         if chances.iter().any(|chance| !(0.0..=1.0).contains(chance))
-            || times.iter().any(|time| time.is_negative() || *time == Duration::MAX)
+            || times
+                .iter()
+                .any(|time| time.is_negative() || *time == Duration::MAX)
         {
             return Err(BuildError::BadImpairment(a, b));
         }

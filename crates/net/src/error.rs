@@ -43,7 +43,10 @@ impl fmt::Display for BuildError {
         match self {
             Self::DuplicateName(name) => write!(f, "two nodes are named `{name}`"),
             Self::PortUsedTwice(name) => {
-                write!(f, "the port of host `{name}` is used twice; make it a router")
+                write!(
+                    f,
+                    "the port of host `{name}` is used twice; make it a router"
+                )
             }
             Self::NotConnected(name) => write!(f, "host `{name}` has no link"),
             Self::SelfLoop(name) => write!(f, "a link leads from `{name}` to itself"),

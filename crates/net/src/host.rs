@@ -28,7 +28,11 @@ impl World {
     /// Sends a packet from the host that owns `packet.src`.
     #[inline]
     pub(crate) fn originate<Q: EventQueue>(&mut self, mut packet: Packet, agenda: &mut Agenda<Q>) {
-        if packet.kind != Kind::TcpAck && packet.kind != Kind::TcpSynAck {
+        // Answers bear the stamp of what they answer.
+        if !matches!(
+            packet.kind,
+            Kind::TcpAck | Kind::TcpSynAck | Kind::EchoReply
+        ) {
             packet.stamp = agenda.now();
         }
         let (port, dst) = (packet.src, packet.dst);
@@ -55,6 +59,9 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let packet = self.packets[id];
+        if packet.kind == Kind::Raw {
+            return self.receive_raw(port, id, agenda);
+        }
         if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) {
             return self.handle_arp(port, id, agenda);
         }
@@ -89,6 +96,7 @@ impl World {
                 let kind = Kind::EchoReply;
                 let mut reply = Packet::new(kind, port, packet.src, packet.flow, packet.size);
                 reply.seq = packet.seq;
+                reply.stamp = packet.stamp;
                 self.originate(reply, agenda);
             }
             Kind::TcpSyn => {
@@ -102,7 +110,7 @@ impl World {
                 sender.handle_opened(now, packet.stamp);
                 self.pump(packet.flow, agenda);
             }
-            Kind::ArpRequest | Kind::ArpReply => {}
+            Kind::ArpRequest | Kind::ArpReply | Kind::Raw => {}
         }
     }
 

@@ -37,10 +37,13 @@ mod host;
 mod link;
 mod packet;
 mod queue;
+mod raw;
 mod route;
 mod router;
 mod segment;
 mod slab;
+#[cfg(feature = "smoltcp")]
+pub mod stack;
 mod switch;
 mod tcp;
 pub mod topology;

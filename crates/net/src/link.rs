@@ -349,7 +349,10 @@ impl Link {
 
     /// The packet that arrives now, and when the next one does.
     #[inline]
-    pub(crate) fn arrive(&mut self, packets: &Slab) -> (Option<PacketId>, Option<Instant<Virtual>>) {
+    pub(crate) fn arrive(
+        &mut self,
+        packets: &Slab,
+    ) -> (Option<PacketId>, Option<Instant<Virtual>>) {
         let first = self.flight.pop(packets);
         if first.is_some_and(|id| id.0 == self.cursor) {
             self.cursor = self.flight.first().map_or(NIL, |id| id.0);

@@ -47,6 +47,8 @@ pub enum Kind {
     ArpRequest,
     /// ARP reply: `src` is at `src_mac`.
     ArpReply,
+    /// An IPv4 packet of a real program; `flow` is the number of its bytes.
+    Raw,
 }
 
 /// A simulated packet. Payload is only a length.

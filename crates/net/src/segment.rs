@@ -63,7 +63,9 @@ impl Segments {
                 (true, true) => {
                     let shared: Vec<(u16, u16)> = match (plan.mode(a), plan.mode(b)) {
                         (PortMode::Access(a), PortMode::Access(b)) => vec![(*a, *b)],
-                        (PortMode::Trunk, PortMode::Trunk) => vlans.iter().map(|v| (*v, *v)).collect(),
+                        (PortMode::Trunk, PortMode::Trunk) => {
+                            vlans.iter().map(|v| (*v, *v)).collect()
+                        }
                         _ => return Err(mismatch()),
                     };
                     for (at_a, at_b) in shared {

@@ -2,7 +2,8 @@
 
 use core::ops::{Index, IndexMut};
 
-use crate::packet::{NIL, Packet};
+use crate::packet::{Kind, NIL, Packet};
+use crate::raw::Buffers;
 
 /// The place of a packet in its [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(crate) struct Slab {
     packets: Vec<Packet>,
     free: u32,
     live: usize,
+    /// What the packets of real programs carry.
+    pub(crate) buffers: Buffers,
 }
 
 impl Slab {
@@ -23,12 +26,16 @@ impl Slab {
             packets: Vec::new(),
             free: NIL,
             live: 0,
+            buffers: Buffers::default(),
         }
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
         self.live += 1;
+        if packet.kind == Kind::Raw {
+            self.buffers.share(packet.flow);
+        }
         if self.free == NIL {
             self.packets.push(packet);
             return PacketId(self.packets.len() as u32 - 1);
@@ -43,7 +50,11 @@ impl Slab {
     #[inline]
     pub(crate) fn remove(&mut self, id: PacketId) {
         self.live -= 1;
-        self.packets[id.0 as usize].next = self.free;
+        let place = &mut self.packets[id.0 as usize];
+        if place.kind == Kind::Raw {
+            self.buffers.release(place.flow);
+        }
+        place.next = self.free;
         self.free = id.0;
     }
 

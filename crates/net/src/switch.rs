@@ -65,7 +65,9 @@ impl Switch {
 
     fn mode(&self, port: PortId) -> Option<&PortMode> {
         let mut ports = self.ports.iter();
-        ports.find(|(other, _)| *other == port).map(|(_, mode)| mode)
+        ports
+            .find(|(other, _)| *other == port)
+            .map(|(_, mode)| mode)
     }
 
     /// Learns where `mac` is and looks up `to`.

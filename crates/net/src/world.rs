@@ -12,6 +12,7 @@ use crate::error::BuildError;
 use crate::host::{Flow, NO_GATEWAY};
 use crate::link::{Link, LinkStats, Offered};
 use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::raw::Outside;
 use crate::route::Routes;
 use crate::router::Router;
 use crate::slab::{PacketId, Slab};
@@ -42,6 +43,10 @@ pub struct Counters {
     pub bad_vlan: u64,
     /// Packets for somebody else.
     pub not_for_us: u64,
+    /// What real programs sent and is no IPv4 packet.
+    pub malformed: u64,
+    /// Packets for real programs that nobody took out in time.
+    pub not_taken: u64,
 }
 
 /// What is often looked up about a port.
@@ -76,6 +81,9 @@ pub struct World {
     pub(crate) gateways: Vec<PortId>,
     pub(crate) ports: Vec<Port>,
     pub(crate) addresses: Vec<(u32, u8)>,
+    /// All interfaces by address, sorted.
+    pub(crate) by_address: Vec<(u32, PortId)>,
+    pub(crate) outside: Outside,
     pub(crate) links: Vec<Link>,
     pub(crate) packets: Slab,
     pub(crate) routes: Routes,

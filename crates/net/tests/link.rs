@@ -27,7 +27,15 @@ fn burst(link: LinkConfig, sizes: &[u16]) -> TrafficStats {
 #[test]
 fn serialisation_is_exact_to_the_nanosecond() {
     // Rates that do not divide anything evenly, too.
-    for rate in [9_600, 3 * MBIT, 100 * MBIT, GBIT, 10 * GBIT, 25 * GBIT, 7_777_777] {
+    for rate in [
+        9_600,
+        3 * MBIT,
+        100 * MBIT,
+        GBIT,
+        10 * GBIT,
+        25 * GBIT,
+        7_777_777,
+    ] {
         let delay = Duration::from_us(17);
         for sizes in [vec![1500], vec![64; 100], vec![1500, 41, 333, 28, 999]] {
             let stats = burst(bare(rate, delay, 1_000), &sizes);
@@ -38,7 +46,12 @@ fn serialisation_is_exact_to_the_nanosecond() {
                 let end = (bytes * 8_000_000_000).div_ceil(u128::from(rate)) as u64;
                 sum += end + delay.as_ns() as u64;
             }
-            assert_eq!(stats.delay_sum_ns, sum, "{rate} bit/s, {} packets", sizes.len());
+            assert_eq!(
+                stats.delay_sum_ns,
+                sum,
+                "{rate} bit/s, {} packets",
+                sizes.len()
+            );
         }
     }
 }
@@ -46,7 +59,10 @@ fn serialisation_is_exact_to_the_nanosecond() {
 #[test]
 fn a_million_packets_back_to_back_add_up_no_roundings() {
     // 64 bytes at 40 Gbit/s are 12.8 ns: a rounding each would cost 200 µs.
-    let stats = burst(bare(40 * GBIT, Duration::ZERO, u32::MAX), &vec![64; 1_000_000]);
+    let stats = burst(
+        bare(40 * GBIT, Duration::ZERO, u32::MAX),
+        &vec![64; 1_000_000],
+    );
     assert_eq!(stats.delay_max_ns, 12_800_000);
 }
 

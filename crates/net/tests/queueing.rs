@@ -59,10 +59,11 @@ fn congested(link: LinkConfig) -> (f64, f64) {
     let mut world = network.build().unwrap();
     let flows = [0; 4].map(|_| world.add_tcp(a, b, TcpConfig::default()).unwrap());
     let engine = run(world, ms(20_000));
-    let bytes: u64 = flows.iter().map(|flow| engine.model.tcp(*flow).delivered_bytes).sum();
+    let bytes: u64 = flows
+        .iter()
+        .map(|flow| engine.model.tcp(*flow).delivered_bytes)
+        .sum();
     let stats = engine.model.link(port);
-    for f in flows { eprintln!("DBG {:?}", engine.model.tcp(f)); }
-    eprintln!("DBG {stats:?}");
     let wait_ms = stats.waited_ns as f64 / stats.packets as f64 / 1e6;
     (bytes as f64 * 8.0 / 20e6, wait_ms)
 }
@@ -97,13 +98,11 @@ fn active_queues_keep_the_wait_short_at_full_rate() {
 
 #[test]
 fn priority_spares_the_precedence_from_the_flood() {
-    let slow = bare(10 * MBIT, Duration::ZERO, 100)
-        .with_queue(QueueConfig::Priority { packets: 100 });
+    let slow =
+        bare(10 * MBIT, Duration::ZERO, 100).with_queue(QueueConfig::Priority { packets: 100 });
     let (network, [a, _, b]) = pair(5, bare(GBIT, Duration::ZERO, 1_000), slow);
     let mut world = network.build().unwrap();
-    let constant = |rate_bps| {
-        TrafficConfig::udp(Pattern::Constant { rate_bps }, Size::Fixed(1250))
-    };
+    let constant = |rate_bps| TrafficConfig::udp(Pattern::Constant { rate_bps }, Size::Fixed(1250));
     let flood = world.add_traffic(a, b, constant(20 * MBIT)).unwrap();
     let urgent = TrafficConfig {
         tos: 0xb8, // expedited forwarding, RFC 3246
@@ -116,5 +115,8 @@ fn priority_spares_the_precedence_from_the_flood() {
     assert!(urgent.delay_max_ns <= 2 * 1_000_000 + 25_000, "{urgent:?}");
     assert!(urgent.received >= urgent.sent - 1);
     let share = flood.received_bytes as f64 * 8.0 / 5.0 / 9e6;
-    assert!((share - 1.0).abs() < 0.02, "the rest is the flood's: {share}");
+    assert!(
+        (share - 1.0).abs() < 0.02,
+        "the rest is the flood's: {share}"
+    );
 }

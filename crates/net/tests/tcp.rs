@@ -17,7 +17,12 @@ fn lossy(loss: f64, round_trip: Duration, control: Control) -> f64 {
     let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
     network.connect(a, router, first);
     // Acknowledgements are not lost, as in the formula.
-    network.connect_unlike(router, b, wire.clone(), wire.with_impairment(Impairment::default()));
+    network.connect_unlike(
+        router,
+        b,
+        wire.clone(),
+        wire.with_impairment(Impairment::default()),
+    );
     let mut world = network.build().unwrap();
     let config = TcpConfig {
         control,
@@ -47,7 +52,10 @@ fn new_reno_follows_the_formula() {
         let ratio = got / expected;
         // The formula loses whole windows at a time and knows no selective
         // acknowledgements: the further apart the losses, the nearer.
-        assert!((0.75..1.35).contains(&ratio), "loss {loss}: {got} against {expected}");
+        assert!(
+            (0.75..1.35).contains(&ratio),
+            "loss {loss}: {got} against {expected}"
+        );
     }
 }
 
@@ -56,8 +64,14 @@ fn new_reno_goes_with_one_over_the_root_and_one_over_the_round_trip() {
     let base = lossy(1e-3, Duration::from_ms(40), Control::NewReno);
     let four_losses = lossy(4e-3, Duration::from_ms(40), Control::NewReno);
     let half_way = lossy(1e-3, Duration::from_ms(20), Control::NewReno);
-    assert!((base / four_losses / 2.0 - 1.0).abs() < 0.15, "{base} {four_losses}");
-    assert!((half_way / base / 2.0 - 1.0).abs() < 0.1, "{base} {half_way}");
+    assert!(
+        (base / four_losses / 2.0 - 1.0).abs() < 0.15,
+        "{base} {four_losses}"
+    );
+    assert!(
+        (half_way / base / 2.0 - 1.0).abs() < 0.1,
+        "{base} {half_way}"
+    );
 }
 
 #[test]
@@ -101,7 +115,9 @@ fn shares(control: Control, flows: u32) -> (f64, f64, Vec<TcpStats>) {
                 start: Instant::ZERO + Duration::from_ms(7 * flow as i64),
                 ..TcpConfig::default()
             };
-            world.add_tcp(ends.left[flow], ends.right[flow], config).unwrap()
+            world
+                .add_tcp(ends.left[flow], ends.right[flow], config)
+                .unwrap()
         })
         .collect();
     let mut engine = run(world, ms(5_000));
@@ -133,8 +149,8 @@ fn equal_flows_share_a_full_bottleneck_fairly() {
 #[test]
 fn a_transfer_ends_and_is_complete() {
     for loss in [0.0, 0.02, 0.1] {
-        let link = bare(100 * MBIT, Duration::from_ms(2), 20)
-            .with_impairment(Impairment::loss(loss));
+        let link =
+            bare(100 * MBIT, Duration::from_ms(2), 20).with_impairment(Impairment::loss(loss));
         let (network, [a, _, b]) = pair(8, bare(GBIT, Duration::ZERO, 1_000), link);
         let mut world = network.build().unwrap();
         let config = TcpConfig {

@@ -28,7 +28,10 @@ impl ClockPage {
                 // A counter a few ticks behind (another core's, before the
                 // kernel has aligned it) counts as no time, not as 2^64 ticks.
                 let ticks = look.now.saturating_sub(look.counter0);
-                return (virtual0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56)), value);
+                return (
+                    virtual0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56)),
+                    value,
+                );
             }
         }
     }
@@ -66,14 +69,25 @@ impl ClockPage {
     ) -> Option<(Look, T)> {
         let active = self.active.load(Relaxed) & 1;
         // Masked above, so the index is in range without a check.
-        let copy = if active == 0 { &self.copies[0] } else { &self.copies[1] };
+        let copy = if active == 0 {
+            &self.copies[0]
+        } else {
+            &self.copies[1]
+        };
         let counter0 = copy.counter0.load(Relaxed);
         let rate_8_56 = copy.rate_8_56.load(Relaxed);
         let value = field(copy);
         let now = counter();
         fence(Acquire);
         let same = after(now, &self.sequence).load(Relaxed) == sequence;
-        same.then_some((Look { now, counter0, rate_8_56 }, value))
+        same.then_some((
+            Look {
+                now,
+                counter0,
+                rate_8_56,
+            },
+            value,
+        ))
     }
 }
 

@@ -5,8 +5,8 @@ use core::sync::atomic::fence;
 
 use timeloom_time::{ClockMap, Counter, Rate, Virtual};
 
-use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy};
 use crate::CounterKind;
+use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy};
 
 /// A map as the writer gives it, with the offsets of the POSIX clocks.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +66,14 @@ impl ClockPage {
         copy.counter0.store(page_map.map.in0.as_ticks(), Relaxed);
         copy.virtual0_ns.store(page_map.map.out0.as_ns(), Relaxed);
         copy.rate_8_56.store(to_8_56(page_map.map.rate), Relaxed);
-        copy.wall_per_virtual_32_32.store(to_32_32_up(page_map.wall_per_virtual), Relaxed);
-        copy.realtime_offset_ns.store(page_map.realtime_offset_ns, Relaxed);
-        copy.monotonic_offset_ns.store(page_map.monotonic_offset_ns, Relaxed);
-        copy.boottime_offset_ns.store(page_map.boottime_offset_ns, Relaxed);
+        copy.wall_per_virtual_32_32
+            .store(to_32_32_up(page_map.wall_per_virtual), Relaxed);
+        copy.realtime_offset_ns
+            .store(page_map.realtime_offset_ns, Relaxed);
+        copy.monotonic_offset_ns
+            .store(page_map.monotonic_offset_ns, Relaxed);
+        copy.boottime_offset_ns
+            .store(page_map.boottime_offset_ns, Relaxed);
         copy.tai_offset_ns.store(page_map.tai_offset_ns, Relaxed);
     }
 }
@@ -98,7 +102,11 @@ mod tests {
 
     fn running(counter0: u64, virtual0_ns: i64, rate: Rate) -> PageMap {
         PageMap {
-            map: ClockMap::new(Instant::from_ticks(counter0), Instant::from_ns(virtual0_ns), rate),
+            map: ClockMap::new(
+                Instant::from_ticks(counter0),
+                Instant::from_ns(virtual0_ns),
+                rate,
+            ),
             wall_per_virtual: Rate::ONE,
             realtime_offset_ns: 7,
             monotonic_offset_ns: 0,
@@ -110,7 +118,10 @@ mod tests {
     #[test]
     fn a_read_follows_the_published_line() {
         let page = page();
-        page.initialise(CounterKind::Tsc, &running(100, 5, Rate::from_ratio(1, 2).unwrap()));
+        page.initialise(
+            CounterKind::Tsc,
+            &running(100, 5, Rate::from_ratio(1, 2).unwrap()),
+        );
         assert!(page.is_valid());
         let (now, offset) = page.read(|| 300, |copy| copy.realtime_offset_ns.load(Relaxed));
         assert_eq!((now, offset), (105, 7));
@@ -124,9 +135,17 @@ mod tests {
         page.initialise(CounterKind::Tsc, &running(100, 5, Rate::ONE));
         let offset = |copy: &MapCopy| copy.realtime_offset_ns.load(Relaxed);
         assert_eq!(page.try_read(|| 300, offset), Some(212));
-        assert_eq!(page.try_read(|| 99, offset), None, "a counter behind the map");
+        assert_eq!(
+            page.try_read(|| 99, offset),
+            None,
+            "a counter behind the map"
+        );
         page.sequence.store(1, SeqCst);
-        assert_eq!(page.try_read(|| 300, offset), None, "a writer in its window");
+        assert_eq!(
+            page.try_read(|| 300, offset),
+            None,
+            "a writer in its window"
+        );
     }
 
     #[test]

@@ -26,7 +26,11 @@ pub struct Dataset {
 
 impl Dataset {
     /// From an Announce of `sender` received by `receiver`.
-    pub const fn from_announce(announce: &Announce, sender: PortIdentity, receiver: PortIdentity) -> Self {
+    pub const fn from_announce(
+        announce: &Announce,
+        sender: PortIdentity,
+        receiver: PortIdentity,
+    ) -> Self {
         Self {
             priority1: announce.grandmaster_priority1,
             quality: announce.grandmaster_quality,
@@ -96,33 +100,59 @@ mod tests {
         let grandmaster = ClockIdentity([0, 0, 0, 0, 0, 0, 0, last]);
         Dataset {
             priority1,
-            quality: ClockQuality { class, ..ClockQuality::default() },
+            quality: ClockQuality {
+                class,
+                ..ClockQuality::default()
+            },
             priority2: 128,
             grandmaster,
             steps_removed: 0,
-            sender: PortIdentity { clock: grandmaster, port: 1 },
+            sender: PortIdentity {
+                clock: grandmaster,
+                port: 1,
+            },
             receiver: PortIdentity::default(),
         }
     }
 
     #[test]
     fn the_words_are_compared_in_their_order() {
-        let ordered = [clock(1, 248, 9), clock(2, 6, 8), clock(2, 7, 1), clock(2, 7, 2)];
+        let ordered = [
+            clock(1, 248, 9),
+            clock(2, 6, 8),
+            clock(2, 7, 1),
+            clock(2, 7, 2),
+        ];
         for pair in ordered.windows(2) {
             assert_eq!(pair[0].compare(&pair[1]), Ordering::Less);
             assert_eq!(pair[1].compare(&pair[0]), Ordering::Greater);
         }
-        let far = Dataset { steps_removed: 3, ..ordered[0] };
+        let far = Dataset {
+            steps_removed: 3,
+            ..ordered[0]
+        };
         assert_eq!(ordered[0].compare(&far), Ordering::Less);
     }
 
     #[test]
     fn decisions_are_those_of_figure_26() {
         let (good, bad) = (clock(1, 248, 1), clock(2, 248, 2));
-        assert_eq!(Preference::decide(&good, Some(&bad), false), Preference::Master);
-        assert_eq!(Preference::decide(&bad, Some(&good), false), Preference::Slave(good));
-        assert_eq!(Preference::decide(&clock(2, 6, 3), Some(&good), false), Preference::Passive);
+        assert_eq!(
+            Preference::decide(&good, Some(&bad), false),
+            Preference::Master
+        );
+        assert_eq!(
+            Preference::decide(&bad, Some(&good), false),
+            Preference::Slave(good)
+        );
+        assert_eq!(
+            Preference::decide(&clock(2, 6, 3), Some(&good), false),
+            Preference::Passive
+        );
         assert_eq!(Preference::decide(&good, None, true), Preference::Listen);
-        assert_eq!(Preference::decide(&good, Some(&bad), true), Preference::Slave(bad));
+        assert_eq!(
+            Preference::decide(&good, Some(&bad), true),
+            Preference::Slave(bad)
+        );
     }
 }

@@ -25,7 +25,15 @@ const MEDIAN_OF: usize = 9;
 
 impl DelayRequest {
     pub(crate) const fn new(own: PortIdentity, profile: &Profile, now: Instant<Wall>) -> Self {
-        Self { own, profile: *profile, sequence: 0, next_at: now, departed: None, forward: None, recent: Vec::new() }
+        Self {
+            own,
+            profile: *profile,
+            sequence: 0,
+            next_at: now,
+            departed: None,
+            forward: None,
+            recent: Vec::new(),
+        }
     }
 
     pub(crate) const fn next_wake(&self) -> Instant<Wall> {
@@ -34,11 +42,21 @@ impl DelayRequest {
 
     /// Sends a request at a random instant, on average one per interval, so
     /// that the slaves of a master do not ask in chorus (9.5.11.2).
-    pub(crate) fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random, out: &mut Outbox) {
+    pub(crate) fn handle_wake(
+        &mut self,
+        now: Instant<Wall>,
+        random: &mut dyn Random,
+        out: &mut Outbox,
+    ) {
         if now < self.next_at {
             return;
         }
-        let double = self.profile.delay_interval().as_ns().saturating_mul(2).max(1);
+        let double = self
+            .profile
+            .delay_interval()
+            .as_ns()
+            .saturating_mul(2)
+            .max(1);
         self.next_at = now + Duration::from_ns((random.next_u64() >> 1) as i64 % double);
         if self.forward.is_none() {
             return; // nothing to combine it with yet
@@ -50,8 +68,15 @@ impl DelayRequest {
             sdo_id: self.profile.sdo_id,
             ..Header::new(MessageType::DelayReq, self.own, self.sequence)
         };
-        let departure = Departure::DelayReq { sequence: self.sequence };
-        out.send(self.own.port, &Message::new(header, DelayReq::default()), self.profile.vlan, Some(departure));
+        let departure = Departure::DelayReq {
+            sequence: self.sequence,
+        };
+        out.send(
+            self.own.port,
+            &Message::new(header, DelayReq::default()),
+            self.profile.vlan,
+            Some(departure),
+        );
     }
 
     pub(crate) fn handle_transmit_stamp(&mut self, sequence: u16, stamp: Stamp) {
@@ -75,8 +100,11 @@ impl DelayRequest {
         if body.requesting != self.own || header.sequence_id != self.sequence {
             return;
         }
-        let (Some(t3), Some(forward)) = (self.departed.take(), self.forward) else { return };
-        let back = TimeInterval::from_ns(body.receive.as_ns().saturating_sub(t3.as_ns())) - header.correction;
+        let (Some(t3), Some(forward)) = (self.departed.take(), self.forward) else {
+            return;
+        };
+        let back = TimeInterval::from_ns(body.receive.as_ns().saturating_sub(t3.as_ns()))
+            - header.correction;
         if self.recent.len() == MEDIAN_OF {
             self.recent.remove(0);
         }
@@ -90,4 +118,3 @@ impl DelayRequest {
         sorted.get(sorted.len() / 2).copied()
     }
 }
-

@@ -22,24 +22,41 @@ const WINDOW_INTERVALS: i64 = 4;
 
 impl ForeignMasters {
     pub(crate) fn heard(&mut self, dataset: Dataset, now: Instant<Wall>) {
-        if let Some(record) = self.0.iter_mut().find(|r| r.dataset.sender == dataset.sender) {
+        if let Some(record) = self
+            .0
+            .iter_mut()
+            .find(|r| r.dataset.sender == dataset.sender)
+        {
             record.before = Some(record.last);
             record.last = now;
             record.dataset = dataset;
             return;
         }
         if self.0.len() == CAPACITY {
-            let worst = (0..CAPACITY).max_by(|a, b| self.0[*a].dataset.compare(&self.0[*b].dataset));
+            let worst =
+                (0..CAPACITY).max_by(|a, b| self.0[*a].dataset.compare(&self.0[*b].dataset));
             self.0.swap_remove(worst.expect("the table is full"));
         }
-        self.0.push(Record { dataset, last: now, before: None });
+        self.0.push(Record {
+            dataset,
+            last: now,
+            before: None,
+        });
     }
 
     /// The best of those heard twice lately and not silent for `timeout`.
-    pub(crate) fn best(&mut self, now: Instant<Wall>, interval: Duration, timeout: Duration) -> Option<Dataset> {
+    pub(crate) fn best(
+        &mut self,
+        now: Instant<Wall>,
+        interval: Duration,
+        timeout: Duration,
+    ) -> Option<Dataset> {
         self.0.retain(|record| now - record.last < timeout);
         let window = Duration::from_ns(interval.as_ns().saturating_mul(WINDOW_INTERVALS));
-        let qualified = self.0.iter().filter(|r| r.before.is_some_and(|before| r.last - before <= window));
+        let qualified = self
+            .0
+            .iter()
+            .filter(|r| r.before.is_some_and(|before| r.last - before <= window));
         qualified.map(|r| r.dataset).min_by(Dataset::compare)
     }
 

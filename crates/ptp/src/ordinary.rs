@@ -5,7 +5,9 @@ mod slave;
 
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::Body;
-use timeloom_wire::{ClockIdentity, ClockQuality, Header, Message, MessageType, PortIdentity, TimeInterval, Version};
+use timeloom_wire::{
+    ClockIdentity, ClockQuality, Header, Message, MessageType, PortIdentity, TimeInterval, Version,
+};
 
 use crate::action::Departure;
 use crate::best_master::{Dataset, Preference};
@@ -58,7 +60,11 @@ pub struct OrdinaryConfig {
 impl OrdinaryConfig {
     /// A clock that may lead and may follow.
     pub const fn new(clock: ClockIdentity, profile: Profile) -> Self {
-        let quality = ClockQuality { class: 248, accuracy: 0xfe, offset_scaled_log_variance: 0xffff };
+        let quality = ClockQuality {
+            class: 248,
+            accuracy: 0xfe,
+            offset_scaled_log_variance: 0xffff,
+        };
         Self {
             clock,
             profile,
@@ -92,8 +98,11 @@ pub struct OrdinaryClock {
 impl OrdinaryClock {
     /// Starts listening at `now`.
     pub fn new(config: OrdinaryConfig, now: Instant<Wall>) -> Self {
-        let port = PortIdentity { clock: config.clock, port: 1 };
-        let sequence_high = config.security.as_ref().map_or(0, |s| s.sequence_high);
+        let port = PortIdentity {
+            clock: config.clock,
+            port: 1,
+        };
+        let first_sequence = config.security.as_ref().map_or(0, |s| s.first_sequence);
         Self {
             port,
             state: PortState::Listening,
@@ -101,7 +110,7 @@ impl OrdinaryClock {
             listen_until: now + config.profile.announce_timeout(),
             peer: PeerDelay::new(port, &config.profile, now, config.jump_bound),
             end_to_end: DelayRequest::new(port, &config.profile, now),
-            master: Master::new(now, sequence_high),
+            master: Master::new(now, first_sequence),
             slave: Slave::new(&config),
             announced: ReplayWindow::default(),
             out: Outbox::default(),
@@ -129,10 +138,13 @@ impl OrdinaryClock {
         let timeout = self.config.profile.announce_timeout();
         let delay = match self.config.profile.delay {
             DelayMechanism::PeerToPeer => Some(self.peer.next_wake()),
-            DelayMechanism::EndToEnd if self.state == PortState::Slave => Some(self.end_to_end.next_wake()),
+            DelayMechanism::EndToEnd if self.state == PortState::Slave => {
+                Some(self.end_to_end.next_wake())
+            }
             DelayMechanism::EndToEnd => None,
         };
-        let listen = (self.state == PortState::Listening && !self.config.slave_only).then_some(self.listen_until);
+        let listen = (self.state == PortState::Listening && !self.config.slave_only)
+            .then_some(self.listen_until);
         let send = (self.state == PortState::Master).then(|| self.master.next_wake());
         let expiry = self.foreign.next_expiry(timeout);
         [delay, listen, send, expiry].into_iter().flatten().min()
@@ -150,13 +162,23 @@ impl OrdinaryClock {
         self.decide(now);
         if self.state == PortState::Master {
             let next_hop = self.peer.neighbour().map(|n| n.port.clock);
-            self.master.handle_wake(now, &self.config, self.port, next_hop, random, &mut self.out);
+            self.master.handle_wake(
+                now,
+                &self.config,
+                self.port,
+                next_hop,
+                random,
+                &mut self.out,
+            );
         }
     }
 
     /// A packet came in; `stamp` for event messages.
     pub fn handle_receive(&mut self, now: Instant<Wall>, packet: &Packet, stamp: Option<Stamp>) {
-        if matches!(Header::version_of(&packet.bytes), Ok(Version::V1 | Version::Unknown(_))) {
+        if matches!(
+            Header::version_of(&packet.bytes),
+            Ok(Version::V1 | Version::Unknown(_))
+        ) {
             return self.drop(DropReason::Version);
         }
         let message = match Message::parse(&packet.bytes) {
@@ -167,7 +189,9 @@ impl OrdinaryClock {
         if header.source.clock == self.config.clock {
             return self.drop(DropReason::NotForUs);
         }
-        if (header.domain, header.sdo_id) != (self.config.profile.domain, self.config.profile.sdo_id) {
+        if (header.domain, header.sdo_id)
+            != (self.config.profile.domain, self.config.profile.sdo_id)
+        {
             return self.drop(DropReason::Domain);
         }
         let stamp = match stamp {
@@ -180,12 +204,27 @@ impl OrdinaryClock {
             Body::PdelayReq(body) => self.peer.handle_request(header, body, stamp, &mut self.out),
             Body::PdelayResp(body) => self.peer.handle_response(header, body, stamp),
             Body::PdelayRespFollowUp(body) => {
-                self.peer.handle_follow_up(header, body, &message.tlvs, now, security, &mut self.out);
+                self.peer.handle_follow_up(
+                    header,
+                    body,
+                    &message.tlvs,
+                    now,
+                    security,
+                    &mut self.out,
+                );
             }
             Body::Announce(_) => self.handle_announce(now, &message),
             Body::Sync(_) | Body::FollowUp(_) if self.state == PortState::Slave => {
                 let upstream = self.peer.neighbour();
-                self.slave.handle_message(now, packet, &message, stamp, upstream, &self.config, &mut self.out);
+                self.slave.handle_message(
+                    now,
+                    packet,
+                    &message,
+                    stamp,
+                    upstream,
+                    &self.config,
+                    &mut self.out,
+                );
                 self.use_samples();
             }
             Body::DelayReq(_) if self.state == PortState::Master => {
@@ -201,16 +240,29 @@ impl OrdinaryClock {
     }
 
     /// The departure of an event message is known, or lost for good.
-    pub fn handle_transmit_stamp(&mut self, now: Instant<Wall>, token: Token, stamp: Option<Stamp>) {
+    pub fn handle_transmit_stamp(
+        &mut self,
+        now: Instant<Wall>,
+        token: Token,
+        stamp: Option<Stamp>,
+    ) {
         let security = self.config.security.as_ref();
         match (token.0, stamp) {
             (departure @ (Departure::PdelayReq { .. } | Departure::PdelayResp { .. }), stamp) => {
-                self.peer.handle_transmit_stamp(departure, stamp, now, security, &mut self.out);
+                self.peer
+                    .handle_transmit_stamp(departure, stamp, now, security, &mut self.out);
             }
             (_, None) => self.drop(DropReason::LostStamp),
             (Departure::Sync { sequence }, Some(stamp)) => {
                 let next_hop = self.peer.neighbour().map(|n| n.port.clock);
-                self.master.handle_departure(sequence, stamp, &self.config, self.port, next_hop, &mut self.out);
+                self.master.handle_departure(
+                    sequence,
+                    stamp,
+                    &self.config,
+                    self.port,
+                    next_hop,
+                    &mut self.out,
+                );
             }
             (Departure::DelayReq { sequence }, Some(stamp)) => {
                 self.end_to_end.handle_transmit_stamp(sequence, stamp);
@@ -222,7 +274,8 @@ impl OrdinaryClock {
     /// Signatures have been checked.
     pub fn handle_verdict(&mut self, _now: Instant<Wall>, verdict: &Verdict) {
         let upstream = self.peer.neighbour();
-        self.slave.handle_verdict(verdict, upstream, &self.config, &mut self.out);
+        self.slave
+            .handle_verdict(verdict, upstream, &self.config, &mut self.out);
         self.use_samples();
     }
 
@@ -241,7 +294,10 @@ impl OrdinaryClock {
             };
             // Without a delay there is no offset; the servo may wait.
             let Some(delay) = delay else { continue };
-            if self.slave.discipline(&sample, delay, &self.config, &mut self.out) {
+            if self
+                .slave
+                .discipline(&sample, delay, &self.config, &mut self.out)
+            {
                 self.end_to_end.forget();
             }
         }
@@ -261,7 +317,9 @@ impl OrdinaryClock {
     }
 
     fn handle_announce(&mut self, now: Instant<Wall>, message: &Message<'_>) {
-        let Body::Announce(body) = &message.body else { return };
+        let Body::Announce(body) = &message.body else {
+            return;
+        };
         let header = &message.header;
         // 9.3.2.5: a path of 255 and more is no path.
         if body.steps_removed >= 255 {
@@ -277,30 +335,49 @@ impl OrdinaryClock {
                 Freshness::Used | Freshness::TooOld => Err(Reason::Replay),
             });
             if let Err(reason) = fresh {
-                let suspect = Suspect { after: None, before: self.config.clock };
+                let suspect = Suspect {
+                    after: None,
+                    before: self.config.clock,
+                };
                 let (source, sequence) = (header.source, header.sequence_id);
                 let observer = self.config.clock;
-                self.out.report(Report::Failure(Failure { observer, source, sequence, reason, suspect }));
+                self.out.report(Report::Failure(Failure {
+                    observer,
+                    source,
+                    sequence,
+                    reason,
+                    suspect,
+                }));
                 return;
             }
         }
-        self.foreign.heard(Dataset::from_announce(body, header.source, self.port), now);
+        self.foreign
+            .heard(Dataset::from_announce(body, header.source, self.port), now);
         self.decide(now);
     }
 
     fn decide(&mut self, now: Instant<Wall>) {
         let profile = &self.config.profile;
-        let best = self.foreign.best(now, profile.announce_interval(), profile.announce_timeout());
-        let preference = Preference::decide(&self.own_dataset(), best.as_ref(), self.config.slave_only);
+        let best = self
+            .foreign
+            .best(now, profile.announce_interval(), profile.announce_timeout());
+        let preference =
+            Preference::decide(&self.own_dataset(), best.as_ref(), self.config.slave_only);
         let state = match preference {
             // Nobody leads before having listened for a while (9.2.6.11).
-            Preference::Master if self.state == PortState::Listening && now < self.listen_until => return,
+            Preference::Master if self.state == PortState::Listening && now < self.listen_until => {
+                return;
+            }
             Preference::Master => PortState::Master,
             Preference::Slave(_) => PortState::Slave,
             Preference::Passive => PortState::Passive,
             Preference::Listen => PortState::Listening,
         };
-        let parent = if let Preference::Slave(parent) = preference { Some(parent) } else { None };
+        let parent = if let Preference::Slave(parent) = preference {
+            Some(parent)
+        } else {
+            None
+        };
         let new_parent = self.slave.follow(parent.map(|p| p.sender));
         if state == self.state && !new_parent {
             return;
@@ -315,7 +392,10 @@ impl OrdinaryClock {
             self.end_to_end.forget();
         }
         self.state = state;
-        self.out.report(Report::State { state, grandmaster: parent.map(|p| p.grandmaster) });
+        self.out.report(Report::State {
+            state,
+            grandmaster: parent.map(|p| p.grandmaster),
+        });
     }
 
     /// The servo's estimate of the oscillator's error in ppb, for holdover.
@@ -329,8 +409,17 @@ impl OrdinaryClock {
     }
 
     /// A header of this port.
-    fn header(config: &OrdinaryConfig, port: PortIdentity, message_type: MessageType, sequence: u16) -> Header {
+    fn header(
+        config: &OrdinaryConfig,
+        port: PortIdentity,
+        message_type: MessageType,
+        sequence: u16,
+    ) -> Header {
         let (domain, sdo_id) = (config.profile.domain, config.profile.sdo_id);
-        Header { domain, sdo_id, ..Header::new(message_type, port, sequence) }
+        Header {
+            domain,
+            sdo_id,
+            ..Header::new(message_type, port, sequence)
+        }
     }
 }

@@ -36,7 +36,9 @@ impl Outbox {
         departure: Option<Departure>,
     ) {
         let mut buffer = [0; MAX_MESSAGE];
-        let length = message.emit(&mut buffer).expect("our own message fits the longest frame");
+        let length = message
+            .emit(&mut buffer)
+            .expect("our own message fits the longest frame");
         self.forward(port, buffer[..length].to_vec(), vlan, departure);
     }
 
@@ -48,7 +50,11 @@ impl Outbox {
         departure: Option<Departure>,
     ) {
         let token = departure.map(Token);
-        self.push(Action::Send { port, packet: Packet { bytes, vlan }, token });
+        self.push(Action::Send {
+            port,
+            packet: Packet { bytes, vlan },
+            token,
+        });
     }
 
     pub(crate) fn poll(&mut self) -> Option<Action> {

@@ -68,7 +68,12 @@ const MAX_RESPONSES: usize = 4;
 const LOST_AFTER: i64 = 8;
 
 impl PeerDelay {
-    pub(crate) fn new(own: PortIdentity, profile: &Profile, now: Instant<Wall>, jump: TimeInterval) -> Self {
+    pub(crate) fn new(
+        own: PortIdentity,
+        profile: &Profile,
+        now: Instant<Wall>,
+        jump: TimeInterval,
+    ) -> Self {
         Self {
             own,
             profile: *profile,
@@ -101,7 +106,12 @@ impl PeerDelay {
         }
     }
 
-    pub(crate) fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random, out: &mut Outbox) {
+    pub(crate) fn handle_wake(
+        &mut self,
+        now: Instant<Wall>,
+        random: &mut dyn Random,
+        out: &mut Outbox,
+    ) {
         if now < self.next_at {
             return;
         }
@@ -125,18 +135,37 @@ impl PeerDelay {
             responses: Vec::new(),
             early: Vec::new(),
         });
-        let message = Message::new(self.header(MessageType::PdelayReq, self.sequence), PdelayReq { origin: nonce });
-        let departure = Departure::PdelayReq { sequence: self.sequence };
+        let message = Message::new(
+            self.header(MessageType::PdelayReq, self.sequence),
+            PdelayReq { origin: nonce },
+        );
+        let departure = Departure::PdelayReq {
+            sequence: self.sequence,
+        };
         out.send(self.own.port, &message, self.profile.vlan, Some(departure));
     }
 
     /// The neighbour asks.
-    pub(crate) fn handle_request(&mut self, header: &Header, body: &PdelayReq, stamp: Stamp, out: &mut Outbox) {
+    pub(crate) fn handle_request(
+        &mut self,
+        header: &Header,
+        body: &PdelayReq,
+        stamp: Stamp,
+        out: &mut Outbox,
+    ) {
         let slot = self.answers.add(header, body, stamp);
-        let answer = PdelayResp { request_receipt: Timestamp::from_ns(stamp.as_ns()), requesting: header.source };
+        let answer = PdelayResp {
+            request_receipt: Timestamp::from_ns(stamp.as_ns()),
+            requesting: header.source,
+        };
         let mut head = self.header(MessageType::PdelayResp, header.sequence_id);
         head.flags = Flags::TWO_STEP;
-        out.send(self.own.port, &Message::new(head, answer), self.profile.vlan, Some(Departure::PdelayResp { slot }));
+        out.send(
+            self.own.port,
+            &Message::new(head, answer),
+            self.profile.vlan,
+            Some(Departure::PdelayResp { slot }),
+        );
     }
 
     /// The departure of a request or a response is known, or lost for good.
@@ -153,7 +182,9 @@ impl PeerDelay {
         };
         match departure {
             Departure::PdelayReq { sequence } => {
-                let Some(request) = self.request.as_mut().filter(|r| r.sequence == sequence) else { return };
+                let Some(request) = self.request.as_mut().filter(|r| r.sequence == sequence) else {
+                    return;
+                };
                 request.departed = Some(stamp);
                 for (header, body, tlvs) in std::mem::take(&mut request.early) {
                     let tlvs = Tlvs::parse(&tlvs).unwrap_or_default();
@@ -165,13 +196,24 @@ impl PeerDelay {
         }
     }
 
-    fn follow_up(&mut self, slot: u32, stamp: Stamp, security: Option<&Security>, out: &mut Outbox) {
-        let Some(answer) = self.answers.take(slot) else { return };
+    fn follow_up(
+        &mut self,
+        slot: u32,
+        stamp: Stamp,
+        security: Option<&Security>,
+        out: &mut Outbox,
+    ) {
+        let Some(answer) = self.answers.take(slot) else {
+            return;
+        };
         let mut head = self.header(MessageType::PdelayRespFollowUp, answer.sequence);
         // 11.4.3: the request's correction comes back in the Follow_Up.
         head.correction = answer.correction;
         let response_origin = Timestamp::from_ns(stamp.as_ns());
-        let body = PdelayRespFollowUp { response_origin, requesting: answer.requesting };
+        let body = PdelayRespFollowUp {
+            response_origin,
+            requesting: answer.requesting,
+        };
         let message = Message::new(head, body);
         let mut buffer = [0; 128];
         let tlvs = match security {
@@ -187,7 +229,12 @@ impl PeerDelay {
             }
             None => Tlvs::EMPTY,
         };
-        out.send(self.own.port, &message.with_tlvs(tlvs), self.profile.vlan, None);
+        out.send(
+            self.own.port,
+            &message.with_tlvs(tlvs),
+            self.profile.vlan,
+            None,
+        );
     }
 
     /// The neighbour answers.
@@ -195,10 +242,21 @@ impl PeerDelay {
         if body.requesting != self.own {
             return;
         }
-        let Some(request) = self.request.as_mut().filter(|r| r.sequence == header.sequence_id) else { return };
+        let Some(request) = self
+            .request
+            .as_mut()
+            .filter(|r| r.sequence == header.sequence_id)
+        else {
+            return;
+        };
         if request.responses.len() < MAX_RESPONSES && header.flags.has(Flags::TWO_STEP) {
             let (source, correction) = (header.source, header.correction);
-            request.responses.push(Response { source, body: *body, correction, arrived: stamp });
+            request.responses.push(Response {
+                source,
+                body: *body,
+                correction,
+                arrived: stamp,
+            });
         }
     }
 
@@ -215,16 +273,28 @@ impl PeerDelay {
         if body.requesting != self.own {
             return;
         }
-        let Some(request) = self.request.as_mut().filter(|r| r.sequence == header.sequence_id) else { return };
+        let Some(request) = self
+            .request
+            .as_mut()
+            .filter(|r| r.sequence == header.sequence_id)
+        else {
+            return;
+        };
         let Some(departed) = request.departed else {
             if request.early.len() < MAX_RESPONSES {
-                request.early.push((*header, *body, tlvs.as_bytes().to_vec()));
+                request
+                    .early
+                    .push((*header, *body, tlvs.as_bytes().to_vec()));
             }
             return;
         };
         let mut reason = None;
         let mut chosen = None;
-        for response in request.responses.iter().filter(|r| r.source == header.source) {
+        for response in request
+            .responses
+            .iter()
+            .filter(|r| r.source == header.source)
+        {
             let facts = PeerFacts {
                 requesting: self.own,
                 nonce: request.nonce,
@@ -233,7 +303,10 @@ impl PeerDelay {
                 response_correction: response.correction,
             };
             let checked = match security {
-                Some(s) if !(matches!(s.policy, Policy::Mixed { .. }) && !s.ring.knows(header.source.clock)) => {
+                Some(s)
+                    if !(matches!(s.policy, Policy::Mixed { .. })
+                        && !s.ring.knows(header.source.clock)) =>
+                {
                     security::verify_peer(&s.ring, header, &facts, tlvs)
                 }
                 _ => Ok(()),
@@ -248,9 +321,21 @@ impl PeerDelay {
         }
         if let Some(response) = chosen {
             self.request = None;
-            self.measure(header, body, &response, departed, now, security.map(|s| s.clock), out);
+            self.measure(
+                header,
+                body,
+                &response,
+                departed,
+                now,
+                security.map(|s| s.clock),
+                out,
+            );
         } else if let Some(reason) = reason {
-            let reason = if reason == Reason::Unsigned { reason } else { Reason::Pdelay };
+            let reason = if reason == Reason::Unsigned {
+                reason
+            } else {
+                Reason::Pdelay
+            };
             self.fail(header, reason, out);
         }
     }
@@ -264,11 +349,17 @@ impl PeerDelay {
             source: header.source,
             sequence: header.sequence_id,
             reason,
-            suspect: Suspect { after, before: self.own.clock },
+            suspect: Suspect {
+                after,
+                before: self.own.clock,
+            },
         }));
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the four stamps come from four places")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the four stamps come from four places"
+    )]
     fn measure(
         &mut self,
         header: &Header,
@@ -282,7 +373,8 @@ impl PeerDelay {
         let t2 = response.body.request_receipt.as_ns();
         let t3 = body.response_origin.as_ns();
         let corrections = response.correction + header.correction;
-        self.rate.sample(body.response_origin, header.correction, response.arrived);
+        self.rate
+            .sample(body.response_origin, header.correction, response.arrived);
         let there_and_back = scaled(response.arrived - departed, self.rate.ppb());
         let turnaround = TimeInterval::from_ns(t3.saturating_sub(t2));
         let delay = TimeInterval((there_and_back - turnaround - corrections).0 / 2);
@@ -299,8 +391,11 @@ impl PeerDelay {
         self.recent.push(delay);
         let mut sorted = self.recent.clone();
         sorted.sort_unstable();
-        let neighbour =
-            Neighbour { port: header.source, delay: sorted[sorted.len() / 2], rate_ppb: self.rate.ppb() };
+        let neighbour = Neighbour {
+            port: header.source,
+            delay: sorted[sorted.len() / 2],
+            rate_ppb: self.rate.ppb(),
+        };
         self.neighbour = Some(neighbour);
         self.measured_at = now;
         out.report(Report::PeerDelay {

@@ -72,8 +72,11 @@ impl Profile {
     };
 
     /// Annex J.4: as the default, with peer delay.
-    pub const DEFAULT_PEER_TO_PEER: Self =
-        Self { name: "default, peer to peer", delay: DelayMechanism::PeerToPeer, ..Self::DEFAULT };
+    pub const DEFAULT_PEER_TO_PEER: Self = Self {
+        name: "default, peer to peer",
+        delay: DelayMechanism::PeerToPeer,
+        ..Self::DEFAULT
+    };
 
     /// IEC/IEEE 61850-9-3:2016: everything every second, peer to peer, no tag.
     pub const POWER_UTILITY: Self = Self {
@@ -119,7 +122,11 @@ impl Profile {
 
     /// Silence until a master is given up (9.2.6.11).
     pub const fn announce_timeout(&self) -> Duration {
-        Duration::from_ns(self.announce_interval().as_ns().saturating_mul(self.announce_receipt_timeout as i64))
+        Duration::from_ns(
+            self.announce_interval()
+                .as_ns()
+                .saturating_mul(self.announce_receipt_timeout as i64),
+        )
     }
 }
 

@@ -36,7 +36,14 @@ impl PiServo {
     /// A servo that steps the clock once at the start, and again only for an
     /// offset above `step_above` ([`Duration::MAX`]: never).
     pub const fn new(step_above: Duration) -> Self {
-        Self { kp: 0.7, ki: 0.3, drift_ppb: 0.0, first: None, locked: false, step_above }
+        Self {
+            kp: 0.7,
+            ki: 0.3,
+            drift_ppb: 0.0,
+            first: None,
+            locked: false,
+            step_above,
+        }
     }
 
     /// Softer constants for noisy, software stamps, as linuxptp has them.

@@ -21,7 +21,11 @@ const PLAUSIBLE_PPB: f64 = 500_000.0;
 
 impl Syntoniser {
     pub(crate) const fn new(length: usize) -> Self {
-        Self { window: VecDeque::new(), length, ppb: 0.0 }
+        Self {
+            window: VecDeque::new(),
+            length,
+            ppb: 0.0,
+        }
     }
 
     /// The remote clock showed `remote + correction` when the local one showed
@@ -37,7 +41,10 @@ impl Syntoniser {
         if self.window.len() > self.length {
             self.window.pop_front();
         }
-        let (Some((r0, c0, l0)), Some((r1, c1, l1))) = (self.window.front(), self.window.back()) else { return };
+        let (Some((r0, c0, l0)), Some((r1, c1, l1))) = (self.window.front(), self.window.back())
+        else {
+            return;
+        };
         let local_ns = (*l1 - *l0).as_ns() as f64;
         if local_ns < 1e6 {
             return; // too short to say anything

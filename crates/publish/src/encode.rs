@@ -48,7 +48,11 @@ impl PageSegment {
     /// moved to a whole tick and a whole nanosecond (2 ns), and the rate is cut
     /// to 2^-56 ns per tick, which is up to `ticks to live * 2^-56`.
     pub fn new(segment: &Segment, scale: &CoreScale) -> Self {
-        let ticks = |core| scale.first_reaching(core).map_or(u64::MAX >> 1, Instant::as_ticks);
+        let ticks = |core| {
+            scale
+                .first_reaching(core)
+                .map_or(u64::MAX >> 1, Instant::as_ticks)
+        };
         let counter0 = ticks(segment.origin.core);
         let core0 = scale.at(Instant::from_ticks(counter0));
         let start = segment.interval_at(core0);
@@ -126,19 +130,34 @@ impl PageSegment {
 
     fn check(&self) -> Result<(), Refusal> {
         let ten_years_ns = 315_360_000_000_000_000;
-        let absurd = |what, wrong| if wrong { Err(Refusal::Absurd(what)) } else { Ok(()) };
+        let absurd = |what, wrong| {
+            if wrong {
+                Err(Refusal::Absurd(what))
+            } else {
+                Ok(())
+            }
+        };
         // 5 MHz … 10 GHz are 200 … 0.1 ns per tick.
-        absurd("rate", !(ONE_8_56 / 10..=200 * ONE_8_56).contains(&self.rate_8_56))?;
+        absurd(
+            "rate",
+            !(ONE_8_56 / 10..=200 * ONE_8_56).contains(&self.rate_8_56),
+        )?;
         absurd("bound", self.below_ns.max(self.above_ns) > ten_years_ns)?;
         // A thousandth of a tick's time, a generous multiple of any oscillator.
         let most = u128::from(self.rate_8_56) * 256 / 1000;
         let growth = self.below_growth_0_64.max(self.above_growth_0_64);
         absurd("growth", u128::from(growth) > most)?;
-        absurd("counter", self.counter0 > u64::MAX >> 1 || self.void_after > u64::MAX >> 1)?;
+        absurd(
+            "counter",
+            self.counter0 > u64::MAX >> 1 || self.void_after > u64::MAX >> 1,
+        )?;
         let life = self.void_after.saturating_sub(self.counter0);
         let life_ns = (u128::from(life) * u128::from(self.rate_8_56)) >> 56;
         absurd("time to live", life_ns > u128::from(ten_years_ns))?;
-        absurd("estimate", self.estimate0_ns.unsigned_abs() > i64::MAX as u64 - 2 * ten_years_ns)
+        absurd(
+            "estimate",
+            self.estimate0_ns.unsigned_abs() > i64::MAX as u64 - 2 * ten_years_ns,
+        )
     }
 }
 
@@ -152,6 +171,9 @@ fn to_8_56(rate: Rate) -> u64 {
 /// Rounded up, with one unit more for the rounding of `ns_per_tick`.
 fn per_tick_up(growth: RateError, ns_per_tick: Rate) -> u64 {
     let ppt = growth.as_ppt().max(0) as u128;
-    let bits = ns_per_tick.to_bits().saturating_mul(ppt).div_ceil(1_000_000_000_000);
+    let bits = ns_per_tick
+        .to_bits()
+        .saturating_mul(ppt)
+        .div_ceil(1_000_000_000_000);
     u64::try_from(bits.saturating_add(1)).unwrap_or(u64::MAX)
 }

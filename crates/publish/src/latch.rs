@@ -45,7 +45,11 @@ impl<const N: usize> Latch<N> {
         // A reader that sees any of the words below must also see the sequence
         // that took this copy out of force, else it would not start again.
         fence(Release);
-        let copy = if next & 1 == 0 { &self.copies[0] } else { &self.copies[1] };
+        let copy = if next & 1 == 0 {
+            &self.copies[0]
+        } else {
+            &self.copies[1]
+        };
         for (place, word) in copy.iter().zip(words) {
             place.store(word, Relaxed);
         }
@@ -61,7 +65,11 @@ impl<const N: usize> Latch<N> {
     pub fn read<T>(&self, mut take: impl FnMut(&[AtomicU64; N], u32) -> T) -> T {
         loop {
             let sequence = self.sequence.load(Acquire);
-            let copy = if sequence & 1 == 0 { &self.copies[0] } else { &self.copies[1] };
+            let copy = if sequence & 1 == 0 {
+                &self.copies[0]
+            } else {
+                &self.copies[1]
+            };
             let taken = take(copy, sequence);
             // Before the second look, all of the words must have been loaded.
             fence(Acquire);
@@ -92,7 +100,10 @@ mod tests {
                     let mut last = 0;
                     while !done.load(Relaxed) {
                         let words = latch.words();
-                        assert!(words.iter().all(|word| *word == words[0]), "torn: {words:?}");
+                        assert!(
+                            words.iter().all(|word| *word == words[0]),
+                            "torn: {words:?}"
+                        );
                         assert!(words[0] >= last, "{} after {last}", words[0]);
                         last = words[0];
                     }

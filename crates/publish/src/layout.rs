@@ -76,7 +76,9 @@ impl TimelinePage {
 /// accidents (a torn file, a page of something else), not against intent.
 pub(crate) fn sum(words: &[u64]) -> u64 {
     words.iter().fold(0x6c6f_6f6d_7469_6d65, |sum: u64, word| {
-        (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        (sum ^ word)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
     })
 }
 

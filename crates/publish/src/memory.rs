@@ -21,7 +21,11 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first page of `fd`, which must be at least that long.
     pub(crate) fn new(fd: impl AsFd, writable: bool) -> rustix::io::Result<Self> {
-        let write = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
+        let write = if writable {
+            ProtFlags::WRITE
+        } else {
+            ProtFlags::empty()
+        };
         // SAFETY: a fresh mapping at an address that the kernel chooses touches
         // nothing that exists.
         let address = unsafe {
@@ -62,6 +66,8 @@ pub(crate) fn machine() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = text.bytes().filter_map(|byte| (byte as char).to_digit(16));
     digits.fold(0, |hash: u64, digit| {
-        (hash ^ u64::from(digit)).wrapping_mul(0x100_0000_01b3).rotate_left(5)
+        (hash ^ u64::from(digit))
+            .wrapping_mul(0x100_0000_01b3)
+            .rotate_left(5)
     })
 }

@@ -58,11 +58,15 @@ impl PageReader {
         let memory = Mapping::new(&fd, false).map_err(refused)?;
         let page = memory.page();
         let kind = check_header(page)?;
-        let half = |word: &AtomicU64| u128::from(word.load(Relaxed));
-        let timeline = TimelineId(half(&page.timeline_low) | half(&page.timeline_high) << 64);
+        let timeline = timeline_of(page);
         let incarnation = page.incarnation.load(Relaxed);
-        let reader =
-            Self { memory, kind, timeline, incarnation, verified: AtomicU64::new(0) };
+        let reader = Self {
+            memory,
+            kind,
+            timeline,
+            incarnation,
+            verified: AtomicU64::new(0),
+        };
         reader.read()?;
         Ok(reader)
     }
@@ -152,7 +156,10 @@ impl PageReader {
     fn verify(&self) -> Result<(), Refusal> {
         let page = self.memory.page();
         if page.incarnation.load(Relaxed) != self.incarnation {
-            check_header(page)?; // A successor took the page over.
+            // A successor took the page over.
+            if check_header(page)? != self.kind || timeline_of(page) != self.timeline {
+                return Err(Refusal::Successor);
+            }
         }
         let (words, sequence) = page.latch.read(|copy, sequence| {
             let words: [u64; WORDS] = core::array::from_fn(|index| copy[index].load(Relaxed));
@@ -225,8 +232,18 @@ fn doubtful(
     alive_until: u64,
     backwards: u64,
 ) -> Reading {
-    let [counter0, estimate0, rate, below, above, below_growth, above_growth, fresh_until, void_after, ..] =
-        *words;
+    let [
+        counter0,
+        estimate0,
+        rate,
+        below,
+        above,
+        below_growth,
+        above_growth,
+        fresh_until,
+        void_after,
+        ..,
+    ] = *words;
     let said = Status::from_number(words[11] as u8).unwrap_or(Status::NeverSynchronised);
     let void = |status| Reading {
         estimate_ns: 0,
@@ -260,8 +277,12 @@ fn doubtful(
     let moved = scaled(ticks, rate, 56) as i64 - back as i64;
     Reading {
         estimate_ns: (estimate0 as i64).wrapping_add(moved),
-        below_ns: below.saturating_add(scaled(ticks, below_growth, 64)).saturating_add(both),
-        above_ns: above.saturating_add(scaled(ticks, above_growth, 64)).saturating_add(both),
+        below_ns: below
+            .saturating_add(scaled(ticks, below_growth, 64))
+            .saturating_add(both),
+        above_ns: above
+            .saturating_add(scaled(ticks, above_growth, 64))
+            .saturating_add(both),
         status,
         bounded: true,
     }
@@ -272,6 +293,11 @@ fn doubtful(
 #[inline(always)]
 fn scaled(ticks: u64, factor: u64, shift: u32) -> u64 {
     ((u128::from(ticks) * u128::from(factor)) >> shift) as u64 & (u64::MAX >> 1)
+}
+
+fn timeline_of(page: &TimelinePage) -> TimelineId {
+    let half = |word: &AtomicU64| u128::from(word.load(Relaxed));
+    TimelineId(half(&page.timeline_low) | half(&page.timeline_high) << 64)
 }
 
 fn check_header(page: &TimelinePage) -> Result<CounterKind, Refusal> {

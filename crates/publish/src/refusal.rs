@@ -23,6 +23,9 @@ pub enum Refusal {
     Counter(u32),
     /// Written on another machine, or before this one was booted.
     Machine,
+    /// A successor of the writer uses the page for another timeline or counter:
+    /// open it again.
+    Successor,
     /// A coefficient that no honest writer gives; its name.
     Absurd(&'static str),
     /// The memory cannot be mapped; the error number.
@@ -40,9 +43,14 @@ impl fmt::Display for Refusal {
             Self::Sum => f.write_str("the page is damaged (its sum is wrong)"),
             Self::Counter(found) => write!(f, "counter {found} cannot be read here"),
             Self::Machine => f.write_str("the page belongs to another machine or boot"),
+            Self::Successor => f.write_str("the page has another timeline or counter now"),
             Self::Absurd(what) => write!(f, "the page's {what} makes no sense"),
             Self::Map(number) => {
-                write!(f, "cannot map the page: {}", std::io::Error::from_raw_os_error(*number))
+                write!(
+                    f,
+                    "cannot map the page: {}",
+                    std::io::Error::from_raw_os_error(*number)
+                )
             }
         }
     }

@@ -80,8 +80,7 @@ impl PageWriter {
         rustix::fs::ftruncate(&fd, PAGE_SIZE as u64)?;
         let memory = Mapping::new(&fd, true)?;
         // After our own mapping: the seal forbids every later one.
-        let seals =
-            SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals)?;
         Ok(Self::start(memory, fd, timeline, kind, scale, None))
     }
@@ -106,7 +105,8 @@ impl PageWriter {
         }
         let open = |path: &Path| File::options().read(true).write(true).open(path);
         let usable = open(path).ok().filter(|file| {
-            file.metadata().is_ok_and(|found| found.is_file() && found.len() == PAGE_SIZE as u64)
+            file.metadata()
+                .is_ok_and(|found| found.is_file() && found.len() == PAGE_SIZE as u64)
         });
         let file = match usable {
             Some(file) => file,
@@ -124,7 +124,14 @@ impl PageWriter {
             }
         };
         let memory = Mapping::new(&file, true)?;
-        Ok(Self::start(memory, file.into(), timeline, kind, scale, Some(lock)))
+        Ok(Self::start(
+            memory,
+            file.into(),
+            timeline,
+            kind,
+            scale,
+            Some(lock),
+        ))
     }
 
     /// The descriptor to hand to readers.
@@ -152,10 +159,19 @@ impl PageWriter {
         if page.vmclock.disruption_marker.load(Relaxed) != segment.origin.marker {
             // Before the segment that carries it: until then readers see a
             // disruption, which is what it was.
-            page.vmclock.disruption_marker.store(segment.origin.marker, Relaxed);
+            page.vmclock
+                .disruption_marker
+                .store(segment.origin.marker, Relaxed);
         }
         page.latch.publish(encoded.to_words());
-        page.vmclock.store(&Vmclock::of(segment, &encoded, self.kind));
+        page.vmclock
+            .store(&Vmclock::of(segment, &encoded, self.kind));
+    }
+
+    /// Gives readers words as they are: for tests of readers.
+    #[doc(hidden)]
+    pub fn publish_words(&self, words: [u64; crate::WORDS]) {
+        self.page().latch.publish(words);
     }
 
     /// Shows that the daemon lives, without publishing.
@@ -180,7 +196,13 @@ impl PageWriter {
         lock: Option<File>,
     ) -> Self {
         let scale = scale.unwrap_or_else(nanoseconds);
-        let writer = Self { memory, fd, kind, scale, _lock: lock };
+        let writer = Self {
+            memory,
+            fd,
+            kind,
+            scale,
+            _lock: lock,
+        };
         let page = writer.page();
         let now = LocalNow {
             core: writer.core_at(writer.ticks()),
@@ -189,16 +211,24 @@ impl PageWriter {
             witness: None,
         };
         // First of all nothing is known, whatever a predecessor left.
-        let unknown =
-            Segment::void(timeline, Status::NeverSynchronised, now, WatchLimits::default());
-        page.latch.publish(PageSegment::new(&unknown, &writer.scale).to_words());
+        let unknown = Segment::void(
+            timeline,
+            Status::NeverSynchronised,
+            now,
+            WatchLimits::default(),
+        );
+        page.latch
+            .publish(PageSegment::new(&unknown, &writer.scale).to_words());
         page.version.store(VERSION, Relaxed);
         page.size.store(PAGE_SIZE as u32, Relaxed);
         page.counter.store(kind as u32, Relaxed);
         page.timeline_low.store(timeline.0 as u64, Relaxed);
         page.timeline_high.store((timeline.0 >> 64) as u64, Relaxed);
         page.machine.store(machine(), Relaxed);
-        page.incarnation.store(writer.ticks() ^ u64::from(std::process::id()) << 48, Relaxed);
+        page.incarnation.store(
+            writer.ticks() ^ u64::from(std::process::id()) << 48,
+            Relaxed,
+        );
         page.magic.store(MAGIC, Relaxed);
         page.header_sum.store(page.sum_of_header(), Release);
         writer.publish(&unknown);

@@ -1,8 +1,8 @@
 //! The latch under every order that the memory model allows (loom).
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p timeloom-publish --release --test latch_model`
-#![cfg(loom)]
 #![allow(unexpected_cfgs, reason = "see lib.rs")]
+#![cfg(loom)]
 
 use loom::sync::Arc;
 use timeloom_publish::Latch;

@@ -283,7 +283,11 @@ impl fmt::Display for Relation {
 /// Seven significant digits, without the zeros at the end: a measurement's
 /// last bits tell nobody anything.
 fn for_people(value: f64) -> String {
-    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let magnitude = if value == 0.0 {
+        0
+    } else {
+        value.abs().log10().floor() as i32
+    };
     if !(-4..12).contains(&magnitude) {
         return format!("{value:e}");
     }

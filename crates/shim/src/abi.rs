@@ -20,7 +20,10 @@ impl Timespec {
     /// From nanoseconds.
     #[inline(always)]
     pub(crate) fn from_unsigned_ns(ns: u64) -> Self {
-        Self { s: (ns / NS_PER_S as u64) as i64, ns: (ns % NS_PER_S as u64) as i64 }
+        Self {
+            s: (ns / NS_PER_S as u64) as i64,
+            ns: (ns % NS_PER_S as u64) as i64,
+        }
     }
 
     /// As nanoseconds; saturates. `None` for what the kernel calls invalid.
@@ -70,8 +73,15 @@ impl Context {
 
     /// The six arguments of the interrupted system call.
     pub(crate) fn arguments(&self) -> [usize; 6] {
-        [Self::RDI, Self::RSI, Self::RDX, Self::R10, Self::R8, Self::R9]
-            .map(|index| self.registers[index] as usize)
+        [
+            Self::RDI,
+            Self::RSI,
+            Self::RDX,
+            Self::R10,
+            Self::R8,
+            Self::R9,
+        ]
+        .map(|index| self.registers[index] as usize)
     }
 
     /// What the interrupted call returned, or is to return.

@@ -34,7 +34,9 @@ pub(crate) fn monotonic_ns() -> u64 {
     let mut now = Timespec { s: 0, ns: 0 };
     // SAFETY: writes 16 bytes into `now`.
     unsafe { syscall(nr::CLOCK_GETTIME, [1, &raw mut now as usize, 0, 0, 0, 0]) };
-    (now.s as u64).wrapping_mul(NS_PER_S as u64).wrapping_add(now.ns as u64)
+    (now.s as u64)
+        .wrapping_mul(NS_PER_S as u64)
+        .wrapping_add(now.ns as u64)
 }
 
 /// How far the clock `id` is ahead of virtual time. `None` for clocks that are
@@ -42,10 +44,10 @@ pub(crate) fn monotonic_ns() -> u64 {
 #[inline(always)]
 pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     let offset = match id {
-        0 | 5 | 8 => &copy.realtime_offset_ns,   // REALTIME, _COARSE, _ALARM
-        1 | 4 | 6 => &copy.monotonic_offset_ns,  // MONOTONIC, _RAW, _COARSE
-        7 | 9 => &copy.boottime_offset_ns,       // BOOTTIME, _ALARM
-        11 => &copy.tai_offset_ns,               // TAI
+        0 | 5 | 8 => &copy.realtime_offset_ns, // REALTIME, _COARSE, _ALARM
+        1 | 4 | 6 => &copy.monotonic_offset_ns, // MONOTONIC, _RAW, _COARSE
+        7 | 9 => &copy.boottime_offset_ns,     // BOOTTIME, _ALARM
+        11 => &copy.tai_offset_ns,             // TAI
         _ => return None,
     };
     Some(offset.load(Relaxed))
@@ -124,7 +126,12 @@ extern "C" fn __vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i32 {
     if !time.is_null() {
         let now = Timespec::from_ns(now_ns(0).unwrap_or(0));
         // SAFETY: as above; `struct timeval` has the same shape, in µs.
-        unsafe { time.write(Timespec { s: now.s, ns: now.ns / 1000 }) };
+        unsafe {
+            time.write(Timespec {
+                s: now.s,
+                ns: now.ns / 1000,
+            })
+        };
     }
     0
 }

@@ -32,7 +32,11 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
     };
     // In the kernel: relative for WAIT; else absolute, and on CLOCK_MONOTONIC
     // (LOCK_PI2 is LOCK_PI with a choice of clock, so it can serve both).
-    let kernel_command = if command == LOCK_PI { LOCK_PI2 } else { command };
+    let kernel_command = if command == LOCK_PI {
+        LOCK_PI2
+    } else {
+        command
+    };
     let kernel_operation = kernel_command | (operation & PRIVATE_FLAG);
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall_ns = if absolute {
@@ -45,7 +49,14 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
         unsafe {
             turn.block(
                 nr::FUTEX,
-                [word, kernel_operation, value, &raw const wall as usize, word2, value3],
+                [
+                    word,
+                    kernel_operation,
+                    value,
+                    &raw const wall as usize,
+                    word2,
+                    value3,
+                ],
             )
         }
     })

@@ -17,7 +17,9 @@ pub(crate) fn ppoll(args: [usize; 6]) -> isize {
         // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
         return unsafe { syscall(nr::PPOLL, args) };
     };
-    let result = until(deadline, 0, |turn| ppoll_turn(turn, fds, count, mask.address()));
+    let result = until(deadline, 0, |turn| {
+        ppoll_turn(turn, fds, count, mask.address())
+    });
     store_left(timeout, deadline, 1);
     result
 }
@@ -54,7 +56,11 @@ fn epoll(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
         if ready != 0 {
             return ready;
         }
-        let mut wanted = PollFd { fd: args[0] as i32, events: POLLIN, revents: 0 };
+        let mut wanted = PollFd {
+            fd: args[0] as i32,
+            events: POLLIN,
+            revents: 0,
+        };
         let result = until(deadline, 0, |turn| {
             ppoll_turn(turn, &raw mut wanted as usize, 1, mask.address())
         });
@@ -70,7 +76,9 @@ fn epoll(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
 fn ppoll_turn(turn: &Turn, fds: usize, count: usize, mask: usize) -> isize {
     // The kernel writes the time left into its argument, hence a copy.
     let mut wall = turn.wall;
-    let timeout = wall.as_mut().map_or(0, |wall| wall as *mut Timespec as usize);
+    let timeout = wall
+        .as_mut()
+        .map_or(0, |wall| wall as *mut Timespec as usize);
     // SAFETY: `fds` and `mask` are checked by the kernel, `wall` is ours.
     unsafe { turn.block(nr::PPOLL, [fds, count, timeout, mask, 8, 0]) }
 }
@@ -114,7 +122,10 @@ pub(crate) fn deadline_of(timeout: usize) -> Result<Deadline, Invalid> {
     if timeout == 0 {
         return Ok(Deadline::Never);
     }
-    Timespec::load(timeout).and_then(Timespec::to_ns).map(Deadline::after_ns).ok_or(Invalid)
+    Timespec::load(timeout)
+        .and_then(Timespec::to_ns)
+        .map(Deadline::after_ns)
+        .ok_or(Invalid)
 }
 
 /// Writes the virtual time left into the program's timeout, as the kernel does
@@ -128,7 +139,10 @@ pub(crate) fn store_left(timeout: usize, deadline: Deadline, unit_ns: i64) {
     let left = Timespec::from_ns(deadline.left_ns().unwrap_or(0));
     // SAFETY: `rt_sigpending` tries whether the place is writable.
     if unsafe { syscall(nr::RT_SIGPENDING, [timeout, 8, 0, 0, 0, 0]) } == 0 {
-        let left = Timespec { s: left.s, ns: left.ns / unit_ns };
+        let left = Timespec {
+            s: left.s,
+            ns: left.ns / unit_ns,
+        };
         // SAFETY: writable, as just tried.
         unsafe { (timeout as *mut Timespec).write_unaligned(left) };
     }
@@ -149,4 +163,3 @@ struct PollFd {
 }
 
 const POLLIN: i16 = 1;
-

@@ -18,7 +18,19 @@ pub(crate) fn message_queue(call: usize, args: [usize; 6]) -> isize {
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(machine_realtime_ns()));
         // SAFETY: the kernel checks the program's pointers; `wall` is ours.
-        unsafe { turn.block(call, [args[0], args[1], args[2], args[3], &raw const wall as usize, 0]) }
+        unsafe {
+            turn.block(
+                call,
+                [
+                    args[0],
+                    args[1],
+                    args[2],
+                    args[3],
+                    &raw const wall as usize,
+                    0,
+                ],
+            )
+        }
     })
 }
 
@@ -38,7 +50,17 @@ pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
         let monotonic = 1;
         // SAFETY: the kernel checks the program's pointers; `wall` is ours.
         unsafe {
-            turn.block(nr::FUTEX_WAITV, [args[0], args[1], args[2], &raw const wall as usize, monotonic, 0])
+            turn.block(
+                nr::FUTEX_WAITV,
+                [
+                    args[0],
+                    args[1],
+                    args[2],
+                    &raw const wall as usize,
+                    monotonic,
+                    0,
+                ],
+            )
         }
     })
 }
@@ -71,7 +93,10 @@ fn relative_uninterrupted(call: usize, args: [usize; 6], timeout: usize) -> isiz
     until(deadline, errno::EAGAIN, |turn: &Turn| {
         let before = page().epoch.load(Acquire);
         let mut args = args;
-        args[timeout] = turn.wall.as_ref().map_or(0, |wall| wall as *const Timespec as usize);
+        args[timeout] = turn
+            .wall
+            .as_ref()
+            .map_or(0, |wall| wall as *const Timespec as usize);
         // SAFETY: the kernel checks the program's pointers; `wall` is ours.
         let result = unsafe { turn.block(call, args) };
         let frozen = result == errno::EINTR && page().epoch.load(Acquire) != before;

@@ -34,10 +34,16 @@ pub(crate) fn pselect6(args: [usize; 6]) -> isize {
 fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
     let [count, sets @ .., _, _] = args;
     let bytes = (count as i32).max(0).unsigned_abs().div_ceil(64) as usize * 8;
-    if bytes > MOST_BYTES || sets.iter().any(|&set| set != 0 && bytes > 0 && !readable(set, bytes)) {
+    if bytes > MOST_BYTES
+        || sets
+            .iter()
+            .any(|&set| set != 0 && bytes > 0 && !readable(set, bytes))
+    {
         // Bad pointers, or more than 65,536 descriptors, of which there is no
         // room for copies: one turn on the originals.
-        return until(deadline, errno::ENOSYS, |turn| turn_on(turn, count, sets, mask));
+        return until(deadline, errno::ENOSYS, |turn| {
+            turn_on(turn, count, sets, mask)
+        });
     }
     with_space(bytes, |space| {
         let copies = [0, 1, 2].map(|i| if sets[i] == 0 { 0 } else { space + i * bytes });
@@ -80,11 +86,23 @@ fn with_space(bytes: usize, body: impl FnOnce(usize) -> isize) -> isize {
 
 fn turn_on(turn: &Turn, count: usize, sets: [usize; 3], mask: &SignalMask) -> isize {
     let mut wall = turn.wall;
-    let timeout = wall.as_mut().map_or(0, |wall| wall as *mut Timespec as usize);
+    let timeout = wall
+        .as_mut()
+        .map_or(0, |wall| wall as *mut Timespec as usize);
     let packed = [mask.address(), 8];
     // SAFETY: the kernel checks the sets; the rest is ours.
     unsafe {
-        turn.block(nr::PSELECT6, [count, sets[0], sets[1], sets[2], timeout, packed.as_ptr() as usize])
+        turn.block(
+            nr::PSELECT6,
+            [
+                count,
+                sets[0],
+                sets[1],
+                sets[2],
+                timeout,
+                packed.as_ptr() as usize,
+            ],
+        )
     }
 }
 
@@ -110,7 +128,10 @@ fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
     if given.s < 0 || given.ns < 0 {
         return Err(Invalid);
     }
-    let ns = given.s.saturating_mul(NS_PER_S).saturating_add(given.ns.saturating_mul(1000));
+    let ns = given
+        .s
+        .saturating_mul(NS_PER_S)
+        .saturating_add(given.ns.saturating_mul(1000));
     Ok(Deadline::after_ns(ns))
 }
 

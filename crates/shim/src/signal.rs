@@ -44,7 +44,10 @@ pub(crate) fn set_mask(mask: u64) {
     let mask = mask & !SIGSYS_BIT;
     // SAFETY: the kernel reads eight bytes of ours.
     unsafe {
-        syscall(nr::RT_SIGPROCMASK, [SIG_SETMASK as usize, &raw const mask as usize, 0, 8, 0, 0])
+        syscall(
+            nr::RT_SIGPROCMASK,
+            [SIG_SETMASK as usize, &raw const mask as usize, 0, 8, 0, 0],
+        )
     };
 }
 
@@ -56,9 +59,19 @@ pub(crate) fn interrupts(pending: u64) -> bool {
         if pending & (1 << (signal - 1)) == 0 {
             return false;
         }
-        let mut action = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        let mut action = Action {
+            handler: 0,
+            flags: 0,
+            restorer: 0,
+            mask: 0,
+        };
         // SAFETY: the kernel writes `action`.
-        unsafe { syscall(nr::RT_SIGACTION, [signal, 0, &raw mut action as usize, 8, 0, 0]) };
+        unsafe {
+            syscall(
+                nr::RT_SIGACTION,
+                [signal, 0, &raw mut action as usize, 8, 0, 0],
+            )
+        };
         match action.handler {
             SIG_DFL => !matches!(signal, SIGCHLD..=SIGTTOU | SIGURG | SIGWINCH),
             SIG_IGN => false,
@@ -84,7 +97,12 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     }
     wanted.mask &= !SIGSYS_BIT;
     // SAFETY: the kernel checks `old`; `wanted` is ours.
-    unsafe { syscall(nr::RT_SIGACTION, [signal, &raw const wanted as usize, old, 8, 0, 0]) }
+    unsafe {
+        syscall(
+            nr::RT_SIGACTION,
+            [signal, &raw const wanted as usize, old, 8, 0, 0],
+        )
+    }
 }
 
 /// Says yes and does nothing; the old action is given as the default one.
@@ -96,7 +114,12 @@ fn answer_sigsys(old: usize) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::RT_SIGACTION, [1, 0, old, 8, 0, 0]) };
     if result == 0 {
-        let default = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        let default = Action {
+            handler: 0,
+            flags: 0,
+            restorer: 0,
+            mask: 0,
+        };
         // SAFETY: the kernel has just written there.
         unsafe { (old as *mut Action).write_unaligned(default) };
     }

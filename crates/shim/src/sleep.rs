@@ -27,7 +27,10 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         let past = Timespec { s: 0, ns: 0 };
         // SAFETY: the kernel only reads `past`.
         let result = unsafe {
-            syscall(nr::CLOCK_NANOSLEEP, [clock, TIMER_ABSTIME, &raw const past as usize, 0, 0, 0])
+            syscall(
+                nr::CLOCK_NANOSLEEP,
+                [clock, TIMER_ABSTIME, &raw const past as usize, 0, 0, 0],
+            )
         };
         if result != 0 {
             return result;
@@ -43,7 +46,10 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         Some(wall) if turn.wall_ns > 0 => {
             // SAFETY: reads 16 bytes of `wall`, writes nothing.
             unsafe {
-                turn.block(nr::CLOCK_NANOSLEEP, [CLOCK_MONOTONIC, 0, wall as *const _ as usize, 0, 0, 0])
+                turn.block(
+                    nr::CLOCK_NANOSLEEP,
+                    [CLOCK_MONOTONIC, 0, wall as *const _ as usize, 0, 0, 0],
+                )
             }
         }
         _ => 0,

@@ -54,7 +54,14 @@ impl Turn {
     pub(crate) unsafe fn block(&self, number: usize, args: [usize; 6]) -> isize {
         let call = [number, args[0], args[1], args[2], args[3], args[4], args[5]];
         // SAFETY: the caller vouches for the call.
-        unsafe { timeloom_wait(&raw const call, &raw const page().epoch, self.epoch, self.deadline_ns) }
+        unsafe {
+            timeloom_wait(
+                &raw const call,
+                &raw const page().epoch,
+                self.epoch,
+                self.deadline_ns,
+            )
+        }
     }
 }
 
@@ -79,7 +86,12 @@ pub(crate) fn until(
                 (Some(Timespec::from_ns(wall_ns)), wall_ns, at)
             }
         };
-        let result = turn(&Turn { wall, wall_ns, deadline_ns, epoch });
+        let result = turn(&Turn {
+            wall,
+            wall_ns,
+            deadline_ns,
+            epoch,
+        });
         if result == KICKED || (result == timed_out && wall_ns > 0 && wall.is_some()) {
             continue;
         }
@@ -94,7 +106,11 @@ fn to_wall_ns(virtual_ns: i64, wall_per_virtual_32_32: u64) -> i64 {
     }
     let product = virtual_ns as u128 * u128::from(wall_per_virtual_32_32) + u128::from(u32::MAX);
     let wall = product >> 32;
-    if wall > i64::MAX as u128 { i64::MAX } else { wall as i64 }
+    if wall > i64::MAX as u128 {
+        i64::MAX
+    } else {
+        wall as i64
+    }
 }
 
 /// What [`Turn::block`] returns when the clock was changed: outside the range
@@ -182,6 +198,11 @@ pub(crate) fn handle_kick(context: &mut Context) {
 fn signal_pending(mask: u64) -> bool {
     let mut pending = 0u64;
     // SAFETY: writes 8 bytes into `pending`.
-    unsafe { syscall(nr::RT_SIGPENDING, [&raw mut pending as usize, 8, 0, 0, 0, 0]) };
+    unsafe {
+        syscall(
+            nr::RT_SIGPENDING,
+            [&raw mut pending as usize, 8, 0, 0, 0, 0],
+        )
+    };
     crate::signal::interrupts(pending & !mask)
 }

@@ -59,7 +59,10 @@ impl<S: Scale> Instant<S> {
     pub const FAR_FUTURE: Self = Self::from_units(i64::MAX);
 
     const fn from_units(units: i64) -> Self {
-        Self { units, scale: PhantomData }
+        Self {
+            units,
+            scale: PhantomData,
+        }
     }
 
     /// The instant `ns` nanoseconds after the scale's zero.

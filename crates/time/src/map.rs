@@ -45,7 +45,11 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         match self.rate.units_until(missing as u64) {
             Some(units) => {
                 let at = self.in0.as_ns() as i128 + units as i128;
-                if at > i64::MAX as i128 { None } else { Some(Instant::from_ns(at as i64)) }
+                if at > i64::MAX as i128 {
+                    None
+                } else {
+                    Some(Instant::from_ns(at as i64))
+                }
             }
             None => None,
         }
@@ -54,7 +58,11 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
     /// The same clock continued from `at` on with another rate: what a pause, a
     /// resume or a new dilation does. The value at `at` does not jump.
     pub const fn continued(&self, at: Instant<In>, rate: Rate) -> Self {
-        Self { in0: at, out0: self.at(at), rate }
+        Self {
+            in0: at,
+            out0: self.at(at),
+            rate,
+        }
     }
 
     /// `self` first, then `next`.
@@ -102,7 +110,10 @@ mod tests {
         let start = ClockMap::<Wall, Virtual>::new(wall(0), Instant::ZERO, half);
         let paused = start.continued(wall(3_000_000_000), Rate::STOPPED);
         let resumed = paused.continued(wall(13_000_000_000), Rate::ONE);
-        assert_eq!(resumed.at(wall(14_000_000_000)) - Instant::ZERO, Duration::from_ms(2500));
+        assert_eq!(
+            resumed.at(wall(14_000_000_000)) - Instant::ZERO,
+            Duration::from_ms(2500)
+        );
     }
 
     proptest! {

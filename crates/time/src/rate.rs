@@ -50,7 +50,11 @@ impl Rate {
         // 2^128 / x, computed without 129-bit numbers: (2^128 - 1) / x differs
         // only when x divides 2^128, that is when x is a power of two.
         let quotient = u128::MAX / self.0;
-        Some(Self(if self.0.is_power_of_two() { quotient.wrapping_add(1) } else { quotient }))
+        Some(Self(if self.0.is_power_of_two() {
+            quotient.wrapping_add(1)
+        } else {
+            quotient
+        }))
     }
 
     /// `self * other`, rounded down; saturates.
@@ -73,7 +77,11 @@ impl Rate {
         let whole = (self.0 >> 64).saturating_mul(units as u128);
         let part = ((self.0 & MASK) * units as u128) >> 64;
         let sum = whole.saturating_add(part);
-        if sum > u64::MAX as u128 { u64::MAX } else { sum as u64 }
+        if sum > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            sum as u64
+        }
     }
 
     /// The least `n` with `apply(n) >= units`; `None` for a stopped clock or
@@ -86,7 +94,11 @@ impl Rate {
             return None;
         }
         let n = ((units as u128) << 64).div_ceil(self.0);
-        if n > u64::MAX as u128 { None } else { Some(n as u64) }
+        if n > u64::MAX as u128 {
+            None
+        } else {
+            Some(n as u64)
+        }
     }
 
     /// Whether the clock stands.

@@ -14,7 +14,11 @@ pub struct ParseTimeError {
 
 impl fmt::Display for ParseTimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a length of time: {}", self.text, self.reason)
+        write!(
+            f,
+            "`{}` is not a length of time: {}",
+            self.text, self.reason
+        )
     }
 }
 
@@ -36,7 +40,10 @@ impl FromStr for Duration {
     /// Decimal number, optional blank, unit. Digits beyond a nanosecond are
     /// refused, not rounded: the file must say what is meant.
     fn from_str(text: &str) -> Result<Self, ParseTimeError> {
-        let fail = |reason| ParseTimeError { text: text.to_owned(), reason };
+        let fail = |reason| ParseTimeError {
+            text: text.to_owned(),
+            reason,
+        };
         let trimmed = text.trim();
         let split = trimmed
             .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'))
@@ -54,12 +61,18 @@ impl FromStr for Duration {
         if whole.is_empty() || digits.ends_with('.') || digits.contains('-') {
             return Err(fail("the number must look like `10` or `22.5`"));
         }
-        let whole: i128 = whole.parse().map_err(|_| fail("the number is too large or malformed"))?;
+        let whole: i128 = whole
+            .parse()
+            .map_err(|_| fail("the number is too large or malformed"))?;
         let too_long = || fail("it is longer than 292 years");
-        let mut total = whole.checked_mul(i128::from(*unit_ns)).ok_or_else(too_long)?;
+        let mut total = whole
+            .checked_mul(i128::from(*unit_ns))
+            .ok_or_else(too_long)?;
         let mut place = i128::from(*unit_ns);
         for digit in fraction.chars() {
-            let value = digit.to_digit(10).ok_or_else(|| fail("the number must look like `10` or `22.5`"))?;
+            let value = digit
+                .to_digit(10)
+                .ok_or_else(|| fail("the number must look like `10` or `22.5`"))?;
             if place % 10 != 0 {
                 if value != 0 {
                     return Err(fail("it is finer than a nanosecond"));
@@ -70,7 +83,9 @@ impl FromStr for Duration {
             total += i128::from(value) * place;
         }
         let signed = if negative { -total } else { total };
-        i64::try_from(signed).map(Self::from_ns).map_err(|_| too_long())
+        i64::try_from(signed)
+            .map(Self::from_ns)
+            .map_err(|_| too_long())
     }
 }
 

@@ -75,7 +75,9 @@ pub(crate) struct Dilate {
 
 impl Dilate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.target.send(&Request::Dilate { factor: self.factor })
+        self.target.send(&Request::Dilate {
+            factor: self.factor,
+        })
     }
 }
 
@@ -101,7 +103,10 @@ impl Register {
 
 fn print(status: &StatusText, json: bool) {
     if json {
-        println!("{}", serde_json::to_string(status).expect("a status is plain data"));
+        println!(
+            "{}",
+            serde_json::to_string(status).expect("a status is plain data")
+        );
         return;
     }
     let s = |ns: i64| format!("{:.6} s", Duration::from_ns(ns).as_s_f64());

@@ -20,7 +20,9 @@ use crate::exit::Failure;
 /// `query` act on it. When the program ends, what it left in the background is
 /// ended too, for without a supervisor there is no clock.
 #[derive(Args)]
-#[command(after_help = "Example: timeloom exec --dilate 10 -- sleep 1   (takes ten seconds of wall time)")]
+#[command(
+    after_help = "Example: timeloom exec --dilate 10 -- sleep 1   (takes ten seconds of wall time)"
+)]
 pub(crate) struct Exec {
     /// Wall seconds per virtual second
     #[arg(long, default_value_t = 1.0, value_name = "F")]
@@ -42,7 +44,12 @@ pub(crate) struct Exec {
     #[arg(long)]
     quiet: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
 }
 
@@ -50,8 +57,14 @@ impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let quiet = self.quiet;
         let session = Arc::new(Session::new(SessionOptions {
-            name: self.name.unwrap_or_else(|| format!("exec-{}", std::process::id())),
-            clock: ClockOptions { start: self.start, dilation: self.dilate, paused: self.paused },
+            name: self
+                .name
+                .unwrap_or_else(|| format!("exec-{}", std::process::id())),
+            clock: ClockOptions {
+                start: self.start,
+                dilation: self.dilate,
+                paused: self.paused,
+            },
             warn: Box::new(move |text| {
                 if !quiet {
                     eprintln!("timeloom: {text}");
@@ -65,7 +78,10 @@ impl Exec {
         let status = guest.wait();
         let left = session.status().processes;
         if !left.is_empty() && !quiet {
-            let names: Vec<String> = left.iter().map(|(pid, name)| format!("{name} ({pid})")).collect();
+            let names: Vec<String> = left
+                .iter()
+                .map(|(pid, name)| format!("{name} ({pid})"))
+                .collect();
             eprintln!("timeloom: ending with the session: {}", names.join(", "));
         }
         if self.report_leaks {
@@ -78,16 +94,24 @@ impl Exec {
 
 fn report_leaks(session: &Session) {
     let leaks = session.unhandled_calls();
-    eprintln!("timeloom: {} real-time paths used (reads of the time-stamp counter are not seen)", leaks.len());
+    eprintln!(
+        "timeloom: {} real-time paths used (reads of the time-stamp counter are not seen)",
+        leaks.len()
+    );
     for leak in leaks {
-        eprintln!("  {:<16} {:<16} × {:<8} {:<28} {}", leak.program, leak.call, leak.count, leak.outcome, leak.site);
+        eprintln!(
+            "  {:<16} {:<16} × {:<8} {:<28} {}",
+            leak.program, leak.call, leak.count, leak.outcome, leak.site
+        );
     }
 }
 
 fn parse_start(text: &str) -> Result<Instant<Utc>, String> {
-    let stamp: jiff::Timestamp =
-        text.parse().map_err(|error| format!("{error}; write it like 2019-06-03T00:00:00Z"))?;
-    let ns = i64::try_from(stamp.as_nanosecond()).map_err(|_| "the year must lie between 1678 and 2262".to_owned())?;
+    let stamp: jiff::Timestamp = text
+        .parse()
+        .map_err(|error| format!("{error}; write it like 2019-06-03T00:00:00Z"))?;
+    let ns = i64::try_from(stamp.as_nanosecond())
+        .map_err(|_| "the year must lie between 1678 and 2262".to_owned())?;
     Ok(Instant::from_ns(ns))
 }
 

@@ -57,7 +57,9 @@ impl Run {
         let mut display = Display::new(&plan.name);
         let options = Options {
             directory: directory.clone(),
-            session: self.name.unwrap_or_else(|| format!("run-{}", std::process::id())),
+            session: self
+                .name
+                .unwrap_or_else(|| format!("run-{}", std::process::id())),
             interrupted,
             progress: Box::new(move |progress| display.show(progress)),
             warn: Arc::new(|text| eprintln!("timeloom: {text}")),
@@ -70,7 +72,11 @@ impl Run {
         } else {
             print(&summary, &directory, &report);
         }
-        Ok(if summary.passed() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        Ok(if summary.passed() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(1)
+        })
     }
 }
 
@@ -99,19 +105,29 @@ struct Display {
 
 impl Display {
     fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), changes: std::io::stderr().is_terminal(), last: None }
+        Self {
+            name: name.to_owned(),
+            changes: std::io::stderr().is_terminal(),
+            last: None,
+        }
     }
 
     fn show(&mut self, progress: &Progress) {
         let pause_s = if self.changes { 0.2 } else { 10.0 };
         let done = progress.virtual_time >= progress.planned;
-        let due = self.last.is_none_or(|last| last.elapsed() >= StdDuration::from_secs_f64(pause_s));
+        let due = self
+            .last
+            .is_none_or(|last| last.elapsed() >= StdDuration::from_secs_f64(pause_s));
         if !due && !done {
             return;
         }
         self.last = Some(StdInstant::now());
         let wall_s = progress.wall.as_s_f64();
-        let share = if wall_s > 0.0 { 100.0 * progress.paused.as_s_f64() / wall_s } else { 0.0 };
+        let share = if wall_s > 0.0 {
+            100.0 * progress.paused.as_s_f64() / wall_s
+        } else {
+            0.0
+        };
         let line = format!(
             "{}: virtual {:.1} of {}, wall {:.1} s, {share:.1} % of it paused",
             self.name,
@@ -121,16 +137,25 @@ impl Display {
         );
         let mut stderr = std::io::stderr();
         // Progress that cannot be shown is no reason to end a run.
-        let _ = if self.changes { write!(stderr, "\r\x1b[K{line}") } else { writeln!(stderr, "{line}") };
+        let _ = if self.changes {
+            write!(stderr, "\r\x1b[K{line}")
+        } else {
+            writeln!(stderr, "{line}")
+        };
         let _ = stderr.flush();
     }
 }
 
 fn print(summary: &Summary, directory: &Path, report: &Path) {
     match &summary.end {
-        End::Reached => println!("reached the end, {} of virtual time", summary.progress.planned),
+        End::Reached => println!(
+            "reached the end, {} of virtual time",
+            summary.progress.planned
+        ),
         End::Interrupted => println!("stopped from outside; the results so far are kept"),
-        End::Failed { culprit, what } => println!("FAILED: {culprit}: {what}\nthe results so far are kept"),
+        End::Failed { culprit, what } => {
+            println!("FAILED: {culprit}: {what}\nthe results so far are kept")
+        }
     }
     for check in &summary.checks {
         let verdict = match (check.applies, check.passed) {
@@ -138,12 +163,22 @@ fn print(summary: &Summary, directory: &Path, report: &Path) {
             (true, true) => "holds",
             (true, false) => "FAILS",
         };
-        println!("check {}: {verdict} ({}; {})", check.name, check.expression, check.explanation);
+        println!(
+            "check {}: {verdict} ({}; {})",
+            check.name, check.expression, check.explanation
+        );
     }
     for call in &summary.unhandled {
-        println!("not virtualised: {} {} × {} ({})", call.program, call.call, call.count, call.outcome);
+        println!(
+            "not virtualised: {} {} × {} ({})",
+            call.program, call.call, call.count, call.outcome
+        );
     }
-    println!("results: {}\nreport:  {}", directory.display(), report.display());
+    println!(
+        "results: {}\nreport:  {}",
+        directory.display(),
+        report.display()
+    );
 }
 
 fn to_json(summary: &Summary, directory: &Path, report: &Path) -> serde_json::Value {

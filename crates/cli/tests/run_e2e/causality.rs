@@ -56,7 +56,7 @@ fn median_ms(polled: &[Sample]) -> f64 {
 
 #[test]
 fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time() {
-    let lab = slow("800 ms");
+    let lab = slow("1 s");
     let run = lab.run(&[]).succeeded();
     let polled = polled(&run, "client", 5);
     assert_causal(&polled);
@@ -81,7 +81,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
         );
     }
     let manifest = run.manifest();
-    assert_eq!(manifest.virtual_duration.as_ns(), 800_000_000);
+    assert_eq!(manifest.virtual_duration.as_ns(), 1_000_000_000);
     assert!(manifest.wall_duration >= manifest.virtual_duration + manifest.paused_total);
     // The instants that the plant told are those of the stands.
     let frozen: BTreeSet<i64> = stands
@@ -118,12 +118,12 @@ fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
 /// overlap, and the testbed goes on when the last of them is done.
 #[test]
 fn overlapping_requests_share_one_pause() {
-    let poll = ["python3", "poll.py", "10.0.0.10", "0.001"];
+    let poll = ["python3", "poll.py", "10.0.0.10", "0"];
     let lab = Lab::new(
-        &Scenario::lasting("500 ms")
+        &Scenario::lasting("600 ms")
             .program('a', "one", &poll, "")
             .program('b', "two", &poll, "")
-            .plant("{ slow_ms = 10 }"),
+            .plant("{ slow_ms = 3 }"),
     );
     let run = lab.run(&[]).succeeded();
     for program in ["one", "two"] {

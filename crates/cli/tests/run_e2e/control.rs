@@ -78,7 +78,7 @@ fn a_run_that_is_paused_stands_and_goes_on() {
     for (stamp_us, own_ns) in &ticks {
         // A stamp is cut to whole microseconds.
         assert!(*stamp_us >= own_ns / 1000, "stamped before it was printed");
-        assert!(*stamp_us <= 1_500_000, "stamped after the end");
+        assert!(*stamp_us < 2_500_000, "the pause is in the stamps");
     }
     // 1.2 s of standing left no gap in the stamps, neither those of the log
     // nor those of the program.

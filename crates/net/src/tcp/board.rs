@@ -45,7 +45,11 @@ impl Board {
             let bit = (at & self.mask) % 64;
             let take = (64 - bit).min(to - at);
             let word = self.words[((at & self.mask) / 64) as usize] >> bit;
-            let keep = if take == 64 { u64::MAX } else { (1 << take) - 1 };
+            let keep = if take == 64 {
+                u64::MAX
+            } else {
+                (1 << take) - 1
+            };
             sum += (word & keep).count_ones();
             at += take;
         }

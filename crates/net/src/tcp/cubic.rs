@@ -50,7 +50,11 @@ impl Cubic {
         };
         let t_s = (now - epoch).as_s_f64();
         let w_cubic = |t_s: f64| C * (t_s - self.k_s).powi(3) + self.w_max;
-        let alpha = if self.w_est < self.cwnd_prior { ALPHA } else { 1.0 };
+        let alpha = if self.w_est < self.cwnd_prior {
+            ALPHA
+        } else {
+            1.0
+        };
         self.w_est += alpha * acked / window;
         if w_cubic(t_s) < self.w_est {
             return self.w_est.max(window);

@@ -25,8 +25,20 @@ pub fn dumbbell(
     let left_router = network.router(format!("{prefix}left"));
     let right_router = network.router(format!("{prefix}right"));
     let (port, _) = network.connect(left_router, right_router, bottleneck.clone());
-    let left = hosts(network, &format!("{prefix}l"), left_router, per_side, access);
-    let right = hosts(network, &format!("{prefix}r"), right_router, per_side, access);
+    let left = hosts(
+        network,
+        &format!("{prefix}l"),
+        left_router,
+        per_side,
+        access,
+    );
+    let right = hosts(
+        network,
+        &format!("{prefix}r"),
+        right_router,
+        per_side,
+        access,
+    );
     Dumbbell {
         left,
         right,

@@ -22,7 +22,11 @@ pub(crate) fn bare(rate_bps: u64, delay: Duration, packets: u32) -> LinkConfig {
 }
 
 /// Host – router – host, the second link as given, the first fast and short.
-pub(crate) fn pair(seed: u64, first: LinkConfig, second: LinkConfig) -> (NetworkBuilder, [Node; 3]) {
+pub(crate) fn pair(
+    seed: u64,
+    first: LinkConfig,
+    second: LinkConfig,
+) -> (NetworkBuilder, [Node; 3]) {
     let mut network = NetworkBuilder::new(seed);
     let a = network.host("a");
     let router = network.router("r");

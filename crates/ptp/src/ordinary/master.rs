@@ -4,8 +4,12 @@ use std::collections::VecDeque;
 
 use timeloom_time::{Instant, Wall};
 use timeloom_wire::message::{Announce, DelayResp, FollowUp, Sync};
-use timeloom_wire::tlv::{AlternateTimeOffset, PowerProfile, PowerProfileVersion, PtpText, TlvType, TlvWriter, Tlvs};
-use timeloom_wire::{ClockIdentity, Flags, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp};
+use timeloom_wire::tlv::{
+    AlternateTimeOffset, PowerProfile, PowerProfileVersion, PtpText, TlvType, TlvWriter, Tlvs,
+};
+use timeloom_wire::{
+    ClockIdentity, Flags, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp,
+};
 
 use super::{OrdinaryClock, OrdinaryConfig};
 use crate::action::Departure;
@@ -28,8 +32,7 @@ pub(super) struct Master {
 const MAX_DEPARTING: usize = 8;
 
 impl Master {
-    pub(super) const fn new(now: Instant<Wall>, sequence_high: u32) -> Self {
-        let start = (sequence_high as u64) << 16;
+    pub(super) const fn new(now: Instant<Wall>, start: u64) -> Self {
         Self {
             announce_at: now,
             sync_at: now,
@@ -64,7 +67,11 @@ impl Master {
         if now >= self.sync_at {
             // From the beat, not from `now`, unless beats were missed.
             let next = self.sync_at + config.profile.sync_interval();
-            self.sync_at = if next > now { next } else { now + config.profile.sync_interval() };
+            self.sync_at = if next > now {
+                next
+            } else {
+                now + config.profile.sync_interval()
+            };
             if config.security.is_some() && next_hop.is_none() {
                 // Unprotected time is not a fallback.
                 return out.dropped(port.port, DropReason::NoNextHop);
@@ -73,19 +80,35 @@ impl Master {
         }
     }
 
-    fn sync(&mut self, config: &OrdinaryConfig, port: PortIdentity, random: &mut dyn Random, out: &mut Outbox) {
+    fn sync(
+        &mut self,
+        config: &OrdinaryConfig,
+        port: PortIdentity,
+        random: &mut dyn Random,
+        out: &mut Outbox,
+    ) {
         self.sync_sequence += 1;
         let sequence = self.sync_sequence as u16;
-        let origin = if config.security.is_some() { nonce(random) } else { Timestamp::ZERO };
+        let origin = if config.security.is_some() {
+            nonce(random)
+        } else {
+            Timestamp::ZERO
+        };
         if self.departing.len() == MAX_DEPARTING {
             self.departing.pop_front();
         }
-        self.departing.push_back((sequence, self.sync_sequence, origin));
+        self.departing
+            .push_back((sequence, self.sync_sequence, origin));
         let mut header = OrdinaryClock::header(config, port, MessageType::Sync, sequence);
         header.flags = Flags::TWO_STEP;
         header.log_message_interval = config.profile.log_sync_interval;
         let message = Message::new(header, Sync { origin });
-        out.send(port.port, &message, config.profile.vlan, Some(Departure::Sync { sequence }));
+        out.send(
+            port.port,
+            &message,
+            config.profile.vlan,
+            Some(Departure::Sync { sequence }),
+        );
     }
 
     pub(super) fn handle_departure(
@@ -97,29 +120,48 @@ impl Master {
         next_hop: Option<ClockIdentity>,
         out: &mut Outbox,
     ) {
-        let Some(at) = self.departing.iter().position(|(s, ..)| *s == sequence) else { return };
-        let Some((_, sequence48, origin)) = self.departing.remove(at) else { return };
+        let Some(at) = self.departing.iter().position(|(s, ..)| *s == sequence) else {
+            return;
+        };
+        let Some((_, sequence48, origin)) = self.departing.remove(at) else {
+            return;
+        };
         let mut header = OrdinaryClock::header(config, port, MessageType::FollowUp, sequence);
         header.log_message_interval = config.profile.log_sync_interval;
-        let body = FollowUp { precise_origin: Timestamp::from_ns(stamp.as_ns()) };
+        let body = FollowUp {
+            precise_origin: Timestamp::from_ns(stamp.as_ns()),
+        };
         let message = Message::new(header, body);
         let mut buffer = [0; 128];
         let tlvs = match (&config.security, next_hop) {
             (None, _) => Tlvs::EMPTY,
             (Some(_), None) => return out.dropped(port.port, DropReason::NoNextHop),
             (Some(security), Some(next)) => {
-                let sync = SyncFacts { origin, correction: TimeInterval::ZERO, vid: 0 };
+                let sync = SyncFacts {
+                    origin,
+                    correction: TimeInterval::ZERO,
+                    vid: 0,
+                };
                 let high = (sequence48 >> 16) as u32;
                 security.sign_follow_up(&message.header, &body, &sync, high, next, &mut buffer)
             }
         };
-        out.send(port.port, &message.with_tlvs(tlvs), config.profile.vlan, None);
+        out.send(
+            port.port,
+            &message.with_tlvs(tlvs),
+            config.profile.vlan,
+            None,
+        );
     }
 
     fn announce(&mut self, config: &OrdinaryConfig, port: PortIdentity, out: &mut Outbox) {
         self.announce_sequence += 1;
-        let mut header =
-            OrdinaryClock::header(config, port, MessageType::Announce, self.announce_sequence as u16);
+        let mut header = OrdinaryClock::header(
+            config,
+            port,
+            MessageType::Announce,
+            self.announce_sequence as u16,
+        );
         header.flags = Flags::PTP_TIMESCALE.with(Flags::UTC_OFFSET_VALID);
         header.log_message_interval = config.profile.log_announce_interval;
         let body = Announce {
@@ -140,7 +182,12 @@ impl Master {
             let high = (self.announce_sequence >> 16) as u32;
             sign_announce(security, &message.header, &body, high, &mut writer);
         }
-        out.send(port.port, &message.with_tlvs(writer.finish()), config.profile.vlan, None);
+        out.send(
+            port.port,
+            &message.with_tlvs(writer.finish()),
+            config.profile.vlan,
+            None,
+        );
     }
 
     /// Answers a Delay_Req (11.3.2).
@@ -151,24 +198,43 @@ impl Master {
         stamp: Stamp,
         out: &mut Outbox,
     ) {
-        let mut header = OrdinaryClock::header(config, port, MessageType::DelayResp, request.sequence_id);
+        let mut header =
+            OrdinaryClock::header(config, port, MessageType::DelayResp, request.sequence_id);
         header.correction = request.correction;
         header.log_message_interval = config.profile.log_delay_interval;
-        let body = DelayResp { receive: Timestamp::from_ns(stamp.as_ns()), requesting: request.source };
-        out.send(port.port, &Message::new(header, body), config.profile.vlan, None);
+        let body = DelayResp {
+            receive: Timestamp::from_ns(stamp.as_ns()),
+            requesting: request.source,
+        };
+        out.send(
+            port.port,
+            &Message::new(header, body),
+            config.profile.vlan,
+            None,
+        );
     }
 }
 
 /// The TLVs that the profile demands in every Announce.
 fn power_tlvs(config: &OrdinaryConfig, writer: &mut TlvWriter<'_>) {
-    let Some(power) = config.profile.power else { return };
+    let Some(power) = config.profile.power else {
+        return;
+    };
     let version = match power {
-        PowerTlv::V2011 => PowerProfileVersion::V2011 { grandmaster_ns: 200, network_ns: 0 },
+        PowerTlv::V2011 => PowerProfileVersion::V2011 {
+            grandmaster_ns: 200,
+            network_ns: 0,
+        },
         PowerTlv::V2017 => PowerProfileVersion::V2017 { total_ns: 250 },
     };
     let grandmaster_id = u16::from(config.clock.0[7]).clamp(3, 254);
-    let tlv = PowerProfile { grandmaster_id, version };
-    writer.push(TlvType::ORGANIZATION_EXTENSION, |to| tlv.emit(to)).expect("the power TLV fits");
+    let tlv = PowerProfile {
+        grandmaster_id,
+        version,
+    };
+    writer
+        .push(TlvType::ORGANIZATION_EXTENSION, |to| tlv.emit(to))
+        .expect("the power TLV fits");
     if power == PowerTlv::V2011 {
         let local = AlternateTimeOffset {
             current_offset_s: -i32::from(config.utc_offset_s),
@@ -176,21 +242,29 @@ fn power_tlvs(config: &OrdinaryConfig, writer: &mut TlvWriter<'_>) {
             ..AlternateTimeOffset::default()
         };
         writer
-            .push(TlvType::ALTERNATE_TIME_OFFSET_INDICATOR, |to| local.emit(to))
+            .push(TlvType::ALTERNATE_TIME_OFFSET_INDICATOR, |to| {
+                local.emit(to)
+            })
             .expect("the alternate time fits");
     }
 }
 
 /// Whether an Announce carries what the profile demands of every master.
 pub(super) fn fulfils(profile: &Profile, tlvs: &Tlvs<'_>) -> bool {
-    let power = tlvs.iter().filter(|tlv| tlv.kind == TlvType::ORGANIZATION_EXTENSION);
+    let power = tlvs
+        .iter()
+        .filter(|tlv| tlv.kind == TlvType::ORGANIZATION_EXTENSION);
     let mut found = power.filter_map(|tlv| PowerProfile::parse(tlv.value)?.ok());
     match profile.power {
         None => true,
         Some(PowerTlv::V2011) => {
             found.any(|p| matches!(p.version, PowerProfileVersion::V2011 { .. }))
-                && tlvs.iter().any(|tlv| tlv.kind == TlvType::ALTERNATE_TIME_OFFSET_INDICATOR)
+                && tlvs
+                    .iter()
+                    .any(|tlv| tlv.kind == TlvType::ALTERNATE_TIME_OFFSET_INDICATOR)
         }
-        Some(PowerTlv::V2017) => found.any(|p| matches!(p.version, PowerProfileVersion::V2017 { .. })),
+        Some(PowerTlv::V2017) => {
+            found.any(|p| matches!(p.version, PowerProfileVersion::V2017 { .. }))
+        }
     }
 }

@@ -9,7 +9,8 @@ use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval, Timestamp};
 use super::OrdinaryConfig;
 use crate::outbox::Outbox;
 use crate::security::{
-    DelayWatch, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts, Verdict, VerifyJob,
+    DelayWatch, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts, Verdict,
+    VerifyJob,
 };
 use crate::{Action, DropReason, Neighbour, Packet, PiServo, Report, ServoOutput, Stamp};
 
@@ -67,7 +68,11 @@ const KEEP: Duration = Duration::from_ms(1500);
 impl Slave {
     pub(super) fn new(config: &OrdinaryConfig) -> Self {
         let servo = PiServo::new(Duration::MAX);
-        let limits = config.security.as_ref().map(|s| s.limits).unwrap_or_default();
+        let limits = config
+            .security
+            .as_ref()
+            .map(|s| s.limits)
+            .unwrap_or_default();
         Self {
             parent: None,
             syncs: VecDeque::new(),
@@ -76,7 +81,11 @@ impl Slave {
             next_job: 0,
             replay: ReplayWindow::default(),
             samples: VecDeque::new(),
-            servo: if config.software_stamps { servo.for_software_stamps() } else { servo },
+            servo: if config.software_stamps {
+                servo.for_software_stamps()
+            } else {
+                servo
+            },
             watch: DelayWatch::new(config.jump_bound),
             budget: limits.failures_per_s,
             budget_at: Instant::ZERO,
@@ -105,7 +114,10 @@ impl Slave {
         true
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a packet, its arrival, and the clock's own parts")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a packet, its arrival, and the clock's own parts"
+    )]
     pub(super) fn handle_message(
         &mut self,
         now: Instant<Wall>,
@@ -125,7 +137,11 @@ impl Slave {
         match message.body {
             Body::Sync(body) => {
                 let vid = packet.vlan.map_or(0, |tag| tag.vid);
-                let facts = SyncFacts { origin: body.origin, correction: header.correction, vid };
+                let facts = SyncFacts {
+                    origin: body.origin,
+                    correction: header.correction,
+                    vid,
+                };
                 let two_step = header.flags.has(Flags::TWO_STEP);
                 if config.security.is_some() && self.is_copy(sequence, &facts) {
                     return self.fail(sequence, Reason::DuplicateSync, upstream, config, out);
@@ -133,7 +149,13 @@ impl Slave {
                 if self.syncs.len() == MAX_SYNCS {
                     self.syncs.pop_front();
                 }
-                let arrived = Arrived { sequence, facts, stamp, at: now, used: !two_step };
+                let arrived = Arrived {
+                    sequence,
+                    facts,
+                    stamp,
+                    at: now,
+                    used: !two_step,
+                };
                 if !two_step {
                     if config.security.is_some() {
                         self.syncs.push_back(arrived);
@@ -165,7 +187,9 @@ impl Slave {
     /// The same Sync once more: number and nonce are those of one that came
     /// before. The first is the one that was timed.
     fn is_copy(&self, sequence: u16, facts: &SyncFacts) -> bool {
-        self.syncs.iter().any(|sync| sync.sequence == sequence && sync.facts.origin == facts.origin)
+        self.syncs
+            .iter()
+            .any(|sync| sync.sequence == sequence && sync.facts.origin == facts.origin)
     }
 
     fn expire(&mut self, now: Instant<Wall>, out: &mut Outbox) {
@@ -174,37 +198,70 @@ impl Slave {
                 out.dropped(1, DropReason::Unmatched);
             }
         }
-        while self.follow_ups.front().is_some_and(|waiting| now - waiting.at > KEEP) {
+        while self
+            .follow_ups
+            .front()
+            .is_some_and(|waiting| now - waiting.at > KEEP)
+        {
             self.follow_ups.pop_front();
             out.dropped(1, DropReason::Unmatched);
         }
-        if now - self.budget_at >= Duration::from_s(1) {
-            self.budget_at = now;
-            self.budget = u32::MAX;
-        }
     }
 
-    fn pair(&mut self, sequence: u16, upstream: Option<&Neighbour>, config: &OrdinaryConfig, out: &mut Outbox) {
-        let Some(at) = self.follow_ups.iter().position(|waiting| waiting.sequence == sequence) else { return };
-        let syncs: Vec<_> = self.syncs.iter().filter(|sync| sync.sequence == sequence).cloned().collect();
+    /// Whether another failure may be looked into in this second.
+    fn may_verify(&mut self, now: Instant<Wall>, per_s: u32) -> bool {
+        if now - self.budget_at >= Duration::from_s(1) {
+            self.budget_at = now;
+            self.budget = per_s;
+        }
+        self.budget > 0
+    }
+
+    fn pair(
+        &mut self,
+        sequence: u16,
+        upstream: Option<&Neighbour>,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) {
+        let Some(at) = self
+            .follow_ups
+            .iter()
+            .position(|waiting| waiting.sequence == sequence)
+        else {
+            return;
+        };
+        let syncs: Vec<_> = self
+            .syncs
+            .iter()
+            .filter(|sync| sync.sequence == sequence)
+            .cloned()
+            .collect();
         if syncs.is_empty() {
             return;
         }
-        let Some(waiting) = self.follow_ups.remove(at) else { return };
+        let Some(waiting) = self.follow_ups.remove(at) else {
+            return;
+        };
         let Some(security) = &config.security else {
             // The oldest that was not used; ptp4l takes the newest.
-            let Some(sync) = self.syncs.iter_mut().find(|sync| sync.sequence == sequence && !sync.used) else {
+            let Some(sync) = self
+                .syncs
+                .iter_mut()
+                .find(|sync| sync.sequence == sequence && !sync.used)
+            else {
                 return out.dropped(1, DropReason::Unmatched);
             };
             sync.used = true;
             let sync = sync.clone();
-            return self.accept(waiting.origin, waiting.correction + sync.facts.correction, &sync, false);
+            return self.accept(
+                waiting.origin,
+                waiting.correction + sync.facts.correction,
+                &sync,
+                false,
+            );
         };
-        let limit = security.limits.failures_per_s;
-        if self.budget == u32::MAX {
-            self.budget = limit;
-        }
-        if self.budget == 0 {
+        if !self.may_verify(waiting.at, security.limits.failures_per_s) {
             return self.fail(sequence, Reason::Flood, upstream, config, out);
         }
         self.next_job += 1;
@@ -231,17 +288,29 @@ impl Slave {
         config: &OrdinaryConfig,
         out: &mut Outbox,
     ) {
-        let Some(at) = self.jobs.iter().position(|(id, ..)| *id == verdict.id) else { return };
-        let Some((_, waiting, syncs)) = self.jobs.remove(at) else { return };
+        let Some(at) = self.jobs.iter().position(|(id, ..)| *id == verdict.id) else {
+            return;
+        };
+        let Some((_, waiting, syncs)) = self.jobs.remove(at) else {
+            return;
+        };
         let sequence = waiting.sequence;
-        let follow_anyway = config.security.as_ref().is_some_and(|s| s.policy == Policy::Monitor);
+        let follow_anyway = config
+            .security
+            .as_ref()
+            .is_some_and(|s| s.policy == Policy::Monitor);
         let accepted = match verdict.result {
             Ok(accepted) => accepted,
             Err(failure) => {
                 self.budget = self.budget.saturating_sub(1);
                 out.report(Report::Failure(failure));
                 if follow_anyway && let Some(sync) = syncs.first() {
-                    self.accept(waiting.origin, waiting.correction + sync.facts.correction, sync, false);
+                    self.accept(
+                        waiting.origin,
+                        waiting.correction + sync.facts.correction,
+                        sync,
+                        false,
+                    );
                 }
                 return;
             }
@@ -260,13 +329,31 @@ impl Slave {
         for other in &syncs {
             if other.facts.origin != sync.facts.origin {
                 let after = None;
-                self.report(sequence, Reason::SpoofedSync, Suspect { after, before: config.clock }, config, out);
+                self.report(
+                    sequence,
+                    Reason::SpoofedSync,
+                    Suspect {
+                        after,
+                        before: config.clock,
+                    },
+                    config,
+                    out,
+                );
             }
         }
-        for kept in self.syncs.iter_mut().filter(|kept| kept.sequence == sequence) {
+        for kept in self
+            .syncs
+            .iter_mut()
+            .filter(|kept| kept.sequence == sequence)
+        {
             kept.used = true;
         }
-        self.accept(waiting.origin, waiting.correction + sync.facts.correction, sync, true);
+        self.accept(
+            waiting.origin,
+            waiting.correction + sync.facts.correction,
+            sync,
+            true,
+        );
     }
 
     fn fail(
@@ -283,7 +370,16 @@ impl Slave {
             Reason::DuplicateSync | Reason::Delayed | Reason::Flood => None,
             _ => upstream.map(|n| n.port.clock),
         };
-        self.report(sequence, reason, Suspect { after, before: config.clock }, config, out);
+        self.report(
+            sequence,
+            reason,
+            Suspect {
+                after,
+                before: config.clock,
+            },
+            config,
+            out,
+        );
     }
 
     fn report(
@@ -295,15 +391,33 @@ impl Slave {
         out: &mut Outbox,
     ) {
         let source = self.parent.unwrap_or_default();
-        out.report(Report::Failure(Failure { observer: config.clock, source, sequence, reason, suspect }));
+        out.report(Report::Failure(Failure {
+            observer: config.clock,
+            source,
+            sequence,
+            reason,
+            suspect,
+        }));
     }
 
-    fn accept(&mut self, origin: Timestamp, correction: TimeInterval, sync: &Arrived, authenticated: bool) {
+    fn accept(
+        &mut self,
+        origin: Timestamp,
+        correction: TimeInterval,
+        sync: &Arrived,
+        authenticated: bool,
+    ) {
         if correction == TimeInterval::TOO_BIG {
             return;
         }
-        let forward = TimeInterval::from_ns(sync.stamp.as_ns().saturating_sub(origin.as_ns())) - correction;
-        self.samples.push_back(Sample { sequence: sync.sequence, arrived: sync.stamp, forward, authenticated });
+        let forward =
+            TimeInterval::from_ns(sync.stamp.as_ns().saturating_sub(origin.as_ns())) - correction;
+        self.samples.push_back(Sample {
+            sequence: sync.sequence,
+            arrived: sync.stamp,
+            forward,
+            authenticated,
+        });
     }
 
     pub(super) fn take_sample(&mut self) -> Option<Sample> {
@@ -321,10 +435,20 @@ impl Slave {
         let offset = sample.forward - delay;
         let (sequence, authenticated) = (sample.sequence, sample.authenticated);
         let master = self.parent.unwrap_or_default();
-        out.report(Report::Offset { master, sequence, offset, delay, authenticated });
+        out.report(Report::Offset {
+            master,
+            sequence,
+            offset,
+            delay,
+            authenticated,
+        });
         if authenticated && self.watch.sample(offset).is_some() {
             self.fail(sequence, Reason::Delayed, None, config, out);
-            if config.security.as_ref().is_some_and(|s| s.policy != Policy::Monitor) {
+            if config
+                .security
+                .as_ref()
+                .is_some_and(|s| s.policy != Policy::Monitor)
+            {
                 return false;
             }
         }

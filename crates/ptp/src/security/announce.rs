@@ -10,12 +10,21 @@ use super::{KeyRing, Reason, Security};
 
 /// All but `stepsRemoved`, PATH_TRACE and the power profile's inaccuracy,
 /// which clocks on the way change.
-fn announce_text(head: &timeloom_wire::tlv::SignedHead, header: &Header, body: &Announce) -> Vec<u8> {
+fn announce_text(
+    head: &timeloom_wire::tlv::SignedHead,
+    header: &Header,
+    body: &Announce,
+) -> Vec<u8> {
     let mut text = text::common(b"PSIG1-AN", head, header);
     text::push_time(&mut text, Timestamp::ZERO);
     text.extend_from_slice(&body.current_utc_offset.to_be_bytes());
     let quality = body.grandmaster_quality;
-    text.extend_from_slice(&[body.grandmaster_priority1, quality.class, quality.accuracy, body.grandmaster_priority2]);
+    text.extend_from_slice(&[
+        body.grandmaster_priority1,
+        quality.class,
+        quality.accuracy,
+        body.grandmaster_priority2,
+    ]);
     text.extend_from_slice(&quality.offset_scaled_log_variance.to_be_bytes());
     text.extend_from_slice(&body.grandmaster.0);
     text.push(body.time_source);
@@ -34,16 +43,25 @@ pub fn sign_announce(
     let head = security.head(SubType::Announce, sequence_high, 0);
     let signature = security.secret.sign(&announce_text(&head, header, body));
     writer
-        .push(SignedTlv::KIND, |to| SignedTlv::emit(&head, 0, to, |to| to.put(&signature)))
+        .push(SignedTlv::KIND, |to| {
+            SignedTlv::emit(&head, 0, to, |to| to.put(&signature))
+        })
         .expect("an Announce with its TLVs fits");
 }
 
 /// Checks an Announce: signed by its sender, who may be grandmaster and names
 /// itself. Returns the 48-bit sequence, to be judged against replay.
-pub fn verify_announce(ring: &KeyRing, header: &Header, body: &Announce, tlvs: &Tlvs<'_>) -> Result<u64, Reason> {
+pub fn verify_announce(
+    ring: &KeyRing,
+    header: &Header,
+    body: &Announce,
+    tlvs: &Tlvs<'_>,
+) -> Result<u64, Reason> {
     let tlv = single(tlvs, SubType::Announce)?;
     let key = key_of(ring, header.source.clock, &tlv)?;
-    let authorised = ring.member(header.source.clock, tlv.head.key_epoch).is_some_and(|member| member.grandmaster);
+    let authorised = ring
+        .member(header.source.clock, tlv.head.key_epoch)
+        .is_some_and(|member| member.grandmaster);
     if !authorised || body.grandmaster != header.source.clock {
         return Err(Reason::NotAuthorised);
     }

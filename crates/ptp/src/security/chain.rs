@@ -29,7 +29,9 @@ impl<'a> Chain<'a> {
     /// Takes a Follow_Up apart. The signed TLV must be the last: what stands
     /// behind it nobody would answer for.
     pub(super) fn parse(message: &Message<'a>, ring: &KeyRing) -> Result<Self, Reason> {
-        let Body::FollowUp(body) = message.body else { return Err(Reason::Malformed) };
+        let Body::FollowUp(body) = message.body else {
+            return Err(Reason::Malformed);
+        };
         let bytes = message.tlvs.as_bytes();
         let mut at = 0;
         for tlv in message.tlvs.iter() {
@@ -39,8 +41,16 @@ impl<'a> Chain<'a> {
                 if end != bytes.len() || tlv.head.sub_type != SubType::FollowUp {
                     return Err(Reason::Malformed);
                 }
-                let hops = tlv.entries().map(|(entry, signature)| (ring.resolve(entry.signer), entry, signature));
-                return Ok(Self { header: message.header, body, before: &bytes[..at], tlv, hops: hops.collect() });
+                let hops = tlv
+                    .entries()
+                    .map(|(entry, signature)| (ring.resolve(entry.signer), entry, signature));
+                return Ok(Self {
+                    header: message.header,
+                    body,
+                    before: &bytes[..at],
+                    tlv,
+                    hops: hops.collect(),
+                });
             }
             at = end;
         }
@@ -53,7 +63,12 @@ impl<'a> Chain<'a> {
 
     /// `correctionField` less what the hops answer for.
     pub(super) fn excess(&self) -> TimeInterval {
-        self.header.correction - self.hops.iter().map(|(_, entry, _)| entry.contribution).sum()
+        self.header.correction
+            - self
+                .hops
+                .iter()
+                .map(|(_, entry, _)| entry.contribution)
+                .sum()
     }
 
     /// Whether the grandmaster lets unsigned clocks add to the correction.
@@ -63,8 +78,15 @@ impl<'a> Chain<'a> {
 
     /// The texts of all signers, given the Sync and who comes after the last,
     /// and the running hash after the last.
-    pub(super) fn links(&self, sync: &SyncFacts, last_next: ClockIdentity) -> (Vec<Link<'a>>, Hash) {
+    pub(super) fn links(
+        &self,
+        sync: &SyncFacts,
+        last_next: ClockIdentity,
+    ) -> (Vec<Link<'a>>, Hash) {
+        // Where clocks that do not sign may stand in between, the next hop is
+        // not the next signer; the consent gives its binding up.
         let clock_at = |at: usize| match self.hops.get(at) {
+            _ if self.allows_excess() => ClockIdentity::default(),
             Some((clock, ..)) => clock.unwrap_or_default(),
             None => last_next,
         };
@@ -72,24 +94,44 @@ impl<'a> Chain<'a> {
             head: &self.tlv.head,
             header: &self.header,
             body: &self.body,
-            correction: if self.allows_excess() { TimeInterval::ZERO } else { self.excess() },
+            correction: if self.allows_excess() {
+                TimeInterval::ZERO
+            } else {
+                self.excess()
+            },
             nonce: sync.origin,
-            vid: if self.tlv.head.flags.has(SignedFlags::VID) { sync.vid } else { 0xffff },
+            vid: if self.tlv.head.flags.has(SignedFlags::VID) {
+                sync.vid
+            } else {
+                0xffff
+            },
             tlvs: self.before,
         };
-        let aggregate = self.tlv.entries().all(|(_, signature)| signature.is_empty()) && self.is_aggregate();
+        let aggregate = self
+            .tlv
+            .entries()
+            .all(|(_, signature)| signature.is_empty())
+            && self.is_aggregate();
         let first = text::grandmaster(&origin, clock_at(0));
         let first_signature: &[u8] = if aggregate { &[] } else { self.tlv.signature() };
         // Ed25519: signatures are hashed too, so that spoiling one spoils all
         // that follow up to the culprit (see the module's documentation).
         let mut running = text::hash(&[&first, first_signature]);
-        let mut links = vec![Link { clock: self.header.source.clock, text: first, signature: first_signature }];
+        let mut links = vec![Link {
+            clock: self.header.source.clock,
+            text: first,
+            signature: first_signature,
+        }];
         let mut previous = self.header.source.clock;
         for (at, (clock, entry, signature)) in self.hops.iter().enumerate() {
             let own = clock.unwrap_or_default();
             let text = text::hop(&running, own, entry, previous, clock_at(at + 1));
             running = text::hash(&[&text, signature]);
-            links.push(Link { clock: own, text, signature });
+            links.push(Link {
+                clock: own,
+                text,
+                signature,
+            });
             previous = own;
         }
         (links, running)
@@ -102,10 +144,25 @@ impl<'a> Chain<'a> {
     /// How many signers at the front have no signature: a chain that was
     /// started anew begins with the grandmaster and the accused neighbour.
     pub(super) fn unsigned_front(&self) -> usize {
-        if self.tlv.head.flags.has(SignedFlags::RESTARTED) { 2 } else { 0 }
+        if self.tlv.head.flags.has(SignedFlags::RESTARTED) {
+            2
+        } else {
+            0
+        }
     }
 }
 
 /// The grandmaster's consent to transparent clocks that do not sign
 /// ([`super::Policy::Mixed`]).
 pub(super) const EXCESS: u8 = 64;
+
+/// The 48-bit sequence a Follow_Up claims, without judging it. A chain that was
+/// started anew claims none: whoever started it did not know.
+pub(crate) fn sequence_of(message: &Message<'_>) -> Option<u64> {
+    let tlv = message
+        .tlvs
+        .iter()
+        .find_map(|tlv| SignedTlv::parse(tlv, ORGANIZATION)?.ok())?;
+    let claimed = text::sequence48(tlv.head.sequence_high, message.header.sequence_id);
+    (!tlv.head.flags.has(SignedFlags::RESTARTED)).then_some(claimed)
+}

@@ -18,7 +18,11 @@ impl DelayWatch {
     /// Alarm when a value differs from the median of the last fifteen by more
     /// than `bound`.
     pub const fn new(bound: TimeInterval) -> Self {
-        Self { recent: Vec::new(), next: 0, bound }
+        Self {
+            recent: Vec::new(),
+            next: 0,
+            bound,
+        }
     }
 
     /// Takes a value. `Some(jump)` when it is out of bounds; then it does not

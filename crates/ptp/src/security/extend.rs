@@ -1,7 +1,9 @@
 //! A transparent clock's signature.
 
 use timeloom_wire::message::{Body, patch_correction, patch_length};
-use timeloom_wire::tlv::{Entry, EntryForm, SignedFlags, SignedHead, SignedTlv, SubType, Suite, TlvWriter};
+use timeloom_wire::tlv::{
+    Entry, EntryForm, SignedFlags, SignedHead, SignedTlv, SubType, Suite, TlvWriter,
+};
 use timeloom_wire::{ClockIdentity, EmitError, Header, Message, TimeInterval};
 
 use super::chain::Chain;
@@ -22,13 +24,22 @@ pub(crate) struct Hop {
 impl Security {
     /// The Follow_Up as it leaves: correction increased, entry and signature
     /// added. `Err` when it came without a chain that can be continued.
-    pub(crate) fn extend(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Result<Vec<u8>, Reason> {
+    pub(crate) fn extend(
+        &self,
+        message: &[u8],
+        sync: &SyncFacts,
+        hop: &Hop,
+    ) -> Result<Vec<u8>, Reason> {
         let parsed = Message::parse(message).map_err(|_| Reason::Malformed)?;
         let chain = Chain::parse(&parsed, &self.ring)?;
         let head = chain.tlv.head;
         // What can be seen without a signature is not signed for.
-        let last = chain.hops.last().map_or(Some(chain.header.source.clock), |(clock, ..)| *clock);
-        if last != Some(hop.previous) {
+        let last = chain
+            .hops
+            .last()
+            .map_or(Some(chain.header.source.clock), |(clock, ..)| *clock);
+        let mixed = chain.allows_excess();
+        if last != Some(hop.previous) && !mixed {
             return Err(Reason::Path);
         }
         if head.suite != self.secret.suite() {
@@ -39,24 +50,39 @@ impl Security {
         }
         let entry = self.entry(head.form(), hop);
         let (_, running) = chain.links(sync, self.clock);
-        let own = text::hop(&running, self.clock, &entry, hop.previous, hop.next);
+        let next = if mixed {
+            ClockIdentity::default()
+        } else {
+            hop.next
+        };
+        let previous = last.ok_or(Reason::UnknownSigner)?;
+        let own = text::hop(&running, self.clock, &entry, previous, next);
         let signed = match head.suite {
-            Suite::Bls => self.secret.sign_onto(chain.tlv.signature(), &own).ok_or(Reason::Malformed)?,
+            Suite::Bls => self
+                .secret
+                .sign_onto(chain.tlv.signature(), &own)
+                .ok_or(Reason::Malformed)?,
             Suite::Ed25519 => self.secret.sign(&own),
         };
         let correction = chain.header.correction + hop.contribution;
         let keep = MESSAGE_FRONT + chain.before.len();
-        self.assemble(&message[..keep], &head, chain.tlv.hops + 1, correction, |to| {
-            if head.suite == Suite::Ed25519 {
-                to.put(chain.tlv.signature())?;
-            }
-            for (_, entry, signature) in &chain.hops {
+        self.assemble(
+            &message[..keep],
+            &head,
+            chain.tlv.hops + 1,
+            correction,
+            |to| {
+                if head.suite == Suite::Ed25519 {
+                    to.put(chain.tlv.signature())?;
+                }
+                for (_, entry, signature) in &chain.hops {
+                    entry.emit(to)?;
+                    to.put(signature)?;
+                }
                 entry.emit(to)?;
-                to.put(signature)?;
-            }
-            entry.emit(to)?;
-            to.put(&signed)
-        })
+                to.put(&signed)
+            },
+        )
         .ok_or(Reason::TooLong)
     }
 
@@ -65,15 +91,21 @@ impl Security {
     /// slave finds the boundary as in any other broken chain.
     pub(crate) fn restart(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Option<Vec<u8>> {
         let parsed = Message::parse(message).ok()?;
-        let Body::FollowUp(_) = parsed.body else { return None };
-        let compact = if self.form == EntryForm::Compact { SignedFlags::COMPACT } else { 0 };
+        let Body::FollowUp(_) = parsed.body else {
+            return None;
+        };
+        let compact = if self.form == EntryForm::Compact {
+            SignedFlags::COMPACT
+        } else {
+            0
+        };
         let head = self.head(SubType::FollowUp, 0, SignedFlags::RESTARTED | compact);
         let accused = Entry {
             signer: match self.form {
                 EntryForm::Full => timeloom_wire::tlv::Signer::Identity(hop.previous),
-                EntryForm::Compact => {
-                    timeloom_wire::tlv::Signer::Index(self.ring.member(hop.previous, self.epoch)?.index)
-                }
+                EntryForm::Compact => timeloom_wire::tlv::Signer::Index(
+                    self.ring.member(hop.previous, self.epoch)?.index,
+                ),
             },
             ingress_port: 0,
             egress_port: 0,
@@ -84,13 +116,19 @@ impl Security {
             Suite::Bls => INFINITY.to_vec(),
             Suite::Ed25519 => vec![0; 64],
         };
-        let broken = self.assemble(&message[..MESSAGE_FRONT], &head, 1, parsed.header.correction, |to| {
-            if head.suite == Suite::Ed25519 {
-                to.put(&blank)?;
-            }
-            accused.emit(to)?;
-            to.put(&blank)
-        })?;
+        let broken = self.assemble(
+            &message[..MESSAGE_FRONT],
+            &head,
+            1,
+            parsed.header.correction,
+            |to| {
+                if head.suite == Suite::Ed25519 {
+                    to.put(&blank)?;
+                }
+                accused.emit(to)?;
+                to.put(&blank)
+            },
+        )?;
         self.extend(&broken, sync, hop).ok()
     }
 
@@ -123,7 +161,9 @@ impl Security {
         let (target, room) = buffer.split_at_mut(front.len());
         target.copy_from_slice(front);
         let mut writer = TlvWriter::new(room);
-        writer.push(SignedTlv::KIND, |to| SignedTlv::emit(head, hops, to, fill)).ok()?;
+        writer
+            .push(SignedTlv::KIND, |to| SignedTlv::emit(head, hops, to, fill))
+            .ok()?;
         let length = front.len() + writer.finish().as_bytes().len();
         let message = &mut buffer[..length];
         patch_correction(message, correction).ok()?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use timeloom_wire::ClockIdentity;
-use timeloom_wire::tlv::{Suite, Signer};
+use timeloom_wire::tlv::{Signer, Suite};
 
 use super::PublicKey;
 
@@ -89,7 +89,9 @@ impl KeyRing {
     /// Whether `clock` must sign, in any epoch: its messages without a
     /// signature are then a failure, never legacy.
     pub fn knows(&self, clock: ClockIdentity) -> bool {
-        self.epochs.iter().any(|epoch| self.members.contains_key(&(clock, *epoch)))
+        self.epochs
+            .iter()
+            .any(|epoch| self.members.contains_key(&(clock, *epoch)))
     }
 
     /// The suite that `clock` must use in `epoch`.

@@ -1,7 +1,9 @@
 //! Keys and signatures of the two suites.
 
 use blst::BLST_ERROR;
-use blst::min_sig::{AggregateSignature, PublicKey as BlsPublic, SecretKey as BlsSecret, Signature as BlsSignature};
+use blst::min_sig::{
+    AggregateSignature, PublicKey as BlsPublic, SecretKey as BlsSecret, Signature as BlsSignature,
+};
 use ed25519_dalek::{Signature as EdSignature, Signer as _, SigningKey, VerifyingKey};
 use timeloom_wire::tlv::Suite;
 
@@ -69,7 +71,8 @@ impl SecretKey {
         let Self::Bls(key) = self else { return None };
         let before = BlsSignature::from_bytes(before).ok()?;
         let mut sum = AggregateSignature::from_signature(&before);
-        sum.add_signature(&key.sign(text, BLS_SIGN, &[]), false).ok()?;
+        sum.add_signature(&key.sign(text, BLS_SIGN, &[]), false)
+            .ok()?;
         Some(sum.to_signature().to_bytes().to_vec())
     }
 
@@ -114,7 +117,9 @@ impl PublicKey {
     /// of small order.
     pub fn from_bytes(suite: Suite, bytes: &[u8]) -> Option<Self> {
         match suite {
-            Suite::Bls => BlsPublic::key_validate(bytes).ok().map(|key| Self::Bls(Box::new(key))),
+            Suite::Bls => BlsPublic::key_validate(bytes)
+                .ok()
+                .map(|key| Self::Bls(Box::new(key))),
             Suite::Ed25519 => {
                 let key = VerifyingKey::from_bytes(bytes.try_into().ok()?).ok()?;
                 (!key.is_weak()).then(|| Self::Ed25519(Box::new(key)))
@@ -126,7 +131,8 @@ impl PublicKey {
     pub fn verify(&self, text: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::Bls(key) => verify_bls(signature, &[text], &[key], BLS_SIGN),
-            Self::Ed25519(key) => EdSignature::from_slice(signature).is_ok_and(|s| key.verify_strict(text, &s).is_ok()),
+            Self::Ed25519(key) => EdSignature::from_slice(signature)
+                .is_ok_and(|s| key.verify_strict(text, &s).is_ok()),
         }
     }
 
@@ -144,13 +150,23 @@ impl PublicKey {
 /// distinct; they are, since each holds its signer's identity and no signer is
 /// accepted twice.
 pub(super) fn verify_aggregate(signature: &[u8], texts: &[&[u8]], keys: &[&PublicKey]) -> bool {
-    let keys: Option<Vec<&BlsPublic>> =
-        keys.iter().map(|key| if let PublicKey::Bls(key) = key { Some(&**key) } else { None }).collect();
+    let keys: Option<Vec<&BlsPublic>> = keys
+        .iter()
+        .map(|key| {
+            if let PublicKey::Bls(key) = key {
+                Some(&**key)
+            } else {
+                None
+            }
+        })
+        .collect();
     keys.is_some_and(|keys| verify_bls(signature, texts, &keys, BLS_SIGN))
 }
 
 fn verify_bls(signature: &[u8], texts: &[&[u8]], keys: &[&BlsPublic], domain: &[u8]) -> bool {
-    let Ok(signature) = BlsSignature::from_bytes(signature) else { return false };
+    let Ok(signature) = BlsSignature::from_bytes(signature) else {
+        return false;
+    };
     // The signature's group is checked here; the keys' when they were read.
     signature.aggregate_verify(true, texts, domain, keys, false) == BLST_ERROR::BLST_SUCCESS
 }
@@ -158,11 +174,24 @@ fn verify_bls(signature: &[u8], texts: &[&[u8]], keys: &[&BlsPublic], domain: &[
 /// All signatures at once: half the cost of one after the other. It says only
 /// whether all hold.
 pub(super) fn verify_batch(signatures: &[&[u8]], texts: &[&[u8]], keys: &[&PublicKey]) -> bool {
-    let signatures: Option<Vec<_>> = signatures.iter().map(|s| EdSignature::from_slice(s).ok()).collect();
-    let keys: Option<Vec<_>> =
-        keys.iter().map(|key| if let PublicKey::Ed25519(key) = key { Some(**key) } else { None }).collect();
+    let signatures: Option<Vec<_>> = signatures
+        .iter()
+        .map(|s| EdSignature::from_slice(s).ok())
+        .collect();
+    let keys: Option<Vec<_>> = keys
+        .iter()
+        .map(|key| {
+            if let PublicKey::Ed25519(key) = key {
+                Some(**key)
+            } else {
+                None
+            }
+        })
+        .collect();
     match (signatures, keys) {
-        (Some(signatures), Some(keys)) => ed25519_dalek::verify_batch(texts, &signatures, &keys).is_ok(),
+        (Some(signatures), Some(keys)) => {
+            ed25519_dalek::verify_batch(texts, &signatures, &keys).is_ok()
+        }
         _ => false,
     }
 }

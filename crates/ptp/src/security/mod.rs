@@ -53,6 +53,7 @@ pub use replay::{Freshness, ReplayWindow};
 pub use signer::{Security, SyncFacts};
 pub use verify::{Accepted, Verdict, VerifyJob};
 
+pub(crate) use chain::sequence_of;
 pub(crate) use extend::Hop;
 
 /// The organisation the signed TLV is sent under: experimental, since the

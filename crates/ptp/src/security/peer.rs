@@ -34,26 +34,45 @@ fn peer_text(head: &timeloom_wire::tlv::SignedHead, header: &Header, facts: &Pee
 }
 
 /// The TLV for a Pdelay_Resp_Follow_Up with `header`, into `buffer`.
-pub fn sign_peer<'a>(security: &Security, header: &Header, facts: &PeerFacts, buffer: &'a mut [u8]) -> Tlvs<'a> {
+pub fn sign_peer<'a>(
+    security: &Security,
+    header: &Header,
+    facts: &PeerFacts,
+    buffer: &'a mut [u8],
+) -> Tlvs<'a> {
     let head = security.head(SubType::Pdelay, 0, 0);
     let signature = security.secret.sign(&peer_text(&head, header, facts));
     let mut writer = TlvWriter::new(buffer);
     writer
-        .push(SignedTlv::KIND, |to| SignedTlv::emit(&head, 0, to, |to| to.put(&signature)))
+        .push(SignedTlv::KIND, |to| {
+            SignedTlv::emit(&head, 0, to, |to| to.put(&signature))
+        })
         .expect("a TLV without hops fits");
     writer.finish()
 }
 
 /// Checks a Pdelay_Resp_Follow_Up's TLV. The nonce makes it fresh; no sequence
 /// has to be remembered.
-pub fn verify_peer(ring: &KeyRing, header: &Header, facts: &PeerFacts, tlvs: &Tlvs<'_>) -> Result<(), Reason> {
+pub fn verify_peer(
+    ring: &KeyRing,
+    header: &Header,
+    facts: &PeerFacts,
+    tlvs: &Tlvs<'_>,
+) -> Result<(), Reason> {
     let tlv = single(tlvs, SubType::Pdelay)?;
     let key = key_of(ring, header.source.clock, &tlv)?;
-    if key.verify(&peer_text(&tlv.head, header, facts), tlv.signature()) { Ok(()) } else { Err(Reason::Pdelay) }
+    if key.verify(&peer_text(&tlv.head, header, facts), tlv.signature()) {
+        Ok(())
+    } else {
+        Err(Reason::Pdelay)
+    }
 }
 
 pub(super) fn single<'a>(tlvs: &Tlvs<'a>, sub_type: SubType) -> Result<SignedTlv<'a>, Reason> {
-    let tlv = tlvs.iter().find_map(|tlv| SignedTlv::parse(tlv, ORGANIZATION)).ok_or(Reason::Unsigned)?;
+    let tlv = tlvs
+        .iter()
+        .find_map(|tlv| SignedTlv::parse(tlv, ORGANIZATION))
+        .ok_or(Reason::Unsigned)?;
     match tlv {
         Ok(tlv) if tlv.head.sub_type == sub_type => Ok(tlv),
         _ => Err(Reason::Malformed),
@@ -68,6 +87,12 @@ pub(super) fn key_of<'r>(
     if !ring.is_valid(tlv.head.key_epoch) {
         return Err(Reason::Epoch);
     }
-    let member = ring.member(clock, tlv.head.key_epoch).ok_or(Reason::UnknownSigner)?;
-    if member.key.suite() == tlv.head.suite { Ok(&member.key) } else { Err(Reason::Suite) }
+    let member = ring
+        .member(clock, tlv.head.key_epoch)
+        .ok_or(Reason::UnknownSigner)?;
+    if member.key.suite() == tlv.head.suite {
+        Ok(&member.key)
+    } else {
+        Err(Reason::Suite)
+    }
 }

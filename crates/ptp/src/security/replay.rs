@@ -26,7 +26,9 @@ impl ReplayWindow {
     /// Judges without remembering: remember only what has been verified, or a
     /// forger would push the window ahead of the real sender.
     pub fn judge(&self, sequence: u64) -> Freshness {
-        let Some(newest) = self.newest else { return Freshness::Newer };
+        let Some(newest) = self.newest else {
+            return Freshness::Newer;
+        };
         match newest.checked_sub(sequence) {
             None => Freshness::Newer,
             Some(age @ 0..64) if self.seen >> age & 1 == 1 => Freshness::Used,
@@ -40,7 +42,11 @@ impl ReplayWindow {
         match self.newest.map(|newest| sequence.checked_sub(newest)) {
             None => (self.newest, self.seen) = (Some(sequence), 1),
             Some(Some(ahead)) => {
-                self.seen = if ahead < 64 { self.seen << ahead | 1 } else { 1 };
+                self.seen = if ahead < 64 {
+                    self.seen << ahead | 1
+                } else {
+                    1
+                };
                 self.newest = Some(sequence);
             }
             Some(None) => {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use timeloom_wire::message::FollowUp;
-use timeloom_wire::tlv::{EntryForm, SignedFlags, SignedHead, SignedTlv, Signer, SubType, TlvWriter, Tlvs};
+use timeloom_wire::tlv::{
+    EntryForm, SignedFlags, SignedHead, SignedTlv, Signer, SubType, TlvWriter, Tlvs,
+};
 use timeloom_wire::{ClockIdentity, Header, TimeInterval, Timestamp};
 
 use super::chain::EXCESS;
@@ -43,9 +45,9 @@ pub struct Security {
     /// A transparent clock verifies before it signs, and starts a broken chain
     /// anew: the price of naming the hop with an aggregate.
     pub watch: bool,
-    /// High 32 bits of a grandmaster's first sequence numbers: the start in
-    /// seconds, or what was stored last plus one; never one used before.
-    pub sequence_high: u32,
+    /// Where a grandmaster's 48-bit sequences start: the time of start in
+    /// seconds · 2^16, or what was stored last plus one; never one used before.
+    pub first_sequence: u64,
 }
 
 impl Security {
@@ -77,9 +79,21 @@ impl Security {
         next: ClockIdentity,
         buffer: &'a mut [u8],
     ) -> Tlvs<'a> {
-        let compact = if self.form == EntryForm::Compact { SignedFlags::COMPACT } else { 0 };
-        let excess = if matches!(self.policy, Policy::Mixed { .. }) { EXCESS } else { 0 };
-        let head = self.head(SubType::FollowUp, sequence_high, SignedFlags::NONCE | compact | excess);
+        let compact = if self.form == EntryForm::Compact {
+            SignedFlags::COMPACT
+        } else {
+            0
+        };
+        let excess = if matches!(self.policy, Policy::Mixed { .. }) {
+            EXCESS
+        } else {
+            0
+        };
+        let head = self.head(
+            SubType::FollowUp,
+            sequence_high,
+            SignedFlags::NONCE | compact | excess,
+        );
         let origin = Origin {
             head: &head,
             header,
@@ -89,10 +103,17 @@ impl Security {
             vid: 0xffff,
             tlvs: &[],
         };
+        let next = if excess == 0 {
+            next
+        } else {
+            ClockIdentity::default()
+        };
         let signature = self.secret.sign(&text::grandmaster(&origin, next));
         let mut writer = TlvWriter::new(buffer);
         writer
-            .push(SignedTlv::KIND, |to| SignedTlv::emit(&head, 0, to, |to| to.put(&signature)))
+            .push(SignedTlv::KIND, |to| {
+                SignedTlv::emit(&head, 0, to, |to| to.put(&signature))
+            })
             .expect("a TLV without hops fits");
         writer.finish()
     }

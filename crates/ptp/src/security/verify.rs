@@ -53,7 +53,10 @@ impl VerifyJob {
     /// Does the work: cheap checks first, signatures last; on failure the
     /// signatures one by one, to find out where.
     pub fn run(&self) -> Verdict {
-        Verdict { id: self.id, result: self.check() }
+        Verdict {
+            id: self.id,
+            result: self.check(),
+        }
     }
 
     fn check(&self) -> Result<Accepted, Failure> {
@@ -62,20 +65,31 @@ impl VerifyJob {
             source,
             sequence,
             reason,
-            suspect: Suspect { after: self.upstream, before: self.me },
+            suspect: Suspect {
+                after: self.upstream,
+                before: self.me,
+            },
         };
         let message = Message::parse(&self.message)
             .map_err(|_| unknown(Reason::Malformed, PortIdentity::default(), 0))?;
         let (source, sequence) = (message.header.source, message.header.sequence_id);
-        let chain = Chain::parse(&message, &self.ring).map_err(|reason| unknown(reason, source, sequence))?;
+        let chain = Chain::parse(&message, &self.ring)
+            .map_err(|reason| unknown(reason, source, sequence))?;
         let cheap = self.cheap(&chain);
         if cheap.is_ok()
             && let Some(sync) = self.syncs.iter().position(|sync| self.holds(&chain, sync))
         {
-            return Ok(Accepted { sync, sequence48: chain.sequence48(), hops: chain.tlv.hops });
+            return Ok(Accepted {
+                sync,
+                sequence48: chain.sequence48(),
+                hops: chain.tlv.hops,
+            });
         }
         let reason = cheap.err().unwrap_or(Reason::Signature);
-        Err(Failure { suspect: self.locate(&chain), ..unknown(reason, source, sequence) })
+        Err(Failure {
+            suspect: self.locate(&chain),
+            ..unknown(reason, source, sequence)
+        })
     }
 
     fn cheap(&self, chain: &Chain<'_>) -> Result<(), Reason> {
@@ -83,7 +97,10 @@ impl VerifyJob {
         if !self.ring.is_valid(head.key_epoch) {
             return Err(Reason::Epoch);
         }
-        let member = self.ring.member(source, head.key_epoch).ok_or(Reason::UnknownSigner)?;
+        let member = self
+            .ring
+            .member(source, head.key_epoch)
+            .ok_or(Reason::UnknownSigner)?;
         if !member.grandmaster {
             return Err(Reason::NotAuthorised);
         }
@@ -101,7 +118,11 @@ impl VerifyJob {
         }
         self.path(chain)?;
         let range = self.limits.min_contribution..=self.limits.max_contribution;
-        if !chain.hops.iter().all(|(_, entry, _)| range.contains(&entry.contribution)) {
+        if !chain
+            .hops
+            .iter()
+            .all(|(_, entry, _)| range.contains(&entry.contribution))
+        {
             return Err(Reason::Contribution);
         }
         self.correction(chain)
@@ -116,9 +137,15 @@ impl VerifyJob {
             }
             seen.push(clock);
         }
-        let last = chain.hops.last().map_or(Some(chain.header.source.clock), |(clock, ..)| *clock);
+        let last = chain
+            .hops
+            .last()
+            .map_or(Some(chain.header.source.clock), |(clock, ..)| *clock);
         // An unaware clock in between makes the neighbour unknown, not wrong.
-        if self.upstream.is_some() && self.upstream != last && !matches!(self.policy, Policy::Mixed { .. }) {
+        if self.upstream.is_some()
+            && self.upstream != last
+            && !matches!(self.policy, Policy::Mixed { .. })
+        {
             return Err(Reason::Path);
         }
         Ok(())
@@ -136,8 +163,16 @@ impl VerifyJob {
         };
         let excess = chain.excess();
         let worst = on_sync.map(|sync| sync + excess).max().unwrap_or(excess);
-        let least = if excess < TimeInterval::ZERO { excess } else { TimeInterval::ZERO };
-        if worst > allowed || least < TimeInterval::ZERO { Err(Reason::Correction) } else { Ok(()) }
+        let least = if excess < TimeInterval::ZERO {
+            excess
+        } else {
+            TimeInterval::ZERO
+        };
+        if worst > allowed || least < TimeInterval::ZERO {
+            Err(Reason::Correction)
+        } else {
+            Ok(())
+        }
     }
 
     fn key(&self, clock: ClockIdentity, epoch: u8) -> Option<&PublicKey> {
@@ -147,7 +182,10 @@ impl VerifyJob {
     fn holds(&self, chain: &Chain<'_>, sync: &SyncFacts) -> bool {
         let (links, _) = chain.links(sync, self.me);
         let epoch = chain.tlv.head.key_epoch;
-        let keys: Option<Vec<_>> = links.iter().map(|link| self.key(link.clock, epoch)).collect();
+        let keys: Option<Vec<_>> = links
+            .iter()
+            .map(|link| self.key(link.clock, epoch))
+            .collect();
         let Some(keys) = keys else { return false };
         let texts: Vec<&[u8]> = links.iter().map(|link| &link.text[..]).collect();
         if chain.is_aggregate() {
@@ -160,7 +198,10 @@ impl VerifyJob {
     /// The boundary between the last signature that fails and the first that
     /// holds. With several Syncs, the one that breaks least.
     fn locate(&self, chain: &Chain<'_>) -> Suspect {
-        let upstream = Suspect { after: self.upstream, before: self.me };
+        let upstream = Suspect {
+            after: self.upstream,
+            before: self.me,
+        };
         let epoch = chain.tlv.head.key_epoch;
         let first = chain.unsigned_front();
         let mut best: Option<(usize, Suspect)> = None;
@@ -179,9 +220,16 @@ impl VerifyJob {
                 continue;
             }
             let holds = |at: usize, link: &Link<'_>| {
-                at >= first && self.key(link.clock, epoch).is_some_and(|key| key.verify(&link.text, link.signature))
+                at >= first
+                    && self
+                        .key(link.clock, epoch)
+                        .is_some_and(|key| key.verify(&link.text, link.signature))
             };
-            match links.iter().enumerate().rposition(|(at, link)| !holds(at, link)) {
+            match links
+                .iter()
+                .enumerate()
+                .rposition(|(at, link)| !holds(at, link))
+            {
                 // Everything holds: the last hop answers for what is implausible.
                 None => return self.implausible(chain).unwrap_or(upstream),
                 Some(broken) if best.is_none_or(|(least, _)| broken < least) => {
@@ -192,22 +240,40 @@ impl VerifyJob {
         }
         match best {
             Some((_, suspect)) => suspect,
-            None if chain.is_aggregate() => Suspect { after: None, before: self.me },
+            None if chain.is_aggregate() => Suspect {
+                after: None,
+                before: self.me,
+            },
             None => upstream,
         }
     }
 
     fn aggregate_holds(&self, chain: &Chain<'_>, links: &[Link<'_>], epoch: u8) -> bool {
-        let keys: Option<Vec<_>> = links.iter().map(|link| self.key(link.clock, epoch)).collect();
+        let keys: Option<Vec<_>> = links
+            .iter()
+            .map(|link| self.key(link.clock, epoch))
+            .collect();
         let texts: Vec<&[u8]> = links.iter().map(|link| &link.text[..]).collect();
-        keys.is_some_and(|keys| !texts.is_empty() && verify_aggregate(chain.tlv.signature(), &texts, &keys))
+        keys.is_some_and(|keys| {
+            !texts.is_empty() && verify_aggregate(chain.tlv.signature(), &texts, &keys)
+        })
     }
 
     /// The hop whose signed contribution is outside the limits.
     fn implausible(&self, chain: &Chain<'_>) -> Option<Suspect> {
         let range = self.limits.min_contribution..=self.limits.max_contribution;
-        let at = chain.hops.iter().position(|(_, entry, _)| !range.contains(&entry.contribution))?;
-        let next = chain.hops.get(at + 1).and_then(|(clock, ..)| *clock).unwrap_or(self.me);
-        Some(Suspect { after: chain.hops[at].0, before: next })
+        let at = chain
+            .hops
+            .iter()
+            .position(|(_, entry, _)| !range.contains(&entry.contribution))?;
+        let next = chain
+            .hops
+            .get(at + 1)
+            .and_then(|(clock, ..)| *clock)
+            .unwrap_or(self.me);
+        Some(Suspect {
+            after: chain.hops[at].0,
+            before: next,
+        })
     }
 }

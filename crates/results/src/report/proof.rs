@@ -50,7 +50,16 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
         out.push_str("<div class=\"grid2\">\n");
         draw(out, "(a) Virtual time on", &with, proof, &unit, axes);
         draw(out, "(b) Virtual time off", &without, proof, &unit, axes);
-        draw_apart(out, [("(c) Virtual time on: difference from the first", &with), ("(d) Virtual time off: difference from the first", &without)], proof, &unit, axes.0);
+        draw_apart(
+            out,
+            [
+                ("(c) Virtual time on: difference from the first", &with),
+                ("(d) Virtual time off: difference from the first", &without),
+            ],
+            proof,
+            &unit,
+            axes.0,
+        );
         out.push_str("</div>\n");
         figures.end(
             out,
@@ -80,7 +89,11 @@ fn draw_apart(
     let Some(y) = Range::of(
         apart
             .iter()
-            .flat_map(|(_, curves)| curves.iter().flat_map(|(_, points)| points.iter().map(|(_, v)| *v)))
+            .flat_map(|(_, curves)| {
+                curves
+                    .iter()
+                    .flat_map(|(_, points)| points.iter().map(|(_, v)| *v))
+            })
             .chain([-proof.tolerance, proof.tolerance]),
     ) else {
         return;
@@ -93,12 +106,14 @@ fn draw_apart(
         label: "tolerance".to_owned(),
     }];
     for (title, curves) in apart {
-        out.push_str(&format!("<div class=\"panel\">\n<h3>{title}</h3>\n<div class=\"keys\">"));
+        out.push_str(&format!(
+            "<div class=\"panel\">\n<h3>{title}</h3>\n<div class=\"keys\">"
+        ));
         let mut traces = Vec::new();
         for (index, (label, points)) in curves.into_iter().enumerate() {
             let colour = if index == 0 { colour(1) } else { "#222222" };
             key(out, colour, "", 1.2, &shortened(label, NAME_CHARS));
-            let mut trace = Trace::new(points.into_iter(), x, colour);
+            let mut trace = Trace::new(points, x, colour);
             trace.width = 1.2;
             traces.push(trace);
         }

@@ -59,5 +59,5 @@ with socket.create_connection((address, 502)) as device:
         plant_ns, level = struct.unpack(">xdd", reply)
         say("sample", before_ns, after_ns, int(plant_ns), lasted_ns)
         if wanted is not None:
-            ask(device, 16, struct.pack(">HHBf", 0, 2, 4, 0.5 * wanted + 2.0 * (wanted - level)))
+            ask(device, 16, struct.pack(">HHBf", 0, 2, 4, 0.5 * wanted + 0.5 * (wanted - level)))
         time.sleep(period_s)

@@ -1,0 +1,137 @@
+//! Simulated hosts with a real TCP/IP stack: smoltcp.
+//!
+//! For hosts that must speak real TCP, byte for byte, with real machines or
+//! with one another. Background traffic is better served by
+//! [`crate::TcpConfig`], which carries no payload.
+//!
+//! smoltcp counts in microseconds and has a least timeout of one second; an
+//! instant handed to it is rounded up, so that it never acts early.
+
+use std::collections::VecDeque;
+
+use smoltcp::iface::{Config, Interface, SocketSet};
+use smoltcp::phy::{self, DeviceCapabilities, Medium};
+use smoltcp::wire::{HardwareAddress, IpCidr};
+use timeloom_engine::Agenda;
+use timeloom_engine::queue::EventQueue;
+use timeloom_time::{Instant, Virtual};
+
+use crate::{Node, World};
+
+/// The stack of one host. Its owner hands arrived packets to
+/// [`Stack::handle_packet`], calls [`Stack::poll`], and comes back at the
+/// instant that it answers.
+pub struct Stack {
+    node: Node,
+    interface: Interface,
+    device: Wire,
+    /// The sockets, to be used as smoltcp's documentation says.
+    pub sockets: SocketSet<'static>,
+}
+
+impl Stack {
+    /// The stack of host `node`, which is opened to it. `seed` makes its
+    /// sequence and port numbers.
+    pub fn new(world: &mut World, node: Node, seed: u64, now: Instant<Virtual>) -> Self {
+        world.open(node);
+        let mut device = Wire::default();
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = seed;
+        let mut interface = Interface::new(config, &mut device, stack_time(now));
+        if let Some(port) = world.port_of(node) {
+            let address = world.address(port);
+            interface.update_ip_addrs(|list| {
+                // Everything is on the link for the stack: routing is the
+                // model's part.
+                let _ = list.push(IpCidr::new(address.into(), 0));
+            });
+        }
+        Self {
+            node,
+            interface,
+            device,
+            sockets: SocketSet::new(Vec::new()),
+        }
+    }
+
+    /// The host.
+    pub fn node(&self) -> Node {
+        self.node
+    }
+
+    /// The interface, for sockets that connect.
+    pub fn context(&mut self) -> (&mut Interface, &mut SocketSet<'static>) {
+        (&mut self.interface, &mut self.sockets)
+    }
+
+    /// A packet arrived at the host.
+    pub fn handle_packet(&mut self, bytes: &[u8]) {
+        self.device.arrived.push_back(bytes.to_vec());
+    }
+
+    /// Lets the stack work and sends what it has to send. Gives back when it
+    /// wants to be polled again.
+    pub fn poll<Q: EventQueue>(
+        &mut self,
+        world: &mut World,
+        agenda: &mut Agenda<Q>,
+    ) -> Option<Instant<Virtual>> {
+        let now = stack_time(agenda.now());
+        self.interface.poll(now, &mut self.device, &mut self.sockets);
+        for packet in self.device.sent.drain(..) {
+            world.send_raw(self.node, &packet, agenda);
+        }
+        let at = self.interface.poll_at(now, &self.sockets)?;
+        Some(Instant::from_ns(at.total_micros() * 1_000).max(agenda.now()))
+    }
+}
+
+fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
+    smoltcp::time::Instant::from_micros(at.as_ns().div_euclid(1_000) + i64::from(at.as_ns() % 1_000 != 0))
+}
+
+/// smoltcp's view of the host's link.
+#[derive(Default)]
+struct Wire {
+    arrived: VecDeque<Vec<u8>>,
+    sent: VecDeque<Vec<u8>>,
+}
+
+struct Receive(Vec<u8>);
+struct Send<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl phy::RxToken for Receive {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(&self.0)
+    }
+}
+
+impl phy::TxToken for Send<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
+        let mut packet = vec![0; length];
+        let result = f(&mut packet);
+        self.0.push_back(packet);
+        result
+    }
+}
+
+impl phy::Device for Wire {
+    type RxToken<'a> = Receive;
+    type TxToken<'a> = Send<'a>;
+
+    fn receive(&mut self, _: smoltcp::time::Instant) -> Option<(Receive, Send<'_>)> {
+        let packet = self.arrived.pop_front()?;
+        Some((Receive(packet), Send(&mut self.sent)))
+    }
+
+    fn transmit(&mut self, _: smoltcp::time::Instant) -> Option<Send<'_>> {
+        Some(Send(&mut self.sent))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = 1500;
+        capabilities
+    }
+}

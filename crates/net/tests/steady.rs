@@ -1,0 +1,169 @@
+//! The same seed gives the same run, and a run in its stride allocates
+//! nothing.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::Write;
+
+use common::{GBIT, MBIT, bare, ms, run};
+use timeloom_engine::queue::{EventQueue, Heap4, Ladder, Wheel};
+use timeloom_engine::{Agenda, Engine, Event, Model};
+use timeloom_net::topology::{Campus, campus, dumbbell};
+use timeloom_net::{
+    Control, Impairment, NetworkBuilder, Pattern, QueueConfig, Size, TcpConfig, TrafficConfig,
+    World,
+};
+use timeloom_time::Duration;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Counts per thread, because the test harness allocates in its own.
+struct Counting;
+
+// SAFETY: every call is handed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        BYTES.with(|bytes| bytes.set(bytes.get() + layout.size() as i64));
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        BYTES.with(|bytes| bytes.set(bytes.get() - layout.size() as i64));
+        // SAFETY: `at` came from the system's allocator with this layout.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A dumbbell with a full bottleneck.
+fn loaded() -> Engine<World> {
+    let mut network = NetworkBuilder::new(2);
+    let access = bare(GBIT, Duration::from_ms(1), 200);
+    let bottleneck = bare(GBIT, Duration::from_us(100), 200);
+    let ends = dumbbell(&mut network, "", 8, &access, &bottleneck);
+    let mut world = network.build().unwrap();
+    for (from, to) in ends.left.iter().zip(&ends.right) {
+        world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
+        let datagrams = Pattern::Poisson {
+            mean: Duration::from_ms(1),
+        };
+        let datagrams = TrafficConfig::udp(datagrams, Size::Exponential(500.0));
+        world.add_traffic(*from, *to, datagrams).unwrap();
+    }
+    run(world, ms(2_000))
+}
+
+#[test]
+fn no_packet_allocates_in_steady_state() {
+    let mut engine = loaded();
+    let (hops, before) = (engine.model.counters().hops, COUNT.with(Cell::get));
+    engine.run_until(ms(4_000), u64::MAX);
+    let hops = engine.model.counters().hops - hops;
+    let allocations = COUNT.with(Cell::get) - before;
+    assert!(hops > 500_000, "{hops}");
+    // A vector that meets its largest population late may still grow once.
+    assert!(allocations <= 2, "{allocations} allocations in {hops} hops");
+}
+
+#[test]
+fn hosts_and_flows_are_small() {
+    let bytes = || BYTES.with(Cell::get);
+    let start = bytes();
+    let mut network = NetworkBuilder::new(1);
+    let link = bare(GBIT, Duration::from_ms(1), 100);
+    let ends = dumbbell(&mut network, "", 2_000, &link, &link);
+    let mut world = network.build().unwrap();
+    let per_host = (bytes() - start) / 4_000;
+    let start = bytes();
+    for (from, to) in ends.left.iter().zip(&ends.right) {
+        world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
+    }
+    let per_flow = (bytes() - start) / 2_000;
+    println!("{per_host} bytes per host with its link, {per_flow} per flow");
+    assert!(
+        per_host < 1_024 && per_flow < 2_048,
+        "{per_host} {per_flow}"
+    );
+}
+
+/// A world that writes down every event.
+struct Traced {
+    world: World,
+    trace: String,
+}
+
+impl<Q: EventQueue> Model<Q> for Traced {
+    fn handle(&mut self, event: Event, agenda: &mut Agenda<Q>) {
+        writeln!(self.trace, "{event:?}").unwrap();
+        self.world.handle(event, agenda);
+    }
+}
+
+/// A campus with everything that takes chances.
+fn history<Q: EventQueue>(seed: u64) -> String {
+    let mut network = NetworkBuilder::new(seed);
+    let wire = Impairment {
+        loss: 0.01,
+        duplication: 0.01,
+        jitter: Duration::from_us(50),
+        jitter_reorders: true,
+        reordering: 0.01,
+    };
+    let codel = QueueConfig::CoDel {
+        target: Duration::from_ms(5),
+        interval: Duration::from_ms(100),
+        packets: 100,
+    };
+    let link = bare(10 * MBIT, Duration::from_ms(1), 20);
+    let shape = Campus {
+        backbone: 3,
+        buildings: 1,
+        lans: 1,
+        hosts: 4,
+        trunk: link.clone().with_impairment(wire).with_queue(codel),
+        lan: link,
+    };
+    let hosts = campus(&mut network, "", &shape);
+    let mut world = network.build().unwrap();
+    for index in 0..hosts.len() {
+        let (from, to) = (hosts[index], hosts[(index + 5) % hosts.len()]);
+        let control = [Control::NewReno, Control::Cubic][index % 2];
+        let config = TcpConfig {
+            control,
+            ..TcpConfig::default()
+        };
+        world.add_tcp(from, to, config).unwrap();
+        let bursts = Pattern::OnOff {
+            rate_bps: MBIT,
+            mean_on: Duration::from_ms(20),
+            mean_off: Duration::from_ms(20),
+        };
+        let bursts = TrafficConfig::udp(bursts, Size::Fixed(500));
+        world.add_traffic(from, to, bursts).unwrap();
+    }
+    let trace = String::new();
+    let mut engine: Engine<Traced, Q> = Engine::new(Traced { world, trace });
+    engine.with(|model, agenda| model.world.start(agenda));
+    engine.run_until(ms(400), u64::MAX);
+    let Traced { world, mut trace } = engine.model;
+    write!(trace, "{:?}", world.counters()).unwrap();
+    trace
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let first = history::<Wheel>(7);
+    assert!(first.lines().count() > 10_000);
+    assert!(first == history::<Wheel>(7), "two runs differ");
+    assert!(first == history::<Heap4>(7), "two queues differ");
+    assert!(first == history::<Ladder>(7), "two queues differ");
+    assert!(first != history::<Wheel>(8), "the seed does nothing");
+}

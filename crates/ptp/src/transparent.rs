@@ -1,0 +1,349 @@
+//! A transparent clock with any number of ports (IEEE 1588-2008, clauses 10 and 11.5).
+//!
+//! Event messages are forwarded first and accounted for afterwards: nothing
+//! that costs time, such as a signature, stands between ingress and egress.
+
+mod finish;
+mod relay;
+mod requests;
+mod vouch;
+
+use std::collections::HashMap;
+
+use timeloom_time::{Duration, Instant, Wall};
+use timeloom_wire::message::Body;
+use timeloom_wire::{
+    ClockIdentity, Flags, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp,
+    Version, message,
+};
+
+use crate::action::Departure;
+use crate::outbox::Outbox;
+use crate::peer_delay::PeerDelay;
+use crate::security::{ReplayWindow, Security, SyncFacts};
+use crate::syntonise::Syntoniser;
+use crate::{Action, DelayMechanism, DropReason, Packet, Profile, Random, Stamp, Token};
+use relay::{Relay, Relays};
+use requests::Requests;
+
+/// What a transparent clock is.
+#[derive(Clone, Debug)]
+pub struct TransparentConfig {
+    /// Its identity; ports are numbered from 1.
+    pub clock: ClockIdentity,
+    /// How many ports.
+    pub ports: u16,
+    /// Its profile. The delay mechanism tells peer-to-peer from end-to-end.
+    pub profile: Profile,
+    /// Key and ring, when it answers for its corrections.
+    pub security: Option<Security>,
+    /// A residence above this is a step of the clock, not a residence.
+    pub max_residence: Duration,
+    /// How far a link's delay may jump before the jump counts as an attack.
+    pub jump_bound: TimeInterval,
+    /// `delayAsymmetry` of each port (7.4.2), by port number − 1; missing is 0.
+    pub asymmetry: Vec<TimeInterval>,
+}
+
+impl TransparentConfig {
+    /// A clock with `ports` ports and no keys.
+    pub const fn new(clock: ClockIdentity, ports: u16, profile: Profile) -> Self {
+        Self {
+            clock,
+            ports,
+            profile,
+            security: None,
+            max_residence: Duration::from_ms(500),
+            jump_bound: TimeInterval::from_ns(100_000),
+            asymmetry: Vec::new(),
+        }
+    }
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct TransparentClock {
+    config: TransparentConfig,
+    peers: Vec<PeerDelay>,
+    relays: Relays,
+    requests: Requests,
+    rate: Syntoniser,
+    rate_of: Option<PortIdentity>,
+    replay: HashMap<(PortIdentity, u16), ReplayWindow>,
+    out: Outbox,
+}
+
+impl TransparentClock {
+    /// Starts at `now`.
+    pub fn new(config: TransparentConfig, now: Instant<Wall>) -> Self {
+        let port = |number| PortIdentity {
+            clock: config.clock,
+            port: number,
+        };
+        let peers = (1..=config.ports)
+            .map(|number| PeerDelay::new(port(number), &config.profile, now, config.jump_bound))
+            .collect();
+        Self {
+            peers,
+            relays: Relays::default(),
+            requests: Requests::default(),
+            rate: Syntoniser::new(16),
+            rate_of: None,
+            replay: HashMap::new(),
+            out: Outbox::default(),
+            config,
+        }
+    }
+
+    /// What is to be done; call until `None`.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.out.poll()
+    }
+
+    /// When `handle_wake` is due.
+    pub fn next_wake(&self) -> Option<Instant<Wall>> {
+        let peer = self.peers.iter().map(PeerDelay::next_wake).min();
+        let peer = peer.filter(|_| self.config.profile.delay == DelayMechanism::PeerToPeer);
+        [peer, self.relays.next_expiry()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Does what is due.
+    pub fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random) {
+        if self.config.profile.delay == DelayMechanism::PeerToPeer {
+            for peer in &mut self.peers {
+                peer.handle_wake(now, random, &mut self.out);
+            }
+        }
+        self.relays.expire(now, &mut self.out);
+    }
+
+    /// The link of `port`, from 1.
+    pub fn peer_delay(&self, port: u16) -> Option<&PeerDelay> {
+        self.peers.get(usize::from(port).checked_sub(1)?)
+    }
+
+    /// A packet came in by `port`; `stamp` for event messages.
+    pub fn handle_receive(
+        &mut self,
+        now: Instant<Wall>,
+        port: u16,
+        packet: &Packet,
+        stamp: Option<Stamp>,
+    ) {
+        match Header::version_of(&packet.bytes) {
+            // Clocks of 2002 behind this one are none of its business.
+            Ok(Version::V1) => return self.forward(port, packet),
+            Ok(Version::Unknown(_)) => return self.out.dropped(port, DropReason::Version),
+            _ => {}
+        }
+        let message = match Message::parse(&packet.bytes) {
+            Ok(message) => message,
+            Err(error) => return self.out.dropped(port, error.into()),
+        };
+        let header = &message.header;
+        if header.source.clock == self.config.clock {
+            return self.out.dropped(port, DropReason::NotForUs);
+        }
+        let stamp = match stamp {
+            Some(stamp) => stamp,
+            None if header.message_type.is_event() => {
+                return self.out.dropped(port, DropReason::NoStamp);
+            }
+            None => Stamp::ZERO,
+        };
+        let peer_to_peer = self.config.profile.delay == DelayMechanism::PeerToPeer;
+        match &message.body {
+            Body::Sync(body) => self.handle_sync(now, port, packet, &message, body.origin, stamp),
+            Body::FollowUp(_) => self.handle_follow_up(now, port, packet, &message),
+            Body::Announce(_) => self.handle_announce(port, packet, &message),
+            Body::DelayReq(_) | Body::DelayResp(_) if peer_to_peer => {
+                // 11.5.3: a peer-to-peer clock has no part in the other mechanism.
+                self.out.dropped(port, DropReason::NotForUs);
+            }
+            Body::DelayReq(_) => self.handle_delay_request(port, packet, header, stamp),
+            Body::DelayResp(body) => {
+                self.handle_delay_response(port, packet, header, body.requesting)
+            }
+            Body::PdelayReq(_) | Body::PdelayResp(_) | Body::PdelayRespFollowUp(_)
+                if peer_to_peer =>
+            {
+                self.handle_peer(now, port, &message, stamp);
+            }
+            Body::PdelayReq(_) | Body::PdelayResp(_) | Body::PdelayRespFollowUp(_) => {
+                self.out.dropped(port, DropReason::NotForUs);
+            }
+            Body::Signaling(_) | Body::Management(_) => self.forward(port, packet),
+        }
+    }
+
+    /// The departure of an event message is known, or lost for good. A lost one
+    /// costs that Sync at that port; the port lives on.
+    pub fn handle_transmit_stamp(
+        &mut self,
+        now: Instant<Wall>,
+        port: u16,
+        token: Token,
+        stamp: Option<Stamp>,
+    ) {
+        match token.0 {
+            Departure::Relayed { slot } => {
+                if self.requests.departed(slot, port, stamp) {
+                    return;
+                }
+                if stamp.is_none() {
+                    self.out.dropped(port, DropReason::LostStamp);
+                }
+                self.relays.departed(slot, port, stamp);
+                self.finish(slot);
+            }
+            departure => {
+                let security = self.config.security.as_ref();
+                if let Some(peer) = self.peers.get_mut(usize::from(port).wrapping_sub(1)) {
+                    peer.handle_transmit_stamp(departure, stamp, now, security, &mut self.out);
+                }
+            }
+        }
+    }
+
+    fn handle_peer(&mut self, now: Instant<Wall>, port: u16, message: &Message<'_>, stamp: Stamp) {
+        let profile = &self.config.profile;
+        let header = &message.header;
+        if (header.domain, header.sdo_id) != (profile.domain, profile.sdo_id) {
+            return self.out.dropped(port, DropReason::Domain);
+        }
+        let Some(peer) = self.peers.get_mut(usize::from(port).wrapping_sub(1)) else {
+            return;
+        };
+        let security = self.config.security.as_ref();
+        match &message.body {
+            Body::PdelayReq(body) => peer.handle_request(header, body, stamp, &mut self.out),
+            Body::PdelayResp(body) => peer.handle_response(header, body, stamp),
+            Body::PdelayRespFollowUp(body) => {
+                peer.handle_follow_up(header, body, &message.tlvs, now, security, &mut self.out);
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_sync(
+        &mut self,
+        now: Instant<Wall>,
+        ingress: u16,
+        packet: &Packet,
+        message: &Message<'_>,
+        origin: Timestamp,
+        stamp: Stamp,
+    ) {
+        let header = &message.header;
+        let two_step = header.flags.has(Flags::TWO_STEP);
+        let mut bytes = packet.bytes.clone();
+        if !two_step {
+            // A departure that is known only afterwards cannot go into the
+            // Sync: it becomes a two-step one (11.5.2.2).
+            let _ = message::patch_flags(&mut bytes, header.flags.with(Flags::TWO_STEP));
+        }
+        let egress = (1..=self.config.ports).filter(|port| *port != ingress);
+        let slot = self.relays.add(
+            Relay::new(
+                (ingress, header.source, header.domain, header.sequence_id),
+                SyncFacts {
+                    origin,
+                    correction: header.correction,
+                    vid: packet.vlan.map_or(0, |tag| tag.vid),
+                },
+                stamp,
+                now,
+                egress.clone(),
+            ),
+            &mut self.out,
+        );
+        for port in egress {
+            self.out.forward(
+                port,
+                bytes.clone(),
+                packet.vlan,
+                Some(Departure::Relayed { slot }),
+            );
+        }
+        if two_step {
+            if let Some((early, vlan)) = self.relays.take_early(ingress, header) {
+                let packet = Packet { bytes: early, vlan };
+                if let Ok(message) = Message::parse(&packet.bytes) {
+                    self.handle_follow_up(now, ingress, &packet, &message);
+                }
+            }
+        } else {
+            self.relays
+                .set_follow_up(slot, relay::converted(header, origin), packet.vlan);
+        }
+    }
+
+    /// Follow_Ups: see [`vouch`] for the choice among several Syncs.
+    fn handle_follow_up(
+        &mut self,
+        now: Instant<Wall>,
+        ingress: u16,
+        packet: &Packet,
+        message: &Message<'_>,
+    ) {
+        let header = &message.header;
+        if self.is_replay(ingress, message) {
+            return;
+        }
+        let slots = self.relays.matching(ingress, header);
+        if slots.is_empty() {
+            return self
+                .relays
+                .keep_early(ingress, header, packet, now, &mut self.out);
+        }
+        let Some(slot) = self.vouch(ingress, packet, message, &slots) else {
+            return;
+        };
+        self.syntonise(message, slot);
+        self.relays
+            .set_follow_up(slot, packet.bytes.clone(), packet.vlan);
+        self.finish(slot);
+    }
+
+    fn syntonise(&mut self, message: &Message<'_>, slot: u64) {
+        let Body::FollowUp(body) = message.body else {
+            return;
+        };
+        let Some(relay) = self.relays.get(slot) else {
+            return;
+        };
+        if self.rate_of != Some(message.header.source) {
+            self.rate_of = Some(message.header.source);
+            self.rate.forget();
+        }
+        let correction = message.header.correction + relay.facts.correction;
+        self.rate
+            .sample(body.precise_origin, correction, relay.arrived);
+    }
+
+    fn forward(&mut self, ingress: u16, packet: &Packet) {
+        for port in (1..=self.config.ports).filter(|port| *port != ingress) {
+            self.out
+                .forward(port, packet.bytes.clone(), packet.vlan, None);
+        }
+    }
+
+    /// Announces pass; in the power profiles they become less accurate by what
+    /// this clock may be wrong.
+    fn handle_announce(&mut self, ingress: u16, packet: &Packet, message: &Message<'_>) {
+        debug_assert_eq!(message.header.message_type, MessageType::Announce);
+        match finish::less_accurate(message, &self.config.profile) {
+            Some(bytes) => self.forward(
+                ingress,
+                &Packet {
+                    bytes,
+                    vlan: packet.vlan,
+                },
+            ),
+            None => self.forward(ingress, packet),
+        }
+    }
+}

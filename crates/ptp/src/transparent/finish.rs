@@ -1,0 +1,121 @@
+//! The last step: residence, correction, and the Follow_Up per egress port.
+
+use timeloom_wire::message::{patch_correction, patch_length};
+use timeloom_wire::tlv::{PowerProfile, TlvType, TlvWriter};
+use timeloom_wire::{Header, Message, TimeInterval};
+
+use super::TransparentClock;
+use super::relay::Egress;
+use crate::security::Hop;
+use crate::stamp::scaled;
+use crate::{DelayMechanism, DropReason, Profile, Report};
+
+impl TransparentClock {
+    /// Sends the Follow_Up of a Sync to every port whose departure is known.
+    pub(super) fn finish(&mut self, slot: u64) {
+        let Some(relay) = self.relays.get(slot) else {
+            return;
+        };
+        let Some((bytes, vlan)) = relay.follow_up.clone() else {
+            return;
+        };
+        let relay = relay.clone();
+        let (ingress, _, _, sequence) = relay.key;
+        let link = self
+            .peer_delay(ingress)
+            .and_then(|peer| peer.neighbour().copied());
+        let asymmetry = self
+            .config
+            .asymmetry
+            .get(usize::from(ingress) - 1)
+            .copied()
+            .unwrap_or_default();
+        for (egress, state) in relay.egress {
+            let Egress::Left(departed) = state else {
+                continue;
+            };
+            self.relays.done(slot, egress);
+            let stay = departed - relay.arrived;
+            if stay.is_negative() || stay > self.config.max_residence {
+                self.out.dropped(egress, DropReason::Residence);
+                continue;
+            }
+            let residence = scaled(stay, self.rate.ppb());
+            // Peer to peer: the delay of the link it came in by is added here,
+            // so that the slave needs only its own (11.4.5.1).
+            let link_delay = match (self.config.profile.delay, &link) {
+                (DelayMechanism::EndToEnd, _) => TimeInterval::ZERO,
+                (DelayMechanism::PeerToPeer, Some(link)) => link.delay,
+                (DelayMechanism::PeerToPeer, None) => {
+                    self.out.dropped(ingress, DropReason::NoNextHop);
+                    continue;
+                }
+            };
+            let contribution = residence + link_delay + asymmetry;
+            let next = self
+                .peer_delay(egress)
+                .and_then(|peer| peer.neighbour().map(|n| n.port.clock));
+            let hop = Hop {
+                ingress,
+                egress,
+                previous: link.map(|l| l.port.clock).unwrap_or_default(),
+                next: next.unwrap_or_default(),
+                contribution,
+            };
+            let message = if self.must_sign(&bytes) {
+                if next.is_none() {
+                    self.out.dropped(egress, DropReason::NoNextHop);
+                    continue;
+                }
+                self.sign(&bytes, &relay.facts, &hop, relay.broken)
+            } else {
+                plain(&bytes, contribution)
+            };
+            let Some(message) = message else { continue };
+            self.out.forward(egress, message, vlan, None);
+            self.out.report(Report::Relayed {
+                ingress,
+                egress,
+                sequence,
+                residence,
+            });
+        }
+    }
+}
+
+/// The message with `contribution` added, untouched otherwise. The received
+/// bytes stay as they are for the next egress port.
+fn plain(bytes: &[u8], contribution: TimeInterval) -> Option<Vec<u8>> {
+    let (header, _) = Header::parse(bytes).ok()?;
+    let mut message = bytes.to_vec();
+    patch_correction(&mut message, header.correction + contribution).ok()?;
+    Some(message)
+}
+
+/// An Announce whose power-profile TLV counts this clock in; `None` when there
+/// is nothing to change.
+pub(super) fn less_accurate(message: &Message<'_>, profile: &Profile) -> Option<Vec<u8>> {
+    profile.power?;
+    let mut buffer = [0; 1024];
+    let mut writer = TlvWriter::new(&mut buffer);
+    let mut changed = false;
+    for tlv in message.tlvs.iter() {
+        match PowerProfile::parse(tlv.value) {
+            Some(Ok(power)) if tlv.kind == TlvType::ORGANIZATION_EXTENSION => {
+                changed = true;
+                let power = power.less_accurate(profile.hop_inaccuracy_ns);
+                writer.push(tlv.kind, |to| power.emit(to)).ok()?;
+            }
+            _ => {
+                writer.push_raw(tlv).ok()?;
+            }
+        }
+    }
+    if !changed {
+        return None;
+    }
+    let mut bytes = [0; 1486];
+    let length = message.with_tlvs(writer.finish()).emit(&mut bytes).ok()?;
+    patch_length(&mut bytes, u16::try_from(length).ok()?).ok()?;
+    Some(bytes[..length].to_vec())
+}

@@ -1,0 +1,134 @@
+//! Delay_Reqs through an end-to-end transparent clock (IEEE 1588-2008, 11.5.2.3).
+
+use std::collections::VecDeque;
+
+use timeloom_wire::message::patch_correction;
+use timeloom_wire::{Header, PortIdentity};
+
+use super::TransparentClock;
+use crate::action::Departure;
+use crate::stamp::scaled;
+use crate::{DropReason, Packet, Stamp};
+
+#[derive(Clone, Debug)]
+struct Passing {
+    slot: u64,
+    source: PortIdentity,
+    sequence: u16,
+    arrived: Stamp,
+    left: Vec<(u16, Stamp)>,
+}
+
+/// Requests whose answer has not come back: bounded, the oldest goes first.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    passing: VecDeque<Passing>,
+    next_slot: u64,
+}
+
+const MAX_PASSING: usize = 64;
+/// Slots of requests and of Syncs share one number space.
+const REQUEST: u64 = 1 << 63;
+
+impl Requests {
+    fn add(&mut self, header: &Header, arrived: Stamp) -> u64 {
+        if self.passing.len() == MAX_PASSING {
+            self.passing.pop_front();
+        }
+        let slot = REQUEST | self.next_slot;
+        self.next_slot += 1;
+        let (source, sequence) = (header.source, header.sequence_id);
+        self.passing.push_back(Passing {
+            slot,
+            source,
+            sequence,
+            arrived,
+            left: Vec::new(),
+        });
+        slot
+    }
+
+    /// Notes a departure; `false` when the slot is a Sync's.
+    pub(super) fn departed(&mut self, slot: u64, port: u16, stamp: Option<Stamp>) -> bool {
+        if slot & REQUEST == 0 {
+            return false;
+        }
+        if let (Some(passing), Some(stamp)) =
+            (self.passing.iter_mut().find(|p| p.slot == slot), stamp)
+        {
+            passing.left.push((port, stamp));
+        }
+        true
+    }
+
+    /// When the request that is answered by `port` came and left.
+    fn residence(
+        &self,
+        requesting: PortIdentity,
+        sequence: u16,
+        port: u16,
+    ) -> Option<(Stamp, Stamp)> {
+        let passing = self
+            .passing
+            .iter()
+            .find(|p| p.source == requesting && p.sequence == sequence)?;
+        let (_, left) = passing.left.iter().find(|(of, _)| *of == port)?;
+        Some((passing.arrived, *left))
+    }
+}
+
+impl TransparentClock {
+    pub(super) fn handle_delay_request(
+        &mut self,
+        ingress: u16,
+        packet: &Packet,
+        header: &Header,
+        stamp: Stamp,
+    ) {
+        let slot = self.requests.add(header, stamp);
+        for port in (1..=self.config.ports).filter(|port| *port != ingress) {
+            self.out.forward(
+                port,
+                packet.bytes.clone(),
+                packet.vlan,
+                Some(Departure::Relayed { slot }),
+            );
+        }
+    }
+
+    /// The request's residence goes into the response, which comes in by the
+    /// port the request left by.
+    pub(super) fn handle_delay_response(
+        &mut self,
+        ingress: u16,
+        packet: &Packet,
+        header: &Header,
+        requesting: PortIdentity,
+    ) {
+        let Some((arrived, left)) =
+            self.requests
+                .residence(requesting, header.sequence_id, ingress)
+        else {
+            return self.out.dropped(ingress, DropReason::Unmatched);
+        };
+        let stay = left - arrived;
+        if stay.is_negative() || stay > self.config.max_residence {
+            return self.out.dropped(ingress, DropReason::Residence);
+        }
+        let mut bytes = packet.bytes.clone();
+        if patch_correction(
+            &mut bytes,
+            header.correction + scaled(stay, self.rate.ppb()),
+        )
+        .is_ok()
+        {
+            self.forward(
+                ingress,
+                &Packet {
+                    bytes,
+                    vlan: packet.vlan,
+                },
+            );
+        }
+    }
+}

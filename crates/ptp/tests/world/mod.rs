@@ -1,0 +1,281 @@
+//! A simulated world: nodes with drifting clocks, links that delay, jitter,
+//! lose and reorder, and an attacker on any of them. True time is known, so
+//! that every error is known too. One seed, one history.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part of the world"
+)]
+
+pub mod clock;
+pub mod keys;
+pub mod link;
+pub mod node;
+pub mod path;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use timeloom_ptp::{Action, Packet, Random, Report, SplitMix, Stamp, Token};
+use timeloom_time::{Instant, Wall};
+use timeloom_wire::ClockIdentity;
+
+use clock::HardwareClock;
+use link::Link;
+use node::Node;
+
+/// A packet on a wire, as an attacker sees it.
+#[derive(Clone, Debug)]
+pub struct Flight {
+    /// Which link, and towards which of its ends.
+    pub from: (usize, u16),
+    pub to: (usize, u16),
+    pub packet: Packet,
+    /// When it will arrive, in true ns.
+    pub arrives_ns: i64,
+    /// How long the receiver's queue keeps it after that.
+    pub held_ns: i64,
+}
+
+/// Sees every packet as it departs and says what travels instead.
+pub type Attack = Box<dyn FnMut(Flight) -> Vec<Flight>>;
+
+#[derive(Debug)]
+enum Event {
+    Arrive {
+        to: (usize, u16),
+        packet: Packet,
+        passed_ns: i64,
+    },
+    Stamped {
+        node: usize,
+        port: u16,
+        token: Token,
+        stamp: Option<Stamp>,
+    },
+    Wake {
+        node: usize,
+    },
+}
+
+pub struct World {
+    pub now_ns: i64,
+    pub nodes: Vec<Node>,
+    pub clocks: Vec<HardwareClock>,
+    pub links: Vec<Link>,
+    pub reports: Vec<(i64, usize, Report)>,
+    /// Actions by node, for counting.
+    pub sent: u64,
+    attack: Attack,
+    wires: HashMap<(usize, u16), (usize, usize)>,
+    queue: BinaryHeap<Reverse<(i64, u64)>>,
+    events: HashMap<u64, Event>,
+    next_event: u64,
+    random: SplitMix,
+    woken: Vec<i64>,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            now_ns: 1_000_000_000,
+            nodes: Vec::new(),
+            clocks: Vec::new(),
+            links: Vec::new(),
+            reports: Vec::new(),
+            sent: 0,
+            attack: Box::new(|flight| vec![flight]),
+            wires: HashMap::new(),
+            queue: BinaryHeap::new(),
+            events: HashMap::new(),
+            next_event: 0,
+            random: SplitMix(seed),
+            woken: Vec::new(),
+        }
+    }
+
+    pub fn wall(&self) -> Instant<Wall> {
+        Instant::from_ns(self.now_ns)
+    }
+
+    pub fn add(&mut self, node: Node, clock: HardwareClock) -> usize {
+        self.nodes.push(node);
+        self.clocks.push(clock);
+        self.woken.push(i64::MAX);
+        let at = self.nodes.len() - 1;
+        self.wake_later(at);
+        at
+    }
+
+    pub fn connect(&mut self, a: (usize, u16), b: (usize, u16), link: Link) {
+        let at = self.links.len();
+        self.links.push(link);
+        self.wires.insert(a, (at, 0));
+        self.wires.insert(b, (at, 1));
+        self.links[at].ends = [a, b];
+    }
+
+    /// From now on `attack` sees every packet.
+    pub fn attack(&mut self, attack: Attack) {
+        self.attack = attack;
+    }
+
+    pub fn random(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
+    fn at(&mut self, when_ns: i64, event: Event) {
+        // Ties in the order they were made.
+        self.queue
+            .push(Reverse((when_ns.max(self.now_ns), self.next_event)));
+        self.events.insert(self.next_event, event);
+        self.next_event += 1;
+    }
+
+    fn wake_later(&mut self, node: usize) {
+        if let Some(at) = self.nodes[node].next_wake()
+            && at.as_ns() < self.woken[node]
+        {
+            self.woken[node] = at.as_ns();
+            self.at(at.as_ns(), Event::Wake { node });
+        }
+    }
+
+    /// Hands a packet to a node as if it came in by `to`.
+    pub fn inject(&mut self, when_ns: i64, to: (usize, u16), packet: Packet) {
+        self.at(
+            when_ns,
+            Event::Arrive {
+                to,
+                packet,
+                passed_ns: when_ns,
+            },
+        );
+    }
+
+    pub fn run_for(&mut self, seconds: f64) {
+        let end = self.now_ns + (seconds * 1e9) as i64;
+        while let Some(Reverse((when, id))) = self.queue.peek().copied() {
+            if when > end {
+                break;
+            }
+            self.queue.pop();
+            self.now_ns = when;
+            let event = self
+                .events
+                .remove(&id)
+                .expect("every queued event is stored");
+            self.handle(event);
+        }
+        self.now_ns = end;
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.wall();
+        let node = match event {
+            Event::Arrive {
+                to: (node, port),
+                packet,
+                passed_ns,
+            } => {
+                let stamp = self.clocks[node].stamp(passed_ns);
+                self.nodes[node].handle_receive(now, port, &packet, Some(stamp));
+                node
+            }
+            Event::Stamped {
+                node,
+                port,
+                token,
+                stamp,
+            } => {
+                self.nodes[node].handle_transmit_stamp(now, port, token, stamp);
+                node
+            }
+            Event::Wake { node } => {
+                self.woken[node] = i64::MAX;
+                self.nodes[node].handle_wake(now, &mut self.random);
+                node
+            }
+        };
+        self.drain(node);
+        self.wake_later(node);
+    }
+
+    fn drain(&mut self, node: usize) {
+        while let Some(action) = self.nodes[node].poll_action() {
+            match action {
+                Action::Send {
+                    port,
+                    packet,
+                    token,
+                } => self.send(node, port, packet, token),
+                Action::Step(length) => self.clocks[node].step(length.as_ns()),
+                Action::Frequency(ppb) => self.clocks[node].steer(self.now_ns, ppb),
+                Action::Verify(job) => {
+                    let verdict = job.run();
+                    let now = self.wall();
+                    self.nodes[node].handle_verdict(now, &verdict);
+                }
+                Action::Report(report) => self.reports.push((self.now_ns, node, report)),
+            }
+        }
+    }
+
+    fn send(&mut self, node: usize, port: u16, packet: Packet, token: Option<Token>) {
+        self.sent += 1;
+        // A node takes a while to hand a packet to the wire, each time another.
+        let handling =
+            1_000 + (self.random.next_u64() % self.nodes[node].handling_ns().max(1)) as i64;
+        let departs = self.now_ns + handling;
+        if let Some(token) = token {
+            let lost = self.nodes[node].loses_stamp(self.random.next_u64());
+            let stamp = (!lost).then(|| self.clocks[node].stamp(departs));
+            // The kernel tells later, sometimes after the packet has arrived.
+            let told = departs + (self.random.next_u64() % 20_000) as i64;
+            self.at(
+                told,
+                Event::Stamped {
+                    node,
+                    port,
+                    token,
+                    stamp,
+                },
+            );
+        }
+        let Some((link, end)) = self.wires.get(&(node, port)).copied() else {
+            return;
+        };
+        let Some((travel, held_ns)) = self.links[link].travel_ns(&mut self.random) else {
+            return;
+        };
+        let to = self.links[link].ends[1 - end];
+        let flight = Flight {
+            from: (node, port),
+            to,
+            packet,
+            arrives_ns: departs + travel,
+            held_ns,
+        };
+        for flight in (self.attack)(flight) {
+            let passed_ns = flight.arrives_ns;
+            let (to, packet) = (flight.to, flight.packet);
+            self.at(
+                passed_ns + flight.held_ns,
+                Event::Arrive {
+                    to,
+                    packet,
+                    passed_ns,
+                },
+            );
+        }
+    }
+
+    /// Clock of `node` minus true time, in ns.
+    pub fn error_ns(&self, node: usize, reference: usize) -> i64 {
+        self.clocks[node].read(self.now_ns) - self.clocks[reference].read(self.now_ns)
+    }
+
+    pub fn identity(&self, node: usize) -> ClockIdentity {
+        self.nodes[node].identity()
+    }
+}

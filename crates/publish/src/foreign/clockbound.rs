@@ -1,0 +1,328 @@
+//! ClockBound's segments, versions 2 (`/var/run/clockbound/shm0`) and 3
+//! (`…/shm1`), as its code has them; its documentation gives other bytes for
+//! the magic. Native endian.
+//!
+//! Updated under its readers: generation odd, fields, generation even and never
+//! 0 again (after 65534 comes 2).
+
+use timeloom_clock::quality::Status;
+
+use super::Malformed;
+use super::bytes::{at_least, expect, put, take};
+
+/// The two words that every segment begins with.
+pub const MAGIC: [u32; 2] = [0x414d_5a4e, 0x4342_0200];
+
+/// Bytes of a segment of version 2.
+pub const SIZE_V2: usize = 80;
+/// Bytes of a segment of version 3.
+pub const SIZE_V3: usize = 104;
+
+const VERSION_V2: u16 = 2;
+/// Least version that a reader must know, and the version itself.
+const VERSION_V3: u16 = 0x0303;
+
+/// Seconds and nanoseconds, as in `timespec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seconds {
+    /// Whole seconds.
+    pub s: i64,
+    /// 0 … 999,999,999.
+    pub ns: i64,
+}
+
+/// ClockBound's word for how a clock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum ClockStatus {
+    /// Nothing can be said.
+    Unknown = 0,
+    /// In step with a source.
+    Synchronized = 1,
+    /// Was, and runs on.
+    FreeRunning = 2,
+    /// The counter was disrupted.
+    Disrupted = 3,
+}
+
+impl ClockStatus {
+    fn from_number(number: i32) -> Result<Self, Malformed> {
+        Ok(match number {
+            0 => Self::Unknown,
+            1 => Self::Synchronized,
+            2 => Self::FreeRunning,
+            3 => Self::Disrupted,
+            _ => return Err(Malformed::Field("clock_status")),
+        })
+    }
+}
+
+impl From<Status> for ClockStatus {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::NeverSynchronised | Status::Unauthenticated => Self::Unknown,
+            Status::Ok => Self::Synchronized,
+            Status::SourceLost | Status::DaemonDead => Self::FreeRunning,
+            Status::Disrupted => Self::Disrupted,
+        }
+    }
+}
+
+/// A segment of version 2: the bound of CLOCK_REALTIME at an instant of
+/// CLOCK_MONOTONIC_COARSE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentV2 {
+    /// Even and not 0.
+    pub generation: u16,
+    /// When the bound was computed.
+    pub as_of: Seconds,
+    /// Until when it may be used.
+    pub void_after: Seconds,
+    /// Half of the width, in nanoseconds, at `as_of`.
+    pub bound_ns: i64,
+    /// Changes with every disruption.
+    pub disruption_marker: u64,
+    /// Growth of the bound, in parts per 10^9.
+    pub max_drift_ppb: u32,
+    /// How the clock is.
+    pub status: ClockStatus,
+    /// Whether the reader must check the marker.
+    pub disruption_support: bool,
+}
+
+/// A segment of version 3: UTC at a value of the time-stamp counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentV3 {
+    /// Even and not 0.
+    pub generation: u16,
+    /// The counter.
+    pub as_of_tsc: u64,
+    /// UTC then.
+    pub as_of: Seconds,
+    /// Until when it may be used.
+    pub void_after: Seconds,
+    /// Seconds per tick in units of 2^-(64 + shift).
+    pub period_frac: u64,
+    /// Relative error of the period in units of 2^-(64 + shift of the error).
+    pub period_err_frac: u64,
+    /// Half of the width, in nanoseconds, at `as_of`.
+    pub bound_ns: i64,
+    /// Changes with every disruption.
+    pub disruption_marker: u64,
+    /// Growth of the bound, in parts per 10^9.
+    pub max_drift_ppb: u32,
+    /// How the clock is.
+    pub status: ClockStatus,
+    /// Whether the reader must check the marker.
+    pub disruption_support: bool,
+    /// Further bits of the period's unit.
+    pub period_shift: u8,
+    /// Further bits of the error's unit.
+    pub period_err_shift: u8,
+}
+
+impl SegmentV2 {
+    /// The 80 bytes.
+    pub fn emit(&self) -> [u8; SIZE_V2] {
+        let mut bytes = [0; SIZE_V2];
+        put_header(&mut bytes, VERSION_V2, self.generation);
+        put_seconds(&mut bytes, 16, self.as_of);
+        put_seconds(&mut bytes, 32, self.void_after);
+        put(&mut bytes, 48, self.bound_ns.to_ne_bytes());
+        put(&mut bytes, 56, self.disruption_marker.to_ne_bytes());
+        put(&mut bytes, 64, self.max_drift_ppb.to_ne_bytes());
+        put(&mut bytes, 68, (self.status as i32).to_ne_bytes());
+        bytes[72] = u8::from(self.disruption_support);
+        bytes
+    }
+
+    /// From a copy of the segment.
+    ///
+    /// # Errors
+    /// When it is not one of version 2, or being written.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let generation = take_header(bytes, SIZE_V2, VERSION_V2)?;
+        Ok(Self {
+            generation,
+            as_of: take_seconds(bytes, 16)?,
+            void_after: take_seconds(bytes, 32)?,
+            bound_ns: i64::from_ne_bytes(take(bytes, 48)),
+            disruption_marker: u64::from_ne_bytes(take(bytes, 56)),
+            max_drift_ppb: u32::from_ne_bytes(take(bytes, 64)),
+            status: ClockStatus::from_number(i32::from_ne_bytes(take(bytes, 68)))?,
+            disruption_support: bytes[72] != 0,
+        })
+    }
+}
+
+impl SegmentV3 {
+    /// The 104 bytes.
+    pub fn emit(&self) -> [u8; SIZE_V3] {
+        let mut bytes = [0; SIZE_V3];
+        put_header(&mut bytes, VERSION_V3, self.generation);
+        put(&mut bytes, 16, self.as_of_tsc.to_ne_bytes());
+        put_seconds(&mut bytes, 24, self.as_of);
+        put_seconds(&mut bytes, 40, self.void_after);
+        put(&mut bytes, 56, self.period_frac.to_ne_bytes());
+        put(&mut bytes, 64, self.period_err_frac.to_ne_bytes());
+        put(&mut bytes, 72, self.bound_ns.to_ne_bytes());
+        put(&mut bytes, 80, self.disruption_marker.to_ne_bytes());
+        put(&mut bytes, 88, self.max_drift_ppb.to_ne_bytes());
+        put(&mut bytes, 92, (self.status as i32).to_ne_bytes());
+        bytes[96] = u8::from(self.disruption_support);
+        bytes[97] = self.period_shift;
+        bytes[98] = self.period_err_shift;
+        bytes
+    }
+
+    /// From a copy of the segment.
+    ///
+    /// # Errors
+    /// When it is not one of version 3, or being written.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let generation = take_header(bytes, SIZE_V3, VERSION_V3)?;
+        expect("period_shift", bytes[97] < 64 && bytes[98] < 64)?;
+        Ok(Self {
+            generation,
+            as_of_tsc: u64::from_ne_bytes(take(bytes, 16)),
+            as_of: take_seconds(bytes, 24)?,
+            void_after: take_seconds(bytes, 40)?,
+            period_frac: u64::from_ne_bytes(take(bytes, 56)),
+            period_err_frac: u64::from_ne_bytes(take(bytes, 64)),
+            bound_ns: i64::from_ne_bytes(take(bytes, 72)),
+            disruption_marker: u64::from_ne_bytes(take(bytes, 80)),
+            max_drift_ppb: u32::from_ne_bytes(take(bytes, 88)),
+            status: ClockStatus::from_number(i32::from_ne_bytes(take(bytes, 92)))?,
+            disruption_support: bytes[96] != 0,
+            period_shift: bytes[97],
+            period_err_shift: bytes[98],
+        })
+    }
+}
+
+/// The generation of the next update after `generation`: even, never 0.
+pub fn next_generation(generation: u16) -> u16 {
+    match (generation | 1).wrapping_add(1) {
+        0 => 2,
+        next => next,
+    }
+}
+
+fn put_header(bytes: &mut [u8], version: u16, generation: u16) {
+    put(bytes, 0, MAGIC[0].to_ne_bytes());
+    put(bytes, 4, MAGIC[1].to_ne_bytes());
+    put(bytes, 8, (bytes.len() as u32).to_ne_bytes());
+    put(bytes, 12, version.to_ne_bytes());
+    put(bytes, 14, generation.to_ne_bytes());
+}
+
+fn take_header(bytes: &[u8], size: usize, version: u16) -> Result<u16, Malformed> {
+    at_least(bytes, size)?;
+    let words = [take(bytes, 0), take(bytes, 4)].map(u32::from_ne_bytes);
+    expect("magic", words == MAGIC)?;
+    expect(
+        "segsize",
+        u32::from_ne_bytes(take(bytes, 8)) as usize >= size,
+    )?;
+    expect("version", u16::from_ne_bytes(take(bytes, 12)) == version)?;
+    let generation = u16::from_ne_bytes(take(bytes, 14));
+    if generation == 0 || generation & 1 == 1 {
+        return Err(Malformed::Updating);
+    }
+    Ok(generation)
+}
+
+fn put_seconds(bytes: &mut [u8], at: usize, seconds: Seconds) {
+    put(bytes, at, seconds.s.to_ne_bytes());
+    put(bytes, at + 8, seconds.ns.to_ne_bytes());
+}
+
+fn take_seconds(bytes: &[u8], at: usize) -> Result<Seconds, Malformed> {
+    let [s, ns] = [take(bytes, at), take(bytes, at + 8)].map(i64::from_ne_bytes);
+    expect("nanoseconds", (0..1_000_000_000).contains(&ns))?;
+    Ok(Seconds { s, ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn v2() -> SegmentV2 {
+        SegmentV2 {
+            generation: 4,
+            as_of: Seconds { s: 0x0102, ns: 3 },
+            void_after: Seconds { s: 0x0506, ns: 7 },
+            bound_ns: 0x1122_3344,
+            disruption_marker: 9,
+            max_drift_ppb: 15_000,
+            status: ClockStatus::Synchronized,
+            disruption_support: true,
+        }
+    }
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn the_bytes_are_those_that_its_readers_accept() {
+        let bytes = v2().emit();
+        assert_eq!(
+            &bytes[..16],
+            b"\x4e\x5a\x4d\x41\x00\x02\x42\x43\x50\0\0\0\x02\0\x04\0"
+        );
+        assert_eq!(&bytes[16..18], b"\x02\x01");
+        assert_eq!(&bytes[48..52], b"\x44\x33\x22\x11");
+        assert_eq!(&bytes[64..73], b"\x98\x3a\0\0\x01\0\0\0\x01");
+        let v3 = SegmentV3::parse(&sample_v3().emit()).unwrap();
+        assert_eq!(&v3.emit()[8..16], b"\x68\0\0\0\x03\x03\x02\0");
+        assert_eq!(&v3.emit()[92..99], b"\x02\0\0\0\x01\x05\x06");
+    }
+
+    fn sample_v3() -> SegmentV3 {
+        SegmentV3 {
+            generation: 2,
+            as_of_tsc: 77,
+            as_of: Seconds { s: 1, ns: 2 },
+            void_after: Seconds { s: 3, ns: 4 },
+            period_frac: 5,
+            period_err_frac: 6,
+            bound_ns: 7,
+            disruption_marker: 8,
+            max_drift_ppb: 9,
+            status: ClockStatus::FreeRunning,
+            disruption_support: true,
+            period_shift: 5,
+            period_err_shift: 6,
+        }
+    }
+
+    #[test]
+    fn a_segment_in_the_making_or_of_another_kind_is_refused() {
+        let odd = SegmentV2 {
+            generation: 5,
+            ..v2()
+        };
+        assert_eq!(SegmentV2::parse(&odd.emit()), Err(Malformed::Updating));
+        assert_eq!(SegmentV2::parse(&[0; 80]), Err(Malformed::Field("magic")));
+        let other = SegmentV2::parse(&sample_v3().emit());
+        assert_eq!(other, Err(Malformed::Field("version")));
+        assert_eq!(next_generation(0), 2);
+        assert_eq!(next_generation(65534), 2);
+        assert_eq!(next_generation(7), 8);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_and_what_is_parsed_is_emitted(mut bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            if bytes.len() > 16 {
+                let good = if bytes.len() % 2 == 0 { v2().emit().to_vec() } else { sample_v3().emit().to_vec() };
+                bytes[..16].copy_from_slice(&good[..16]);
+            }
+            if let Ok(segment) = SegmentV2::parse(&bytes) {
+                prop_assert_eq!(SegmentV2::parse(&segment.emit()), Ok(segment));
+            }
+            if let Ok(segment) = SegmentV3::parse(&bytes) {
+                prop_assert_eq!(SegmentV3::parse(&segment.emit()), Ok(segment));
+            }
+        }
+    }
+}
