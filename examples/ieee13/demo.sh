@@ -2,12 +2,13 @@
 # The case with and without the attack, then the proof that virtual time works:
 # the same scenario with the solver made slower, with virtual time on and off.
 #
-#   examples/ieee13/demo.sh TIMELOOM DIRECTORY
+#   examples/ieee13/demo.sh TIMELOOM DIRECTORY [LENGTH OF THE PROOF, e.g. "90 s"]
 #
 # Runs that do not disturb each other run side by side: each mostly waits.
 set -eu
 timeloom=$1
 directory=$2
+length=${3:-26 s}
 scenario=$(dirname "$0")/ieee13.toml
 
 # run LABEL [--set …]: in the background, with its lines labelled
@@ -46,10 +47,10 @@ run attack
 run normal --set attack.dos.enabled=false
 follow attack normal
 
-echo "The proof, 26 s each: the solver slower by 0, 5 and 50 ms a call, virtual time on and off:"
+echo "The proof, $length each: the solver slower by 0, 5 and 50 ms a call, virtual time on and off:"
 for ms in 0 5 50; do
     for mode in virtual real; do
-        run "$mode-$ms" --set attack.dos.enabled=false --set "time.duration=26 s" --set "time.mode=$mode" \
+        run "$mode-$ms" --set attack.dos.enabled=false --set "time.duration=$length" --set "time.mode=$mode" \
             --set "simulation.plants.grid.config.slowdown_ns=$((ms * 1000000))" \
             --set 'simulation.plants.grid.record.every=10 ms'
     done
