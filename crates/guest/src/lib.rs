@@ -21,6 +21,7 @@
 mod bpf;
 mod clock;
 mod control;
+mod coverage;
 mod error;
 mod filter;
 mod freeze;
@@ -44,6 +45,7 @@ mod timers;
 
 pub use clock::{Change, ChangeKind, Clock, ClockOptions};
 pub use control::{ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions, runtime_directory, serve};
+pub use coverage::coverage;
 pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};
 pub use launch::{CommandSpec, Guest, Output};

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use timeloom_time::Duration;
 
-use crate::config::LinkConfig;
+use crate::config::{LinkConfig, QueueConfig};
 use crate::error::BuildError;
 use crate::packet::PortId;
 use crate::switch::PortMode;
@@ -213,6 +213,9 @@ fn check(plan: &Plan) -> Result<(), BuildError> {
                 .any(|time| time.is_negative() || *time == Duration::MAX)
         {
             return Err(BuildError::BadImpairment(a, b));
+        }
+        if matches!(link.queue, QueueConfig::Red(_)) && wire.disturbs() {
+            return Err(BuildError::RedWithJitter(a, b));
         }
     }
     Ok(())

@@ -18,6 +18,11 @@ pub enum BuildError {
     ZeroRate(String, String),
     /// A probability that is none, or a negative delay, on that cable.
     BadImpairment(String, String),
+    /// Random early detection on a link with jitter or reordering, between
+    /// these two: its average needs a transmitter whose times are known.
+    RedWithJitter(String, String),
+    /// A flow or source that makes no sense, and why.
+    BadTraffic(&'static str),
     /// Two interfaces, on these nodes, have the same address.
     AddressConflict(Ipv4Addr, String, String),
     /// Interfaces on one Ethernet segment in different networks.
@@ -55,6 +60,11 @@ impl fmt::Display for BuildError {
                 f,
                 "the link `{a}` – `{b}` has a probability outside 0 … 1 or a negative time"
             ),
+            Self::RedWithJitter(a, b) => write!(
+                f,
+                "the link `{a}` – `{b}` has RED and jitter or reordering; put them on two links"
+            ),
+            Self::BadTraffic(why) => f.write_str(why),
             Self::AddressConflict(ip, a, b) => write!(f, "`{a}` and `{b}` both have {ip}"),
             Self::MixedPrefixes(a, b) => write!(
                 f,

@@ -6,7 +6,7 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::slab::PacketId;
-use crate::tcp::{Ack, HEADER_BYTES, Receiver, Sender, Transmit};
+use crate::tcp::{Ack, HEADER_BYTES, Receiver, Sender, Transmit, widen};
 use crate::world::{Token, World};
 
 /// A TCP flow: both ends, and their appointments.
@@ -75,19 +75,21 @@ impl World {
         match packet.kind {
             Kind::TcpData => {
                 let receiver = &mut self.flows[packet.flow as usize].receiver;
-                if let Some(ack) = receiver.handle_segment(now, packet.seq, packet.stamp) {
+                let segment = widen(packet.seq, receiver.next);
+                if let Some(ack) = receiver.handle_segment(now, segment, packet.stamp) {
                     self.send_ack(packet.flow, ack, agenda);
                 }
                 self.arm_receiver(packet.flow, agenda);
             }
             Kind::TcpAck => {
-                let ack = Ack {
-                    next: packet.seq,
-                    stamp: packet.stamp,
-                    sack_from: packet.sack_from,
-                    sack_to: packet.sack_to,
-                };
                 let sender = &mut self.flows[packet.flow as usize].sender;
+                let near = sender.first_unacknowledged();
+                let ack = Ack {
+                    next: widen(packet.seq, near),
+                    stamp: packet.stamp,
+                    sack_from: widen(packet.sack_from, near),
+                    sack_to: widen(packet.sack_to, near),
+                };
                 sender.handle_ack(now, ack);
                 self.pump(packet.flow, agenda);
             }
@@ -127,7 +129,7 @@ impl World {
                 }
             };
             let mut packet = Packet::new(kind, flow.from, flow.to, index, size);
-            packet.seq = seq;
+            packet.seq = seq as u32;
             self.originate(packet, agenda);
         }
         let flow = &mut self.flows[index as usize];
@@ -153,10 +155,10 @@ impl World {
     fn send_ack<Q: EventQueue>(&mut self, index: u32, ack: Ack, agenda: &mut Agenda<Q>) {
         let flow = &self.flows[index as usize];
         let mut packet = Packet::new(Kind::TcpAck, flow.to, flow.from, index, HEADER_BYTES);
-        packet.seq = ack.next;
+        packet.seq = ack.next as u32;
         packet.stamp = ack.stamp;
-        packet.sack_from = ack.sack_from;
-        packet.sack_to = ack.sack_to;
+        packet.sack_from = ack.sack_from as u32;
+        packet.sack_to = ack.sack_to as u32;
         if ack.sack_from < ack.sack_to {
             packet.size += SACK_BYTES;
         }

@@ -58,6 +58,8 @@ pub(crate) struct Outside {
     /// By node: whether it is opened.
     open: Vec<bool>,
     arrived: VecDeque<(Node, PacketId)>,
+    /// The packet being worked on; kept so that none has to be allocated.
+    scratch: Vec<u8>,
 }
 
 impl Outside {
@@ -65,6 +67,7 @@ impl Outside {
         Self {
             open: vec![false; nodes],
             arrived: VecDeque::new(),
+            scratch: Vec::new(),
         }
     }
 }
@@ -88,7 +91,9 @@ impl World {
             self.counters.malformed += 1;
             return;
         };
-        let place = self.by_address.binary_search_by_key(&header.dst, |entry| entry.0);
+        let place = self
+            .by_address
+            .binary_search_by_key(&header.dst, |entry| entry.0);
         let (Ok(place), Some(src)) = (place, self.port_of(node)) else {
             self.counters.no_route += 1;
             return;
@@ -130,26 +135,30 @@ impl World {
             return self.packets.remove(id);
         }
         // The bytes may be shared with a copy, which has its own time to live.
-        let mut bytes = self.packets.buffers.bytes(packet.flow).to_vec();
-        set_ttl(&mut bytes, packet.ttl);
-        if !self.outside.open[node.0 as usize] {
-            self.packets.remove(id);
-            if turn_into_echo_reply(&mut bytes) {
-                self.send_raw(node, &bytes, agenda);
-            } else {
-                self.counters.not_for_us += 1;
-            }
-            return;
-        }
+        let mut bytes = core::mem::take(&mut self.outside.scratch);
+        bytes.clear();
+        bytes.extend_from_slice(self.packets.buffers.bytes(packet.flow));
         self.packets.remove(id);
+        set_ttl(&mut bytes, packet.ttl);
+        if self.outside.open[node.0 as usize] {
+            self.keep(node, packet, &bytes, agenda.now());
+        } else if turn_into_echo_reply(&mut bytes) {
+            self.send_raw(node, &bytes, agenda);
+        } else {
+            self.counters.not_for_us += 1;
+        }
+        self.outside.scratch = bytes;
+    }
+
+    fn keep(&mut self, node: Node, packet: Packet, bytes: &[u8], now: Instant<Virtual>) {
         if self.outside.arrived.len() >= ARRIVED_AT_MOST {
             self.counters.not_taken += 1;
             return;
         }
-        let buffer = self.packets.buffers.fill(&bytes);
+        let flow = self.packets.buffers.fill(bytes);
         let waiting = Packet {
-            flow: buffer,
-            at: agenda.now(),
+            flow,
+            at: now,
             ..packet
         };
         let id = self.packets.insert(waiting);

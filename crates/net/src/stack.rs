@@ -77,7 +77,8 @@ impl Stack {
         agenda: &mut Agenda<Q>,
     ) -> Option<Instant<Virtual>> {
         let now = stack_time(agenda.now());
-        self.interface.poll(now, &mut self.device, &mut self.sockets);
+        self.interface
+            .poll(now, &mut self.device, &mut self.sockets);
         for packet in self.device.sent.drain(..) {
             world.send_raw(self.node, &packet, agenda);
         }
@@ -87,7 +88,9 @@ impl Stack {
 }
 
 fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
-    smoltcp::time::Instant::from_micros(at.as_ns().div_euclid(1_000) + i64::from(at.as_ns() % 1_000 != 0))
+    smoltcp::time::Instant::from_micros(
+        at.as_ns().div_euclid(1_000) + i64::from(at.as_ns() % 1_000 != 0),
+    )
 }
 
 /// smoltcp's view of the host's link.

@@ -80,6 +80,42 @@ impl TrafficConfig {
         }
     }
 
+    /// Why this source cannot be, if so: mostly that it would send without
+    /// end at one instant.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let empty = match self.size {
+            Size::Fixed(size) => size == 0,
+            Size::Exponential(mean) => !(mean > 0.0 && mean.is_finite()),
+        };
+        let zero = |length: &Duration| *length <= Duration::ZERO;
+        match &self.pattern {
+            Pattern::Trace { packets, every } => {
+                let offsets = packets.windows(2).all(|pair| pair[0].0 <= pair[1].0);
+                let last = packets.last().map_or(Duration::ZERO, |last| last.0);
+                let negative = packets.first().is_some_and(|first| first.0.is_negative());
+                if !offsets || negative {
+                    return Some("the offsets of a trace ascend from 0");
+                }
+                let short = |every: &Duration| zero(every) || *every < last;
+                let short = every.as_ref().is_some_and(short);
+                short.then_some("a trace is repeated after its last packet, and later than at once")
+            }
+            _ if empty => Some("packets have at least one byte"),
+            Pattern::Constant { rate_bps: 0 } | Pattern::OnOff { rate_bps: 0, .. } => {
+                Some("a rate is at least 1 bit/s")
+            }
+            Pattern::Poisson { mean } if zero(mean) => {
+                Some("the mean distance of packets is longer than nothing")
+            }
+            Pattern::OnOff {
+                mean_on, mean_off, ..
+            } if zero(mean_on) || zero(mean_off) => {
+                Some("bursts and silences are longer than nothing")
+            }
+            _ => None,
+        }
+    }
+
     /// One echo request of 84 bytes per second, as `ping` does.
     pub fn ping() -> Self {
         let pattern = Pattern::Constant { rate_bps: 84 * 8 };

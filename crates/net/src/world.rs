@@ -161,13 +161,17 @@ impl World {
     ///
     /// # Errors
     ///
-    /// When one of them is no host or there is no way between them.
+    /// When one of them is no host, there is no way between them, or the
+    /// configuration makes no sense.
     pub fn add_tcp(
         &mut self,
         from: Node,
         to: Node,
         config: TcpConfig,
     ) -> Result<FlowId, BuildError> {
+        if let Some(fault) = config.fault() {
+            return Err(BuildError::BadTraffic(fault));
+        }
         let (from, to) = self.ends(from, to)?;
         self.flows.push(Flow {
             sender: Sender::new(&config),
@@ -186,13 +190,17 @@ impl World {
     ///
     /// # Errors
     ///
-    /// When one of them is no host or there is no way between them.
+    /// When one of them is no host, there is no way between them, or the
+    /// configuration makes no sense.
     pub fn add_traffic(
         &mut self,
         from: Node,
         to: Node,
         config: TrafficConfig,
     ) -> Result<SourceId, BuildError> {
+        if let Some(fault) = config.fault() {
+            return Err(BuildError::BadTraffic(fault));
+        }
         let (from, to) = self.ends(from, to)?;
         let index = self.sources.len() as u32;
         let random = Random::new(self.seed, 1 << 32 | u64::from(index));
@@ -339,7 +347,7 @@ impl World {
     pub fn tcp(&self, flow: FlowId) -> TcpStats {
         let flow = &self.flows[flow.0 as usize];
         TcpStats {
-            delivered_bytes: u64::from(flow.receiver.next) * u64::from(flow.segment_bytes),
+            delivered_bytes: flow.receiver.next * u64::from(flow.segment_bytes),
             retransmitted: flow.sender.retransmitted,
             timeouts: flow.sender.timeouts,
             window: flow.sender.window(),

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use common::{GBIT, MBIT, bare, ms, run};
 use timeloom_net::topology::{Campus, campus, dumbbell, fat_tree, line, ring, star, tree};
 use timeloom_net::{
-    BuildError, LinkConfig, NetworkBuilder, Node, Pattern, PortMode, Size, TrafficConfig,
+    BuildError, LinkConfig, NetworkBuilder, Node, Pattern, PortMode, Size, TcpConfig, TrafficConfig,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -327,4 +327,54 @@ fn parts_that_are_not_connected_have_no_route() {
     assert_eq!(error.to_string(), "there is no route from `h0` to `h1`");
     let error = world.add_traffic(ends[0].0, ends[1].1, ping()).unwrap_err();
     assert_eq!(error.to_string(), "`r1` is not a host");
+}
+
+#[test]
+fn traffic_that_makes_no_sense_is_refused() {
+    let link = bare(GBIT, Duration::ZERO, 10);
+    let (network, [a, _, b]) = common::pair(1, link.clone(), link);
+    let mut world = network.build().unwrap();
+    let zero = Duration::ZERO;
+    let trace = |packets: &[(i64, u16)], every| Pattern::Trace {
+        packets: packets
+            .iter()
+            .map(|(at, size)| (Duration::from_ns(*at), *size))
+            .collect(),
+        every,
+    };
+    for (pattern, size) in [
+        (Pattern::Constant { rate_bps: 0 }, Size::Fixed(100)),
+        (Pattern::Constant { rate_bps: 1 }, Size::Fixed(0)),
+        (
+            Pattern::Constant { rate_bps: 1 },
+            Size::Exponential(f64::NAN),
+        ),
+        (Pattern::Poisson { mean: zero }, Size::Fixed(100)),
+        (
+            Pattern::OnOff {
+                rate_bps: 1,
+                mean_on: zero,
+                mean_off: zero,
+            },
+            Size::Fixed(100),
+        ),
+        (trace(&[(5, 100), (4, 100)], None), Size::Fixed(0)),
+        (trace(&[(-1, 100)], None), Size::Fixed(0)),
+        (trace(&[(0, 100)], Some(zero)), Size::Fixed(0)),
+    ] {
+        let config = TrafficConfig::udp(pattern, size);
+        let result = world.add_traffic(a, b, config.clone());
+        assert!(
+            matches!(result, Err(BuildError::BadTraffic(_))),
+            "{config:?}"
+        );
+    }
+    let config = TcpConfig {
+        segment_bytes: 65_500,
+        ..TcpConfig::default()
+    };
+    assert!(matches!(
+        world.add_tcp(a, b, config),
+        Err(BuildError::BadTraffic(_))
+    ));
 }

@@ -41,8 +41,8 @@ fn every_suite_and_form_is_accepted_over_sixteen_hops() {
 
 #[test]
 fn no_false_alarm_with_loss_reordering_and_wrap() {
-    // 128 Syncs a second over three links; sequenceId wraps after two seconds.
-    let mut path = Path::new(12, 2).signed(Suite::Ed25519, EntryForm::Full);
+    // 128 Syncs a second over five links; sequenceId wraps after two seconds.
+    let mut path = Path::new(12, 4).signed(Suite::Ed25519, EntryForm::Full);
     path.profile.log_sync_interval = -7;
     path.link = Link::rough(500);
     let mut world = path.build();
@@ -50,7 +50,7 @@ fn no_false_alarm_with_loss_reordering_and_wrap() {
         node.lost_stamps_permille = 5;
     }
     let messages_before = world.sent;
-    world.run_for(150.0);
+    world.run_for(80.0);
     assert_eq!(failures(&world), [""; 0]);
     assert!(
         world.sent - messages_before > 100_000,

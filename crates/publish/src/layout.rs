@@ -20,6 +20,7 @@ pub const WORDS: usize = 16;
 
 /// A timeline's clock page. All fields are atomics: the other side may be
 /// writing, and may be hostile.
+#[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct TimelinePage {
     /// Bytes 0–111: the kernel's `struct vmclock_abi`, for its readers.

@@ -33,6 +33,8 @@ mod encode;
 #[cfg(not(loom))]
 pub mod foreign;
 #[cfg(not(loom))]
+mod host_strict;
+#[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod memory;
@@ -41,6 +43,10 @@ mod reader;
 #[cfg(not(loom))]
 mod refusal;
 #[cfg(not(loom))]
+mod system_clock;
+#[cfg(all(not(loom), target_arch = "x86_64"))]
+mod tsc;
+#[cfg(not(loom))]
 mod writer;
 
 #[cfg(not(loom))]
@@ -48,10 +54,16 @@ pub use counter::{CoreScale, now_ticks};
 #[cfg(not(loom))]
 pub use encode::PageSegment;
 #[cfg(not(loom))]
+pub use host_strict::HostStrict;
+#[cfg(not(loom))]
 pub use layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
 #[cfg(not(loom))]
 pub use reader::{PageReader, Reading};
 #[cfg(not(loom))]
 pub use refusal::Refusal;
+#[cfg(not(loom))]
+pub use system_clock::{SystemClock, Unusable};
+#[cfg(all(not(loom), target_arch = "x86_64"))]
+pub use tsc::{Tsc, TscError};
 #[cfg(not(loom))]
 pub use writer::{PageWriter, WriterError};

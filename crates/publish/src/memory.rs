@@ -5,22 +5,24 @@ use std::os::fd::AsFd;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::layout::{PAGE_SIZE, TimelinePage};
+use crate::PAGE_SIZE;
 
-/// A page mapped into this process until it is dropped.
+/// A page mapped into this process until it is dropped, as a `T`: a page of
+/// atomics, for which every bit pattern is a value.
 #[derive(Debug)]
-pub(crate) struct Mapping {
-    page: NonNull<TimelinePage>,
+pub(crate) struct Mapping<T> {
+    page: NonNull<T>,
 }
 
 // SAFETY: the page holds atomics only, and the mapping belongs to no thread.
-unsafe impl Send for Mapping {}
+unsafe impl<T: Sync> Send for Mapping<T> {}
 // SAFETY: as above; shared access to atomics is what they are for.
-unsafe impl Sync for Mapping {}
+unsafe impl<T: Sync> Sync for Mapping<T> {}
 
-impl Mapping {
+impl<T> Mapping<T> {
     /// Maps the first page of `fd`, which must be at least that long.
     pub(crate) fn new(fd: impl AsFd, writable: bool) -> rustix::io::Result<Self> {
+        const { assert!(size_of::<T>() == PAGE_SIZE) };
         let write = if writable {
             ProtFlags::WRITE
         } else {
@@ -44,7 +46,7 @@ impl Mapping {
 
     /// The page. Through a read-only mapping nothing may be stored.
     #[inline(always)]
-    pub(crate) fn page(&self) -> &TimelinePage {
+    pub(crate) fn get(&self) -> &T {
         // SAFETY: mapped until drop, aligned to a page, and every bit pattern is
         // a value of the atomics in it. The file is as long as the page: checked
         // before mapping, and it is sealed or, by contract, never truncated.
@@ -52,7 +54,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
         // SAFETY: this is the mapping that `new` made, and nobody can hold a
         // reference into it any more. Failure would leave it mapped: no harm.

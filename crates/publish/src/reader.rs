@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 /// between all threads.
 #[derive(Debug)]
 pub struct PageReader {
-    memory: Mapping,
+    memory: Mapping<TimelinePage>,
     kind: CounterKind,
     timeline: TimelineId,
     incarnation: u64,
@@ -56,7 +56,7 @@ impl PageReader {
             return Err(Refusal::Size { expected, found });
         }
         let memory = Mapping::new(&fd, false).map_err(refused)?;
-        let page = memory.page();
+        let page = memory.get();
         let kind = check_header(page)?;
         let timeline = timeline_of(page);
         let incarnation = page.incarnation.load(Relaxed);
@@ -122,7 +122,7 @@ impl PageReader {
     /// As [`Self::read`].
     #[inline(always)]
     pub fn read_with(&self, counter: impl Fn() -> u64) -> Result<Reading, Refusal> {
-        let page = self.memory.page();
+        let page = self.memory.get();
         let taken = page.latch.read(|words, sequence| {
             let word = |index: usize| words[index].load(Relaxed);
             let verified = self.verified.load(Relaxed) == u64::from(sequence) + 1;
@@ -143,7 +143,7 @@ impl PageReader {
     /// checked with them.
     #[cold]
     fn read_with_verified(&self, counter: impl Fn() -> u64) -> Result<Reading, Refusal> {
-        let page = self.memory.page();
+        let page = self.memory.get();
         let words = page.latch.words();
         PageSegment::from_words(&words)?;
         let mut first = [0; 12];
@@ -154,7 +154,7 @@ impl PageReader {
     /// Checks the words in force, and remembers that they are good.
     #[cold]
     fn verify(&self) -> Result<(), Refusal> {
-        let page = self.memory.page();
+        let page = self.memory.get();
         if page.incarnation.load(Relaxed) != self.incarnation {
             // A successor took the page over.
             if check_header(page)? != self.kind || timeline_of(page) != self.timeline {

@@ -22,7 +22,7 @@ use crate::memory::{Mapping, machine};
 /// The owner of a timeline's page.
 #[derive(Debug)]
 pub struct PageWriter {
-    memory: Mapping,
+    memory: Mapping<TimelinePage>,
     fd: OwnedFd,
     kind: CounterKind,
     scale: CoreScale,
@@ -188,7 +188,7 @@ impl PageWriter {
     }
 
     fn start(
-        memory: Mapping,
+        memory: Mapping<TimelinePage>,
         fd: OwnedFd,
         timeline: TimelineId,
         kind: CounterKind,
@@ -236,6 +236,6 @@ impl PageWriter {
     }
 
     fn page(&self) -> &TimelinePage {
-        self.memory.page()
+        self.memory.get()
     }
 }

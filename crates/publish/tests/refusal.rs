@@ -164,10 +164,9 @@ proptest! {
         let writer = PageWriter::in_memory(common::ID, CounterKind::Monotonic, None).unwrap();
         let reader = PageReader::open(writer.fd()).unwrap();
         writer.publish_words(resealed);
-        if let Ok(reading) = reader.read_with(|| now) {
-            if let Some(interval) = reading.stamp(common::ID).interval() {
-                prop_assert!(interval.earliest() <= interval.latest());
-            }
+        let reading = reader.read_with(|| now).ok();
+        if let Some(interval) = reading.and_then(|reading| reading.stamp(common::ID).interval()) {
+            prop_assert!(interval.earliest() <= interval.latest());
         }
     }
 }

@@ -12,11 +12,16 @@
 //! 5. [`Strict`] and [`SharedStrict`]: no two readings alike, per thread or per
 //!    process, where the counter is finer than a nanosecond or cores disagree.
 //!
+//! [`replay`] runs the chain over a trace, and [`dvfs`] repeats the paper's
+//! experiments with it.
+//!
 //! [`SimulatedCore`] is the back end that needs no hardware: a counter driven by
 //! a [`Trace`] of frequencies, switches and idling.
 
 mod age;
 mod core_clock;
+pub mod dvfs;
+mod replay;
 mod rvec;
 mod simulated;
 mod strict;
@@ -26,6 +31,7 @@ mod widen;
 
 pub use age::Age;
 pub use core_clock::{CoreClock, CoreTime};
+pub use replay::{Sample, replay};
 pub use rvec::Rvec;
 pub use simulated::SimulatedCore;
 pub use strict::{SharedStrict, Strict, StrictTime};

@@ -12,7 +12,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int64_t limit_ns;
 
-static void clean(void *letter) { strncat(cleaned, letter, 1); }
+static void clean(void *letter) { strcat(cleaned, letter); }
 static void unlock(void *held) { pthread_mutex_unlock(held); strcat(cleaned, "u"); }
 static struct timespec limit_at(clockid_t clock) { return spec(clock_ns(clock) + limit_ns); }
 

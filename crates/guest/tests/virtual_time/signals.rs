@@ -4,11 +4,15 @@
 
 use std::time::Duration;
 
-use crate::support::{Differential, World, c_program, c_program_static};
+use crate::support::{Differential, World, c_program, c_program_static, c_program_unwinding};
 
 fn as_natively(program: &'static str) {
     let world = World::new(program, 1.0);
-    let programs = [c_program(program), c_program_static(program)];
+    let programs = [
+        c_program(program),
+        c_program_static(program),
+        c_program_unwinding(program),
+    ];
     Differential::of(programs, 200).run(&world, |world| {
         world.run_for(Duration::from_millis(100));
         world.pause_for(Duration::from_secs(1));

@@ -26,8 +26,8 @@ pub(crate) enum Discipline {
 }
 
 impl Discipline {
-    /// RED in front of a link that schedules is not offered: its drop-tail
-    /// part would be right and its average wrong.
+    /// RED in front of a link that schedules is refused when the network is
+    /// built, for its average would be wrong.
     pub(crate) fn new(config: &QueueConfig) -> Self {
         match *config {
             QueueConfig::DropTail { packets } => Self::drop_tail(packets),

@@ -5,7 +5,7 @@
 pub(crate) struct Board {
     words: Box<[u64]>,
     /// Number of segments minus one; the number is a power of two.
-    mask: u32,
+    mask: u64,
 }
 
 impl Board {
@@ -14,17 +14,17 @@ impl Board {
         let size = segments.next_power_of_two().max(64);
         Self {
             words: vec![0; size as usize / 64].into_boxed_slice(),
-            mask: size - 1,
+            mask: u64::from(size) - 1,
         }
     }
 
-    pub(crate) fn get(&self, segment: u32) -> bool {
+    pub(crate) fn get(&self, segment: u64) -> bool {
         let at = segment & self.mask;
         self.words[(at / 64) as usize] >> (at % 64) & 1 == 1
     }
 
     /// Sets the mark; says whether it was not set before.
-    pub(crate) fn set(&mut self, segment: u32) -> bool {
+    pub(crate) fn set(&mut self, segment: u64) -> bool {
         let at = segment & self.mask;
         let word = &mut self.words[(at / 64) as usize];
         let before = *word;
@@ -32,13 +32,13 @@ impl Board {
         *word != before
     }
 
-    pub(crate) fn clear(&mut self, segment: u32) {
+    pub(crate) fn clear(&mut self, segment: u64) {
         let at = segment & self.mask;
         self.words[(at / 64) as usize] &= !(1 << (at % 64));
     }
 
     /// How many of `from..to` are marked.
-    pub(crate) fn count(&self, from: u32, to: u32) -> u32 {
+    pub(crate) fn count(&self, from: u64, to: u64) -> u32 {
         let mut at = from;
         let mut sum = 0;
         while at < to {
@@ -57,12 +57,12 @@ impl Board {
     }
 
     /// The first of `from..to` that is not marked, else `to`.
-    pub(crate) fn first_clear(&self, from: u32, to: u32) -> u32 {
+    pub(crate) fn first_clear(&self, from: u64, to: u64) -> u64 {
         let mut at = from;
         while at < to {
             let bit = (at & self.mask) % 64;
             let word = self.words[((at & self.mask) / 64) as usize] >> bit;
-            let ones = word.trailing_ones().min(64 - bit);
+            let ones = u64::from(word.trailing_ones()).min(64 - bit);
             if ones < 64 - bit {
                 return (at + ones).min(to);
             }
@@ -81,17 +81,17 @@ mod tests {
     fn agrees_with_a_list_of_booleans() {
         let mut random = Random::new(1, 0);
         let mut board = Board::new(256);
-        let (mut list, mut base) = (vec![false; 100_000], 0u32);
+        let (mut list, mut base) = (vec![false; 100_000], 0u64);
         for _ in 0..5_000 {
-            let segment = base + random.below(256) as u32;
+            let segment = base + random.below(256);
             assert_eq!(board.set(segment), !list[segment as usize]);
             list[segment as usize] = true;
-            let (from, to) = (base + random.below(100) as u32, base + 256);
+            let (from, to) = (base + random.below(100), base + 256);
             let marks = &list[from as usize..to as usize];
             let expected = marks.iter().filter(|mark| **mark).count();
             assert_eq!(board.count(from, to), expected as u32);
             let clear = marks.iter().position(|mark| !mark);
-            let clear = clear.map_or(to, |at| from + at as u32);
+            let clear = clear.map_or(to, |at| from + at as u64);
             assert_eq!(board.first_clear(from, to), clear);
             for _ in 0..random.below(8) {
                 board.clear(base);

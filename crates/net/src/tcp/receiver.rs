@@ -9,23 +9,23 @@ use super::board::Board;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ack {
     /// The next segment expected.
-    pub(crate) next: u32,
+    pub(crate) next: u64,
     /// The stamp of the segment that is answered.
     pub(crate) stamp: Instant<Virtual>,
     /// The block around the newest segment beyond `next`; empty when equal.
-    pub(crate) sack_from: u32,
-    pub(crate) sack_to: u32,
+    pub(crate) sack_from: u64,
+    pub(crate) sack_to: u64,
 }
 
 /// The receiver of one flow.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    pub(crate) next: u32,
-    window: u32,
+    pub(crate) next: u64,
+    window: u64,
     /// Segments that arrived beyond `next`.
     board: Board,
-    ahead: u32,
-    block: (u32, u32),
+    ahead: u64,
+    block: (u64, u64),
     unanswered: u32,
     stamp: Instant<Virtual>,
     hold: Duration,
@@ -36,7 +36,7 @@ impl Receiver {
     pub(crate) fn new(config: &TcpConfig) -> Self {
         Self {
             next: 0,
-            window: config.receive_window.next_power_of_two(),
+            window: u64::from(config.receive_window.next_power_of_two()),
             board: Board::new(config.receive_window),
             ahead: 0,
             block: (0, 0),
@@ -58,7 +58,7 @@ impl Receiver {
     pub(crate) fn handle_segment(
         &mut self,
         now: Instant<Virtual>,
-        segment: u32,
+        segment: u64,
         stamp: Instant<Virtual>,
     ) -> Option<Ack> {
         if segment != self.next || self.ahead > 0 {
@@ -80,7 +80,7 @@ impl Receiver {
     /// RFC 5681 section 4.2: holes, and segments that fill them, are reported
     /// at once.
     #[cold]
-    fn out_of_order(&mut self, segment: u32, stamp: Instant<Virtual>) -> Option<Ack> {
+    fn out_of_order(&mut self, segment: u64, stamp: Instant<Virtual>) -> Option<Ack> {
         if segment == self.next {
             let filled = self.board.first_clear(segment + 1, segment + self.window);
             (segment + 1..filled).for_each(|at| self.board.clear(at));
@@ -99,7 +99,7 @@ impl Receiver {
         Some(self.answer())
     }
 
-    fn block_around(&self, segment: u32) -> (u32, u32) {
+    fn block_around(&self, segment: u64) -> (u64, u64) {
         let to = self.board.first_clear(segment, self.next + self.window);
         let (before, after) = self.block;
         // The newest segment mostly continues the last block.

@@ -11,7 +11,7 @@ use super::{Ack, TcpConfig};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transmit {
     Syn,
-    Segment(u32),
+    Segment(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,24 +36,24 @@ enum State {
 pub(crate) struct Sender {
     state: State,
     /// First segment not acknowledged.
-    una: u32,
+    una: u64,
     /// First segment never sent.
-    nxt: u32,
+    nxt: u64,
     /// First segment that will never be sent.
-    end: u32,
+    end: u64,
     receive_window: u32,
     congestion: Congestion,
     round_trip: RoundTrip,
     duplicates: u32,
-    recover: u32,
+    recover: u64,
     /// Marks of segments that arrived beyond `una`.
     board: Board,
     sacked: u32,
-    highest_sacked: u32,
+    highest_sacked: u64,
     /// Segments below this that are not marked count as lost.
-    lost_edge: u32,
+    lost_edge: u64,
     /// Where to look for the next lost segment to send again.
-    resend: u32,
+    resend: u64,
     /// Segments in `resend..lost_edge` that are not marked.
     lost: u32,
     /// The next retransmission goes out whatever the pipe says (RFC 6675,
@@ -106,7 +106,7 @@ impl Sender {
             state: State::Opening,
             una: 0,
             nxt: 0,
-            end: config.segments.unwrap_or(u32::MAX),
+            end: config.segments.unwrap_or(u64::MAX),
             receive_window: config.receive_window.next_power_of_two(),
             congestion: Congestion::new(config.control, config.initial_window),
             round_trip: RoundTrip::new(config.min_rto),
@@ -134,6 +134,12 @@ impl Sender {
         self.deadline
     }
 
+    /// The first segment that is not acknowledged.
+    #[inline]
+    pub(crate) fn first_unacknowledged(&self) -> u64 {
+        self.una
+    }
+
     pub(crate) fn window(&self) -> f64 {
         self.congestion.window
     }
@@ -144,7 +150,7 @@ impl Sender {
 
     #[inline]
     fn pipe(&self) -> u32 {
-        self.nxt - self.una - self.sacked - self.lost
+        (self.nxt - self.una) as u32 - self.sacked - self.lost
     }
 
     /// The next packet to send now, if any.
@@ -173,7 +179,7 @@ impl Sender {
             return Some(Transmit::Segment(segment));
         }
         self.force = false;
-        if self.nxt == self.end || self.nxt - self.una >= self.receive_window {
+        if self.nxt == self.end || self.nxt - self.una >= u64::from(self.receive_window) {
             self.reduction.out -= 1;
             return None;
         }
@@ -204,7 +210,7 @@ impl Sender {
         if ack.next > self.nxt || ack.next < self.una {
             return;
         }
-        let before = self.una + self.sacked;
+        let before = self.una + u64::from(self.sacked);
         let advances = ack.next > self.una;
         if advances {
             self.advance(now, ack);
@@ -215,7 +221,7 @@ impl Sender {
             self.look_for_loss(ack);
         }
         if self.state == State::Recovery {
-            let delivered = (self.una + self.sacked).saturating_sub(before);
+            let delivered = (self.una + u64::from(self.sacked)).saturating_sub(before) as u32;
             let pipe = self.pipe();
             let threshold = self.congestion.threshold();
             let send = self.reduction.allows(delivered, advances, pipe, threshold);
@@ -225,8 +231,8 @@ impl Sender {
 
     #[inline]
     fn advance(&mut self, now: Instant<Virtual>, ack: Ack) {
-        let flight = self.nxt - self.una;
-        let acked = ack.next - self.una;
+        let flight = (self.nxt - self.una) as u32;
+        let acked = (ack.next - self.una) as u32;
         if self.sacked > 0 {
             self.sacked -= self.board.count(self.una, ack.next);
             (self.una..ack.next).for_each(|segment| self.board.clear(segment));
@@ -263,7 +269,7 @@ impl Sender {
     fn recount_lost(&mut self) {
         self.lost_edge = self.lost_edge.max(self.resend);
         let marked = self.board.count(self.resend, self.lost_edge);
-        self.lost = self.lost_edge - self.resend - marked;
+        self.lost = (self.lost_edge - self.resend) as u32 - marked;
     }
 
     /// Marks what arrived and finds what is lost: a segment with
@@ -295,14 +301,14 @@ impl Sender {
         if edge > self.lost_edge {
             let from = self.lost_edge.max(self.resend);
             if edge > from {
-                self.lost += edge - from - self.board.count(from, edge);
+                self.lost += (edge - from) as u32 - self.board.count(from, edge);
             }
             self.lost_edge = edge;
         }
         if self.state == State::Steady && self.lost > 0 {
             self.state = State::Recovery;
             self.recover = self.nxt;
-            let flight = self.nxt - self.una;
+            let flight = (self.nxt - self.una) as u32;
             self.congestion.shrink(flight);
             self.reduction = Reduction {
                 flight,
@@ -329,7 +335,7 @@ impl Sender {
         // repaired; its count says little then, for new segments went out
         // while the first one was stuck.
         if self.state == State::Steady {
-            self.congestion.shrink(self.nxt - self.una);
+            self.congestion.shrink((self.nxt - self.una) as u32);
         }
         self.congestion.window = 1.0;
         self.state = State::AfterTimeout;

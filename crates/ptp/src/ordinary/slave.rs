@@ -1,6 +1,6 @@
 //! The receiving half of an ordinary clock.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::Body;
@@ -54,14 +54,19 @@ pub(super) struct Slave {
     samples: VecDeque<Sample>,
     servo: PiServo,
     watch: DelayWatch,
-    /// Failures that may still be looked into in this second.
+    /// Follow_Ups out of turn that may still be looked into in this second.
     budget: u32,
     budget_at: Instant<Wall>,
+    tries: HashMap<u16, u8>,
     interval: Duration,
 }
 
 const MAX_SYNCS: usize = 16;
 const MAX_FOLLOW_UPS: usize = 8;
+/// How far beyond the last accepted number a number is due.
+const DUE: u16 = 32;
+/// Follow_Ups of one due number that are looked into per second.
+const TRIES: u8 = 4;
 /// What waits longer is not matched any more.
 const KEEP: Duration = Duration::from_ms(1500);
 
@@ -89,6 +94,7 @@ impl Slave {
             watch: DelayWatch::new(config.jump_bound),
             budget: limits.failures_per_s,
             budget_at: Instant::ZERO,
+            tries: HashMap::new(),
             interval: config.profile.sync_interval(),
         }
     }
@@ -208,13 +214,29 @@ impl Slave {
         }
     }
 
-    /// Whether another failure may be looked into in this second.
-    fn may_verify(&mut self, now: Instant<Wall>, per_s: u32) -> bool {
+    /// Whether a Follow_Up may be looked into. The numbers that are due have
+    /// tries of their own, so that a flood of others does not displace them; a
+    /// flood of just those numbers can, as jamming could.
+    fn may_verify(&mut self, sequence: u16, now: Instant<Wall>, per_s: u32) -> bool {
         if now - self.budget_at >= Duration::from_s(1) {
             self.budget_at = now;
             self.budget = per_s;
+            self.tries.clear();
         }
-        self.budget > 0
+        let ahead = self
+            .replay
+            .newest()
+            .map(|newest| sequence.wrapping_sub(newest as u16));
+        if ahead.is_some_and(|ahead| (1..=DUE).contains(&ahead)) {
+            let tries = self.tries.entry(sequence).or_default();
+            *tries += 1;
+            return *tries <= TRIES;
+        }
+        if self.budget == 0 {
+            return false;
+        }
+        self.budget -= 1;
+        true
     }
 
     fn pair(
@@ -261,7 +283,7 @@ impl Slave {
                 false,
             );
         };
-        if !self.may_verify(waiting.at, security.limits.failures_per_s) {
+        if !self.may_verify(sequence, waiting.at, security.limits.failures_per_s) {
             return self.fail(sequence, Reason::Flood, upstream, config, out);
         }
         self.next_job += 1;
@@ -302,7 +324,6 @@ impl Slave {
         let accepted = match verdict.result {
             Ok(accepted) => accepted,
             Err(failure) => {
-                self.budget = self.budget.saturating_sub(1);
                 out.report(Report::Failure(failure));
                 if follow_anyway && let Some(sync) = syncs.first() {
                     self.accept(
@@ -321,7 +342,6 @@ impl Slave {
             // Genuine but overtaken: remembered, and too late to be of use.
             Freshness::Overtaken => return self.replay.remember(accepted.sequence48),
             Freshness::Used | Freshness::TooOld => {
-                self.budget = self.budget.saturating_sub(1);
                 return self.fail(sequence, Reason::Replay, upstream, config, out);
             }
         }

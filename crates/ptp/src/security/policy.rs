@@ -26,8 +26,8 @@ pub struct Limits {
     pub max_contribution: TimeInterval,
     /// What one hop may take away: noise of a link shorter than its error.
     pub min_contribution: TimeInterval,
-    /// Verifications per second beyond those of genuine messages; above it
-    /// messages are dropped unseen and the flood is reported.
+    /// Verifications per second of Follow_Ups whose number is not due; above it
+    /// they are dropped unseen and the flood is reported.
     pub failures_per_s: u32,
 }
 

@@ -37,6 +37,11 @@ impl ReplayWindow {
         }
     }
 
+    /// The newest remembered.
+    pub const fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
     /// Remembers `sequence`.
     pub fn remember(&mut self, sequence: u64) {
         match self.newest.map(|newest| sequence.checked_sub(newest)) {

@@ -50,6 +50,28 @@ pub struct Verdict {
 }
 
 impl VerifyJob {
+    /// A job of nobody's machine: evidence that a third party looks into.
+    pub const fn new(
+        message: Vec<u8>,
+        syncs: Vec<SyncFacts>,
+        me: ClockIdentity,
+        upstream: Option<ClockIdentity>,
+        ring: Arc<KeyRing>,
+        policy: Policy,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            id: 0,
+            message,
+            syncs,
+            me,
+            upstream,
+            ring,
+            policy,
+            limits,
+        }
+    }
+
     /// Does the work: cheap checks first, signatures last; on failure the
     /// signatures one by one, to find out where.
     pub fn run(&self) -> Verdict {

@@ -17,6 +17,14 @@ pub(crate) fn c_program_static(name: &str) -> PathBuf {
     })
 }
 
+/// `tests/programs/NAME.c`, whose cleanup handlers are run by unwinding the
+/// stack, as destructors in C++ are, and not by jumping.
+pub(crate) fn c_program_unwinding(name: &str) -> PathBuf {
+    built(&format!("{name}.unwinding"), |output| {
+        gcc(name, &["-fexceptions"], output)
+    })
+}
+
 /// Runs `build` for `name` unless that was done already; tests that need the
 /// same program at the same time wait for each other.
 pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {

@@ -1,0 +1,116 @@
+//! A core's clocks over a trace.
+
+use timeloom_time::Duration;
+
+use super::{CoreClock, CoreTime, CycleCounter, Frequency, SimulatedCore, Stage, StageKind, Trace};
+
+/// What the clocks of a core showed at one instant of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// True time since the replay began.
+    pub truth: Duration,
+    /// What the counter showed, in cycles, as wide as it is.
+    pub raw_cycles: u64,
+    /// The time that a program would make of the raw counter, which knows
+    /// neither of wraps nor of changes: cycles times the *first* period.
+    pub raw: Duration,
+    /// RVEC.
+    pub rvec: CoreTime,
+}
+
+/// Runs a 32-bit counter and its RVEC clock through `trace`, and samples both at
+/// the beginning, every `every`, and at the end of each stage.
+///
+/// The clock is told of changes as a driver tells it, and when an idle core
+/// wakes, how long that was, by a timer of 1 MHz (the paper's STC). A trace that
+/// begins without a frequency begins at 800 MHz.
+///
+/// # Panics
+/// When `every` is not positive, or so long that a wrap could be missed.
+pub fn replay(trace: &Trace, every: Duration) -> Vec<Sample> {
+    assert!(every > Duration::ZERO, "samples no time apart");
+    let first = match trace.stages.first().map(|stage| stage.kind) {
+        Some(StageKind::Run(frequency)) => frequency,
+        _ => Frequency::from_mhz(800),
+    };
+    let hardware = SimulatedCore::new(0);
+    let clock = CoreClock::new(&hardware, first);
+    let mut core = Replay {
+        hardware,
+        clock,
+        first,
+        frequency: first,
+        truth: Duration::ZERO,
+    };
+    let mut samples = vec![core.sample()];
+    for stage in &trace.stages {
+        core.run(stage, every, &mut samples);
+    }
+    samples
+}
+
+struct Replay {
+    hardware: SimulatedCore,
+    clock: CoreClock,
+    first: Frequency,
+    frequency: Frequency,
+    truth: Duration,
+}
+
+impl Replay {
+    fn run(&mut self, stage: &Stage, every: Duration, samples: &mut Vec<Sample>) {
+        match stage.kind {
+            StageKind::Run(frequency) => {
+                if frequency != self.frequency {
+                    self.clock.handle_change_begin(&self.hardware, frequency);
+                    self.clock.handle_change_end(&self.hardware);
+                    self.frequency = frequency;
+                }
+                self.pass(stage.length, every, samples);
+            }
+            StageKind::Switch(next) => {
+                self.clock.handle_change_begin(&self.hardware, next);
+                let half = Duration::from_ns(stage.length.as_ns() / 2);
+                self.pass(half, every, samples);
+                self.frequency = next;
+                self.pass(stage.length - half, every, samples);
+                self.clock.handle_change_end(&self.hardware);
+            }
+            StageKind::Idle => {
+                self.truth += stage.length;
+                // The timer counts whole microseconds.
+                let slept = Duration::from_us(stage.length.as_ns() / 1_000);
+                self.clock.handle_wake(slept, Duration::from_us(1));
+                samples.push(self.sample());
+            }
+        }
+    }
+
+    fn pass(&mut self, length: Duration, every: Duration, samples: &mut Vec<Sample>) {
+        let half_a_wrap_ns = (1u128 << 31) * 1_000_000_000 / u128::from(self.frequency.as_hz());
+        assert!(
+            (every.as_ns() as u128) < half_a_wrap_ns,
+            "a wrap could be missed"
+        );
+        let mut left = length;
+        while left > Duration::ZERO {
+            let step = left.min(every);
+            self.hardware
+                .advance(step.as_ns() as u64 * 1_000, Some(self.frequency));
+            self.truth += step;
+            left -= step;
+            samples.push(self.sample());
+        }
+    }
+
+    fn sample(&mut self) -> Sample {
+        let raw_cycles = self.hardware.cycles();
+        let raw = super::Age::of_cycles(raw_cycles, self.first.period()).as_duration();
+        Sample {
+            truth: self.truth,
+            raw_cycles,
+            raw,
+            rvec: self.clock.read(&self.hardware),
+        }
+    }
+}

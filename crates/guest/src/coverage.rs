@@ -1,0 +1,62 @@
+//! What happens to each system call that carries time, as a table for people:
+//! `docs/coverage.md`, written from the filter's own data.
+
+use crate::filter::{CALLS, Treatment, When};
+use crate::timer_calls;
+
+/// The table in Markdown.
+pub fn coverage() -> String {
+    let mut text = String::from(
+        "# What happens to each call\n\n\
+         Written from the filter's table (`crates/guest/src/filter.rs`) by its test; calls that are not listed run natively.\n\
+         The tests of `crates/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
+         | call | when | what happens |\n|---|---|---|\n\
+         | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through the vDSO | answered by \
+         the image that stands for the vDSO; CPU-time clocks and clock devices are the machine's |\n",
+    );
+    for (number, name, treatment, when) in CALLS {
+        text.push_str(&format!("| `{name}` | {} | {} |\n", condition(*when), outcome(*number, *treatment)));
+    }
+    text
+}
+
+fn condition(when: When) -> &'static str {
+    match when {
+        When::Always => "always",
+        When::Given(_) => "with a timeout (or mask, or action)",
+        When::EitherGiven(..) => "with a timeout or a signal mask",
+        When::Positive(_) => "with a timeout",
+        When::NotZero(_) | When::NotZeroOrGiven(..) => "when it may wait",
+        When::Null(_) => "when set to now",
+        When::FutexWait => "waits with a timeout",
+        When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`",
+    }
+}
+
+fn outcome(number: i64, treatment: Treatment) -> &'static str {
+    match (treatment, number) {
+        (Treatment::Trap, _) => "virtual, in the process",
+        (Treatment::Refuse, _) => "ENOSYS, on which callers fall back",
+        (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => "followed by the supervisor: the new program is prepared",
+        (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_settimeofday) => "refused with EPERM, and reported",
+        (Treatment::Ask, libc::SYS_adjtimex | libc::SYS_clock_adjtime) => {
+            "reading: the machine's state; changing: refused with EPERM; both reported"
+        }
+        (Treatment::Ask, call) if timer_calls::is_one(call) => "virtual, by the supervisor (CPU-time clocks: real, reported)",
+        (Treatment::Ask, _) => "**done in real time, and reported**",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// `UPDATE=1 cargo test -p timeloom-guest coverage` writes the page anew.
+    #[test]
+    fn the_page_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coverage.md");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, super::coverage()).unwrap();
+        }
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(page, super::coverage(), "docs/coverage.md is not what the filter does; run with UPDATE=1");
+    }
+}

@@ -1,0 +1,147 @@
+//! The system clock as a source: `adjtimex`, for any daemon, without privilege.
+
+use core::fmt;
+
+use timeloom_clock::Core;
+use timeloom_clock::timeline::{Era, Exchange};
+use timeloom_time::{Duration, Instant};
+
+/// What the kernel says of CLOCK_REALTIME.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemClock {
+    /// CLOCK_REALTIME, in nanoseconds since 1970.
+    pub realtime_ns: i64,
+    /// The kernel's bound of its error: what the daemon last gave it (half of the
+    /// root delay plus the root dispersion, with chrony) and 500 ppm since.
+    pub max_error: Duration,
+    /// TAI minus UTC in seconds; 0 when nobody has told the kernel.
+    pub tai_offset_s: i32,
+    /// Whether a daemon vouches for the clock.
+    pub synchronised: bool,
+}
+
+/// Why the system clock tells nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// No daemon vouches for it (STA_UNSYNC), or a leap second is in progress.
+    Unsynchronised,
+    /// The kernel does not know TAI, and the caller does not either.
+    NoTaiOffset,
+    /// The system call failed; the error number.
+    Failed(i32),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsynchronised => f.write_str("no daemon vouches for the system clock"),
+            Self::NoTaiOffset => f.write_str("the kernel does not know how far TAI is from UTC"),
+            Self::Failed(number) => {
+                write!(
+                    f,
+                    "adjtimex: {}",
+                    std::io::Error::from_raw_os_error(*number)
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+impl SystemClock {
+    /// Asks the kernel; time and bound are of one instant. About a microsecond:
+    /// for a keeper's poll, not for every read.
+    ///
+    /// # Errors
+    /// [`Unusable::Failed`].
+    pub fn ask() -> Result<Self, Unusable> {
+        // SAFETY: zero is a value of every field, and with `modes` zero nothing
+        // is set.
+        let mut timex: libc::timex = unsafe { core::mem::zeroed() };
+        // SAFETY: `timex` is ours to write.
+        let state = unsafe { libc::adjtimex(&mut timex) };
+        if state < 0 {
+            let number = std::io::Error::last_os_error().raw_os_error();
+            return Err(Unusable::Failed(number.unwrap_or(0)));
+        }
+        let fraction = timex.time.tv_usec;
+        let is_ns = timex.status & libc::STA_NANO != 0;
+        let fraction_ns = if is_ns { fraction } else { fraction * 1_000 };
+        Ok(Self {
+            realtime_ns: timex.time.tv_sec * 1_000_000_000 + fraction_ns,
+            max_error: Duration::from_us(timex.maxerror),
+            tai_offset_s: timex.tai,
+            synchronised: timex.status & libc::STA_UNSYNC == 0
+                && state != libc::TIME_ERROR
+                && state != libc::TIME_OOP,
+        })
+    }
+
+    /// What it tells a keeper of a TAI timeline, asked between two readings of
+    /// the core clock. `tai_offset_s` is used when the kernel knows none.
+    ///
+    /// # Errors
+    /// When it tells nothing.
+    pub fn exchange(
+        &self,
+        era: Era,
+        (sent, received): (Instant<Core>, Instant<Core>),
+        tai_offset_s: Option<i32>,
+    ) -> Result<Exchange, Unusable> {
+        if !self.synchronised {
+            return Err(Unusable::Unsynchronised);
+        }
+        let known = (self.tai_offset_s != 0).then_some(self.tai_offset_s);
+        let offset_s = known.or(tai_offset_s).ok_or(Unusable::NoTaiOffset)?;
+        let shows = Instant::from_ns(self.realtime_ns) + Duration::from_s(offset_s.into());
+        Ok(Exchange {
+            era,
+            sent,
+            asked: shows,
+            answered: shows,
+            received,
+            root_delay: Duration::ZERO,
+            // The kernel counts the bound in whole microseconds, and a
+            // microsecond clock is cut to one.
+            root_dispersion: self.max_error + Duration::from_us(2),
+            least_delay: Duration::ZERO,
+            asymmetry: None,
+            authenticated: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_answers_and_an_unvouched_clock_tells_nothing() {
+        let asked = SystemClock::ask().unwrap();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap();
+        assert!(
+            (now.as_nanos() as i64 - asked.realtime_ns).abs() < 1_000_000_000,
+            "{asked:?}"
+        );
+        let stamps = (Instant::from_ns(0), Instant::from_ns(900));
+        let exchange = |clock: SystemClock, tai| clock.exchange(Era::default(), stamps, tai);
+        let lost = SystemClock {
+            synchronised: false,
+            ..asked
+        };
+        assert_eq!(exchange(lost, Some(37)), Err(Unusable::Unsynchronised));
+        let good = SystemClock {
+            realtime_ns: 5,
+            max_error: Duration::from_us(300),
+            tai_offset_s: 0,
+            synchronised: true,
+        };
+        assert_eq!(exchange(good, None), Err(Unusable::NoTaiOffset));
+        let exchange = exchange(good, Some(37)).unwrap();
+        assert_eq!(exchange.answered.as_ns(), 37_000_000_005);
+        assert_eq!(exchange.root_dispersion, Duration::from_us(302));
+    }
+}

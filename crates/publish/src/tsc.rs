@@ -1,0 +1,129 @@
+//! The processor's time-stamp counter as a counter of the RVEC structure and as
+//! a page's input.
+
+use core::fmt;
+
+use timeloom_clock::counter::CycleCounter;
+use timeloom_time::{Instant, Rate};
+
+use crate::counter::CoreScale;
+
+/// The x86 time-stamp counter. Invariant where Linux uses it as clock source: it
+/// has one rate whatever the cores do, so RVEC over it is one segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Tsc {
+    _proof: (),
+}
+
+/// Why the counter is not to be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TscError {
+    /// The kernel uses another clock source now; its name. That the counter is
+    /// *available* means nothing: the kernel may have found it unstable.
+    NotTrusted(String),
+    /// It could not be compared with the kernel's clock: too much else was going
+    /// on, or it does not run evenly.
+    Uneven,
+}
+
+impl fmt::Display for TscError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotTrusted(source) => {
+                write!(
+                    f,
+                    "the kernel's clock source is {source}, not the time-stamp counter"
+                )
+            }
+            Self::Uneven => f.write_str("the time-stamp counter cannot be compared with the clock"),
+        }
+    }
+}
+
+impl std::error::Error for TscError {}
+
+impl Tsc {
+    /// The counter, if the kernel itself trusts it now.
+    ///
+    /// # Errors
+    /// [`TscError::NotTrusted`].
+    pub fn trusted() -> Result<Self, TscError> {
+        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let source = std::fs::read_to_string(path)
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
+        // kvm-clock and Hyper-V's page are this counter with a scale on it, but
+        // their owner may change the scale: not ours to use raw.
+        if source == "tsc" {
+            Ok(Self { _proof: () })
+        } else {
+            Err(TscError::NotTrusted(source))
+        }
+    }
+
+    /// The counter's nominal rate as a line to a core clock whose zero is now,
+    /// by comparison with CLOCK_MONOTONIC_RAW over 40 ms.
+    ///
+    /// How wrong that may be is bounded by the two looks' uncertainty, below
+    /// 10 ppm here or it is not given; it belongs to the error that the
+    /// oscillator's spec states. All writers of a host should share one line:
+    /// the core clock is what it makes it.
+    ///
+    /// # Errors
+    /// [`TscError::Uneven`] after a few attempts.
+    pub fn calibrate(&self) -> Result<CoreScale, TscError> {
+        for _ in 0..8 {
+            let before = look();
+            std::thread::sleep(core::time::Duration::from_millis(40));
+            let after = look();
+            let (ticks, ns) = (after.ticks - before.ticks, after.raw_ns - before.raw_ns);
+            let unsure = (before.unsure + after.unsure) as f64 / ticks as f64;
+            if unsure < 10e-6 {
+                let rate = Rate::from_ratio(ns, ticks).ok_or(TscError::Uneven)?;
+                return Ok(CoreScale::new(
+                    Instant::from_ticks(after.ticks),
+                    Instant::ZERO,
+                    rate,
+                ));
+            }
+        }
+        Err(TscError::Uneven)
+    }
+}
+
+impl CycleCounter for Tsc {
+    fn width_bits(&self) -> u32 {
+        64
+    }
+
+    fn cycles(&self) -> u64 {
+        timeloom_page::ticks_ordered()
+    }
+}
+
+/// The kernel's clock between two looks at the counter.
+struct Look {
+    ticks: u64,
+    raw_ns: u64,
+    unsure: u64,
+}
+
+/// The tightest of many.
+fn look() -> Look {
+    let once = || {
+        let first = timeloom_page::ticks_ordered();
+        let raw = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicRaw);
+        let unsure = timeloom_page::ticks_ordered().saturating_sub(first);
+        let raw_ns = raw.tv_sec as u64 * 1_000_000_000 + raw.tv_nsec as u64;
+        Look {
+            ticks: first + unsure / 2,
+            raw_ns,
+            unsure,
+        }
+    };
+    (0..50)
+        .map(|_| once())
+        .min_by_key(|look| look.unsure)
+        .unwrap_or_else(once)
+}

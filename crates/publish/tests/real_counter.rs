@@ -1,0 +1,92 @@
+//! A timeline on the machine's own counter, with its system clock as source.
+
+#![cfg(target_arch = "x86_64")]
+
+use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
+
+use timeloom_clock::oscillator::OscillatorSpec;
+use timeloom_clock::quality::{Status, TimelineId};
+use timeloom_clock::timeline::{Action, Config, Keeper, LocalNow};
+use timeloom_page::CounterKind;
+use timeloom_publish::{PageReader, PageWriter, SystemClock, Tsc, Unusable};
+use timeloom_time::Duration;
+
+#[test]
+fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
+    let Ok(tsc) = Tsc::trusted() else { return }; // Not on this machine.
+    let scale = tsc.calibrate().unwrap();
+    let id = TimelineId(3);
+    let writer = PageWriter::in_memory(id, CounterKind::Tsc, Some(scale)).unwrap();
+    let reader = PageReader::open(writer.fd()).unwrap();
+    let core = || writer.core_at(writer.ticks());
+    let now = || LocalNow {
+        core: core(),
+        marker: 0,
+        suspended: Duration::ZERO,
+        witness: None,
+    };
+    // 10 ppm for the calibration on top of what the kernel may steer.
+    let config = Config::new(id, OscillatorSpec::crystal(600_000), 1);
+    let mut keeper = Keeper::new(config, now());
+    let deadline = std::time::Instant::now() + StdDuration::from_millis(600);
+    let mut bounded = 0;
+    while std::time::Instant::now() < deadline {
+        while let Some(action) = keeper.poll_action() {
+            match action {
+                Action::Publish(segment) => writer.publish(&segment),
+                Action::Alive(until) => writer.keep_alive(until),
+                Action::Poll { source, era } => {
+                    let before = core();
+                    // The kernel's clock as it is: in this test it is the truth,
+                    // whether or not a daemon vouches for it.
+                    let asked = SystemClock::ask().unwrap();
+                    let clock = SystemClock {
+                        synchronised: true,
+                        max_error: Duration::ZERO,
+                        ..asked
+                    };
+                    let exchange = clock.exchange(era, (before, core()), Some(37)).unwrap();
+                    keeper.handle_exchange(now(), source, &exchange).unwrap();
+                    let lost = SystemClock {
+                        synchronised: false,
+                        ..asked
+                    };
+                    let refused = lost.exchange(era, (before, core()), Some(37));
+                    assert_eq!(refused, Err(Unusable::Unsynchronised));
+                }
+                _ => {}
+            }
+        }
+        let offset_s = SystemClock::ask().unwrap().tai_offset_s;
+        let offset_ns = if offset_s == 0 {
+            37
+        } else {
+            i64::from(offset_s)
+        } * 1_000_000_000;
+        let realtime = || {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap()
+                .as_nanos() as i64
+        };
+        let before_ns = realtime() + offset_ns;
+        let stamp = reader.read().unwrap();
+        let after_ns = realtime() + offset_ns;
+        if let Some(interval) = stamp.interval() {
+            assert_eq!(stamp.status(), Status::Ok);
+            // The truth at the reading lay between the two looks.
+            assert!(
+                interval.earliest().as_ns() <= after_ns,
+                "{interval:?} {after_ns}"
+            );
+            assert!(
+                interval.latest().as_ns() >= before_ns,
+                "{interval:?} {before_ns}"
+            );
+            bounded += 1;
+        }
+        keeper.handle_tick(now());
+        std::thread::sleep(StdDuration::from_millis(1));
+    }
+    assert!(bounded > 50, "{bounded} readings");
+}
