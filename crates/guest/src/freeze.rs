@@ -310,8 +310,9 @@ impl SignalFreezer {
                 while !is_stopped(pid) {
                     if begun.elapsed() > patience {
                         return Err(GuestError::Unsupported(format!(
-                            "process {pid} ({}) could not be stopped within {patience:?}",
-                            processes::name(pid)
+                            "process {pid} ({}) could not be stopped within {patience:?}{}",
+                            processes::name(pid),
+                            { let mut t=String::new(); for th in processes::threads(pid) { t += &format!(" [{th} {:?} {} {} {}]", processes::state(th), fs::read_to_string(format!("/proc/{th}/syscall")).unwrap_or_else(|e| e.to_string()), fs::read_to_string(format!("/proc/{th}/wchan")).unwrap_or_default(), fs::read_to_string(format!("/proc/{th}/status")).unwrap_or_default().lines().filter(|l| l.starts_with("Sig")||l.starts_with("Shd")||l.starts_with("Tr")||l.starts_with("PPid")||l.starts_with("Seccomp")).collect::<Vec<_>>().join(" ")); } let all: Vec<String> = self.processes().iter().map(|p| format!("{p}:{:?}:{}", processes::state(*p), fs::read_to_string(format!("/proc/{p}/syscall")).unwrap_or_default().split(' ').next().unwrap_or("").to_owned())).collect(); t + &all.join(" ") }
                         )));
                     }
                     std::thread::yield_now();

@@ -184,6 +184,14 @@ impl Keeper {
     }
 }
 
+impl Drop for Keeper {
+    /// A session that could not be made leaves nothing either, and the keeper
+    /// must not take its supervisor for one of its programs.
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}
+
 fn keep(mut line: fs::File, cgroup: Option<&Path>, socket: &Path, page: &PageName) -> ! {
     // SAFETY: calls without memory; a terminal's Ctrl-C is not for us, and
     // descriptors of ours must not keep others' pipes open.

@@ -116,6 +116,9 @@ fn main() -> Result<(), Failure> {
     let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|line| line.split_whitespace().next());
     let peak = peak.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-    println!("{{\"bench\":\"scale\",\"peak_resident_bytes\":{}}}", peak * 1024);
+    println!(
+        "{{\"bench\":\"scale\",\"peak_resident_bytes\":{}}}",
+        peak * 1024
+    );
     Ok(())
 }

@@ -29,7 +29,7 @@ impl PortId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A UDP datagram of a [`crate::Traffic`] source.
+    /// A UDP datagram of a [`crate::TrafficConfig`].
     Udp,
     /// A segment of a simulated TCP flow, from the sender.
     TcpData,

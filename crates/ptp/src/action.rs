@@ -28,6 +28,9 @@ pub enum Action {
     /// Check signatures, on this thread or another, and hand the verdict to
     /// `handle_verdict`. Stamps are taken already: being late costs nothing.
     Verify(Box<VerifyJob>),
+    /// Send this to every slave by the second network (see
+    /// [`crate::security::Statement`]).
+    Statement(Vec<u8>),
     /// Something worth a record.
     Report(Report),
 }

@@ -3,6 +3,8 @@
 mod master;
 mod slave;
 
+use std::collections::HashMap;
+
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::Body;
 use timeloom_wire::{
@@ -91,7 +93,7 @@ pub struct OrdinaryClock {
     end_to_end: DelayRequest,
     master: Master,
     slave: Slave,
-    announced: ReplayWindow,
+    announced: HashMap<PortIdentity, ReplayWindow>,
     out: Outbox,
 }
 
@@ -112,7 +114,7 @@ impl OrdinaryClock {
             end_to_end: DelayRequest::new(port, &config.profile, now),
             master: Master::new(now, first_sequence),
             slave: Slave::new(&config),
-            announced: ReplayWindow::default(),
+            announced: HashMap::new(),
             out: Outbox::default(),
             config,
         }
@@ -147,7 +149,10 @@ impl OrdinaryClock {
             .then_some(self.listen_until);
         let send = (self.state == PortState::Master).then(|| self.master.next_wake());
         let expiry = self.foreign.next_expiry(timeout);
-        [delay, listen, send, expiry].into_iter().flatten().min()
+        [delay, listen, send, expiry, self.slave.next_wake()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does what is due.
@@ -160,6 +165,7 @@ impl OrdinaryClock {
             DelayMechanism::EndToEnd => {}
         }
         self.decide(now);
+        self.resolve(now);
         if self.state == PortState::Master {
             let next_hop = self.peer.neighbour().map(|n| n.port.clock);
             self.master.handle_wake(
@@ -225,15 +231,13 @@ impl OrdinaryClock {
                     &self.config,
                     &mut self.out,
                 );
-                self.use_samples();
+                self.resolve(now);
             }
             Body::DelayReq(_) if self.state == PortState::Master => {
                 Master::answer(&self.config, self.port, header, stamp, &mut self.out);
             }
-            Body::DelayResp(body) if self.state == PortState::Slave => {
-                if self.slave.follows(header.source) {
-                    self.end_to_end.handle_response(header, body);
-                }
+            Body::DelayResp(body) if self.slave.follows(header.source) => {
+                self.end_to_end.handle_response(header, body);
             }
             _ => {}
         }
@@ -276,6 +280,20 @@ impl OrdinaryClock {
         let upstream = self.peer.neighbour();
         self.slave
             .handle_verdict(verdict, upstream, &self.config, &mut self.out);
+        self.use_samples();
+    }
+
+    /// A record came by the second network.
+    pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
+        self.slave
+            .handle_statement(record, &self.config, &mut self.out);
+        self.resolve(now);
+    }
+
+    fn resolve(&mut self, now: Instant<Wall>) {
+        let upstream = self.peer.neighbour();
+        self.slave
+            .resolve(now, upstream, &self.config, &mut self.out);
         self.use_samples();
     }
 
@@ -330,9 +348,16 @@ impl OrdinaryClock {
         }
         if let Some(security) = &self.config.security {
             let checked = security::verify_announce(&security.ring, header, body, &message.tlvs);
-            let fresh = checked.and_then(|sequence| match self.announced.judge(sequence) {
-                Freshness::Newer | Freshness::Overtaken => Ok(self.announced.remember(sequence)),
-                Freshness::Used | Freshness::TooOld => Err(Reason::Replay),
+            let fresh = checked.and_then(|sequence| {
+                // Only verified senders get here: the table is as long as the ring.
+                let window = self.announced.entry(header.source).or_default();
+                match window.judge(sequence) {
+                    Freshness::Newer | Freshness::Overtaken => {
+                        window.remember(sequence);
+                        Ok(())
+                    }
+                    Freshness::Used | Freshness::TooOld => Err(Reason::Replay),
+                }
             });
             if let Err(reason) = fresh {
                 let suspect = Suspect {

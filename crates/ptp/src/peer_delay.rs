@@ -304,8 +304,8 @@ impl PeerDelay {
             };
             let checked = match security {
                 Some(s)
-                    if !(matches!(s.policy, Policy::Mixed { .. })
-                        && !s.ring.knows(header.source.clock)) =>
+                    if !matches!(s.policy, Policy::Mixed { .. })
+                        || s.ring.knows(header.source.clock) =>
                 {
                     security::verify_peer(&s.ring, header, &facts, tlvs)
                 }

@@ -64,7 +64,7 @@ fn correct(bytes: &mut [u8], ns: i64) {
         .expect("a header");
 }
 
-fn shorten(bytes: &mut Vec<u8>) {
+fn shorten(bytes: &mut [u8]) {
     let length = bytes.len() as u16;
     patch_length(bytes, length).expect("a header");
     if length > 44 {

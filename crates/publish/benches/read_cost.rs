@@ -20,6 +20,9 @@ use timeloom_time::{Instant as At, Rate};
 const ROUNDS: usize = 301;
 const BATCH: u32 = 5_000;
 
+/// One read of a clock.
+type Read<'a> = Box<dyn FnMut() + 'a>;
+
 fn vdso(clock: rustix::time::ClockId) -> i64 {
     let now = rustix::time::clock_gettime(clock);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
@@ -40,7 +43,7 @@ fn main() {
     let mut strict = Strict::<timeloom_clock::Timeline>::new();
     let shared = SharedStrict::new();
     let estimate = || At::from_ns(reader.read_ns().unwrap().estimate_ns);
-    let mut clocks: Vec<(&str, Box<dyn FnMut() + '_>)> = vec![
+    let mut clocks: Vec<(&str, Read)> = vec![
         (
             "vdso_realtime",
             Box::new(|| {
@@ -115,4 +118,55 @@ fn main() {
         "publish          best {:6.1} ns",
         best.fold(f64::MAX, f64::min)
     );
+    let (ours, ours_alone) = beside_a_writer(&writer, &fresh, || {
+        black_box(reader.read_ns()).unwrap();
+    });
+    let (vdso, vdso_alone) = beside_a_writer(&writer, &fresh, || {
+        black_box(vdso(rustix::time::ClockId::Realtime));
+    });
+    println!(
+        "two threads beside a writer of 100 Hz ÷ one thread alone: interval {ours:.1} ÷ \
+         {ours_alone:.1} ns = {:.2}; the vDSO {vdso:.1} ÷ {vdso_alone:.1} ns = {:.2}",
+        ours / ours_alone,
+        vdso / vdso_alone
+    );
+}
+
+/// The best cost of a read in two threads beside a writer of 100 Hz, and in one
+/// thread alone, interleaved. What two busy cores cost each other anyway is seen
+/// by doing the same with a clock that shares nothing of ours.
+fn beside_a_writer(
+    writer: &PageWriter,
+    fresh: &(impl Fn() -> Segment + Sync),
+    read: impl Fn() + Sync,
+) -> (f64, f64) {
+    let batch = || {
+        let start = Instant::now();
+        for _ in 0..200_000 {
+            read();
+        }
+        start.elapsed().as_nanos() as f64 / 200_000.0
+    };
+    let rounds = (0..41).map(|_| {
+        let alone = batch();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        let together = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(relaxed) {
+                    writer.publish(&fresh());
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                }
+            });
+            let other = scope.spawn(batch);
+            let mine = batch();
+            let theirs = other.join().unwrap();
+            done.store(true, relaxed);
+            mine.min(theirs)
+        });
+        (together, alone)
+    });
+    let (together, alone): (Vec<f64>, Vec<f64>) = rounds.unzip();
+    let best = |costs: &[f64]| costs.iter().copied().fold(f64::MAX, f64::min);
+    (best(&together), best(&alone))
 }

@@ -15,6 +15,12 @@
 //! - [`foreign`] speaks other people's formats: vmclock, ClockBound segments,
 //!   chrony's SOCK samples, NTP's shared memory.
 //!
+//! What a page's reader finds out itself: age, a dead daemon, a counter gone
+//! backwards, and a disruption that the daemon or a hypervisor has marked
+//! ([`PageWriter::disrupt`]). What it cannot see without a system call (a suspend
+//! in which the counter went on counting something else, a step that left the
+//! counter ahead) is for the daemon to see and to mark.
+//!
 //! What it is not: a keeper. What the page says is decided in `timeloom-clock`.
 #![allow(
     unexpected_cfgs,
@@ -26,6 +32,8 @@ mod sync;
 
 pub use latch::Latch;
 
+#[cfg(not(loom))]
+mod clockbound_file;
 #[cfg(not(loom))]
 mod counter;
 #[cfg(not(loom))]
@@ -49,6 +57,8 @@ mod tsc;
 #[cfg(not(loom))]
 mod writer;
 
+#[cfg(not(loom))]
+pub use clockbound_file::ClockBoundFile;
 #[cfg(not(loom))]
 pub use counter::{CoreScale, now_ticks};
 #[cfg(not(loom))]

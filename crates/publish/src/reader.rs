@@ -202,7 +202,10 @@ fn interpret(page: &TimelinePage, words: &[u64; 12], now: u64) -> Reading {
         marker,
         status,
     ] = *words;
-    // Looked at after the counter: a disruption before it is seen.
+    // After the counter in the program's order. The processor may load it
+    // earlier, but what disrupts a counter (a migration, a restored snapshot)
+    // interrupts this processor, and a load that had run ahead of the
+    // interruption is done again.
     let disrupted = page.vmclock.disruption_marker.load(Relaxed) != marker;
     let alive_until = page.alive_until.load(Relaxed) as u64;
     let ticks = now.wrapping_sub(counter0);

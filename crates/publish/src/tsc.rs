@@ -127,3 +127,29 @@ fn look() -> Look {
         .min_by_key(|look| look.unsure)
         .unwrap_or_else(once)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeloom_clock::counter::{CoreClock, Frequency};
+
+    #[test]
+    fn rvec_over_it_increases_and_agrees_with_the_kernel() {
+        let Ok(tsc) = Tsc::trusted() else { return }; // Not on this machine.
+        let scale = tsc.calibrate().unwrap();
+        let hz = (1e9 / scale.rate.as_f64()).round() as u64;
+        let mut clock = CoreClock::new(&tsc, Frequency::from_hz(hz).unwrap());
+        let start = (clock.read(&tsc).age, look().raw_ns);
+        let mut last = start.0;
+        for _ in 0..100_000 {
+            let now = clock.read(&tsc).age;
+            assert!(now > last, "{now:?} after {last:?}");
+            last = now;
+        }
+        std::thread::sleep(core::time::Duration::from_millis(50));
+        let (age, raw_ns) = (clock.read(&tsc).age - start.0, look().raw_ns - start.1);
+        // The two looks are microseconds apart on a busy machine.
+        let off_ns = age.as_duration().as_ns() - raw_ns as i64;
+        assert!(off_ns.abs() < 1_000_000, "{off_ns} ns in {raw_ns}");
+    }
+}

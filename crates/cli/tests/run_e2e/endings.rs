@@ -124,9 +124,15 @@ fn assert_recovered(lab: &Lab) {
 
 fn kill(paused: bool) {
     let lab = long();
-    let mut run = under_way(&lab, false);
-    // Signals reach the journal's file within two seconds.
-    run.wait_until(2.5);
+    let run = under_way(&lab, false);
+    // Signals reach the journal's file within two seconds of each other. That
+    // they can be read while the run goes on is a part of what is shown.
+    let recorded = patiently(Duration::from_secs(30), || {
+        let directory = RunDirectory::open(lab.run_path()).expect("there is a run directory");
+        let series = directory.series(&["world.t_ns"]);
+        series.is_ok_and(|series| series[0].samples.len() >= 4)
+    });
+    assert!(recorded, "no signals reach the journal");
     if paused {
         run.control("pause").expect("it can be paused");
     }

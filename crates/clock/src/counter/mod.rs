@@ -12,7 +12,7 @@
 //! 5. [`Strict`] and [`SharedStrict`]: no two readings alike, per thread or per
 //!    process, where the counter is finer than a nanosecond or cores disagree.
 //!
-//! [`replay`] runs the chain over a trace, and [`dvfs`] repeats the paper's
+//! [`replay()`] runs the chain over a trace, and [`dvfs`] repeats the paper's
 //! experiments with it.
 //!
 //! [`SimulatedCore`] is the back end that needs no hardware: a counter driven by

@@ -4,7 +4,8 @@ use super::Bound;
 
 /// The narrowest bound that contains true time as long as at most `liars` of
 /// the bounds do not: from the first to the last point that all but `liars` of
-/// them cover (after Marzullo). All must be at one instant.
+/// them cover (as NTP intersects its sources, RFC 5905 section 11.2.1, but without
+/// asking for the middles). All must be at one instant.
 ///
 /// `None` when there is no such point (more of them lie), or when so few answer
 /// that all could be liars. The points need not be connected; the hull of them

@@ -65,7 +65,7 @@ impl Statistics {
 /// As many as the QoT Stack takes, rounded to a power of two.
 const WINDOW: usize = 64;
 
-/// Wilson and Hilferty's approximation; below 1 % off for 30 degrees and more.
+/// The cube-root approximation; below 1 % off for 30 degrees and more.
 fn chi_square_quantile(p: f64, freedom: f64) -> f64 {
     let ninth = 2.0 / (9.0 * freedom);
     let root = 1.0 - ninth + normal_quantile(p) * ninth.sqrt();
@@ -92,8 +92,8 @@ fn normal_quantile(p: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// P(X > x) for x ≥ 0 (Abramowitz and Stegun 7.1.26 by way of erfc; the
-/// absolute error is below 10^-7).
+/// P(X > x) for x ≥ 0 (Handbook of Mathematical Functions, 7.1.26; the absolute
+/// error is below 10^-7).
 fn normal_tail(x: f64) -> f64 {
     let z = x / core::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.3275911 * z);

@@ -11,6 +11,14 @@
 //!
 //! Public, so that a source adapter or another keeper can be put to the same
 //! proof.
+//!
+//! ```
+//! use timeloom_clock::world::World;
+//!
+//! let mut world = World::random(7);
+//! world.run(1_000).unwrap_or_else(|violation| panic!("{violation}"));
+//! println!("{:?}", world.tally());
+//! ```
 
 mod faults;
 mod machine;

@@ -19,6 +19,8 @@ pub struct Tally {
     pub narrow: u64,
     /// Sum of the interval widths in nanoseconds.
     pub width_sum_ns: u128,
+    /// Sum of how far the estimates were from true time, in nanoseconds.
+    pub error_sum_ns: u128,
     /// The narrowest interval.
     pub narrowest: Option<Duration>,
     /// Faults by kind, as numbered by [`Fault::kind`].
@@ -79,6 +81,7 @@ impl Tally {
             .for_each(|(a, b)| *a += b);
         self.with_interval += other.with_interval;
         self.narrow += other.narrow;
+        self.error_sum_ns += other.error_sum_ns;
         self.width_sum_ns += other.width_sum_ns;
         self.narrowest = [self.narrowest, other.narrowest]
             .into_iter()
@@ -97,10 +100,11 @@ impl Tally {
         self.by_status.iter().sum()
     }
 
-    pub(super) fn count(&mut self, stamp: &Stamp) {
+    pub(super) fn count(&mut self, stamp: &Stamp, true_ns: i64) {
         self.by_status[stamp.status() as usize] += 1;
         if let Some(interval) = stamp.interval() {
             self.with_interval += 1;
+            self.error_sum_ns += u128::from(interval.estimate().as_ns().abs_diff(true_ns));
             self.narrow += u64::from(interval.width() <= NARROW);
             self.width_sum_ns += interval.width().as_ns().unsigned_abs() as u128;
             self.narrowest = Some(

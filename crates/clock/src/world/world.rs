@@ -71,6 +71,16 @@ impl World {
         &mut self.machine
     }
 
+    /// The machine as it is now.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// What readers have: the last segment, with the last sign of life.
+    pub fn published(&self) -> &Segment {
+        &self.published
+    }
+
     /// The keeper, unless the daemon is dead just now.
     pub fn keeper(&self) -> Option<&Keeper> {
         self.keeper.as_ref()
@@ -100,7 +110,7 @@ impl World {
     fn read(&mut self) -> Result<(), Violation> {
         let stamp = self.published.read(&self.machine.now());
         let read = self.tally.reads();
-        self.tally.count(&stamp);
+        self.tally.count(&stamp, self.machine.true_ns());
         let Some(interval) = stamp.interval() else {
             return Ok(());
         };

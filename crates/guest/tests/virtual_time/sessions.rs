@@ -193,4 +193,10 @@ fn impossible_dilations_and_names_are_refused() {
             .expect("running timeloom");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
     }
+    // Refused late, when the session is half made: again, for what races there.
+    for turn in 0..20 {
+        let output = line.command(["exec", "--dilate", "nan", "true"]).output();
+        let output = output.expect("running timeloom");
+        assert_eq!(output.status.code(), Some(2), "turn {turn}: {output:?}");
+    }
 }

@@ -59,6 +59,11 @@ pub(crate) struct Sender {
     /// The next retransmission goes out whatever the pipe says (RFC 6675,
     /// section 5, step 4.3).
     force: bool,
+    /// `nxt` when the first segment outstanding was sent again, or became the
+    /// first, whichever is later.
+    head_nxt: u64,
+    /// That segment's retransmission is lost too.
+    again: bool,
     reduction: Reduction,
     deadline: Instant<Virtual>,
     pub(crate) retransmitted: u64,
@@ -119,6 +124,8 @@ impl Sender {
             resend: 0,
             lost: 0,
             force: false,
+            head_nxt: 0,
+            again: false,
             reduction: Reduction::default(),
             deadline: Instant::FAR_FUTURE,
             retransmitted: 0,
@@ -165,12 +172,22 @@ impl Sender {
             State::Opened => return None,
             _ => {}
         }
-        if !self.force && f64::from(self.pipe() + 1) > self.congestion.window {
+        if !self.force && !self.again && f64::from(self.pipe() + 1) > self.congestion.window {
             return None;
         }
         self.reduction.out += 1;
+        if self.again {
+            self.again = false;
+            self.head_nxt = self.nxt;
+            self.retransmitted += 1;
+            self.arm(now);
+            return Some(Transmit::Segment(self.una));
+        }
         if self.lost > 0 {
             let segment = self.board.first_clear(self.resend, self.lost_edge);
+            if segment == self.una {
+                self.head_nxt = self.nxt;
+            }
             self.resend = segment + 1;
             self.lost -= 1;
             self.force = false;
@@ -239,6 +256,8 @@ impl Sender {
         }
         self.una = ack.next;
         self.duplicates = 0;
+        self.head_nxt = self.nxt;
+        self.again = false;
         if self.resend < self.una {
             self.resend = self.una;
             self.recount_lost();
@@ -305,6 +324,11 @@ impl Sender {
             }
             self.lost_edge = edge;
         }
+        // Segments first sent after the retransmission have arrived before it:
+        // it will not come. RFC 6675 would wait for the timer.
+        self.again = self.state == State::Recovery
+            && self.resend > self.una
+            && self.highest_sacked >= self.head_nxt + u64::from(THRESHOLD);
         if self.state == State::Steady && self.lost > 0 {
             self.state = State::Recovery;
             self.recover = self.nxt;
@@ -341,6 +365,7 @@ impl Sender {
         self.state = State::AfterTimeout;
         self.recover = self.nxt;
         self.duplicates = 0;
+        self.again = false;
         self.resend = self.una;
         self.lost_edge = self.nxt;
         self.recount_lost();

@@ -1,16 +1,18 @@
-//! Generators of the usual topologies.
+//! Generators of the usual topologies, and a reader of GML files.
 //!
-//! Each adds nodes and cables to a [`NetworkBuilder`] and gives back the
+//! Each generator adds nodes and cables to a [`NetworkBuilder`] and gives back the
 //! hosts; names begin with `prefix`, so that several fit into one network.
 
 mod campus;
 mod dumbbell;
 mod fat_tree;
+mod gml;
 mod simple;
 
 pub use campus::{Campus, campus};
 pub use dumbbell::{Dumbbell, dumbbell};
 pub use fat_tree::fat_tree;
+pub use gml::{GmlError, gml};
 pub use simple::{line, ring, star, tree};
 
 use crate::{LinkConfig, NetworkBuilder, Node};

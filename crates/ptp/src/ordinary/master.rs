@@ -15,8 +15,8 @@ use super::{OrdinaryClock, OrdinaryConfig};
 use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::peer_delay::nonce;
-use crate::security::{SyncFacts, sign_announce};
-use crate::{DropReason, PowerTlv, Profile, Random, Stamp};
+use crate::security::{Role, Statement, SyncFacts, sign_announce, view_of};
+use crate::{Action, DropReason, PowerTlv, Profile, Random, Stamp};
 
 /// Sync and Announce on their beats; Follow_Ups when departures are known.
 #[derive(Debug)]
@@ -136,6 +136,24 @@ impl Master {
         let tlvs = match (&config.security, next_hop) {
             (None, _) => Tlvs::EMPTY,
             (Some(_), None) => return out.dropped(port.port, DropReason::NoNextHop),
+            (Some(security), Some(next)) if security.secondary => {
+                let statement = Statement {
+                    clock: config.clock,
+                    epoch: security.epoch,
+                    source: port,
+                    domain: header.domain,
+                    sequence,
+                    next,
+                    view: view_of(header.domain, port, sequence, body.precise_origin, origin),
+                    correction_out: header.correction,
+                    role: Role::Origin {
+                        precise_origin: body.precise_origin,
+                        sequence48,
+                    },
+                };
+                out.push(Action::Statement(statement.sign(security)));
+                Tlvs::EMPTY
+            }
             (Some(security), Some(next)) => {
                 let sync = SyncFacts {
                     origin,

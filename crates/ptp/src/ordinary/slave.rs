@@ -9,8 +9,8 @@ use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval, Timestamp};
 use super::OrdinaryConfig;
 use crate::outbox::Outbox;
 use crate::security::{
-    DelayWatch, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts, Verdict,
-    VerifyJob,
+    Collector, DelayWatch, Failure, Freshness, Outcome, Policy, Reason, Received, ReplayWindow,
+    Statement, Suspect, SyncFacts, Verdict, VerifyJob,
 };
 use crate::{Action, DropReason, Neighbour, Packet, PiServo, Report, ServoOutput, Stamp};
 
@@ -50,8 +50,12 @@ pub(super) struct Slave {
     follow_ups: VecDeque<Waiting>,
     jobs: VecDeque<(u64, Waiting, Vec<Arrived>)>,
     next_job: u64,
-    replay: ReplayWindow,
+    /// One window per master, kept when another is followed for a while.
+    replay: HashMap<PortIdentity, ReplayWindow>,
     samples: VecDeque<Sample>,
+    /// Follow_Ups that wait for statements, and until when.
+    stated: VecDeque<(Instant<Wall>, Waiting, Vec<Arrived>)>,
+    collector: Collector,
     servo: PiServo,
     watch: DelayWatch,
     /// Follow_Ups out of turn that may still be looked into in this second.
@@ -63,6 +67,8 @@ pub(super) struct Slave {
 
 const MAX_SYNCS: usize = 16;
 const MAX_FOLLOW_UPS: usize = 8;
+/// How long statements may take.
+const STATEMENT_WAIT: Duration = Duration::from_ms(200);
 /// How far beyond the last accepted number a number is due.
 const DUE: u16 = 32;
 /// Follow_Ups of one due number that are looked into per second.
@@ -84,8 +90,10 @@ impl Slave {
             follow_ups: VecDeque::new(),
             jobs: VecDeque::new(),
             next_job: 0,
-            replay: ReplayWindow::default(),
+            replay: HashMap::new(),
             samples: VecDeque::new(),
+            stated: VecDeque::new(),
+            collector: Collector::default(),
             servo: if config.software_stamps {
                 servo.for_software_stamps()
             } else {
@@ -107,8 +115,7 @@ impl Slave {
         self.parent == Some(port)
     }
 
-    /// Changes the parent; `true` when it is another one. Its replay window
-    /// goes with it: sequence numbers are each grandmaster's own.
+    /// Changes the parent; `true` when it is another one.
     pub(super) fn follow(&mut self, parent: Option<PortIdentity>) -> bool {
         if parent == self.parent {
             return false;
@@ -117,7 +124,79 @@ impl Slave {
         self.syncs.clear();
         self.follow_ups.clear();
         self.jobs.clear();
+        self.stated.clear();
         true
+    }
+
+    /// A record came by the second network.
+    pub(super) fn handle_statement(
+        &mut self,
+        record: &[u8],
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) {
+        let Some(security) = config.security.as_ref().filter(|s| s.secondary) else {
+            return;
+        };
+        match Statement::verify(record, &security.ring) {
+            Ok(statement) => self.collector.add(statement),
+            // The second network does not say who sent it.
+            Err(reason) => self.fail(0, reason, None, config, out),
+        }
+    }
+
+    /// When the first of the waiting Follow_Ups is given up.
+    pub(super) fn next_wake(&self) -> Option<Instant<Wall>> {
+        self.stated.front().map(|(deadline, ..)| *deadline)
+    }
+
+    /// Uses the Follow_Ups whose statements are complete; gives up those whose
+    /// time is over.
+    pub(super) fn resolve(
+        &mut self,
+        now: Instant<Wall>,
+        upstream: Option<&Neighbour>,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) {
+        let (Some(security), Some(source)) = (&config.security, self.parent) else {
+            return;
+        };
+        for (deadline, waiting, syncs) in std::mem::take(&mut self.stated) {
+            let facts: Vec<_> = syncs.iter().map(|sync| sync.facts).collect();
+            let received = Received {
+                me: config.clock,
+                upstream: upstream.map(|n| n.port.clock).unwrap_or_default(),
+                domain: config.profile.domain,
+                source,
+                sequence: waiting.sequence,
+                precise_origin: waiting.origin,
+                correction: waiting.correction,
+                syncs: &facts,
+            };
+            let sequence = waiting.sequence;
+            match self.collector.resolve(&received, &security.limits) {
+                Outcome::Missing(suspect) if now >= deadline => {
+                    self.report(sequence, Reason::Missing, suspect, config, out);
+                }
+                Outcome::Missing(_) => self.stated.push_back((deadline, waiting, syncs)),
+                Outcome::Failed(reason, suspect) => {
+                    self.report(sequence, reason, suspect, config, out)
+                }
+                Outcome::Accepted { sync, sequence48 } => {
+                    let window = self.replay.entry(source).or_default();
+                    match window.judge(sequence48) {
+                        Freshness::Newer => {
+                            window.remember(sequence48);
+                            let correction = waiting.correction + syncs[sync].facts.correction;
+                            self.accept(waiting.origin, correction, &syncs[sync], true);
+                        }
+                        Freshness::Overtaken => window.remember(sequence48),
+                        _ => self.fail(sequence, Reason::Replay, upstream, config, out),
+                    }
+                }
+            }
+        }
     }
 
     #[expect(
@@ -223,9 +302,9 @@ impl Slave {
             self.budget = per_s;
             self.tries.clear();
         }
-        let ahead = self
-            .replay
-            .newest()
+        let window = self.parent.and_then(|parent| self.replay.get(&parent));
+        let ahead = window
+            .and_then(ReplayWindow::newest)
             .map(|newest| sequence.wrapping_sub(newest as u16));
         if ahead.is_some_and(|ahead| (1..=DUE).contains(&ahead)) {
             let tries = self.tries.entry(sequence).or_default();
@@ -265,6 +344,18 @@ impl Slave {
         let Some(waiting) = self.follow_ups.remove(at) else {
             return;
         };
+        if config
+            .security
+            .as_ref()
+            .is_some_and(|security| security.secondary)
+        {
+            if self.stated.len() == MAX_SYNCS {
+                self.stated.pop_front();
+            }
+            let deadline = waiting.at + STATEMENT_WAIT;
+            self.stated.push_back((deadline, waiting, syncs));
+            return;
+        }
         let Some(security) = &config.security else {
             // The oldest that was not used; ptp4l takes the newest.
             let Some(sync) = self
@@ -337,15 +428,19 @@ impl Slave {
             }
         };
         let sync = &syncs[accepted.sync];
-        match self.replay.judge(accepted.sequence48) {
+        let window = self
+            .replay
+            .entry(self.parent.unwrap_or_default())
+            .or_default();
+        match window.judge(accepted.sequence48) {
             Freshness::Newer => {}
             // Genuine but overtaken: remembered, and too late to be of use.
-            Freshness::Overtaken => return self.replay.remember(accepted.sequence48),
+            Freshness::Overtaken => return window.remember(accepted.sequence48),
             Freshness::Used | Freshness::TooOld => {
                 return self.fail(sequence, Reason::Replay, upstream, config, out);
             }
         }
-        self.replay.remember(accepted.sequence48);
+        window.remember(accepted.sequence48);
         for other in &syncs {
             if other.facts.origin != sync.facts.origin {
                 let after = None;

@@ -13,23 +13,23 @@ use crate::outbox::MAX_MESSAGE;
 
 /// What a hop answers for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hop {
-    pub(crate) ingress: u16,
-    pub(crate) egress: u16,
-    pub(crate) previous: ClockIdentity,
-    pub(crate) next: ClockIdentity,
-    pub(crate) contribution: TimeInterval,
+pub struct Hop {
+    /// Port the Sync came in by.
+    pub ingress: u16,
+    /// Port it left by.
+    pub egress: u16,
+    /// The neighbour it came from.
+    pub previous: ClockIdentity,
+    /// The neighbour it goes to.
+    pub next: ClockIdentity,
+    /// Residence, delay of the ingress link, asymmetry.
+    pub contribution: TimeInterval,
 }
 
 impl Security {
     /// The Follow_Up as it leaves: correction increased, entry and signature
     /// added. `Err` when it came without a chain that can be continued.
-    pub(crate) fn extend(
-        &self,
-        message: &[u8],
-        sync: &SyncFacts,
-        hop: &Hop,
-    ) -> Result<Vec<u8>, Reason> {
+    pub fn extend(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Result<Vec<u8>, Reason> {
         let parsed = Message::parse(message).map_err(|_| Reason::Malformed)?;
         let chain = Chain::parse(&parsed, &self.ring)?;
         let head = chain.tlv.head;
@@ -132,6 +132,23 @@ impl Security {
         self.extend(&broken, sync, hop).ok()
     }
 
+    /// The Follow_Up without this clock's entry, marked as incomplete: for a
+    /// path that does not fit a frame. Sync keeps flowing, and the slave knows
+    /// that not everybody answers for it.
+    pub(crate) fn mark_incomplete(
+        &self,
+        message: &[u8],
+        contribution: TimeInterval,
+    ) -> Option<Vec<u8>> {
+        let parsed = Message::parse(message).ok()?;
+        let chain = Chain::parse(&parsed, &self.ring).ok()?;
+        let mut marked = message.to_vec();
+        let flags = marked.get_mut(MESSAGE_FRONT + chain.before.len() + FLAGS_IN_TLV)?;
+        *flags |= SignedFlags::INCOMPLETE;
+        patch_correction(&mut marked, chain.header.correction + contribution).ok()?;
+        Some(marked)
+    }
+
     fn entry(&self, form: EntryForm, hop: &Hop) -> Entry {
         let port = |number: u16| match form {
             EntryForm::Full => u8::try_from(number).unwrap_or(u8::MAX),
@@ -174,6 +191,9 @@ impl Security {
 
 /// Header and body of a Follow_Up.
 const MESSAGE_FRONT: usize = Header::LENGTH + 10;
+
+/// Where the flags stand in the TLV.
+const FLAGS_IN_TLV: usize = 11;
 
 /// The neutral element of G1, compressed: an aggregate of no signatures.
 const INFINITY: [u8; 48] = {

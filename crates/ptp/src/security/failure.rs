@@ -68,6 +68,8 @@ pub enum Reason {
     Restarted,
     /// A hop could not sign.
     Incomplete,
+    /// A clock's statement did not come by the secondary channel in time.
+    Missing,
     /// A peer-delay message that its sender did not sign.
     Pdelay,
     /// An Announce that its sender did not sign.

@@ -38,23 +38,28 @@ mod keys;
 mod peer;
 mod policy;
 mod replay;
+mod secondary;
 mod signer;
+#[cfg(test)]
+mod tests;
 mod text;
 mod verify;
 
 pub use announce::{sign_announce, verify_announce};
 pub use delay_watch::DelayWatch;
+pub use extend::Hop;
 pub use failure::{Failure, Reason, Suspect};
 pub use keyring::{KeyError, KeyRing, Member};
 pub use keys::{PublicKey, SecretKey};
 pub use peer::{PeerFacts, sign_peer, verify_peer};
 pub use policy::{Limits, Policy};
 pub use replay::{Freshness, ReplayWindow};
+pub use secondary::{Role, Statement};
 pub use signer::{Security, SyncFacts};
 pub use verify::{Accepted, Verdict, VerifyJob};
 
 pub(crate) use chain::sequence_of;
-pub(crate) use extend::Hop;
+pub(crate) use secondary::{Collector, Outcome, Received, view_of};
 
 /// The organisation the signed TLV is sent under: experimental, since the
 /// project owns no OUI; locally administered, so that it is nobody's.

@@ -45,6 +45,8 @@ pub struct Security {
     /// A transparent clock verifies before it signs, and starts a broken chain
     /// anew: the price of naming the hop with an aggregate.
     pub watch: bool,
+    /// Follow_Ups stay as they are, and statements go by a second network.
+    pub secondary: bool,
     /// Where a grandmaster's 48-bit sequences start: the time of start in
     /// seconds · 2^16, or what was stored last plus one; never one used before.
     pub first_sequence: u64,
@@ -69,8 +71,9 @@ impl Security {
         }
     }
 
-    /// The grandmaster's TLV for a Follow_Up to `next`, into `buffer`.
-    pub(crate) fn sign_follow_up<'a>(
+    /// The grandmaster's TLV for a Follow_Up to `next`, into `buffer`, which
+    /// must hold 82 octets.
+    pub fn sign_follow_up<'a>(
         &self,
         header: &Header,
         body: &FollowUp,

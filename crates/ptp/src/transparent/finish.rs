@@ -62,7 +62,8 @@ impl TransparentClock {
                 next: next.unwrap_or_default(),
                 contribution,
             };
-            let message = if self.must_sign(&bytes) {
+            let secondary = self.config.security.as_ref().is_some_and(|s| s.secondary);
+            let message = if self.must_sign(&bytes) && !secondary {
                 if next.is_none() {
                     self.out.dropped(egress, DropReason::NoNextHop);
                     continue;
@@ -72,6 +73,7 @@ impl TransparentClock {
                 plain(&bytes, contribution)
             };
             let Some(message) = message else { continue };
+            self.state(&bytes, &message, &relay.facts, &hop);
             self.out.forward(egress, message, vlan, None);
             self.out.report(Report::Relayed {
                 ingress,

@@ -59,11 +59,14 @@ impl Relay {
     }
 }
 
+/// A Follow_Up without its Sync, and since when.
+type Early = (Key, Vec<u8>, Option<VlanTag>, Instant<Wall>);
+
 /// Bounded queues: whoever floods pushes out the oldest, and is counted.
 #[derive(Debug, Default)]
 pub(super) struct Relays {
     syncs: VecDeque<Relay>,
-    early: VecDeque<(Key, Vec<u8>, Option<VlanTag>, Instant<Wall>)>,
+    early: VecDeque<Early>,
     next_slot: u64,
 }
 

@@ -1,12 +1,14 @@
 //! What a transparent clock answers for, and what it refuses to.
 
+use timeloom_wire::message::Body;
 use timeloom_wire::{Header, Message, PortIdentity};
 
 use super::TransparentClock;
 use crate::security::{
-    Failure, Freshness, Hop, Reason, Security, Suspect, SyncFacts, VerifyJob, sequence_of,
+    Failure, Freshness, Hop, Reason, Role, Security, Statement, Suspect, SyncFacts, VerifyJob,
+    sequence_of, view_of,
 };
-use crate::{Packet, Report};
+use crate::{Action, Packet, Report};
 
 impl TransparentClock {
     /// A signed Follow_Up seen before, or older than can be told, goes no
@@ -53,7 +55,7 @@ impl TransparentClock {
             return Some(first);
         };
         let (source, sequence) = (message.header.source, message.header.sequence_id);
-        if !security.ring.knows(source.clock) {
+        if !security.ring.knows(source.clock) || security.secondary {
             return Some(first);
         }
         let upstream = self
@@ -154,6 +156,39 @@ impl TransparentClock {
         Message::parse(bytes).is_ok_and(|message| security.ring.knows(message.header.source.clock))
     }
 
+    /// What this clock tells the slaves by the second network, when it is to.
+    pub(super) fn state(&mut self, bytes: &[u8], sent: &[u8], facts: &SyncFacts, hop: &Hop) {
+        let Some(security) = self.config.security.as_ref().filter(|s| s.secondary) else {
+            return;
+        };
+        let (Ok(message), Ok((after, _))) = (Message::parse(bytes), Header::parse(sent)) else {
+            return;
+        };
+        let Body::FollowUp(body) = message.body else {
+            return;
+        };
+        let header = &message.header;
+        let (source, sequence, domain) = (header.source, header.sequence_id, header.domain);
+        let port = |number: u16| u8::try_from(number).unwrap_or(u8::MAX);
+        let statement = Statement {
+            clock: self.config.clock,
+            epoch: security.epoch,
+            source,
+            domain,
+            sequence,
+            next: hop.next,
+            view: view_of(domain, source, sequence, body.precise_origin, facts.origin),
+            correction_out: after.correction,
+            role: Role::Hop {
+                ingress: port(hop.ingress),
+                egress: port(hop.egress),
+                previous: hop.previous,
+                contribution: hop.contribution,
+            },
+        };
+        self.out.push(Action::Statement(statement.sign(security)));
+    }
+
     /// The Follow_Up with this clock's entry; or, when what came cannot be
     /// vouched for, a chain started anew that says so.
     pub(super) fn sign(
@@ -174,6 +209,9 @@ impl TransparentClock {
                         before: self.config.clock,
                     };
                     self.fail(header.source, header.sequence_id, reason, suspect);
+                    if reason == Reason::TooLong {
+                        return security.mark_incomplete(bytes, hop.contribution);
+                    }
                 }
             }
         }

@@ -53,6 +53,10 @@ enum Event {
         token: Token,
         stamp: Option<Stamp>,
     },
+    Statement {
+        node: usize,
+        record: Vec<u8>,
+    },
     Wake {
         node: usize,
     },
@@ -67,6 +71,9 @@ pub struct World {
     /// Actions by node, for counting.
     pub sent: u64,
     attack: Attack,
+    /// The second network, and who interferes with it.
+    pub second: Link,
+    pub second_attack: Box<dyn FnMut(usize, Vec<u8>) -> Option<Vec<u8>>>,
     wires: HashMap<(usize, u16), (usize, usize)>,
     queue: BinaryHeap<Reverse<(i64, u64)>>,
     events: HashMap<u64, Event>,
@@ -85,6 +92,11 @@ impl World {
             reports: Vec::new(),
             sent: 0,
             attack: Box::new(|flight| vec![flight]),
+            second: Link {
+                jitter_ns: 20_000_000,
+                ..Link::new(2_000_000)
+            },
+            second_attack: Box::new(|_, record| Some(record)),
             wires: HashMap::new(),
             queue: BinaryHeap::new(),
             events: HashMap::new(),
@@ -191,6 +203,10 @@ impl World {
                 self.nodes[node].handle_transmit_stamp(now, port, token, stamp);
                 node
             }
+            Event::Statement { node, record } => {
+                self.nodes[node].handle_statement(now, &record);
+                node
+            }
             Event::Wake { node } => {
                 self.woken[node] = i64::MAX;
                 self.nodes[node].handle_wake(now, &mut self.random);
@@ -216,8 +232,22 @@ impl World {
                     let now = self.wall();
                     self.nodes[node].handle_verdict(now, &verdict);
                 }
+                Action::Statement(record) => self.state(node, &record),
                 Action::Report(report) => self.reports.push((self.now_ns, node, report)),
             }
+        }
+    }
+
+    /// The second network: everybody hears everybody, with jitter and loss.
+    fn state(&mut self, from: usize, record: &[u8]) {
+        for node in (0..self.nodes.len()).filter(|node| *node != from) {
+            let Some((travel, _)) = self.second.travel_ns(&mut self.random) else {
+                continue;
+            };
+            let Some(record) = (self.second_attack)(from, record.to_vec()) else {
+                continue;
+            };
+            self.at(self.now_ns + travel, Event::Statement { node, record });
         }
     }
 

@@ -106,6 +106,12 @@ impl Node {
         }
     }
 
+    pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
+        if let Machine::Ordinary(clock) = &mut self.machine {
+            clock.handle_statement(now, record);
+        }
+    }
+
     pub fn poll_action(&mut self) -> Option<Action> {
         match &mut self.machine {
             Machine::Ordinary(clock) => clock.poll_action(),

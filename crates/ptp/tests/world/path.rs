@@ -26,6 +26,8 @@ pub struct Path {
     /// Nodes without keys, and the policy of all others.
     pub unaware: Vec<usize>,
     pub policy: timeloom_ptp::security::Policy,
+    /// Statements by a second network.
+    pub secondary: bool,
 }
 
 pub const GRANDMASTER: usize = 0;
@@ -48,6 +50,7 @@ impl Path {
             rogue: None,
             unaware: Vec::new(),
             policy: timeloom_ptp::security::Policy::Strict,
+            secondary: false,
         }
     }
 
@@ -76,6 +79,7 @@ impl Path {
             let mut security = security(*suite, *form, node, ring);
             security.watch &= self.rogue != Some(node);
             security.policy = self.policy;
+            security.secondary = self.secondary;
             Some(security)
         };
         for node in 0..self.hops + 2 {

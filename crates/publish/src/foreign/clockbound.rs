@@ -5,10 +5,13 @@
 //! Updated under its readers: generation odd, fields, generation even and never
 //! 0 again (after 65534 comes 2).
 
-use timeloom_clock::quality::Status;
+use timeloom_clock::quality::{Interval, Status};
+use timeloom_clock::timeline::{Segment, UtcView};
+use timeloom_time::{Duration, Instant};
 
 use super::Malformed;
 use super::bytes::{at_least, expect, put, take};
+use crate::encode::PageSegment;
 
 /// The two words that every segment begins with.
 pub const MAGIC: [u32; 2] = [0x414d_5a4e, 0x4342_0200];
@@ -29,6 +32,16 @@ pub struct Seconds {
     pub s: i64,
     /// 0 … 999,999,999.
     pub ns: i64,
+}
+
+impl Seconds {
+    /// From nanoseconds, which may be negative.
+    pub fn from_ns(ns: i64) -> Self {
+        Self {
+            s: ns.div_euclid(1_000_000_000),
+            ns: ns.rem_euclid(1_000_000_000),
+        }
+    }
 }
 
 /// ClockBound's word for how a clock is.
@@ -156,6 +169,42 @@ impl SegmentV2 {
 }
 
 impl SegmentV3 {
+    /// The segment for a timeline that follows TAI, as its readers take UTC.
+    ///
+    /// They add `max_drift_ppb` and the period's error to a symmetric bound and
+    /// cut fractions off; so the greater side is taken, the growth is rounded up,
+    /// and 2 ns are added. The marker is given but not offered for checking:
+    /// readers would look for it in `/dev/vmclock0`.
+    pub fn of(segment: &Segment, encoded: &PageSegment, utc: &UtcView) -> Self {
+        let tai = Interval::around(
+            Instant::from_ns(encoded.estimate0_ns),
+            Duration::from_ns(encoded.below_ns.min(i64::MAX as u64) as i64),
+            Duration::from_ns(encoded.above_ns.min(i64::MAX as u64) as i64),
+        );
+        let utc = utc.view(tai);
+        let life = segment.void_after - segment.origin.core;
+        let growth = encoded.below_growth_0_64.max(encoded.above_growth_0_64);
+        let per_ns = u128::from(encoded.rate_8_56).max(1) << 8;
+        let drift_ppb = (u128::from(growth) * 1_000_000_000).div_ceil(per_ns);
+        let shift = 22;
+        let period = ((u128::from(encoded.rate_8_56) << 8) << shift) / 1_000_000_000;
+        Self {
+            generation: 2,
+            as_of_tsc: encoded.counter0,
+            as_of: Seconds::from_ns(utc.estimate().as_ns()),
+            void_after: Seconds::from_ns((utc.estimate() + life).as_ns()),
+            period_frac: u64::try_from(period).unwrap_or(u64::MAX),
+            period_err_frac: 0,
+            bound_ns: utc.below().max(utc.above()).as_ns().saturating_add(2),
+            disruption_marker: encoded.marker,
+            max_drift_ppb: u32::try_from(drift_ppb).unwrap_or(u32::MAX),
+            status: segment.status.into(),
+            disruption_support: false,
+            period_shift: shift,
+            period_err_shift: 0,
+        }
+    }
+
     /// The 104 bytes.
     pub fn emit(&self) -> [u8; SIZE_V3] {
         let mut bytes = [0; SIZE_V3];

@@ -1,0 +1,144 @@
+//! The slave's puzzle: statements into a path.
+
+use std::collections::VecDeque;
+
+use timeloom_wire::{ClockIdentity, PortIdentity, TimeInterval, Timestamp};
+
+use super::super::{Limits, Reason, Suspect, SyncFacts};
+use super::statement::{Role, Statement, view_of};
+
+/// Verified statements, the newest of a bounded number.
+#[derive(Debug, Default)]
+pub(crate) struct Collector(VecDeque<Statement>);
+
+/// What the statements say about a Follow_Up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All of them are there and agree.
+    Accepted { sync: usize, sequence48: u64 },
+    /// This clock's is missing: it may yet come.
+    Missing(Suspect),
+    /// They do not agree.
+    Failed(Reason, Suspect),
+}
+
+/// A Follow_Up as the slave received it.
+pub(crate) struct Received<'a> {
+    pub(crate) me: ClockIdentity,
+    pub(crate) upstream: ClockIdentity,
+    pub(crate) domain: u8,
+    pub(crate) source: PortIdentity,
+    pub(crate) sequence: u16,
+    pub(crate) precise_origin: Timestamp,
+    pub(crate) correction: TimeInterval,
+    pub(crate) syncs: &'a [SyncFacts],
+}
+
+const CAPACITY: usize = 512;
+
+impl Collector {
+    pub(crate) fn add(&mut self, statement: Statement) {
+        if self.0.len() == CAPACITY {
+            self.0.pop_front();
+        }
+        self.0.push_back(statement);
+    }
+
+    /// The newest word of `clock` about this Sync, to `next`.
+    fn find(
+        &self,
+        received: &Received<'_>,
+        clock: ClockIdentity,
+        next: ClockIdentity,
+    ) -> Option<&Statement> {
+        let about = |s: &&Statement| {
+            (s.clock, s.next, s.source, s.sequence, s.domain)
+                == (
+                    clock,
+                    next,
+                    received.source,
+                    received.sequence,
+                    received.domain,
+                )
+        };
+        self.0.iter().rev().find(about)
+    }
+
+    /// Walks from the slave to the grandmaster. What differs between two
+    /// neighbours happened between them.
+    pub(crate) fn resolve(&self, received: &Received<'_>, limits: &Limits) -> Outcome {
+        let views: Vec<_> = received
+            .syncs
+            .iter()
+            .map(|sync| {
+                view_of(
+                    received.domain,
+                    received.source,
+                    received.sequence,
+                    received.precise_origin,
+                    sync.origin,
+                )
+            })
+            .collect();
+        let mut below = received.me;
+        let mut above = received.upstream;
+        let mut expected_out = received.correction;
+        let mut view = None;
+        for _ in 0..=limits.max_hops {
+            let here = Suspect {
+                after: Some(above),
+                before: below,
+            };
+            let Some(statement) = self.find(received, above, below) else {
+                return Outcome::Missing(here);
+            };
+            let agrees = match view {
+                None => views.contains(&statement.view),
+                Some(view) => statement.view == view,
+            };
+            if !agrees {
+                return Outcome::Failed(Reason::Signature, here);
+            }
+            view = Some(statement.view);
+            if statement.correction_out != expected_out {
+                return Outcome::Failed(Reason::Correction, here);
+            }
+            match statement.role {
+                Role::Hop {
+                    previous,
+                    contribution,
+                    ..
+                } => {
+                    if !(limits.min_contribution..=limits.max_contribution).contains(&contribution)
+                    {
+                        return Outcome::Failed(Reason::Contribution, here);
+                    }
+                    expected_out = statement.correction_out - contribution;
+                    (below, above) = (above, previous);
+                }
+                Role::Origin {
+                    precise_origin,
+                    sequence48,
+                } => {
+                    if statement.clock != received.source.clock
+                        || precise_origin != received.precise_origin
+                    {
+                        return Outcome::Failed(Reason::Signature, here);
+                    }
+                    let sync = views
+                        .iter()
+                        .position(|of| *of == statement.view)
+                        .unwrap_or(0);
+                    return Outcome::Accepted { sync, sequence48 };
+                }
+            }
+        }
+        Outcome::Failed(
+            Reason::TooLong,
+            Suspect {
+                after: None,
+                before: received.me,
+            },
+        )
+    }
+}

@@ -1,0 +1,76 @@
+//! A segment for ClockBound's readers.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::fence;
+use std::fs::File;
+use std::path::Path;
+
+use crate::foreign::clockbound::{SIZE_V3, SegmentV3, next_generation};
+use crate::memory::Mapping;
+
+/// A file that programs written for ClockBound 3 (`/var/run/clockbound/shm1`)
+/// read unchanged. One writer at a time.
+#[derive(Debug)]
+pub struct ClockBoundFile {
+    memory: Mapping<Words>,
+}
+
+/// The page that holds the segment; only its first bytes lie in the file.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+struct Words([AtomicU64; 512]);
+
+impl ClockBoundFile {
+    /// Makes the file anew, beside an old one if there is one, and puts it in
+    /// its place whole: its readers would die of a file cut under them.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn create(path: &Path, first: &SegmentV3) -> std::io::Result<Self> {
+        let fresh = path.with_extension("new");
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&fresh)?;
+        file.set_len(SIZE_V3 as u64)?;
+        let made = Self {
+            memory: Mapping::new(&file, true)?,
+        };
+        made.publish(first);
+        std::fs::rename(&fresh, path)?;
+        Ok(made)
+    }
+
+    /// Replaces the segment under its readers; `generation` is taken care of.
+    pub fn publish(&self, segment: &SegmentV3) {
+        let words = &self.memory.get().0;
+        // Bytes 14 and 15 of the segment: the generation.
+        let now = words[1].load(Relaxed).to_ne_bytes();
+        let generation = u16::from_ne_bytes([now[6], now[7]]);
+        let next = next_generation(generation);
+        let encode = |generation| {
+            SegmentV3 {
+                generation,
+                ..*segment
+            }
+            .emit()
+        };
+        let word = |bytes: &[u8; SIZE_V3], index: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[8 * index..8 * index + 8]);
+            u64::from_ne_bytes(word)
+        };
+        let (odd, even) = (encode(generation | 1), encode(next));
+        words[1].store(word(&odd, 1), Relaxed);
+        // Their readers look at the generation, read, and look again: none of
+        // the fields may be seen before the odd generation is.
+        fence(Release);
+        for index in (0..SIZE_V3 / 8).filter(|index| *index != 1) {
+            words[index].store(word(&even, index), Relaxed);
+        }
+        words[1].store(word(&even, 1), Release);
+    }
+}
