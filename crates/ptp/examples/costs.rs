@@ -147,7 +147,7 @@ fn main() {
             }
             octets = message.len();
             unsigned.time(|| {
-                let mut copy = bytes[..44].to_vec();
+                let mut copy = bytes[..length].to_vec();
                 let (header, _) = Header::parse(&copy).expect("a message");
                 patch_correction(&mut copy, header.correction + TimeInterval::from_ns(50_000))
                     .expect("a header");

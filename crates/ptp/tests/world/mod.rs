@@ -40,6 +40,10 @@ pub struct Flight {
 /// Sees every packet as it departs and says what travels instead.
 pub type Attack = Box<dyn FnMut(Flight) -> Vec<Flight>>;
 
+/// Sees every record on the second network, with its sender, and says what is
+/// heard instead.
+pub type SecondAttack = Box<dyn FnMut(usize, Vec<u8>) -> Option<Vec<u8>>>;
+
 #[derive(Debug)]
 enum Event {
     Arrive {
@@ -73,7 +77,7 @@ pub struct World {
     attack: Attack,
     /// The second network, and who interferes with it.
     pub second: Link,
-    pub second_attack: Box<dyn FnMut(usize, Vec<u8>) -> Option<Vec<u8>>>,
+    pub second_attack: SecondAttack,
     wires: HashMap<(usize, u16), (usize, usize)>,
     queue: BinaryHeap<Reverse<(i64, u64)>>,
     events: HashMap<u64, Event>,
