@@ -307,12 +307,19 @@ impl SignalFreezer {
             }
             stopped.extend(&fresh);
             for &pid in &fresh {
+                let mut asked = Instant::now();
                 while !is_stopped(pid) {
+                    // Again: the first may have gone to a thread that we follow
+                    // through an exec, where it stops nobody else.
+                    if asked.elapsed() > ASK_AGAIN {
+                        // SAFETY: a process of our own session.
+                        unsafe { libc::kill(pid, libc::SIGSTOP) };
+                        asked = Instant::now();
+                    }
                     if begun.elapsed() > patience {
                         return Err(GuestError::Unsupported(format!(
-                            "process {pid} ({}) could not be stopped within {patience:?}{}",
-                            processes::name(pid),
-                            { let mut t=String::new(); for th in processes::threads(pid) { t += &format!(" [{th} {:?} {} {} {}]", processes::state(th), fs::read_to_string(format!("/proc/{th}/syscall")).unwrap_or_else(|e| e.to_string()), fs::read_to_string(format!("/proc/{th}/wchan")).unwrap_or_default(), fs::read_to_string(format!("/proc/{th}/status")).unwrap_or_default().lines().filter(|l| l.starts_with("Sig")||l.starts_with("Shd")||l.starts_with("Tr")||l.starts_with("PPid")||l.starts_with("Seccomp")).collect::<Vec<_>>().join(" ")); } let all: Vec<String> = self.processes().iter().map(|p| format!("{p}:{:?}:{}", processes::state(*p), fs::read_to_string(format!("/proc/{p}/syscall")).unwrap_or_default().split(' ').next().unwrap_or("").to_owned())).collect(); t + &all.join(" ") }
+                            "process {pid} ({}) could not be stopped within {patience:?}",
+                            processes::name(pid)
                         )));
                     }
                     std::thread::yield_now();
@@ -355,5 +362,7 @@ pub fn cgroup2_mount() -> Option<PathBuf> {
     })
 }
 
+/// When a process that does not stop is sent the signal once more.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
 /// Every cgroup of ours begins with this.
 pub(crate) const CGROUP_PREFIX: &str = "timeloom.";

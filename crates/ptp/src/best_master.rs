@@ -56,13 +56,6 @@ impl Dataset {
     }
 }
 
-/// A qualified foreign master.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Its data set.
-    pub dataset: Dataset,
-}
-
 /// What an ordinary clock should be (figure 26, for one port).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {

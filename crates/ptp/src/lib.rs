@@ -33,7 +33,7 @@ mod syntonise;
 mod transparent;
 
 pub use action::{Action, Packet, Token};
-pub use best_master::{Candidate, Dataset, Preference};
+pub use best_master::{Dataset, Preference};
 pub use ordinary::{OrdinaryClock, OrdinaryConfig, PortState};
 pub use peer_delay::{Neighbour, PeerDelay};
 pub use profile::{DelayMechanism, PowerTlv, Profile};

@@ -66,7 +66,7 @@ impl Path {
     /// Nodes 0 (grandmaster), 1 … hops, hops + 1 (slave). Transparent clocks
     /// have port 1 upstream and port 2 downstream.
     pub fn build(&self) -> World {
-        let mut world = World::new(self.seed);
+        let mut world = World::new(self.seed.wrapping_add(shift()));
         let keys = self.suite.map(|(suite, form)| {
             (
                 suite,
@@ -139,4 +139,12 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 /// A seed of its own for everything a test decides by chance.
 pub fn chance(seed: u64) -> impl Random {
     timeloom_ptp::SplitMix(seed ^ 0xdead_beef)
+}
+
+/// `TIMELOOM_SEED=n cargo test` runs every world with other chances.
+fn shift() -> u64 {
+    let set = std::env::var("TIMELOOM_SEED").ok();
+    set.map_or(0, |text| {
+        text.parse::<u64>().expect("TIMELOOM_SEED is a number") * 1_000_003
+    })
 }

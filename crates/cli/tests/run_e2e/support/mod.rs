@@ -25,7 +25,7 @@ pub(crate) fn prepared_python() -> String {
     let python = repository().join(".venv/bin/python");
     assert!(
         python.exists(),
-        "{} is missing: run `make test`, which makes it, or `make test`",
+        "{} is missing: run `make test`, which makes it",
         python.display()
     );
     python.display().to_string()

@@ -41,7 +41,15 @@ pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
         // executing the old file.
         let fresh = output.with_extension(format!("{}.new", std::process::id()));
         build(&fresh);
-        std::fs::rename(&fresh, &output).expect("renaming a test program");
+        // Left in place when nothing has changed: programs find themselves by
+        // their file's name.
+        let same = std::fs::read(&output)
+            .is_ok_and(|old| std::fs::read(&fresh).is_ok_and(|new| new == old));
+        if same {
+            std::fs::remove_file(&fresh).expect("removing a test program");
+        } else {
+            std::fs::rename(&fresh, &output).expect("renaming a test program");
+        }
         output
     })
     .clone()
