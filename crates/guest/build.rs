@@ -10,14 +10,27 @@ use std::process::Command;
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let crates = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
+    let crates =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
     for part in ["time", "page", "shim", "guest/image"] {
         println!("cargo:rerun-if-changed={}", crates.join(part).display());
     }
     println!("cargo:rerun-if-changed=build.rs");
 
-    compile(&crates.join("time/src/lib.rs"), "timeloom_time", "rlib", &[], &out);
-    compile(&crates.join("page/src/lib.rs"), "timeloom_page", "rlib", &["timeloom_time"], &out);
+    compile(
+        &crates.join("time/src/lib.rs"),
+        "timeloom_time",
+        "rlib",
+        &[],
+        &out,
+    );
+    compile(
+        &crates.join("page/src/lib.rs"),
+        "timeloom_page",
+        "rlib",
+        &["timeloom_time"],
+        &out,
+    );
     compile(
         &crates.join("shim/src/lib.rs"),
         "timeloom_shim",
@@ -30,7 +43,9 @@ fn main() {
 
 fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
     let mut rustc = Command::new(env::var_os("RUSTC").expect("cargo sets RUSTC"));
-    rustc.arg(source).args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
+    rustc
+        .arg(source)
+        .args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
     rustc.args(["--cfg", "timeloom_image", "--cap-lints=allow"]);
     // Unwind tables: a cancelled thread is unwound through the handler.
     // No vector units beyond the baseline: the image is mapped everywhere.
@@ -46,7 +61,9 @@ fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
         rustc.arg("-Clto=fat");
     }
     for need in needs {
-        rustc.arg("--extern").arg(format!("{need}={}/lib{need}.rlib", out.display()));
+        rustc
+            .arg("--extern")
+            .arg(format!("{need}={}/lib{need}.rlib", out.display()));
     }
     rustc.arg("-L").arg(out).arg("--out-dir").arg(out);
     run(rustc, "compiling a part of the image");
@@ -54,22 +71,54 @@ fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
 
 fn link(out: &Path, scripts: &Path) {
     let mut linker = Command::new("ld");
-    linker.args(["-shared", "-soname=linux-vdso.so.1", "--hash-style=both", "-Bsymbolic"]);
-    linker.args(["--no-undefined", "--gc-sections", "--eh-frame-hdr", "--build-id=none"]);
-    linker.args(["-z", "max-page-size=4096", "-z", "noexecstack", "--orphan-handling=place"]);
+    linker.args([
+        "-shared",
+        "-soname=linux-vdso.so.1",
+        "--hash-style=both",
+        "-Bsymbolic",
+    ]);
+    linker.args([
+        "--no-undefined",
+        "--gc-sections",
+        "--eh-frame-hdr",
+        "--build-id=none",
+    ]);
+    linker.args([
+        "-z",
+        "max-page-size=4096",
+        "-z",
+        "noexecstack",
+        "--orphan-handling=place",
+    ]);
     // Everything else is reached from these or thrown away.
-    for root in ["timeloom_handler", "timeloom_restorer", "timeloom_wait", "__vdso_clock_gettime"] {
+    for root in [
+        "timeloom_handler",
+        "timeloom_restorer",
+        "timeloom_wait",
+        "__vdso_clock_gettime",
+    ] {
         linker.arg(format!("--undefined={root}"));
     }
     linker.arg("-T").arg(scripts.join("image.lds"));
-    linker.arg(format!("--version-script={}", scripts.join("image.map").display()));
-    linker.arg(out.join("libtimeloom_shim.a")).arg("-o").arg(out.join("image.so"));
+    linker.arg(format!(
+        "--version-script={}",
+        scripts.join("image.map").display()
+    ));
+    linker
+        .arg(out.join("libtimeloom_shim.a"))
+        .arg("-o")
+        .arg(out.join("image.so"));
     run(linker, "linking the image");
 }
 
 fn run(mut command: Command, what: &str) {
-    let output = command.output().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     if !output.status.success() {
-        panic!("{what} failed:\n{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+        panic!(
+            "{what} failed:\n{command:?}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

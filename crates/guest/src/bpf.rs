@@ -1,6 +1,6 @@
 //! A small assembler for classic BPF, as seccomp takes it.
 
-use libc::{sock_filter, seccomp_data};
+use libc::{seccomp_data, sock_filter};
 
 /// One step of a filter under construction. Jumps name labels.
 #[derive(Clone, Debug)]
@@ -57,7 +57,10 @@ pub(crate) fn assemble(steps: &[Step]) -> Vec<sock_filter> {
         }
     }
     let target = |label: Label, from: u32| {
-        let (_, to) = place.iter().find(|(name, _)| *name == label).expect("label exists");
+        let (_, to) = place
+            .iter()
+            .find(|(name, _)| *name == label)
+            .expect("label exists");
         to.checked_sub(from + 1).expect("jumps go forwards")
     };
     let mut program = Vec::new();
@@ -88,5 +91,10 @@ const JUMP_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt, jf, k }
+    sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
 }

@@ -17,8 +17,8 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::memory::PageMapping;
-pub(crate) use calibration::{Counter, wall_now};
 use calibration::Calibration;
+pub(crate) use calibration::{Counter, wall_now};
 
 /// How a new clock starts.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,11 @@ pub struct ClockOptions {
 
 impl Default for ClockOptions {
     fn default() -> Self {
-        Self { start: None, dilation: 1.0, paused: false }
+        Self {
+            start: None,
+            dilation: 1.0,
+            paused: false,
+        }
     }
 }
 
@@ -106,9 +110,20 @@ impl Clock {
         let calibration = Calibration::start(counter);
         let started = calibration.map().in0;
         let wall0 = calibration.map().out0;
-        let map = ClockMap::new(wall0, Instant::ZERO, if options.paused { Rate::STOPPED } else { rate });
+        let map = ClockMap::new(
+            wall0,
+            Instant::ZERO,
+            if options.paused { Rate::STOPPED } else { rate },
+        );
         let offsets = offsets_at_start(options.start);
-        let first = compose(&calibration.map(), &map, started.as_ticks(), rate, &offsets, Instant::ZERO);
+        let first = compose(
+            &calibration.map(),
+            &map,
+            started.as_ticks(),
+            rate,
+            &offsets,
+            Instant::ZERO,
+        );
         let state = State {
             map,
             published: first.map,
@@ -118,22 +133,30 @@ impl Clock {
             paused_total: Duration::ZERO,
             started: wall0,
             offsets,
-            history: vec![Change { kind: ChangeKind::Resume, map }],
+            history: vec![Change {
+                kind: ChangeKind::Resume,
+                map,
+            }],
             awaited: Vec::new(),
             waits: 0,
             calibration,
         };
         page.page().initialise(counter.kind(), &first);
-        Ok(Self { page, counter, state: Mutex::new(state), changed: Condvar::new() })
+        Ok(Self {
+            page,
+            counter,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        })
     }
 
     /// In a sentence, what is not as good as it should be on this machine.
     pub fn degraded_mode(&self) -> Option<&'static str> {
         match self.counter.kind() {
             CounterKind::Tsc => None,
-            CounterKind::Monotonic => {
-                Some("The kernel does not trust the TSC here; clock reads make a system call and are slower.")
-            }
+            CounterKind::Monotonic => Some(
+                "The kernel does not trust the TSC here; clock reads make a system call and are slower.",
+            ),
         }
     }
 
@@ -144,8 +167,10 @@ impl Clock {
 
     /// CLOCK_REALTIME as guests see it now.
     pub fn now_utc(&self) -> Instant<Utc> {
-        let (now, offset) =
-            self.page.page().read(|| self.counter.ticks(), |copy| copy.realtime_offset_ns.load(Ordering::Relaxed));
+        let (now, offset) = self.page.page().read(
+            || self.counter.ticks(),
+            |copy| copy.realtime_offset_ns.load(Ordering::Relaxed),
+        );
         Instant::from_ns(now + offset)
     }
 
@@ -184,7 +209,11 @@ impl Clock {
         let mut state = self.lock();
         state.rate = rate;
         state.dilation = factor;
-        let in_force = if state.paused_since.is_some() { Rate::STOPPED } else { rate };
+        let in_force = if state.paused_since.is_some() {
+            Rate::STOPPED
+        } else {
+            rate
+        };
         self.change(&mut state, ChangeKind::Dilate, in_force);
         Ok(())
     }
@@ -237,7 +266,9 @@ impl Clock {
     /// What the clock showed at a past wall instant.
     pub fn at(&self, wall: Instant<Wall>) -> Instant<Virtual> {
         let state = self.lock();
-        let index = state.history.partition_point(|change| change.map.in0 <= wall);
+        let index = state
+            .history
+            .partition_point(|change| change.map.in0 <= wall);
         state.history[index.saturating_sub(1)].map.at(wall)
     }
 
@@ -268,7 +299,10 @@ impl Clock {
                 Some(due) => {
                     let left = due - wall_now() + Duration::from_ns(500);
                     let left = std::time::Duration::from_nanos(left.as_ns().max(1) as u64);
-                    self.changed.wait_timeout(state, left).unwrap_or_else(|e| e.into_inner()).0
+                    self.changed
+                        .wait_timeout(state, left)
+                        .unwrap_or_else(|e| e.into_inner())
+                        .0
                 }
                 None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
             };
@@ -311,14 +345,26 @@ impl Clock {
             |ticks| {
                 // The floor: readers saw the old line, rounded differently.
                 let floor = published.at(Instant::from_ticks(ticks));
-                compose(&calibration.map(), &state.map, ticks, state.rate, &state.offsets, floor)
+                compose(
+                    &calibration.map(),
+                    &state.map,
+                    ticks,
+                    state.rate,
+                    &state.offsets,
+                    floor,
+                )
             },
         );
         state.published = map.map;
     }
 
     /// Puts a new wall → virtual rate in force now; returns when that was.
-    fn change(&self, state: &mut MutexGuard<'_, State>, kind: ChangeKind, rate: Rate) -> Instant<Wall> {
+    fn change(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        kind: ChangeKind,
+        rate: Rate,
+    ) -> Instant<Wall> {
         self.change_to(state, kind, rate, Instant::ZERO)
     }
 
@@ -341,7 +387,10 @@ impl Clock {
             |ticks| {
                 let wall = calibration.at(Instant::from_ticks(ticks));
                 next = old.continued(wall, rate);
-                next.out0 = next.out0.max(published.at(Instant::from_ticks(ticks))).max(at_least);
+                next.out0 = next
+                    .out0
+                    .max(published.at(Instant::from_ticks(ticks)))
+                    .max(at_least);
                 let map = compose(&calibration, &next, ticks, running, &offsets, next.out0);
                 published = map.map;
                 map
@@ -356,7 +405,9 @@ impl Clock {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panicking holder leaves consistent values: they are set at once.
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

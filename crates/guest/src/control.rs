@@ -25,7 +25,9 @@ pub trait Controlled: Send + Sync {
 
 impl Controlled for Session {
     fn pause(&self) -> Result<(), String> {
-        Session::pause(self).map(drop).map_err(|error| error.to_string())
+        Session::pause(self)
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 
     fn resume(&self) -> Result<(), String> {
@@ -109,7 +111,11 @@ impl From<Status> for StatusText {
             paused_total_ns: status.paused_total.as_ns(),
             paused: status.paused,
             dilation: status.dilation,
-            processes: status.processes.into_iter().map(|(pid, name)| ProcessText { pid, name }).collect(),
+            processes: status
+                .processes
+                .into_iter()
+                .map(|(pid, name)| ProcessText { pid, name })
+                .collect(),
         }
     }
 }
@@ -131,17 +137,37 @@ pub enum ControlError {
 impl std::fmt::Display for ControlError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoSession { name: Some(name), running } if running.is_empty() => {
+            Self::NoSession {
+                name: Some(name),
+                running,
+            } if running.is_empty() => {
                 write!(f, "there is no session `{name}`: no session is running")
             }
-            Self::NoSession { name: Some(name), running } => {
-                write!(f, "there is no session `{name}`; running: {}", running.join(", "))
+            Self::NoSession {
+                name: Some(name),
+                running,
+            } => {
+                write!(
+                    f,
+                    "there is no session `{name}`; running: {}",
+                    running.join(", ")
+                )
             }
-            Self::NoSession { name: None, running } if running.is_empty() => {
+            Self::NoSession {
+                name: None,
+                running,
+            } if running.is_empty() => {
                 f.write_str("no session is running; start one with `timeloom exec -- COMMAND`")
             }
-            Self::NoSession { name: None, running } => {
-                write!(f, "several sessions are running, say which with --name: {}", running.join(", "))
+            Self::NoSession {
+                name: None,
+                running,
+            } => {
+                write!(
+                    f,
+                    "several sessions are running, say which with --name: {}",
+                    running.join(", ")
+                )
             }
             Self::Refused(text) => f.write_str(text),
         }
@@ -170,11 +196,19 @@ pub(crate) fn socket_path(session: &str) -> PathBuf {
 
 /// Names of the sessions that answer.
 pub fn list_sessions() -> Vec<String> {
-    let Ok(entries) = fs::read_dir(runtime_directory()) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(runtime_directory()) else {
+        return Vec::new();
+    };
     let mut names: Vec<String> = entries
         .flatten()
         .filter(|entry| UnixStream::connect(entry.path()).is_ok())
-        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".sock").map(str::to_owned))
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_suffix(".sock")
+                .map(str::to_owned)
+        })
         .collect();
     names.sort();
     names
@@ -192,15 +226,22 @@ pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, Cont
         None => None,
     };
     let Some(chosen) = chosen else {
-        return Err(ControlError::NoSession { name: name.map(str::to_owned), running });
+        return Err(ControlError::NoSession {
+            name: name.map(str::to_owned),
+            running,
+        });
     };
-    let broken = |error: &dyn std::fmt::Display| ControlError::Refused(format!("session `{chosen}`: {error}"));
+    let broken = |error: &dyn std::fmt::Display| {
+        ControlError::Refused(format!("session `{chosen}`: {error}"))
+    };
     let mut stream = UnixStream::connect(socket_path(chosen)).map_err(|e| broken(&e))?;
     let mut line = serde_json::to_string(request).map_err(|e| broken(&e))?;
     line.push('\n');
     stream.write_all(line.as_bytes()).map_err(|e| broken(&e))?;
     let mut answer = String::new();
-    BufReader::new(stream.take(MOST_BYTES)).read_line(&mut answer).map_err(|e| broken(&e))?;
+    BufReader::new(stream.take(MOST_BYTES))
+        .read_line(&mut answer)
+        .map_err(|e| broken(&e))?;
     match serde_json::from_str(&answer) {
         Ok(Response::Ok(status)) => Ok(status),
         Ok(Response::Error(text)) => Err(ControlError::Refused(text)),
@@ -216,19 +257,32 @@ pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestEr
     let session = controlled.session();
     let directory = runtime_directory();
     let failed = || GuestError::system(format!("preparing {}", directory.display()));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed())?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .map_err(failed())?;
     let metadata = fs::metadata(&directory).map_err(failed())?;
     // SAFETY: no arguments.
     if metadata.uid() != unsafe { libc::geteuid() } || metadata.permissions().mode() & 0o022 != 0 {
-        return Err(GuestError::Usage(format!("{} must belong to you alone", directory.display())));
+        return Err(GuestError::Usage(format!(
+            "{} must belong to you alone",
+            directory.display()
+        )));
     }
     let path = socket_path(session.name());
     if UnixStream::connect(&path).is_ok() {
-        return Err(GuestError::Usage(format!("a session named `{}` is already running", session.name())));
+        return Err(GuestError::Usage(format!(
+            "a session named `{}` is already running",
+            session.name()
+        )));
     }
     let _ = fs::remove_file(&path);
-    let listener = UnixListener::bind(&path).map_err(GuestError::system(format!("opening {}", path.display())))?;
-    session.has_socket.store(true, std::sync::atomic::Ordering::Relaxed);
+    let listener = UnixListener::bind(&path)
+        .map_err(GuestError::system(format!("opening {}", path.display())))?;
+    session
+        .has_socket
+        .store(true, std::sync::atomic::Ordering::Relaxed);
     let controlled = Arc::downgrade(controlled);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -243,11 +297,19 @@ pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestEr
 fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
     let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(5)));
     let mut line = String::new();
-    let Ok(reader) = stream.try_clone() else { return };
-    if BufReader::new(reader.take(MOST_BYTES)).read_line(&mut line).is_err() || line.is_empty() {
+    let Ok(reader) = stream.try_clone() else {
+        return;
+    };
+    if BufReader::new(reader.take(MOST_BYTES))
+        .read_line(&mut line)
+        .is_err()
+        || line.is_empty()
+    {
         return;
     }
-    let Some(controlled) = controlled.upgrade() else { return };
+    let Some(controlled) = controlled.upgrade() else {
+        return;
+    };
     let session = controlled.session();
     let text = |error: GuestError| error.to_string();
     let result = match serde_json::from_str(&line) {

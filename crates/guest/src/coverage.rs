@@ -15,7 +15,11 @@ pub fn coverage() -> String {
          the image that stands for the vDSO; CPU-time clocks and clock devices are the machine's |\n",
     );
     for (number, name, treatment, when) in CALLS {
-        text.push_str(&format!("| `{name}` | {} | {} |\n", condition(*when), outcome(*number, *treatment)));
+        text.push_str(&format!(
+            "| `{name}` | {} | {} |\n",
+            condition(*when),
+            outcome(*number, *treatment)
+        ));
     }
     text
 }
@@ -37,12 +41,18 @@ fn outcome(number: i64, treatment: Treatment) -> &'static str {
     match (treatment, number) {
         (Treatment::Trap, _) => "virtual, in the process",
         (Treatment::Refuse, _) => "ENOSYS, on which callers fall back",
-        (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => "followed by the supervisor: the new program is prepared",
-        (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_settimeofday) => "refused with EPERM, and reported",
+        (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => {
+            "followed by the supervisor: the new program is prepared"
+        }
+        (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_settimeofday) => {
+            "refused with EPERM, and reported"
+        }
         (Treatment::Ask, libc::SYS_adjtimex | libc::SYS_clock_adjtime) => {
             "reading: the machine's state; changing: refused with EPERM; both reported"
         }
-        (Treatment::Ask, call) if timer_calls::is_one(call) => "virtual, by the supervisor (CPU-time clocks: real, reported)",
+        (Treatment::Ask, call) if timer_calls::is_one(call) => {
+            "virtual, by the supervisor (CPU-time clocks: real, reported)"
+        }
         (Treatment::Ask, _) => "**done in real time, and reported**",
     }
 }
@@ -57,6 +67,10 @@ mod tests {
             std::fs::write(path, super::coverage()).unwrap();
         }
         let page = std::fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(page, super::coverage(), "docs/coverage.md is not what the filter does; run with UPDATE=1");
+        assert_eq!(
+            page,
+            super::coverage(),
+            "docs/coverage.md is not what the filter does; run with UPDATE=1"
+        );
     }
 }

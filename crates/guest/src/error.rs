@@ -29,7 +29,10 @@ pub enum GuestError {
 impl GuestError {
     /// The kernel's last error, with what was being done.
     pub(crate) fn last(doing: impl Into<String>) -> Self {
-        Self::System { doing: doing.into(), source: io::Error::last_os_error() }
+        Self::System {
+            doing: doing.into(),
+            source: io::Error::last_os_error(),
+        }
     }
 
     /// `source`, with what was being done.
@@ -60,5 +63,9 @@ impl std::error::Error for GuestError {
 
 /// Turns the C convention (-1 and errno) into a result.
 pub(crate) fn check(result: i64, doing: impl Into<String>) -> Result<i64, GuestError> {
-    if result < 0 { Err(GuestError::last(doing)) } else { Ok(result) }
+    if result < 0 {
+        Err(GuestError::last(doing))
+    } else {
+        Ok(result)
+    }
 }

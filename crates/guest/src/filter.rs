@@ -9,7 +9,8 @@ use libc::sock_filter;
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::bpf::{
-    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, Step, argument_high, argument_low, assemble,
+    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, Step, argument_high, argument_low,
+    assemble,
 };
 
 /// What happens to a call.
@@ -50,7 +51,9 @@ pub(crate) enum When {
 /// The whole filter as data: number (x86-64), name, treatment, condition.
 pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
     use Treatment::{Ask, Refuse, Trap};
-    use When::{Always, EitherGiven, FutexWait, Given, NotZero, NotZeroOrGiven, Null, Positive, SocketTime};
+    use When::{
+        Always, EitherGiven, FutexWait, Given, NotZero, NotZeroOrGiven, Null, Positive, SocketTime,
+    };
     &[
         // Clocks, by `syscall` instruction instead of the vDSO.
         (libc::SYS_clock_gettime, "clock_gettime", Trap, Always),
@@ -66,7 +69,12 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
         // These without a timeout too: frozen in them, a program would be told
         // EINTR by the kernel.
         (libc::SYS_epoll_wait, "epoll_wait", Trap, NotZero(3)),
-        (libc::SYS_epoll_pwait, "epoll_pwait", Trap, NotZeroOrGiven(3, 4)),
+        (
+            libc::SYS_epoll_pwait,
+            "epoll_pwait",
+            Trap,
+            NotZeroOrGiven(3, 4),
+        ),
         (libc::SYS_epoll_pwait2, "epoll_pwait2", Trap, Always),
         (libc::SYS_futex, "futex", Trap, FutexWait),
         (libc::SYS_futex_waitv, "futex_waitv", Trap, Given(3)),
@@ -115,7 +123,10 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
 
 /// The name of a call in [`CALLS`].
 pub(crate) fn name_of(number: i64) -> &'static str {
-    CALLS.iter().find(|entry| entry.0 == number).map_or("?", |entry| entry.1)
+    CALLS
+        .iter()
+        .find(|entry| entry.0 == number)
+        .map_or("?", |entry| entry.1)
 }
 
 /// The program for `seccomp(SECCOMP_SET_MODE_FILTER)`.
@@ -157,7 +168,10 @@ pub(crate) fn program() -> Vec<sock_filter> {
     assemble(&steps)
 }
 
-const _: () = assert!(IMAGE_ADDRESS & 0xffff_ffff == 0, "the range test compares halves");
+const _: () = assert!(
+    IMAGE_ADDRESS & 0xffff_ffff == 0,
+    "the range test compares halves"
+);
 
 /// Appends jumps to `label` for calls that meet the condition.
 fn condition(steps: &mut Vec<Step>, when: When, label: Label) {

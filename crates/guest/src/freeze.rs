@@ -44,10 +44,12 @@ impl Freezer {
     pub(crate) fn new(session: &str, page: &PageName) -> Result<Self, GuestError> {
         match CgroupFreezer::new(session) {
             Ok(freezer) => Ok(Self::Cgroup(freezer)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(GuestError::Usage(format!(
-                "a session named `{session}` is already running, or was killed and has left its cgroup \
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(GuestError::Usage(format!(
+                    "a session named `{session}` is already running, or was killed and has left its cgroup \
                  (`timeloom clean` removes that)"
-            ))),
+                )))
+            }
             Err(_) => Ok(Self::Signals(SignalFreezer::new(page))),
         }
     }
@@ -71,8 +73,11 @@ impl Freezer {
     /// session is paused it will not go on before [`Self::thaw`].
     pub(crate) fn adopt(&self, pid: i32) -> Result<(), GuestError> {
         match self {
-            Self::Cgroup(freezer) => fs::write(freezer.directory.join("cgroup.procs"), pid.to_string())
-                .map_err(GuestError::system(format!("taking process {pid} into the session's cgroup"))),
+            Self::Cgroup(freezer) => {
+                fs::write(freezer.directory.join("cgroup.procs"), pid.to_string()).map_err(
+                    GuestError::system(format!("taking process {pid} into the session's cgroup")),
+                )
+            }
             Self::Signals(freezer) => {
                 freezer.adopt(pid);
                 Ok(())
@@ -157,10 +162,17 @@ impl CgroupFreezer {
         let mount = cgroup2_mount().ok_or(io::ErrorKind::Unsupported)?;
         let directory = mount.join(format!("{CGROUP_PREFIX}{session}"));
         fs::create_dir(&directory)?;
-        let control = OpenOptions::new().write(true).open(directory.join("cgroup.freeze"));
+        let control = OpenOptions::new()
+            .write(true)
+            .open(directory.join("cgroup.freeze"));
         let events = File::open(directory.join("cgroup.events"));
         match (control, events) {
-            (Ok(control), Ok(events)) => Ok(Self { removed: AtomicBool::new(false), directory, control, events }),
+            (Ok(control), Ok(events)) => Ok(Self {
+                removed: AtomicBool::new(false),
+                directory,
+                control,
+                events,
+            }),
             (Err(error), _) | (_, Err(error)) => {
                 let _ = fs::remove_dir(&directory);
                 Err(error)
@@ -188,7 +200,10 @@ impl CgroupFreezer {
         for attempt in 0u32.. {
             let mut text = [0u8; 128];
             let length = self.events.read_at(&mut text, 0).map_err(failed())?;
-            if text[..length].windows(8).any(|window| window == b"frozen 1") {
+            if text[..length]
+                .windows(8)
+                .any(|window| window == b"frozen 1")
+            {
                 break;
             }
             if begun.elapsed() > patience {
@@ -211,7 +226,9 @@ impl CgroupFreezer {
         // would take this processor from us: the rest would stand for some 30 ms
         // while their clock runs.
         let _ahead = AheadOfGuests::new();
-        self.control.write_all_at(b"0", 0).map_err(GuestError::system(doing))
+        self.control
+            .write_all_at(b"0", 0)
+            .map_err(GuestError::system(doing))
     }
 }
 
@@ -235,7 +252,8 @@ impl AheadOfGuests {
             let policy = libc::sched_getscheduler(0);
             // Who runs under another policy has a reason for it.
             let usual = policy == libc::SCHED_OTHER || policy == libc::SCHED_BATCH;
-            (usual && libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) == 0).then_some(policy)
+            (usual && libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) == 0)
+                .then_some(policy)
         };
         Self { usual_policy }
     }
@@ -273,7 +291,10 @@ pub(crate) struct SignalFreezer {
 
 impl SignalFreezer {
     fn new(page: &PageName) -> Self {
-        Self { page: page.clone(), stopped: Mutex::default() }
+        Self {
+            page: page.clone(),
+            stopped: Mutex::default(),
+        }
     }
 
     fn processes(&self) -> Vec<i32> {
@@ -296,8 +317,11 @@ impl SignalFreezer {
         let stopped = guard.get_or_insert_default();
         // Again until no new process is seen: one may fork while we look.
         loop {
-            let fresh: Vec<i32> =
-                self.processes().into_iter().filter(|pid| !stopped.contains(pid)).collect();
+            let fresh: Vec<i32> = self
+                .processes()
+                .into_iter()
+                .filter(|pid| !stopped.contains(pid))
+                .collect();
             if fresh.is_empty() {
                 return Ok(());
             }
@@ -346,11 +370,13 @@ impl SignalFreezer {
 /// A thread that waits for its `vfork` child takes no signal until that child
 /// executes or ends; the child is of the session and stopped, so it stands too.
 fn is_stopped(pid: i32) -> bool {
-    processes::threads(pid).into_iter().all(|thread| match processes::state(thread) {
-        None | Some('T' | 't' | 'Z' | 'X') => true,
-        Some('D') => processes::waits_for_vfork_child(thread),
-        Some(_) => false,
-    })
+    processes::threads(pid)
+        .into_iter()
+        .all(|thread| match processes::state(thread) {
+            None | Some('T' | 't' | 'Z' | 'X') => true,
+            Some('D') => processes::waits_for_vfork_child(thread),
+            Some(_) => false,
+        })
 }
 
 /// Where the cgroup v2 hierarchy is mounted, if it is.
@@ -358,7 +384,9 @@ pub fn cgroup2_mount() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     mounts.lines().find_map(|line| {
         let (left, right) = line.split_once(" - ")?;
-        right.starts_with("cgroup2 ").then(|| left.split(' ').nth(4).map(PathBuf::from))?
+        right
+            .starts_with("cgroup2 ")
+            .then(|| left.split(' ').nth(4).map(PathBuf::from))?
     })
 }
 

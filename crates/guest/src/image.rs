@@ -50,7 +50,10 @@ impl Image {
         assert_eq!(load.p_offset(endian), 0, "file offsets equal addresses");
         assert_eq!(load.p_vaddr(endian), 0, "file offsets equal addresses");
         let length = (load.p_memsz(endian) as usize).next_multiple_of(PAGE_SIZE);
-        assert!(length as u64 <= IMAGE_LIMIT, "the image outgrew its address range");
+        assert!(
+            length as u64 <= IMAGE_LIMIT,
+            "the image outgrew its address range"
+        );
         let mut bytes = LINKED.0[..load.p_filesz(endian) as usize].to_vec();
         bytes.resize(length, 0);
         relocate(&elf, &mut bytes);
@@ -64,7 +67,12 @@ impl Image {
         let functions = elf
             .dynamic_symbols()
             .filter(|symbol| symbol.is_definition())
-            .filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), IMAGE_ADDRESS + symbol.address())))
+            .filter_map(|symbol| {
+                Some((
+                    symbol.name().ok()?.to_owned(),
+                    IMAGE_ADDRESS + symbol.address(),
+                ))
+            })
             .collect();
         Ok(Self {
             functions,
@@ -81,17 +89,24 @@ impl Image {
 impl Image {
     /// Where the image has a function of the vDSO, by its exported name.
     pub(crate) fn function(&self, name: &str) -> Option<u64> {
-        self.functions.iter().find(|(other, _)| other == name).map(|(_, address)| *address)
+        self.functions
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, address)| *address)
     }
 }
 
 /// Adds the base address to every word that the linker left for a loader. Only
 /// relative relocations can occur: the image needs no symbol of anyone.
 fn relocate(elf: &ElfFile64<'_, Endianness>, bytes: &mut [u8]) {
-    let Some(relocations) = elf.dynamic_relocations() else { return };
+    let Some(relocations) = elf.dynamic_relocations() else {
+        return;
+    };
     for (offset, relocation) in relocations {
         let kind = relocation.flags();
-        let relative = object::RelocationFlags::Elf { r_type: elf::R_X86_64_RELATIVE };
+        let relative = object::RelocationFlags::Elf {
+            r_type: elf::R_X86_64_RELATIVE,
+        };
         assert_eq!(kind, relative, "the image refers to something outside");
         let value = IMAGE_ADDRESS.wrapping_add_signed(relocation.addend());
         bytes[offset as usize..][..8].copy_from_slice(&value.to_le_bytes());

@@ -51,13 +51,20 @@ impl Injector {
         // The descriptors survive the exec, to be mapped and closed after it.
         let given = listener
             .give(asker, self.page.file.as_fd(), false)
-            .and_then(|page| listener.give(asker, self.image.file.as_fd(), false).map(|image| [page, image]));
+            .and_then(|page| {
+                listener
+                    .give(asker, self.image.file.as_fd(), false)
+                    .map(|image| [page, image])
+            });
         let descriptors = match given {
             Ok(descriptors) => descriptors,
             Err(source) => {
                 // Dead, or it has no descriptor left: then exec fails as it
                 // does when the program cannot be opened for that reason.
-                listener.answer(asker, Answer::Error(source.raw_os_error().unwrap_or(libc::EAGAIN)));
+                listener.answer(
+                    asker,
+                    Answer::Error(source.raw_os_error().unwrap_or(libc::EAGAIN)),
+                );
                 return Ok(ExecOutcome::Failed);
             }
         };
@@ -98,7 +105,8 @@ impl Injector {
         }
         if !executed {
             close_descriptors(&mut tracee, descriptors);
-            return before_release(tracee.pid(), &ExecOutcome::Failed).map(|()| ExecOutcome::Failed);
+            return before_release(tracee.pid(), &ExecOutcome::Failed)
+                .map(|()| ExecOutcome::Failed);
         }
         let prepared = self.prepare(&mut tracee, descriptors);
         match prepared.and_then(|()| before_release(tracee.pid(), &ExecOutcome::Running)) {
@@ -115,21 +123,29 @@ impl Injector {
         let pid = tracee.pid();
         refuse_32_bit(pid)?;
         let failed = |what: &str| GuestError::system(format!("{what} of process {pid}"));
-        let base = tracee.registers().map_err(failed("reading the registers"))?;
+        let base = tracee
+            .registers()
+            .map_err(failed("reading the registers"))?;
 
         // There is no instruction of ours in the process yet: borrow two bytes
         // of the program's first one for `syscall`.
-        let entry = tracee.peek(base.rip).map_err(failed("reading the first instruction"))?;
+        let entry = tracee
+            .peek(base.rip)
+            .map_err(failed("reading the first instruction"))?;
         tracee
             .poke(base.rip, (entry & !0xffff) | 0x050f)
             .map_err(failed("writing the first instruction"))?;
         self.map(tracee, &base, base.rip, page, image)?;
-        tracee.poke(base.rip, entry).map_err(failed("restoring the first instruction"))?;
+        tracee
+            .poke(base.rip, entry)
+            .map_err(failed("restoring the first instruction"))?;
 
         // Below the stack pointer and its red zone nothing is in use yet.
         self.install_handler(tracee, &base, (base.rsp - 1024) & !15)?;
         replace_vdso(tracee, base.rsp)?;
-        tracee.set_registers(&base).map_err(failed("restoring the registers"))
+        tracee
+            .set_registers(&base)
+            .map_err(failed("restoring the registers"))
     }
 
     /// Maps both at their fixed addresses and closes the descriptors, by the
@@ -146,11 +162,30 @@ impl Injector {
         let read = libc::PROT_READ as u64;
         let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         let mappings = [
-            ("mapping the clock page", PAGE_ADDRESS, PAGE_SIZE, read, page),
-            ("mapping the image", IMAGE_ADDRESS, self.image.length, execute, image),
+            (
+                "mapping the clock page",
+                PAGE_ADDRESS,
+                PAGE_SIZE,
+                read,
+                page,
+            ),
+            (
+                "mapping the image",
+                IMAGE_ADDRESS,
+                self.image.length,
+                execute,
+                image,
+            ),
         ];
         for (doing, address, length, protection, descriptor) in mappings {
-            let args = [address, length as u64, protection, flags, descriptor as u64, 0];
+            let args = [
+                address,
+                length as u64,
+                protection,
+                flags,
+                descriptor as u64,
+                0,
+            ];
             tracee.syscall_checked(base, instruction, (doing, libc::SYS_mmap), args)?;
             let close = ("closing a descriptor", libc::SYS_close);
             tracee.syscall_checked(base, instruction, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
@@ -167,12 +202,21 @@ impl Injector {
         scratch: u64,
     ) -> Result<(), GuestError> {
         // SA_RESTART: a kick that comes late must not show in another call.
-        let flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART | SA_RESTORER;
-        let action = [self.image.handler, flags as u64, self.image.restorer, HANDLER_MASK];
+        let flags =
+            libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART | SA_RESTORER;
+        let action = [
+            self.image.handler,
+            flags as u64,
+            self.image.restorer,
+            HANDLER_MASK,
+        ];
         for (index, word) in action.into_iter().enumerate() {
             tracee
                 .poke(scratch + 8 * index as u64, word)
-                .map_err(GuestError::system(format!("writing to process {}", tracee.pid())))?;
+                .map_err(GuestError::system(format!(
+                    "writing to process {}",
+                    tracee.pid()
+                )))?;
         }
         let args = [libc::SIGSYS as u64, scratch, 0, 8, 0, 0];
         let call = ("installing the trap handler", libc::SYS_rt_sigaction);
@@ -181,7 +225,10 @@ impl Injector {
         // something outside the session.
         tracee
             .unblock(libc::SIGSYS)
-            .map_err(GuestError::system(format!("unblocking the trap signal in process {}", tracee.pid())))
+            .map_err(GuestError::system(format!(
+                "unblocking the trap signal in process {}",
+                tracee.pid()
+            )))
     }
 }
 
@@ -207,7 +254,9 @@ fn replace_vdso(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
             return Ok(());
         }
         if kind == u64::from(libc::AT_SYSINFO_EHDR as u32) {
-            return tracee.poke(stack + 8 * (at as u64 + 1), IMAGE_ADDRESS).map_err(failed());
+            return tracee
+                .poke(stack + 8 * (at as u64 + 1), IMAGE_ADDRESS)
+                .map_err(failed());
         }
         at += 2;
     }
@@ -218,8 +267,14 @@ const INITIAL_STACK_WORDS: usize = 512;
 
 fn read_words(pid: i32, address: u64, count: usize) -> Vec<u64> {
     let mut words = vec![0u64; count];
-    let local = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: 8 * count };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 * count };
+    let local = libc::iovec {
+        iov_base: words.as_mut_ptr().cast(),
+        iov_len: 8 * count,
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: 8 * count,
+    };
     // SAFETY: `local` describes `words`; the kernel checks the other side.
     let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
     words.truncate(usize::try_from(read).unwrap_or(0) / 8);
@@ -231,7 +286,9 @@ fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
     use std::io::Read;
     let path = format!("/proc/{pid}/exe");
     let mut head = [0u8; 5];
-    let known = std::fs::File::open(&path).and_then(|mut file| file.read_exact(&mut head)).is_ok();
+    let known = std::fs::File::open(&path)
+        .and_then(|mut file| file.read_exact(&mut head))
+        .is_ok();
     if known && head[..4] == *b"\x7fELF" && head[4] == 1 {
         let program = std::fs::read_link(&path).unwrap_or_default();
         return Err(GuestError::Unsupported(format!(
@@ -248,7 +305,12 @@ fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
     let Ok(base) = tracee.registers() else { return };
     // The thread stands behind its own `syscall` instruction.
     for descriptor in descriptors {
-        let _ = tracee.syscall(&base, base.rip - 2, libc::SYS_close, [descriptor as u64, 0, 0, 0, 0, 0]);
+        let _ = tracee.syscall(
+            &base,
+            base.rip - 2,
+            libc::SYS_close,
+            [descriptor as u64, 0, 0, 0, 0, 0],
+        );
     }
     let _ = tracee.set_registers(&base);
 }
@@ -257,8 +319,14 @@ const SA_RESTORER: i32 = 0x0400_0000;
 /// What waits while the image's handler decides: every signal but its own and
 /// those by which the processor reports faults. See `handle_kick` in the image.
 const HANDLER_MASK: u64 = {
-    let stay =
-        [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+    let stay = [
+        libc::SIGSYS,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGTRAP,
+    ];
     let mut mask = u64::MAX;
     let mut index = 0;
     while index < stay.len() {

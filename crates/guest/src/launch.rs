@@ -72,10 +72,19 @@ impl Guest {
     pub fn wait_for(&self, limit: Option<std::time::Duration>) -> Option<i32> {
         // The pidfd first: a plain `waitpid` would also take the ptrace stops
         // that belong to the thread which follows an exec.
-        let mut ended = libc::pollfd { fd: self.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut ended = libc::pollfd {
+            fd: self.pidfd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
         let begun = std::time::Instant::now();
         loop {
-            let left = limit.map_or(-1, |limit| limit.saturating_sub(begun.elapsed()).as_millis().min(1 << 30) as i32);
+            let left = limit.map_or(-1, |limit| {
+                limit
+                    .saturating_sub(begun.elapsed())
+                    .as_millis()
+                    .min(1 << 30) as i32
+            });
             // SAFETY: one pollfd, ours.
             let ready = unsafe { libc::poll(&raw mut ended, 1, left) };
             match ready {
@@ -91,13 +100,25 @@ impl Guest {
             // Reaped already by an earlier call.
             return Some(0);
         }
-        Some(if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) })
+        Some(if libc::WIFSIGNALED(status) {
+            128 + libc::WTERMSIG(status)
+        } else {
+            libc::WEXITSTATUS(status)
+        })
     }
 
     /// Sends a signal.
     pub fn signal(&self, number: i32) {
         // SAFETY: our own child, not reaped before `wait`.
-        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), number, 0, 0) };
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.pidfd.as_raw_fd(),
+                number,
+                0,
+                0,
+            )
+        };
     }
 }
 
@@ -116,7 +137,10 @@ struct Prepared {
 /// Starts `spec`. `on_listener` is given the new process and the listener of
 /// its filter, and must begin to serve it at once: the exec waits for its
 /// answer.
-pub(crate) fn launch(spec: &CommandSpec, on_listener: impl FnOnce(i32, OwnedFd)) -> Result<Guest, GuestError> {
+pub(crate) fn launch(
+    spec: &CommandSpec,
+    on_listener: impl FnOnce(i32, OwnedFd),
+) -> Result<Guest, GuestError> {
     let prepared = prepare(spec)?;
     let (ours, theirs) = socket_pair()?;
     let (mut failure, failure_theirs) = pipe()?;
@@ -125,13 +149,26 @@ pub(crate) fn launch(spec: &CommandSpec, on_listener: impl FnOnce(i32, OwnedFd))
     let pid = check(unsafe { libc::fork() }.into(), "forking")? as i32;
     if pid == 0 {
         // SAFETY: we are the child.
-        unsafe { child(spec, &prepared, theirs.as_raw_fd(), failure_theirs.as_raw_fd()) };
+        unsafe {
+            child(
+                spec,
+                &prepared,
+                theirs.as_raw_fd(),
+                failure_theirs.as_raw_fd(),
+            )
+        };
     }
     drop((theirs, failure_theirs));
     // SAFETY: no pointers. The child exists, if only as a zombie.
-    let pidfd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }, "opening a pidfd")?;
+    let pidfd = check(
+        unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) },
+        "opening a pidfd",
+    )?;
     // SAFETY: just created and owned by nobody else.
-    let guest = Guest { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) } };
+    let guest = Guest {
+        pid,
+        pidfd: unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) },
+    };
 
     if let Some(listener) = receive_descriptor(ours.as_raw_fd()) {
         on_listener(pid, listener);
@@ -141,7 +178,8 @@ pub(crate) fn launch(spec: &CommandSpec, on_listener: impl FnOnce(i32, OwnedFd))
         Ok(0) => Ok(guest), // closed by the exec
         _ => {
             guest.wait();
-            let [step, errno] = [&message[..4], &message[4..]].map(|b| i32::from_ne_bytes(b.try_into().expect("4")));
+            let [step, errno] = [&message[..4], &message[4..]]
+                .map(|b| i32::from_ne_bytes(b.try_into().expect("4")));
             Err(explain(spec, step, io::Error::from_raw_os_error(errno)))
         }
     }
@@ -152,24 +190,38 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
     match step {
         STEP_EXEC => GuestError::NoProgram { program, source },
         STEP_DIRECTORY => GuestError::System {
-            doing: format!("entering the working directory of `{program}`, {:?}", spec.directory),
+            doing: format!(
+                "entering the working directory of `{program}`, {:?}",
+                spec.directory
+            ),
             source,
         },
         STEP_FILTER => GuestError::Unsupported(format!(
             "this kernel refused the seccomp filter ({source}); Linux 5.19 or later is needed"
         )),
-        _ => GuestError::System { doing: format!("preparing `{program}` (step {step})"), source },
+        _ => GuestError::System {
+            doing: format!("preparing `{program}` (step {step})"),
+            source,
+        },
     }
 }
 
 fn prepare(spec: &CommandSpec) -> Result<Prepared, GuestError> {
-    let first = spec.argv.first().ok_or_else(|| GuestError::Usage("no command was given".into()))?;
+    let first = spec
+        .argv
+        .first()
+        .ok_or_else(|| GuestError::Usage("no command was given".into()))?;
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     variables.extend(spec.env.clone());
     let base = spec.directory.as_deref().unwrap_or(Path::new("."));
-    let program = resolve(first.as_ref(), base, variables.get(std::ffi::OsStr::new("PATH")));
+    let program = resolve(
+        first.as_ref(),
+        base,
+        variables.get(std::ffi::OsStr::new("PATH")),
+    );
     let c_string = |bytes: Vec<u8>| {
-        CString::new(bytes).map_err(|_| GuestError::Usage("arguments cannot contain a zero byte".into()))
+        CString::new(bytes)
+            .map_err(|_| GuestError::Usage("arguments cannot contain a zero byte".into()))
     };
     let mut strings = Vec::new();
     for argument in &spec.argv {
@@ -183,13 +235,21 @@ fn prepare(spec: &CommandSpec) -> Result<Prepared, GuestError> {
         strings.push(c_string(text)?);
     }
     let pointers = |strings: &[CString]| {
-        strings.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
+        strings
+            .iter()
+            .map(|text| text.as_ptr())
+            .chain([std::ptr::null()])
+            .collect::<Vec<_>>()
     };
     Ok(Prepared {
         program: c_string(program.into_os_string().into_vec())?,
         arguments: pointers(&strings[..count]),
         environment: pointers(&strings[count..]),
-        directory: spec.directory.as_ref().map(|path| c_string(path.as_os_str().as_bytes().to_vec())).transpose()?,
+        directory: spec
+            .directory
+            .as_ref()
+            .map(|path| c_string(path.as_os_str().as_bytes().to_vec()))
+            .transpose()?,
         filter: filter::program(),
         _strings: strings,
     })
@@ -201,19 +261,27 @@ fn resolve(name: &Path, directory: &Path, path: Option<&OsString>) -> PathBuf {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return name.to_owned();
     }
-    std::env::split_paths(path.map_or(std::ffi::OsStr::new("/usr/bin:/bin"), |path| path.as_os_str()))
-        .map(|entry| entry.join(name))
-        .find(|candidate| {
-            let at = if candidate.is_absolute() { candidate.clone() } else { directory.join(candidate) };
-            let path = CString::new(at.into_os_string().into_vec());
-            // SAFETY: a valid C string.
-            at_file(&path) && path.is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0)
-        })
-        .unwrap_or_else(|| name.to_owned())
+    std::env::split_paths(path.map_or(std::ffi::OsStr::new("/usr/bin:/bin"), |path| {
+        path.as_os_str()
+    }))
+    .map(|entry| entry.join(name))
+    .find(|candidate| {
+        let at = if candidate.is_absolute() {
+            candidate.clone()
+        } else {
+            directory.join(candidate)
+        };
+        let path = CString::new(at.into_os_string().into_vec());
+        // SAFETY: a valid C string.
+        at_file(&path)
+            && path.is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0)
+    })
+    .unwrap_or_else(|| name.to_owned())
 }
 
 fn at_file(path: &Result<CString, std::ffi::NulError>) -> bool {
-    path.as_ref().is_ok_and(|path| Path::new(std::ffi::OsStr::from_bytes(path.as_bytes())).is_file())
+    path.as_ref()
+        .is_ok_and(|path| Path::new(std::ffi::OsStr::from_bytes(path.as_bytes())).is_file())
 }
 
 const STEP_DIRECTORY: i32 = 1;
@@ -276,7 +344,11 @@ unsafe fn child(spec: &CommandSpec, prepared: &Prepared, socket: RawFd, failure:
         // From here on no call that the filter traps: there is no handler yet.
         send_descriptor(socket, listener);
         libc::close(listener);
-        libc::execve(prepared.program.as_ptr(), prepared.arguments.as_ptr(), prepared.environment.as_ptr());
+        libc::execve(
+            prepared.program.as_ptr(),
+            prepared.arguments.as_ptr(),
+            prepared.environment.as_ptr(),
+        );
         fail(STEP_EXEC)
     }
 }
@@ -286,11 +358,21 @@ unsafe fn child(spec: &CommandSpec, prepared: &Prepared, socket: RawFd, failure:
 /// # Safety
 /// In the forked child only.
 unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
     let flags = FILTER_NEW_LISTENER | FILTER_SPEC_ALLOW | FILTER_WAIT_KILLABLE;
     // SAFETY: `program` describes `filter`.
     unsafe {
-        let install = || libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const program) as RawFd;
+        let install = || {
+            libc::syscall(
+                libc::SYS_seccomp,
+                SET_MODE_FILTER,
+                flags,
+                &raw const program,
+            ) as RawFd
+        };
         let listener = install();
         if listener >= 0 || *libc::__errno_location() != libc::EACCES {
             return listener;
@@ -312,7 +394,10 @@ fn socket_pair() -> Result<(OwnedFd, OwnedFd), GuestError> {
     let mut fds = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: writes two descriptors.
-    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) }.into(), "making a socket pair")?;
+    check(
+        unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) }.into(),
+        "making a socket pair",
+    )?;
     // SAFETY: just created and owned by nobody else.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
@@ -320,9 +405,17 @@ fn socket_pair() -> Result<(OwnedFd, OwnedFd), GuestError> {
 fn pipe() -> Result<(std::fs::File, OwnedFd), GuestError> {
     let mut fds = [0; 2];
     // SAFETY: writes two descriptors.
-    check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(), "making a pipe")?;
+    check(
+        unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(),
+        "making a pipe",
+    )?;
     // SAFETY: just created and owned by nobody else.
-    Ok(unsafe { (std::fs::File::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+    Ok(unsafe {
+        (
+            std::fs::File::from_raw_fd(fds[0]),
+            OwnedFd::from_raw_fd(fds[1]),
+        )
+    })
 }
 
 /// Room for one descriptor in an ancillary message, aligned.
@@ -343,7 +436,10 @@ fn message(byte: &mut libc::iovec, ancillary: &mut Ancillary) -> libc::msghdr {
 /// In the forked child only; both descriptors are open.
 unsafe fn send_descriptor(socket: RawFd, descriptor: RawFd) {
     let mut text = [0u8; 1];
-    let mut byte = libc::iovec { iov_base: text.as_mut_ptr().cast(), iov_len: 1 };
+    let mut byte = libc::iovec {
+        iov_base: text.as_mut_ptr().cast(),
+        iov_len: 1,
+    };
     let mut ancillary = Ancillary([0; 24]);
     let header = message(&mut byte, &mut ancillary);
     // SAFETY: the header describes the buffers above.
@@ -352,7 +448,9 @@ unsafe fn send_descriptor(socket: RawFd, descriptor: RawFd) {
         (*control).cmsg_level = libc::SOL_SOCKET;
         (*control).cmsg_type = libc::SCM_RIGHTS;
         (*control).cmsg_len = libc::CMSG_LEN(4) as usize;
-        libc::CMSG_DATA(control).cast::<RawFd>().write_unaligned(descriptor);
+        libc::CMSG_DATA(control)
+            .cast::<RawFd>()
+            .write_unaligned(descriptor);
         libc::sendmsg(socket, &raw const header, 0);
     }
 }
@@ -360,7 +458,10 @@ unsafe fn send_descriptor(socket: RawFd, descriptor: RawFd) {
 /// `None` when the child died before it got that far.
 fn receive_descriptor(socket: RawFd) -> Option<OwnedFd> {
     let mut text = [0u8; 1];
-    let mut byte = libc::iovec { iov_base: text.as_mut_ptr().cast(), iov_len: 1 };
+    let mut byte = libc::iovec {
+        iov_base: text.as_mut_ptr().cast(),
+        iov_len: 1,
+    };
     let mut ancillary = Ancillary([0; 24]);
     let mut header = message(&mut byte, &mut ancillary);
     // SAFETY: the header describes the buffers above.
@@ -372,6 +473,8 @@ fn receive_descriptor(socket: RawFd) -> Option<OwnedFd> {
         if control.is_null() || (*control).cmsg_type != libc::SCM_RIGHTS {
             return None;
         }
-        Some(OwnedFd::from_raw_fd(libc::CMSG_DATA(control).cast::<RawFd>().read_unaligned()))
+        Some(OwnedFd::from_raw_fd(
+            libc::CMSG_DATA(control).cast::<RawFd>().read_unaligned(),
+        ))
     }
 }

@@ -33,11 +33,20 @@ pub struct Leftovers {
 /// Removes what sessions without a living supervisor left behind.
 pub fn clean() -> Leftovers {
     let mut found = Leftovers::default();
-    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = |path: &Path| {
+        fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+    };
     // What is there first, who lives second: a session that begins meanwhile is
     // then not taken for dead.
     let sockets: Vec<PathBuf> = entries(&runtime_directory()).collect();
-    let cgroups: Vec<PathBuf> = cgroup2_mount().iter().flat_map(|mount| entries(mount)).collect();
+    let cgroups: Vec<PathBuf> = cgroup2_mount()
+        .iter()
+        .flat_map(|mount| entries(mount))
+        .collect();
     let guests = processes::that_map(PAGE_PREFIX);
     let mut living = crate::control::list_sessions();
     let pages = supervised_pages();
@@ -59,7 +68,10 @@ pub fn clean() -> Leftovers {
         }
     }
     for pid in guests {
-        let page = pages_of(pid).into_iter().find(|page| !page.writable).map(|page| page.name);
+        let page = pages_of(pid)
+            .into_iter()
+            .find(|page| !page.writable)
+            .map(|page| page.name);
         if page.is_some_and(|page| !pages.contains(&page) && !page.has_hidden_supervisor()) {
             // SAFETY: a program of a session that nobody supervises any more.
             unsafe { libc::kill(pid, libc::SIGKILL) };
@@ -90,7 +102,11 @@ pub(crate) struct PageName(String);
 impl PageName {
     pub(crate) fn new(session: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        Self(format!("{PAGE_PREFIX}{session}.{}.{}", std::process::id(), NEXT.fetch_add(1, Relaxed)))
+        Self(format!(
+            "{PAGE_PREFIX}{session}.{}.{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Relaxed)
+        ))
     }
 
     pub(crate) fn to_c_string(&self) -> CString {
@@ -117,7 +133,10 @@ impl PageName {
 
     /// Session, PID, number: names of sessions have no dots.
     fn parts(&self) -> impl Iterator<Item = &str> {
-        self.0.strip_prefix(PAGE_PREFIX).unwrap_or_default().split('.')
+        self.0
+            .strip_prefix(PAGE_PREFIX)
+            .unwrap_or_default()
+            .split('.')
     }
 }
 
@@ -133,7 +152,10 @@ fn pages_of(pid: i32) -> Vec<MappedPage> {
     let page = |line: &str| {
         let name = &line[line.find(PAGE_PREFIX)?..];
         let name = PageName(name.split_ascii_whitespace().next()?.to_owned());
-        Some(MappedPage { name, writable: line.split_ascii_whitespace().nth(1)?.contains('w') })
+        Some(MappedPage {
+            name,
+            writable: line.split_ascii_whitespace().nth(1)?.contains('w'),
+        })
     };
     maps.lines().filter_map(page).collect()
 }
@@ -141,7 +163,10 @@ fn pages_of(pid: i32) -> Vec<MappedPage> {
 /// The pages that living supervisors write.
 fn supervised_pages() -> Vec<PageName> {
     let pages = processes::all().into_iter().flat_map(pages_of);
-    pages.filter(|page| page.writable).map(|page| page.name).collect()
+    pages
+        .filter(|page| page.writable)
+        .map(|page| page.name)
+        .collect()
 }
 
 /// Every clock page is a memfd whose name begins with this.
@@ -155,12 +180,19 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn start(session: &str, freezer: &Freezer, page: PageName) -> Result<Self, GuestError> {
+    pub(crate) fn start(
+        session: &str,
+        freezer: &Freezer,
+        page: PageName,
+    ) -> Result<Self, GuestError> {
         let cgroup = freezer.cgroup().map(Path::to_owned);
         let socket = socket_path(session);
         let mut fds = [0; 2];
         // SAFETY: writes two descriptors.
-        check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(), "making a pipe")?;
+        check(
+            unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(),
+            "making a pipe",
+        )?;
         // SAFETY: just created and owned by nobody else.
         let (read, write) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
         // SAFETY: the child uses what exists already; glibc makes its
@@ -170,7 +202,10 @@ impl Keeper {
             drop(write);
             keep(read.into(), cgroup.as_deref(), &socket, &page);
         }
-        Ok(Self { pid, line: Some(write.into()) })
+        Ok(Self {
+            pid,
+            line: Some(write.into()),
+        })
     }
 
     /// An orderly end: there is nothing left to remove.

@@ -44,7 +44,10 @@ mod timer_calls;
 mod timers;
 
 pub use clock::{Change, ChangeKind, Clock, ClockOptions};
-pub use control::{ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions, runtime_directory, serve};
+pub use control::{
+    ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions,
+    runtime_directory, serve,
+};
 pub use coverage::coverage;
 pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};

@@ -9,8 +9,8 @@ use crate::freeze::Freezer;
 use crate::inject::{ExecOutcome, Injector};
 use crate::notify::{Answer, Listener, Notification};
 use crate::processes;
-use crate::report::Report;
 use crate::remote::{read_memory, write_memory};
+use crate::report::Report;
 use crate::timer_calls;
 use crate::timers::Timers;
 
@@ -32,7 +32,12 @@ pub(crate) struct Context {
 impl Context {
     /// Whether a program is on its way into the session.
     pub(crate) fn is_starting_one(&self) -> bool {
-        self.execs.load(Ordering::SeqCst) > 0 || !self.newcomers.lock().unwrap_or_else(|e| e.into_inner()).is_empty()
+        self.execs.load(Ordering::SeqCst) > 0
+            || !self
+                .newcomers
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .is_empty()
     }
 }
 
@@ -62,10 +67,16 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                 listener.answer(&asker, Answer::Error(libc::EPERM));
             }
             libc::SYS_adjtimex => {
-                listener.answer(&asker, adjust(context, &asker, libc::CLOCK_REALTIME, asker.args[0]));
+                listener.answer(
+                    &asker,
+                    adjust(context, &asker, libc::CLOCK_REALTIME, asker.args[0]),
+                );
             }
             libc::SYS_clock_adjtime => {
-                listener.answer(&asker, adjust(context, &asker, asker.args[0] as i32, asker.args[1]));
+                listener.answer(
+                    &asker,
+                    adjust(context, &asker, asker.args[0] as i32, asker.args[1]),
+                );
             }
             _ => {
                 note(context, &asker, "done in real time");
@@ -102,8 +113,15 @@ fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
 fn note(context: &Context, asker: &Notification, outcome: &'static str) {
     let program = processes::name(processes::process_of(asker.thread));
     let call = filter::name_of(asker.call);
-    if context.report.count(program.clone(), call, outcome, (asker.thread, asker.instruction)) {
-        (context.warn)(format!("{program} uses {call}, which is not virtualised yet: {outcome}"));
+    if context.report.count(
+        program.clone(),
+        call,
+        outcome,
+        (asker.thread, asker.instruction),
+    ) {
+        (context.warn)(format!(
+            "{program} uses {call}, which is not virtualised yet: {outcome}"
+        ));
     }
 }
 
@@ -134,9 +152,18 @@ fn machine_timex(thread: i32, clock: libc::clockid_t, address: u64) -> Answer {
     // SAFETY: writes `state`.
     let result = unsafe { libc::clock_adjtime(clock, &raw mut state) };
     if result < 0 {
-        return Answer::Error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL));
+        return Answer::Error(
+            std::io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EINVAL),
+        );
     }
     // SAFETY: a plain structure as bytes.
-    let bytes = unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state)) };
-    if write_memory(thread, address, bytes) { Answer::Value(result.into()) } else { Answer::Error(libc::EFAULT) }
+    let bytes =
+        unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state)) };
+    if write_memory(thread, address, bytes) {
+        Answer::Value(result.into())
+    } else {
+        Answer::Error(libc::EFAULT)
+    }
 }

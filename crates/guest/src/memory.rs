@@ -12,10 +12,14 @@ use crate::error::{GuestError, check};
 /// A memfd with `contents` that nobody can change any more.
 pub(crate) fn sealed_memfd(name: &CStr, contents: &[u8]) -> Result<File, GuestError> {
     let mut file = memfd(name)?;
-    file.write_all(contents).map_err(GuestError::system("writing a memfd"))?;
+    file.write_all(contents)
+        .map_err(GuestError::system("writing a memfd"))?;
     let seals = libc::F_SEAL_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
     // SAFETY: a plain fcntl on a descriptor we own.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into(), "sealing a memfd")?;
+    check(
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into(),
+        "sealing a memfd",
+    )?;
     Ok(file)
 }
 
@@ -35,7 +39,8 @@ impl PageMapping {
     /// A zeroed page under `name`, which shows in /proc/PID/maps of guests.
     pub(crate) fn new(name: &CStr) -> Result<Self, GuestError> {
         let file = memfd(name)?;
-        file.set_len(PAGE_SIZE as u64).map_err(GuestError::system("sizing the clock page"))?;
+        file.set_len(PAGE_SIZE as u64)
+            .map_err(GuestError::system("sizing the clock page"))?;
         // SAFETY: a new shared mapping of a file of that size.
         let address = unsafe {
             libc::mmap(
@@ -55,10 +60,17 @@ impl PageMapping {
         let kept = unsafe { libc::madvise(address, PAGE_SIZE, libc::MADV_DONTFORK) };
         check(kept.into(), "keeping the clock page from children")?;
         // After our own mapping exists, no other writable one can be made.
-        let seals = libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
+        let seals =
+            libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
         // SAFETY: a plain fcntl on a descriptor we own.
-        check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into(), "sealing the clock page")?;
-        Ok(Self { file, address: address.cast() })
+        check(
+            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into(),
+            "sealing the clock page",
+        )?;
+        Ok(Self {
+            file,
+            address: address.cast(),
+        })
     }
 
     pub(crate) fn page(&self) -> &ClockPage {
@@ -76,7 +88,8 @@ impl Drop for PageMapping {
 
 fn memfd(name: &CStr) -> Result<File, GuestError> {
     // SAFETY: `name` is a valid C string.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    let fd =
+        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
     check(fd.into(), "creating a memfd")?;
     // SAFETY: just created and owned by nobody else.
     Ok(unsafe { File::from_raw_fd(fd) })

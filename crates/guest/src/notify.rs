@@ -49,7 +49,11 @@ impl Listener {
     /// ask one.
     pub(crate) fn receive(&self) -> Option<Notification> {
         loop {
-            let mut ready = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let mut ready = libc::pollfd {
+                fd: self.fd.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
             // SAFETY: one pollfd, ours.
             unsafe { libc::poll(&raw mut ready, 1, -1) };
             if ready.revents & libc::POLLHUP != 0 && ready.revents & libc::POLLIN == 0 {
@@ -81,7 +85,12 @@ impl Listener {
             Answer::Value(value) => (value, 0, 0),
             Answer::Error(number) => (0, -number, 0),
         };
-        let mut response = libc::seccomp_notif_resp { id: to.id, val, error, flags };
+        let mut response = libc::seccomp_notif_resp {
+            id: to.id,
+            val,
+            error,
+            flags,
+        };
         // SAFETY: the structure has the size the number encodes.
         unsafe { libc::ioctl(self.fd.as_raw_fd(), SEND, &raw mut response) };
     }
@@ -95,17 +104,30 @@ impl Listener {
     }
 
     /// Gives the asker a duplicate of `source`; returns its number there.
-    pub(crate) fn give(&self, asker: &Notification, source: BorrowedFd<'_>, close_on_exec: bool) -> io::Result<i32> {
+    pub(crate) fn give(
+        &self,
+        asker: &Notification,
+        source: BorrowedFd<'_>,
+        close_on_exec: bool,
+    ) -> io::Result<i32> {
         let mut request = libc::seccomp_notif_addfd {
             id: asker.id,
             flags: 0,
             srcfd: source.as_raw_fd() as u32,
             newfd: 0,
-            newfd_flags: if close_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
+            newfd_flags: if close_on_exec {
+                libc::O_CLOEXEC as u32
+            } else {
+                0
+            },
         };
         // SAFETY: the structure has the size the number encodes.
         let number = unsafe { libc::ioctl(self.fd.as_raw_fd(), ADD_FD, &raw mut request) };
-        if number < 0 { Err(io::Error::last_os_error()) } else { Ok(number) }
+        if number < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(number)
+        }
     }
 }
 

@@ -4,8 +4,12 @@ use std::fs;
 
 /// Identifiers under a directory of /proc.
 fn numbers_in(path: &str) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+    let Ok(entries) = fs::read_dir(path) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// All processes.
@@ -20,12 +24,15 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
 
 /// The command's name, as in `ps`.
 pub(crate) fn name(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim_end().into())
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .map_or_else(|_| "?".into(), |name| name.trim_end().into())
 }
 
 /// The process that a thread belongs to.
 pub(crate) fn process_of(thread: i32) -> i32 {
-    status_field(thread, "Tgid:").and_then(|text| text.parse().ok()).unwrap_or(thread)
+    status_field(thread, "Tgid:")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(thread)
 }
 
 /// Whether a signal is pending for a thread, or for its process.
@@ -38,7 +45,9 @@ pub(crate) fn is_pending(thread: i32, signal: i32) -> bool {
 
 fn status_field(thread: i32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| Some(line.strip_prefix(field)?.trim().to_owned()))
+    status
+        .lines()
+        .find_map(|line| Some(line.strip_prefix(field)?.trim().to_owned()))
 }
 
 /// Scheduler state, from /proc/PID/stat; `None` when it is gone.
@@ -52,8 +61,14 @@ pub(crate) fn state(pid: i32) -> Option<char> {
 /// made a process.
 pub(crate) fn waits_for_vfork_child(thread: i32) -> bool {
     let text = fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default();
-    let number = text.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
-    matches!(number, Some(libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3))
+    let number = text
+        .split_ascii_whitespace()
+        .next()
+        .and_then(|number| number.parse().ok());
+    matches!(
+        number,
+        Some(libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3)
+    )
 }
 
 /// The processes that have a file of this name mapped. A session's clock page

@@ -34,7 +34,11 @@ impl Tracee {
     pub(crate) fn seize(pid: i32) -> io::Result<Self> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
         request(libc::PTRACE_SEIZE, pid, 0, options as usize)?;
-        Ok(Self { pid, held_signals: Vec::new(), gone: false })
+        Ok(Self {
+            pid,
+            held_signals: Vec::new(),
+            gone: false,
+        })
     }
 
     /// Asks it to stop at its next return to user mode.
@@ -81,7 +85,9 @@ impl Tracee {
     /// Not what we sent ourselves to pause or resume the session: by then it
     /// may be out of date, and `Freezer::keep_stopped` says what holds.
     pub(crate) fn hold_signal(&mut self, signal: i32) {
-        if !(matches!(signal, libc::SIGSTOP | libc::SIGCONT) && self.sender() == Some(std::process::id() as i32)) {
+        if !(matches!(signal, libc::SIGSTOP | libc::SIGCONT)
+            && self.sender() == Some(std::process::id() as i32))
+        {
             self.held_signals.push(signal);
         }
     }
@@ -90,7 +96,13 @@ impl Tracee {
     fn sender(&self) -> Option<i32> {
         // SAFETY: plain data.
         let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        request(libc::PTRACE_GETSIGINFO, self.pid, 0, &raw mut information as usize).ok()?;
+        request(
+            libc::PTRACE_GETSIGINFO,
+            self.pid,
+            0,
+            &raw mut information as usize,
+        )
+        .ok()?;
         // SAFETY: a signal sent by `kill` carries a sender.
         (information.si_code == libc::SI_USER).then(|| unsafe { information.si_pid() })
     }
@@ -103,12 +115,23 @@ impl Tracee {
     pub(crate) fn registers(&self) -> io::Result<libc::user_regs_struct> {
         // SAFETY: plain data.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        request(libc::PTRACE_GETREGS, self.pid, 0, &raw mut registers as usize)?;
+        request(
+            libc::PTRACE_GETREGS,
+            self.pid,
+            0,
+            &raw mut registers as usize,
+        )?;
         Ok(registers)
     }
 
     pub(crate) fn set_registers(&self, registers: &libc::user_regs_struct) -> io::Result<()> {
-        request(libc::PTRACE_SETREGS, self.pid, 0, registers as *const _ as usize).map(drop)
+        request(
+            libc::PTRACE_SETREGS,
+            self.pid,
+            0,
+            registers as *const _ as usize,
+        )
+        .map(drop)
     }
 
     /// Takes a signal out of the thread's mask.
@@ -124,14 +147,30 @@ impl Tracee {
         // The raw call stores the word where the data argument points.
         // SAFETY: eight bytes of ours.
         let result = unsafe {
-            libc::syscall(libc::SYS_ptrace, libc::PTRACE_PEEKDATA, self.pid, address, &raw mut word)
+            libc::syscall(
+                libc::SYS_ptrace,
+                libc::PTRACE_PEEKDATA,
+                self.pid,
+                address,
+                &raw mut word,
+            )
         };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(word) }
+        if result < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(word)
+        }
     }
 
     /// Writes a word, into code as well (the kernel breaks the sharing).
     pub(crate) fn poke(&self, address: u64, word: u64) -> io::Result<()> {
-        request(libc::PTRACE_POKEDATA, self.pid, address as usize, word as usize).map(drop)
+        request(
+            libc::PTRACE_POKEDATA,
+            self.pid,
+            address as usize,
+            word as usize,
+        )
+        .map(drop)
     }
 
     /// Makes one system call in the tracee with the `syscall` instruction at
@@ -150,7 +189,14 @@ impl Tracee {
         // No restart logic: the kernel must not take this for a call that it
         // interrupted.
         registers.orig_rax = u64::MAX;
-        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] = args;
+        [
+            registers.rdi,
+            registers.rsi,
+            registers.rdx,
+            registers.r10,
+            registers.r8,
+            registers.r9,
+        ] = args;
         self.set_registers(&registers)?;
         loop {
             request(libc::PTRACE_SINGLESTEP, self.pid, 0, 0)?;
@@ -177,7 +223,10 @@ impl Tracee {
     ) -> Result<u64, GuestError> {
         let result = self
             .syscall(base, instruction, number, args)
-            .map_err(GuestError::system(format!("{doing} in process {}", self.pid)))?;
+            .map_err(GuestError::system(format!(
+                "{doing} in process {}",
+                self.pid
+            )))?;
         if (-4095..0).contains(&result) {
             return Err(GuestError::System {
                 doing: format!("{doing} in process {}", self.pid),
@@ -209,5 +258,9 @@ fn request(what: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Res
     // SAFETY: addresses are in the tracee, or point to structures of ours that
     // are as large as the request says.
     let result = unsafe { libc::ptrace(what, pid, address, data) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }

@@ -34,20 +34,43 @@ pub(crate) fn register(
     let vdso = Vdso::of(pid)?;
     let mut threads = stop_all(pid)?;
     step_out_of(&vdso, &mut threads)?;
-    let first = threads.iter().position(|thread| thread.pid() == pid).unwrap_or(0);
-    let base = threads[first].registers().map_err(failed(pid, "reading the registers"))?;
+    let first = threads
+        .iter()
+        .position(|thread| thread.pid() == pid)
+        .unwrap_or(0);
+    let base = threads[first]
+        .registers()
+        .map_err(failed(pid, "reading the registers"))?;
 
-    let mut worker = Worker { tracee: &mut threads[first], base, syscall: vdso.syscall, pid };
-    let scratch = worker.call("making room", libc::SYS_mmap, [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0])?;
+    let mut worker = Worker {
+        tracee: &mut threads[first],
+        base,
+        syscall: vdso.syscall,
+        pid,
+    };
+    let scratch = worker.call(
+        "making room",
+        libc::SYS_mmap,
+        [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0],
+    )?;
     let result = prepare(injector, &mut worker, scratch).and_then(|listener| {
         vdso.redirect(worker.tracee, injector)?;
         Ok(listener)
     });
-    let _ = worker.call("giving room back", libc::SYS_munmap, [scratch, SCRATCH_BYTES, 0, 0, 0, 0]);
-    worker.tracee.set_registers(&base).map_err(failed(pid, "restoring the registers"))?;
+    let _ = worker.call(
+        "giving room back",
+        libc::SYS_munmap,
+        [scratch, SCRATCH_BYTES, 0, 0, 0, 0],
+    );
+    worker
+        .tracee
+        .set_registers(&base)
+        .map_err(failed(pid, "restoring the registers"))?;
     let listener = result?;
     for thread in &threads {
-        thread.unblock(libc::SIGSYS).map_err(failed(pid, "unblocking the trap signal"))?;
+        thread
+            .unblock(libc::SIGSYS)
+            .map_err(failed(pid, "unblocking the trap signal"))?;
         begin_wait_anew(thread).map_err(failed(pid, "restarting a wait"))?;
     }
     on_listener(listener);
@@ -57,12 +80,16 @@ pub(crate) fn register(
 fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
     let own = std::process::id() as i32;
     if pid == own || processes::state(pid).is_none_or(|state| state == 'Z') {
-        return Err(GuestError::Usage(format!("there is no process {pid} to bring in")));
+        return Err(GuestError::Usage(format!(
+            "there is no process {pid} to bring in"
+        )));
     }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(GuestError::system(format!("looking at process {pid}")))?;
     if maps.contains("timeloom-image") {
-        return Err(GuestError::Usage(format!("process {pid} is in a session already")));
+        return Err(GuestError::Usage(format!(
+            "process {pid} is in a session already"
+        )));
     }
     Ok(())
 }
@@ -82,7 +109,9 @@ fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(source) => {
                     return Err(GuestError::System {
-                        doing: format!("attaching to process {pid} (is it yours, and is no debugger attached to it?)"),
+                        doing: format!(
+                            "attaching to process {pid} (is it yours, and is no debugger attached to it?)"
+                        ),
                         source,
                     });
                 }
@@ -123,7 +152,10 @@ fn stand(tracee: &mut Tracee) -> bool {
 fn step_out_of(vdso: &Vdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
     for thread in threads {
         for _ in 0..MOST_STEPS {
-            let at = thread.registers().map_err(failed(thread.pid(), "reading the registers"))?.rip;
+            let at = thread
+                .registers()
+                .map_err(failed(thread.pid(), "reading the registers"))?
+                .rip;
             if !vdso.range.contains(&at) {
                 break;
             }
@@ -146,7 +178,8 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn call(&mut self, doing: &str, number: i64, args: [u64; 6]) -> Result<u64, GuestError> {
-        self.tracee.syscall_checked(&self.base, self.syscall, (doing, number), args)
+        self.tracee
+            .syscall_checked(&self.base, self.syscall, (doing, number), args)
     }
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), GuestError> {
@@ -164,13 +197,25 @@ impl Worker<'_> {
     fn open(&mut self, descriptor: i32, scratch: u64) -> Result<i32, GuestError> {
         let path = format!("/proc/{}/fd/{descriptor}\0", std::process::id());
         self.write(scratch, path.as_bytes())?;
-        let args = [libc::AT_FDCWD as u64, scratch, (libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0, 0, 0];
-        self.call("reaching the session's memory", libc::SYS_openat, args).map(|fd| fd as i32)
+        let args = [
+            libc::AT_FDCWD as u64,
+            scratch,
+            (libc::O_RDONLY | libc::O_CLOEXEC) as u64,
+            0,
+            0,
+            0,
+        ];
+        self.call("reaching the session's memory", libc::SYS_openat, args)
+            .map(|fd| fd as i32)
     }
 }
 
 /// Maps, handler, masks, filter. Returns the filter's listener.
-fn prepare(injector: &Injector, worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, GuestError> {
+fn prepare(
+    injector: &Injector,
+    worker: &mut Worker<'_>,
+    scratch: u64,
+) -> Result<OwnedFd, GuestError> {
     let page = worker.open(injector.page.file.as_raw_fd(), scratch)?;
     let image = worker.open(injector.image.file.as_raw_fd(), scratch)?;
     let (base, syscall) = (worker.base, worker.syscall);
@@ -189,11 +234,22 @@ fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(
         if matches!(signal as i32, libc::SIGKILL | libc::SIGSTOP | libc::SIGSYS) {
             continue;
         }
-        worker.call("reading a signal action", libc::SYS_rt_sigaction, [signal, 0, scratch, 8, 0, 0])?;
-        let mask = worker.tracee.peek(scratch + 24).map_err(failed(worker.pid, "reading from it"))?;
+        worker.call(
+            "reading a signal action",
+            libc::SYS_rt_sigaction,
+            [signal, 0, scratch, 8, 0, 0],
+        )?;
+        let mask = worker
+            .tracee
+            .peek(scratch + 24)
+            .map_err(failed(worker.pid, "reading from it"))?;
         if mask & sigsys != 0 {
             worker.write(scratch + 24, &(mask & !sigsys).to_ne_bytes())?;
-            worker.call("changing a signal action", libc::SYS_rt_sigaction, [signal, scratch, 0, 8, 0, 0])?;
+            worker.call(
+                "changing a signal action",
+                libc::SYS_rt_sigaction,
+                [signal, scratch, 0, 8, 0, 0],
+            )?;
         }
     }
     Ok(())
@@ -209,19 +265,30 @@ fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, Gues
         bytes.extend_from_slice(&[instruction.jt, instruction.jf]);
         bytes.extend_from_slice(&instruction.k.to_ne_bytes());
     }
-    assert!(bytes.len() as u64 <= SCRATCH_BYTES, "the filter has outgrown the room for it");
+    assert!(
+        bytes.len() as u64 <= SCRATCH_BYTES,
+        "the filter has outgrown the room for it"
+    );
     worker.write(scratch, &bytes)?;
     let args = [SET_MODE_FILTER, FILTER_FLAGS, scratch, 0, 0, 0];
     let installed = match worker.call("installing the filter", libc::SYS_seccomp, args) {
         Err(GuestError::System { source, .. }) if source.raw_os_error() == Some(libc::EACCES) => {
             let no_new_privileges = [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0, 0];
-            worker.call("giving up new privileges", libc::SYS_prctl, no_new_privileges)?;
+            worker.call(
+                "giving up new privileges",
+                libc::SYS_prctl,
+                no_new_privileges,
+            )?;
             worker.call("installing the filter", libc::SYS_seccomp, args)?
         }
         other => other?,
     };
     let listener = take_descriptor(worker.pid, installed as i32)?;
-    worker.call("closing a descriptor", libc::SYS_close, [installed, 0, 0, 0, 0, 0])?;
+    worker.call(
+        "closing a descriptor",
+        libc::SYS_close,
+        [installed, 0, 0, 0, 0, 0],
+    )?;
     Ok(listener)
 }
 
@@ -229,7 +296,10 @@ fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, Gues
 fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
     // SAFETY: no pointers; both results are checked and then owned by us.
     unsafe {
-        let pidfd = check(libc::syscall(libc::SYS_pidfd_open, pid, 0), "opening a pidfd")?;
+        let pidfd = check(
+            libc::syscall(libc::SYS_pidfd_open, pid, 0),
+            "opening a pidfd",
+        )?;
         let pidfd = OwnedFd::from_raw_fd(pidfd as i32);
         let taken = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0);
         let taken = check(taken, "taking the filter's listener")?;
@@ -258,41 +328,77 @@ struct Vdso {
 
 impl Vdso {
     fn of(pid: i32) -> Result<Self, GuestError> {
-        let missing = || GuestError::Unsupported(format!("process {pid} has no vDSO, so it cannot be brought in"));
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(failed(pid, "looking at it"))?;
-        let line = maps.lines().find(|line| line.ends_with("[vdso]")).ok_or_else(missing)?;
-        let (from, to) = line.split_once(' ').and_then(|(range, _)| range.split_once('-')).ok_or_else(missing)?;
+        let missing = || {
+            GuestError::Unsupported(format!(
+                "process {pid} has no vDSO, so it cannot be brought in"
+            ))
+        };
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
+            .map_err(failed(pid, "looking at it"))?;
+        let line = maps
+            .lines()
+            .find(|line| line.ends_with("[vdso]"))
+            .ok_or_else(missing)?;
+        let (from, to) = line
+            .split_once(' ')
+            .and_then(|(range, _)| range.split_once('-'))
+            .ok_or_else(missing)?;
         let number = |text: &str| u64::from_str_radix(text, 16).map_err(|_| missing());
         let range = number(from)?..number(to)?;
         let mut bytes = vec![0u8; (range.end - range.start) as usize];
-        let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        let remote = libc::iovec { iov_base: range.start as *mut libc::c_void, iov_len: bytes.len() };
+        let local = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        let remote = libc::iovec {
+            iov_base: range.start as *mut libc::c_void,
+            iov_len: bytes.len(),
+        };
         // SAFETY: `local` describes `bytes`; the kernel checks the other side.
-        let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        let read =
+            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
         if read != bytes.len() as isize {
-            return Err(GuestError::last(format!("reading the vDSO of process {pid}")));
+            return Err(GuestError::last(format!(
+                "reading the vDSO of process {pid}"
+            )));
         }
-        let offset = bytes.windows(2).position(|pair| pair == [0x0f, 0x05]).ok_or_else(missing)?;
-        Ok(Self { syscall: range.start + offset as u64, range, bytes })
+        let offset = bytes
+            .windows(2)
+            .position(|pair| pair == [0x0f, 0x05])
+            .ok_or_else(missing)?;
+        Ok(Self {
+            syscall: range.start + offset as u64,
+            range,
+            bytes,
+        })
     }
 
     /// Overwrites each function with `jmp *0(%rip)` and the address of ours.
     fn redirect(&self, tracee: &Tracee, injector: &Injector) -> Result<(), GuestError> {
         // A parse needs the alignment that a fresh allocation has.
-        let elf = ElfFile64::<Endianness>::parse(&self.bytes[..])
-            .map_err(|error| GuestError::Unsupported(format!("the kernel's vDSO cannot be read: {error}")))?;
+        let elf = ElfFile64::<Endianness>::parse(&self.bytes[..]).map_err(|error| {
+            GuestError::Unsupported(format!("the kernel's vDSO cannot be read: {error}"))
+        })?;
         for symbol in elf.dynamic_symbols() {
             let Ok(name) = symbol.name() else { continue };
-            let Some(ours) = injector.image.function(name) else { continue };
+            let Some(ours) = injector.image.function(name) else {
+                continue;
+            };
             if symbol.size() < JUMP_BYTES {
-                return Err(GuestError::Unsupported(format!("the kernel's {name} is too short to be redirected")));
+                return Err(GuestError::Unsupported(format!(
+                    "the kernel's {name} is too short to be redirected"
+                )));
             }
             // Symbols of a vDSO are relative to where it is loaded.
             let at = self.range.start + symbol.address() % (self.range.end - self.range.start);
-            let tail = tracee.peek(at + 8).map_err(failed(tracee.pid(), "reading its vDSO"))?;
+            let tail = tracee
+                .peek(at + 8)
+                .map_err(failed(tracee.pid(), "reading its vDSO"))?;
             let jump = 0x25ff_u64 | (ours << 48);
             let rest = (ours >> 16) | (tail & 0xffff_0000_0000_0000);
-            let written = tracee.poke(at, jump).and_then(|()| tracee.poke(at + 8, rest));
+            let written = tracee
+                .poke(at, jump)
+                .and_then(|()| tracee.poke(at + 8, rest));
             written.map_err(failed(tracee.pid(), "redirecting its vDSO"))?;
         }
         Ok(())

@@ -38,7 +38,9 @@ impl Report {
         (thread, instruction): (i32, u64),
     ) -> bool {
         let mut counts = self.counts.lock().unwrap_or_else(|e| e.into_inner());
-        let entry = counts.entry((program, call, outcome)).or_insert_with(|| (0, site(thread, instruction)));
+        let entry = counts
+            .entry((program, call, outcome))
+            .or_insert_with(|| (0, site(thread, instruction)));
         entry.0 += 1;
         entry.0 == 1
     }

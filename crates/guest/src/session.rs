@@ -88,7 +88,10 @@ impl Session {
         // All that is made below is found by this name, also at its removal:
         // two sessions of one name would end each other's programs.
         if crate::control::list_sessions().contains(&options.name) {
-            return Err(GuestError::Usage(format!("a session named `{}` is already running", options.name)));
+            return Err(GuestError::Usage(format!(
+                "a session named `{}` is already running",
+                options.name
+            )));
         }
         let page_name = PageName::new(&options.name);
         // First: by our mapping of the page others see that the session lives.
@@ -98,7 +101,10 @@ impl Session {
         let keeper = Keeper::start(&options.name, &freezer, page_name)?;
         let clock = Arc::new(Clock::new(Arc::clone(&page), &options.clock)?);
         let context = Arc::new(Context {
-            injector: Injector { image: Image::new()?, page },
+            injector: Injector {
+                image: Image::new()?,
+                page,
+            },
             clock: Arc::clone(&clock),
             timers: Timers::new(Arc::clone(&clock)),
             report: Report::default(),
@@ -107,8 +113,18 @@ impl Session {
             execs: AtomicUsize::new(0),
             warn: options.warn,
         });
-        let mut session =
-            Self { name: options.name, clock, context, change: Mutex::new(()), wanting: AtomicUsize::new(0), threads: Vec::new(), quiet: OnceLock::new(), ended: Arc::default(), has_socket: AtomicBool::new(false), keeper };
+        let mut session = Self {
+            name: options.name,
+            clock,
+            context,
+            change: Mutex::new(()),
+            wanting: AtomicUsize::new(0),
+            threads: Vec::new(),
+            quiet: OnceLock::new(),
+            ended: Arc::default(),
+            has_socket: AtomicBool::new(false),
+            keeper,
+        };
         session.start_threads();
         if options.clock.paused {
             session.context.freezer.freeze(PATIENCE)?;
@@ -118,7 +134,8 @@ impl Session {
 
     fn start_threads(&mut self) {
         let context = Arc::clone(&self.context);
-        self.threads.push(std::thread::spawn(move || context.timers.serve()));
+        self.threads
+            .push(std::thread::spawn(move || context.timers.serve()));
         let clock = Arc::downgrade(&self.clock);
         // Ends by itself when the session is gone; nobody waits for it.
         std::thread::spawn(move || {
@@ -151,7 +168,11 @@ impl Session {
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
         let context = Arc::clone(&self.context);
         launch(spec, move |pid, descriptor| {
-            context.newcomers.lock().unwrap_or_else(|e| e.into_inner()).push(pid);
+            context
+                .newcomers
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .push(pid);
             let listener = Arc::new(Listener::new(descriptor));
             std::thread::spawn(move || listener::serve(&listener, &context));
         })
@@ -181,7 +202,10 @@ impl Session {
         let frozen = self.context.freezer.freeze(PATIENCE);
         let dilated = self.clock.dilate(factor);
         if frozen.is_ok() {
-            kick::kick_waiting(&self.context.freezer.processes(), &self.context.injector.image.wait);
+            kick::kick_waiting(
+                &self.context.freezer.processes(),
+                &self.context.injector.image.wait,
+            );
         }
         if !was_paused {
             self.clock.resume();
@@ -237,7 +261,10 @@ impl Session {
             paused_total: self.clock.paused_total(),
             paused: self.clock.is_paused(),
             dilation: self.clock.dilation(),
-            processes: pids.into_iter().map(|pid| (pid, processes::name(pid))).collect(),
+            processes: pids
+                .into_iter()
+                .map(|pid| (pid, processes::name(pid)))
+                .collect(),
         }
     }
 
@@ -254,7 +281,9 @@ impl Session {
             let listener = Arc::new(Listener::new(descriptor));
             std::thread::spawn(move || listener::serve(&listener, &context));
         };
-        register(&self.context.injector, pid, serve, |pid| self.context.freezer.adopt(pid))
+        register(&self.context.injector, pid, serve, |pid| {
+            self.context.freezer.adopt(pid)
+        })
     }
 
     /// Calls that programs made and that are not virtualised yet.

@@ -28,10 +28,16 @@ pub(crate) fn serve(session: &std::sync::Weak<Session>, ended: &AtomicBool) {
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
     while !ended.load(Ordering::SeqCst) {
-        let Some(session) = session.upgrade() else { return };
+        let Some(session) = session.upgrade() else {
+            return;
+        };
         let attempt = skip_once(&session, &softirq_threads);
         // Longer and longer while somebody computes, so as not to be in the way.
-        naps = if attempt == Attempt::Skipped { 0 } else { (naps + 1).min(8) };
+        naps = if attempt == Attempt::Skipped {
+            0
+        } else {
+            (naps + 1).min(8)
+        };
         busy = match (attempt, busy) {
             (Attempt::Busy(thread), Some((same, since))) if thread == same => {
                 if since.elapsed() > LONG_BUSY {
@@ -63,12 +69,18 @@ enum Attempt {
 }
 
 fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
-    let Some(_change) = session.try_change() else { return Attempt::NotNow };
+    let Some(_change) = session.try_change() else {
+        return Attempt::NotNow;
+    };
     if session.clock().is_paused() {
         return Attempt::NotNow;
     }
     let quiet = || {
-        supervisor_sleeps() && softirq_threads.iter().all(|&pid| processes::state(pid) == Some('S')) && session.is_quiet()
+        supervisor_sleeps()
+            && softirq_threads
+                .iter()
+                .all(|&pid| processes::state(pid) == Some('S'))
+            && session.is_quiet()
     };
     let wait = session.wait_range();
     let first = match Look::at(&session.processes(), wait) {
@@ -78,13 +90,21 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
     if !quiet() {
         return Attempt::NotNow;
     }
-    let Ok(second) = Look::at(&session.processes(), wait) else { return Attempt::NotNow };
+    let Ok(second) = Look::at(&session.processes(), wait) else {
+        return Attempt::NotNow;
+    };
     if first != second || !quiet() {
         return Attempt::NotNow;
     }
     let own = session.clock().next_awaited();
-    let theirs = second.waiting.iter().filter_map(|waiter| waiter.deadline).min();
-    let Some(next) = own.into_iter().chain(theirs).min() else { return Attempt::NotNow };
+    let theirs = second
+        .waiting
+        .iter()
+        .filter_map(|waiter| waiter.deadline)
+        .min();
+    let Some(next) = own.into_iter().chain(theirs).min() else {
+        return Attempt::NotNow;
+    };
     if next - session.clock().now() < LEAST_GAIN {
         return Attempt::NotNow;
     }
@@ -115,7 +135,10 @@ struct Waiter {
 impl Look {
     /// The thread that does not sleep, if there is one.
     fn at(pids: &[i32], wait: &std::ops::RangeInclusive<u64>) -> Result<Self, i32> {
-        let mut look = Self { counts: Vec::new(), waiting: Vec::new() };
+        let mut look = Self {
+            counts: Vec::new(),
+            waiting: Vec::new(),
+        };
         for &pid in pids {
             for thread in processes::threads(pid) {
                 match processes::state(thread) {
@@ -133,7 +156,11 @@ impl Look {
                     }
                     let deadline = i64::from_ne_bytes(deadline);
                     let deadline = (deadline != i64::MAX).then(|| Instant::from_ns(deadline));
-                    look.waiting.push(Waiter { pid, thread, deadline });
+                    look.waiting.push(Waiter {
+                        pid,
+                        thread,
+                        deadline,
+                    });
                 }
             }
         }
@@ -160,13 +187,17 @@ fn supervisor_sleeps() -> bool {
     let own = unsafe { libc::gettid() };
     let pid = std::process::id() as i32;
     processes::threads(pid).into_iter().all(|thread| {
-        thread == own || processes::state(thread).is_none_or(|state| matches!(state, 'S' | 'Z' | 'X'))
+        thread == own
+            || processes::state(thread).is_none_or(|state| matches!(state, 'S' | 'Z' | 'X'))
     })
 }
 
 /// The kernel's threads for network work that was put off.
 fn softirq_threads() -> Vec<i32> {
-    processes::all().into_iter().filter(|&pid| processes::name(pid).starts_with("ksoftirqd/")).collect()
+    processes::all()
+        .into_iter()
+        .filter(|&pid| processes::name(pid).starts_with("ksoftirqd/"))
+        .collect()
 }
 
 /// Below this, waiting is as quick as skipping.

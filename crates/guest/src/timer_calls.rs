@@ -28,23 +28,42 @@ pub(crate) fn is_one(call: i64) -> bool {
 
 /// The answer; `None` for a timer that is not ours (of CPU time, or made
 /// outside the session).
-pub(crate) fn answer(listener: &Listener, context: &Context, asker: &Notification) -> Option<Answer> {
+pub(crate) fn answer(
+    listener: &Listener,
+    context: &Context,
+    asker: &Notification,
+) -> Option<Answer> {
     match asker.call {
         libc::SYS_timerfd_create => Some(timerfd_create(listener, context, asker)),
         libc::SYS_timerfd_settime => {
-            let key = context.timers.find_descriptor(asker.thread, asker.args[0] as i32)?;
+            let key = context
+                .timers
+                .find_descriptor(asker.thread, asker.args[0] as i32)?;
             let known = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
-            Some(settime(listener, context, asker, key, known, libc::TFD_TIMER_ABSTIME))
+            Some(settime(
+                listener,
+                context,
+                asker,
+                key,
+                known,
+                libc::TFD_TIMER_ABSTIME,
+            ))
         }
         libc::SYS_timerfd_gettime => {
-            let key = context.timers.find_descriptor(asker.thread, asker.args[0] as i32)?;
+            let key = context
+                .timers
+                .find_descriptor(asker.thread, asker.args[0] as i32)?;
             Some(store(asker, asker.args[1], context.timers.get(key), 1))
         }
         libc::SYS_timer_create => timer_create(context, asker),
-        libc::SYS_setitimer | libc::SYS_getitimer if asker.args[0] as i32 != libc::ITIMER_REAL => None,
+        libc::SYS_setitimer | libc::SYS_getitimer if asker.args[0] as i32 != libc::ITIMER_REAL => {
+            None
+        }
         libc::SYS_setitimer => Some(setitimer(context, asker)),
         libc::SYS_getitimer => {
-            let key = Key::Interval { pid: processes::process_of(asker.thread) };
+            let key = Key::Interval {
+                pid: processes::process_of(asker.thread),
+            };
             Some(store(asker, asker.args[1], context.timers.get(key), 1000))
         }
         libc::SYS_alarm => Some(alarm(context, asker)),
@@ -59,7 +78,10 @@ fn timerfd_create(listener: &Listener, context: &Context, asker: &Notification) 
         return Answer::Error(libc::EINVAL);
     }
     let offset_ns = context.clock.offset_ns(clock as i32);
-    let Ok(file) = context.timers.create_descriptor(offset_ns, flags & libc::TFD_NONBLOCK != 0) else {
+    let Ok(file) = context
+        .timers
+        .create_descriptor(offset_ns, flags & libc::TFD_NONBLOCK != 0)
+    else {
         return Answer::Error(libc::EMFILE);
     };
     match listener.give(asker, file.as_fd(), flags & libc::TFD_CLOEXEC != 0) {
@@ -81,7 +103,11 @@ fn timer_create(context: &Context, asker: &Notification) -> Option<Answer> {
     }
     let int = |at: usize| i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let value = u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"));
-    let (signal, how, thread) = if event == 0 { (libc::SIGALRM, SIGEV_SIGNAL, 0) } else { (int(8), int(12), int(16)) };
+    let (signal, how, thread) = if event == 0 {
+        (libc::SIGALRM, SIGEV_SIGNAL, 0)
+    } else {
+        (int(8), int(12), int(16))
+    };
     let thread = match how {
         SIGEV_SIGNAL | SIGEV_NONE => None,
         SIGEV_THREAD_ID if processes::threads(pid).contains(&thread) => Some(thread),
@@ -90,10 +116,18 @@ fn timer_create(context: &Context, asker: &Notification) -> Option<Answer> {
     if how != SIGEV_NONE && !(1..=64).contains(&signal) {
         return Some(Answer::Error(libc::EINVAL));
     }
-    let id = context.timers.create_posix(pid, context.clock.offset_ns(clock as i32), |id| {
-        let value = if event == 0 { id as u64 } else { value };
-        (how != SIGEV_NONE).then_some(Notice { pid, thread, signal, value, timer: id })
-    });
+    let id = context
+        .timers
+        .create_posix(pid, context.clock.offset_ns(clock as i32), |id| {
+            let value = if event == 0 { id as u64 } else { value };
+            (how != SIGEV_NONE).then_some(Notice {
+                pid,
+                thread,
+                signal,
+                value,
+                timer: id,
+            })
+        });
     if !write_memory(asker.thread, out, &id.to_ne_bytes()) {
         context.timers.delete(Key::Posix { pid, id });
         return Some(Answer::Error(libc::EFAULT));
@@ -107,12 +141,22 @@ fn posix(listener: &Listener, context: &Context, asker: &Notification) -> Option
     if id < FIRST_POSIX {
         return None;
     }
-    let key = Key::Posix { pid: processes::process_of(asker.thread), id };
+    let key = Key::Posix {
+        pid: processes::process_of(asker.thread),
+        id,
+    };
     if !context.timers.exists(key) {
         return Some(Answer::Error(libc::EINVAL));
     }
     Some(match asker.call {
-        libc::SYS_timer_settime => settime(listener, context, asker, key, libc::TIMER_ABSTIME, libc::TIMER_ABSTIME),
+        libc::SYS_timer_settime => settime(
+            listener,
+            context,
+            asker,
+            key,
+            libc::TIMER_ABSTIME,
+            libc::TIMER_ABSTIME,
+        ),
         libc::SYS_timer_gettime => store(asker, asker.args[1], context.timers.get(key), 1),
         libc::SYS_timer_getoverrun => Answer::Value(context.timers.overrun(key).into()),
         libc::SYS_timer_delete => {
@@ -147,7 +191,9 @@ fn settime(
     if !listener.is_waiting(asker) {
         return Answer::Error(libc::EINTR);
     }
-    context.timers.set(key, wanted, flags as i32 & absolute != 0);
+    context
+        .timers
+        .set(key, wanted, flags as i32 & absolute != 0);
     Answer::Value(0)
 }
 
@@ -156,7 +202,11 @@ fn setitimer(context: &Context, asker: &Notification) -> Answer {
     let [_, new, old, ..] = asker.args;
     let pid = processes::process_of(asker.thread);
     // A null pointer disarms, a curiosity that the kernel keeps.
-    let wanted = match if new == 0 { Ok(Setting::default()) } else { read_setting(asker.thread, new, 1000) } {
+    let wanted = match if new == 0 {
+        Ok(Setting::default())
+    } else {
+        read_setting(asker.thread, new, 1000)
+    } {
         Ok(wanted) => wanted,
         Err(errno) => return Answer::Error(errno),
     };
@@ -174,7 +224,13 @@ fn alarm(context: &Context, asker: &Notification) -> Answer {
     let pid = processes::process_of(asker.thread);
     let left_ns = context.timers.get(Key::Interval { pid }).value_ns;
     let seconds = i64::from(asker.args[0] as u32);
-    context.timers.set_interval(pid, Setting { interval_ns: 0, value_ns: seconds * NS_PER_S });
+    context.timers.set_interval(
+        pid,
+        Setting {
+            interval_ns: 0,
+            value_ns: seconds * NS_PER_S,
+        },
+    );
     let left_s = (left_ns + NS_PER_S / 2) / NS_PER_S;
     Answer::Value(if left_ns > 0 { left_s.max(1) } else { 0 })
 }
@@ -194,12 +250,18 @@ fn read_setting(thread: i32, address: u64, unit_ns: i64) -> Result<Setting, i32>
     if !read_memory(thread, address, &mut bytes) {
         return Err(libc::EFAULT);
     }
-    let word = |index: usize| i64::from_ne_bytes(bytes[8 * index..][..8].try_into().expect("eight bytes"));
+    let word =
+        |index: usize| i64::from_ne_bytes(bytes[8 * index..][..8].try_into().expect("eight bytes"));
     let ns = |s: i64, part: i64| {
         let valid = s >= 0 && (0..NS_PER_S / unit_ns).contains(&part);
-        valid.then(|| s.saturating_mul(NS_PER_S).saturating_add(part * unit_ns)).ok_or(libc::EINVAL)
+        valid
+            .then(|| s.saturating_mul(NS_PER_S).saturating_add(part * unit_ns))
+            .ok_or(libc::EINVAL)
     };
-    Ok(Setting { interval_ns: ns(word(0), word(1))?, value_ns: ns(word(2), word(3))? })
+    Ok(Setting {
+        interval_ns: ns(word(0), word(1))?,
+        value_ns: ns(word(2), word(3))?,
+    })
 }
 
 /// Rounded up to the unit, so that "armed" never reads as zero.
@@ -210,7 +272,11 @@ fn setting_bytes(setting: Setting, unit_ns: i64) -> [u8; 32] {
         [units / per_s, units % per_s]
     };
     let mut bytes = [0u8; 32];
-    for (index, word) in split(setting.interval_ns).into_iter().chain(split(setting.value_ns)).enumerate() {
+    for (index, word) in split(setting.interval_ns)
+        .into_iter()
+        .chain(split(setting.value_ns))
+        .enumerate()
+    {
         bytes[8 * index..][..8].copy_from_slice(&word.to_ne_bytes());
     }
     bytes

@@ -92,23 +92,39 @@ struct Table {
 
 impl Timers {
     pub(crate) fn new(clock: Arc<Clock>) -> Self {
-        Self { clock, table: Mutex::default(), changed: Condvar::new() }
+        Self {
+            clock,
+            table: Mutex::default(),
+            changed: Condvar::new(),
+        }
     }
 
     /// A new timerfd; the descriptor is for the guest.
-    pub(crate) fn create_descriptor(&self, offset_ns: i64, nonblocking: bool) -> Result<File, GuestError> {
+    pub(crate) fn create_descriptor(
+        &self,
+        offset_ns: i64,
+        nonblocking: bool,
+    ) -> Result<File, GuestError> {
         let flags = libc::EFD_CLOEXEC | if nonblocking { libc::EFD_NONBLOCK } else { 0 };
         // SAFETY: a plain call without pointers.
-        let fd = check(unsafe { libc::eventfd(0, flags) }.into(), "creating a timer")? as i32;
+        let fd = check(
+            unsafe { libc::eventfd(0, flags) }.into(),
+            "creating a timer",
+        )? as i32;
         // SAFETY: just created and owned by nobody else.
         let file = unsafe { File::from_raw_fd(fd) };
         let id = eventfd_id("self", fd).ok_or_else(|| {
             GuestError::Unsupported("this kernel does not tell an eventfd's identity".into())
         })?;
-        let for_guest = file.try_clone().map_err(GuestError::system("duplicating a timer"))?;
+        let for_guest = file
+            .try_clone()
+            .map_err(GuestError::system("duplicating a timer"))?;
         let mut table = self.lock();
         forget_orphans(&mut table);
-        table.timers.insert(Key::Descriptor(id), Timer::new(Action::Count(file), offset_ns));
+        table.timers.insert(
+            Key::Descriptor(id),
+            Timer::new(Action::Count(file), offset_ns),
+        );
         Ok(for_guest)
     }
 
@@ -125,7 +141,9 @@ impl Timers {
         let id = FIRST_POSIX + table.next_posix;
         table.next_posix = (table.next_posix + 1) & 0x3fff_ffff;
         let action = notice(id).map_or(Action::Nothing, Action::Send);
-        table.timers.insert(Key::Posix { pid, id }, Timer::new(action, offset_ns));
+        table
+            .timers
+            .insert(Key::Posix { pid, id }, Timer::new(action, offset_ns));
         id
     }
 
@@ -136,7 +154,9 @@ impl Timers {
 
     /// What an exec does: POSIX timers are gone, an interval timer stays.
     pub(crate) fn forget_posix(&self, of: i32) {
-        self.lock().timers.retain(|key, _| !matches!(key, Key::Posix { pid, .. } if *pid == of));
+        self.lock()
+            .timers
+            .retain(|key, _| !matches!(key, Key::Posix { pid, .. } if *pid == of));
     }
 
     /// Whether this descriptor of that process is a timer of ours.
@@ -151,19 +171,29 @@ impl Timers {
 
     /// Expirations that the last signal stood for, beyond the first.
     pub(crate) fn overrun(&self, key: Key) -> i32 {
-        self.lock().timers.get(&key).map_or(0, |timer| timer.overrun)
+        self.lock()
+            .timers
+            .get(&key)
+            .map_or(0, |timer| timer.overrun)
     }
 
     /// What is left until the next expiry, and the interval.
     pub(crate) fn get(&self, key: Key) -> Setting {
         let now = self.clock.now();
         match self.lock().timers.get(&key) {
-            Some(Timer { due: Some(due), interval, .. }) => Setting {
+            Some(Timer {
+                due: Some(due),
+                interval,
+                ..
+            }) => Setting {
                 interval_ns: interval.as_ns(),
                 // Zero would mean "disarmed".
                 value_ns: (*due - now).as_ns().max(1),
             },
-            Some(Timer { interval, .. }) => Setting { interval_ns: interval.as_ns(), value_ns: 0 },
+            Some(Timer { interval, .. }) => Setting {
+                interval_ns: interval.as_ns(),
+                value_ns: 0,
+            },
             None => Setting::default(),
         }
     }
@@ -172,7 +202,9 @@ impl Timers {
     pub(crate) fn set(&self, key: Key, setting: Setting, absolute: bool) {
         let now = self.clock.now();
         let mut table = self.lock();
-        let Some(timer) = table.timers.get_mut(&key) else { return };
+        let Some(timer) = table.timers.get_mut(&key) else {
+            return;
+        };
         if let Action::Count(file) = &timer.action {
             drain(file);
         }
@@ -192,8 +224,17 @@ impl Timers {
     /// The interval timer of a process, made on first use.
     pub(crate) fn set_interval(&self, pid: i32, setting: Setting) {
         let key = Key::Interval { pid };
-        let notice = Notice { pid, thread: None, signal: libc::SIGALRM, value: 0, timer: 0 };
-        self.lock().timers.entry(key).or_insert_with(|| Timer::new(Action::Send(notice), 0));
+        let notice = Notice {
+            pid,
+            thread: None,
+            signal: libc::SIGALRM,
+            value: 0,
+            timer: 0,
+        };
+        self.lock()
+            .timers
+            .entry(key)
+            .or_insert_with(|| Timer::new(Action::Send(notice), 0));
         self.set(key, setting, false);
     }
 
@@ -238,12 +279,20 @@ impl Timers {
 
 impl Timer {
     fn new(action: Action, offset_ns: i64) -> Self {
-        Self { action, offset_ns, due: None, interval: Duration::ZERO, overrun: 0 }
+        Self {
+            action,
+            offset_ns,
+            due: None,
+            interval: Duration::ZERO,
+            overrun: 0,
+        }
     }
 
     /// Acts if it is due. Returns whether its owner still exists.
     fn expire(&mut self, now: Instant<Virtual>) -> bool {
-        let Some(due) = self.due.filter(|due| *due <= now) else { return true };
+        let Some(due) = self.due.filter(|due| *due <= now) else {
+            return true;
+        };
         let mut expirations = 1i64;
         self.due = None;
         if self.interval > Duration::ZERO {
@@ -259,8 +308,12 @@ impl Timer {
                 let _ = { file }.write(&(expirations as u64).to_ne_bytes());
                 true
             }
-            Action::Send(notice) if processes::is_pending(notice.thread.unwrap_or(notice.pid), notice.signal) => {
-                self.overrun = self.overrun.saturating_add(expirations.min(i32::MAX as i64) as i32);
+            Action::Send(notice)
+                if processes::is_pending(notice.thread.unwrap_or(notice.pid), notice.signal) =>
+            {
+                self.overrun = self
+                    .overrun
+                    .saturating_add(expirations.min(i32::MAX as i64) as i32);
                 true
             }
             Action::Send(notice) => {
@@ -288,10 +341,19 @@ impl Notice {
         // SAFETY: a process of our own session; the structure is a `siginfo_t`.
         let result = unsafe {
             match self.thread {
-                Some(thread) => {
-                    libc::syscall(libc::SYS_rt_tgsigqueueinfo, self.pid, thread, self.signal, &raw const info)
-                }
-                None => libc::syscall(libc::SYS_rt_sigqueueinfo, self.pid, self.signal, &raw const info),
+                Some(thread) => libc::syscall(
+                    libc::SYS_rt_tgsigqueueinfo,
+                    self.pid,
+                    thread,
+                    self.signal,
+                    &raw const info,
+                ),
+                None => libc::syscall(
+                    libc::SYS_rt_sigqueueinfo,
+                    self.pid,
+                    self.signal,
+                    &raw const info,
+                ),
             }
         };
         result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
@@ -319,7 +381,11 @@ pub(crate) const FIRST_POSIX: i32 = 0x4000_0000;
 
 /// Reads the counter away, without waiting, whatever the guest's flags are.
 fn drain(mut file: &File) {
-    let mut ready = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut ready = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
     // SAFETY: one pollfd, ours.
     if unsafe { libc::poll(&raw mut ready, 1, 0) } == 1 {
         let _ = file.read(&mut [0u8; 8]);
@@ -338,10 +404,16 @@ fn forget_orphans(table: &mut Table) {
     let own = std::process::id() as i32;
     let mut held = Vec::new();
     for pid in processes::all().into_iter().filter(|&pid| pid != own) {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            continue;
+        };
         for entry in entries.flatten() {
-            let is_event = fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == "anon_inode:[eventfd]");
-            let fd = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            let is_event = fs::read_link(entry.path())
+                .is_ok_and(|to| to.as_os_str() == "anon_inode:[eventfd]");
+            let fd = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
             if let (true, Some(fd)) = (is_event, fd) {
                 held.extend(eventfd_id(&pid.to_string(), fd));
             }
@@ -355,5 +427,6 @@ fn forget_orphans(table: &mut Table) {
 
 fn eventfd_id(process: &str, fd: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{fd}")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok())
+    text.lines()
+        .find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok())
 }

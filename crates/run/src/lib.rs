@@ -2,7 +2,7 @@
 //!
 //! Builds everything that a plan asks for out of the machinery crates, lets it
 //! run on one virtual clock, and puts away what came of it. The order matters
-//! and is all in [`experiment`]: while the clock still stands at zero, network,
+//! and is all in `experiment.rs`: while the clock still stands at zero, network,
 //! plants, field devices and captures are made; then it is let go; programs
 //! start at their virtual instants; at the end, or at the first failure, the
 //! clock is stopped for good and the results are written.

@@ -22,7 +22,13 @@ impl Counter {
     pub(crate) fn detect() -> Self {
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         let trusted = std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc");
-        Self { kind: if trusted { CounterKind::Tsc } else { CounterKind::Monotonic } }
+        Self {
+            kind: if trusted {
+                CounterKind::Tsc
+            } else {
+                CounterKind::Monotonic
+            },
+        }
     }
 
     pub(crate) fn kind(self) -> CounterKind {
@@ -44,7 +50,13 @@ impl Counter {
                 let before = self.ticks();
                 let wall = wall_now();
                 let after = self.ticks();
-                (after - before, Sample { ticks: before + (after - before) / 2, wall })
+                (
+                    after - before,
+                    Sample {
+                        ticks: before + (after - before) / 2,
+                        wall,
+                    },
+                )
             })
             .min_by_key(|(width, _)| *width)
             .expect("eight attempts")
@@ -86,7 +98,10 @@ impl Calibration {
         let bend = (error_ns as f64 / 1e9).clamp(-500e-6, 500e-6);
         let long_term = rate_between(self.first, sample);
         let bent = Rate::from_f64(1.0 + bend).map_or(long_term, |bend| long_term.times(bend));
-        Self { first: self.first, map: self.map.continued(at, bent) }
+        Self {
+            first: self.first,
+            map: self.map.continued(at, bent),
+        }
     }
 }
 
@@ -102,7 +117,10 @@ pub(crate) fn wall_now() -> Instant<Wall> {
 
 /// A clock of the machine, in nanoseconds since its zero.
 pub(crate) fn clock_ns(id: libc::clockid_t) -> i64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: writes `now`. The identifiers used exist on every Linux.
     unsafe { libc::clock_gettime(id, &raw mut now) };
     now.tv_sec * 1_000_000_000 + now.tv_nsec
