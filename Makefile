@@ -26,7 +26,7 @@ bench: packages-test build .venv/ready ## All benchmarks, as tables; and the pro
 lint: packages-build ## Formatting and static checks
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 
 fmt: ## Format the sources
 	$(CARGO) fmt --all

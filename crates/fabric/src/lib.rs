@@ -37,7 +37,7 @@
 //!
 //! The runner builds a [`Fabric`], starts programs through
 //! [`Namespace::confine`] and records links with [`Capture`]; `timeloom doctor`
-//! calls [`probe`].
+//! calls [`probe()`].
 
 mod capture;
 mod error;

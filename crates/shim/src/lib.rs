@@ -22,7 +22,7 @@
 //! (`wait.rs`). A turn that ends early because the clock was paused is followed
 //! by another; a turn that has become too long because the clock was made to
 //! run faster is cut short by a *kick*: SIGSYS sent by the supervisor to the
-//! threads that it sees inside [`wait`]'s one `syscall` instruction.
+//! threads that it sees inside its one `syscall` instruction.
 //!
 //! The handler keeps no state outside its own stack frame: no thread-local
 //! storage, no allocation, no locks. So nothing is lost when the program's own

@@ -5,7 +5,7 @@ use crate::sys::{nr, syscall};
 use crate::{clock, futex, poll, queues, select, signal, sleep, wait};
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
-/// SA_NODEFER, a full mask (but for faults) and [`timeloom_restorer`].
+/// SA_NODEFER, a full mask (but for faults) and `timeloom_restorer`.
 ///
 /// A kick has to decide before the program's handlers run, hence the mask. A
 /// trapped call must let them run as the call itself would: it waits under the
