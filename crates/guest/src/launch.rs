@@ -164,9 +164,9 @@ pub(crate) fn launch(
         unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) },
         "opening a pidfd",
     )?;
-    // SAFETY: just created and owned by nobody else.
     let guest = Guest {
         pid,
+        // SAFETY: just created and owned by nobody else.
         pidfd: unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) },
     };
 
@@ -393,8 +393,8 @@ const FILTER_WAIT_KILLABLE: u32 = 1 << 5;
 fn socket_pair() -> Result<(OwnedFd, OwnedFd), GuestError> {
     let mut fds = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: writes two descriptors.
     check(
+        // SAFETY: writes two descriptors.
         unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) }.into(),
         "making a socket pair",
     )?;
@@ -404,8 +404,8 @@ fn socket_pair() -> Result<(OwnedFd, OwnedFd), GuestError> {
 
 fn pipe() -> Result<(std::fs::File, OwnedFd), GuestError> {
     let mut fds = [0; 2];
-    // SAFETY: writes two descriptors.
     check(
+        // SAFETY: writes two descriptors.
         unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(),
         "making a pipe",
     )?;

@@ -188,8 +188,8 @@ impl Keeper {
         let cgroup = freezer.cgroup().map(Path::to_owned);
         let socket = socket_path(session);
         let mut fds = [0; 2];
-        // SAFETY: writes two descriptors.
         check(
+            // SAFETY: writes two descriptors.
             unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(),
             "making a pipe",
         )?;

@@ -15,8 +15,8 @@ pub(crate) fn sealed_memfd(name: &CStr, contents: &[u8]) -> Result<File, GuestEr
     file.write_all(contents)
         .map_err(GuestError::system("writing a memfd"))?;
     let seals = libc::F_SEAL_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
-    // SAFETY: a plain fcntl on a descriptor we own.
     check(
+        // SAFETY: a plain fcntl on a descriptor we own.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into(),
         "sealing a memfd",
     )?;
@@ -62,8 +62,8 @@ impl PageMapping {
         // After our own mapping exists, no other writable one can be made.
         let seals =
             libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
-        // SAFETY: a plain fcntl on a descriptor we own.
         check(
+            // SAFETY: a plain fcntl on a descriptor we own.
             unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into(),
             "sealing the clock page",
         )?;

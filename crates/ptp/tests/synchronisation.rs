@@ -193,3 +193,14 @@ fn another_clock_takes_over_when_the_grandmaster_falls_silent() {
     assert!(world.reports.iter().any(|(_, node, report)| *node == 2
         && matches!(report, Report::State { state: PortState::Slave, grandmaster } if *grandmaster == Some(identity(1)))));
 }
+
+#[test]
+fn a_clock_that_starts_in_1970_is_set_and_then_steered() {
+    let path = Path::new(6, 2);
+    let mut world = path.build();
+    let slave = path.slave();
+    world.clocks[slave].step(-1_699_999_000_000_000_000);
+    world.run_for(30.0);
+    let error_ns = world.error_ns(slave, GRANDMASTER);
+    assert!(error_ns.abs() < 200, "{error_ns}");
+}

@@ -40,6 +40,9 @@ pub(super) struct Sample {
     /// Arrival − (origin + corrections): offset plus delay of the last link.
     pub(super) forward: TimeInterval,
     authenticated: bool,
+    /// Arrival − origin, whole: a clock that starts in 1970 is further off
+    /// than the 39 hours of a correction can say.
+    apart: Duration,
 }
 
 /// Matches Sync and Follow_Up in either order, has them verified, and steers.
@@ -67,6 +70,8 @@ pub(super) struct Slave {
 
 const MAX_SYNCS: usize = 16;
 const MAX_FOLLOW_UPS: usize = 8;
+/// Further off than this, the clock is set before it is steered.
+const DAY_NS: u64 = 86_400_000_000_000;
 /// How long statements may take.
 const STATEMENT_WAIT: Duration = Duration::from_ms(200);
 /// How far beyond the last accepted number a number is due.
@@ -525,13 +530,14 @@ impl Slave {
         if correction == TimeInterval::TOO_BIG {
             return;
         }
-        let forward =
-            TimeInterval::from_ns(sync.stamp.as_ns().saturating_sub(origin.as_ns())) - correction;
+        let apart = sync.stamp - Stamp::from_ns(origin.as_ns());
+        let forward = TimeInterval::from_ns(apart.as_ns()) - correction;
         self.samples.push_back(Sample {
             sequence: sync.sequence,
             arrived: sync.stamp,
             forward,
             authenticated,
+            apart,
         });
     }
 
@@ -547,6 +553,13 @@ impl Slave {
         config: &OrdinaryConfig,
         out: &mut Outbox,
     ) -> bool {
+        if sample.apart.as_ns().unsigned_abs() > DAY_NS && !config.free_running {
+            self.samples.clear();
+            self.syncs.clear();
+            self.jobs.clear();
+            out.push(Action::Step(-sample.apart));
+            return true;
+        }
         let offset = sample.forward - delay;
         let (sequence, authenticated) = (sample.sequence, sample.authenticated);
         let master = self.parent.unwrap_or_default();
