@@ -76,7 +76,9 @@ proptest! {
 
     #[test]
     fn a_good_file_with_a_hole(at in 0..EVERYTHING.len(), length in 0usize..60, put in ".{0,4}") {
-        let end = (at + length).min(EVERYTHING.len());
+        // A text, so no character is cut in two.
+        let boundary = |at: usize| (0..=at).rev().find(|&at| EVERYTHING.is_char_boundary(at)).unwrap_or(0);
+        let (at, end) = (boundary(at), boundary((at + length).min(EVERYTHING.len())));
         let text = format!("{}{put}{}", &EVERYTHING[..at], &EVERYTHING[end..]);
         try_all(&text, &[]);
     }
