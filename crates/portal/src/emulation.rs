@@ -35,6 +35,11 @@ pub struct Options {
     /// frame by up to this, twice. A portal that has been idle for so long is
     /// served at once. In wall time.
     pub moderation: Duration,
+    /// Whether the thread goes before all ordinary programs of the machine
+    /// (`SCHED_FIFO`), where that is allowed: an engine mostly sleeps, and
+    /// another program's time slice would make it milliseconds late. True by
+    /// default.
+    pub first: bool,
     /// What is seen on these links goes to the capture.
     pub watch: Vec<PortId>,
     /// Where it goes.
@@ -47,6 +52,7 @@ impl Default for Options {
             limit: Limit::default(),
             spin: Duration::ZERO,
             moderation: Duration::from_us(50),
+            first: true,
             watch: Vec::new(),
             capture: None,
         }
@@ -97,6 +103,8 @@ pub struct Report {
     pub cpu: Duration,
     /// How often it has slept.
     pub sleeps: u64,
+    /// Whether the thread went before ordinary programs.
+    pub first: bool,
 }
 
 impl Report {
@@ -211,6 +219,7 @@ impl Emulation {
             by_node,
             capture: options.capture,
             moderation: options.moderation,
+            first: options.first,
             poll,
             alarm: alarm.clone(),
             orders,
@@ -306,6 +315,7 @@ struct Worker {
     by_node: std::collections::HashMap<Node, usize>,
     capture: Option<Capture>,
     moderation: Duration,
+    first: bool,
     poll: Poll,
     alarm: Alarm,
     orders: Receiver<Command>,
@@ -334,6 +344,7 @@ impl Worker {
         // The kernel may otherwise be 50 µs late, to save wake-ups.
         // SAFETY: the call takes numbers.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        self.first = self.first && go_first();
         let mut ready = Vec::new();
         // Whatever came before the start is found by looking at all.
         ready.extend(0..self.attachments.len());
@@ -509,8 +520,17 @@ impl Worker {
             ports: ports.collect(),
             cpu: self.cpu.unwrap_or_else(cpu_now),
             sleeps: self.sleeps,
+            first: self.first,
         }
     }
+}
+
+/// Puts the calling thread before all ordinary ones; says whether that was
+/// allowed.
+fn go_first() -> bool {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads the parameters, which live until it returns.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }
 
 /// Sleeps, whatever comes.

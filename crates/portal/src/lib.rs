@@ -1,9 +1,7 @@
 //! Emulation portals: real programs on a simulated network.
 //!
 //! A *portal* joins a host of a [`timeloom_net::World`] to something real: a
-//! namespace through a TAP device ([`Tap`]), or an interface that is there
-//! already, a container's, a machine's or a card, through a packet socket
-//! ([`PacketPort`]). [`Emulation`] is the thread that runs the engine at the
+//! namespace through a TAP device ([`Tap`]). [`Emulation`] is the thread that runs the engine at the
 //! pace of a clock, sleeps until the next event or frame, and carries frames
 //! between the portals and the model.
 //!
