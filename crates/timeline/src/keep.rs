@@ -25,8 +25,8 @@ use crate::protocol::{
 use crate::source::{self, Sample, Source, Untold};
 use crate::{Directory, HostClock, TimelineName, packet};
 
-/// A timeline that is being kept. Cheap to clone; the thread ends when
-/// [`Self::end`] is called.
+/// A timeline that is being kept, in a thread that ends with its
+/// [`Daemon`](crate::Daemon). Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     name: TimelineName,
