@@ -11,7 +11,7 @@
 //! clock under test.
 //!
 //! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`),
-//! `exec`, `plant`. The metric names are part of the outward contract.
+//! `exec`, `plant`, `net/*`. The metric names are part of the outward contract.
 //!
 //! Not here: assertions. A bar that is missed is reported, not an error; who
 //! gates on it reads the JSON.
@@ -20,6 +20,7 @@ mod clock_read;
 mod error;
 mod exec;
 mod figure;
+mod net;
 mod pause;
 mod plant;
 mod remote;
@@ -54,16 +55,19 @@ pub enum Name {
     Exec,
     /// What an exchange with a plant costs beyond the solver.
     Plant,
+    /// How fast simulated networks run, and how engines meet.
+    Net,
 }
 
 impl Name {
     /// All, in the order in which they are best run.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::ClockRead,
         Self::Syscall,
         Self::Pause,
         Self::Exec,
         Self::Plant,
+        Self::Net,
     ];
 
     /// As on the command line and in the field `bench`.
@@ -74,6 +78,7 @@ impl Name {
             Self::Pause => "pause",
             Self::Exec => "exec",
             Self::Plant => "plant",
+            Self::Net => "net",
         }
     }
 }
@@ -129,5 +134,6 @@ pub fn run(
         Name::Pause => pause::run(options, figure).and_then(|()| skew::run(options, figure)),
         Name::Exec => exec::run(options, figure),
         Name::Plant => plant::run(options, figure),
+        Name::Net => net::run(options, figure),
     }
 }
