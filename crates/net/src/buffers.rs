@@ -185,7 +185,10 @@ impl Buffer {
         let start = usize::from(self.start);
         let (bytes, used) = (&self.bytes[..], self.used as usize);
         if self.content != Content::Ip {
-            head.extend(&bytes[12..14]);
+            match self.content {
+                Content::Arp => head.extend([8, 6]),
+                _ => head.extend(&bytes[12..14]),
+            }
             return (&bytes[start..used], Offload::default());
         }
         head.extend([8, 0]);

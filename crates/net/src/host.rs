@@ -69,6 +69,7 @@ impl World {
             return;
         }
         let now = agenda.now();
+        self.note_arrival(&packet, now);
         match packet.kind {
             Kind::TcpData => {
                 let receiver = &mut self.flows[packet.flow as usize].receiver;

@@ -135,6 +135,44 @@ impl World {
         Some(taken)
     }
 
+    /// What a real packet carries, for another engine: from the IP header on,
+    /// or an ARP message. `None` for what only this engine understands. The
+    /// caller gives the buffer back as the scratch buffer.
+    pub(crate) fn bytes_to_leave(&mut self, packet: &Packet) -> Option<Vec<u8>> {
+        match self.packets.buffers.get(packet.flow).content {
+            Content::Ip => Some(self.assemble(packet)),
+            Content::Arp => {
+                let mut scratch = core::mem::take(&mut self.outside.scratch);
+                scratch.clear();
+                scratch.extend_from_slice(self.packets.buffers.get(packet.flow).inner());
+                Some(scratch)
+            }
+            Content::Other => None,
+        }
+    }
+
+    /// Takes the bytes of a real packet from another engine in; false when they
+    /// are none.
+    pub(crate) fn take_over_bytes(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        let ip = IpHeader::read(bytes).filter(|ip| usize::from(ip.length) == bytes.len());
+        let content = match ip {
+            Some(_) => Content::Ip,
+            None if ArpMessage::read(bytes).is_some() => Content::Arp,
+            None => return false,
+        };
+        let what = Description {
+            used: bytes.len() as u32,
+            content,
+            start: 0,
+            header: ip.map_or(0, |ip| ip.header),
+            offload: Offload::default(),
+        };
+        packet.sack_to = ip.map_or(0, |ip| bytes::flow_hash(&ip, bytes));
+        packet.set_segments(0, 1, 0);
+        packet.flow = self.packets.buffers.fill(bytes, what);
+        true
+    }
+
     /// The interface that has this address.
     #[inline]
     pub(crate) fn interface_at(&self, address: u32) -> Option<PortId> {

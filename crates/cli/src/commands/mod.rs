@@ -15,6 +15,7 @@ mod exec;
 mod report;
 mod run;
 mod schema;
+mod timeline;
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
@@ -45,6 +46,9 @@ enum Command {
     Report(report::ReportCommand),
     Doctor(doctor::Doctor),
     Clean(clean::Clean),
+    /// Keep clocks that know how good they are, and look at them
+    #[command(subcommand)]
+    Timeline(timeline::Timeline),
     Bench(bench::Bench),
 }
 
@@ -66,6 +70,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Report(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
+        Command::Timeline(command) => command.run(),
         Command::Bench(command) => command.run(),
     }
 }
