@@ -7,6 +7,7 @@ use timeloom_engine::Random;
 
 use crate::arp::Arp;
 use crate::build::{NodeKind, Plan};
+use crate::crossing::Crossings;
 use crate::error::BuildError;
 use crate::host::NO_GATEWAY;
 use crate::link::Link;
@@ -85,6 +86,7 @@ impl World {
             sources: Vec::new(),
             next_sizes: Vec::new(),
             counters: Counters::default(),
+            crossings: Crossings::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })
     }

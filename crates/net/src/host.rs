@@ -72,6 +72,7 @@ impl World {
             return;
         }
         let now = agenda.now();
+        self.note_arrival(&packet, now);
         match packet.kind {
             Kind::TcpData => {
                 let receiver = &mut self.flows[packet.flow as usize].receiver;

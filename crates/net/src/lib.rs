@@ -32,6 +32,7 @@ mod arp;
 mod assemble;
 mod build;
 mod config;
+mod crossing;
 mod error;
 mod host;
 mod link;
@@ -52,6 +53,7 @@ mod world;
 
 pub use build::{NetworkBuilder, Node};
 pub use config::{ETHERNET_OVERHEAD, Impairment, LinkConfig, QueueConfig, RedConfig};
+pub use crossing::{Arrival, Cable, Crossings, Owner};
 pub use error::BuildError;
 pub use link::LinkStats;
 pub use packet::{Kind, Packet, PortId};

@@ -1,5 +1,8 @@
 //! One direction of a cable: rate, delay, queue and impairments.
 
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Rate, Virtual};
 
@@ -28,11 +31,17 @@ pub(crate) struct Link {
     cursor: u32,
     /// Packets from the cursor on.
     unsent: u32,
+    /// Packets that travel outside the order of the list: when, in which order
+    /// they were put here, and where they are.
+    singles: BinaryHeap<Reverse<(Instant<Virtual>, u64, u32)>>,
+    single_count: u64,
     limit: u32,
     overhead: u32,
     extra: Option<Box<Extra>>,
     pub(crate) stats: LinkStats,
     up: bool,
+    /// Another engine has the other end: what is transmitted leaves this world.
+    crosses: bool,
 }
 
 /// What most links do not have.
@@ -77,6 +86,8 @@ pub(crate) enum Offered {
     Arrival(Instant<Virtual>),
     /// To be told of the end of a transmission at this instant.
     EndOfTransmission(Instant<Virtual>),
+    /// This packet, and those behind it in the list, leave for another engine.
+    Crosses(PacketId),
     /// The packet is gone; it was freed.
     Dropped,
 }
@@ -112,12 +123,24 @@ impl Link {
             flight: Fifo::EMPTY,
             cursor: NIL,
             unsent: 0,
+            singles: BinaryHeap::new(),
+            single_count: 0,
             limit,
             overhead: u32::from(config.overhead_bytes),
             extra,
             stats: LinkStats::default(),
             up: true,
+            crosses: false,
         }
+    }
+
+    /// Makes this the end of a link of which another engine has the other.
+    pub(crate) fn set_crosses(&mut self, crosses: bool) {
+        self.crosses = crosses;
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        self.delay
     }
 
     /// Puts the link up or down. What is in flight still arrives.
@@ -155,7 +178,7 @@ impl Link {
         packets: &mut Slab,
     ) -> Offered {
         self.move_cursor(now, packets);
-        if self.extra.is_some() || !self.up {
+        if self.extra.is_some() || !self.up || self.crosses {
             return self.offer_extra(now, id, packets);
         }
         if self.unsent > self.limit {
@@ -208,6 +231,9 @@ impl Link {
         if !self.up {
             return self.drop(id, packets);
         }
+        if self.crosses {
+            return self.offer_crossing(now, id, packets);
+        }
         let Some(mut extra) = self.extra.take() else {
             return self.append(now, id, packets);
         };
@@ -217,6 +243,71 @@ impl Link {
         };
         self.extra = Some(extra);
         answer
+    }
+
+    /// The same when another engine has the other end. Nothing arrives here, so
+    /// what has been transmitted is cleared away when the next packet comes.
+    fn offer_crossing(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+    ) -> Offered {
+        while let Some(sent) = self.flight.first().filter(|id| id.0 != self.cursor) {
+            self.flight.pop(packets);
+            packets.remove(sent);
+        }
+        let before = self.flight.last();
+        let answer = match self.extra.take() {
+            None if self.unsent > self.limit => self.drop(id, packets),
+            None => self.append(now, id, packets),
+            Some(mut extra) => {
+                let answer = match &mut extra.scheduled {
+                    Some(scheduled) => self.offer_scheduled(now, id, packets, scheduled),
+                    None => self.offer_impaired(now, id, packets, &mut extra),
+                };
+                self.extra = Some(extra);
+                answer
+            }
+        };
+        if !matches!(answer, Offered::Arrival(_) | Offered::Queued) {
+            return answer;
+        }
+        // A scheduled link has nothing in flight: its packets cross at the end
+        // of their transmission.
+        let first = before.map_or(self.flight.first(), |last| packets.after(last));
+        first.map_or(answer, Offered::Crosses)
+    }
+
+    /// A packet of which another engine has computed the arrival. Those that
+    /// come in order go into the list; its answer is when to be asked for the
+    /// first of them. `None` means that the packet is to travel alone.
+    pub(crate) fn take_over(&mut self, id: PacketId, packets: &mut Slab) -> Option<Offered> {
+        let at = packets[id].at;
+        let last = self.flight.last();
+        let disordered = last.is_some_and(|last| packets[last].at > at);
+        let jitters = self.extra.as_ref().is_some_and(|e| e.scheduled.is_some());
+        if disordered || jitters {
+            return None;
+        }
+        self.flight.push(id, packets);
+        Some(if last.is_none() {
+            Offered::Arrival(at)
+        } else {
+            Offered::Queued
+        })
+    }
+
+    /// Puts a packet among those that travel alone on this link.
+    pub(crate) fn add_single(&mut self, at: Instant<Virtual>, id: PacketId) {
+        self.single_count += 1;
+        self.singles.push(Reverse((at, self.single_count, id.0)));
+    }
+
+    /// The first of those that travel alone.
+    pub(crate) fn take_single(&mut self) -> Option<PacketId> {
+        let Reverse((_, _, id)) = self.singles.pop()?;
+        Some(PacketId(id))
     }
 
     /// RED, loss and duplication, which need no event of their own.

@@ -82,8 +82,8 @@ pub struct Packet {
     pub sack_from: u32,
     /// Segment after that block; equal to `sack_from` when there is none.
     pub sack_to: u32,
-    /// The link it is on, when it travels outside that link's order.
-    pub(crate) link: PortId,
+    /// The link by which it leaves for another engine.
+    pub link: PortId,
     /// Bytes from the IP header on (for ARP: of the ARP message).
     pub size: u16,
     /// 802.1Q VLAN id, 0 when untagged.

@@ -24,7 +24,7 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// A buffer with these bytes that nobody holds yet.
-    fn fill(&mut self, bytes: &[u8]) -> u32 {
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.buffers.push((0, Vec::new()));
             self.buffers.len() as u32 - 1
@@ -47,7 +47,7 @@ impl Buffers {
         }
     }
 
-    fn bytes(&self, index: u32) -> &[u8] {
+    pub(crate) fn bytes(&self, index: u32) -> &[u8] {
         &self.buffers[index as usize].1
     }
 }

@@ -58,6 +58,12 @@ impl Slab {
         self.free = id.0;
     }
 
+    /// The packet behind another in the list that both are in.
+    pub(crate) fn after(&self, id: PacketId) -> Option<PacketId> {
+        let next = self[id].next;
+        (next != NIL).then_some(PacketId(next))
+    }
+
     pub(crate) fn live(&self) -> usize {
         self.live
     }
@@ -119,6 +125,11 @@ impl Fifo {
     #[inline]
     pub(crate) fn first(&self) -> Option<PacketId> {
         (self.head != NIL).then_some(PacketId(self.head))
+    }
+
+    #[inline]
+    pub(crate) fn last(&self) -> Option<PacketId> {
+        (self.tail != NIL).then_some(PacketId(self.tail))
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::arp::Arp;
 use crate::build::Node;
+use crate::crossing::Crossings;
 use crate::error::BuildError;
 use crate::host::{Flow, NO_GATEWAY};
 use crate::link::{Link, LinkStats, Offered};
@@ -94,6 +95,7 @@ pub struct World {
     pub(crate) sources: Vec<Source>,
     pub(crate) next_sizes: Vec<u16>,
     pub(crate) counters: Counters,
+    pub(crate) crossings: Crossings,
 }
 
 /// Event tokens: three bits of kind, 29 of index.
@@ -101,11 +103,11 @@ pub(crate) struct Token;
 
 impl Token {
     /// The first packet of this link arrives.
-    const ARRIVAL: u32 = 0;
+    pub(crate) const ARRIVAL: u32 = 0;
     /// This link's transmitter has sent its packet.
     const END: u32 = 1 << 29;
-    /// This packet arrives.
-    const SINGLE: u32 = 2 << 29;
+    /// The first of the packets that travel alone on this link arrives.
+    pub(crate) const SINGLE: u32 = 2 << 29;
     pub(crate) const SENDER: u32 = 3 << 29;
     pub(crate) const RECEIVER: u32 = 4 << 29;
     pub(crate) const SOURCE: u32 = 5 << 29;
@@ -130,9 +132,9 @@ impl<Q: EventQueue> Model<Q> for World {
             }
             Token::END => self.end_of_transmission(PortId(index), agenda),
             Token::SINGLE => {
-                let id = PacketId(index);
-                let into = self.packets[id].link.peer();
-                self.deliver(event.node, into, id, agenda);
+                if let Some(id) = self.links[index as usize].take_single() {
+                    self.deliver(event.node, PortId(index).peer(), id, agenda);
+                }
             }
             Token::SENDER => self.handle_sender_timer(index, agenda),
             Token::RECEIVER => self.handle_receiver_timer(index, agenda),
@@ -149,11 +151,17 @@ impl World {
     pub fn start<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
         for (index, flow) in self.flows.iter().enumerate() {
             let node = NodeId(self.ports[flow.from.index()].node);
+            if !self.crossings.owns(node.0) {
+                continue;
+            }
             let at = flow.start.max(agenda.now());
             agenda.schedule(at, node, Token::START | index as u32);
         }
         for index in 0..self.sources.len() as u32 {
-            self.schedule_source(index, agenda);
+            let from = self.sources[index as usize].from;
+            if self.crossings.owns(self.ports[from.index()].node) {
+                self.schedule_source(index, agenda);
+            }
         }
     }
 
@@ -264,6 +272,13 @@ impl World {
                 let node = NodeId(self.ports[port.index()].node);
                 agenda.schedule(at, node, Token::END | port.0);
             }
+            Offered::Crosses(first) => {
+                let mut next = Some(first);
+                while let Some(id) = next {
+                    next = self.packets.after(id);
+                    self.export(port, id);
+                }
+            }
         }
     }
 
@@ -277,9 +292,14 @@ impl World {
             agenda.schedule(at, NodeId(node), Token::END | port.0);
         }
         for id in done.packets.into_iter().flatten() {
-            let packet = &mut self.packets[id];
-            packet.link = port;
-            agenda.schedule(packet.at, NodeId(peer_node), Token::SINGLE | id.0);
+            if self.crossings.is_cut(port) {
+                self.export(port, id);
+                self.packets.remove(id);
+                continue;
+            }
+            let at = self.packets[id].at;
+            self.links[port.index()].add_single(at, id);
+            agenda.schedule(at, NodeId(peer_node), Token::SINGLE | port.0);
         }
     }
 

@@ -16,6 +16,7 @@ mod exec;
 mod report;
 mod run;
 mod schema;
+mod timeline;
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
@@ -47,6 +48,9 @@ enum Command {
     Doctor(doctor::Doctor),
     Clean(clean::Clean),
     Clock(clock::Clock),
+    /// Keep clocks that know how good they are, and look at them
+    #[command(subcommand)]
+    Timeline(timeline::Timeline),
     Bench(bench::Bench),
 }
 
@@ -69,6 +73,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
         Command::Clock(command) => command.run(),
+        Command::Timeline(command) => command.run(),
         Command::Bench(command) => command.run(),
     }
 }
