@@ -124,6 +124,15 @@ impl Options {
     }
 }
 
+/// What reading each clock costs in this process, of [`Name::Timeline`]'s figures:
+/// a few seconds at most.
+///
+/// # Errors
+/// As [`run`].
+pub fn read_costs(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    timeline::reads(options, figure)
+}
+
 /// Runs a benchmark and hands out each figure as soon as it is known.
 ///
 /// # Errors
