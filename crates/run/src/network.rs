@@ -33,7 +33,7 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
             .map(|link| LinkSpec {
                 a: link.between[0].clone(),
                 b: link.between[1].clone(),
-                rate_bits_per_s: link.rate.map(|rate| rate.as_bits_per_s()),
+                rate_bits_per_s: link.wire.rate.map(|rate| rate.as_bits_per_s()),
             })
             .collect(),
         unplugged: Vec::new(),

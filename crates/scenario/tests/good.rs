@@ -23,7 +23,7 @@ fn everything_is_understood() {
     );
     assert_eq!(plan.time.rate(), Rate::from_ratio(1, 2).unwrap());
     assert_eq!(
-        plan.system.links[0].rate,
+        plan.system.links[0].wire.rate,
         BitRate::from_bits_per_s(100_000_000)
     );
     let sensor = &plan.system.hosts["sensor"];
