@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use crate::abi::Timespec;
-use crate::clock::{self, monotonic_ns, now_ns, offset_ns, page, read};
+use crate::clock::{self, monotonic_ns, now_ns, page};
 use crate::poll::store_left;
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, KICKED, Turn, until};
@@ -166,8 +166,7 @@ fn absolute(address: usize, id: u32) -> Option<Deadline> {
         return None;
     }
     let wanted_ns = Timespec::load(address).and_then(Timespec::to_ns)?;
-    let (_, offset) = read(|copy| offset_ns(id, copy));
-    Some(Deadline::At(wanted_ns.saturating_sub(offset?)))
+    Deadline::on_clock(id, wanted_ns)
 }
 
 /// The machine's CLOCK_REALTIME, for kernel calls that know no other.
