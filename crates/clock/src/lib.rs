@@ -23,6 +23,7 @@ pub mod counter;
 pub mod host;
 pub mod kernel;
 pub mod noise;
+pub mod ntp_steps;
 pub mod oscillator;
 pub mod quality;
 mod rate_error;

@@ -358,6 +358,7 @@ impl Clock {
     /// those of all hosts, at one instant: all pages are closed before `next`
     /// is given the counter.
     fn publish_all(&self, state: &mut State, next: impl FnOnce(&mut State, u64) -> PageMap) {
+        let calibration = state.calibration.map();
         for host in &state.hosts {
             host.page().page().close();
         }
@@ -368,6 +369,8 @@ impl Clock {
                 let moment = Moment {
                     virtual_map: map.map,
                     running: state.rate,
+                    wall: calibration.at(map.map.in0),
+                    virtual_per_wall: state.map.rate,
                 };
                 for host in &mut state.hosts {
                     host.open(&moment);

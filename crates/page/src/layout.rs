@@ -1,7 +1,9 @@
 //! Where every byte of the page lies, and where the page lies in a process.
 
 use core::mem::{offset_of, size_of};
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+use crate::past::Past;
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Size of the page in bytes.
 pub const PAGE_SIZE: usize = 4096;
@@ -54,6 +56,8 @@ pub struct ClockPage {
     pub steered: AtomicU32,
     /// The map in force and the one before.
     pub copies: [MapCopy; 2],
+    /// What the clock showed until now, line by line.
+    pub past: Past,
 }
 
 /// One map from counter to virtual time, as readers need it.

@@ -22,7 +22,9 @@
 
 mod counter;
 mod layout;
+mod past;
 mod read;
+mod sync;
 mod write;
 
 pub use counter::{CounterKind, ticks_ordered};
@@ -30,4 +32,5 @@ pub use layout::{
     ABI_VERSION, ClockPage, HOST_OFFSET, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy, PAGE_ADDRESS,
     PAGE_SIZE,
 };
+pub use past::Past;
 pub use write::PageMap;

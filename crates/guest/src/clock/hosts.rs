@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use timeloom_clock::host::{Crystal, HostClock, HostClockOptions, HostLine};
 use timeloom_clock::kernel::{Adjusted, Errno, KernelClockOptions, Timex};
 use timeloom_page::PageMap;
-use timeloom_time::{ClockMap, Counter as CounterScale, Duration, Instant, Rate, Virtual};
+use timeloom_time::{ClockMap, Counter as CounterScale, Duration, Instant, Rate, Virtual, Wall};
 
 use super::{Clock, Counter, Offsets, State, calibration};
 use crate::memory::PageMapping;
@@ -118,6 +118,10 @@ pub(super) struct Moment {
     pub(super) virtual_map: ClockMap<CounterScale, Virtual>,
     /// Virtual per wall while running.
     pub(super) running: Rate,
+    /// The machine's clock then.
+    pub(super) wall: Instant<Wall>,
+    /// Virtual per wall from then on.
+    pub(super) virtual_per_wall: Rate,
 }
 
 impl HostState {
@@ -156,6 +160,7 @@ impl HostState {
         let Moment {
             virtual_map,
             running,
+            ..
         } = moment;
         let (ticks, now) = (virtual_map.in0, virtual_map.out0);
         self.line = self.model.line(now);
@@ -197,7 +202,16 @@ impl HostState {
         let page = self.host.page.page();
         let steered = self.model.next_wake().is_some();
         page.steered.fetch_or(u32::from(steered), Ordering::Relaxed);
+        self.record(moment);
         page.open(&map);
+    }
+
+    /// Notes the line for those who ask what the clock showed at a past instant
+    /// of the machine.
+    fn record(&self, moment: &Moment) {
+        let rate = moment.virtual_per_wall.times(self.line.monotonic.rate);
+        let past = &self.host.page.page().past;
+        past.record(moment.wall, self.published.out0, rate);
     }
 
     /// When this instant of the host comes, as its clock goes now.
@@ -234,11 +248,14 @@ impl Clock {
         let moment = Moment {
             virtual_map: state.published.continued(ticks, state.published.rate),
             running: state.rate,
+            wall: state.calibration.map().at(ticks),
+            virtual_per_wall: state.map.rate,
         };
         let first = added.compose(&moment);
         let page = host.page.page();
         page.host.store(host.index as u32, Ordering::Relaxed);
         page.initialise(self.counter.kind(), &first);
+        added.record(&moment);
         state.hosts.push(added);
         drop(state);
         self.hosts_changed();

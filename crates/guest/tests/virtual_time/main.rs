@@ -17,6 +17,7 @@ mod processes;
 mod refusals;
 mod sessions;
 mod signals;
+mod sockets;
 mod supervisor;
 mod unprivileged;
 mod waits;
