@@ -18,6 +18,9 @@ pub struct NetworkSpec {
     pub links: Vec<LinkSpec>,
     /// Which switches are Open vSwitch bridges; all others are the kernel's.
     pub openflow: OpenFlowSpec,
+    /// Stations without a link: somebody else makes their `eth0` and gives it
+    /// the station's address, a portal for one.
+    pub unplugged: Vec<String>,
 }
 
 /// A host or field device with one interface, `eth0`.
@@ -131,7 +134,7 @@ impl NetworkSpec {
             }
         }
         for (station, links) in self.stations.iter().zip(&degree[self.switches.len()..]) {
-            if *links != 1 {
+            if *links != usize::from(!self.unplugged.contains(&station.name)) {
                 return Err(SpecError::StationLinks {
                     station: station.name.clone(),
                     links: *links,
