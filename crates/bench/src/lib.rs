@@ -11,7 +11,7 @@
 //! clock under test.
 //!
 //! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`),
-//! `exec`, `plant`, `net/*`. The metric names are part of the outward contract.
+//! `exec`, `plant`, `net/*`, `ptp/*`. The metric names are part of the outward contract.
 //!
 //! Not here: assertions. A bar that is missed is reported, not an error; who
 //! gates on it reads the JSON.
@@ -23,6 +23,7 @@ mod figure;
 mod net;
 mod pause;
 mod plant;
+mod ptp;
 mod remote;
 mod rounds;
 mod scratch;
@@ -39,6 +40,7 @@ use std::str::FromStr;
 
 pub use error::BenchError;
 pub use figure::{Better, Figure, TABLE_HEADER};
+pub use ptp::write_ptp_document;
 pub use stats::{median, percentile};
 pub use worker::worker_main;
 
@@ -57,17 +59,20 @@ pub enum Name {
     Plant,
     /// How fast simulated networks run, and how engines meet.
     Net,
+    /// What signatures cost time distribution, and what they do not.
+    Ptp,
 }
 
 impl Name {
     /// All, in the order in which they are best run.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ClockRead,
         Self::Syscall,
         Self::Pause,
         Self::Exec,
         Self::Plant,
         Self::Net,
+        Self::Ptp,
     ];
 
     /// As on the command line and in the field `bench`.
@@ -79,6 +84,7 @@ impl Name {
             Self::Exec => "exec",
             Self::Plant => "plant",
             Self::Net => "net",
+            Self::Ptp => "ptp",
         }
     }
 }
@@ -135,5 +141,6 @@ pub fn run(
         Name::Exec => exec::run(options, figure),
         Name::Plant => plant::run(options, figure),
         Name::Net => net::run(options, figure),
+        Name::Ptp => ptp::run(options, figure),
     }
 }
