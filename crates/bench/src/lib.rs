@@ -11,7 +11,8 @@
 //! clock under test.
 //!
 //! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`),
-//! `exec`, `plant`, `net/*`, `ptp/*`. The metric names are part of the outward contract.
+//! `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`. The metric names are part of the
+//! outward contract.
 //!
 //! Not here: assertions. A bar that is missed is reported, not an error; who
 //! gates on it reads the JSON.
@@ -32,6 +33,7 @@ mod skew;
 mod stats;
 mod syscall;
 mod ticks;
+mod timeline;
 mod worker;
 
 use std::ffi::OsString;
@@ -61,11 +63,13 @@ pub enum Name {
     Net,
     /// What signatures cost time distribution, and what they do not.
     Ptp,
+    /// What reading a timeline with its interval costs.
+    Timeline,
 }
 
 impl Name {
     /// All, in the order in which they are best run.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ClockRead,
         Self::Syscall,
         Self::Pause,
@@ -73,6 +77,7 @@ impl Name {
         Self::Plant,
         Self::Net,
         Self::Ptp,
+        Self::Timeline,
     ];
 
     /// As on the command line and in the field `bench`.
@@ -85,6 +90,7 @@ impl Name {
             Self::Plant => "plant",
             Self::Net => "net",
             Self::Ptp => "ptp",
+            Self::Timeline => "timeline",
         }
     }
 }
@@ -124,6 +130,15 @@ impl Options {
     }
 }
 
+/// What reading each clock costs in this process, of [`Name::Timeline`]'s figures:
+/// a few seconds at most.
+///
+/// # Errors
+/// As [`run`].
+pub fn read_costs(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    timeline::reads(options, figure)
+}
+
 /// Runs a benchmark and hands out each figure as soon as it is known.
 ///
 /// # Errors
@@ -142,5 +157,6 @@ pub fn run(
         Name::Plant => plant::run(options, figure),
         Name::Net => net::run(options, figure),
         Name::Ptp => ptp::run(options, figure),
+        Name::Timeline => timeline::run(options, figure),
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     residence(syncs, figure);
     for (variant, bars) in [(1, (1.6, 1.2)), (2, (6.0, 2.0))] {
         handling(
-            &follow_ups,
+            follow_ups,
             variant,
             variants[variant].name,
             Some(bars),

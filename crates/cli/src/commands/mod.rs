@@ -9,12 +9,14 @@ use crate::exit::Failure;
 mod bench;
 mod check;
 mod clean;
+mod clock;
 mod control;
 mod doctor;
 mod exec;
 mod report;
 mod run;
 mod schema;
+mod timeline;
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
@@ -45,6 +47,10 @@ enum Command {
     Report(report::ReportCommand),
     Doctor(doctor::Doctor),
     Clean(clean::Clean),
+    Clock(clock::Clock),
+    /// Keep clocks that know how good they are, and look at them
+    #[command(subcommand)]
+    Timeline(timeline::Timeline),
     Bench(bench::Bench),
 }
 
@@ -66,6 +72,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Report(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
+        Command::Clock(command) => command.run(),
+        Command::Timeline(command) => command.run(),
         Command::Bench(command) => command.run(),
     }
 }
