@@ -49,7 +49,9 @@ impl Fabric {
             builder.lay(link)?;
         }
         for station in &spec.stations {
-            builder.site_of(&station.name).settle(station)?;
+            if !spec.unplugged.contains(&station.name) {
+                builder.site_of(&station.name).settle(station)?;
+            }
         }
         builder.wait_until_up()?;
         Ok(builder.finish())

@@ -16,6 +16,9 @@ pub struct NetworkSpec {
     pub stations: Vec<StationSpec>,
     /// What is joined to what. Switches form trees; a station has one link.
     pub links: Vec<LinkSpec>,
+    /// Stations without a link: somebody else makes their `eth0` and gives it
+    /// the station's address, a portal for one.
+    pub unplugged: Vec<String>,
 }
 
 /// A host or field device with one interface, `eth0`.
@@ -123,7 +126,7 @@ impl NetworkSpec {
             }
         }
         for (station, links) in self.stations.iter().zip(&degree[self.switches.len()..]) {
-            if *links != 1 {
+            if *links != usize::from(!self.unplugged.contains(&station.name)) {
                 return Err(SpecError::StationLinks {
                     station: station.name.clone(),
                     links: *links,

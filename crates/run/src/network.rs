@@ -36,5 +36,6 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
                 rate_bits_per_s: link.rate.map(|rate| rate.as_bits_per_s()),
             })
             .collect(),
+        unplugged: Vec::new(),
     }
 }
