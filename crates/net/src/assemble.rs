@@ -18,6 +18,7 @@ use crate::router::{Router, StaticRoute};
 use crate::segment::Segments;
 use crate::slab::Slab;
 use crate::switch::Switch;
+use crate::train::TRAIN_TIME;
 use crate::world::{Counters, Place, Port, World};
 
 impl World {
@@ -75,6 +76,7 @@ impl World {
             ports,
             by_address: by_address(&addresses),
             outside: Outside::new(plan.nodes.len()),
+            train_time: TRAIN_TIME,
             addresses,
             links,
             packets: Slab::new(),

@@ -217,8 +217,15 @@ impl World {
         }
         packet.link = port;
         if packet.kind == Kind::Raw {
-            let bytes = self.packets.buffers.bytes(packet.flow);
-            self.crossings.bytes.extend_from_slice(bytes);
+            // On a cut link trains are always cut, so this is one segment.
+            let Some(bytes) = self.bytes_to_leave(&packet) else {
+                self.crossings.lost += 1;
+                return;
+            };
+            packet.size = bytes.len() as u16;
+            packet.set_segments(0, 1, 0);
+            self.crossings.bytes.extend_from_slice(&bytes);
+            self.outside.scratch = bytes;
         }
         self.crossings.packets.push(packet);
     }
@@ -240,8 +247,8 @@ impl World {
         let late = (agenda.now() - packet.at).max(Duration::ZERO);
         let mut packet = *packet;
         packet.at = packet.at.max(agenda.now());
-        if packet.kind == Kind::Raw {
-            packet.flow = self.packets.buffers.fill(bytes);
+        if packet.kind == Kind::Raw && !self.take_over_bytes(&mut packet, bytes) {
+            return None;
         }
         let at = packet.at;
         let id = self.packets.insert(packet);
@@ -277,7 +284,7 @@ impl World {
         };
         ours && belongs
             && exists(packet.src)
-            && exists(packet.dst)
+            && (exists(packet.dst) || packet.kind == Kind::Raw && station(packet.dst))
             && station(packet.src_mac)
             && station(packet.dst_mac)
     }

@@ -59,9 +59,6 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let packet = self.packets[id];
-        if packet.kind == Kind::Raw {
-            return self.receive_raw(port, id, agenda);
-        }
         if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) {
             return self.handle_arp(port, id, agenda);
         }

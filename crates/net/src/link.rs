@@ -165,8 +165,29 @@ impl Link {
                 break;
             }
             self.cursor = packet.next;
-            self.unsent -= 1;
+            self.unsent -= packet.segments();
         }
+    }
+
+    /// How many segments of `segment` bytes each may be sent as one: no more
+    /// than last for `train_time`, and a single one where chance or the queue
+    /// decides about each packet for itself.
+    pub(crate) fn train_of(&self, segment: u32, train_time: Duration) -> u32 {
+        if self.extra.is_some() || self.crosses {
+            return 1;
+        }
+        let each = self.per_byte * u128::from(segment + self.overhead);
+        let time = (train_time.as_ns().max(0) as u128) << 64;
+        (time / each.max(1)).clamp(1, u128::from(u32::MAX)) as u32
+    }
+
+    /// How many packets are let in now before the queue is full.
+    pub(crate) fn room(&mut self, now: Instant<Virtual>, packets: &Slab) -> u32 {
+        if self.extra.is_some() || !self.up || self.crosses {
+            return u32::MAX;
+        }
+        self.move_cursor(now, packets);
+        self.limit.saturating_add(1).saturating_sub(self.unsent)
     }
 
     /// Takes a packet to be transmitted.
@@ -188,19 +209,19 @@ impl Link {
     }
 
     fn drop(&mut self, id: PacketId, packets: &mut Slab) -> Offered {
-        self.stats.dropped += 1;
+        self.stats.dropped += u64::from(packets[id].segments());
         packets.remove(id);
         Offered::Dropped
     }
 
     /// Occupies the transmitter; gives back the end of the transmission.
     #[inline]
-    fn occupy(&mut self, now: Instant<Virtual>, size: u16) -> Instant<Virtual> {
-        let bytes = u32::from(size) + self.overhead;
+    fn occupy(&mut self, now: Instant<Virtual>, packet: &Packet) -> Instant<Virtual> {
+        let bytes = packet.wire_bytes(self.overhead);
         let now_bits = (now.as_ns() as u128) << 64;
         let start = self.free.max(now_bits);
         self.stats.waited_ns += ((start - now_bits) >> 64) as u64;
-        self.stats.packets += 1;
+        self.stats.packets += u64::from(packet.segments());
         self.stats.bytes += u64::from(bytes);
         self.free = start + self.per_byte * u128::from(bytes);
         // Rounded up: the last bit has left at the instant that is named.
@@ -210,15 +231,16 @@ impl Link {
     /// Puts the packet behind the others, its times computed.
     #[inline]
     fn append(&mut self, now: Instant<Virtual>, id: PacketId, packets: &mut Slab) -> Offered {
-        let end = self.occupy(now, packets[id].size);
+        let end = self.occupy(now, &packets[id]);
         let at = end + self.delay;
         packets[id].at = at;
+        let segments = packets[id].segments();
         let first = self.flight.len() == 0;
         self.flight.push(id, packets);
         if self.cursor == NIL {
             self.cursor = id.0;
         }
-        self.unsent += 1;
+        self.unsent += segments;
         if first {
             Offered::Arrival(at)
         } else {
@@ -381,7 +403,7 @@ impl Link {
         // A fraction of the last packet's final nanosecond may still be taken;
         // that is not waiting.
         let waited = self.stats.waited_ns;
-        let end = self.occupy(now, packets[id].size);
+        let end = self.occupy(now, &packets[id]);
         self.stats.waited_ns = waited;
         Some(end)
     }
@@ -447,7 +469,7 @@ impl Link {
         let first = self.flight.pop(packets);
         if first.is_some_and(|id| id.0 == self.cursor) {
             self.cursor = self.flight.first().map_or(NIL, |id| id.0);
-            self.unsent -= 1;
+            self.unsent -= first.map_or(0, |id| packets[id].segments());
         }
         let next = self.flight.first().map(|id| packets[id].at);
         (first, next)

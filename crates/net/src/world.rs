@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, Event, Model, NodeId, Random};
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::arp::Arp;
 use crate::build::Node;
@@ -44,7 +44,7 @@ pub struct Counters {
     pub bad_vlan: u64,
     /// Packets for somebody else.
     pub not_for_us: u64,
-    /// What real programs sent and is no IPv4 packet.
+    /// What real programs sent and is no IPv4 packet, or no Ethernet frame.
     pub malformed: u64,
     /// Packets for real programs that nobody took out in time.
     pub not_taken: u64,
@@ -85,6 +85,8 @@ pub struct World {
     /// All interfaces by address, sorted.
     pub(crate) by_address: Vec<(u32, PortId)>,
     pub(crate) outside: Outside,
+    /// How long a link may be busy with one train.
+    pub(crate) train_time: Duration,
     pub(crate) links: Vec<Link>,
     pub(crate) packets: Slab,
     pub(crate) routes: Routes,
@@ -261,6 +263,20 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
+        if self.packets[id].segments() > 1 {
+            return self.transmit_train(port, id, agenda);
+        }
+        self.transmit_one(port, id, agenda);
+    }
+
+    /// The same for a packet that is not to be cut.
+    #[inline]
+    pub(crate) fn transmit_one<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
         let link = &mut self.links[port.index()];
         match link.offer(agenda.now(), id, &mut self.packets) {
             Offered::Queued | Offered::Dropped => {}
@@ -315,6 +331,9 @@ impl World {
         let packet = &self.packets[id];
         if packet.flags & Packet::LOST != 0 {
             return self.packets.remove(id);
+        }
+        if packet.kind == Kind::Raw {
+            return self.deliver_raw(node, into, id, agenda);
         }
         match self.places[node.0 as usize] {
             Place::Host => self.receive(into, id, agenda),
