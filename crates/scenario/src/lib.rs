@@ -46,9 +46,9 @@ pub use assertion::{Assertion, Measure, Outcome, Relation};
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
     Attack, Capture, Check, Condition, Device, Discipline, Generate, Host, Link, Mode, Named,
-    Network, Panel, PanelSignal, Place, Placement, Plan, Plant, Program, Protocol, Record,
-    Reference, Register, RegisterTable, RegisterType, SCHEMA, Shape, Simulation, System, Time,
-    Traffic, TrafficKind, Wire,
+    Network, OpenFlow, Panel, PanelSignal, Place, Placement, Plan, Plant, Program, Protocol,
+    Record, Reference, Register, RegisterTable, RegisterType, SCHEMA, Shape, Simulation, System,
+    Time, Traffic, TrafficKind, Wire,
 };
 pub use schema::json_schema;
 pub use simulated::{Fault, Simulated};

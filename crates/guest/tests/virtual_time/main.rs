@@ -11,6 +11,7 @@ mod support;
 mod clocks;
 mod early_events;
 mod errors;
+mod host_clocks;
 mod live_changes;
 mod processes;
 mod refusals;

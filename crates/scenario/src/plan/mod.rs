@@ -5,6 +5,7 @@
 
 mod events;
 mod network;
+mod openflow;
 mod panels;
 mod simulation;
 mod summary;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 pub use events::{Attack, Capture, Check, Condition};
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, Wire};
+pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
 pub use system::{
@@ -90,7 +92,8 @@ impl Plan {
     }
 
     /// All programs with the host each runs on: first the hosts' own, by host
-    /// name, then those of enabled attacks in the order of the file.
+    /// name, then the controller of OpenFlow switches, whose host is
+    /// [`OpenFlow::HOST`], then those of enabled attacks in the order of the file.
     pub fn programs(&self) -> impl Iterator<Item = (&str, &Program)> {
         let own = self.system.hosts.iter().flat_map(|(name, host)| {
             host.programs
@@ -107,7 +110,10 @@ impl Plan {
                     .iter()
                     .map(move |program| (attack.host.as_str(), program))
             });
-        own.chain(hostile)
+        let controller = (self.system.openflow.as_ref())
+            .and_then(|openflow| openflow.controller.as_ref())
+            .map(|program| (OpenFlow::HOST, program));
+        own.chain(controller).chain(hostile)
     }
 
     /// The link that a capture records.
