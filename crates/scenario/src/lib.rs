@@ -51,7 +51,7 @@ pub use plan::{
     Time, Traffic, TrafficKind, Wire,
 };
 pub use schema::json_schema;
-pub use simulated::{Fault, Simulated};
+pub use simulated::{Background, Fault, Simulated};
 pub use words::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
 
 use error::{Report, Source};
