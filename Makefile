@@ -50,4 +50,4 @@ packages-build:
 packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
-	@scripts/packages mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime
+	@scripts/packages mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ptp4l:linuxptp @libfaketime:libfaketime

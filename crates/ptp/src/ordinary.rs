@@ -52,6 +52,9 @@ pub struct OrdinaryConfig {
     pub software_stamps: bool,
     /// TAI − UTC in seconds, announced as valid.
     pub utc_offset_s: i16,
+    /// Stamps are TAI, and announced as such; otherwise the timescale is
+    /// arbitrary, as when the civil clock stamps.
+    pub ptp_timescale: bool,
     /// Key and ring, when time is authenticated.
     pub security: Option<Security>,
     /// How far arrival may jump against the clock's own past before the jump
@@ -75,6 +78,7 @@ impl OrdinaryConfig {
             free_running: false,
             software_stamps: false,
             utc_offset_s: 37,
+            ptp_timescale: true,
             security: None,
             jump_bound: TimeInterval::from_ns(100_000),
         }

@@ -12,6 +12,7 @@ mod clean;
 mod control;
 mod doctor;
 mod exec;
+mod ptp;
 mod report;
 mod run;
 mod schema;
@@ -46,6 +47,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Clean(clean::Clean),
     Bench(bench::Bench),
+    Ptp(ptp::Ptp),
 }
 
 /// Does what was asked. The exit code is 0, or that of the command under
@@ -67,5 +69,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
         Command::Bench(command) => command.run(),
+        Command::Ptp(command) => command.run(),
     }
 }
