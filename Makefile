@@ -3,6 +3,8 @@
 
 CARGO ?= cargo
 BINARY := target/release/timeloom
+# Other people's clients, beside which `timeloom bench timeline` measures ours.
+PEERS := crates/bench/peers/Cargo.toml
 
 .PHONY: help build demo test bench lint fmt clean
 
@@ -11,6 +13,7 @@ help: ## Say what there is
 
 build: packages-build ## Release binaries in target/release/
 	$(CARGO) build --release --locked -p timeloom
+	$(CARGO) build --release --locked --manifest-path $(PEERS) --target-dir target
 
 demo: packages-demo build .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
 	examples/ieee13/demo.sh $(BINARY) runs/demo
@@ -25,7 +28,9 @@ bench: packages-test build .venv/ready ## All benchmarks, as tables; and the pro
 
 lint: packages-build ## Formatting and static checks
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path $(PEERS) --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --manifest-path $(PEERS) --target-dir target -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 
 fmt: ## Format the sources

@@ -25,7 +25,7 @@ pub struct Figure {
     pub metric: String,
     /// Median over the rounds.
     pub value: f64,
-    /// `ratio`, `ns` or `bytes`.
+    /// `ratio`, `ns`, `bytes` or `1/s`.
     pub unit: &'static str,
     /// 5th percentile over the rounds.
     pub p5: f64,

@@ -11,7 +11,8 @@
 //! clock under test.
 //!
 //! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`),
-//! `exec`, `plant`. The metric names are part of the outward contract.
+//! `exec`, `plant`, `net/*`, `timeline/*`. The metric names are part of the
+//! outward contract.
 //!
 //! Not here: assertions. A bar that is missed is reported, not an error; who
 //! gates on it reads the JSON.
@@ -20,6 +21,7 @@ mod clock_read;
 mod error;
 mod exec;
 mod figure;
+mod net;
 mod pause;
 mod plant;
 mod remote;
@@ -30,6 +32,7 @@ mod skew;
 mod stats;
 mod syscall;
 mod ticks;
+mod timeline;
 mod worker;
 
 use std::ffi::OsString;
@@ -54,16 +57,22 @@ pub enum Name {
     Exec,
     /// What an exchange with a plant costs beyond the solver.
     Plant,
+    /// How fast simulated networks run, and how engines meet.
+    Net,
+    /// What reading a timeline with its interval costs.
+    Timeline,
 }
 
 impl Name {
     /// All, in the order in which they are best run.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::ClockRead,
         Self::Syscall,
         Self::Pause,
         Self::Exec,
         Self::Plant,
+        Self::Net,
+        Self::Timeline,
     ];
 
     /// As on the command line and in the field `bench`.
@@ -74,6 +83,8 @@ impl Name {
             Self::Pause => "pause",
             Self::Exec => "exec",
             Self::Plant => "plant",
+            Self::Net => "net",
+            Self::Timeline => "timeline",
         }
     }
 }
@@ -129,5 +140,7 @@ pub fn run(
         Name::Pause => pause::run(options, figure).and_then(|()| skew::run(options, figure)),
         Name::Exec => exec::run(options, figure),
         Name::Plant => plant::run(options, figure),
+        Name::Net => net::run(options, figure),
+        Name::Timeline => timeline::run(options, figure),
     }
 }

@@ -2,7 +2,21 @@
 
 use crate::error::BenchError;
 use crate::remote::Remote;
-use crate::ticks::Scale;
+use crate::ticks::{self, Scale};
+
+/// Reads a clock so many times.
+pub(crate) type Clock<'a> = Box<dyn FnMut(u32) + 'a>;
+
+/// What one clock cost beside another, a value per round.
+#[derive(Clone, Default)]
+pub(crate) struct Paired {
+    /// The clock, ns per read.
+    pub(crate) ns: Vec<f64>,
+    /// Mean of the base before and after it, ns per read.
+    pub(crate) base_ns: Vec<f64>,
+    /// One over the other.
+    pub(crate) ratios: Vec<f64>,
+}
 
 /// What several workers measured in turn, in nanoseconds. The first is the one
 /// that the others are compared with.
@@ -39,6 +53,41 @@ impl Rounds {
         }
         rounds.base_ns.push(scale.ns(base.measure(command)?));
         Ok(rounds)
+    }
+
+    /// The like for clocks that this process reads itself, `batch` reads at a
+    /// time. The base is read before and after *each* of the others, so that
+    /// neighbours are as near as can be.
+    pub(crate) fn local(
+        count: usize,
+        batch: u32,
+        base: &mut Clock<'_>,
+        others: &mut [Clock<'_>],
+        scale: Scale,
+    ) -> Vec<Paired> {
+        let time = |clock: &mut Clock<'_>| {
+            let begun = ticks::now();
+            clock(batch);
+            scale.between_ns(begun, ticks::now()) / f64::from(batch)
+        };
+        time(base);
+        others.iter_mut().for_each(|other| {
+            time(other);
+        });
+        let mut paired = vec![Paired::default(); others.len()];
+        let mut before_ns = time(base);
+        for _ in 0..count {
+            for (other, paired) in others.iter_mut().zip(&mut paired) {
+                let other_ns = time(other);
+                let after_ns = time(base);
+                let base_ns = (before_ns + after_ns) / 2.0;
+                paired.ns.push(other_ns);
+                paired.base_ns.push(base_ns);
+                paired.ratios.push(other_ns / base_ns);
+                before_ns = after_ns;
+            }
+        }
+        paired
     }
 
     /// The first worker's own values, ns.

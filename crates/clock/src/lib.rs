@@ -7,6 +7,9 @@
 //! group of hosts shares, and tells with every reading how far it may be from
 //! true: [`quality`], [`timeline`].
 //!
+//! A third clock is the one that programs are used to: the clock of a Linux
+//! kernel, which `adjtimex` steers: [`kernel`].
+//!
 //! Everything is sans-IO: instants, samples and randomness come in as
 //! arguments, what is to be done comes out as an [`Action`](timeline::Action).
 //! So [`world`] can put a timeline on a simulated oscillator behind a lossy
@@ -17,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counter;
+pub mod kernel;
 pub mod noise;
 pub mod oscillator;
 pub mod quality;
@@ -26,4 +30,4 @@ pub mod timeline;
 pub mod world;
 
 pub use rate_error::RateError;
-pub use scale::{Core, Timeline};
+pub use scale::{Core, Monotonic, Timeline};

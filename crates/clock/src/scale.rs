@@ -1,4 +1,4 @@
-//! The two scales that this crate adds to the vocabulary.
+//! The scales that this crate adds to the vocabulary.
 
 use timeloom_time::Scale;
 
@@ -10,6 +10,14 @@ pub enum Core {}
 
 impl Scale for Core {
     const NAME: &'static str = "core";
+}
+
+/// CLOCK_MONOTONIC of a kernel: its [`Core`] clock, slewed but never stepped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Monotonic {}
+
+impl Scale for Monotonic {
+    const NAME: &'static str = "monotonic";
 }
 
 /// A timeline: nanoseconds since the timeline's zero. For a timeline that

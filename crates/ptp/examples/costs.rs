@@ -57,6 +57,7 @@ fn security(suite: Suite, form: EntryForm, node: u8, ring: &Arc<KeyRing>) -> Sec
         limits: Limits::default(),
         watch: false,
         secondary: false,
+        bind_vid: false,
         first_sequence: 0,
     }
 }

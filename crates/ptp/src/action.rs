@@ -4,7 +4,7 @@ use timeloom_time::Duration;
 use timeloom_wire::{MacAddress, MessageType, VlanTag};
 
 use crate::Report;
-use crate::security::VerifyJob;
+use crate::security::{SignJob, VerifyJob};
 
 /// One thing for the driver to do. Order matters: a Sync stands before the
 /// work that it causes.
@@ -28,6 +28,10 @@ pub enum Action {
     /// Check signatures, on this thread or another, and hand the verdict to
     /// `handle_verdict`. Stamps are taken already: being late costs nothing.
     Verify(Box<VerifyJob>),
+    /// Make a signature, on this thread or another, and hand the outcome to
+    /// `handle_signed`. The Sync is gone already; only its Follow_Up waits.
+    /// Transparent clocks only.
+    Sign(Box<SignJob>),
     /// Send this to every slave by the second network (see
     /// [`crate::security::Statement`]).
     Statement(Vec<u8>),

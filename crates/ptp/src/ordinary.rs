@@ -17,7 +17,9 @@ use crate::delay_request::DelayRequest;
 use crate::foreign::ForeignMasters;
 use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
-use crate::security::{self, Failure, Freshness, Reason, ReplayWindow, Security, Suspect, Verdict};
+use crate::security::{
+    self, Admission, Budget, Failure, Freshness, Reason, ReplayWindow, Security, Suspect, Verdict,
+};
 use crate::{Action, DelayMechanism, DropReason, Packet, Profile, Random, Report, Stamp, Token};
 use master::Master;
 use slave::Slave;
@@ -98,6 +100,7 @@ pub struct OrdinaryClock {
     master: Master,
     slave: Slave,
     announced: HashMap<PortIdentity, ReplayWindow>,
+    announce_budget: Budget<(PortIdentity, u16)>,
     out: Outbox,
 }
 
@@ -108,6 +111,8 @@ impl OrdinaryClock {
             clock: config.clock,
             port: 1,
         };
+        let limits = config.security.as_ref().map(|s| s.limits);
+        let limits = limits.unwrap_or_default();
         let first_sequence = config.security.as_ref().map_or(0, |s| s.first_sequence);
         Self {
             port,
@@ -119,6 +124,7 @@ impl OrdinaryClock {
             master: Master::new(now, first_sequence),
             slave: Slave::new(&config),
             announced: HashMap::new(),
+            announce_budget: Budget::new(limits.failures_per_s),
             out: Outbox::default(),
             config,
         }
@@ -290,7 +296,7 @@ impl OrdinaryClock {
     /// A record came by the second network.
     pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
         self.slave
-            .handle_statement(record, &self.config, &mut self.out);
+            .handle_statement(now, record, &self.config, &mut self.out);
         self.resolve(now);
     }
 
@@ -351,6 +357,20 @@ impl OrdinaryClock {
             return self.drop(DropReason::Profile);
         }
         if let Some(security) = &self.config.security {
+            // Who has no key costs nothing to refuse.
+            if security.ring.knows(header.source.clock) {
+                let window = self.announced.get(&header.source);
+                let due = window.is_some_and(|window| window.is_due(header.sequence_id));
+                let key = due.then_some((header.source, header.sequence_id));
+                let admission = self.announce_budget.admit(now, key);
+                if admission != Admission::Granted {
+                    self.out.dropped(self.port.port, DropReason::Flood);
+                    if admission == Admission::Alarm {
+                        self.announce_fails(header, Reason::Flood);
+                    }
+                    return;
+                }
+            }
             let checked = security::verify_announce(&security.ring, header, body, &message.tlvs);
             let fresh = checked.and_then(|sequence| {
                 // Only verified senders get here: the table is as long as the ring.
@@ -364,25 +384,25 @@ impl OrdinaryClock {
                 }
             });
             if let Err(reason) = fresh {
-                let suspect = Suspect {
-                    after: None,
-                    before: self.config.clock,
-                };
-                let (source, sequence) = (header.source, header.sequence_id);
-                let observer = self.config.clock;
-                self.out.report(Report::Failure(Failure {
-                    observer,
-                    source,
-                    sequence,
-                    reason,
-                    suspect,
-                }));
-                return;
+                return self.announce_fails(header, reason);
             }
         }
         self.foreign
             .heard(Dataset::from_announce(body, header.source, self.port), now);
         self.decide(now);
+    }
+
+    fn announce_fails(&mut self, header: &Header, reason: Reason) {
+        self.out.report(Report::Failure(Failure {
+            observer: self.config.clock,
+            source: header.source,
+            sequence: header.sequence_id,
+            reason,
+            suspect: Suspect {
+                after: None,
+                before: self.config.clock,
+            },
+        }));
     }
 
     fn decide(&mut self, now: Instant<Wall>) {

@@ -43,6 +43,8 @@ struct Request {
     responses: Vec<Response>,
     /// A Follow_Up can overtake the stamp of the request.
     early: Vec<(Header, PdelayRespFollowUp, Vec<u8>)>,
+    /// Signatures checked for this request.
+    tries: u8,
 }
 
 /// Asks the neighbour, and answers it.
@@ -64,6 +66,8 @@ pub struct PeerDelay {
 const MEDIAN_OF: usize = 9;
 /// Responses kept per request: genuine and forged ones are told apart by signature.
 const MAX_RESPONSES: usize = 4;
+/// Signatures checked per request: every response kept, against as many Follow_Ups.
+const MAX_TRIES: u8 = 16;
 /// Intervals without a measurement after which the neighbour is gone.
 const LOST_AFTER: i64 = 8;
 
@@ -134,6 +138,7 @@ impl PeerDelay {
             departed: None,
             responses: Vec::new(),
             early: Vec::new(),
+            tries: 0,
         });
         let message = Message::new(
             self.header(MessageType::PdelayReq, self.sequence),
@@ -288,8 +293,18 @@ impl PeerDelay {
             }
             return;
         };
+        if request.tries >= MAX_TRIES {
+            let first = request.tries == MAX_TRIES;
+            request.tries = MAX_TRIES + 1;
+            out.dropped(self.own.port, DropReason::Flood);
+            if first {
+                self.fail(header, Reason::Flood, out);
+            }
+            return;
+        }
         let mut reason = None;
         let mut chosen = None;
+        let mut tries = 0;
         for response in request
             .responses
             .iter()
@@ -307,6 +322,7 @@ impl PeerDelay {
                     if !matches!(s.policy, Policy::Mixed { .. })
                         || s.ring.knows(header.source.clock) =>
                 {
+                    tries += 1;
                     security::verify_peer(&s.ring, header, &facts, tlvs)
                 }
                 _ => Ok(()),
@@ -319,6 +335,7 @@ impl PeerDelay {
                 Err(why) => reason = Some(why),
             }
         }
+        request.tries = (request.tries + tries).min(MAX_TRIES);
         if let Some(response) = chosen {
             self.request = None;
             self.measure(

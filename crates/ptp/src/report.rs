@@ -86,6 +86,10 @@ pub enum DropReason {
     NoNextHop,
     /// The profile asks for a tag or a TLV that is missing.
     Profile,
+    /// More signatures than the limits allow in a second; not looked at.
+    Flood,
+    /// All 48-bit sequence numbers of this key are used up: nothing is sent.
+    SequenceUsedUp,
 }
 
 impl From<ParseError> for DropReason {

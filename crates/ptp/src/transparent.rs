@@ -1,14 +1,14 @@
 //! A transparent clock with any number of ports (IEEE 1588-2008, clauses 10 and 11.5).
 //!
-//! Event messages are forwarded first and accounted for afterwards: nothing
-//! that costs time, such as a signature, stands between ingress and egress.
+//! Event messages are forwarded first and accounted for afterwards. What costs
+//! time, a signature made or checked, is handed out as [`Action::Sign`] and
+//! [`Action::Verify`], so that no event message has to wait behind it.
 
 mod finish;
 mod relay;
 mod requests;
 mod vouch;
-
-use std::collections::HashMap;
+mod witness;
 
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::Body;
@@ -20,11 +20,12 @@ use timeloom_wire::{
 use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
-use crate::security::{ReplayWindow, Security, SyncFacts};
+use crate::security::{Security, SyncFacts};
 use crate::syntonise::Syntoniser;
 use crate::{Action, DelayMechanism, DropReason, Packet, Profile, Random, Stamp, Token};
 use relay::{Relay, Relays};
 use requests::Requests;
+use witness::Witness;
 
 /// What a transparent clock is.
 #[derive(Clone, Debug)]
@@ -69,7 +70,9 @@ pub struct TransparentClock {
     requests: Requests,
     rate: Syntoniser,
     rate_of: Option<PortIdentity>,
-    replay: HashMap<(PortIdentity, u16), ReplayWindow>,
+    witness: Witness,
+    /// Signatures asked for and not made yet.
+    signing: usize,
     out: Outbox,
 }
 
@@ -80,6 +83,8 @@ impl TransparentClock {
             clock: config.clock,
             port: number,
         };
+        let security = config.security.as_ref();
+        let limits = security.map(|s| s.limits).unwrap_or_default();
         let peers = (1..=config.ports)
             .map(|number| PeerDelay::new(port(number), &config.profile, now, config.jump_bound))
             .collect();
@@ -89,7 +94,8 @@ impl TransparentClock {
             requests: Requests::default(),
             rate: Syntoniser::new(16),
             rate_of: None,
-            replay: HashMap::new(),
+            witness: Witness::new(&limits),
+            signing: 0,
             out: Outbox::default(),
             config,
         }
@@ -290,7 +296,7 @@ impl TransparentClock {
         message: &Message<'_>,
     ) {
         let header = &message.header;
-        if self.is_replay(ingress, message) {
+        if self.is_replay(ingress, packet, message) {
             return;
         }
         let slots = self.relays.matching(ingress, header);
@@ -299,13 +305,9 @@ impl TransparentClock {
                 .relays
                 .keep_early(ingress, header, packet, now, &mut self.out);
         }
-        let Some(slot) = self.vouch(ingress, packet, message, &slots) else {
-            return;
-        };
-        self.syntonise(message, slot);
-        self.relays
-            .set_follow_up(slot, packet.bytes.clone(), packet.vlan);
-        self.finish(slot);
+        if let Some(slot) = self.vouch(now, ingress, packet, message, &slots) {
+            self.release(slot, packet, true);
+        }
     }
 
     fn syntonise(&mut self, message: &Message<'_>, slot: u64) {

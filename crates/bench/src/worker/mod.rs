@@ -100,7 +100,7 @@ fn spin(shared: &SharedBoard, slot: usize) -> ! {
     }
 }
 
-fn pin(core: usize) -> bool {
+pub(crate) fn pin(core: usize) -> bool {
     if core >= libc::CPU_SETSIZE as usize {
         return false;
     }

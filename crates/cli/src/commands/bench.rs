@@ -10,7 +10,7 @@ use crate::exit::Failure;
 /// Measure this machine: medians of interleaved rounds, with their 5th and
 /// 95th percentile, and whether they reach the project's bars.
 ///
-/// Names: clock-read, syscall, pause, exec, plant; `all` runs every one.
+/// Names: clock-read, syscall, pause, exec, plant, net, timeline; `all` runs every one.
 #[derive(Args)]
 pub(crate) struct Bench {
     /// What to measure

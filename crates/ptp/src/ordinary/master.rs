@@ -30,6 +30,8 @@ pub(super) struct Master {
 }
 
 const MAX_DEPARTING: usize = 8;
+/// 48 bits; they do not wrap.
+const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 
 impl Master {
     pub(super) const fn new(now: Instant<Wall>, start: u64) -> Self {
@@ -87,6 +89,11 @@ impl Master {
         random: &mut dyn Random,
         out: &mut Outbox,
     ) {
+        if self.sync_sequence >= MAX_SEQUENCE {
+            // A number used twice would make a replay genuine. New keys, or
+            // another clock, can go on.
+            return out.dropped(port.port, DropReason::SequenceUsedUp);
+        }
         self.sync_sequence += 1;
         let sequence = self.sync_sequence as u16;
         let origin = if config.security.is_some() {
@@ -158,7 +165,7 @@ impl Master {
                 let sync = SyncFacts {
                     origin,
                     correction: TimeInterval::ZERO,
-                    vid: 0,
+                    vid: config.profile.vlan.map_or(0, |tag| tag.vid),
                 };
                 let high = (sequence48 >> 16) as u32;
                 security.sign_follow_up(&message.header, &body, &sync, high, next, &mut buffer)
@@ -173,6 +180,9 @@ impl Master {
     }
 
     fn announce(&mut self, config: &OrdinaryConfig, port: PortIdentity, out: &mut Outbox) {
+        if self.announce_sequence >= MAX_SEQUENCE {
+            return out.dropped(port.port, DropReason::SequenceUsedUp);
+        }
         self.announce_sequence += 1;
         let mut header = OrdinaryClock::header(
             config,

@@ -1,119 +1,64 @@
-//! The receiving half of an ordinary clock.
+//! The receiving half of an ordinary clock: from Syncs and Follow_Ups over
+//! verification to samples. What waits is in [`matching`] and [`stated`], what
+//! is done with a sample in [`steering`].
+
+mod matching;
+mod stated;
+mod steering;
 
 use std::collections::{HashMap, VecDeque};
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Instant, Wall};
 use timeloom_wire::message::Body;
-use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval, Timestamp};
+use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval};
 
 use super::OrdinaryConfig;
 use crate::outbox::Outbox;
 use crate::security::{
-    Collector, DelayWatch, Failure, Freshness, Outcome, Policy, Reason, Received, ReplayWindow,
-    Statement, Suspect, SyncFacts, Verdict, VerifyJob,
+    Admission, Budget, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts,
+    Verdict, VerifyJob,
 };
-use crate::{Action, DropReason, Neighbour, Packet, PiServo, Report, ServoOutput, Stamp};
+use crate::{Action, DropReason, Neighbour, Packet, Report, Stamp};
+use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
+use stated::{Resolved, Stated};
+pub(super) use steering::Sample;
+use steering::{Steered, Steering};
 
-#[derive(Clone, Debug)]
-struct Arrived {
-    sequence: u16,
-    facts: SyncFacts,
-    stamp: Stamp,
-    at: Instant<Wall>,
-    used: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Waiting {
-    sequence: u16,
-    message: Vec<u8>,
-    origin: Timestamp,
-    correction: TimeInterval,
-    at: Instant<Wall>,
-}
-
-/// One Sync with all that is known of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
-    sequence: u16,
-    arrived: Stamp,
-    /// Arrival − (origin + corrections): offset plus delay of the last link.
-    pub(super) forward: TimeInterval,
-    authenticated: bool,
-    /// Arrival − origin, whole: a clock that starts in 1970 is further off
-    /// than the 39 hours of a correction can say.
-    apart: Duration,
-}
-
-/// Matches Sync and Follow_Up in either order, has them verified, and steers.
+/// Follows a master.
 #[derive(Debug)]
 pub(super) struct Slave {
     parent: Option<PortIdentity>,
-    syncs: VecDeque<Arrived>,
-    follow_ups: VecDeque<Waiting>,
+    matching: Matching,
+    /// Follow_Ups that are being verified.
     jobs: VecDeque<(u64, Waiting, Vec<Arrived>)>,
     next_job: u64,
     /// One window per master, kept when another is followed for a while.
     replay: HashMap<PortIdentity, ReplayWindow>,
+    stated: Stated,
+    budget: Budget<u16>,
     samples: VecDeque<Sample>,
-    /// Follow_Ups that wait for statements, and until when.
-    stated: VecDeque<(Instant<Wall>, Waiting, Vec<Arrived>)>,
-    collector: Collector,
-    servo: PiServo,
-    watch: DelayWatch,
-    /// Follow_Ups out of turn that may still be looked into in this second.
-    budget: u32,
-    budget_at: Instant<Wall>,
-    tries: HashMap<u16, u8>,
-    interval: Duration,
+    steering: Steering,
 }
-
-const MAX_SYNCS: usize = 16;
-const MAX_FOLLOW_UPS: usize = 8;
-/// Further off than this, the clock is set before it is steered.
-const DAY_NS: u64 = 86_400_000_000_000;
-/// How long statements may take.
-const STATEMENT_WAIT: Duration = Duration::from_ms(200);
-/// How far beyond the last accepted number a number is due.
-const DUE: u16 = 32;
-/// Follow_Ups of one due number that are looked into per second.
-const TRIES: u8 = 4;
-/// What waits longer is not matched any more.
-const KEEP: Duration = Duration::from_ms(1500);
 
 impl Slave {
     pub(super) fn new(config: &OrdinaryConfig) -> Self {
-        let servo = PiServo::new(Duration::MAX);
-        let limits = config
-            .security
-            .as_ref()
-            .map(|s| s.limits)
-            .unwrap_or_default();
+        let security = config.security.as_ref();
+        let limits = security.map(|s| s.limits).unwrap_or_default();
         Self {
             parent: None,
-            syncs: VecDeque::new(),
-            follow_ups: VecDeque::new(),
+            matching: Matching::default(),
             jobs: VecDeque::new(),
             next_job: 0,
             replay: HashMap::new(),
+            stated: Stated::new(&limits),
+            budget: Budget::new(limits.failures_per_s),
             samples: VecDeque::new(),
-            stated: VecDeque::new(),
-            collector: Collector::default(),
-            servo: if config.software_stamps {
-                servo.for_software_stamps()
-            } else {
-                servo
-            },
-            watch: DelayWatch::new(config.jump_bound),
-            budget: limits.failures_per_s,
-            budget_at: Instant::ZERO,
-            tries: HashMap::new(),
-            interval: config.profile.sync_interval(),
+            steering: Steering::new(config),
         }
     }
 
     pub(super) const fn drift_ppb(&self) -> f64 {
-        self.servo.drift_ppb()
+        self.steering.drift_ppb()
     }
 
     pub(super) fn follows(&self, port: PortIdentity) -> bool {
@@ -126,16 +71,20 @@ impl Slave {
             return false;
         }
         self.parent = parent;
-        self.syncs.clear();
-        self.follow_ups.clear();
+        self.matching.clear();
         self.jobs.clear();
         self.stated.clear();
         true
     }
 
+    fn window(&self) -> Option<&ReplayWindow> {
+        self.parent.and_then(|parent| self.replay.get(&parent))
+    }
+
     /// A record came by the second network.
     pub(super) fn handle_statement(
         &mut self,
+        now: Instant<Wall>,
         record: &[u8],
         config: &OrdinaryConfig,
         out: &mut Outbox,
@@ -143,16 +92,24 @@ impl Slave {
         let Some(security) = config.security.as_ref().filter(|s| s.secondary) else {
             return;
         };
-        match Statement::verify(record, &security.ring) {
-            Ok(statement) => self.collector.add(statement),
+        let source = self.parent;
+        let window = self.parent.and_then(|parent| self.replay.get(&parent));
+        match self.stated.hear(now, record, security, source, window) {
+            Ok(true) => {}
+            Ok(false) => out.dropped(1, DropReason::Flood),
             // The second network does not say who sent it.
-            Err(reason) => self.fail(0, reason, None, config, out),
+            Err(reason) => {
+                if reason == Reason::Flood {
+                    out.dropped(1, DropReason::Flood);
+                }
+                self.fail(0, reason, None, config, out);
+            }
         }
     }
 
     /// When the first of the waiting Follow_Ups is given up.
     pub(super) fn next_wake(&self) -> Option<Instant<Wall>> {
-        self.stated.front().map(|(deadline, ..)| *deadline)
+        self.stated.next_wake()
     }
 
     /// Uses the Follow_Ups whose statements are complete; gives up those whose
@@ -167,37 +124,20 @@ impl Slave {
         let (Some(security), Some(source)) = (&config.security, self.parent) else {
             return;
         };
-        for (deadline, waiting, syncs) in std::mem::take(&mut self.stated) {
-            let facts: Vec<_> = syncs.iter().map(|sync| sync.facts).collect();
-            let received = Received {
-                me: config.clock,
-                upstream: upstream.map(|n| n.port.clock).unwrap_or_default(),
-                domain: config.profile.domain,
-                source,
-                sequence: waiting.sequence,
-                precise_origin: waiting.origin,
-                correction: waiting.correction,
-                syncs: &facts,
-            };
-            let sequence = waiting.sequence;
-            match self.collector.resolve(&received, &security.limits) {
-                Outcome::Missing(suspect) if now >= deadline => {
-                    self.report(sequence, Reason::Missing, suspect, config, out);
+        let limits = &security.limits;
+        for resolved in self.stated.resolve(now, source, upstream, limits, config) {
+            match resolved {
+                Resolved::Failed(sequence, reason, suspect) => {
+                    self.report(sequence, reason, suspect, config, out);
                 }
-                Outcome::Missing(_) => self.stated.push_back((deadline, waiting, syncs)),
-                Outcome::Failed(reason, suspect) => {
-                    self.report(sequence, reason, suspect, config, out)
-                }
-                Outcome::Accepted { sync, sequence48 } => {
-                    let window = self.replay.entry(source).or_default();
-                    match window.judge(sequence48) {
-                        Freshness::Newer => {
-                            window.remember(sequence48);
-                            let correction = waiting.correction + syncs[sync].facts.correction;
-                            self.accept(waiting.origin, correction, &syncs[sync], true);
-                        }
-                        Freshness::Overtaken => window.remember(sequence48),
-                        _ => self.fail(sequence, Reason::Replay, upstream, config, out),
+                Resolved::Accepted {
+                    sync,
+                    sequence48,
+                    waiting,
+                    syncs,
+                } => {
+                    if self.is_fresh(waiting.sequence, sequence48, upstream, config, out) {
+                        self.accept(&waiting, &syncs[sync], true);
                     }
                 }
             }
@@ -222,22 +162,18 @@ impl Slave {
         if !self.follows(header.source) {
             return;
         }
-        self.expire(now, out);
+        self.matching.expire(now, out);
         let sequence = header.sequence_id;
         match message.body {
             Body::Sync(body) => {
-                let vid = packet.vlan.map_or(0, |tag| tag.vid);
                 let facts = SyncFacts {
                     origin: body.origin,
                     correction: header.correction,
-                    vid,
+                    vid: packet.vlan.map_or(0, |tag| tag.vid),
                 };
                 let two_step = header.flags.has(Flags::TWO_STEP);
-                if config.security.is_some() && self.is_copy(sequence, &facts) {
+                if config.security.is_some() && self.matching.is_copy(sequence, &facts) {
                     return self.fail(sequence, Reason::DuplicateSync, upstream, config, out);
-                }
-                if self.syncs.len() == MAX_SYNCS {
-                    self.syncs.pop_front();
                 }
                 let arrived = Arrived {
                     sequence,
@@ -246,83 +182,33 @@ impl Slave {
                     at: now,
                     used: !two_step,
                 };
-                if !two_step {
-                    if config.security.is_some() {
-                        self.syncs.push_back(arrived);
-                        return self.fail(sequence, Reason::Unsigned, upstream, config, out);
-                    }
-                    return self.accept(body.origin, header.correction, &arrived, false);
+                if !two_step && config.security.is_none() {
+                    let sample = Sample::new(body.origin, header.correction, &arrived, false);
+                    return self.samples.extend(sample);
                 }
-                self.syncs.push_back(arrived);
+                self.matching.add_sync(arrived);
+                if !two_step {
+                    return self.fail(sequence, Reason::Unsigned, upstream, config, out);
+                }
                 self.pair(sequence, upstream, config, out);
             }
             Body::FollowUp(body) => {
-                if self.follow_ups.len() == MAX_FOLLOW_UPS {
-                    self.follow_ups.pop_front();
-                    out.dropped(1, DropReason::QueueFull);
-                }
-                self.follow_ups.push_back(Waiting {
+                let follow_up = Waiting {
                     sequence,
                     message: packet.bytes.clone(),
                     origin: body.precise_origin,
                     correction: header.correction,
                     at: now,
-                });
+                };
+                self.matching.add_follow_up(follow_up, out);
                 self.pair(sequence, upstream, config, out);
             }
             _ => {}
         }
     }
 
-    /// The same Sync once more: number and nonce are those of one that came
-    /// before. The first is the one that was timed.
-    fn is_copy(&self, sequence: u16, facts: &SyncFacts) -> bool {
-        self.syncs
-            .iter()
-            .any(|sync| sync.sequence == sequence && sync.facts.origin == facts.origin)
-    }
-
-    fn expire(&mut self, now: Instant<Wall>, out: &mut Outbox) {
-        while self.syncs.front().is_some_and(|sync| now - sync.at > KEEP) {
-            if self.syncs.pop_front().is_some_and(|sync| !sync.used) {
-                out.dropped(1, DropReason::Unmatched);
-            }
-        }
-        while self
-            .follow_ups
-            .front()
-            .is_some_and(|waiting| now - waiting.at > KEEP)
-        {
-            self.follow_ups.pop_front();
-            out.dropped(1, DropReason::Unmatched);
-        }
-    }
-
-    /// Whether a Follow_Up may be looked into. The numbers that are due have
-    /// tries of their own, so that a flood of others does not displace them; a
-    /// flood of just those numbers can, as jamming could.
-    fn may_verify(&mut self, sequence: u16, now: Instant<Wall>, per_s: u32) -> bool {
-        if now - self.budget_at >= Duration::from_s(1) {
-            self.budget_at = now;
-            self.budget = per_s;
-            self.tries.clear();
-        }
-        let window = self.parent.and_then(|parent| self.replay.get(&parent));
-        let ahead = window
-            .and_then(ReplayWindow::newest)
-            .map(|newest| sequence.wrapping_sub(newest as u16));
-        if ahead.is_some_and(|ahead| (1..=DUE).contains(&ahead)) {
-            let tries = self.tries.entry(sequence).or_default();
-            *tries += 1;
-            return *tries <= TRIES;
-        }
-        if self.budget == 0 {
-            return false;
-        }
-        self.budget -= 1;
-        true
-    }
-
+    /// Hands what belongs together on: to the servo, to wait for statements, or
+    /// to be verified.
     fn pair(
         &mut self,
         sequence: u16,
@@ -330,57 +216,31 @@ impl Slave {
         config: &OrdinaryConfig,
         out: &mut Outbox,
     ) {
-        let Some(at) = self
-            .follow_ups
-            .iter()
-            .position(|waiting| waiting.sequence == sequence)
-        else {
+        let Some((waiting, syncs)) = self.matching.pair(sequence) else {
             return;
         };
-        let syncs: Vec<_> = self
-            .syncs
-            .iter()
-            .filter(|sync| sync.sequence == sequence)
-            .cloned()
-            .collect();
-        if syncs.is_empty() {
-            return;
-        }
-        let Some(waiting) = self.follow_ups.remove(at) else {
-            return;
-        };
-        if config
-            .security
-            .as_ref()
-            .is_some_and(|security| security.secondary)
-        {
-            if self.stated.len() == MAX_SYNCS {
-                self.stated.pop_front();
-            }
-            let deadline = waiting.at + STATEMENT_WAIT;
-            self.stated.push_back((deadline, waiting, syncs));
-            return;
-        }
         let Some(security) = &config.security else {
-            // The oldest that was not used; ptp4l takes the newest.
-            let Some(sync) = self
-                .syncs
-                .iter_mut()
-                .find(|sync| sync.sequence == sequence && !sync.used)
-            else {
+            let Some(sync) = self.matching.use_oldest(sequence) else {
                 return out.dropped(1, DropReason::Unmatched);
             };
-            sync.used = true;
-            let sync = sync.clone();
-            return self.accept(
-                waiting.origin,
-                waiting.correction + sync.facts.correction,
-                &sync,
-                false,
-            );
+            return self.accept(&waiting, &sync, false);
         };
-        if !self.may_verify(sequence, waiting.at, security.limits.failures_per_s) {
-            return self.fail(sequence, Reason::Flood, upstream, config, out);
+        if security.secondary {
+            if !self.stated.wait(waiting, syncs) {
+                out.dropped(1, DropReason::QueueFull);
+            }
+            return;
+        }
+        let due = self.window().is_some_and(|window| window.is_due(sequence));
+        match self.budget.admit(waiting.at, due.then_some(sequence)) {
+            Admission::Granted => {}
+            refused => {
+                out.dropped(1, DropReason::Flood);
+                if refused == Admission::Alarm {
+                    self.fail(sequence, Reason::Flood, upstream, config, out);
+                }
+                return;
+            }
         }
         self.next_job += 1;
         out.push(Action::Verify(Box::new(VerifyJob {
@@ -394,7 +254,9 @@ impl Slave {
             limits: security.limits,
         })));
         if self.jobs.len() == MAX_FOLLOW_UPS {
+            // Whoever verifies has fallen behind.
             self.jobs.pop_front();
+            out.dropped(1, DropReason::QueueFull);
         }
         self.jobs.push_back((self.next_job, waiting, syncs));
     }
@@ -413,67 +275,55 @@ impl Slave {
             return;
         };
         let sequence = waiting.sequence;
-        let follow_anyway = config
-            .security
-            .as_ref()
-            .is_some_and(|s| s.policy == Policy::Monitor);
         let accepted = match verdict.result {
             Ok(accepted) => accepted,
             Err(failure) => {
                 out.report(Report::Failure(failure));
-                if follow_anyway && let Some(sync) = syncs.first() {
-                    self.accept(
-                        waiting.origin,
-                        waiting.correction + sync.facts.correction,
-                        sync,
-                        false,
-                    );
+                if is_monitor(config)
+                    && let Some(sync) = syncs.first()
+                {
+                    self.accept(&waiting, sync, false);
                 }
                 return;
             }
         };
         let sync = &syncs[accepted.sync];
-        let window = self
-            .replay
-            .entry(self.parent.unwrap_or_default())
-            .or_default();
-        match window.judge(accepted.sequence48) {
-            Freshness::Newer => {}
-            // Genuine but overtaken: remembered, and too late to be of use.
-            Freshness::Overtaken => return window.remember(accepted.sequence48),
-            Freshness::Used | Freshness::TooOld => {
-                return self.fail(sequence, Reason::Replay, upstream, config, out);
-            }
+        if !self.is_fresh(sequence, accepted.sequence48, upstream, config, out) {
+            return;
         }
-        window.remember(accepted.sequence48);
         for other in &syncs {
             if other.facts.origin != sync.facts.origin {
-                let after = None;
-                self.report(
-                    sequence,
-                    Reason::SpoofedSync,
-                    Suspect {
-                        after,
-                        before: config.clock,
-                    },
-                    config,
-                    out,
-                );
+                let suspect = Suspect {
+                    after: None,
+                    before: config.clock,
+                };
+                self.report(sequence, Reason::SpoofedSync, suspect, config, out);
             }
         }
-        for kept in self
-            .syncs
-            .iter_mut()
-            .filter(|kept| kept.sequence == sequence)
-        {
-            kept.used = true;
+        self.matching.use_all(sequence);
+        self.accept(&waiting, sync, true);
+    }
+
+    /// Judges and remembers a verified number.
+    fn is_fresh(
+        &mut self,
+        sequence: u16,
+        sequence48: u64,
+        upstream: Option<&Neighbour>,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) -> bool {
+        let source = self.parent.unwrap_or_default();
+        let window = self.replay.entry(source).or_default();
+        let freshness = window.judge(sequence48);
+        match freshness {
+            Freshness::Newer | Freshness::Overtaken => window.remember(sequence48),
+            Freshness::Used | Freshness::TooOld => {
+                self.fail(sequence, Reason::Replay, upstream, config, out);
+            }
         }
-        self.accept(
-            waiting.origin,
-            waiting.correction + sync.facts.correction,
-            sync,
-            true,
-        );
+        // Genuine but overtaken: remembered, and too late to be of use.
+        freshness == Freshness::Newer
     }
 
     fn fail(
@@ -490,16 +340,11 @@ impl Slave {
             Reason::DuplicateSync | Reason::Delayed | Reason::Flood => None,
             _ => upstream.map(|n| n.port.clock),
         };
-        self.report(
-            sequence,
-            reason,
-            Suspect {
-                after,
-                before: config.clock,
-            },
-            config,
-            out,
-        );
+        let suspect = Suspect {
+            after,
+            before: config.clock,
+        };
+        self.report(sequence, reason, suspect, config, out);
     }
 
     fn report(
@@ -520,25 +365,10 @@ impl Slave {
         }));
     }
 
-    fn accept(
-        &mut self,
-        origin: Timestamp,
-        correction: TimeInterval,
-        sync: &Arrived,
-        authenticated: bool,
-    ) {
-        if correction == TimeInterval::TOO_BIG {
-            return;
-        }
-        let apart = sync.stamp - Stamp::from_ns(origin.as_ns());
-        let forward = TimeInterval::from_ns(apart.as_ns()) - correction;
-        self.samples.push_back(Sample {
-            sequence: sync.sequence,
-            arrived: sync.stamp,
-            forward,
-            authenticated,
-            apart,
-        });
+    fn accept(&mut self, waiting: &Waiting, sync: &Arrived, authenticated: bool) {
+        let correction = waiting.correction + sync.facts.correction;
+        self.samples
+            .extend(Sample::new(waiting.origin, correction, sync, authenticated));
     }
 
     pub(super) fn take_sample(&mut self) -> Option<Sample> {
@@ -553,52 +383,28 @@ impl Slave {
         config: &OrdinaryConfig,
         out: &mut Outbox,
     ) -> bool {
-        if sample.apart.as_ns().unsigned_abs() > DAY_NS && !config.free_running {
-            self.samples.clear();
-            self.syncs.clear();
-            self.jobs.clear();
-            out.push(Action::Step(-sample.apart));
-            return true;
-        }
-        let offset = sample.forward - delay;
-        let (sequence, authenticated) = (sample.sequence, sample.authenticated);
         let master = self.parent.unwrap_or_default();
-        out.report(Report::Offset {
-            master,
-            sequence,
-            offset,
-            delay,
-            authenticated,
-        });
-        if authenticated && self.watch.sample(offset).is_some() {
-            self.fail(sequence, Reason::Delayed, None, config, out);
-            if config
-                .security
-                .as_ref()
-                .is_some_and(|s| s.policy != Policy::Monitor)
-            {
-                return false;
-            }
-        }
-        if config.free_running {
-            return false;
-        }
-        match self.servo.sample(offset, sample.arrived, self.interval) {
-            ServoOutput::Wait => false,
-            ServoOutput::Frequency(ppb) => {
-                out.push(Action::Frequency(ppb));
-                false
-            }
-            ServoOutput::Step(length, ppb) => {
-                self.watch = DelayWatch::new(config.jump_bound);
+        let holds_over = !is_monitor(config);
+        let steered = self
+            .steering
+            .discipline(sample, delay, master, holds_over, config, out);
+        match steered {
+            Steered::Done => {}
+            Steered::Jumped => self.fail(sample.sequence, Reason::Delayed, None, config, out),
+            Steered::Stepped => {
                 // What has arrived was stamped by the clock before its step.
-                self.syncs.clear();
+                self.matching.forget_syncs();
                 self.samples.clear();
                 self.jobs.clear();
-                out.push(Action::Frequency(ppb));
-                out.push(Action::Step(length));
-                true
             }
         }
+        steered == Steered::Stepped
     }
+}
+
+/// Whether failures are only reported. A clock without keys has none to hold
+/// over for.
+fn is_monitor(config: &OrdinaryConfig) -> bool {
+    let policy = config.security.as_ref().map(|security| security.policy);
+    policy.is_none_or(|policy| policy == Policy::Monitor)
 }

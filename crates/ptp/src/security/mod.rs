@@ -29,6 +29,7 @@
 //! - Loss of messages: jamming is seen as silence, which must lead to holdover.
 
 mod announce;
+mod budget;
 mod chain;
 mod delay_watch;
 mod extend;
@@ -39,6 +40,7 @@ mod peer;
 mod policy;
 mod replay;
 mod secondary;
+mod sign_job;
 mod signer;
 #[cfg(test)]
 mod tests;
@@ -55,9 +57,11 @@ pub use peer::{PeerFacts, sign_peer, verify_peer};
 pub use policy::{Limits, Policy};
 pub use replay::{Freshness, ReplayWindow};
 pub use secondary::{Role, Statement};
+pub use sign_job::{SignJob, Signed};
 pub use signer::{Security, SyncFacts};
 pub use verify::{Accepted, Verdict, VerifyJob};
 
+pub(crate) use budget::{Admission, Budget};
 pub(crate) use chain::sequence_of;
 pub(crate) use secondary::{Collector, Outcome, Received, view_of};
 

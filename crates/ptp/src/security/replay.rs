@@ -22,6 +22,10 @@ pub struct ReplayWindow {
     seen: u64,
 }
 
+/// How far beyond the last accepted number a number is due: losses are
+/// shorter, and a transparent clock verifies only every sixteenth.
+const DUE: u16 = 48;
+
 impl ReplayWindow {
     /// Judges without remembering: remember only what has been verified, or a
     /// forger would push the window ahead of the real sender.
@@ -40,6 +44,12 @@ impl ReplayWindow {
     /// The newest remembered.
     pub const fn newest(&self) -> Option<u64> {
         self.newest
+    }
+
+    /// Whether `sequence_id` is one of the numbers that come next.
+    pub(crate) fn is_due(&self, sequence_id: u16) -> bool {
+        self.newest
+            .is_some_and(|newest| (1..=DUE).contains(&sequence_id.wrapping_sub(newest as u16)))
     }
 
     /// Remembers `sequence`.

@@ -47,6 +47,10 @@ pub struct Security {
     pub watch: bool,
     /// Follow_Ups stay as they are, and statements go by a second network.
     pub secondary: bool,
+    /// A grandmaster binds the VLAN identifier that its messages are sent with,
+    /// so that they hold in that VLAN only. Not for networks whose access ports
+    /// take the tag away before the slave sees it.
+    pub bind_vid: bool,
     /// Where a grandmaster's 48-bit sequences start: the time of start in
     /// seconds · 2^16, or what was stored last plus one; never one used before.
     pub first_sequence: u64,
@@ -92,10 +96,11 @@ impl Security {
         } else {
             0
         };
+        let vlan = if self.bind_vid { SignedFlags::VID } else { 0 };
         let head = self.head(
             SubType::FollowUp,
             sequence_high,
-            SignedFlags::NONCE | compact | excess,
+            SignedFlags::NONCE | compact | excess | vlan,
         );
         let origin = Origin {
             head: &head,
@@ -103,7 +108,7 @@ impl Security {
             body,
             correction: header.correction,
             nonce: sync.origin,
-            vid: 0xffff,
+            vid: if self.bind_vid { sync.vid } else { 0xffff },
             tlvs: &[],
         };
         let next = if excess == 0 {

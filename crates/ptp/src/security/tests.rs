@@ -74,6 +74,7 @@ impl Lab {
             },
             watch: false,
             secondary: false,
+            bind_vid: false,
             first_sequence: 0,
         }
     }

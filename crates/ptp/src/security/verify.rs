@@ -109,9 +109,26 @@ impl VerifyJob {
         }
         let reason = cheap.err().unwrap_or(Reason::Signature);
         Err(Failure {
-            suspect: self.locate(&chain),
+            suspect: self.at_this_link(self.locate(&chain)),
             ..unknown(reason, source, sequence)
         })
+    }
+
+    /// Whoever signed last: this clock's link ends at the neighbour that peer
+    /// delay knows, who may have removed itself from the chain.
+    fn at_this_link(&self, suspect: Suspect) -> Suspect {
+        let knows_better = suspect.before == self.me
+            && suspect.after.is_some()
+            && self.upstream.is_some()
+            && !matches!(self.policy, Policy::Mixed { .. });
+        Suspect {
+            after: if knows_better {
+                self.upstream
+            } else {
+                suspect.after
+            },
+            ..suspect
+        }
     }
 
     fn cheap(&self, chain: &Chain<'_>) -> Result<(), Reason> {

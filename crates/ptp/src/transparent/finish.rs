@@ -6,9 +6,9 @@ use timeloom_wire::{Header, Message, TimeInterval};
 
 use super::TransparentClock;
 use super::relay::Egress;
-use crate::security::Hop;
+use crate::security::{Hop, SignJob};
 use crate::stamp::scaled;
-use crate::{DelayMechanism, DropReason, Profile, Report};
+use crate::{Action, DelayMechanism, DropReason, Profile, Report};
 
 impl TransparentClock {
     /// Sends the Follow_Up of a Sync to every port whose departure is known.
@@ -62,17 +62,32 @@ impl TransparentClock {
                 next: next.unwrap_or_default(),
                 contribution,
             };
-            let secondary = self.config.security.as_ref().is_some_and(|s| s.secondary);
-            let message = if self.must_sign(&bytes) && !secondary {
+            let Ok((header, _)) = Header::parse(&bytes) else {
+                continue;
+            };
+            let security = self.config.security.clone();
+            if let Some(security) = security.filter(|s| !s.secondary && self.must_sign(&header)) {
                 if next.is_none() {
                     self.out.dropped(egress, DropReason::NoNextHop);
-                    continue;
+                } else if self.signing >= MAX_SIGNING {
+                    self.out.dropped(egress, DropReason::QueueFull);
+                } else {
+                    self.signing += 1;
+                    self.out.push(Action::Sign(Box::new(SignJob {
+                        security,
+                        message: bytes.clone(),
+                        sync: relay.facts,
+                        hop,
+                        broken: relay.broken,
+                        vlan,
+                        residence,
+                    })));
                 }
-                self.sign(&bytes, &relay.facts, &hop, relay.broken)
-            } else {
-                plain(&bytes, contribution)
+                continue;
+            }
+            let Some(message) = plain(&bytes, contribution) else {
+                continue;
             };
-            let Some(message) = message else { continue };
             self.state(&bytes, &message, &relay.facts, &hop);
             self.out.forward(egress, message, vlan, None);
             self.out.report(Report::Relayed {
@@ -84,6 +99,10 @@ impl TransparentClock {
         }
     }
 }
+
+/// Signatures that may be asked for at once: beyond, whoever makes them has
+/// fallen behind, and their Follow_Ups would be too late to be of use.
+const MAX_SIGNING: usize = 256;
 
 /// The message with `contribution` added, untouched otherwise. The received
 /// bytes stay as they are for the next egress port.

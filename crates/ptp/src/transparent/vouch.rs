@@ -1,20 +1,26 @@
 //! What a transparent clock answers for, and what it refuses to.
 
+use timeloom_time::{Instant, Wall};
 use timeloom_wire::message::Body;
 use timeloom_wire::{Header, Message, PortIdentity};
 
 use super::TransparentClock;
+use super::witness::{Pending, Purpose};
 use crate::security::{
-    Failure, Freshness, Hop, Reason, Role, Security, Statement, Suspect, SyncFacts, VerifyJob,
-    sequence_of, view_of,
+    Admission, Failure, Freshness, Hop, Reason, Role, Security, Signed, Statement, Suspect,
+    SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
 };
-use crate::{Action, Packet, Report};
+use crate::{Action, DropReason, Packet, Report};
 
 impl TransparentClock {
     /// A signed Follow_Up seen before, or older than can be told, goes no
-    /// further. The window is the port's own: what comes in by another port
-    /// cannot push it.
-    pub(super) fn is_replay(&mut self, ingress: u16, message: &Message<'_>) -> bool {
+    /// further.
+    pub(super) fn is_replay(
+        &mut self,
+        ingress: u16,
+        packet: &Packet,
+        message: &Message<'_>,
+    ) -> bool {
         let source = message.header.source;
         let signed = self
             .config
@@ -24,27 +30,31 @@ impl TransparentClock {
         let Some(sequence48) = sequence_of(message).filter(|_| signed) else {
             return false;
         };
-        let window = self.replay.get(&(source, ingress));
-        let freshness = window.map_or(Freshness::Newer, |window| window.judge(sequence48));
-        let is_replay = matches!(freshness, Freshness::Used | Freshness::TooOld);
+        let stream = (source, ingress);
+        let is_replay = self.witness.is_replay(stream, sequence48, &packet.bytes);
         if is_replay {
-            let after = self
-                .peer_delay(ingress)
-                .and_then(|peer| peer.neighbour().map(|n| n.port.clock));
-            let suspect = Suspect {
-                after,
-                before: self.config.clock,
-            };
+            let suspect = self.upstream(ingress);
             self.fail(source, message.header.sequence_id, Reason::Replay, suspect);
         }
         is_replay
     }
 
+    /// The link that messages of `ingress` come by.
+    fn upstream(&self, ingress: u16) -> Suspect {
+        let neighbour = self.peer_delay(ingress).and_then(|peer| peer.neighbour());
+        Suspect {
+            after: neighbour.map(|n| n.port.clock),
+            before: self.config.clock,
+        }
+    }
+
     /// Chooses the Sync that a Follow_Up belongs to. There is a choice only
-    /// when somebody interferes; only then, or when this clock watches, are
-    /// signatures verified here. `None` when the message goes no further.
+    /// when somebody interferes; only then, or when this clock watches, does it
+    /// wait for signatures to be verified. `None` when it waits, or goes no
+    /// further.
     pub(super) fn vouch(
         &mut self,
+        now: Instant<Wall>,
         ingress: u16,
         packet: &Packet,
         message: &Message<'_>,
@@ -55,16 +65,28 @@ impl TransparentClock {
             return Some(first);
         };
         let (source, sequence) = (message.header.source, message.header.sequence_id);
-        if !security.ring.knows(source.clock) || security.secondary {
+        if !security.ring.knows(source.clock) {
             return Some(first);
         }
-        let upstream = self
-            .peer_delay(ingress)
-            .and_then(|peer| peer.neighbour().map(|n| n.port.clock));
-        let here = Suspect {
-            after: upstream,
-            before: self.config.clock,
+        let here = self.upstream(ingress);
+        let anybody = Suspect {
+            after: None,
+            ..here
         };
+        match self.witness.admit(now, (source, ingress), sequence) {
+            Admission::Granted => {}
+            refused => {
+                self.out.dropped(ingress, DropReason::Flood);
+                if refused == Admission::Alarm {
+                    self.fail(source, sequence, Reason::Flood, here);
+                }
+                return None;
+            }
+        }
+        if security.secondary {
+            return Some(first);
+        }
+        self.witness.saw(ingress, &packet.bytes);
         let facts: Vec<SyncFacts> = slots
             .iter()
             .filter_map(|slot| self.relays.get(*slot).map(|relay| relay.facts))
@@ -74,59 +96,44 @@ impl TransparentClock {
             .filter(|facts_| facts_.origin != facts[0].origin)
             .count();
         if slots.len() > 1 + distinct {
-            let suspect = Suspect {
-                after: None,
-                ..here
+            self.fail(source, sequence, Reason::DuplicateSync, anybody);
+        }
+        let holds = distinct > 0 || security.watch;
+        let advances = sequence_of(message)
+            .is_some_and(|number| self.witness.should_advance((source, ingress), number));
+        if holds || advances {
+            let purpose = if holds {
+                Purpose::Hold(packet.clone())
+            } else {
+                Purpose::Advance
             };
-            self.fail(source, sequence, Reason::DuplicateSync, suspect);
-        }
-        let mut chosen = first;
-        if distinct > 0 || security.watch {
-            let job = self.job(&security, packet, facts, here);
-            match job.run().result {
-                Ok(accepted) => {
-                    chosen = slots[accepted.sync];
-                    if distinct > 0 {
-                        self.fail(
-                            source,
-                            sequence,
-                            Reason::SpoofedSync,
-                            Suspect {
-                                after: None,
-                                ..here
-                            },
-                        );
-                    }
-                }
-                // It goes on all the same, as a chain that was broken here,
-                // unless somebody upstream has said so already. Only the
-                // signatures of an Ed25519 chain speak for themselves.
-                Err(failure) => {
-                    if security.watch && failure.reason != Reason::Restarted {
-                        self.relays.set_broken(first);
-                    }
-                    self.out.report(Report::Failure(failure));
-                }
+            let (id, lost) = self.witness.hand_out(Pending {
+                id: 0,
+                ingress,
+                source,
+                slots: slots.to_vec(),
+                several: distinct > 0,
+                purpose,
+            });
+            if lost {
+                self.out.dropped(ingress, DropReason::QueueFull);
             }
+            let job = self.job(id, &security, packet, facts, here);
+            self.out.push(Action::Verify(Box::new(job)));
         }
-        if let Some(sequence48) = sequence_of(message) {
-            self.replay
-                .entry((source, ingress))
-                .or_default()
-                .remember(sequence48);
-        }
-        Some(chosen)
+        (!holds).then_some(first)
     }
 
     fn job(
         &self,
+        id: u64,
         security: &Security,
         packet: &Packet,
         syncs: Vec<SyncFacts>,
         here: Suspect,
     ) -> VerifyJob {
         VerifyJob {
-            id: 0,
+            id,
             message: packet.bytes.clone(),
             syncs,
             me: self.config.clock,
@@ -137,7 +144,81 @@ impl TransparentClock {
         }
     }
 
-    fn fail(&mut self, source: PortIdentity, sequence: u16, reason: Reason, suspect: Suspect) {
+    /// Signatures of an [`Action::Verify`] have been checked.
+    pub fn handle_verdict(&mut self, _now: Instant<Wall>, verdict: &Verdict) {
+        let Some(pending) = self.witness.take(verdict.id) else {
+            return;
+        };
+        let (ingress, source) = (pending.ingress, pending.source);
+        let accepted = match verdict.result {
+            Ok(accepted) => accepted,
+            Err(failure) => return self.not_accepted(failure, pending),
+        };
+        let sequence = accepted.sequence48 as u16;
+        let here = self.upstream(ingress);
+        let freshness = self
+            .witness
+            .verified((source, ingress), accepted.sequence48);
+        let Purpose::Hold(packet) = pending.purpose else {
+            return;
+        };
+        // Two of the same number can be under way at once.
+        if matches!(freshness, Freshness::Used | Freshness::TooOld) {
+            return self.fail(source, sequence, Reason::Replay, here);
+        }
+        if pending.several {
+            let anybody = Suspect {
+                after: None,
+                ..here
+            };
+            self.fail(source, sequence, Reason::SpoofedSync, anybody);
+        }
+        if let Some(slot) = pending.slots.get(accepted.sync) {
+            self.release(*slot, &packet, true);
+        }
+    }
+
+    /// It goes on all the same, as a chain that was broken here, unless
+    /// somebody upstream has said so already. Only the signatures of an Ed25519
+    /// chain speak for themselves.
+    fn not_accepted(&mut self, failure: Failure, pending: Pending) {
+        self.out.report(Report::Failure(failure));
+        let (Purpose::Hold(packet), Some(first)) = (pending.purpose, pending.slots.first()) else {
+            return;
+        };
+        // The genuine one may be right behind the forged one.
+        if self.witness.is_tried(*first) {
+            return;
+        }
+        let watches = self.config.security.as_ref().is_some_and(|s| s.watch);
+        if watches && failure.reason != Reason::Restarted {
+            self.relays.set_broken(*first);
+        }
+        self.release(*first, &packet, false);
+    }
+
+    /// Lets a Follow_Up go on that belongs to the Sync in `slot`; a clock sets
+    /// its rate only by what `holds`, or by what nobody doubts.
+    pub(super) fn release(&mut self, slot: u64, packet: &Packet, holds: bool) {
+        let is_free = self.relays.get(slot).is_some_and(|r| r.follow_up.is_none());
+        if !is_free {
+            return;
+        }
+        if holds && let Ok(message) = Message::parse(&packet.bytes) {
+            self.syntonise(&message, slot);
+        }
+        self.relays
+            .set_follow_up(slot, packet.bytes.clone(), packet.vlan);
+        self.finish(slot);
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        source: PortIdentity,
+        sequence: u16,
+        reason: Reason,
+        suspect: Suspect,
+    ) {
         let observer = self.config.clock;
         self.out.report(Report::Failure(Failure {
             observer,
@@ -148,12 +229,28 @@ impl TransparentClock {
         }));
     }
 
-    /// Whether this Follow_Up is of a grandmaster that signs.
-    pub(super) fn must_sign(&self, bytes: &[u8]) -> bool {
-        let Some(security) = &self.config.security else {
-            return false;
+    /// A signature of an [`Action::Sign`] has been made.
+    pub fn handle_signed(&mut self, _now: Instant<Wall>, signed: Signed) {
+        self.signing = self.signing.saturating_sub(1);
+        if let Some(failure) = signed.failure {
+            self.out.report(Report::Failure(failure));
+        }
+        let Some(message) = signed.message else {
+            return;
         };
-        Message::parse(bytes).is_ok_and(|message| security.ring.knows(message.header.source.clock))
+        self.out.forward(signed.egress, message, signed.vlan, None);
+        self.out.report(Report::Relayed {
+            ingress: signed.ingress,
+            egress: signed.egress,
+            sequence: signed.sequence,
+            residence: signed.residence,
+        });
+    }
+
+    /// Whether this Follow_Up is of a grandmaster that signs.
+    pub(super) fn must_sign(&self, header: &Header) -> bool {
+        let security = self.config.security.as_ref();
+        security.is_some_and(|security| security.ring.knows(header.source.clock))
     }
 
     /// What this clock tells the slaves by the second network, when it is to.
@@ -187,34 +284,5 @@ impl TransparentClock {
             },
         };
         self.out.push(Action::Statement(statement.sign(security)));
-    }
-
-    /// The Follow_Up with this clock's entry; or, when what came cannot be
-    /// vouched for, a chain started anew that says so.
-    pub(super) fn sign(
-        &mut self,
-        bytes: &[u8],
-        facts: &SyncFacts,
-        hop: &Hop,
-        broken: bool,
-    ) -> Option<Vec<u8>> {
-        let security = self.config.security.clone()?;
-        if !broken {
-            match security.extend(bytes, facts, hop) {
-                Ok(signed) => return Some(signed),
-                Err(reason) => {
-                    let (header, _) = Header::parse(bytes).ok()?;
-                    let suspect = Suspect {
-                        after: Some(hop.previous),
-                        before: self.config.clock,
-                    };
-                    self.fail(header.source, header.sequence_id, reason, suspect);
-                    if reason == Reason::TooLong {
-                        return security.mark_incomplete(bytes, hop.contribution);
-                    }
-                }
-            }
-        }
-        security.restart(bytes, facts, hop)
     }
 }

@@ -55,6 +55,7 @@ pub fn security(suite: Suite, form: EntryForm, node: usize, ring: &Arc<KeyRing>)
         limits: Limits::default(),
         watch: suite == Suite::Bls,
         secondary: false,
+        bind_vid: false,
         // The 16 bits on the wire wrap after 256 Syncs.
         first_sequence: 1_700_000_000 << 16 | 0xff00,
     }

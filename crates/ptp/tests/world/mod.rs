@@ -16,6 +16,7 @@ pub mod path;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use timeloom_ptp::security::{Signed, Verdict};
 use timeloom_ptp::{Action, Packet, Random, Report, SplitMix, Stamp, Token};
 use timeloom_time::{Instant, Wall};
 use timeloom_wire::ClockIdentity;
@@ -61,6 +62,14 @@ enum Event {
         node: usize,
         record: Vec<u8>,
     },
+    Verdict {
+        node: usize,
+        verdict: Verdict,
+    },
+    Signed {
+        node: usize,
+        signed: Signed,
+    },
     Wake {
         node: usize,
     },
@@ -84,6 +93,8 @@ pub struct World {
     next_event: u64,
     random: SplitMix,
     woken: Vec<i64>,
+    /// Signatures are made and checked by another thread, which takes up to this.
+    pub longest_work_ns: i64,
 }
 
 impl World {
@@ -107,6 +118,7 @@ impl World {
             next_event: 0,
             random: SplitMix(seed),
             woken: Vec::new(),
+            longest_work_ns: 300_000,
         }
     }
 
@@ -211,6 +223,14 @@ impl World {
                 self.nodes[node].handle_statement(now, &record);
                 node
             }
+            Event::Verdict { node, verdict } => {
+                self.nodes[node].handle_verdict(now, &verdict);
+                node
+            }
+            Event::Signed { node, signed } => {
+                self.nodes[node].handle_signed(now, signed);
+                node
+            }
             Event::Wake { node } => {
                 self.woken[node] = i64::MAX;
                 self.nodes[node].handle_wake(now, &mut self.random);
@@ -233,13 +253,24 @@ impl World {
                 Action::Frequency(ppb) => self.clocks[node].steer(self.now_ns, ppb),
                 Action::Verify(job) => {
                     let verdict = job.run();
-                    let now = self.wall();
-                    self.nodes[node].handle_verdict(now, &verdict);
+                    let after = self.work_takes();
+                    self.at(after, Event::Verdict { node, verdict });
+                }
+                Action::Sign(job) => {
+                    let signed = job.run();
+                    let after = self.work_takes();
+                    self.at(after, Event::Signed { node, signed });
                 }
                 Action::Statement(record) => self.state(node, &record),
                 Action::Report(report) => self.reports.push((self.now_ns, node, report)),
             }
         }
+    }
+
+    /// When a piece of work that is given to another thread now will be done.
+    fn work_takes(&mut self) -> i64 {
+        let longest = self.longest_work_ns;
+        self.now_ns + (self.random.next_u64() % (longest as u64 + 1)) as i64
     }
 
     /// The second network: everybody hears everybody, with jitter and loss.

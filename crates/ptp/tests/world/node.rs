@@ -1,6 +1,6 @@
 //! One interface for both kinds of clock.
 
-use timeloom_ptp::security::Verdict;
+use timeloom_ptp::security::{Signed, Verdict};
 use timeloom_ptp::{
     Action, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
     TransparentConfig,
@@ -102,7 +102,13 @@ impl Node {
     pub fn handle_verdict(&mut self, now: Instant<Wall>, verdict: &Verdict) {
         match &mut self.machine {
             Machine::Ordinary(clock) => clock.handle_verdict(now, verdict),
-            Machine::Transparent(_) => {}
+            Machine::Transparent(clock) => clock.handle_verdict(now, verdict),
+        }
+    }
+
+    pub fn handle_signed(&mut self, now: Instant<Wall>, signed: Signed) {
+        if let Machine::Transparent(clock) = &mut self.machine {
+            clock.handle_signed(now, signed);
         }
     }
 

@@ -24,10 +24,12 @@ mod pauses;
 mod plot;
 mod proof;
 mod provenance;
+mod sheet;
 mod spec;
 mod style;
 mod summary;
 
+pub use sheet::{Chart, Curve, Part, Sheet};
 pub use spec::{Panel, PanelSignal, Proof, ProofRun, Reference, ReportRun, ReportSpec, RunKind};
 
 use data::RunData;
@@ -55,12 +57,17 @@ pub fn render(spec: &ReportSpec) -> String {
     clock::section(&mut body, &mut figures, spec, &runs, &colours);
     provenance::section(&mut body, &runs);
     summary::notes(&mut body, &spec.notes);
+    document(&spec.title, &body)
+}
+
+/// A whole page around its body.
+fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
          <title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        escape(&spec.title),
+        escape(title),
         style::SHEET,
     )
 }

@@ -1,0 +1,141 @@
+//! The dumbbell of the paper's Figure 6 with ns-3's links, as our engine has
+//! it. `peers/ns3_dumbbell.cc` is the same model; change both together.
+
+use std::time;
+
+use timeloom_engine::Engine;
+use timeloom_net::topology::dumbbell;
+use timeloom_net::{BuildError, FlowId, LinkConfig, NetworkBuilder, QueueConfig, TcpConfig, World};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::error::BenchError;
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Hosts on each side.
+    pub(super) hosts: u32,
+    /// TCP flows, from the left to the right.
+    pub(super) flows: u32,
+    /// Simulated time before goodput is counted.
+    pub(super) warm: Duration,
+    /// Simulated time in which it is.
+    pub(super) window: Duration,
+}
+
+impl Shape {
+    /// The paper's: 64 hosts on each side.
+    pub(super) fn paper(flows: u32, warm_ms: i64, window_ms: i64) -> Self {
+        Self {
+            hosts: 64,
+            flows,
+            warm: Duration::from_ms(warm_ms),
+            window: Duration::from_ms(window_ms),
+        }
+    }
+
+    pub(super) fn simulated_s(&self) -> f64 {
+        (self.warm + self.window).as_s_f64()
+    }
+}
+
+/// What running it took and gave.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) hops: u64,
+    pub(super) cpu_s: f64,
+    pub(super) wall_s: f64,
+    /// By flow, bits per second within the window.
+    pub(super) goodput_bps: Vec<f64>,
+}
+
+impl Outcome {
+    pub(super) fn hops_per_cpu_second(&self) -> f64 {
+        self.hops as f64 / self.cpu_s.max(1e-9)
+    }
+
+    pub(super) fn goodput(&self) -> f64 {
+        self.goodput_bps.iter().sum()
+    }
+
+    /// Jain's index: 1 when all flows get the same.
+    pub(super) fn fairness(&self) -> f64 {
+        let sum = self.goodput();
+        let squares: f64 = self.goodput_bps.iter().map(|rate| rate * rate).sum();
+        sum * sum / (squares * self.goodput_bps.len() as f64).max(1e-9)
+    }
+}
+
+/// Between the starts of two flows: at one instant, a drop-tail queue would
+/// punish the last.
+const STAGGER_NS: i64 = 370_000;
+
+/// A link as ns-3's point-to-point links are: 2 bytes of PPP per packet.
+pub(super) fn ppp(rate_bps: u64, delay: Duration) -> LinkConfig {
+    LinkConfig {
+        overhead_bytes: 2,
+        queue: QueueConfig::DropTail { packets: 1_000 },
+        ..LinkConfig::new(rate_bps, delay)
+    }
+}
+
+/// Builds the dumbbell and its flows.
+pub(super) fn build(shape: &Shape) -> Result<(World, Vec<FlowId>), BenchError> {
+    let mut network = NetworkBuilder::new(1);
+    let access = ppp(1_000_000_000, Duration::from_ms(1));
+    let bottleneck = ppp(10_000_000_000, Duration::from_us(1));
+    let ends = dumbbell(&mut network, "", shape.hosts, &access, &bottleneck);
+    let mut world = network.build().map_err(refused)?;
+    let flows = (0..shape.flows).map(|flow| {
+        let host = (flow % shape.hosts) as usize;
+        let config = TcpConfig {
+            start: Instant::from_ns(i64::from(flow) * STAGGER_NS),
+            ..TcpConfig::default()
+        };
+        world.add_tcp(ends.left[host], ends.right[host], config)
+    });
+    let flows = flows.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+    Ok((world, flows))
+}
+
+pub(super) fn refused(error: BuildError) -> BenchError {
+    BenchError::Worker(format!("building the network: {error}"))
+}
+
+/// Runs the dumbbell as fast as possible on this thread.
+pub(super) fn run(shape: &Shape) -> Result<Outcome, BenchError> {
+    let (world, flows) = build(shape)?;
+    let mut engine: Engine<World> = Engine::new(world);
+    engine.with(|world, agenda| world.start(agenda));
+    let bytes = |engine: &Engine<World>| -> Vec<u64> {
+        let stats = flows.iter().map(|flow| engine.model.tcp(*flow));
+        stats.map(|stats| stats.delivered_bytes).collect()
+    };
+    let warm: Instant<Virtual> = Instant::ZERO + shape.warm;
+    let (wall, cpu) = (time::Instant::now(), thread_cpu_s());
+    engine.run_until(warm, u64::MAX);
+    let before = bytes(&engine);
+    engine.run_until(warm + shape.window, u64::MAX);
+    let (cpu_s, wall_s) = (thread_cpu_s() - cpu, wall.elapsed().as_secs_f64());
+    let window_s = shape.window.as_s_f64();
+    let after = bytes(&engine);
+    let gained = before.iter().zip(&after).map(|(from, to)| to - from);
+    Ok(Outcome {
+        hops: engine.model.counters().hops,
+        cpu_s,
+        wall_s,
+        goodput_bps: gained.map(|bytes| bytes as f64 * 8.0 / window_s).collect(),
+    })
+}
+
+/// CPU time of this thread, s.
+pub(super) fn thread_cpu_s() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for the answer, and the clock exists on
+    // every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}

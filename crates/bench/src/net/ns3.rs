@@ -1,0 +1,86 @@
+//! The same dumbbell in ns-3: compiled where ns-3 is, left out where it is not.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use super::model::{Outcome, Shape};
+use crate::error::BenchError;
+use crate::scratch::Scratch;
+
+const SOURCE: &str = include_str!("../../peers/ns3_dumbbell.cc");
+const LIBRARIES: [&str; 6] = [
+    "core",
+    "network",
+    "internet",
+    "point-to-point",
+    "applications",
+    "traffic-control",
+];
+
+/// The compiled model.
+pub(super) struct Ns3 {
+    program: PathBuf,
+    _scratch: Scratch,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    hops: u64,
+    cpu_s: f64,
+    wall_s: f64,
+    goodput_bps: Vec<f64>,
+}
+
+impl Ns3 {
+    /// Compiles it; the error is the reason why that cannot be done here.
+    pub(super) fn compile() -> Result<Result<Self, String>, BenchError> {
+        let scratch = Scratch::new()?;
+        let source = scratch.path().join("dumbbell.cc");
+        let program = scratch.path().join("dumbbell");
+        std::fs::write(&source, SOURCE)
+            .map_err(BenchError::system(format!("writing {}", source.display())))?;
+        let mut compiler = Command::new("g++");
+        compiler.arg("-O2").arg("-o").arg(&program).arg(&source);
+        // Debian's libraries name GSL, whose development files they do not need.
+        compiler.arg("-Wl,--allow-shlib-undefined");
+        compiler.args(LIBRARIES.map(|name| format!("-lns3-{name}")));
+        let output = match compiler.output() {
+            Ok(output) => output,
+            Err(error) => return Ok(Err(format!("g++: {error}"))),
+        };
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let first = text.lines().find(|line| line.contains("error"));
+            let why = first.unwrap_or("g++ failed").to_owned();
+            return Ok(Err(format!("{why} (libns3-dev is needed)")));
+        }
+        Ok(Ok(Self {
+            program,
+            _scratch: scratch,
+        }))
+    }
+
+    /// Runs it once.
+    pub(super) fn run(&self, shape: &Shape) -> Result<Outcome, BenchError> {
+        let output = Command::new(&self.program)
+            .arg(format!("--flows={}", shape.flows))
+            .arg(format!("--hosts={}", shape.hosts))
+            .arg(format!("--warm={}", shape.warm.as_s_f64()))
+            .arg(format!("--window={}", shape.window.as_s_f64()))
+            .output()
+            .map_err(BenchError::system("running ns-3"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line: Line = serde_json::from_str(text.trim()).map_err(|error| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            BenchError::Worker(format!("ns-3 answered `{}` ({error}) {said}", text.trim()))
+        })?;
+        Ok(Outcome {
+            hops: line.hops,
+            cpu_s: line.cpu_s,
+            wall_s: line.wall_s,
+            goodput_bps: line.goodput_bps,
+        })
+    }
+}

@@ -1,0 +1,48 @@
+//! `timeline`: what a time with its interval costs beside one without.
+//!
+//! In this process: the interval, strictly increasing readings per thread and
+//! per process, RVEC over the time-stamp counter, readers beside a writer, and a
+//! publication (`local`). In programs of their own, which interleave their
+//! rounds just so: the clients of ClockBound on segments that we write, and
+//! Python (`programs`). What such a program lacks is said and left out.
+
+mod local;
+mod page;
+mod programs;
+
+use crate::error::BenchError;
+use crate::figure::Figure;
+use crate::remote::measuring_core;
+use crate::scratch::Scratch;
+use crate::ticks::Scale;
+use crate::worker::pin;
+use crate::{Name, Options};
+
+use page::Published;
+
+pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let scale = Scale::calibrate();
+    let scratch = Scratch::new()?;
+    let published = Published::new(scratch.path())?;
+    local::publish(options, &published, scale, figure);
+    local::readers(options, &published, scale, figure)?;
+    let core = measuring_core();
+    // In a thread, so that the rest of the process stays where it may.
+    std::thread::scope(|scope| {
+        let reads = scope.spawn(|| {
+            pin(core);
+            let mut figures = Vec::new();
+            local::reads(options, &published, scale, &mut |figure| {
+                figures.push(figure.with("core", core));
+            })
+            .map(|()| figures)
+        });
+        reads.join().expect("reading a clock does not panic")
+    })?
+    .into_iter()
+    .for_each(&mut *figure);
+    programs::peers(options, &published, core, figure)?;
+    programs::python(options, &published, core, figure)
+}
+
+const BENCH: Name = Name::Timeline;

@@ -1,0 +1,142 @@
+//! Follow_Ups that wait for statements of the second network.
+
+use std::collections::VecDeque;
+
+use timeloom_time::{Duration, Instant, Wall};
+use timeloom_wire::{ClockIdentity, PortIdentity};
+
+use super::super::OrdinaryConfig;
+use super::matching::{Arrived, Waiting};
+use crate::Neighbour;
+use crate::security::{
+    Admission, Budget, Collector, Limits, Outcome, Reason, Received, ReplayWindow, Security,
+    Statement, Suspect,
+};
+
+/// A Follow_Up about which the statements have been heard, or not in time.
+pub(super) enum Resolved {
+    Accepted {
+        sync: usize,
+        sequence48: u64,
+        waiting: Waiting,
+        syncs: Vec<Arrived>,
+    },
+    Failed(u16, Reason, Suspect),
+}
+
+#[derive(Debug)]
+pub(super) struct Stated {
+    /// What waits, and until when.
+    waiting: VecDeque<(Instant<Wall>, Waiting, Vec<Arrived>)>,
+    collector: Collector,
+    budget: Budget<(ClockIdentity, u16)>,
+}
+
+/// How long statements may take.
+const STATEMENT_WAIT: Duration = Duration::from_ms(200);
+/// Follow_Ups that may wait: 200 ms of 128 a second, and some.
+const MAX_WAITING: usize = 64;
+
+impl Stated {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            collector: Collector::default(),
+            budget: Budget::new(limits.failures_per_s),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// When the first of those that wait is given up.
+    pub(super) fn next_wake(&self) -> Option<Instant<Wall>> {
+        self.waiting.front().map(|(deadline, ..)| *deadline)
+    }
+
+    /// `false` when there was no room.
+    pub(super) fn wait(&mut self, waiting: Waiting, syncs: Vec<Arrived>) -> bool {
+        if self.waiting.len() == MAX_WAITING {
+            return false;
+        }
+        let deadline = waiting.at + STATEMENT_WAIT;
+        self.waiting.push_back((deadline, waiting, syncs));
+        true
+    }
+
+    /// A record came in. `Err` with what is wrong, which is [`Reason::Flood`]
+    /// when it was not looked at and this is the first of the second;
+    /// `Ok(false)` when it was not looked at and others were not either.
+    ///
+    /// The second network does not say who sent a record, so that only what it
+    /// claims to be about can tell whether it is due.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant<Wall>,
+        record: &[u8],
+        security: &Security,
+        source: Option<PortIdentity>,
+        window: Option<&ReplayWindow>,
+    ) -> Result<bool, Reason> {
+        let claim = Statement::claim(record)?;
+        if Some(claim.source) != source {
+            return Ok(true); // nobody waits for it
+        }
+        if !security.ring.knows(claim.clock) {
+            return Err(Reason::UnknownSigner);
+        }
+        let due = window.is_some_and(|window| window.is_due(claim.sequence));
+        let key = due.then_some((claim.clock, claim.sequence));
+        match self.budget.admit(now, key) {
+            Admission::Granted => {}
+            Admission::Alarm => return Err(Reason::Flood),
+            Admission::Refused => return Ok(false),
+        }
+        self.collector
+            .add(Statement::verify(record, &security.ring)?);
+        Ok(true)
+    }
+
+    /// Those whose statements are complete, and those whose time is over.
+    pub(super) fn resolve(
+        &mut self,
+        now: Instant<Wall>,
+        source: PortIdentity,
+        upstream: Option<&Neighbour>,
+        limits: &Limits,
+        config: &OrdinaryConfig,
+    ) -> Vec<Resolved> {
+        let mut resolved = Vec::new();
+        for (deadline, waiting, syncs) in std::mem::take(&mut self.waiting) {
+            let facts: Vec<_> = syncs.iter().map(|sync| sync.facts).collect();
+            let received = Received {
+                me: config.clock,
+                upstream: upstream.map(|n| n.port.clock).unwrap_or_default(),
+                domain: config.profile.domain,
+                source,
+                sequence: waiting.sequence,
+                precise_origin: waiting.origin,
+                correction: waiting.correction,
+                syncs: &facts,
+            };
+            let sequence = waiting.sequence;
+            match self.collector.resolve(&received, limits) {
+                Outcome::Missing(suspect) if now >= deadline => {
+                    resolved.push(Resolved::Failed(sequence, Reason::Missing, suspect));
+                }
+                Outcome::Missing(_) => self.waiting.push_back((deadline, waiting, syncs)),
+                Outcome::Failed(reason, suspect) => {
+                    resolved.push(Resolved::Failed(sequence, reason, suspect));
+                }
+                Outcome::Accepted { sync, sequence48 } => resolved.push(Resolved::Accepted {
+                    sync,
+                    sequence48,
+                    waiting,
+                    syncs,
+                }),
+            }
+        }
+        resolved
+    }
+}

@@ -1,0 +1,132 @@
+//! From samples to the clock: offset, watch, servo.
+
+use timeloom_time::Duration;
+use timeloom_wire::{PortIdentity, TimeInterval, Timestamp};
+
+use super::super::OrdinaryConfig;
+use super::matching::Arrived;
+use crate::outbox::Outbox;
+use crate::security::DelayWatch;
+use crate::{Action, PiServo, Report, ServoOutput, Stamp};
+
+/// One Sync with all that is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Sample {
+    pub(super) sequence: u16,
+    arrived: Stamp,
+    /// Arrival − (origin + corrections): offset plus delay of the last link.
+    pub(in super::super) forward: TimeInterval,
+    authenticated: bool,
+    /// Arrival − origin, whole: a clock that starts in 1970 is further off
+    /// than the 39 hours of a correction can say.
+    apart: Duration,
+}
+
+impl Sample {
+    /// `None` when the correction was too big for its field.
+    pub(super) fn new(
+        origin: Timestamp,
+        correction: TimeInterval,
+        sync: &Arrived,
+        authenticated: bool,
+    ) -> Option<Self> {
+        if correction == TimeInterval::TOO_BIG {
+            return None;
+        }
+        let apart = sync.stamp - Stamp::from_ns(origin.as_ns());
+        Some(Self {
+            sequence: sync.sequence,
+            arrived: sync.stamp,
+            forward: TimeInterval::from_ns(apart.as_ns()) - correction,
+            authenticated,
+            apart,
+        })
+    }
+}
+
+/// What became of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steered {
+    /// Used, or only reported.
+    Done,
+    /// Arrival jumped against the clock's own past.
+    Jumped,
+    /// The clock was stepped: what was measured before is worth nothing.
+    Stepped,
+}
+
+/// The servo and its mistrust.
+#[derive(Debug)]
+pub(super) struct Steering {
+    servo: PiServo,
+    watch: DelayWatch,
+    interval: Duration,
+}
+
+/// Further off than this, the clock is set before it is steered.
+const DAY_NS: u64 = 86_400_000_000_000;
+
+impl Steering {
+    pub(super) fn new(config: &OrdinaryConfig) -> Self {
+        let servo = PiServo::new(Duration::MAX);
+        Self {
+            servo: if config.software_stamps {
+                servo.for_software_stamps()
+            } else {
+                servo
+            },
+            watch: DelayWatch::new(config.jump_bound),
+            interval: config.profile.sync_interval(),
+        }
+    }
+
+    pub(super) const fn drift_ppb(&self) -> f64 {
+        self.servo.drift_ppb()
+    }
+
+    /// Steers by `sample`. A jump is not followed when `holds_over`.
+    pub(super) fn discipline(
+        &mut self,
+        sample: &Sample,
+        delay: TimeInterval,
+        master: PortIdentity,
+        holds_over: bool,
+        config: &OrdinaryConfig,
+        out: &mut Outbox,
+    ) -> Steered {
+        if sample.apart.as_ns().unsigned_abs() > DAY_NS && !config.free_running {
+            out.push(Action::Step(-sample.apart));
+            return Steered::Stepped;
+        }
+        let offset = sample.forward - delay;
+        out.report(Report::Offset {
+            master,
+            sequence: sample.sequence,
+            offset,
+            delay,
+            authenticated: sample.authenticated,
+        });
+        let jumped = sample.authenticated && self.watch.sample(offset).is_some();
+        let done = if jumped {
+            Steered::Jumped
+        } else {
+            Steered::Done
+        };
+        if config.free_running || (jumped && holds_over) {
+            return done;
+        }
+        match self.servo.sample(offset, sample.arrived, self.interval) {
+            ServoOutput::Wait => done,
+            ServoOutput::Frequency(ppb) => {
+                out.push(Action::Frequency(ppb));
+                done
+            }
+            ServoOutput::Step(length, ppb) => {
+                self.watch = DelayWatch::new(config.jump_bound);
+                out.push(Action::Frequency(ppb));
+                out.push(Action::Step(length));
+                Steered::Stepped
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A transparent clock's signature, as a piece of work for any thread.
+//!
+//! One per egress port: with BLS and twenty ports that is five milliseconds in
+//! which an event message must not wait.
+
+use timeloom_wire::{ClockIdentity, Header, TimeInterval, VlanTag};
+
+use super::{Failure, Hop, Reason, Security, Suspect, SyncFacts};
+
+/// One Follow_Up to be signed for one egress port.
+#[derive(Clone, Debug)]
+pub struct SignJob {
+    pub(crate) security: Security,
+    /// The Follow_Up as it was received.
+    pub(crate) message: Vec<u8>,
+    pub(crate) sync: SyncFacts,
+    pub(crate) hop: Hop,
+    /// What was received did not hold: start the chain anew.
+    pub(crate) broken: bool,
+    pub(crate) vlan: Option<VlanTag>,
+    pub(crate) residence: TimeInterval,
+}
+
+/// The outcome of a [`SignJob`].
+#[derive(Clone, Debug)]
+pub struct Signed {
+    pub(crate) ingress: u16,
+    pub(crate) egress: u16,
+    pub(crate) sequence: u16,
+    pub(crate) vlan: Option<VlanTag>,
+    pub(crate) residence: TimeInterval,
+    pub(crate) message: Option<Vec<u8>>,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl SignJob {
+    /// Does the work: the Follow_Up with this clock's entry; or, when what came
+    /// cannot be vouched for, a chain started anew that says so.
+    pub fn run(&self) -> Signed {
+        let (message, failure) = self.sign();
+        let sequence = Header::parse(&self.message).map_or(0, |(header, _)| header.sequence_id);
+        Signed {
+            ingress: self.hop.ingress,
+            egress: self.hop.egress,
+            sequence,
+            vlan: self.vlan,
+            residence: self.residence,
+            message,
+            failure,
+        }
+    }
+
+    fn sign(&self) -> (Option<Vec<u8>>, Option<Failure>) {
+        let (security, hop) = (&self.security, &self.hop);
+        let anew = || security.restart(&self.message, &self.sync, hop);
+        if self.broken {
+            return (anew(), None);
+        }
+        match security.extend(&self.message, &self.sync, hop) {
+            Ok(signed) => (Some(signed), None),
+            Err(reason) => {
+                let failure = failure(&self.message, reason, hop.previous, security.clock);
+                let message = if reason == Reason::TooLong {
+                    security.mark_incomplete(&self.message, hop.contribution)
+                } else {
+                    anew()
+                };
+                (message, failure)
+            }
+        }
+    }
+}
+
+fn failure(
+    message: &[u8],
+    reason: Reason,
+    previous: ClockIdentity,
+    observer: ClockIdentity,
+) -> Option<Failure> {
+    let (header, _) = Header::parse(message).ok()?;
+    Some(Failure {
+        observer,
+        source: header.source,
+        sequence: header.sequence_id,
+        reason,
+        suspect: Suspect {
+            after: Some(previous),
+            before: observer,
+        },
+    })
+}

@@ -1,0 +1,151 @@
+//! What a transparent clock remembers of the Follow_Ups it has seen.
+//!
+//! Two memories, since nothing that was not verified may decide about what is
+//! genuine. Numbers are remembered only when signatures held; else a forger
+//! would push the window ahead of the real sender. Of messages that were only
+//! handed on, a digest is kept: it refuses exact copies and nothing else (a
+//! copy that differs breaks a signature).
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use timeloom_time::{Instant, Wall};
+use timeloom_wire::PortIdentity;
+
+use crate::Packet;
+use crate::security::{Admission, Budget, Freshness, Limits, ReplayWindow};
+
+/// Why verification was asked for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// The Follow_Up waits: several Syncs, or a clock that watches.
+    Hold(Packet),
+    /// It went on already; the window is to advance.
+    Advance,
+}
+
+/// A verification that was handed out.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) id: u64,
+    pub(super) ingress: u16,
+    pub(super) source: PortIdentity,
+    pub(super) slots: Vec<u64>,
+    /// The Syncs do not all carry the same nonce.
+    pub(super) several: bool,
+    pub(super) purpose: Purpose,
+}
+
+/// Per source and port of ingress: what comes in by another port cannot push it.
+type Stream = (PortIdentity, u16);
+
+#[derive(Debug)]
+pub(super) struct Witness {
+    verified: HashMap<Stream, ReplayWindow>,
+    copies: HashMap<u16, VecDeque<u64>>,
+    budget: Budget<(Stream, u16)>,
+    pending: VecDeque<Pending>,
+    next_id: u64,
+}
+
+const MAX_COPIES: usize = 128;
+const MAX_PENDING: usize = 16;
+/// A clock that does not watch verifies one in so many.
+const ADVANCE_EVERY: u64 = 16;
+
+impl Witness {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            verified: HashMap::new(),
+            copies: HashMap::new(),
+            budget: Budget::new(limits.failures_per_s),
+            pending: VecDeque::new(),
+            next_id: 0,
+        }
+    }
+
+    /// Whether this number was used by a message that held, or whether this
+    /// very message came before.
+    pub(super) fn is_replay(&self, stream: Stream, sequence48: u64, message: &[u8]) -> bool {
+        let window = self.verified.get(&stream);
+        let freshness = window.map_or(Freshness::Newer, |window| window.judge(sequence48));
+        let copies = self.copies.get(&stream.1);
+        matches!(freshness, Freshness::Used | Freshness::TooOld)
+            || copies.is_some_and(|copies| copies.contains(&digest(message)))
+    }
+
+    /// Whether one more Follow_Up may cause signatures.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant<Wall>,
+        stream: Stream,
+        sequence_id: u16,
+    ) -> Admission {
+        let window = self.verified.get(&stream);
+        let due = window.is_some_and(|window| window.is_due(sequence_id));
+        self.budget.admit(now, due.then_some((stream, sequence_id)))
+    }
+
+    /// This message goes on.
+    pub(super) fn saw(&mut self, ingress: u16, message: &[u8]) {
+        let copies = self.copies.entry(ingress).or_default();
+        if copies.len() == MAX_COPIES {
+            copies.pop_front();
+        }
+        copies.push_back(digest(message));
+    }
+
+    /// Signatures with this number held.
+    pub(super) fn verified(&mut self, stream: Stream, sequence48: u64) -> Freshness {
+        let window = self.verified.entry(stream).or_default();
+        let freshness = window.judge(sequence48);
+        window.remember(sequence48);
+        freshness
+    }
+
+    /// Whether the window has fallen behind and nobody is at it.
+    pub(super) fn should_advance(&self, stream: Stream, sequence48: u64) -> bool {
+        let newest = self.verified.get(&stream).and_then(ReplayWindow::newest);
+        let behind = newest.is_none_or(|newest| sequence48 >= newest.saturating_add(ADVANCE_EVERY));
+        let at_it = |pending: &Pending| {
+            matches!(pending.purpose, Purpose::Advance)
+                && (pending.source, pending.ingress) == stream
+        };
+        behind && !self.pending.iter().any(at_it)
+    }
+
+    /// Names a verification. The oldest is given up when there are too many:
+    /// whoever verifies has fallen behind. `true` when that lost a Follow_Up.
+    pub(super) fn hand_out(&mut self, mut pending: Pending) -> (u64, bool) {
+        self.next_id += 1;
+        pending.id = self.next_id;
+        let lost = (self.pending.len() == MAX_PENDING)
+            .then(|| self.pending.pop_front())
+            .flatten();
+        self.pending.push_back(pending);
+        let lost = lost.is_some_and(|lost| matches!(lost.purpose, Purpose::Hold(_)));
+        (self.next_id, lost)
+    }
+
+    /// The verification `id`, once.
+    pub(super) fn take(&mut self, id: u64) -> Option<Pending> {
+        let at = self.pending.iter().position(|pending| pending.id == id)?;
+        self.pending.remove(at)
+    }
+
+    /// Whether another Follow_Up of the Sync in `slot` is being verified.
+    pub(super) fn is_tried(&self, slot: u64) -> bool {
+        let waits = |pending: &Pending| {
+            matches!(pending.purpose, Purpose::Hold(_)) && pending.slots.contains(&slot)
+        };
+        self.pending.iter().any(waits)
+    }
+}
+
+/// Good enough to tell one message from another: whoever finds a second one
+/// with the same digest has still to find a signature.
+fn digest(message: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.hash(&mut hasher);
+    hasher.finish()
+}
