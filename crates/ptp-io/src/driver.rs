@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::RawFd;
 
 use timeloom_ptp::{Action, DropReason, Report, Stamp};
 use timeloom_time::{Duration, Instant, Wall};
@@ -16,8 +15,8 @@ use crate::departures::Departures;
 use crate::machine::Machine;
 use crate::random::KernelRandom;
 use crate::socket::{Arrival, PortSocket};
-use crate::verifier::Verifier;
-use crate::{Observer, PtpError, Stamping, Steering, Wake};
+use crate::verifier::{Done, Job, Verifier};
+use crate::{Observer, PtpError, SecondNetwork, Stamping, Steering, Wake};
 
 /// What a program counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,8 +31,6 @@ pub struct Counters {
     pub clock_steps: u64,
     /// See `clock_steps`.
     pub stamps_discarded: u64,
-    /// Follow_Ups that found the verifier's queue full.
-    pub not_verified: u64,
     /// Messages the clock did not use, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Violations of authenticated time, by reason.
@@ -57,8 +54,8 @@ pub(crate) struct Driver {
     steering: Option<Box<dyn Steering>>,
     pub(crate) observer: Box<dyn Observer>,
     pub(crate) counters: Counters,
-    /// The statements to be sent by the second network.
-    pub(crate) statements: Vec<Vec<u8>>,
+    /// The second network, when there is one.
+    second: Option<SecondNetwork>,
 }
 
 /// An interface that went down is tried again this often.
@@ -74,6 +71,7 @@ impl Driver {
         stamping: Stamping,
         wake: Wake,
         steering: Option<Box<dyn Steering>>,
+        second: Option<SecondNetwork>,
         observer: Box<dyn Observer>,
     ) -> Result<Self, PtpError> {
         let ports = sockets
@@ -95,25 +93,27 @@ impl Driver {
             steering,
             observer,
             counters: Counters::default(),
-            statements: Vec::new(),
+            second,
         })
     }
 
     /// Waits until something is due, does it, and returns.
-    pub(crate) fn turn(
-        &mut self,
-        until: Instant<Wall>,
-        also: Option<RawFd>,
-    ) -> Result<(), PtpError> {
-        self.wait(until, also)?;
+    pub(crate) fn turn(&mut self, until: Instant<Wall>) -> Result<(), PtpError> {
+        self.wait(until)?;
         self.wake.quiet();
         self.read_ports();
         self.read_departures();
-        while let Some((job, verdict)) = self.verifier.finished() {
-            self.observer.verified(&job, &verdict);
-            self.machine.handle_verdict(wall_now(), &verdict);
+        while let Some(done) = self.verifier.finished() {
+            match done {
+                Done::Verified(job, verdict) => {
+                    self.observer.verified(&job, &verdict);
+                    self.machine.handle_verdict(wall_now(), &verdict);
+                }
+                Done::Signed(signed) => self.machine.handle_signed(wall_now(), signed),
+            }
             self.act();
         }
+        self.read_statements();
         let now = wall_now();
         if self.machine.next_wake().is_some_and(|at| at <= now) {
             self.machine.handle_wake(now, &mut self.random);
@@ -122,12 +122,12 @@ impl Driver {
         Ok(())
     }
 
-    fn wait(&self, until: Instant<Wall>, also: Option<RawFd>) -> Result<(), PtpError> {
+    fn wait(&self, until: Instant<Wall>) -> Result<(), PtpError> {
         let up = self.ports.iter().filter(|port| !port.is_down);
         let mut fds: Vec<libc::pollfd> = up
             .flat_map(|port| port.socket.descriptors())
             .chain([self.wake.descriptor()])
-            .chain(also)
+            .chain(self.second.as_ref().map(SecondNetwork::descriptor))
             .map(|fd| libc::pollfd {
                 fd,
                 events: libc::POLLIN | libc::POLLPRI,
@@ -222,6 +222,19 @@ impl Driver {
         }
     }
 
+    fn read_statements(&mut self) {
+        let Some(second) = &mut self.second else {
+            return;
+        };
+        let mut records = Vec::new();
+        second.receive(|record| records.push(record.to_vec()));
+        for record in records {
+            self.observer.statement(&record);
+            self.machine.handle_statement(wall_now(), &record);
+            self.act();
+        }
+    }
+
     /// `true` when the clock that stamps was set since the last look. Then the
     /// stamps of everything on its way are from before, or from after, and
     /// differences with them mean nothing.
@@ -288,12 +301,13 @@ impl Driver {
                 }
                 Action::Step(length) => self.steer(|clock| clock.step(length)),
                 Action::Frequency(ppb) => self.steer(|clock| clock.frequency(ppb)),
-                Action::Verify(job) => {
-                    if !self.verifier.submit(job) {
-                        self.counters.not_verified += 1;
+                Action::Verify(job) => self.verifier.submit(Job::Verify(job)),
+                Action::Sign(job) => self.verifier.submit(Job::Sign(job)),
+                Action::Statement(record) => {
+                    if let Some(second) = &self.second {
+                        self.counters.send_errors += second.send(&record);
                     }
                 }
-                Action::Statement(record) => self.statements.push(record),
                 Action::Report(report) => self.note(&report),
             }
         }

@@ -12,6 +12,7 @@
 //! Read in this order: [`Program`], `driver.rs` (the event loop), `socket`
 //! (frames and stamps), `evidence.rs`, `keys`, `lab`.
 
+mod auth;
 mod clocks;
 mod departures;
 mod driver;
@@ -25,11 +26,13 @@ mod observer;
 mod profile;
 mod program;
 mod random;
+mod second;
 mod socket;
 mod steer;
 mod verifier;
 mod wake;
 
+pub use auth::{Auth, Channel};
 pub use clocks::{realtime_ns, wall_now};
 pub use driver::Counters;
 pub use error::PtpError;
@@ -39,6 +42,7 @@ pub use observer::Observer;
 pub use profile::{PROFILES, profile_named};
 pub use program::{Options, Program, Role};
 pub use random::KernelRandom;
+pub use second::SecondNetwork;
 pub use socket::{Stamping, Transport};
 pub use steer::{Steering, SystemClock};
 pub use timeloom_ptp::DelayMechanism;

@@ -1,6 +1,6 @@
 //! One interface for both kinds of clock.
 
-use timeloom_ptp::security::Verdict;
+use timeloom_ptp::security::{Security, Signed, Verdict};
 use timeloom_ptp::{
     Action, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
     TransparentConfig,
@@ -71,8 +71,23 @@ impl Machine {
     }
 
     pub(crate) fn handle_verdict(&mut self, now: Instant<Wall>, verdict: &Verdict) {
-        if let Self::Ordinary(clock) = self {
-            clock.handle_verdict(now, verdict);
+        match self {
+            Self::Ordinary(clock) => clock.handle_verdict(now, verdict),
+            Self::Transparent(clock) => clock.handle_verdict(now, verdict),
+        }
+    }
+
+    pub(crate) fn handle_signed(&mut self, now: Instant<Wall>, signed: Signed) {
+        if let Self::Transparent(clock) = self {
+            clock.handle_signed(now, signed);
+        }
+    }
+
+    /// New keys; never none, for a clock with keys does not go back to none.
+    pub(crate) fn set_security(&mut self, security: Security) {
+        match self {
+            Self::Ordinary(clock) => clock.set_security(security),
+            Self::Transparent(clock) => clock.set_security(security),
         }
     }
 

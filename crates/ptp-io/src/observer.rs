@@ -4,6 +4,7 @@ use timeloom_ptp::security::{Verdict, VerifyJob};
 use timeloom_ptp::{Packet, Report, Stamp};
 
 use crate::Counters;
+use crate::keys::Loaded;
 
 /// Looks on from the event loop; must not wait. Methods do nothing by default.
 pub trait Observer: Send {
@@ -15,6 +16,8 @@ pub trait Observer: Send {
     fn verified(&mut self, _job: &VerifyJob, _verdict: &Verdict) {}
     /// A record came by the second network.
     fn statement(&mut self, _record: &[u8]) {}
+    /// Other keys are in force.
+    fn rekeyed(&mut self, _keys: &Loaded) {}
     /// Something for people: a file not taken, a clock that was set.
     fn notice(&mut self, _text: &str) {}
     /// The program ends.

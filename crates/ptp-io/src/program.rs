@@ -1,6 +1,7 @@
 //! A PTP program: what it is to be, its sockets, its loop.
 
-use timeloom_ptp::security::Security;
+use std::net::SocketAddr;
+
 use timeloom_ptp::{DelayMechanism, OrdinaryConfig, Profile, TransparentConfig};
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
@@ -9,7 +10,9 @@ use crate::clocks::wall_now;
 use crate::driver::{Counters, Driver};
 use crate::machine::Machine;
 use crate::socket::PortSocket;
-use crate::{Interface, Observer, PtpError, Stamping, Steering, Transport, Wake};
+use crate::{
+    Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Transport, Wake,
+};
 
 /// What a program is in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +45,10 @@ pub struct Options {
     pub quality: ClockQuality,
     /// Stamps are TAI; otherwise (software stamps of a civil clock) they are UTC.
     pub ptp_timescale: bool,
-    /// Key and ring, when time is authenticated.
-    pub security: Option<Security>,
+    /// Keys, when time is authenticated.
+    pub auth: Option<Auth>,
+    /// Where statements go, and which address they come to.
+    pub second: Option<(SocketAddr, Vec<SocketAddr>)>,
     /// How far delay may jump before that counts as an attack.
     pub jump_bound: TimeInterval,
     /// `delayAsymmetry` per port of a transparent clock.
@@ -70,7 +75,8 @@ impl Options {
                 offset_scaled_log_variance: 0xffff,
             },
             ptp_timescale: false,
-            security: None,
+            auth: None,
+            second: None,
             jump_bound: TimeInterval::from_ns(100_000),
             asymmetry: Vec::new(),
             steering: None,
@@ -95,7 +101,13 @@ impl Options {
                 },
             )));
         }
-        if self.security.is_some() && self.profile.delay == DelayMechanism::EndToEnd {
+        let secondary = self.auth.as_ref().is_some_and(Auth::is_secondary);
+        if secondary != self.second.is_some() {
+            return Err(PtpError::usage(
+                "a second network is needed with `secondary`, and only there: --second-bind and --second-to",
+            ));
+        }
+        if self.auth.is_some() && self.profile.delay == DelayMechanism::EndToEnd {
             return Err(PtpError::usage(
                 "authentication needs peer delay, by which every clock knows its neighbours: use --delay p2p",
             ));
@@ -122,6 +134,7 @@ pub struct Program {
     wake: Wake,
     duration: Option<Duration>,
     clock: ClockIdentity,
+    auth: Option<Auth>,
 }
 
 impl Program {
@@ -141,8 +154,8 @@ impl Program {
             .iter()
             .map(|name| Interface::find(name))
             .collect::<Result<Vec<_>, _>>()?;
-        let clock = match (&options.security, options.clock) {
-            (Some(security), _) => security.clock,
+        let clock = match (&options.auth, options.clock) {
+            (Some(auth), _) => auth.loaded().clock,
             (None, Some(clock)) => clock,
             (None, None) => interfaces[0].clock_identity(),
         };
@@ -151,12 +164,17 @@ impl Program {
             .map(|interface| PortSocket::open(interface, options.transport, options.stamping))
             .collect::<Result<Vec<_>, _>>()?;
         let machine = machine(&options, clock, interfaces.len());
+        let second = options
+            .second
+            .map(|(own, to)| SecondNetwork::open(own, to))
+            .transpose()?;
         let driver = Driver::new(
             machine,
             sockets,
             options.stamping,
             wake.clone(),
             options.steering,
+            second,
             observer,
         )?;
         Ok(Self {
@@ -164,6 +182,7 @@ impl Program {
             wake,
             duration: options.duration,
             clock,
+            auth: options.auth,
         })
     }
 
@@ -182,10 +201,40 @@ impl Program {
             .map_or(Instant::FAR_FUTURE, |length| wall_now() + length);
         self.driver.act();
         while !self.wake.is_stopped() && wall_now() < end {
-            self.driver.turn(end, None)?;
+            let until = self
+                .auth
+                .as_ref()
+                .map_or(end, |auth| end.min(auth.next_look()));
+            self.driver.turn(until)?;
+            self.look_at_keys();
         }
         self.driver.observer.ended(&self.driver.counters);
         Ok(self.driver.counters)
+    }
+}
+
+impl Program {
+    /// Takes new keys when there are, and says what became of them. What is
+    /// refused leaves the keys in force as they are.
+    fn look_at_keys(&mut self) {
+        let asked = self.wake.take_reload();
+        let Some(auth) = &mut self.auth else { return };
+        if !auth.is_due(wall_now(), asked) {
+            return;
+        }
+        let text = match auth.reload() {
+            Ok(()) => {
+                let loaded = auth.loaded();
+                self.driver.observer.rekeyed(loaded);
+                format!(
+                    "keys read again: ring {}, signing with epoch {}",
+                    loaded.serial, loaded.epoch
+                )
+            }
+            Err(error) => format!("new keys refused: {error}"),
+        };
+        self.driver.machine.set_security(auth.security());
+        self.driver.observer.notice(&text);
     }
 }
 
@@ -193,7 +242,7 @@ fn machine(options: &Options, clock: ClockIdentity, ports: usize) -> Machine {
     let now = wall_now();
     if options.role == Role::Transparent {
         let mut config = TransparentConfig::new(clock, ports as u16, options.profile);
-        config.security = options.security.clone();
+        config.security = options.auth.as_ref().map(Auth::security);
         config.jump_bound = options.jump_bound;
         config.asymmetry = options.asymmetry.clone();
         return Machine::transparent(config, now);
@@ -204,7 +253,7 @@ fn machine(options: &Options, clock: ClockIdentity, ports: usize) -> Machine {
     config.free_running = options.steering.is_none() || options.role == Role::Monitor;
     config.software_stamps = options.stamping == Stamping::Software;
     config.ptp_timescale = options.ptp_timescale;
-    config.security = options.security.clone();
+    config.security = options.auth.as_ref().map(Auth::security);
     config.jump_bound = options.jump_bound;
     Machine::ordinary(config, now)
 }

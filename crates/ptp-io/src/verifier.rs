@@ -1,33 +1,44 @@
 //! A thread for signatures, so that none stands between a message and its
-//! stamp. It runs at a lower priority than the event loop.
+//! stamp. It runs at a lower priority than the event loop, and does jobs in the
+//! order they were handed over. The queue has no bound of its own: the machines
+//! keep budgets of what they let be signed and verified in a second.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use timeloom_ptp::security::{Verdict, VerifyJob};
+use timeloom_ptp::security::{SignJob, Signed, Verdict, VerifyJob};
 
 use crate::{PtpError, Wake};
 
-/// A job with its outcome.
-pub(crate) type Done = (Box<VerifyJob>, Verdict);
+/// What there is to do.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Verify(Box<VerifyJob>),
+    Sign(Box<SignJob>),
+}
+
+/// What was done.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Verified(Box<VerifyJob>, Verdict),
+    Signed(Signed),
+}
 
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    jobs: Option<SyncSender<Box<VerifyJob>>>,
+    jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// More than a slave lets wait; what does not fit is not verified, and so not used.
-const QUEUE: usize = 32;
 const NICE: libc::c_int = 5;
 
 impl Verifier {
     pub(crate) fn start(wake: Wake) -> Result<Self, PtpError> {
-        let (jobs, queue) = sync_channel(QUEUE);
+        let (jobs, queue) = channel();
         let (finished, done) = channel();
         let thread = Builder::new()
-            .name("ptp-verify".to_owned())
+            .name("ptp-signatures".to_owned())
             .spawn(move || work(&queue, &finished, &wake))
             .map_err(PtpError::doing("start a thread"))?;
         Ok(Self {
@@ -37,13 +48,10 @@ impl Verifier {
         })
     }
 
-    /// Hands over a job; `false` when there are too many.
-    pub(crate) fn submit(&self, job: Box<VerifyJob>) -> bool {
-        let Some(jobs) = &self.jobs else { return false };
-        !matches!(
-            jobs.try_send(job),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
-        )
+    pub(crate) fn submit(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            jobs.send(job).expect("the thread lives as long as this");
+        }
     }
 
     /// The next outcome, if there is one.
@@ -52,12 +60,18 @@ impl Verifier {
     }
 }
 
-fn work(queue: &Receiver<Box<VerifyJob>>, finished: &Sender<Done>, wake: &Wake) {
+fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &Wake) {
     // SAFETY: no pointers. On Linux, 0 means the calling thread alone.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     while let Ok(job) = queue.recv() {
-        let verdict = job.run();
-        if finished.send((job, verdict)).is_err() {
+        let done = match job {
+            Job::Verify(job) => {
+                let verdict = job.run();
+                Done::Verified(job, verdict)
+            }
+            Job::Sign(job) => Done::Signed(job.run()),
+        };
+        if finished.send(done).is_err() {
             return;
         }
         wake.nudge();

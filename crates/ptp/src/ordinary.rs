@@ -293,6 +293,12 @@ impl OrdinaryClock {
         self.use_samples();
     }
 
+    /// Other keys from now on: a rotation, or a ring that has grown. What is
+    /// being verified is judged by the keys it came with.
+    pub fn set_security(&mut self, security: Security) {
+        self.config.security = Some(security);
+    }
+
     /// A record came by the second network.
     pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
         self.slave

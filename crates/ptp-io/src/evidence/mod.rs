@@ -21,6 +21,7 @@ use timeloom_wire::tlv::SignedTlv;
 use timeloom_wire::{ClockIdentity, Message, PortIdentity, TimeInterval};
 
 use crate::clocks::{realtime_ns, wall_now};
+use crate::keys::Loaded;
 use crate::{Counters, Observer};
 pub use line::{Alarm, Fate, HopLine, Line, SyncLine, Violation};
 pub use log::LineWriter;
@@ -348,6 +349,11 @@ impl Observer for Evidence {
             Report::Failure(failure) => self.failure(failure),
             Report::Relayed { .. } | Report::Dropped { .. } => {}
         }
+    }
+
+    fn rekeyed(&mut self, keys: &Loaded) {
+        self.names = keys.names.clone();
+        self.ring = Some(keys.ring.clone());
     }
 
     fn notice(&mut self, text: &str) {

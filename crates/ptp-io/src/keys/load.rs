@@ -23,7 +23,10 @@ pub struct KeyDirectory {
     path: PathBuf,
     serial: u64,
     seen: Option<[SystemTime; 3]>,
-    expires_s: Option<i64>,
+    /// Ends of the epochs in force.
+    ends: Vec<(u8, i64)>,
+    /// Epochs whose end has been noticed.
+    noticed: Vec<u8>,
 }
 
 /// Keys that hold.
@@ -58,7 +61,8 @@ impl KeyDirectory {
             path: path.to_owned(),
             serial: 0,
             seen: None,
-            expires_s: None,
+            ends: Vec::new(),
+            noticed: Vec::new(),
         }
     }
 
@@ -70,21 +74,32 @@ impl KeyDirectory {
         self.seen = self.times();
         let loaded = self.check(realtime_ns() / 1_000_000_000)?;
         self.serial = loaded.0.serial;
-        self.expires_s = loaded.1;
+        self.ends = loaded.1;
+        self.noticed.clear();
         Ok(loaded.0)
     }
 
-    /// Whether a file was written since it was last read, or the signing epoch
-    /// has ended since.
+    /// Whether a file was written since it was last read, or an epoch has
+    /// ended since.
     pub fn is_changed(&mut self) -> bool {
-        let now_s = realtime_ns() / 1_000_000_000;
-        let expired = self.expires_s.is_some_and(|end| now_s > end);
-        if expired {
-            // Said once.
-            self.expires_s = None;
-        }
+        let ended: Vec<u8> = self
+            .expired()
+            .filter(|epoch| !self.noticed.contains(epoch))
+            .collect();
         let times = self.times();
-        expired || (times.is_some() && times != self.seen)
+        let written = times.is_some() && times != self.seen;
+        let changed = written || !ended.is_empty();
+        self.noticed.extend(ended);
+        changed
+    }
+
+    /// Epochs of the ring in force that have ended.
+    pub fn expired(&self) -> impl Iterator<Item = u8> + '_ {
+        let now_s = realtime_ns() / 1_000_000_000;
+        self.ends
+            .iter()
+            .filter(move |(_, end)| now_s > *end)
+            .map(|(epoch, _)| *epoch)
     }
 
     fn times(&self) -> Option<[SystemTime; 3]> {
@@ -95,7 +110,7 @@ impl KeyDirectory {
         times?.try_into().ok()
     }
 
-    fn check(&self, now_s: i64) -> Result<(Loaded, Option<i64>), PtpError> {
+    fn check(&self, now_s: i64) -> Result<(Loaded, Vec<(u8, i64)>), PtpError> {
         let node = NodeFile::read(&self.path.join(FILES[0]))?;
         let path = self.path.join(FILES[1]);
         let ring = RingFile::read(&path)?;
@@ -156,7 +171,7 @@ impl KeyDirectory {
             serial: ring.serial,
             may_lead,
         };
-        Ok((loaded, ring.signing_ends_s()))
+        Ok((loaded, ring.ends()))
     }
 }
 
@@ -183,6 +198,7 @@ impl Loaded {
             },
             watch: self.secret.suite() == Suite::Bls,
             secondary,
+            bind_vid: false,
             // Seconds of civil time: no start uses numbers of an earlier one
             // unless the clock was set back in between.
             first_sequence: ((realtime_ns() / 1_000_000_000).max(0).unsigned_abs() & 0xffff_ffff)

@@ -176,12 +176,12 @@ impl RingFile {
         Ok(ring)
     }
 
-    /// The end of the epoch that clocks sign with.
-    pub(super) fn signing_ends_s(&self) -> Option<i64> {
+    /// The epochs that end, and when.
+    pub(super) fn ends(&self) -> Vec<(u8, i64)> {
         self.epochs
             .iter()
-            .find(|rule| rule.epoch == self.signing_epoch)?
-            .not_after_s
+            .filter_map(|rule| Some((rule.epoch, rule.not_after_s?)))
+            .collect()
     }
 
     pub(super) fn sign(&mut self, secret: &timeloom_ptp::security::SecretKey) {
