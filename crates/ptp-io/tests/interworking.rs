@@ -4,44 +4,14 @@
 //! they tell a wrong sign, a missing correction or a lost second from noise,
 //! not a good machine from a busy one.
 
-use std::path::PathBuf;
+mod support;
 
+use support::{Scratch, lab};
 use timeloom_ptp::DelayMechanism;
-use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind, run};
-use timeloom_ptp_io::{Transport, Wake};
-use timeloom_time::Duration;
+use timeloom_ptp_io::Transport;
+use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind};
 
 use NodeKind::{Ours, Ptp4l};
-
-/// A directory that vanishes with the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!(
-            "timeloom-interworking-{}-{name}",
-            std::process::id()
-        ));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn lab(scratch: &Scratch, nodes: &[NodeKind], change: impl FnOnce(&mut LabOptions)) -> LabReport {
-    let mut options = LabOptions::new(nodes.to_vec(), scratch.0.clone());
-    // A busy machine gets its time; an idle one does not waste it.
-    options.duration = Duration::from_s(40);
-    options.enough = Some(if nodes.last() == Some(&Ptp4l) { 2 } else { 12 });
-    change(&mut options);
-    run(&options, &Wake::new().unwrap())
-        .unwrap_or_else(|error| panic!("{error}; needs root and ptp4l"))
-}
 
 /// Median within 50 µs of the truth and a sound path delay, from several Syncs.
 fn assert_synchronous(report: &LabReport) {

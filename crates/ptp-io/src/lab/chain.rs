@@ -23,9 +23,6 @@ pub(super) struct Site {
 pub(super) struct Chain {
     pub(super) sites: Vec<Site>,
     pub(super) wire: Option<Namespace>,
-    /// The second network: every node's `aside`, joined by one namespace each
-    /// of whose interfaces leads to one node.
-    pub(super) hub: Option<Namespace>,
 }
 
 fn mac(node: usize, interface: u8) -> MacAddress {
@@ -46,9 +43,13 @@ fn identity(node: usize) -> ClockIdentity {
     ClockIdentity::from_mac(timeloom_wire::MacAddress([a, b, c, d, e, f]))
 }
 
-/// Address of `node` in the second network.
-pub(super) fn aside(node: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 85, node as u8, 2)
+/// The second network: a cable from each node to the slave. Addresses of both
+/// ends, the node's first.
+pub(super) fn aside(node: usize) -> [Ipv4Addr; 2] {
+    [
+        Ipv4Addr::new(10, 85, node as u8, 2),
+        Ipv4Addr::new(10, 85, node as u8, 1),
+    ]
 }
 
 impl Chain {
@@ -105,27 +106,26 @@ impl Chain {
                 _ => connect(&from, &to)?,
             }
         }
-        let hub = second_network
-            .then(|| Namespace::quiet("hub"))
-            .transpose()?;
-        if let Some(hub) = &hub {
-            for (node, site) in sites.iter().enumerate() {
-                let interface = format!("n{node}");
+        if second_network {
+            let slave = &sites[count - 1].namespace;
+            for (node, site) in sites[..count - 1].iter().enumerate() {
+                let interface = format!("aside{node}");
+                let [near, far] = aside(node);
                 let ours = Plug {
                     namespace: &site.namespace,
                     interface: "aside",
                     mac: mac(node, 3),
-                    address: Some(aside(node)),
+                    address: Some(near),
                 };
                 let theirs = Plug {
-                    namespace: hub,
+                    namespace: slave,
                     interface: &interface,
                     mac: mac(node, 4),
-                    address: Some(Ipv4Addr::new(10, 85, node as u8, 1)),
+                    address: Some(far),
                 };
                 connect(&ours, &theirs)?;
             }
         }
-        Ok(Self { sites, wire, hub })
+        Ok(Self { sites, wire })
     }
 }

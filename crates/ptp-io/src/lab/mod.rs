@@ -6,8 +6,10 @@
 //! corrections, signatures. Nothing outlives it: namespaces are anonymous, and
 //! programs inside end with it.
 
+mod attack;
 mod capture;
 mod chain;
+mod nodes;
 mod ptp4l;
 mod report;
 
@@ -15,16 +17,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::thread::{JoinHandle, sleep, spawn};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::sleep;
 
-use timeloom_ptp::Profile;
+use timeloom_ptp::security::Policy;
+use timeloom_ptp::{DelayMechanism, Profile};
 use timeloom_time::Duration;
+use timeloom_wire::TimeInterval;
+use timeloom_wire::tlv::{EntryForm, Suite};
 
 use crate::clocks::wall_now;
-use crate::{Counters, Evidence, Line, Names, Options, Program, PtpError, Role, Transport, Wake};
-use chain::{Chain, Site, UP};
-use ptp4l::Ptp4l;
+use crate::{Line, PtpError, Role, Transport, Wake};
+pub use attack::Attack;
+use attack::Attacker;
+use chain::{Chain, UP};
+use nodes::Running;
 pub use report::{LabReport, Spread};
 
 /// Who stands at a place of the chain.
@@ -49,8 +56,28 @@ pub struct LabOptions {
     pub duration: Duration,
     /// End as soon as the slave has measured so often.
     pub enough: Option<usize>,
-    /// Where evidence, logs and the capture go.
+    /// How our programs are authenticated; keys are made for the occasion.
+    pub auth: Option<LabAuth>,
+    /// What our programs do about failures.
+    pub policy: Policy,
+    /// How far delay may jump before that counts as an attack.
+    pub jump_bound: TimeInterval,
+    /// What the wire behind a node does, by number: 0 is the grandmaster. For
+    /// [`Attack::Lie`], what that hop does.
+    pub attack: Option<(Attack, usize)>,
+    /// Where evidence, keys, logs and the capture go.
     pub directory: PathBuf,
+}
+
+/// How the laboratory's programs are authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LabAuth {
+    /// Kind of keys.
+    pub suite: Suite,
+    /// How entries name clocks.
+    pub form: EntryForm,
+    /// Statements on a second network in place of signatures in Follow_Up.
+    pub secondary: bool,
 }
 
 impl LabOptions {
@@ -68,15 +95,31 @@ impl LabOptions {
             profile,
             duration: Duration::from_s(10),
             enough: None,
+            auth: None,
+            policy: Policy::Strict,
+            jump_bound: TimeInterval::from_ns(1_000_000),
+            attack: None,
             directory,
         }
     }
 
     fn check(&self) -> Result<(), PtpError> {
-        if !(2..=18).contains(&self.nodes.len()) {
+        let count = self.nodes.len();
+        if !(2..=18).contains(&count) {
             return Err(PtpError::usage(
                 "a chain has a grandmaster, 0 to 16 hops, and a slave",
             ));
+        }
+        if let Some((attack, node)) = self.attack {
+            let is_hop = (1..count - 1).contains(&node);
+            if !(is_hop || (attack != Attack::Lie && node == 0)) {
+                return Err(PtpError::usage(format!(
+                    "there is no place {node} for this attack in the chain"
+                )));
+            }
+        }
+        if self.auth.is_some() && self.profile.delay == DelayMechanism::EndToEnd {
+            return Err(PtpError::usage("authentication needs peer delay"));
         }
         Ok(())
     }
@@ -90,14 +133,6 @@ impl LabOptions {
     }
 }
 
-enum Running {
-    Ours {
-        wake: Wake,
-        thread: JoinHandle<Result<Counters, PtpError>>,
-    },
-    Ptp4l(Ptp4l),
-}
-
 /// Builds the chain, lets it run, takes it down, and says what was measured.
 ///
 /// # Errors
@@ -105,49 +140,31 @@ enum Running {
 pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     options.check()?;
     std::fs::create_dir_all(&options.directory).map_err(PtpError::file(&options.directory))?;
-    let chain = Chain::build(options.nodes.len(), None, false).map_err(kernel)?;
+    let tapped = options
+        .attack
+        .filter(|(attack, _)| *attack != Attack::Lie)
+        .map(|(_, node)| node);
+    let second = options.auth.is_some_and(|auth| auth.secondary);
+    let chain = Chain::build(options.nodes.len(), tapped, second).map_err(kernel)?;
+    if options.auth.is_some() {
+        nodes::make_keys(options, &chain)?;
+    }
     let capture_path = options.directory.join("slave.pcapng");
     let slave = chain.sites.last().expect("a chain has a slave");
     let capture = capture::record(&slave.namespace, UP, &capture_path)?;
+    let attacker = match (options.attack, &chain.wire) {
+        (Some((attack, _)), Some(wire)) => Some(Attacker::start(attack, options.transport, wire)?),
+        _ => None,
+    };
     let (lines, collected) = channel();
-    let names = Names(
-        chain
-            .sites
-            .iter()
-            .map(|site| (site.clock, site.name.clone()))
-            .collect(),
-    );
     let offsets = Arc::new(AtomicUsize::new(0));
     let mut running = Vec::new();
-    for (node, site) in chain.sites.iter().enumerate() {
-        let started = match options.nodes[node] {
-            NodeKind::Ptp4l => Running::Ptp4l(Ptp4l::start(
-                &site.name,
-                &site.namespace,
-                &site.interfaces,
-                options.role(node),
-                &options.profile,
-                options.transport,
-                &options.directory,
-            )?),
-            NodeKind::Ours => {
-                let (lines, offsets) = (lines.clone(), offsets.clone());
-                let sink = Box::new(move |line| {
-                    let is_offset = matches!(&line, Line::Sync(sync) if sync.offset_ns.is_some());
-                    offsets.fetch_add(usize::from(is_offset), Ordering::Relaxed);
-                    drop(lines.send(line));
-                });
-                let evidence = Evidence::new(
-                    &site.name,
-                    options.profile.domain,
-                    names.clone(),
-                    None,
-                    sink,
-                );
-                ours(options, node, site, evidence)?
-            }
-        };
-        running.push((site.name.clone(), started));
+    for node in 0..chain.sites.len() {
+        let sink = sink(lines.clone(), offsets.clone());
+        running.push((
+            chain.sites[node].name.clone(),
+            nodes::start(options, node, &chain, sink)?,
+        ));
     }
     drop(lines);
     let end = wall_now() + options.duration;
@@ -161,56 +178,34 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     {
         sleep(std::time::Duration::from_millis(20));
     }
-    let mut counters = BTreeMap::new();
-    let mut logs = BTreeMap::new();
-    let mut failed = None;
+    let mut report = LabReport::new(capture_path);
     // The slave first: what its masters do when they end is not measured.
     for (name, node) in running.into_iter().rev() {
         match node {
             Running::Ptp4l(ptp4l) => {
-                logs.insert(name, ptp4l.finish());
+                report.logs.insert(name, ptp4l.finish());
             }
             Running::Ours { wake, thread } => {
                 wake.stop();
-                match thread.join().expect("a program does not panic") {
-                    Ok(counted) => drop(counters.insert(name, counted)),
-                    Err(error) => failed = Some(error),
-                }
+                let counted = thread.join().expect("a program does not panic")?;
+                report.counters.insert(name, counted);
             }
         }
     }
+    report.attacked = attacker.map_or(0, Attacker::finish);
     capture.stop();
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let lines: Vec<Line> = collected.into_iter().collect();
-    write_out(&options.directory, &lines, &logs)?;
-    Ok(LabReport::new(lines, counters, logs, capture_path))
+    report.lines = collected.into_iter().collect();
+    write_out(&options.directory, &report.lines, &report.logs)?;
+    Ok(report)
 }
 
-fn ours(
-    options: &LabOptions,
-    node: usize,
-    site: &Site,
-    evidence: Evidence,
-) -> Result<Running, PtpError> {
-    let interfaces = site
-        .interfaces
-        .iter()
-        .map(|name| (*name).to_owned())
-        .collect();
-    let mut program = Options::new(options.role(node), interfaces);
-    program.transport = options.transport;
-    program.profile = options.profile;
-    program.profile.priority.0 = if node == 0 { 100 } else { 200 };
-    let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
-    let told = wake.clone();
-    // Sockets belong to the namespace they were opened in, wherever they are used.
-    let program = site
-        .namespace
-        .run(move || Program::open(program, told, Box::new(evidence)))??;
-    let thread = spawn(move || program.run());
-    Ok(Running::Ours { wake, thread })
+/// Collects lines, and counts the measured Syncs, which only the slave has.
+fn sink(lines: Sender<Line>, offsets: Arc<AtomicUsize>) -> Box<dyn FnMut(Line) + Send> {
+    Box::new(move |line| {
+        let is_offset = matches!(&line, Line::Sync(sync) if sync.offset_ns.is_some());
+        offsets.fetch_add(usize::from(is_offset), Ordering::Relaxed);
+        drop(lines.send(line));
+    })
 }
 
 fn write_out(

@@ -17,6 +17,8 @@ pub struct LabReport {
     pub logs: BTreeMap<String, String>,
     /// What passed the slave's interface.
     pub capture: PathBuf,
+    /// How many messages the attacker changed or made.
+    pub attacked: u64,
 }
 
 /// The slave's offsets, of which the truth is zero.
@@ -50,17 +52,13 @@ impl Spread {
 }
 
 impl LabReport {
-    pub(super) fn new(
-        lines: Vec<Line>,
-        counters: BTreeMap<String, Counters>,
-        logs: BTreeMap<String, String>,
-        capture: PathBuf,
-    ) -> Self {
+    pub(super) const fn new(capture: PathBuf) -> Self {
         Self {
-            lines,
-            counters,
-            logs,
+            lines: Vec::new(),
+            counters: BTreeMap::new(),
+            logs: BTreeMap::new(),
             capture,
+            attacked: 0,
         }
     }
 
