@@ -46,4 +46,7 @@ pub use second::SecondNetwork;
 pub use socket::{Stamping, Transport};
 pub use steer::{Steering, SystemClock};
 pub use timeloom_ptp::DelayMechanism;
+pub use timeloom_ptp::security::Policy;
+pub use timeloom_wire::TimeInterval;
+pub use timeloom_wire::tlv::{EntryForm, Suite};
 pub use wake::Wake;

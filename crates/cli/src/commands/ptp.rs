@@ -1,6 +1,9 @@
 //! `timeloom ptp`: precision time whose every hop answers for itself.
 
 mod clock;
+mod keys;
+mod lab;
+mod policy;
 
 use std::process::ExitCode;
 
@@ -26,6 +29,11 @@ enum Command {
     Slave(clock::Slave),
     Tc(clock::Transparent),
     Monitor(clock::Monitor),
+    Keygen(keys::Keygen),
+    Sign(keys::Sign),
+    Rotate(keys::Rotate),
+    Show(keys::Show),
+    Lab(Box<lab::Lab>),
 }
 
 impl Ptp {
@@ -35,6 +43,11 @@ impl Ptp {
             Command::Slave(command) => command.run(),
             Command::Tc(command) => command.run(),
             Command::Monitor(command) => command.run(),
+            Command::Keygen(command) => command.run(),
+            Command::Sign(command) => command.run(),
+            Command::Rotate(command) => command.run(),
+            Command::Show(command) => command.run(),
+            Command::Lab(command) => command.run(),
         }
     }
 }

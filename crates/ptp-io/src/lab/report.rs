@@ -78,6 +78,22 @@ impl LabReport {
         })
     }
 
+    /// What was violated and how often, of all our nodes: `who: what and where`.
+    pub fn violations(&self) -> BTreeMap<String, usize> {
+        let mut all = BTreeMap::new();
+        for line in &self.lines {
+            let (node, violations) = match line {
+                Line::Sync(sync) => (&sync.node, &sync.failures[..]),
+                Line::Alarm(alarm) => (&alarm.node, std::slice::from_ref(&alarm.violation)),
+                _ => continue,
+            };
+            for violation in violations {
+                *all.entry(format!("{node}: {violation}")).or_default() += 1;
+            }
+        }
+        all
+    }
+
     /// How many of the slave's Syncs ended so.
     pub fn count(&self, fate: Fate) -> usize {
         self.syncs().filter(|sync| sync.verdict == fate).count()

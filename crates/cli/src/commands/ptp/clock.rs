@@ -1,16 +1,18 @@
 //! `timeloom ptp gm`, `slave`, `tc`, `monitor`: one clock on real interfaces.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_ptp_io::{
-    Evidence, LineWriter, Names, Options, Program, Role, Stamping, SystemClock, Transport, Wake,
-    profile_named,
+    Auth, DelayMechanism, EntryForm, Evidence, LineWriter, Options, Program, Role, Stamping,
+    SystemClock, TimeInterval, Transport, Wake, profile_named,
 };
 use timeloom_time::Duration;
 
+use super::policy::{AuthName, PolicyArgument};
 use crate::exit::Failure;
 
 /// What all clocks share.
@@ -43,6 +45,29 @@ pub(super) struct Common {
     /// log2 of the seconds between delay requests
     #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
     delay_interval: Option<i8>,
+    /// Who answers for corrections, and how
+    #[arg(long, value_enum, default_value = "off")]
+    auth: AuthName,
+    /// Key directory: node.key, ring.toml, authority.pub
+    #[arg(long, value_name = "DIR")]
+    keys: Option<PathBuf>,
+    /// What is done about time nobody vouches for: strict, monitor, or
+    /// mixed=DURATION (unsigned clocks may add this much in all; give it to the
+    /// grandmaster, too, which must allow it)
+    #[arg(long, default_value = "strict")]
+    policy: PolicyArgument,
+    /// A grandmaster has entries of 8 octets written, not 18
+    #[arg(long)]
+    compact: bool,
+    /// Own address on the second network, for --auth secondary
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    second_bind: Option<SocketAddr>,
+    /// Slaves and monitors on the second network; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    second_to: Vec<SocketAddr>,
+    /// How far delay may jump before that counts as an attack
+    #[arg(long, default_value = "100 us", value_name = "DURATION")]
+    jump_bound: Duration,
     /// End after this time, e.g. `30 s` [default: at SIGINT or SIGTERM]
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<Duration>,
@@ -58,7 +83,7 @@ pub(super) struct Common {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Carrier {
+pub(super) enum Carrier {
     /// Ethernet frames
     L2,
     /// UDP over IPv4, multicast
@@ -74,9 +99,27 @@ enum Stamps {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Delay {
+pub(super) enum Delay {
     E2e,
     P2p,
+}
+
+impl From<Carrier> for Transport {
+    fn from(carrier: Carrier) -> Self {
+        match carrier {
+            Carrier::L2 => Self::Layer2,
+            Carrier::Udp4 => Self::Udp4,
+        }
+    }
+}
+
+impl From<Delay> for DelayMechanism {
+    fn from(delay: Delay) -> Self {
+        match delay {
+            Delay::E2e => Self::EndToEnd,
+            Delay::P2p => Self::PeerToPeer,
+        }
+    }
 }
 
 /// Tell the time, unless a better clock does
@@ -170,10 +213,7 @@ impl Monitor {
 impl Common {
     fn options(&self, role: Role) -> Result<Options, Failure> {
         let mut options = Options::new(role, self.interfaces.clone());
-        options.transport = match self.transport {
-            Carrier::L2 => Transport::Layer2,
-            Carrier::Udp4 => Transport::Udp4,
-        };
+        options.transport = self.transport.into();
         options.stamping = match self.stamps {
             Stamps::Software => Stamping::Software,
             Stamps::Hardware => Stamping::Hardware,
@@ -186,12 +226,36 @@ impl Common {
             .unwrap_or(profile.log_announce_interval);
         profile.log_delay_interval = self.delay_interval.unwrap_or(profile.log_delay_interval);
         if let Some(delay) = self.delay {
-            profile.delay = match delay {
-                Delay::E2e => timeloom_ptp_io::DelayMechanism::EndToEnd,
-                Delay::P2p => timeloom_ptp_io::DelayMechanism::PeerToPeer,
-            };
+            profile.delay = delay.into();
         }
         options.profile = profile;
+        options.jump_bound = TimeInterval::from_ns(self.jump_bound.as_ns());
+        options.second = self.second_bind.map(|own| (own, self.second_to.clone()));
+        options.auth = match (self.auth.channel(), &self.keys) {
+            (None, None) => None,
+            // Never unprotected by an argument that was forgotten.
+            (None, Some(_)) => {
+                return Err(Failure::usage(
+                    "--keys without --auth; say which: inline-ed25519, inline-bls, secondary",
+                ));
+            }
+            (Some(_), None) => return Err(Failure::usage("--auth needs --keys DIR")),
+            (Some(channel), Some(keys)) => {
+                let form = if self.compact {
+                    EntryForm::Compact
+                } else {
+                    EntryForm::Full
+                };
+                Some(Auth::open(
+                    keys,
+                    role,
+                    channel,
+                    self.policy.0,
+                    form,
+                    profile.max_hops,
+                )?)
+            }
+        };
         options.duration = self.duration;
         Ok(options)
     }
@@ -215,7 +279,18 @@ impl Common {
             }
             text.iter_mut().for_each(|sink| sink(&line));
         });
-        let evidence = Evidence::new(&name, options.profile.domain, Names::default(), None, sink);
+        let (names, ring) = options
+            .auth
+            .as_ref()
+            .map(|auth| (auth.names(), auth.ring()))
+            .unzip();
+        let evidence = Evidence::new(
+            &name,
+            options.profile.domain,
+            names.unwrap_or_default(),
+            ring,
+            sink,
+        );
         let program = Program::open(options, wake, Box::new(evidence))?;
         eprintln!(
             "timeloom: {name} {} on {}",
@@ -236,7 +311,7 @@ impl Common {
 
 /// SIGINT and SIGTERM end the program, SIGHUP has its keys read again. The flag
 /// is set before the loop is woken.
-fn listen_to_signals(wake: &Wake) -> std::io::Result<()> {
+pub(super) fn listen_to_signals(wake: &Wake) -> std::io::Result<()> {
     for (signal, is_stop) in [(SIGINT, true), (SIGTERM, true), (SIGHUP, false)] {
         let (stop, reload, nudge) = wake.for_signals()?;
         signal_hook::flag::register(signal, if is_stop { stop } else { reload })?;
