@@ -1,6 +1,7 @@
 //! What happens to each system call that carries time, as a table for people:
 //! `docs/coverage.md`, written from the filter's own data.
 
+use crate::clock_calls;
 use crate::filter::{CALLS, Treatment, When};
 use crate::timer_calls;
 
@@ -21,6 +22,13 @@ pub fn coverage() -> String {
             outcome(*number, *treatment)
         ));
     }
+    text.push_str(
+        "| `recvmsg`, `recvmmsg` | after `SO_TIMESTAMP*` | stamps of the kernel are put onto the virtual CLOCK_REALTIME; \
+         those of a card's own clock stay |\n\
+         | `read`, `readv`, `recvfrom`, `recvmsg`, `recvmmsg`, `accept`, `accept4`, `connect`, `write`, `writev`, `sendto`, \
+         `sendmsg`, `sendmmsg` | after `SO_RCVTIMEO`, `SO_SNDTIMEO` | sockets with a timeout: virtual, in the process; others \
+         natively |\n",
+    );
     text
 }
 
@@ -39,16 +47,16 @@ fn condition(when: When) -> &'static str {
 
 fn outcome(number: i64, treatment: Treatment) -> &'static str {
     match (treatment, number) {
+        (Treatment::Trap, libc::SYS_setsockopt) => {
+            "the option is set; from then on the calls below trap in this process and what it starts"
+        }
         (Treatment::Trap, _) => "virtual, in the process",
         (Treatment::Refuse, _) => "ENOSYS, on which callers fall back",
         (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => {
             "followed by the supervisor: the new program is prepared"
         }
-        (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_settimeofday) => {
-            "refused with EPERM, and reported"
-        }
-        (Treatment::Ask, libc::SYS_adjtimex | libc::SYS_clock_adjtime) => {
-            "reading: the machine's state; changing: refused with EPERM; both reported"
+        (Treatment::Ask, call) if clock_calls::is_one(call) => {
+            "acts on the clock of the guest's host, as the kernel would, by the supervisor"
         }
         (Treatment::Ask, call) if timer_calls::is_one(call) => {
             "virtual, by the supervisor (CPU-time clocks: real, reported)"

@@ -39,13 +39,27 @@ pub(crate) fn monotonic_ns() -> u64 {
         .wrapping_add(now.ns as u64)
 }
 
+/// The machine's CLOCK_REALTIME, for kernel calls that know no other.
+pub(crate) fn machine_realtime_ns() -> i64 {
+    let mut now = Timespec { s: 0, ns: 0 };
+    // SAFETY: writes 16 bytes into `now`.
+    unsafe { syscall(nr::CLOCK_GETTIME, [0, &raw mut now as usize, 0, 0, 0, 0]) };
+    now.to_ns().unwrap_or(0)
+}
+
+/// What CLOCK_REALTIME shows, as it goes now, at an instant of virtual time.
+pub(crate) fn realtime_at(virtual_ns: i64) -> i64 {
+    let (_, offset) = read(|copy| offset_ns(0, copy));
+    virtual_ns.wrapping_add(offset.unwrap_or(0))
+}
+
 /// How far the clock `id` is ahead of virtual time. `None` for clocks that are
 /// not maps of virtual time (CPU time, hardware clocks).
 #[inline(always)]
 pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     let offset = match id {
         0 | 5 | 8 => &copy.realtime_offset_ns, // REALTIME, _COARSE, _ALARM
-        1 | 4 | 6 => &copy.monotonic_offset_ns, // MONOTONIC, _RAW, _COARSE
+        1 | 6 => &copy.monotonic_offset_ns,    // MONOTONIC, _COARSE
         7 | 9 => &copy.boottime_offset_ns,     // BOOTTIME, _ALARM
         11 => &copy.tai_offset_ns,             // TAI
         _ => return None,
@@ -56,8 +70,23 @@ pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
 /// The clock `id` now, in nanoseconds since its zero.
 #[inline(always)]
 pub(crate) fn now_ns(id: u32) -> Option<i64> {
+    if id == MONOTONIC_RAW {
+        return Some(raw_ns());
+    }
     let (virtual_ns, offset) = read(|copy| offset_ns(id, copy));
     offset.map(|offset| virtual_ns.wrapping_add(offset))
+}
+
+/// The one clock that is not an offset away: the host's bare oscillator.
+#[cold]
+#[inline(never)]
+fn raw_ns() -> i64 {
+    let page = page();
+    if page.counter.load(Relaxed) == CounterKind::Tsc as u32 {
+        page.read_raw(ticks_ordered)
+    } else {
+        page.read_raw(monotonic_ns)
+    }
 }
 
 /// [`now_ns`] of the two clocks that everybody reads, at the first attempt and
@@ -200,7 +229,8 @@ fn native(number: usize, id: u32, out: usize) -> isize {
 pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::CLOCK_GETTIME, args) };
-    if result == 0 && offset_ns(args[0] as u32, &page().copies[0]).is_some() {
+    let id = args[0] as u32;
+    if result == 0 && (id == MONOTONIC_RAW || offset_ns(id, &page().copies[0]).is_some()) {
         store_now(args[0] as u32, args[1] as *mut Timespec);
     }
     result
@@ -226,5 +256,6 @@ pub(crate) fn time(args: [usize; 6]) -> isize {
     __vdso_time(args[0] as *mut i64) as isize
 }
 
+const MONOTONIC_RAW: u32 = 4;
 const REALTIME_ALARM: u32 = 8;
 const BOOTTIME_ALARM: u32 = 9;

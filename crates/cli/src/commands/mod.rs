@@ -9,6 +9,7 @@ use crate::exit::Failure;
 mod bench;
 mod check;
 mod clean;
+mod clock;
 mod control;
 mod doctor;
 mod exec;
@@ -16,6 +17,7 @@ mod ptp;
 mod report;
 mod run;
 mod schema;
+mod timeline;
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
@@ -46,6 +48,10 @@ enum Command {
     Report(report::ReportCommand),
     Doctor(doctor::Doctor),
     Clean(clean::Clean),
+    Clock(clock::Clock),
+    /// Keep clocks that know how good they are, and look at them
+    #[command(subcommand)]
+    Timeline(timeline::Timeline),
     Bench(bench::Bench),
     Ptp(ptp::Ptp),
 }
@@ -68,6 +74,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Report(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
+        Command::Clock(command) => command.run(),
+        Command::Timeline(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Ptp(command) => command.run(),
     }

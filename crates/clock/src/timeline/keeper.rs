@@ -161,20 +161,57 @@ impl Keeper {
         exchange: &Exchange,
     ) -> Result<(), Refused> {
         self.look_for_disturbance(&now);
-        if exchange.era != self.era {
+        self.admit(&now, source, exchange.era, exchange.authenticated)?;
+        let heard = exchange.bound(self.config.resolution, self.rates.outer())?;
+        self.take_in(now, source, heard);
+        Ok(())
+    }
+
+    /// As [`Self::handle_exchange`] for a source that was heard in another way
+    /// than by a question and its answer: what was learned, with the era in
+    /// which it was, and whether it was proved to come from the source.
+    ///
+    /// # Errors
+    /// As [`Self::handle_exchange`].
+    pub fn handle_bound(
+        &mut self,
+        now: LocalNow,
+        source: SourceId,
+        (era, authenticated): (Era, bool),
+        heard: &Bound,
+    ) -> Result<(), Refused> {
+        self.look_for_disturbance(&now);
+        self.admit(&now, source, era, authenticated)?;
+        if heard.earliest > heard.latest {
+            return Err(Refused::Impossible);
+        }
+        self.take_in(now, source, *heard);
+        Ok(())
+    }
+
+    fn admit(
+        &mut self,
+        now: &LocalNow,
+        source: SourceId,
+        era: Era,
+        authenticated: bool,
+    ) -> Result<(), Refused> {
+        if era != self.era {
             return Err(Refused::OldEra);
         }
-        let index = source.0;
-        if index >= self.sources.len() {
+        if source.0 >= self.sources.len() {
             return Err(Refused::UnknownSource);
         }
-        if self.config.demand_authentication && !exchange.authenticated {
+        if self.config.demand_authentication && !authenticated {
             if self.segment.status == Status::NeverSynchronised {
-                self.publish_void(now, Status::Unauthenticated);
+                self.publish_void(*now, Status::Unauthenticated);
             }
             return Err(Refused::Unauthenticated);
         }
-        let heard = exchange.bound(self.config.resolution, self.rates.outer())?;
+        Ok(())
+    }
+
+    fn take_in(&mut self, now: LocalNow, source: SourceId, heard: Bound) {
         self.carry_to(heard.at);
         // Answers may come in another order than they were received in.
         let at = self
@@ -182,7 +219,7 @@ impl Keeper {
             .map_or(heard.at, |bound| bound.at.max(heard.at));
         let outer = self.rates.outer();
         let heard = heard.carried_to(at, (-outer, outer));
-        let source = &mut self.sources[index];
+        let source = &mut self.sources[source.0];
         let before = source
             .bound
             .map(|bound| bound.carried_to(at, (-outer, outer)));
@@ -191,7 +228,6 @@ impl Keeper {
         source.bound = Some(before.and_then(|b| b.intersection(&heard)).unwrap_or(heard));
         source.heard = at;
         self.combine(now, at);
-        Ok(())
     }
 
     /// Takes in a disturbance that was seen elsewhere, such as the kernel's

@@ -38,6 +38,21 @@ pub enum Line {
         /// Mean delay.
         delay_ns: f64,
     },
+    /// A transparent clock handed a Sync on.
+    Relay {
+        /// When.
+        t_ns: i64,
+        /// Who says it.
+        node: String,
+        /// Its `sequenceId`.
+        sequence: u16,
+        /// In by.
+        ingress: u16,
+        /// Out by.
+        egress: u16,
+        /// How long it stayed, in the grandmaster's seconds.
+        residence_ns: f64,
+    },
     /// Something for people.
     Notice {
         /// When.
@@ -175,7 +190,7 @@ impl fmt::Display for Line {
                     .as_ref()
                     .map_or(Ok(()), |grandmaster| write!(f, " of {grandmaster}"))
             }
-            Self::Link { .. } => Ok(()),
+            Self::Link { .. } | Self::Relay { .. } => Ok(()),
             Self::Notice { text, .. } => f.write_str(text),
             Self::Summary {
                 received,

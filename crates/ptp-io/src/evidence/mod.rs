@@ -20,6 +20,7 @@ use timeloom_wire::message::Body;
 use timeloom_wire::tlv::SignedTlv;
 use timeloom_wire::{ClockIdentity, Message, PortIdentity, TimeInterval};
 
+use crate::Role as ClockRole;
 use crate::clocks::{realtime_ns, wall_now};
 use crate::keys::Loaded;
 use crate::{Counters, Observer};
@@ -62,6 +63,8 @@ struct Open {
 pub struct Evidence {
     node: String,
     domain: u8,
+    /// Whether Syncs end here.
+    follows: bool,
     names: Names,
     ring: Option<Arc<KeyRing>>,
     /// Statements of the second network by (source, sequence).
@@ -79,9 +82,10 @@ const REJECTED_AFTER: Duration = Duration::from_ms(400);
 const INCOMPLETE_AFTER: Duration = Duration::from_ms(1500);
 
 impl Evidence {
-    /// Evidence of `node` about the Syncs of `domain`.
+    /// Evidence of `node`, which plays `role`, about the Syncs of `domain`.
     pub fn new(
         node: &str,
+        role: ClockRole,
         domain: u8,
         names: Names,
         ring: Option<Arc<KeyRing>>,
@@ -90,6 +94,7 @@ impl Evidence {
         Self {
             node: node.to_owned(),
             domain,
+            follows: matches!(role, ClockRole::Slave | ClockRole::Monitor),
             names,
             ring,
             stated: VecDeque::new(),
@@ -201,7 +206,7 @@ impl Observer for Evidence {
             return;
         };
         let header = message.header;
-        if header.domain != self.domain {
+        if header.domain != self.domain || !self.follows {
             return;
         }
         match message.body {
@@ -347,7 +352,20 @@ impl Observer for Evidence {
                 });
             }
             Report::Failure(failure) => self.failure(failure),
-            Report::Relayed { .. } | Report::Dropped { .. } => {}
+            Report::Relayed {
+                ingress,
+                egress,
+                sequence,
+                residence,
+            } => (self.sink)(Line::Relay {
+                t_ns,
+                node,
+                sequence: *sequence,
+                ingress: *ingress,
+                egress: *egress,
+                residence_ns: residence.as_ns_f64(),
+            }),
+            Report::Dropped { .. } => {}
         }
     }
 

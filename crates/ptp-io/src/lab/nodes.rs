@@ -132,7 +132,14 @@ pub(super) fn start(
         ),
     };
     let ring = program.auth.as_ref().map(Auth::ring);
-    let evidence = Evidence::new(&site.name, options.profile.domain, names, ring, sink);
+    let evidence = Evidence::new(
+        &site.name,
+        options.role(node),
+        options.profile.domain,
+        names,
+        ring,
+        sink,
+    );
     let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
     let told = wake.clone();
     // Sockets belong to the namespace they were opened in, wherever they are used.

@@ -286,6 +286,7 @@ impl Common {
             .unzip();
         let evidence = Evidence::new(
             &name,
+            options.role,
             options.profile.domain,
             names.unwrap_or_default(),
             ring,

@@ -1,0 +1,288 @@
+//! `timeloom timeline`: the daemon that keeps timelines, and looks at them.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use timeloom_time::Duration;
+use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
+use timeloom_timeline::protocol::{ScaleName, StampText};
+use timeloom_timeline::{Directory, Seen, ServeError, TimelineName};
+
+use crate::exit::Failure;
+
+#[derive(Subcommand)]
+pub(crate) enum Timeline {
+    Serve(Serve),
+    List(List),
+    Watch(Watch),
+    Read(Read),
+}
+
+impl Timeline {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Serve(command) => command.run(),
+            Self::List(command) => command.run(),
+            Self::Watch(command) => command.run(),
+            Self::Read(command) => command.run(),
+        }
+    }
+}
+
+/// Keep timelines until SIGTERM or SIGINT
+///
+/// With a file, all timelines in it. Without, one by the flags. The system clock
+/// is never changed.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom timeline serve plant --source chrony --oscillator-error-ppb 50000"
+)]
+pub(crate) struct Serve {
+    /// Name of the timeline
+    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    name: Option<TimelineName>,
+    /// A file with one or several timelines (docs/timeline.md)
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// What knows the time; may be repeated
+    #[arg(
+        long = "source",
+        value_name = "TYPE[,KEY=VALUE]...",
+        conflicts_with = "config"
+    )]
+    sources: Vec<String>,
+    /// What the machine's oscillator promises: never further off than this
+    #[arg(long, value_name = "PPB", conflicts_with = "config")]
+    oscillator_error_ppb: Option<i64>,
+    /// How long an answer keeps the timeline, as in `60 s`
+    #[arg(long, value_name = "LENGTH", conflicts_with = "config")]
+    ttl: Option<Duration>,
+    /// A timeline with a reference of its own instead of TAI
+    #[arg(long, conflicts_with = "config")]
+    local: bool,
+    /// How far TAI is ahead of UTC, for sources that tell UTC and not this
+    #[arg(long, value_name = "SECONDS", conflicts_with = "config")]
+    tai_offset_s: Option<i16>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Where daemon and programs meet.
+#[derive(Args)]
+pub(crate) struct Place {
+    /// Where daemon and programs meet [default: $TIMELOOM_TIMELINES, else /run/timelines]
+    #[arg(long)]
+    directory: Option<PathBuf>,
+}
+
+impl Place {
+    fn directory(&self) -> Directory {
+        self.directory
+            .clone()
+            .map_or_else(Directory::usual, Directory::new)
+    }
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])
+            .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
+        let config = self.config()?;
+        let daemon = timeloom_timeline::serve(&config).map_err(|error| match error {
+            ServeError::Config(_) | ServeError::Taken { .. } => Failure::usage(error),
+            ServeError::System(..) => Failure::run(error),
+        })?;
+        for timeline in daemon.timelines() {
+            eprintln!(
+                "timeloom: keeping {} at {}",
+                timeline.name(),
+                timeline.path().display()
+            );
+        }
+        signals.forever().next();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn config(self) -> Result<DaemonConfig, Failure> {
+        let mut config = match (&self.config, self.name) {
+            (Some(path), _) => {
+                let at = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+                let text = std::fs::read_to_string(path).map_err(|e| Failure::usage(at(&e)))?;
+                text.parse().map_err(|error| Failure::usage(at(&error)))?
+            }
+            (None, Some(name)) => {
+                let mut timeline = TimelineConfig::new(name);
+                let sources: Result<Vec<SourceConfig>, _> =
+                    self.sources.iter().map(|source| source.parse()).collect();
+                timeline.sources = sources.map_err(Failure::usage)?;
+                if let Some(ppb) = self.oscillator_error_ppb {
+                    timeline.oscillator.max_error_ppb = ppb;
+                }
+                timeline.time_to_live = self.ttl.unwrap_or(timeline.time_to_live);
+                if self.local {
+                    timeline.scale = ScaleName::Local;
+                }
+                timeline.tai_offset_s = self.tai_offset_s;
+                DaemonConfig {
+                    directory: None,
+                    timelines: vec![timeline],
+                }
+            }
+            (None, None) => unreachable!("clap requires one of them"),
+        };
+        config.directory = self.place.directory.or(config.directory);
+        Ok(config)
+    }
+}
+
+/// List the timelines of this machine and how they are doing
+#[derive(Args)]
+pub(crate) struct List {
+    /// Print one JSON object per timeline and line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl List {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let directory = self.place.directory();
+        let names = directory.names();
+        if names.is_empty() && !self.json {
+            eprintln!("timeloom: no timeline in {}", directory.path().display());
+        }
+        for name in names {
+            match timeloom_timeline::look(&directory, &name) {
+                Ok(seen) => self.print(&seen),
+                Err(refusal) => eprintln!("timeloom: {name}: {refusal}"),
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn print(&self, seen: &Seen) {
+        if self.json {
+            print_json(seen);
+            return;
+        }
+        println!("{}: {}", seen.name, quality(&seen.stamp));
+        let Some(daemon) = &seen.daemon else {
+            println!("  no daemon keeps it");
+            return;
+        };
+        println!(
+            "  daemon {}, {} bindings, a question every {}, {:+.3} ppm, {} disturbances",
+            daemon.pid,
+            daemon.bindings,
+            Duration::from_ns(daemon.poll_interval_ns),
+            daemon.frequency_ppb / 1e3,
+            daemon.disturbances,
+        );
+        for source in &daemon.sources {
+            let last = source.last_refusal.as_deref().unwrap_or("");
+            println!(
+                "  {}: {} asked, {} answered, {} refused{}{last}",
+                source.source,
+                source.asked,
+                source.answered,
+                source.refused,
+                if last.is_empty() {
+                    ""
+                } else {
+                    ", the last because "
+                },
+            );
+        }
+    }
+}
+
+/// Read a timeline once
+///
+/// Exit code 1 when there is no interval.
+#[derive(Args)]
+pub(crate) struct Read {
+    /// Name of the timeline
+    name: TimelineName,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Read {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let stamp = timeloom_timeline::read(&self.place.directory(), &self.name)
+            .map_err(|refusal| Failure::run(format!("{}: {refusal}", self.name)))?;
+        print_stamp(&stamp, self.json);
+        Ok(ExitCode::from(u8::from(stamp.interval.is_none())))
+    }
+}
+
+/// Read a timeline again and again
+#[derive(Args)]
+pub(crate) struct Watch {
+    /// Name of the timeline
+    name: TimelineName,
+    /// Time between two readings
+    #[arg(long, value_name = "LENGTH", default_value = "1 s")]
+    every: Duration,
+    /// End after so many readings
+    #[arg(long)]
+    count: Option<u64>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Watch {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let directory = self.place.directory();
+        let every = core::time::Duration::from_nanos(self.every.as_ns().max(0) as u64);
+        let mut readings = 0;
+        loop {
+            match timeloom_timeline::read(&directory, &self.name) {
+                Ok(stamp) => print_stamp(&stamp, self.json),
+                Err(refusal) => return Err(Failure::run(format!("{}: {refusal}", self.name))),
+            }
+            readings += 1;
+            if self.count.is_some_and(|count| readings >= count) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(every);
+        }
+    }
+}
+
+fn print_stamp(stamp: &StampText, json: bool) {
+    if json {
+        print_json(stamp);
+    } else if let Some(interval) = stamp.interval {
+        println!("{} ns  {}", interval.estimate_ns, quality(stamp));
+    } else {
+        println!("{}", quality(stamp));
+    }
+}
+
+fn print_json(object: &impl serde::Serialize) {
+    println!("{}", serde_json::to_string(object).expect("plain data"));
+}
+
+/// As `ok, −12 us +14 us`.
+fn quality(stamp: &StampText) -> String {
+    let status = stamp.status;
+    match stamp.interval {
+        None => format!("{status}, no interval"),
+        Some(interval) => {
+            let length = |ns| Duration::from_ns(ns);
+            let below = length(interval.estimate_ns - interval.earliest_ns);
+            let above = length(interval.latest_ns - interval.estimate_ns);
+            format!("{status}, −{below} +{above}")
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The daemon: timelines, sockets, clients.
+
+use core::fmt;
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::JoinHandle;
+
+use rustix::net::Shutdown;
+use timeloom_clock::timeline::{BindingId, PastError};
+use timeloom_publish::WriterError;
+
+use crate::config::{BadConfig, DaemonConfig};
+use crate::keep::KeepError;
+use crate::protocol::{
+    Answer, Ask, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, decode, encode,
+};
+use crate::{Directory, HostClock, Timeline, TimelineName, packet};
+
+/// A running daemon; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    directory: Directory,
+    kept: Vec<Served>,
+}
+
+#[derive(Debug)]
+struct Served {
+    timeline: Timeline,
+    keeper: Option<JoinHandle<()>>,
+    listener: Arc<OwnedFd>,
+    clients: Clients,
+}
+
+/// The connections of a timeline that are open.
+type Clients = Arc<Mutex<Vec<Weak<OwnedFd>>>>;
+
+/// Why a daemon does not run.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The configuration's mistake.
+    Config(BadConfig),
+    /// Another daemon keeps this timeline here.
+    Taken {
+        /// Which.
+        name: TimelineName,
+        /// Where.
+        directory: std::path::PathBuf,
+    },
+    /// The system refuses; what was being done.
+    System(String, io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(bad) => bad.fmt(f),
+            Self::Taken { name, directory } => write!(
+                f,
+                "another daemon keeps the timeline {name} in {}",
+                directory.display()
+            ),
+            Self::System(what, error) => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+/// Starts all timelines of `config` and serves their sockets in threads.
+///
+/// # Errors
+/// [`ServeError`]; then nothing is left running.
+pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
+    config.check().map_err(ServeError::Config)?;
+    let directory = config
+        .directory
+        .clone()
+        .map_or_else(Directory::usual, Directory::new);
+    let what = || format!("making {}", directory.path().display());
+    directory
+        .make()
+        .map_err(|error| ServeError::System(what(), error))?;
+    let clock = Arc::new(HostClock::of_this_machine());
+    let mut daemon = Daemon {
+        directory: directory.clone(),
+        kept: Vec::new(),
+    };
+    for timeline in &config.timelines {
+        let name = &timeline.name;
+        let kept = Timeline::keep(timeline, &directory, &clock);
+        let (timeline, keeper) = kept.map_err(|error| match error {
+            KeepError::Page(WriterError::Taken) => ServeError::Taken {
+                name: name.clone(),
+                directory: directory.path().to_owned(),
+            },
+            KeepError::Page(WriterError::Io(error)) => {
+                ServeError::System(format!("making the page of {name}"), error)
+            }
+            KeepError::Source(untold) => {
+                ServeError::Config(BadConfig(format!("timeline {name}: {untold}")))
+            }
+        })?;
+        let path = directory.socket(name);
+        let listener = packet::listen(&path).and_then(|listener| {
+            // Whoever may enter the directory may read the time and bind.
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+            Ok(Arc::new(listener))
+        });
+        let listener = match listener {
+            Ok(listener) => listener,
+            Err(error) => {
+                timeline.end();
+                return Err(ServeError::System(
+                    format!("listening at {}", path.display()),
+                    error,
+                ));
+            }
+        };
+        let clients = Clients::default();
+        let served = Served {
+            timeline: timeline.clone(),
+            keeper: Some(keeper),
+            listener: listener.clone(),
+            clients: clients.clone(),
+        };
+        daemon.kept.push(served);
+        std::thread::spawn(move || accept_all(&timeline, &listener, &clients));
+    }
+    Ok(daemon)
+}
+
+impl Daemon {
+    /// The timelines in the configuration's order.
+    pub fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+        self.kept.iter().map(|served| &served.timeline)
+    }
+
+    /// Where they are met.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        for served in &mut self.kept {
+            // The name first, so that nobody connects to a listener that ends.
+            let _ = std::fs::remove_file(self.directory.socket(served.timeline.name()));
+            let _ = rustix::net::shutdown(&*served.listener, Shutdown::Both);
+            served.timeline.end();
+            for client in served.clients.lock().expect("no panic holds it").iter() {
+                if let Some(client) = client.upgrade() {
+                    let _ = rustix::net::shutdown(&*client, Shutdown::Both);
+                }
+            }
+            if let Some(keeper) = served.keeper.take() {
+                let _ = keeper.join();
+            }
+        }
+    }
+}
+
+fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients) {
+    loop {
+        match packet::accept(listener) {
+            Ok(socket) => {
+                let socket = Arc::new(socket);
+                let mut open = clients.lock().expect("no panic holds it");
+                open.retain(|client| client.strong_count() > 0);
+                if open.len() >= MOST_CLIENTS {
+                    continue; // Closed at once.
+                }
+                open.push(Arc::downgrade(&socket));
+                let timeline = timeline.clone();
+                std::thread::spawn(move || Client::new(timeline, socket).serve());
+            }
+            // Shut down: the daemon ends.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+            // Out of descriptors or the like: others may close some.
+            Err(_) => std::thread::sleep(core::time::Duration::from_millis(100)),
+        }
+    }
+}
+
+/// Connections that one timeline serves at a time.
+const MOST_CLIENTS: usize = 1024;
+
+/// Bindings that one connection may have.
+const MOST_BINDINGS: usize = 1024;
+
+/// One connection.
+struct Client {
+    timeline: Timeline,
+    socket: Arc<OwnedFd>,
+    bindings: BTreeSet<u64>,
+}
+
+impl Client {
+    fn new(timeline: Timeline, socket: Arc<OwnedFd>) -> Self {
+        Self {
+            timeline,
+            socket,
+            bindings: BTreeSet::new(),
+        }
+    }
+
+    fn serve(mut self) {
+        let mut buffer = vec![0; MOST_BYTES];
+        loop {
+            let request = match packet::receive(&*self.socket, &mut buffer) {
+                Ok(Some((length, _))) => decode::<Request>(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    Err(crate::protocol::NoMessage(error.to_string()))
+                }
+                Ok(None) | Err(_) => break,
+            };
+            let (id, answer) = match request {
+                Ok(Request { id, ask }) => (id, self.answer(ask)),
+                Err(bad) => (0, refuse(RefusalCode::BadRequest, bad)),
+            };
+            let fd = matches!(answer, Answer::Page(_)).then(|| self.timeline.page());
+            let packet = encode(&Message::Reply(Reply { id, answer }));
+            if packet::send(&*self.socket, &packet, fd, true).is_err() {
+                break;
+            }
+        }
+        for binding in std::mem::take(&mut self.bindings) {
+            self.timeline
+                .call(move |kept| kept.unbind(BindingId(binding)));
+        }
+    }
+
+    fn answer(&mut self, ask: Ask) -> Answer {
+        let ending = || refuse(RefusalCode::Ending, "the daemon is ending");
+        let answer = match ask {
+            Ask::Open => Some(Answer::Page(self.timeline.describe())),
+            Ask::Bind(need) => self.bind(need),
+            Ask::Unbind { binding } => self.with(binding, Kept::unbind_for),
+            Ask::Set { binding, need } => match need.requirement() {
+                None => Some(nonsense()),
+                Some(requirement) => {
+                    self.with(binding, move |kept, id| match kept.set(id, requirement) {
+                        Ok(_) => Answer::Done,
+                        Err(impossible) => impossible.into(),
+                    })
+                }
+            },
+            Ask::Get { binding } => self.with(binding, |kept, id| {
+                kept.get(id)
+                    .map_or_else(|| no_binding(id.0), Answer::Binding)
+            }),
+            Ask::Subscribe { binding } => self.with(binding, |kept, id| {
+                kept.subscribe(id);
+                Answer::Done
+            }),
+            Ask::Convert { ticks } => self.timeline.call(move |kept| match kept.convert(ticks) {
+                Ok(stamp) => Answer::Stamp(stamp.into()),
+                Err(error @ PastError::TooOld { .. }) => refuse(RefusalCode::TooOld, error),
+                Err(error @ PastError::InFuture) => refuse(RefusalCode::InFuture, error),
+            }),
+            Ask::Report => self
+                .timeline
+                .report()
+                .map(|report| Answer::Report(Box::new(report))),
+        };
+        if let Ask::Unbind { binding } = ask {
+            self.bindings.remove(&binding);
+        }
+        answer.unwrap_or_else(ending)
+    }
+
+    fn bind(&mut self, need: Need) -> Option<Answer> {
+        let Some(requirement) = need.requirement() else {
+            return Some(nonsense());
+        };
+        if self.bindings.len() >= MOST_BINDINGS {
+            let why = format!("a connection may have {MOST_BINDINGS} bindings");
+            return Some(refuse(RefusalCode::TooMany, why));
+        }
+        let client = self.socket.clone();
+        Some(
+            match self
+                .timeline
+                .call(move |kept| kept.bind(requirement, client))?
+            {
+                Ok(BindingId(binding)) => {
+                    self.bindings.insert(binding);
+                    Answer::Bound { binding }
+                }
+                Err(impossible) => impossible.into(),
+            },
+        )
+    }
+
+    /// Does something with a binding of this connection.
+    fn with(
+        &self,
+        binding: u64,
+        what: impl FnOnce(&mut Kept, BindingId) -> Answer + Send + 'static,
+    ) -> Option<Answer> {
+        if !self.bindings.contains(&binding) {
+            return Some(no_binding(binding));
+        }
+        self.timeline
+            .call(move |kept| what(kept, BindingId(binding)))
+    }
+}
+
+use crate::keep::Kept;
+
+impl Kept {
+    fn unbind_for(&mut self, binding: BindingId) -> Answer {
+        self.unbind(binding);
+        Answer::Done
+    }
+}
+
+fn refuse(code: RefusalCode, why: impl fmt::Display) -> Answer {
+    let why = why.to_string();
+    Answer::Refused { code, why }
+}
+
+fn no_binding(binding: u64) -> Answer {
+    let why = format!("this connection has no binding {binding}");
+    refuse(RefusalCode::NoSuchBinding, why)
+}
+
+fn nonsense() -> Answer {
+    let why = "a requirement's lengths must not be negative, and its resolution must be positive";
+    refuse(RefusalCode::BadRequest, why)
+}
