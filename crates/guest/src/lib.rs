@@ -22,6 +22,7 @@ mod bpf;
 mod clock;
 mod control;
 mod coverage;
+mod cpu_time;
 mod error;
 mod filter;
 mod freeze;

@@ -8,6 +8,7 @@ use std::time::Duration as StdDuration;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::{Clock, ClockOptions};
+use crate::cpu_time::CpuTime;
 use crate::error::GuestError;
 use crate::freeze::{FreezeKind, Freezer};
 use crate::image::Image;
@@ -111,6 +112,8 @@ impl Session {
             freezer,
             newcomers: Mutex::default(),
             execs: AtomicUsize::new(0),
+            cpu_time: CpuTime::default(),
+            allow_leaks: AtomicBool::new(false),
             warn: options.warn,
         });
         let mut session = Self {
@@ -200,6 +203,11 @@ impl Session {
         let was_paused = self.clock.is_paused();
         self.clock.pause();
         let frozen = self.context.freezer.freeze(PATIENCE);
+        if frozen.is_ok() {
+            let pids = self.context.freezer.processes();
+            self.context.cpu_time.rebase(&pids, self.clock.dilation());
+            self.context.injector.page.page().past.count_rate_change();
+        }
         let dilated = self.clock.dilate(factor);
         if frozen.is_ok() {
             kick::kick_waiting(
@@ -289,6 +297,12 @@ impl Session {
     /// Calls that programs made and that are not virtualised yet.
     pub fn unhandled_calls(&self) -> Vec<UnhandledCall> {
         self.context.report.calls()
+    }
+
+    /// From now on, what cannot be virtualised is done natively and reported
+    /// instead of refused.
+    pub fn allow_leaks(&self) {
+        self.context.allow_leaks.store(true, Relaxed);
     }
 
     /// Ends every process of the session.

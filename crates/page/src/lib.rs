@@ -27,7 +27,8 @@ mod write;
 
 pub use counter::{CounterKind, ticks_ordered};
 pub use layout::{
-    ABI_VERSION, ClockPage, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy, PAGE_ADDRESS, PAGE_SIZE,
+    ABI_VERSION, CPU_TIME_CALL, ClockPage, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy,
+    PAGE_ADDRESS, PAGE_SIZE,
 };
 pub use past::Past;
 pub use write::PageMap;

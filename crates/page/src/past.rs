@@ -19,7 +19,8 @@ use crate::sync::{AtomicI64, AtomicU32, AtomicU64, fence};
 pub struct Past {
     /// Lines ever recorded, modulo 2^32.
     count: AtomicU32,
-    padding: AtomicU32,
+    /// How often the rate of the running clock was changed.
+    rate_changes: AtomicU32,
     lines: [Line; LINES],
 }
 
@@ -48,6 +49,16 @@ impl Past {
             line.rate_20_44.store(rate, Relaxed);
         }
         self.count.store(count.wrapping_add(1), Release);
+    }
+
+    /// Notes that the running clock gets another rate.
+    pub fn count_rate_change(&self) {
+        self.rate_changes.fetch_add(1, Release);
+    }
+
+    /// How often it did.
+    pub fn rate_changes(&self) -> u32 {
+        self.rate_changes.load(Acquire)
     }
 
     /// Virtual time at a past instant of the machine's CLOCK_MONOTONIC, in

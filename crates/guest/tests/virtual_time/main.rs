@@ -9,6 +9,7 @@
 mod support;
 
 mod clocks;
+mod cpu_time;
 mod early_events;
 mod errors;
 mod live_changes;
