@@ -135,18 +135,22 @@ mod tests {
         // Never noted: at the present rate from its beginning.
         assert_eq!(clocks.shown_ns(own, process, 1_000, 10.0), 100);
         clocks.rebase(&[own], 10.0);
-        let used = used_ns(own, Subject::Process(own)).expect("our own");
-        let at_once = clocks.shown_ns(own, process, used, 0.5);
-        assert!(at_once <= used / 10, "{at_once} of {used}");
+        let (real, stood) = {
+            let bases = clocks.bases.lock().unwrap();
+            let base = &bases[&Subject::Process(own)];
+            (base.real_ns, base.shown_ns)
+        };
+        assert!(real > 0 && stood == (real as f64 / 10.0) as i64);
+        assert_eq!(clocks.shown_ns(own, process, real, 0.5), stood);
         assert_eq!(
-            clocks.shown_ns(own, process, used + 500, 0.5) - at_once,
-            1_000
+            clocks.shown_ns(own, process, real + 500, 0.5),
+            stood + 1_000
         );
         // By number, as another process would ask.
         let by_number = (!own << 3) | SCHEDULER;
-        assert_eq!(clocks.shown_ns(1, by_number, used, 0.5), at_once);
+        assert_eq!(clocks.shown_ns(1, by_number, real, 0.5), stood);
         // A kernel's reading from before the change does not go below.
-        assert!(clocks.shown_ns(own, process, 0, 0.5) <= at_once);
+        assert_eq!(clocks.shown_ns(own, process, 0, 0.5), stood);
     }
 
     #[test]

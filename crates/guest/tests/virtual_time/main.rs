@@ -13,6 +13,7 @@ mod cpu_time;
 mod early_events;
 mod errors;
 mod live_changes;
+mod popular;
 mod processes;
 mod refusals;
 mod sessions;
