@@ -1,6 +1,7 @@
 //! What happens to each system call that carries time, as a table for people:
 //! `docs/coverage.md`, written from the filter's own data.
 
+use crate::clock_calls;
 use crate::filter::{CALLS, Treatment, When};
 use crate::timer_calls;
 
@@ -64,11 +65,8 @@ fn outcome(number: i64, treatment: Treatment) -> &'static str {
         (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => {
             "followed by the supervisor: the new program is prepared"
         }
-        (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_settimeofday) => {
-            "refused with EPERM, and reported"
-        }
-        (Treatment::Ask, libc::SYS_adjtimex | libc::SYS_clock_adjtime) => {
-            "reading: the machine's state; changing: refused with EPERM; both reported"
+        (Treatment::Ask, call) if clock_calls::is_one(call) => {
+            "acts on the clock of the guest's host, as the kernel would, by the supervisor"
         }
         (Treatment::Ask, call) if timer_calls::is_one(call) => {
             "virtual, by the supervisor (CPU-time clocks: real, reported)"

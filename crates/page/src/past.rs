@@ -19,9 +19,12 @@ use crate::sync::{AtomicI64, AtomicU32, AtomicU64, fence};
 pub struct Past {
     /// Lines ever recorded, modulo 2^32.
     count: AtomicU32,
-    /// How often the rate of the running clock was changed.
-    rate_changes: AtomicU32,
+    /// How often the dilation was changed.
+    dilations: AtomicU32,
     lines: [Line; LINES],
+    /// Wall seconds per virtual second, the bits of a `f64`. Unlike the lines it
+    /// is the session's, without what a host's oscillator adds.
+    dilation: AtomicU64,
 }
 
 /// From one change of the clock to the next.
@@ -51,14 +54,16 @@ impl Past {
         self.count.store(count.wrapping_add(1), Release);
     }
 
-    /// Notes that the running clock gets another rate.
-    pub fn count_rate_change(&self) {
-        self.rate_changes.fetch_add(1, Release);
+    /// Notes the dilation, at the start and whenever it changes.
+    pub fn set_dilation(&self, wall_per_virtual: f64) {
+        self.dilation.store(wall_per_virtual.to_bits(), Relaxed);
+        self.dilations.fetch_add(1, Release);
     }
 
-    /// How often it did.
-    pub fn rate_changes(&self) -> u32 {
-        self.rate_changes.load(Acquire)
+    /// The dilation in force, and whether there was another one before.
+    pub fn dilation(&self) -> (f64, bool) {
+        let changed = self.dilations.load(Acquire) > 1;
+        (f64::from_bits(self.dilation.load(Relaxed)), changed)
     }
 
     /// Virtual time at a past instant of the machine's CLOCK_MONOTONIC, in

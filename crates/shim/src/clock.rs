@@ -60,7 +60,7 @@ pub(crate) fn realtime_at(virtual_ns: i64) -> i64 {
 pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     let offset = match id {
         0 | 5 | 8 => &copy.realtime_offset_ns, // REALTIME, _COARSE, _ALARM
-        1 | 4 | 6 => &copy.monotonic_offset_ns, // MONOTONIC, _RAW, _COARSE
+        1 | 6 => &copy.monotonic_offset_ns,    // MONOTONIC, _COARSE
         7 | 9 => &copy.boottime_offset_ns,     // BOOTTIME, _ALARM
         11 => &copy.tai_offset_ns,             // TAI
         _ => return None,
@@ -71,8 +71,23 @@ pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
 /// The clock `id` now, in nanoseconds since its zero.
 #[inline(always)]
 pub(crate) fn now_ns(id: u32) -> Option<i64> {
+    if id == MONOTONIC_RAW {
+        return Some(raw_ns());
+    }
     let (virtual_ns, offset) = read(|copy| offset_ns(id, copy));
     offset.map(|offset| virtual_ns.wrapping_add(offset))
+}
+
+/// The one clock that is not an offset away: the host's bare oscillator.
+#[cold]
+#[inline(never)]
+fn raw_ns() -> i64 {
+    let page = page();
+    if page.counter.load(Relaxed) == CounterKind::Tsc as u32 {
+        page.read_raw(ticks_ordered)
+    } else {
+        page.read_raw(monotonic_ns)
+    }
 }
 
 /// [`now_ns`] of the two clocks that everybody reads, at the first attempt and
@@ -233,7 +248,7 @@ pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::CLOCK_GETTIME, args) };
     let (id, out) = (args[0] as u32, args[1] as *mut Timespec);
-    if result == 0 && offset_ns(id, &page().copies[0]).is_some() {
+    if result == 0 && (id == MONOTONIC_RAW || offset_ns(id, &page().copies[0]).is_some()) {
         store_now(id, out);
     } else if result == 0 && is_cpu_clock(id) {
         // SAFETY: the kernel has just written there.
@@ -262,5 +277,6 @@ pub(crate) fn time(args: [usize; 6]) -> isize {
     __vdso_time(args[0] as *mut i64) as isize
 }
 
+const MONOTONIC_RAW: u32 = 4;
 const REALTIME_ALARM: u32 = 8;
 const BOOTTIME_ALARM: u32 = 9;

@@ -10,12 +10,10 @@
 //! changed, what a thread had used by then counts at the old rate, and only the
 //! supervisor knows how much that was: it is asked.
 
-use core::sync::atomic::Ordering::Relaxed;
-
 use timeloom_page::CPU_TIME_CALL;
 
 use crate::abi::NS_PER_S;
-use crate::clock::{now_ns, page, read};
+use crate::clock::{now_ns, page};
 use crate::sys::{nr, syscall};
 
 /// Whether the clock counts time on the processor: the calling process's, the
@@ -26,9 +24,11 @@ pub(crate) fn is_cpu_clock(id: u32) -> bool {
 
 /// What CPU clock `id` is to show when the kernel says `real_ns`.
 pub(crate) fn shown_ns(id: u32, real_ns: i64) -> i64 {
-    if page().past.rate_changes() != 0 {
+    let (_, changed) = page().past.dilation();
+    if changed {
+        let args = [id as usize, real_ns as usize, 0, 0, 0, 0];
         // SAFETY: no pointers; the filter gives this number to the supervisor.
-        let shown = unsafe { syscall(CPU_TIME_CALL, [id as usize, real_ns as usize, 0, 0, 0, 0]) };
+        let shown = unsafe { syscall(CPU_TIME_CALL, args) };
         if shown >= 0 {
             return shown as i64;
         }
@@ -36,14 +36,13 @@ pub(crate) fn shown_ns(id: u32, real_ns: i64) -> i64 {
     at_present_rate(real_ns)
 }
 
+/// (Good to a nanosecond for a hundred days of processor time.)
 fn at_present_rate(real_ns: i64) -> i64 {
-    let (_, wall_per_virtual) = read(|copy| copy.wall_per_virtual_32_32.load(Relaxed));
-    if wall_per_virtual == 1 << 32 || real_ns <= 0 {
+    let (dilation, _) = page().past.dilation();
+    if dilation == 1.0 || dilation <= 0.0 {
         return real_ns;
     }
-    // Good to a nanosecond for a hundred days of processor time, and free of the
-    // 128-bit division, for which there is no code in the image.
-    (real_ns as f64 * (1u64 << 32) as f64 / wall_per_virtual as f64) as i64
+    (real_ns as f64 / dilation) as i64
 }
 
 /// `times(buffer)`: the result counts hundredths of a second of virtual time.

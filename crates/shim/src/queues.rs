@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use crate::abi::Timespec;
-use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, offset_ns, page, read};
+use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page};
 use crate::poll::{deadline_of, store_left};
 use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
@@ -154,8 +154,7 @@ fn absolute(address: usize, id: u32) -> Option<Deadline> {
         return None;
     }
     let wanted_ns = Timespec::load(address).and_then(Timespec::to_ns)?;
-    let (_, offset) = read(|copy| offset_ns(id, copy));
-    Some(Deadline::At(wanted_ns.saturating_sub(offset?)))
+    Deadline::on_clock(id, wanted_ns)
 }
 
 const MSG_DONTWAIT: usize = 0x40;

@@ -12,6 +12,7 @@ mod clocks;
 mod cpu_time;
 mod early_events;
 mod errors;
+mod host_clocks;
 mod live_changes;
 mod popular;
 mod processes;

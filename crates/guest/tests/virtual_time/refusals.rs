@@ -54,21 +54,14 @@ fn the_machines_clock_cannot_be_set() {
     let (lines, status) = world.start([c_program("set_time")]).finish();
     let moved = ahead() - before;
     assert_eq!(status, 0);
-    // Two that read, then all that set: -1 and EPERM.
+    // All succeed, on the clock of the session's host.
     let answers: Vec<&str> = lines[0].split(',').collect();
-    assert_eq!(answers, [&["0/0"; 2][..], &["-1/1"; 6][..]].concat());
+    assert_eq!(answers, ["0/0"; 8]);
     assert!(
         moved.abs() < 1_000_000_000,
         "the machine's clock was moved by {moved} ns"
     );
-    let refused: u64 = world
-        .session
-        .unhandled_calls()
-        .iter()
-        .filter(|c| c.outcome == "refused")
-        .map(|c| c.count)
-        .sum();
-    assert_eq!(refused, 6);
+    assert!(world.session.unhandled_calls().is_empty());
 }
 
 /// The same clock that `std::time::Instant` reads, which no step moves.

@@ -1,0 +1,34 @@
+//! Several engines for one simulated network.
+//!
+//! Every engine builds the whole network and keeps a part of it; the cables
+//! between parts are *cut* ([`Cut`], [`partition`]). What leaves on a cut cable
+//! reaches the other engine in one of two ways:
+//!
+//! - [`exact`]: the engines wait for one another. Within windows as long as the
+//!   shortest cut cable nothing that one does can reach another, so the result
+//!   is, bit by bit, that of one engine. For verification, and for speed where
+//!   cut cables are long.
+//!
+//! - [`Portal`]: the engines do not wait; all follow the same clock, and packets
+//!   go by UDP ([`peer`] is the protocol, [`codec`] how little of a packet goes
+//!   over). One that comes after its instant is handled at once and counted.
+//!   For real time.
+//!
+//! Nothing here knows scenarios or real programs; portals to those are beside
+//! it.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod codec;
+mod cut;
+pub mod datagram;
+pub mod exact;
+pub mod partition;
+pub mod peer;
+mod portal;
+mod run;
+mod socket;
+
+pub use cut::{Cut, CutError};
+pub use portal::{Portal, PortalStats};
+pub use run::{Pause, run, wall_now};
+pub use socket::Socket;
