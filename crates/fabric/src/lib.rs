@@ -39,6 +39,7 @@
 //! [`Namespace::confine`] and records links with [`Capture`]; `timeloom doctor`
 //! calls [`probe()`].
 
+mod cable;
 mod capture;
 mod error;
 mod ethtool;
@@ -47,15 +48,18 @@ mod link;
 mod names;
 mod namespace;
 mod netlink;
+mod openflow;
 mod probe;
 mod spec;
 mod station;
 mod tbf;
 
+pub use cable::{Plug, connect};
 pub use capture::{Capture, CaptureOptions, CaptureStatistics, CapturedFrame, Direction};
 pub use error::{FabricError, KernelError, SpecError};
 pub use fabric::{Fabric, Port};
 pub use names::MacAddress;
 pub use namespace::Namespace;
+pub use openflow::{CONTROLLER, OpenFlowSpec};
 pub use probe::{Feature, probe};
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};
