@@ -6,10 +6,10 @@ BINARY := target/release/timeloom
 # Other people's clients, beside which `timeloom bench timeline` measures ours.
 PEERS := crates/bench/peers/Cargo.toml
 
-.PHONY: help build demo test bench lint fmt clean
+.PHONY: help build demo test proof-timeline bench lint fmt clean
 
 help: ## Say what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 build: packages-build ## Release binaries in target/release/
 	$(CARGO) build --release --locked -p timeloom
@@ -21,6 +21,9 @@ demo: packages-demo build .venv/ready ## The voltage case with and without the a
 test: packages-test .venv/ready ## Every test
 	$(CARGO) test --locked --workspace
 	.venv/bin/python -m pytest -q python
+
+proof-timeline: packages-test ## Ten minutes of timelines over real ptp4l and chronyd: the bound holds for every sample
+	$(CARGO) test --release --locked -p timeloom-timeline --test real_ptp4l --test real_chrony -- --include-ignored --nocapture --test-threads 1
 
 bench: packages-test build .venv/ready ## All benchmarks, as tables; and the proof of the demo at full length
 	$(BINARY) bench all
@@ -55,4 +58,5 @@ packages-build:
 packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
-	@scripts/packages mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime
+	@scripts/packages mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime ptp4l:linuxptp
+	@scripts/chronyd

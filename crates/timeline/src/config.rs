@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::Deserializer;
@@ -19,7 +20,7 @@ use crate::protocol::ScaleName;
 #[serde(deny_unknown_fields)]
 pub struct DaemonConfig {
     /// Where daemon and programs meet; the usual place without.
-    pub directory: Option<std::path::PathBuf>,
+    pub directory: Option<PathBuf>,
     /// The timelines.
     #[serde(rename = "timeline")]
     pub timelines: Vec<TimelineConfig>,
@@ -99,6 +100,44 @@ pub struct PollConfig {
 pub enum SourceConfig {
     /// CLOCK_REALTIME.
     SystemClock(SystemClockConfig),
+    /// linuxptp's slave on this machine.
+    Ptp4l(Ptp4lConfig),
+}
+
+/// linuxptp's slave on this machine, with software time stamps.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ptp4lConfig {
+    /// What `ptp4l` has as `slave_event_monitor`: a socket that this daemon makes.
+    pub monitor: PathBuf,
+    /// What `ptp4l` has as `uds_address`.
+    #[serde(default = "ptp4l_socket")]
+    pub socket: PathBuf,
+    /// The PTP domain.
+    #[serde(default)]
+    pub domain: u8,
+    /// What the master's seconds count, when it does not say that they are TAI.
+    #[serde(default)]
+    pub shows: Option<Shows>,
+    /// How far the grandmaster may be off; what it says itself without.
+    #[serde(default, deserialize_with = "optional_length")]
+    pub reference_error: Option<Duration>,
+    /// How much every boundary clock in between may add.
+    #[serde(default, deserialize_with = "optional_length")]
+    pub hop_error: Option<Duration>,
+    /// How much transparent clocks and time stamping on the path may add.
+    #[serde(default, deserialize_with = "length")]
+    pub path_error: Duration,
+}
+
+/// What a clock's seconds count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shows {
+    /// TAI.
+    Tai,
+    /// UTC, leap seconds left out.
+    Utc,
 }
 
 /// CLOCK_REALTIME with the kernel's bound of its error.
@@ -278,6 +317,7 @@ impl SourceConfig {
     pub fn label(&self) -> String {
         match self {
             Self::SystemClock(_) => "system-clock".into(),
+            Self::Ptp4l(ptp4l) => format!("ptp4l {}", ptp4l.socket.display()),
         }
     }
 }
@@ -301,6 +341,10 @@ impl Default for PollConfig {
             longest: Duration::from_s(64),
         }
     }
+}
+
+fn ptp4l_socket() -> PathBuf {
+    "/var/run/ptp4l".into()
 }
 
 fn sixteen_seconds() -> Duration {

@@ -6,6 +6,10 @@
 //! cannot promise (how it drifts between its looks at *its* source) is a figure
 //! of the configuration.
 
+mod ptp4l;
+mod ptp4l_words;
+mod realtime_line;
+mod sides;
 mod system_clock;
 
 use core::fmt;
@@ -75,6 +79,9 @@ pub fn open(
     Ok(match source {
         SourceConfig::SystemClock(config) => {
             Box::new(system_clock::System::new(config.clone(), timeline, clock))
+        }
+        SourceConfig::Ptp4l(config) => {
+            Box::new(ptp4l::Ptp4l::new(config.clone(), timeline, clock)?)
         }
     })
 }
