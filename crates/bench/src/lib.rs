@@ -11,7 +11,7 @@
 //! clock under test.
 //!
 //! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`),
-//! `exec`, `plant`, `net/*`, `timeline/*`. The metric names are part of the
+//! `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`. The metric names are part of the
 //! outward contract.
 //!
 //! Not here: assertions. A bar that is missed is reported, not an error; who
@@ -24,6 +24,7 @@ mod figure;
 mod net;
 mod pause;
 mod plant;
+mod ptp;
 mod remote;
 mod rounds;
 mod scratch;
@@ -41,6 +42,7 @@ use std::str::FromStr;
 
 pub use error::BenchError;
 pub use figure::{Better, Figure, TABLE_HEADER};
+pub use ptp::write_ptp_document;
 pub use stats::{median, percentile};
 pub use worker::worker_main;
 
@@ -59,19 +61,22 @@ pub enum Name {
     Plant,
     /// How fast simulated networks run, and how engines meet.
     Net,
+    /// What signatures cost time distribution, and what they do not.
+    Ptp,
     /// What reading a timeline with its interval costs.
     Timeline,
 }
 
 impl Name {
     /// All, in the order in which they are best run.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ClockRead,
         Self::Syscall,
         Self::Pause,
         Self::Exec,
         Self::Plant,
         Self::Net,
+        Self::Ptp,
         Self::Timeline,
     ];
 
@@ -84,6 +89,7 @@ impl Name {
             Self::Exec => "exec",
             Self::Plant => "plant",
             Self::Net => "net",
+            Self::Ptp => "ptp",
             Self::Timeline => "timeline",
         }
     }
@@ -124,6 +130,15 @@ impl Options {
     }
 }
 
+/// What reading each clock costs in this process, of [`Name::Timeline`]'s figures:
+/// a few seconds at most.
+///
+/// # Errors
+/// As [`run`].
+pub fn read_costs(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    timeline::reads(options, figure)
+}
+
 /// Runs a benchmark and hands out each figure as soon as it is known.
 ///
 /// # Errors
@@ -141,6 +156,7 @@ pub fn run(
         Name::Exec => exec::run(options, figure),
         Name::Plant => plant::run(options, figure),
         Name::Net => net::run(options, figure),
+        Name::Ptp => ptp::run(options, figure),
         Name::Timeline => timeline::run(options, figure),
     }
 }

@@ -22,6 +22,7 @@
 pub mod counter;
 pub mod kernel;
 pub mod noise;
+pub mod ntp_steps;
 pub mod oscillator;
 pub mod quality;
 mod rate_error;

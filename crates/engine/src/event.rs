@@ -27,15 +27,19 @@ pub struct Event {
     pub token: u32,
 }
 
-/// The order in which events are handled: instant, then node id, then the
-/// order in which they were scheduled. It never depends on the queue in use,
-/// so that two queues, or two runs, give the same history.
+/// The order in which events are handled: instant, then node id, then token,
+/// then the order in which they were scheduled. It never depends on the queue
+/// in use, so that two queues, or two runs, give the same history. Nor does it
+/// depend on where an event came from: a model of which other engines run
+/// parts gives the same history as one engine, when no two events of a node
+/// with the same token can be scheduled in two orders.
 impl Ord for Event {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         self.at
             .cmp(&other.at)
-            .then_with(|| (self.node, self.seq).cmp(&(other.node, other.seq)))
+            .then_with(|| self.node.cmp(&other.node))
+            .then_with(|| (self.token, self.seq).cmp(&(other.token, other.seq)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A discrete-event engine whose clock is a map from another clock.
 //!
 //! - [`Engine`] runs a [`Model`]: it hands over [`Event`]s in a written order
-//!   (instant, node id, sequence) and takes new ones through its [`Agenda`].
+//!   (instant, node id, token, sequence) and takes new ones through its [`Agenda`].
 //! - [`queue`] holds the event queues; [`queue::Wheel`] was chosen by
 //!   measurement.
 //! - [`Pace`] says how far the engine may go: as fast as possible, as a

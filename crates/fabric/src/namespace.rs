@@ -68,6 +68,17 @@ impl Namespace {
         Ok((Self { fd, name }, done))
     }
 
+    /// Another hold on the same namespace.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be duplicated.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            fd: self.fd.try_clone()?,
+            name: self.name.clone(),
+        })
+    }
+
     /// The name given at creation.
     pub fn name(&self) -> &str {
         &self.name

@@ -142,6 +142,7 @@ impl Clock {
             calibration,
         };
         page.page().initialise(counter.kind(), &first);
+        page.page().past.record(map.in0, map.out0, map.rate);
         Ok(Self {
             page,
             counter,
@@ -396,6 +397,7 @@ impl Clock {
                 map
             },
         );
+        self.page.page().past.record(next.in0, next.out0, next.rate);
         state.published = published;
         state.map = next;
         state.history.push(Change { kind, map: next });

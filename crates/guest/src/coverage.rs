@@ -21,6 +21,13 @@ pub fn coverage() -> String {
             outcome(*number, *treatment)
         ));
     }
+    text.push_str(
+        "| `recvmsg`, `recvmmsg` | after `SO_TIMESTAMP*` | stamps of the kernel are put onto the virtual CLOCK_REALTIME; \
+         those of a card's own clock stay |\n\
+         | `read`, `readv`, `recvfrom`, `recvmsg`, `recvmmsg`, `accept`, `accept4`, `connect`, `write`, `writev`, `sendto`, \
+         `sendmsg`, `sendmmsg` | after `SO_RCVTIMEO`, `SO_SNDTIMEO` | sockets with a timeout: virtual, in the process; others \
+         natively |\n",
+    );
     text
 }
 
@@ -39,6 +46,9 @@ fn condition(when: When) -> &'static str {
 
 fn outcome(number: i64, treatment: Treatment) -> &'static str {
     match (treatment, number) {
+        (Treatment::Trap, libc::SYS_setsockopt) => {
+            "the option is set; from then on the calls below trap in this process and what it starts"
+        }
         (Treatment::Trap, _) => "virtual, in the process",
         (Treatment::Refuse, _) => "ENOSYS, on which callers fall back",
         (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => {

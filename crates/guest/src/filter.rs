@@ -117,7 +117,7 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
         (libc::SYS_utimes, "utimes", Ask, Null(1)),
         (libc::SYS_futimesat, "futimesat", Ask, Null(2)),
         (libc::SYS_utimensat, "utimensat", Ask, Null(2)),
-        (libc::SYS_setsockopt, "setsockopt", Ask, SocketTime),
+        (libc::SYS_setsockopt, "setsockopt", Trap, SocketTime),
     ]
 };
 

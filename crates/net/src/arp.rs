@@ -5,6 +5,7 @@ use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::{Kind, Packet, PortId};
+use crate::raw::Opened;
 use crate::slab::{Fifo, PacketId};
 use crate::world::{Token, World};
 
@@ -60,6 +61,21 @@ impl Arp {
             Err(place) => self.known.insert(place, neighbour),
         }
     }
+}
+
+/// The reply of interface `port` to a real program that asked from `address`
+/// and `mac`; `asker` is the interface that has the address, if one has.
+pub(crate) fn reply_to_stranger(
+    port: PortId,
+    asker: Option<PortId>,
+    address: u32,
+    mac: PortId,
+) -> Packet {
+    let to = asker.unwrap_or(PortId::NONE);
+    let mut reply = Packet::new(Kind::ArpReply, port, to, 0, MESSAGE_BYTES);
+    reply.dst_mac = mac;
+    reply.seq = address;
+    reply
 }
 
 impl World {
@@ -131,27 +147,46 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
+        let node = self.ports[port.index()].node;
+        if self.outside.opened[node as usize] == Opened::Frames {
+            // Somebody outside speaks for this interface.
+            return self.keep(|outside| &mut outside.frames, node, id, agenda.now());
+        }
         let message = self.packets[id];
         self.packets.remove(id);
-        let place = self.ports[port.index()].arp;
-        if message.dst != port || place == crate::packet::NIL {
+        if message.dst != port || self.ports[port.index()].arp == crate::packet::NIL {
             return;
         }
         // Who asks tells where it is (RFC 826, packet reception).
-        let arp = &mut self.arps[place as usize];
-        arp.learn(message.src, message.src_mac, agenda.now());
-        let asked = arp.asked.iter().position(|q| q.interface == message.src);
-        if let Some(asked) = asked {
-            let mut question = arp.asked.swap_remove(asked);
-            while let Some(id) = question.waiting.pop(&self.packets) {
-                self.packets[id].dst_mac = message.src_mac;
-                self.transmit(port, id, agenda);
-            }
-        }
+        self.learn_neighbour(port, message.src, message.src_mac, agenda);
         if message.kind == Kind::ArpRequest {
             let reply = Packet::new(Kind::ArpReply, port, message.src, 0, MESSAGE_BYTES);
             let id = self.packets.insert(reply);
             self.transmit(port, id, agenda);
+        }
+    }
+
+    /// At `port`, notes that `neighbour` has this MAC address, and sends what
+    /// has waited for it.
+    pub(crate) fn learn_neighbour<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        neighbour: PortId,
+        mac: PortId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let place = self.ports[port.index()].arp;
+        let Some(arp) = self.arps.get_mut(place as usize) else {
+            return;
+        };
+        arp.learn(neighbour, mac, agenda.now());
+        let asked = arp.asked.iter().position(|q| q.interface == neighbour);
+        if let Some(asked) = asked {
+            let mut question = arp.asked.swap_remove(asked);
+            while let Some(id) = question.waiting.pop(&self.packets) {
+                self.packets[id].dst_mac = mac;
+                self.transmit(port, id, agenda);
+            }
         }
     }
 

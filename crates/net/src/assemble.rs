@@ -7,6 +7,7 @@ use timeloom_engine::Random;
 
 use crate::arp::Arp;
 use crate::build::{NodeKind, Plan};
+use crate::crossing::Crossings;
 use crate::error::BuildError;
 use crate::host::NO_GATEWAY;
 use crate::link::Link;
@@ -17,6 +18,7 @@ use crate::router::{Router, StaticRoute};
 use crate::segment::Segments;
 use crate::slab::Slab;
 use crate::switch::Switch;
+use crate::train::TRAIN_TIME;
 use crate::world::{Counters, Place, Port, World};
 
 impl World {
@@ -74,6 +76,7 @@ impl World {
             ports,
             by_address: by_address(&addresses),
             outside: Outside::new(plan.nodes.len()),
+            train_time: TRAIN_TIME,
             addresses,
             links,
             packets: Slab::new(),
@@ -85,6 +88,7 @@ impl World {
             sources: Vec::new(),
             next_sizes: Vec::new(),
             counters: Counters::default(),
+            crossings: Crossings::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })
     }

@@ -59,9 +59,6 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let packet = self.packets[id];
-        if packet.kind == Kind::Raw {
-            return self.receive_raw(port, id, agenda);
-        }
         if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) {
             return self.handle_arp(port, id, agenda);
         }
@@ -72,6 +69,7 @@ impl World {
             return;
         }
         let now = agenda.now();
+        self.note_arrival(&packet, now);
         match packet.kind {
             Kind::TcpData => {
                 let receiver = &mut self.flows[packet.flow as usize].receiver;

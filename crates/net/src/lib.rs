@@ -30,9 +30,13 @@
 
 mod arp;
 mod assemble;
+mod buffers;
 mod build;
+mod bytes;
 mod config;
+mod crossing;
 mod error;
+mod frame;
 mod host;
 mod link;
 mod packet;
@@ -48,11 +52,15 @@ mod switch;
 mod tcp;
 pub mod topology;
 mod traffic;
+mod train;
 mod world;
 
+pub use buffers::{Checksum, LARGE, Offload, Train, TrainProtocol};
 pub use build::{NetworkBuilder, Node};
 pub use config::{ETHERNET_OVERHEAD, Impairment, LinkConfig, QueueConfig, RedConfig};
+pub use crossing::{Arrival, Cable, Crossings, Owner};
 pub use error::BuildError;
+pub use frame::Frame;
 pub use link::LinkStats;
 pub use packet::{Kind, Packet, PortId};
 pub use switch::PortMode;

@@ -1,5 +1,8 @@
 //! One direction of a cable: rate, delay, queue and impairments.
 
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Rate, Virtual};
 
@@ -28,11 +31,17 @@ pub(crate) struct Link {
     cursor: u32,
     /// Packets from the cursor on.
     unsent: u32,
+    /// Packets that travel outside the order of the list: when, in which order
+    /// they were put here, and where they are.
+    singles: BinaryHeap<Reverse<(Instant<Virtual>, u64, u32)>>,
+    single_count: u64,
     limit: u32,
     overhead: u32,
     extra: Option<Box<Extra>>,
     pub(crate) stats: LinkStats,
     up: bool,
+    /// Another engine has the other end: what is transmitted leaves this world.
+    crosses: bool,
 }
 
 /// What most links do not have.
@@ -77,6 +86,8 @@ pub(crate) enum Offered {
     Arrival(Instant<Virtual>),
     /// To be told of the end of a transmission at this instant.
     EndOfTransmission(Instant<Virtual>),
+    /// This packet, and those behind it in the list, leave for another engine.
+    Crosses(PacketId),
     /// The packet is gone; it was freed.
     Dropped,
 }
@@ -112,12 +123,24 @@ impl Link {
             flight: Fifo::EMPTY,
             cursor: NIL,
             unsent: 0,
+            singles: BinaryHeap::new(),
+            single_count: 0,
             limit,
             overhead: u32::from(config.overhead_bytes),
             extra,
             stats: LinkStats::default(),
             up: true,
+            crosses: false,
         }
+    }
+
+    /// Makes this the end of a link of which another engine has the other.
+    pub(crate) fn set_crosses(&mut self, crosses: bool) {
+        self.crosses = crosses;
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        self.delay
     }
 
     /// Puts the link up or down. What is in flight still arrives.
@@ -142,8 +165,29 @@ impl Link {
                 break;
             }
             self.cursor = packet.next;
-            self.unsent -= 1;
+            self.unsent -= packet.segments();
         }
+    }
+
+    /// How many segments of `segment` bytes each may be sent as one: no more
+    /// than last for `train_time`, and a single one where chance or the queue
+    /// decides about each packet for itself.
+    pub(crate) fn train_of(&self, segment: u32, train_time: Duration) -> u32 {
+        if self.extra.is_some() || self.crosses {
+            return 1;
+        }
+        let each = self.per_byte * u128::from(segment + self.overhead);
+        let time = (train_time.as_ns().max(0) as u128) << 64;
+        (time / each.max(1)).clamp(1, u128::from(u32::MAX)) as u32
+    }
+
+    /// How many packets are let in now before the queue is full.
+    pub(crate) fn room(&mut self, now: Instant<Virtual>, packets: &Slab) -> u32 {
+        if self.extra.is_some() || !self.up || self.crosses {
+            return u32::MAX;
+        }
+        self.move_cursor(now, packets);
+        self.limit.saturating_add(1).saturating_sub(self.unsent)
     }
 
     /// Takes a packet to be transmitted.
@@ -155,7 +199,7 @@ impl Link {
         packets: &mut Slab,
     ) -> Offered {
         self.move_cursor(now, packets);
-        if self.extra.is_some() || !self.up {
+        if self.extra.is_some() || !self.up || self.crosses {
             return self.offer_extra(now, id, packets);
         }
         if self.unsent > self.limit {
@@ -165,19 +209,19 @@ impl Link {
     }
 
     fn drop(&mut self, id: PacketId, packets: &mut Slab) -> Offered {
-        self.stats.dropped += 1;
+        self.stats.dropped += u64::from(packets[id].segments());
         packets.remove(id);
         Offered::Dropped
     }
 
     /// Occupies the transmitter; gives back the end of the transmission.
     #[inline]
-    fn occupy(&mut self, now: Instant<Virtual>, size: u16) -> Instant<Virtual> {
-        let bytes = u32::from(size) + self.overhead;
+    fn occupy(&mut self, now: Instant<Virtual>, packet: &Packet) -> Instant<Virtual> {
+        let bytes = packet.wire_bytes(self.overhead);
         let now_bits = (now.as_ns() as u128) << 64;
         let start = self.free.max(now_bits);
         self.stats.waited_ns += ((start - now_bits) >> 64) as u64;
-        self.stats.packets += 1;
+        self.stats.packets += u64::from(packet.segments());
         self.stats.bytes += u64::from(bytes);
         self.free = start + self.per_byte * u128::from(bytes);
         // Rounded up: the last bit has left at the instant that is named.
@@ -187,15 +231,16 @@ impl Link {
     /// Puts the packet behind the others, its times computed.
     #[inline]
     fn append(&mut self, now: Instant<Virtual>, id: PacketId, packets: &mut Slab) -> Offered {
-        let end = self.occupy(now, packets[id].size);
+        let end = self.occupy(now, &packets[id]);
         let at = end + self.delay;
         packets[id].at = at;
+        let segments = packets[id].segments();
         let first = self.flight.len() == 0;
         self.flight.push(id, packets);
         if self.cursor == NIL {
             self.cursor = id.0;
         }
-        self.unsent += 1;
+        self.unsent += segments;
         if first {
             Offered::Arrival(at)
         } else {
@@ -208,6 +253,9 @@ impl Link {
         if !self.up {
             return self.drop(id, packets);
         }
+        if self.crosses {
+            return self.offer_crossing(now, id, packets);
+        }
         let Some(mut extra) = self.extra.take() else {
             return self.append(now, id, packets);
         };
@@ -217,6 +265,71 @@ impl Link {
         };
         self.extra = Some(extra);
         answer
+    }
+
+    /// The same when another engine has the other end. Nothing arrives here, so
+    /// what has been transmitted is cleared away when the next packet comes.
+    fn offer_crossing(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+    ) -> Offered {
+        while let Some(sent) = self.flight.first().filter(|id| id.0 != self.cursor) {
+            self.flight.pop(packets);
+            packets.remove(sent);
+        }
+        let before = self.flight.last();
+        let answer = match self.extra.take() {
+            None if self.unsent > self.limit => self.drop(id, packets),
+            None => self.append(now, id, packets),
+            Some(mut extra) => {
+                let answer = match &mut extra.scheduled {
+                    Some(scheduled) => self.offer_scheduled(now, id, packets, scheduled),
+                    None => self.offer_impaired(now, id, packets, &mut extra),
+                };
+                self.extra = Some(extra);
+                answer
+            }
+        };
+        if !matches!(answer, Offered::Arrival(_) | Offered::Queued) {
+            return answer;
+        }
+        // A scheduled link has nothing in flight: its packets cross at the end
+        // of their transmission.
+        let first = before.map_or(self.flight.first(), |last| packets.after(last));
+        first.map_or(answer, Offered::Crosses)
+    }
+
+    /// A packet of which another engine has computed the arrival. Those that
+    /// come in order go into the list; its answer is when to be asked for the
+    /// first of them. `None` means that the packet is to travel alone.
+    pub(crate) fn take_over(&mut self, id: PacketId, packets: &mut Slab) -> Option<Offered> {
+        let at = packets[id].at;
+        let last = self.flight.last();
+        let disordered = last.is_some_and(|last| packets[last].at > at);
+        let jitters = self.extra.as_ref().is_some_and(|e| e.scheduled.is_some());
+        if disordered || jitters {
+            return None;
+        }
+        self.flight.push(id, packets);
+        Some(if last.is_none() {
+            Offered::Arrival(at)
+        } else {
+            Offered::Queued
+        })
+    }
+
+    /// Puts a packet among those that travel alone on this link.
+    pub(crate) fn add_single(&mut self, at: Instant<Virtual>, id: PacketId) {
+        self.single_count += 1;
+        self.singles.push(Reverse((at, self.single_count, id.0)));
+    }
+
+    /// The first of those that travel alone.
+    pub(crate) fn take_single(&mut self) -> Option<PacketId> {
+        let Reverse((_, _, id)) = self.singles.pop()?;
+        Some(PacketId(id))
     }
 
     /// RED, loss and duplication, which need no event of their own.
@@ -290,7 +403,7 @@ impl Link {
         // A fraction of the last packet's final nanosecond may still be taken;
         // that is not waiting.
         let waited = self.stats.waited_ns;
-        let end = self.occupy(now, packets[id].size);
+        let end = self.occupy(now, &packets[id]);
         self.stats.waited_ns = waited;
         Some(end)
     }
@@ -356,7 +469,7 @@ impl Link {
         let first = self.flight.pop(packets);
         if first.is_some_and(|id| id.0 == self.cursor) {
             self.cursor = self.flight.first().map_or(NIL, |id| id.0);
-            self.unsent -= 1;
+            self.unsent -= first.map_or(0, |id| packets[id].segments());
         }
         let next = self.flight.first().map(|id| packets[id].at);
         (first, next)

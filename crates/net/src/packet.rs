@@ -47,7 +47,10 @@ pub enum Kind {
     ArpRequest,
     /// ARP reply: `src` is at `src_mac`.
     ArpReply,
-    /// An IPv4 packet of a real program; `flow` is the number of its bytes.
+    /// A packet, frame or train of segments of a real program. `flow` is the
+    /// number of its bytes, `seq` its first segment, `sack_from` the number of
+    /// its segments and the bytes of headers that each has, `sack_to` alike
+    /// for all packets of a flow.
     Raw,
 }
 
@@ -82,8 +85,8 @@ pub struct Packet {
     pub sack_from: u32,
     /// Segment after that block; equal to `sack_from` when there is none.
     pub sack_to: u32,
-    /// The link it is on, when it travels outside that link's order.
-    pub(crate) link: PortId,
+    /// The link by which it leaves for another engine.
+    pub link: PortId,
     /// Bytes from the IP header on (for ARP: of the ARP message).
     pub size: u16,
     /// 802.1Q VLAN id, 0 when untagged.
@@ -124,6 +127,56 @@ impl Packet {
             ttl: 64,
             flags: 0,
             tos: 0,
+        }
+    }
+
+    /// How many packets it is on a wire: more than one for a train of a real
+    /// program, which travels as one as far as that makes no difference.
+    #[inline]
+    pub(crate) fn segments(&self) -> u32 {
+        if self.kind == Kind::Raw {
+            self.sack_from & 0xffff
+        } else {
+            1
+        }
+    }
+
+    /// What it takes on a wire that adds `overhead` bytes to each packet.
+    #[inline]
+    pub(crate) fn wire_bytes(&self, overhead: u32) -> u32 {
+        let first = u32::from(self.size) + overhead;
+        if self.kind != Kind::Raw {
+            return first;
+        }
+        let header = self.sack_from >> 16;
+        first + (self.segments() - 1) * (header + overhead)
+    }
+
+    /// A single packet of a real program.
+    pub(crate) fn raw(src: PortId, dst: PortId, buffer: u32, size: u16) -> Self {
+        let mut packet = Self::new(Kind::Raw, src, dst, buffer, size);
+        packet.sack_from = 1;
+        packet
+    }
+
+    /// Makes it `count` segments from `first` on.
+    pub(crate) fn set_segments(&mut self, first: u32, count: u32, header: u16) {
+        self.seq = first;
+        self.sack_from = count | u32::from(header) << 16;
+    }
+
+    /// Bytes of headers of each segment.
+    pub(crate) fn segment_header(&self) -> u16 {
+        (self.sack_from >> 16) as u16
+    }
+
+    /// What equal-cost paths are chosen by.
+    #[inline]
+    pub(crate) fn path_key(&self) -> u32 {
+        if self.kind == Kind::Raw {
+            self.sack_to
+        } else {
+            self.flow
         }
     }
 }

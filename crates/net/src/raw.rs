@@ -1,109 +1,122 @@
 //! Packets of real programs: bytes that go through the model as they are.
 //!
-//! A portal (or a TCP/IP stack beside the simulation) opens a host, hands in
-//! IPv4 packets and takes out those that arrived. On the way they are packets
-//! like all others; only their bytes lie in a buffer that is used again.
+//! A TCP/IP stack beside the simulation opens a host, hands in IPv4 packets and
+//! takes out those that arrived; a portal does the same with Ethernet frames
+//! (`frame.rs`). On the way they are packets like all others; only their bytes
+//! lie in a buffer that is used again.
 
 use std::collections::VecDeque;
 
-use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Instant, Virtual};
 
+use crate::arp::reply_to_stranger;
+use crate::buffers::{Content, Description, ETHERNET, Offload};
 use crate::build::Node;
-use crate::packet::{Kind, Packet, PortId};
+use crate::bytes::{self, ArpMessage, IpHeader};
+use crate::frame::Macs;
+use crate::packet::{NIL, Packet, PortId};
 use crate::slab::PacketId;
-use crate::world::World;
+use crate::world::{Place, World};
 
-/// Bytes of packets, shared by copies (a duplicated or flooded packet).
-#[derive(Debug, Default)]
-pub(crate) struct Buffers {
-    buffers: Vec<(u32, Vec<u8>)>,
-    free: Vec<u32>,
-}
-
-impl Buffers {
-    /// A buffer with these bytes that nobody holds yet.
-    fn fill(&mut self, bytes: &[u8]) -> u32 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.buffers.push((0, Vec::new()));
-            self.buffers.len() as u32 - 1
-        });
-        let (_, buffer) = &mut self.buffers[index as usize];
-        buffer.clear();
-        buffer.extend_from_slice(bytes);
-        index
-    }
-
-    pub(crate) fn share(&mut self, index: u32) {
-        self.buffers[index as usize].0 += 1;
-    }
-
-    pub(crate) fn release(&mut self, index: u32) {
-        let (holders, _) = &mut self.buffers[index as usize];
-        *holders -= 1;
-        if *holders == 0 {
-            self.free.push(index);
-        }
-    }
-
-    fn bytes(&self, index: u32) -> &[u8] {
-        &self.buffers[index as usize].1
-    }
+/// How a node is opened to the outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// Not: the model is all there is.
+    No,
+    /// To IPv4 packets; the model speaks ARP for it.
+    Packets,
+    /// To Ethernet frames: somebody outside speaks all protocols.
+    Frames,
 }
 
 /// What belongs to the outside, and what waits for it.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    /// By node: whether it is opened.
-    open: Vec<bool>,
-    arrived: VecDeque<(Node, PacketId)>,
+    /// By node.
+    pub(crate) opened: Vec<Opened>,
+    packets: Waiting,
+    pub(crate) frames: Waiting,
+    /// Copies of what arrived at the ends of links that are watched.
+    pub(crate) seen: Waiting,
+    /// By port: whether what leaves through it is watched. Empty when nothing
+    /// is.
+    pub(crate) watched: Vec<bool>,
+    pub(crate) macs: Macs,
     /// The packet being worked on; kept so that none has to be allocated.
-    scratch: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
 }
+
+/// Packets that wait to be taken out, with the node or port they are for.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    list: VecDeque<(u32, PacketId)>,
+    bytes: usize,
+}
+
+/// What may wait to be taken out; past this it is dropped and counted, so that
+/// a reader that has stopped reading costs no memory.
+const PACKETS_AT_MOST: usize = 65_536;
+const BYTES_AT_MOST: usize = 64 << 20;
 
 impl Outside {
     pub(crate) fn new(nodes: usize) -> Self {
         Self {
-            open: vec![false; nodes],
-            arrived: VecDeque::new(),
+            opened: vec![Opened::No; nodes],
+            packets: Waiting::default(),
+            frames: Waiting::default(),
+            seen: Waiting::default(),
+            watched: Vec::new(),
+            macs: Macs::default(),
             scratch: Vec::new(),
         }
     }
 }
 
-/// Packets that may wait to be taken out; past this they are dropped and
-/// counted, so that a reader that has stopped reading costs no memory.
-const ARRIVED_AT_MOST: usize = 65_536;
+impl Waiting {
+    fn has_room(&self) -> bool {
+        self.list.len() < PACKETS_AT_MOST && self.bytes < BYTES_AT_MOST
+    }
+
+    fn push(&mut self, place: u32, id: PacketId, size: u16) {
+        self.list.push_back((place, id));
+        self.bytes += usize::from(size);
+    }
+}
 
 impl World {
     /// Opens a host to the outside: packets of real programs that arrive there
     /// wait for [`World::take_raw`]. At a host that is not open, echo requests
     /// are answered by the model and all else is dropped.
     pub fn open(&mut self, node: Node) {
-        self.outside.open[node.0 as usize] = true;
+        self.outside.opened[node.0 as usize] = Opened::Packets;
     }
 
     /// Sends an IPv4 packet from a host. What is no IPv4 packet, or is for an
     /// address that nobody has, is dropped and counted.
     pub fn send_raw<Q: EventQueue>(&mut self, node: Node, bytes: &[u8], agenda: &mut Agenda<Q>) {
-        let Some(header) = Header::read(bytes) else {
+        let Some(ip) = IpHeader::read(bytes) else {
             self.counters.malformed += 1;
             return;
         };
-        let place = self
-            .by_address
-            .binary_search_by_key(&header.dst, |entry| entry.0);
-        let (Ok(place), Some(src)) = (place, self.port_of(node)) else {
+        let (Some(dst), Some(src)) = (self.interface_at(ip.dst), self.port_of(node)) else {
             self.counters.no_route += 1;
             return;
         };
-        let dst = self.by_address[place].1;
-        let bytes = &bytes[..usize::from(header.length)];
-        let buffer = self.packets.buffers.fill(bytes);
-        let mut packet = Packet::new(Kind::Raw, src, dst, buffer, header.length);
-        packet.ttl = header.ttl;
-        packet.tos = header.tos;
+        let bytes = &bytes[..usize::from(ip.length)];
+        let what = Description {
+            used: u32::from(ip.length),
+            content: Content::Ip,
+            start: 0,
+            header: ip.header,
+            offload: Offload::default(),
+        };
+        let buffer = self.packets.buffers.fill(bytes, what);
+        let mut packet = Packet::raw(src, dst, buffer, ip.length);
+        packet.ttl = ip.ttl;
+        packet.tos = ip.tos;
+        packet.sack_to = bytes::flow_hash(&ip, bytes);
         self.originate(packet, agenda);
     }
 
@@ -113,117 +126,267 @@ impl World {
         &mut self,
         take: impl FnOnce(Node, Instant<Virtual>, &[u8]) -> R,
     ) -> Option<R> {
-        let (node, id) = self.outside.arrived.pop_front()?;
+        let (node, id) = self.next_of(|outside| &mut outside.packets)?;
         let packet = self.packets[id];
-        let taken = take(node, packet.at, self.packets.buffers.bytes(packet.flow));
+        let scratch = self.assemble(&packet);
+        let taken = take(Node(node), packet.at, &scratch);
+        self.outside.scratch = scratch;
         self.packets.remove(id);
         Some(taken)
     }
 
-    /// A real packet has come to the host whose interface is `port`.
+    /// What a real packet carries, for another engine: from the IP header on,
+    /// or an ARP message. `None` for what only this engine understands. The
+    /// caller gives the buffer back as the scratch buffer.
+    pub(crate) fn bytes_to_leave(&mut self, packet: &Packet) -> Option<Vec<u8>> {
+        match self.packets.buffers.get(packet.flow).content {
+            Content::Ip => Some(self.assemble(packet)),
+            Content::Arp => {
+                let mut scratch = core::mem::take(&mut self.outside.scratch);
+                scratch.clear();
+                scratch.extend_from_slice(self.packets.buffers.get(packet.flow).inner());
+                Some(scratch)
+            }
+            Content::Other => None,
+        }
+    }
+
+    /// Takes the bytes of a real packet from another engine in; false when they
+    /// are none.
+    pub(crate) fn take_over_bytes(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        let ip = IpHeader::read(bytes).filter(|ip| usize::from(ip.length) == bytes.len());
+        let content = match ip {
+            Some(_) => Content::Ip,
+            None if ArpMessage::read(bytes).is_some() => Content::Arp,
+            None => return false,
+        };
+        let what = Description {
+            used: bytes.len() as u32,
+            content,
+            start: 0,
+            header: ip.map_or(0, |ip| ip.header),
+            offload: Offload::default(),
+        };
+        packet.sack_to = ip.map_or(0, |ip| bytes::flow_hash(&ip, bytes));
+        packet.set_segments(0, 1, 0);
+        packet.flow = self.packets.buffers.fill(bytes, what);
+        true
+    }
+
+    /// The interface that has this address.
+    #[inline]
+    pub(crate) fn interface_at(&self, address: u32) -> Option<PortId> {
+        let all = &self.by_address;
+        let place = all.binary_search_by_key(&address, |entry| entry.0).ok()?;
+        Some(all[place].1)
+    }
+
+    pub(crate) fn next_of(
+        &mut self,
+        list: impl FnOnce(&mut Outside) -> &mut Waiting,
+    ) -> Option<(u32, PacketId)> {
+        let waiting = list(&mut self.outside);
+        let (place, id) = waiting.list.pop_front()?;
+        waiting.bytes -= usize::from(self.packets[id].size);
+        Some((place, id))
+    }
+
+    /// Lets a packet wait to be taken out, or drops it where too many do.
+    pub(crate) fn keep(
+        &mut self,
+        list: impl FnOnce(&mut Outside) -> &mut Waiting,
+        place: u32,
+        id: PacketId,
+        now: Instant<Virtual>,
+    ) {
+        let waiting = list(&mut self.outside);
+        if !waiting.has_room() {
+            self.counters.not_taken += 1;
+            return self.packets.remove(id);
+        }
+        let packet = &mut self.packets[id];
+        packet.at = now;
+        waiting.push(place, id, packet.size);
+    }
+
+    /// The IPv4 packet as one piece with all its checksums, in the scratch
+    /// buffer, which the caller gives back.
+    fn assemble(&mut self, packet: &Packet) -> Vec<u8> {
+        let mut scratch = core::mem::take(&mut self.outside.scratch);
+        let buffer = self.packets.buffers.get(packet.flow);
+        let (rest, offload) = buffer.write_head(packet, [[0; 6]; 2], &mut scratch);
+        scratch.extend_from_slice(rest);
+        if let Some(checksum) = offload.checksum {
+            bytes::complete(&mut scratch, checksum.start, checksum.offset);
+        }
+        scratch.drain(..usize::from(ETHERNET));
+        scratch
+    }
+
+    /// A packet of a real program has come to the end of a link.
     #[cold]
-    pub(crate) fn receive_raw<Q: EventQueue>(
+    pub(crate) fn deliver_raw<Q: EventQueue>(
+        &mut self,
+        node: NodeId,
+        into: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let link = into.peer();
+        if self.outside.watched.get(link.index()) == Some(&true) {
+            let copy = self.packets.insert(self.packets[id]);
+            self.keep(|outside| &mut outside.seen, link.0, copy, agenda.now());
+        }
+        match self.places[node.0 as usize] {
+            Place::Switch(index) => self.bridge(index, into, id, agenda),
+            Place::Host => match self.outside.opened[node.0 as usize] {
+                Opened::Frames => {
+                    self.keep(|outside| &mut outside.frames, node.0, id, agenda.now());
+                }
+                Opened::Packets => self.take_in(node.0, into, id, agenda),
+                Opened::No => self.answer_raw(into, id, agenda),
+            },
+            Place::Router(index) => {
+                let content = self.packets.buffers.get(self.packets[id].flow).content;
+                if content == Content::Arp {
+                    return self.handle_raw_arp(into, id, agenda);
+                }
+                let packet = &self.packets[id];
+                let is_lan = self.ports[into.index()].arp != NIL;
+                if content != Content::Ip || is_lan && packet.dst_mac != into {
+                    self.counters.not_for_us += 1;
+                    return self.packets.remove(id);
+                }
+                self.forward(node.0, index, id, agenda);
+            }
+        }
+    }
+
+    /// For a stack beside the simulation, which takes packets one by one.
+    fn take_in<Q: EventQueue>(
+        &mut self,
+        node: u32,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = self.packets[id];
+        match self.packets.buffers.get(packet.flow).content {
+            Content::Arp => return self.handle_raw_arp(port, id, agenda),
+            Content::Ip if packet.dst == port => {}
+            _ => {
+                self.counters.not_for_us += 1;
+                return self.packets.remove(id);
+            }
+        }
+        let now = agenda.now();
+        if packet.segments() == 1 {
+            return self.keep(|outside| &mut outside.packets, node, id, now);
+        }
+        for segment in 0..packet.segments() {
+            let part = self.part(&packet, segment, 1);
+            let part = self.packets.insert(part);
+            self.keep(|outside| &mut outside.packets, node, part, now);
+        }
+        self.packets.remove(id);
+    }
+
+    /// A host that is only simulated answers ARP and echo requests.
+    fn answer_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
+        let packet = self.packets[id];
+        match self.packets.buffers.get(packet.flow).content {
+            Content::Arp => return self.handle_raw_arp(port, id, agenda),
+            Content::Ip if packet.dst == port && packet.segments() == 1 => {
+                if let Some(reply) = self.echo_reply(&packet) {
+                    let node = Node(self.ports[port.index()].node);
+                    self.packets.remove(id);
+                    self.send_raw(node, &reply, agenda);
+                    self.outside.scratch = reply;
+                    return;
+                }
+            }
+            _ => {}
+        }
+        self.counters.not_for_us += 1;
+        self.packets.remove(id);
+    }
+
+    /// A router answers echo requests and drops all else that is for it.
+    pub(crate) fn answer_echo<Q: EventQueue>(
+        &mut self,
+        node: u32,
+        index: u32,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = self.packets[id];
+        let back = self
+            .interface_at(self.source_address(&packet))
+            .filter(|_| packet.segments() == 1);
+        let reply = back.and_then(|_| self.echo_reply(&packet));
+        self.packets.remove(id);
+        let (Some(back), Some(reply)) = (back, reply) else {
+            self.counters.not_for_us += 1;
+            return;
+        };
+        let ip = IpHeader::read(&reply).expect("it has just been written");
+        let what = Description {
+            used: reply.len() as u32,
+            content: Content::Ip,
+            start: 0,
+            header: ip.header,
+            offload: Offload::default(),
+        };
+        let buffer = self.packets.buffers.fill(&reply, what);
+        let mut answer = Packet::raw(packet.dst, back, buffer, ip.length);
+        answer.sack_to = bytes::flow_hash(&ip, &reply);
+        self.outside.scratch = reply;
+        let id = self.packets.insert(answer);
+        if self.ports[back.index()].node == node {
+            return self.packets.remove(id);
+        }
+        self.forward(node, index, id, agenda);
+    }
+
+    fn source_address(&self, packet: &Packet) -> u32 {
+        IpHeader::read(self.packets.buffers.get(packet.flow).inner()).map_or(0, |ip| ip.src)
+    }
+
+    /// The reply to an echo request; the caller gives it back as the scratch
+    /// buffer.
+    fn echo_reply(&mut self, packet: &Packet) -> Option<Vec<u8>> {
+        let mut scratch = self.assemble(packet);
+        if bytes::turn_into_echo_reply(&mut scratch) {
+            return Some(scratch);
+        }
+        self.outside.scratch = scratch;
+        None
+    }
+
+    /// An ARP message of a real program has come to an interface for which the
+    /// model answers.
+    fn handle_raw_arp<Q: EventQueue>(
         &mut self,
         port: PortId,
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        let node = Node(self.ports[port.index()].node);
         let packet = self.packets[id];
-        if packet.dst != port {
-            self.counters.not_for_us += 1;
-            return self.packets.remove(id);
-        }
-        // The bytes may be shared with a copy, which has its own time to live.
-        let mut bytes = core::mem::take(&mut self.outside.scratch);
-        bytes.clear();
-        bytes.extend_from_slice(self.packets.buffers.bytes(packet.flow));
+        let message = ArpMessage::read(self.packets.buffers.get(packet.flow).inner());
         self.packets.remove(id);
-        set_ttl(&mut bytes, packet.ttl);
-        if self.outside.open[node.0 as usize] {
-            self.keep(node, packet, &bytes, agenda.now());
-        } else if turn_into_echo_reply(&mut bytes) {
-            self.send_raw(node, &bytes, agenda);
-        } else {
-            self.counters.not_for_us += 1;
-        }
-        self.outside.scratch = bytes;
-    }
-
-    fn keep(&mut self, node: Node, packet: Packet, bytes: &[u8], now: Instant<Virtual>) {
-        if self.outside.arrived.len() >= ARRIVED_AT_MOST {
-            self.counters.not_taken += 1;
+        let Some(message) = message else { return };
+        if message.target != self.addresses[port.index()].0 {
             return;
         }
-        let flow = self.packets.buffers.fill(bytes);
-        let waiting = Packet {
-            flow,
-            at: now,
-            ..packet
-        };
-        let id = self.packets.insert(waiting);
-        self.outside.arrived.push_back((node, id));
+        let mac = self.outside.macs.key(message.sender_mac);
+        let sender = self.interface_at(message.sender);
+        if let (Some(mac), Some(sender)) = (mac, sender) {
+            self.learn_neighbour(port, sender, mac, agenda);
+        }
+        if let (true, Some(mac)) = (message.is_request, mac) {
+            let reply = reply_to_stranger(port, sender, message.sender, mac);
+            let id = self.packets.insert(reply);
+            self.transmit(port, id, agenda);
+        }
     }
-}
-
-/// What the model needs of an IPv4 header (RFC 791, section 3.1).
-struct Header {
-    length: u16,
-    tos: u8,
-    ttl: u8,
-    dst: u32,
-}
-
-impl Header {
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let header: &[u8; 20] = bytes.first_chunk()?;
-        let words = usize::from(header[0] & 15);
-        let length = u16::from_be_bytes([header[2], header[3]]);
-        let fits = usize::from(length) <= bytes.len() && usize::from(length) >= words * 4;
-        (header[0] >> 4 == 4 && words >= 5 && fits).then(|| Self {
-            length,
-            tos: header[1],
-            ttl: header[8],
-            dst: u32::from_be_bytes([header[16], header[17], header[18], header[19]]),
-        })
-    }
-}
-
-/// Writes the time to live and the header's checksum anew.
-fn set_ttl(bytes: &mut [u8], ttl: u8) {
-    let header = usize::from(bytes[0] & 15) * 4;
-    bytes[8] = ttl;
-    bytes[10..12].fill(0);
-    let sum = checksum(&bytes[..header]);
-    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// RFC 1071.
-fn checksum(bytes: &[u8]) -> u16 {
-    let pairs = bytes.chunks(2);
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    let mut sum: u32 = pairs.map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
-/// Makes an ICMP echo request the reply to itself (RFC 792); says whether it
-/// was one.
-fn turn_into_echo_reply(bytes: &mut [u8]) -> bool {
-    const ICMP: u8 = 1;
-    const ECHO_REQUEST: u8 = 8;
-    let header = usize::from(bytes[0] & 15) * 4;
-    if bytes[9] != ICMP || bytes.len() < header + 8 || bytes[header] != ECHO_REQUEST {
-        return false;
-    }
-    let (before, dst) = bytes.split_at_mut(16);
-    before[12..16].swap_with_slice(&mut dst[..4]);
-    bytes[header] = 0;
-    bytes[header + 2..header + 4].fill(0);
-    let sum = checksum(&bytes[header..]);
-    bytes[header + 2..header + 4].copy_from_slice(&sum.to_be_bytes());
-    set_ttl(bytes, 64);
-    true
 }

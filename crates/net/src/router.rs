@@ -38,6 +38,11 @@ impl World {
     ) {
         let packet = &mut self.packets[id];
         let dst = packet.dst;
+        if dst == PortId::NONE {
+            // For an address that nobody here has.
+            self.counters.no_route += 1;
+            return self.packets.remove(id);
+        }
         let place = self.ports[dst.index()];
         if place.node == node {
             return self.receive_at_router(node, index, id, agenda);
@@ -47,7 +52,7 @@ impl World {
             return self.packets.remove(id);
         }
         packet.ttl -= 1;
-        let flow = packet.flow;
+        let flow = packet.path_key();
         let router = &self.routers[index as usize];
         let hop = if let Some(hop) = self.static_hop(index, dst) {
             Some(hop)
@@ -97,6 +102,9 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let packet = &mut self.packets[id];
+        if packet.kind == Kind::Raw {
+            return self.answer_echo(node, index, id, agenda);
+        }
         if packet.kind != Kind::EchoRequest {
             self.counters.not_for_us += 1;
             return self.packets.remove(id);

@@ -2,8 +2,8 @@
 
 use core::ops::{Index, IndexMut};
 
+use crate::buffers::Buffers;
 use crate::packet::{Kind, NIL, Packet};
-use crate::raw::Buffers;
 
 /// The place of a packet in its [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,12 @@ impl Slab {
         }
         place.next = self.free;
         self.free = id.0;
+    }
+
+    /// The packet behind another in the list that both are in.
+    pub(crate) fn after(&self, id: PacketId) -> Option<PacketId> {
+        let next = self[id].next;
+        (next != NIL).then_some(PacketId(next))
     }
 
     pub(crate) fn live(&self) -> usize {
@@ -119,6 +125,11 @@ impl Fifo {
     #[inline]
     pub(crate) fn first(&self) -> Option<PacketId> {
         (self.head != NIL).then_some(PacketId(self.head))
+    }
+
+    #[inline]
+    pub(crate) fn last(&self) -> Option<PacketId> {
+        (self.tail != NIL).then_some(PacketId(self.tail))
     }
 
     #[inline]

@@ -4,10 +4,11 @@ use std::net::Ipv4Addr;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, Event, Model, NodeId, Random};
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::arp::Arp;
 use crate::build::Node;
+use crate::crossing::Crossings;
 use crate::error::BuildError;
 use crate::host::{Flow, NO_GATEWAY};
 use crate::link::{Link, LinkStats, Offered};
@@ -43,7 +44,7 @@ pub struct Counters {
     pub bad_vlan: u64,
     /// Packets for somebody else.
     pub not_for_us: u64,
-    /// What real programs sent and is no IPv4 packet.
+    /// What real programs sent and is no IPv4 packet, or no Ethernet frame.
     pub malformed: u64,
     /// Packets for real programs that nobody took out in time.
     pub not_taken: u64,
@@ -84,6 +85,8 @@ pub struct World {
     /// All interfaces by address, sorted.
     pub(crate) by_address: Vec<(u32, PortId)>,
     pub(crate) outside: Outside,
+    /// How long a link may be busy with one train.
+    pub(crate) train_time: Duration,
     pub(crate) links: Vec<Link>,
     pub(crate) packets: Slab,
     pub(crate) routes: Routes,
@@ -94,6 +97,7 @@ pub struct World {
     pub(crate) sources: Vec<Source>,
     pub(crate) next_sizes: Vec<u16>,
     pub(crate) counters: Counters,
+    pub(crate) crossings: Crossings,
 }
 
 /// Event tokens: three bits of kind, 29 of index.
@@ -101,11 +105,11 @@ pub(crate) struct Token;
 
 impl Token {
     /// The first packet of this link arrives.
-    const ARRIVAL: u32 = 0;
+    pub(crate) const ARRIVAL: u32 = 0;
     /// This link's transmitter has sent its packet.
     const END: u32 = 1 << 29;
-    /// This packet arrives.
-    const SINGLE: u32 = 2 << 29;
+    /// The first of the packets that travel alone on this link arrives.
+    pub(crate) const SINGLE: u32 = 2 << 29;
     pub(crate) const SENDER: u32 = 3 << 29;
     pub(crate) const RECEIVER: u32 = 4 << 29;
     pub(crate) const SOURCE: u32 = 5 << 29;
@@ -130,9 +134,9 @@ impl<Q: EventQueue> Model<Q> for World {
             }
             Token::END => self.end_of_transmission(PortId(index), agenda),
             Token::SINGLE => {
-                let id = PacketId(index);
-                let into = self.packets[id].link.peer();
-                self.deliver(event.node, into, id, agenda);
+                if let Some(id) = self.links[index as usize].take_single() {
+                    self.deliver(event.node, PortId(index).peer(), id, agenda);
+                }
             }
             Token::SENDER => self.handle_sender_timer(index, agenda),
             Token::RECEIVER => self.handle_receiver_timer(index, agenda),
@@ -149,11 +153,17 @@ impl World {
     pub fn start<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
         for (index, flow) in self.flows.iter().enumerate() {
             let node = NodeId(self.ports[flow.from.index()].node);
+            if !self.crossings.owns(node.0) {
+                continue;
+            }
             let at = flow.start.max(agenda.now());
             agenda.schedule(at, node, Token::START | index as u32);
         }
         for index in 0..self.sources.len() as u32 {
-            self.schedule_source(index, agenda);
+            let from = self.sources[index as usize].from;
+            if self.crossings.owns(self.ports[from.index()].node) {
+                self.schedule_source(index, agenda);
+            }
         }
     }
 
@@ -253,6 +263,20 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
+        if self.packets[id].segments() > 1 {
+            return self.transmit_train(port, id, agenda);
+        }
+        self.transmit_one(port, id, agenda);
+    }
+
+    /// The same for a packet that is not to be cut.
+    #[inline]
+    pub(crate) fn transmit_one<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
         let link = &mut self.links[port.index()];
         match link.offer(agenda.now(), id, &mut self.packets) {
             Offered::Queued | Offered::Dropped => {}
@@ -263,6 +287,13 @@ impl World {
             Offered::EndOfTransmission(at) => {
                 let node = NodeId(self.ports[port.index()].node);
                 agenda.schedule(at, node, Token::END | port.0);
+            }
+            Offered::Crosses(first) => {
+                let mut next = Some(first);
+                while let Some(id) = next {
+                    next = self.packets.after(id);
+                    self.export(port, id);
+                }
             }
         }
     }
@@ -277,9 +308,14 @@ impl World {
             agenda.schedule(at, NodeId(node), Token::END | port.0);
         }
         for id in done.packets.into_iter().flatten() {
-            let packet = &mut self.packets[id];
-            packet.link = port;
-            agenda.schedule(packet.at, NodeId(peer_node), Token::SINGLE | id.0);
+            if self.crossings.is_cut(port) {
+                self.export(port, id);
+                self.packets.remove(id);
+                continue;
+            }
+            let at = self.packets[id].at;
+            self.links[port.index()].add_single(at, id);
+            agenda.schedule(at, NodeId(peer_node), Token::SINGLE | port.0);
         }
     }
 
@@ -295,6 +331,9 @@ impl World {
         let packet = &self.packets[id];
         if packet.flags & Packet::LOST != 0 {
             return self.packets.remove(id);
+        }
+        if packet.kind == Kind::Raw {
+            return self.deliver_raw(node, into, id, agenda);
         }
         match self.places[node.0 as usize] {
             Place::Host => self.receive(into, id, agenda),

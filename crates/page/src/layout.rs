@@ -1,7 +1,9 @@
 //! Where every byte of the page lies, and where the page lies in a process.
 
 use core::mem::{offset_of, size_of};
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+use crate::past::Past;
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Size of the page in bytes.
 pub const PAGE_SIZE: usize = 4096;
@@ -24,7 +26,7 @@ pub const PAGE_ADDRESS: u64 = IMAGE_ADDRESS - PAGE_SIZE as u64;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 
 /// Raised whenever the layout changes; image and supervisor must agree.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// The clock page. All fields are atomics: the other side may be writing.
 #[repr(C, align(4096))]
@@ -46,6 +48,8 @@ pub struct ClockPage {
     pub epoch: AtomicU32,
     /// The map in force and the one before.
     pub copies: [MapCopy; 2],
+    /// What the clock showed until now, line by line.
+    pub past: Past,
 }
 
 /// One map from counter to virtual time, as readers need it.

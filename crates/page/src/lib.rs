@@ -20,11 +20,14 @@
 
 mod counter;
 mod layout;
+mod past;
 mod read;
+mod sync;
 mod write;
 
 pub use counter::{CounterKind, ticks_ordered};
 pub use layout::{
     ABI_VERSION, ClockPage, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy, PAGE_ADDRESS, PAGE_SIZE,
 };
+pub use past::Past;
 pub use write::PageMap;

@@ -6,8 +6,8 @@ use timeloom_wire::{MacAddress, MessageType, VlanTag};
 use crate::Report;
 use crate::security::{SignJob, VerifyJob};
 
-/// One thing for the driver to do. Order matters: a Sync stands before the
-/// work that it causes.
+/// One thing for the driver to do. Order matters: messages stand before the
+/// work that they cause.
 #[derive(Debug)]
 pub enum Action {
     /// Send a message. With a token, the departure's stamp (or its loss) is to

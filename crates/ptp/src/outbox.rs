@@ -10,12 +10,20 @@ use crate::{Action, DropReason, Packet, Report, Token};
 /// Longest message: ptp4l 3.1.1 drops anything above 1486 octets.
 pub(crate) const MAX_MESSAGE: usize = 1486;
 
+/// Messages go before work: a driver that makes a signature on the same thread
+/// has sent everything that could be sent.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox(VecDeque<Action>);
+pub(crate) struct Outbox {
+    messages: VecDeque<Action>,
+    work: VecDeque<Action>,
+}
 
 impl Outbox {
     pub(crate) fn push(&mut self, action: Action) {
-        self.0.push_back(action);
+        match action {
+            Action::Verify(_) | Action::Sign(_) => self.work.push_back(action),
+            _ => self.messages.push_back(action),
+        }
     }
 
     pub(crate) fn report(&mut self, report: Report) {
@@ -58,6 +66,6 @@ impl Outbox {
     }
 
     pub(crate) fn poll(&mut self) -> Option<Action> {
-        self.0.pop_front()
+        self.messages.pop_front().or_else(|| self.work.pop_front())
     }
 }

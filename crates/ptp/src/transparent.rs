@@ -305,8 +305,9 @@ impl TransparentClock {
                 .relays
                 .keep_early(ingress, header, packet, now, &mut self.out);
         }
-        if let Some(slot) = self.vouch(now, ingress, packet, message, &slots) {
+        if let Some((slot, then)) = self.vouch(now, ingress, packet, message, &slots) {
             self.release(slot, packet, true);
+            then.into_iter().for_each(|work| self.out.push(work));
         }
     }
 

@@ -103,6 +103,46 @@ impl Context {
     }
 }
 
+/// `struct msghdr`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct MessageHeader {
+    name: usize,
+    name_length: usize,
+    /// `struct iovec`s, and how many.
+    pub(crate) parts: usize,
+    pub(crate) part_count: usize,
+    /// Ancillary messages, and the bytes of all.
+    pub(crate) control: usize,
+    pub(crate) control_length: usize,
+    flags: usize,
+}
+
+const _: () = assert!(size_of::<MessageHeader>() == 56);
+
+impl MessageHeader {
+    /// Neither name nor ancillary messages.
+    pub(crate) fn of_parts(parts: usize, part_count: usize) -> Self {
+        Self {
+            name: 0,
+            name_length: 0,
+            parts,
+            part_count,
+            control: 0,
+            control_length: 0,
+            flags: 0,
+        }
+    }
+}
+
+/// `struct pollfd`.
+#[repr(C)]
+pub(crate) struct PollFd {
+    pub(crate) fd: i32,
+    pub(crate) events: i16,
+    pub(crate) revents: i16,
+}
+
 /// `siginfo_t` of a SIGSYS.
 #[repr(C)]
 pub(crate) struct SignalInfo {

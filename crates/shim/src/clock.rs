@@ -39,6 +39,20 @@ pub(crate) fn monotonic_ns() -> u64 {
         .wrapping_add(now.ns as u64)
 }
 
+/// The machine's CLOCK_REALTIME, for kernel calls that know no other.
+pub(crate) fn machine_realtime_ns() -> i64 {
+    let mut now = Timespec { s: 0, ns: 0 };
+    // SAFETY: writes 16 bytes into `now`.
+    unsafe { syscall(nr::CLOCK_GETTIME, [0, &raw mut now as usize, 0, 0, 0, 0]) };
+    now.to_ns().unwrap_or(0)
+}
+
+/// What CLOCK_REALTIME shows, as it goes now, at an instant of virtual time.
+pub(crate) fn realtime_at(virtual_ns: i64) -> i64 {
+    let (_, offset) = read(|copy| offset_ns(0, copy));
+    virtual_ns.wrapping_add(offset.unwrap_or(0))
+}
+
 /// How far the clock `id` is ahead of virtual time. `None` for clocks that are
 /// not maps of virtual time (CPU time, hardware clocks).
 #[inline(always)]

@@ -49,6 +49,7 @@ compile_error!("the image exists for x86-64 only, so far");
 
 mod abi;
 mod clock;
+mod extra;
 mod futex;
 #[cfg(timeloom_image)]
 mod memory;
@@ -57,6 +58,8 @@ mod queues;
 mod select;
 mod signal;
 mod sleep;
+mod socket;
+mod stamps;
 mod sys;
 mod trap;
 mod wait;

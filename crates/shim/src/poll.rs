@@ -1,6 +1,6 @@
 //! `poll`, `ppoll` and the `epoll_wait` family.
 
-use crate::abi::{SIGSYS_BIT, Timespec};
+use crate::abi::{PollFd, SIGSYS_BIT, Timespec};
 use crate::sys::{nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
 
@@ -73,7 +73,8 @@ fn epoll(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
     }
 }
 
-fn ppoll_turn(turn: &Turn, fds: usize, count: usize, mask: usize) -> isize {
+/// One turn of a wait for descriptors.
+pub(crate) fn ppoll_turn(turn: &Turn, fds: usize, count: usize, mask: usize) -> isize {
     // The kernel writes the time left into its argument, hence a copy.
     let mut wall = turn.wall;
     let timeout = wall
@@ -153,13 +154,6 @@ fn after_ms(timeout_ms: usize) -> Deadline {
         ..0 => Deadline::Never,
         ms => Deadline::after_ns(i64::from(ms) * 1_000_000),
     }
-}
-
-#[repr(C)]
-struct PollFd {
-    fd: i32,
-    events: i16,
-    revents: i16,
 }
 
 const POLLIN: i16 = 1;

@@ -3,8 +3,9 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use crate::abi::Timespec;
-use crate::clock::{self, monotonic_ns, now_ns, offset_ns, page, read};
-use crate::poll::store_left;
+use crate::clock::{self, machine_realtime_ns, monotonic_ns, now_ns, offset_ns, page, read};
+use crate::poll::{deadline_of, store_left};
+use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, KICKED, Turn, until};
 
@@ -104,21 +105,19 @@ fn relative_uninterrupted(call: usize, args: [usize; 6], timeout: usize) -> isiz
     })
 }
 
-/// `recvmmsg(fd, messages, count, flags, timeout)` with a timeout, which the
-/// kernel looks at after each message only. So do we, on the virtual clock.
+/// `recvmmsg(fd, messages, count, flags, timeout)`. The kernel looks at the
+/// timeout after each message only. So do we, on the virtual clock.
 pub(crate) fn recvmmsg(args: [usize; 6]) -> isize {
     let [fd, messages, count, flags, timeout, _] = args;
-    let Some(wanted_ns) = Timespec::load(timeout).and_then(Timespec::to_ns) else {
+    let Ok(deadline) = deadline_of(timeout) else {
         // SAFETY: invalid, so that the kernel refuses.
         return unsafe { syscall(nr::RECVMMSG, args) };
     };
-    let deadline = Deadline::after_ns(wanted_ns);
     let mut flags = flags;
     let mut received = 0;
     while received < count {
         let at = messages.wrapping_add(received * MESSAGE_BYTES);
-        // SAFETY: the kernel checks the message; no timeout is given.
-        let result = unsafe { syscall(nr::RECVMMSG, [fd, at, 1, flags & !MSG_WAITFORONE, 0, 0]) };
+        let result = receive_one(fd, at, flags & !MSG_WAITFORONE);
         if result < 0 && received == 0 {
             return result;
         }
@@ -170,15 +169,5 @@ fn absolute(address: usize, id: u32) -> Option<Deadline> {
     Some(Deadline::At(wanted_ns.saturating_sub(offset?)))
 }
 
-/// The machine's CLOCK_REALTIME, for kernel calls that know no other.
-fn machine_realtime_ns() -> i64 {
-    let mut now = Timespec { s: 0, ns: 0 };
-    // SAFETY: writes 16 bytes into `now`.
-    unsafe { syscall(nr::CLOCK_GETTIME, [0, &raw mut now as usize, 0, 0, 0, 0]) };
-    now.to_ns().unwrap_or(0)
-}
-
-/// `struct mmsghdr`.
-const MESSAGE_BYTES: usize = 64;
 const MSG_DONTWAIT: usize = 0x40;
 const MSG_WAITFORONE: usize = 0x1_0000;

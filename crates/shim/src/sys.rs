@@ -45,14 +45,29 @@ pub(crate) fn readable(address: usize, length: usize) -> bool {
 
 /// Numbers of the calls that the image handles or makes (x86-64).
 pub(crate) mod nr {
+    pub(crate) const READ: usize = 0;
+    pub(crate) const WRITE: usize = 1;
+    pub(crate) const CLOSE: usize = 3;
     pub(crate) const POLL: usize = 7;
     pub(crate) const RT_SIGACTION: usize = 13;
     pub(crate) const RT_SIGPROCMASK: usize = 14;
+    pub(crate) const READV: usize = 19;
+    pub(crate) const WRITEV: usize = 20;
     pub(crate) const SELECT: usize = 23;
     pub(crate) const NANOSLEEP: usize = 35;
+    pub(crate) const CONNECT: usize = 42;
+    pub(crate) const ACCEPT: usize = 43;
+    pub(crate) const SENDTO: usize = 44;
+    pub(crate) const RECVFROM: usize = 45;
+    pub(crate) const SENDMSG: usize = 46;
+    pub(crate) const RECVMSG: usize = 47;
+    pub(crate) const SETSOCKOPT: usize = 54;
+    pub(crate) const GETSOCKOPT: usize = 55;
+    pub(crate) const FCNTL: usize = 72;
     pub(crate) const GETTIMEOFDAY: usize = 96;
     pub(crate) const RT_SIGPENDING: usize = 127;
     pub(crate) const RT_SIGSUSPEND: usize = 130;
+    pub(crate) const PRCTL: usize = 157;
     pub(crate) const TIME: usize = 201;
     pub(crate) const FUTEX: usize = 202;
     pub(crate) const CLOCK_GETTIME: usize = 228;
@@ -62,7 +77,10 @@ pub(crate) mod nr {
     pub(crate) const PSELECT6: usize = 270;
     pub(crate) const PPOLL: usize = 271;
     pub(crate) const EPOLL_PWAIT: usize = 281;
+    pub(crate) const ACCEPT4: usize = 288;
+    pub(crate) const SENDMMSG: usize = 307;
     pub(crate) const GETCPU: usize = 309;
+    pub(crate) const SECCOMP: usize = 317;
     pub(crate) const GETRANDOM: usize = 318;
     pub(crate) const EPOLL_PWAIT2: usize = 441;
     pub(crate) const MMAP: usize = 9;
@@ -82,8 +100,13 @@ pub(crate) mod nr {
 pub(crate) mod errno {
     pub(crate) const EINTR: isize = -4;
     pub(crate) const EAGAIN: isize = -11;
+    pub(crate) const EACCES: isize = -13;
     pub(crate) const EFAULT: isize = -14;
     pub(crate) const EINVAL: isize = -22;
     pub(crate) const ENOSYS: isize = -38;
+    pub(crate) const ENOPROTOOPT: isize = -92;
     pub(crate) const ETIMEDOUT: isize = -110;
+    pub(crate) const EALREADY: isize = -114;
+    pub(crate) const EINPROGRESS: isize = -115;
+    pub(crate) const ECANCELED: isize = -125;
 }

@@ -2,7 +2,7 @@
 
 use crate::abi::{Context, SYS_SECCOMP, SignalInfo};
 use crate::sys::{nr, syscall};
-use crate::{clock, futex, poll, queues, select, signal, sleep, wait};
+use crate::{clock, futex, poll, queues, select, signal, sleep, socket, wait};
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
 /// SA_NODEFER, a full mask (but for faults) and `timeloom_restorer`.
@@ -51,6 +51,18 @@ fn dispatch(call: usize, context: &mut Context) -> isize {
         nr::SEMTIMEDOP => queues::semtimedop(args),
         nr::SEMOP => queues::semtimedop([args[0], args[1], args[2], 0, 0, 0]),
         nr::RECVMMSG => queues::recvmmsg(args),
+        nr::SETSOCKOPT => socket::setsockopt(args),
+        nr::READ => socket::read(args),
+        nr::READV => socket::readv(args),
+        nr::RECVFROM => socket::recvfrom(args),
+        nr::RECVMSG => socket::recvmsg(args),
+        nr::ACCEPT | nr::ACCEPT4 => socket::accept(call, args),
+        nr::CONNECT => socket::connect(args),
+        nr::WRITE => socket::write(args),
+        nr::WRITEV => socket::writev(args),
+        nr::SENDTO => socket::sendto(args),
+        nr::SENDMSG => socket::sendmsg(args),
+        nr::SENDMMSG => socket::sendmmsg(args),
         nr::SYSINFO => queues::sysinfo(args),
         nr::TIMES => queues::times(args),
         nr::RT_SIGPROCMASK => signal::rt_sigprocmask(context),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration as StdDuration;
 
 use timeloom_clock::Timeline;
-use timeloom_clock::counter::{CoreClock, Frequency, SharedStrict, Strict};
+use timeloom_clock::counter::{CoreClock, CycleCounter as _, Frequency, SharedStrict, Strict};
 use timeloom_publish::{PageReader, Tsc};
 use timeloom_time::Instant;
 
@@ -89,20 +89,30 @@ fn rvec(
     let hz = (1e9 / line.rate.as_f64()).round() as u64;
     let frequency = Frequency::from_hz(hz).expect("a counter that counts");
     let mut clock = CoreClock::new(&tsc, frequency);
-    let mut rvec: [Clock<'_>; 1] = [Box::new(move |batch| {
-        for _ in 0..batch {
-            black_box(clock.read(&tsc));
-        }
-    })];
+    let mut clocks: [Clock<'_>; 3] = [
+        Box::new(move |batch| {
+            for _ in 0..batch {
+                black_box(clock.read(&tsc));
+            }
+        }),
+        Box::new(move |batch| {
+            for _ in 0..batch {
+                black_box(tsc.cycles());
+            }
+        }),
+        vdso(libc::CLOCK_REALTIME),
+    ];
     let mut monotonic = vdso(libc::CLOCK_MONOTONIC);
     let rounds = options.pick(101, 601);
-    let beside = Rounds::local(rounds, BATCH, &mut monotonic, &mut rvec, scale);
-    figure(described(
-        "rvec_over_monotonic",
-        Some(1.15),
-        &beside[0],
-        "CLOCK_MONOTONIC",
-    ));
+    let beside = Rounds::local(rounds, BATCH, &mut monotonic, &mut clocks, scale);
+    let bars = [
+        ("rvec_over_monotonic", Some(1.15)),
+        ("counter_over_monotonic", None),
+        ("realtime_over_monotonic", None),
+    ];
+    for ((metric, bar), paired) in bars.into_iter().zip(&beside) {
+        figure(described(metric, bar, paired, "CLOCK_MONOTONIC"));
+    }
     Ok(())
 }
 

@@ -26,13 +26,32 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let published = Published::new(scratch.path())?;
     local::publish(options, &published, scale, figure);
     local::readers(options, &published, scale, figure)?;
+    local_reads(options, &published, scale, figure)?;
+    let core = measuring_core();
+    programs::peers(options, &published, core, figure)?;
+    programs::python(options, &published, core, figure)
+}
+
+/// What reading the clocks costs in this process alone.
+pub(crate) fn reads(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let scratch = Scratch::new()?;
+    let published = Published::new(scratch.path())?;
+    local_reads(options, &published, Scale::calibrate(), figure)
+}
+
+fn local_reads(
+    options: &Options,
+    published: &Published,
+    scale: Scale,
+    figure: &mut dyn FnMut(Figure),
+) -> Result<(), BenchError> {
     let core = measuring_core();
     // In a thread, so that the rest of the process stays where it may.
     std::thread::scope(|scope| {
         let reads = scope.spawn(|| {
             pin(core);
             let mut figures = Vec::new();
-            local::reads(options, &published, scale, &mut |figure| {
+            local::reads(options, published, scale, &mut |figure| {
                 figures.push(figure.with("core", core));
             })
             .map(|()| figures)
@@ -40,9 +59,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         reads.join().expect("reading a clock does not panic")
     })?
     .into_iter()
-    .for_each(&mut *figure);
-    programs::peers(options, &published, core, figure)?;
-    programs::python(options, &published, core, figure)
+    .for_each(figure);
+    Ok(())
 }
 
 const BENCH: Name = Name::Timeline;

@@ -1,5 +1,6 @@
 //! `timeloom bench`: measures what the project promises.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,7 +11,8 @@ use crate::exit::Failure;
 /// Measure this machine: medians of interleaved rounds, with their 5th and
 /// 95th percentile, and whether they reach the project's bars.
 ///
-/// Names: clock-read, syscall, pause, exec, plant, net, timeline; `all` runs every one.
+/// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline; `all` runs
+/// every one.
 #[derive(Args)]
 pub(crate) struct Bench {
     /// What to measure
@@ -22,6 +24,9 @@ pub(crate) struct Bench {
     /// Print one JSON object per figure and line
     #[arg(long)]
     json: bool,
+    /// ptp: also write the curves as a page with charts into this directory
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
     /// Be the process that is measured
     #[arg(long, hide = true)]
     worker: Option<String>,
@@ -50,6 +55,7 @@ impl Bench {
         if !self.json {
             println!("{TABLE_HEADER}");
         }
+        let mut all = Vec::new();
         for name in names {
             timeloom_bench::run(name, &options, &mut |figure| {
                 println!(
@@ -60,6 +66,12 @@ impl Bench {
                         figure.row()
                     }
                 );
+                all.push(figure);
+            })?;
+        }
+        if let Some(directory) = self.figures {
+            timeloom_bench::write_ptp_document(&directory, &all).map_err(|error| {
+                Failure::usage(format!("writing to {}: {error}", directory.display()))
             })?;
         }
         Ok(ExitCode::SUCCESS)

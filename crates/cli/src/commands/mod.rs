@@ -9,6 +9,7 @@ use crate::exit::Failure;
 mod bench;
 mod check;
 mod clean;
+mod clock;
 mod control;
 mod doctor;
 mod exec;
@@ -46,6 +47,7 @@ enum Command {
     Report(report::ReportCommand),
     Doctor(doctor::Doctor),
     Clean(clean::Clean),
+    Clock(clock::Clock),
     /// Keep clocks that know how good they are, and look at them
     #[command(subcommand)]
     Timeline(timeline::Timeline),
@@ -70,6 +72,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Report(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
+        Command::Clock(command) => command.run(),
         Command::Timeline(command) => command.run(),
         Command::Bench(command) => command.run(),
     }

@@ -6,6 +6,8 @@
 //! Table 4 is then a prediction, which the paper's own figures for 400 MHz test:
 //! a read costs cycles, not time.
 
+pub mod iterations;
+
 use timeloom_time::Duration;
 
 use super::{CoreClock, Frequency, Sample, SimulatedCore, Trace, replay};

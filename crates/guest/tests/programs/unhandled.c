@@ -12,10 +12,10 @@ int main(void) {
     int ends[2], bad = socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
 
     for (int i = 0; i < 3; i++) bad |= getrusage(RUSAGE_SELF, &usage);
-    for (int i = 0; i < 4; i++) bad |= setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     for (int i = 0; i < 5; i++) bad |= utimensat(AT_FDCWD, "/proc/self/fd/1", NULL, 0) != 0 && errno == ENOSYS;
     // These carry no time and must not be reported.
     int size = 4096;
+    bad |= setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     bad |= setsockopt(ends[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     bad |= recv(ends[0], &byte, 1, 0) != -1 || errno != EAGAIN; // the timeout works
     say("bad=%d\n", bad);

@@ -16,6 +16,7 @@ mod processes;
 mod refusals;
 mod sessions;
 mod signals;
+mod sockets;
 mod supervisor;
 mod unprivileged;
 mod waits;

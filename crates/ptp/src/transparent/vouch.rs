@@ -51,7 +51,7 @@ impl TransparentClock {
     /// Chooses the Sync that a Follow_Up belongs to. There is a choice only
     /// when somebody interferes; only then, or when this clock watches, does it
     /// wait for signatures to be verified. `None` when it waits, or goes no
-    /// further.
+    /// further; else the Sync, and what is to be verified after it has gone on.
     pub(super) fn vouch(
         &mut self,
         now: Instant<Wall>,
@@ -59,14 +59,14 @@ impl TransparentClock {
         packet: &Packet,
         message: &Message<'_>,
         slots: &[u64],
-    ) -> Option<u64> {
+    ) -> Option<(u64, Option<Action>)> {
         let first = *slots.first()?;
         let Some(security) = self.config.security.clone() else {
-            return Some(first);
+            return Some((first, None));
         };
         let (source, sequence) = (message.header.source, message.header.sequence_id);
         if !security.ring.knows(source.clock) {
-            return Some(first);
+            return Some((first, None));
         }
         let here = self.upstream(ingress);
         let anybody = Suspect {
@@ -84,7 +84,7 @@ impl TransparentClock {
             }
         }
         if security.secondary {
-            return Some(first);
+            return Some((first, None));
         }
         self.witness.saw(ingress, &packet.bytes);
         let facts: Vec<SyncFacts> = slots
@@ -101,6 +101,7 @@ impl TransparentClock {
         let holds = distinct > 0 || security.watch;
         let advances = sequence_of(message)
             .is_some_and(|number| self.witness.should_advance((source, ingress), number));
+        let mut verify = None;
         if holds || advances {
             let purpose = if holds {
                 Purpose::Hold(packet.clone())
@@ -119,9 +120,13 @@ impl TransparentClock {
                 self.out.dropped(ingress, DropReason::QueueFull);
             }
             let job = self.job(id, &security, packet, facts, here);
-            self.out.push(Action::Verify(Box::new(job)));
+            verify = Some(Action::Verify(Box::new(job)));
         }
-        (!holds).then_some(first)
+        if !holds {
+            return Some((first, verify));
+        }
+        self.out.push(verify?);
+        None
     }
 
     fn job(

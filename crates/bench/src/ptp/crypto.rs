@@ -1,0 +1,206 @@
+//! What signing and verifying cost, over 0 to 16 hops, and how long messages get.
+//!
+//! Figures 3.1 and 3.2 of the thesis. Time is the processor time of the
+//! measuring thread (CLOCK_THREAD_CPUTIME_ID): these pieces of work last
+//! milliseconds, and on a shared machine wall time tells mostly who else was
+//! running. All curves of a round are measured in it, suites in turn.
+
+use std::hint::black_box;
+
+use timeloom_wire::tlv::{EntryForm, Suite};
+
+use super::BENCH;
+use super::keys::{Chain, HOPS, Keys};
+use crate::figure::Figure;
+use crate::{BenchError, Options};
+
+/// What one round measured of one suite, in ns.
+#[derive(Default)]
+struct Round {
+    /// One plain scalar multiplication.
+    scalar: f64,
+    /// One signature on its own, checked.
+    single: f64,
+    /// By hops in front: signing, and the whole verification.
+    sign: Vec<f64>,
+    verify: Vec<f64>,
+}
+
+pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let suites = [Suite::Bls, Suite::Ed25519].map(|suite| {
+        let chain = Chain::new(&Keys::new(suite), EntryForm::Full);
+        (suite, chain, Vec::new())
+    });
+    let mut suites = suites;
+    // The first comes with cold caches.
+    for round in 0..options.pick(21, 151) + 1 {
+        for (suite, chain, rounds) in &mut suites {
+            let measured = measure(*suite, chain)?;
+            if round > 0 {
+                rounds.push(measured);
+            }
+        }
+    }
+    for (suite, _, rounds) in &suites {
+        report(*suite, rounds, figure);
+    }
+    sizes(figure);
+    Ok(())
+}
+
+fn measure(suite: Suite, chain: &Chain) -> Result<Round, BenchError> {
+    let mut round = Round::default();
+    let (single, _) = chain.single();
+    let mut message = Vec::new();
+    for hops in 0..=HOPS {
+        let (sign, next) = cpu_ns(|| match hops {
+            0 => chain.grandmaster(),
+            hop => chain.extend(hop, &message),
+        })?;
+        message = next;
+        let job = chain.job(hops, message.clone());
+        let (verify, verdict) = cpu_ns(|| job.run())?;
+        if verdict.result.is_err() {
+            return Err(BenchError::Worker("a chain does not verify".to_owned()));
+        }
+        round.sign.push(sign);
+        round.verify.push(verify);
+        // Spread over the round, so that all see the same machine.
+        if hops % 4 == 0 {
+            round.scalar += scalar_multiplication(suite)? / 5.0;
+            let (ns, holds) = cpu_ns(&single)?;
+            if !holds {
+                return Err(BenchError::Worker("a signature does not hold".to_owned()));
+            }
+            round.single += ns / 5.0;
+        }
+    }
+    Ok(round)
+}
+
+/// A secret scalar times the generator: in G1 for BLS, whose signatures are
+/// there, and on edwards25519.
+fn scalar_multiplication(suite: Suite) -> Result<f64, BenchError> {
+    let (ns, ()) = match suite {
+        Suite::Bls => {
+            let key = blst::min_pk::SecretKey::key_gen(&[7; 32], &[])
+                .map_err(|error| BenchError::Worker(format!("a key: {error:?}")))?;
+            cpu_ns(|| {
+                black_box(black_box(&key).sk_to_pk());
+            })?
+        }
+        Suite::Ed25519 => {
+            let scalar = curve25519_dalek::Scalar::from_bytes_mod_order([7; 32]);
+            cpu_ns(|| {
+                black_box(curve25519_dalek::EdwardsPoint::mul_base(black_box(&scalar)).compress());
+            })?
+        }
+    };
+    Ok(ns)
+}
+
+/// Processor time that `work` takes on this thread, with its outcome.
+fn cpu_ns<T>(work: impl FnOnce() -> T) -> Result<(f64, T), BenchError> {
+    let before = thread_time_ns()?;
+    let outcome = black_box(work());
+    Ok((thread_time_ns()? - before, outcome))
+}
+
+fn thread_time_ns() -> Result<f64, BenchError> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes one timespec.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) } != 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(BenchError::system("reading the thread's time")(error));
+    }
+    Ok(time.tv_sec as f64 * 1e9 + time.tv_nsec as f64)
+}
+
+fn report(suite: Suite, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
+    let name = match suite {
+        Suite::Bls => "bls",
+        Suite::Ed25519 => "ed25519",
+    };
+    let of = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
+    let clock = |figure: Figure| figure.with("clock", "CPU time of the thread");
+    let signers = f64::from(HOPS) + 1.0;
+    let mean_sign = |round: &Round| round.sign[1..].iter().sum::<f64>() / f64::from(HOPS);
+    figure(
+        clock(Figure::new(
+            BENCH,
+            format!("sign_{name}_over_scalar_mult"),
+            "ratio",
+            &of(&|round| mean_sign(round) / round.scalar),
+        ))
+        .with("scalar_mult_ns", crate::median(&of(&|round| round.scalar)))
+        .with("sign_ns", crate::median(&of(&mean_sign)))
+        .with(
+            "counts",
+            "a hop's whole work: parse, hash, sign, aggregate, emit",
+        ),
+    );
+    let bar = if suite == Suite::Bls { 0.30 } else { 0.50 };
+    figure(
+        clock(Figure::new(
+            BENCH,
+            format!("verify17_{name}_over_17_single"),
+            "ratio",
+            &of(&|round| round.verify[usize::from(HOPS)] / (signers * round.single)),
+        ))
+        .bar(bar)
+        .with("single_ns", crate::median(&of(&|round| round.single))),
+    );
+    for hops in 0..=HOPS {
+        let at = usize::from(hops);
+        for (what, samples) in [
+            ("sign", of(&|round| round.sign[at])),
+            ("verify", of(&|round| round.verify[at])),
+        ] {
+            let metric = format!("{what}_{name}_ns");
+            figure(clock(Figure::new(BENCH, metric, "ns", &samples)).with("hops", hops));
+        }
+    }
+}
+
+/// Lengths, taken from messages that were built.
+fn sizes(figure: &mut dyn FnMut(Figure)) {
+    const PLAIN: usize = 44;
+    let mut size = |metric: &str, octets: usize, bar: Option<f64>| {
+        let mut one = Figure::new(BENCH, metric, "bytes", &[octets as f64]).with("hops", HOPS);
+        one.bar = bar;
+        figure(one);
+    };
+    for (suite, form, metric, bar) in [
+        (
+            Suite::Bls,
+            EntryForm::Full,
+            "followup_full_bytes",
+            Some(354.0),
+        ),
+        (
+            Suite::Bls,
+            EntryForm::Compact,
+            "followup_compact_bytes",
+            Some(194.0),
+        ),
+        (
+            Suite::Ed25519,
+            EntryForm::Full,
+            "followup_ed25519_full_bytes",
+            None,
+        ),
+        (
+            Suite::Ed25519,
+            EntryForm::Compact,
+            "followup_ed25519_compact_bytes",
+            None,
+        ),
+    ] {
+        let chain = Chain::new(&Keys::new(suite), form);
+        let full = (1..=HOPS).fold(chain.grandmaster(), |m, hop| chain.extend(hop, &m));
+        size(metric, full.len() - PLAIN, bar);
+    }
+}

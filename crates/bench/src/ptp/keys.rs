@@ -1,0 +1,154 @@
+//! Clocks with keys, and chains of Follow_Ups, for what is measured here.
+
+use std::sync::Arc;
+
+use timeloom_ptp::security::{
+    Hop, KeyRing, Limits, Member, Policy, SecretKey, Security, SyncFacts, VerifyJob,
+};
+use timeloom_wire::message::FollowUp;
+use timeloom_wire::tlv::{EntryForm, Suite};
+use timeloom_wire::{
+    ClockIdentity, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp,
+};
+
+/// Transparent clocks in the longest path that is measured, as in the thesis.
+pub(super) const HOPS: u8 = 16;
+
+/// Node 0 is grandmaster, 1 … n are transparent clocks, n + 1 is the slave.
+pub(super) const fn clock(node: u8) -> ClockIdentity {
+    ClockIdentity([0, 0x1c, 0x12, 0xff, 0xfe, 0, 0, node + 1])
+}
+
+/// Everybody's keys. They are the same in every run: time does not depend on
+/// their value, and nothing is protected by them.
+pub(super) struct Keys {
+    suite: Suite,
+    ring: Arc<KeyRing>,
+}
+
+impl Keys {
+    pub(super) fn new(suite: Suite) -> Self {
+        let mut ring = KeyRing::default();
+        for node in 0..=HOPS + 1 {
+            let secret = secret(suite, node);
+            let member = Member {
+                clock: clock(node),
+                index: node.into(),
+                epoch: 1,
+                key: secret.public(),
+                grandmaster: node == 0,
+            };
+            ring.insert(member, &secret.prove())
+                .expect("the proof is its own");
+        }
+        Self {
+            suite,
+            ring: Arc::new(ring),
+        }
+    }
+
+    pub(super) fn security(&self, node: u8, form: EntryForm) -> Security {
+        Security {
+            clock: clock(node),
+            index: node.into(),
+            secret: Arc::new(secret(self.suite, node)),
+            epoch: 1,
+            ring: self.ring.clone(),
+            form,
+            policy: Policy::Strict,
+            limits: Limits::default(),
+            watch: false,
+            secondary: false,
+            bind_vid: false,
+            first_sequence: 1_700_000_000 << 16,
+        }
+    }
+}
+
+fn secret(suite: Suite, node: u8) -> SecretKey {
+    SecretKey::from_random(suite, &[node + 1; 32])
+}
+
+/// One Sync, and who signs for it in turn.
+pub(super) struct Chain {
+    nodes: Vec<Security>,
+    ring: Arc<KeyRing>,
+    plain: Message<'static>,
+    body: FollowUp,
+    sync: SyncFacts,
+}
+
+impl Chain {
+    pub(super) fn new(keys: &Keys, form: EntryForm) -> Self {
+        let source = PortIdentity {
+            clock: clock(0),
+            port: 1,
+        };
+        let body = FollowUp {
+            precise_origin: Timestamp::from_ns(1_000_000_007),
+        };
+        Self {
+            nodes: (0..=HOPS + 1).map(|n| keys.security(n, form)).collect(),
+            ring: keys.ring.clone(),
+            plain: Message::new(Header::new(MessageType::FollowUp, source, 5), body),
+            body,
+            sync: SyncFacts {
+                origin: Timestamp::from_ns(123_456_789),
+                correction: TimeInterval::ZERO,
+                vid: 0,
+            },
+        }
+    }
+
+    /// The grandmaster's Follow_Up.
+    pub(super) fn grandmaster(&self) -> Vec<u8> {
+        let mut buffer = [0; 128];
+        let tlvs = self.nodes[0].sign_follow_up(
+            &self.plain.header,
+            &self.body,
+            &self.sync,
+            7,
+            clock(1),
+            &mut buffer,
+        );
+        let mut bytes = [0; 256];
+        let length = self.plain.with_tlvs(tlvs).emit(&mut bytes);
+        bytes[..length.expect("a Follow_Up without hops fits")].to_vec()
+    }
+
+    /// What node `hop` makes of `message`.
+    pub(super) fn extend(&self, hop: u8, message: &[u8]) -> Vec<u8> {
+        let facts = Hop {
+            ingress: 1,
+            egress: 2,
+            previous: clock(hop - 1),
+            next: clock(hop + 1),
+            contribution: TimeInterval::from_ns(50_000),
+        };
+        self.nodes[usize::from(hop)]
+            .extend(message, &self.sync, &facts)
+            .expect("the chain is its own and fits a frame")
+    }
+
+    /// The work of the slave behind `hops` transparent clocks.
+    pub(super) fn job(&self, hops: u8, message: Vec<u8>) -> VerifyJob {
+        VerifyJob::new(
+            message,
+            vec![self.sync],
+            clock(hops + 1),
+            Some(clock(hops)),
+            self.ring.clone(),
+            Policy::Strict,
+            Limits::default(),
+        )
+    }
+
+    /// One signature on its own: a text of a hop's length, signed and checked.
+    pub(super) fn single(&self) -> (impl Fn() -> bool + use<'_>, usize) {
+        let text = vec![7; 80];
+        let secret = &self.nodes[1].secret;
+        let (public, signature) = (secret.public(), secret.sign(&text));
+        let length = signature.len();
+        (move || public.verify(&text, &signature), length)
+    }
+}

@@ -1,0 +1,58 @@
+//! `ptp`: what signatures cost, where, and what they do not cost.
+//!
+//! [`path`] runs three clocks on sockets and compares signed and unsigned time
+//! on the event path, in Follow_Ups and at the slave. [`crypto`] measures the
+//! pieces of work alone, over 0 to 16 hops, and the lengths of messages.
+//! [`document`] sets the figures beside those of the thesis.
+
+mod crypto;
+mod document;
+mod keys;
+mod node;
+mod path;
+mod sockets;
+
+use std::path::Path;
+
+use crate::error::BenchError;
+use crate::figure::Figure;
+use crate::{Name, Options};
+
+/// Writes the figures of a run of [`Name::Ptp`] as a page with two charts into
+/// `directory`: `ptp-figures.md`, `ptp-signing.svg`, `ptp-verification.svg`.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_ptp_document(directory: &Path, figures: &[Figure]) -> std::io::Result<()> {
+    for (name, text) in document::document(figures, &machine()) {
+        std::fs::write(directory.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// What was measured on, and how busy it was.
+fn machine() -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let model = read("/proc/cpuinfo");
+    let model = model
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("unknown", |model| {
+        model.trim_start_matches([' ', '\t', ':'])
+    });
+    let load = read("/proc/loadavg");
+    let load: Vec<_> = load.split(' ').take(2).collect();
+    format!(
+        "{cpus} processors ({model}), load average {} in the last minute, {} in the last five",
+        load.first().copied().unwrap_or("unknown"),
+        load.get(1).copied().unwrap_or("unknown"),
+    )
+}
+
+pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    path::run(options, figure)?;
+    crypto::run(options, figure)
+}
+
+const BENCH: Name = Name::Ptp;

@@ -1,0 +1,461 @@
+//! Grandmaster, transparent clock and slave on this machine: what signatures
+//! do to the event path, to Follow_Ups and to the slave's offset.
+//!
+//! Three threads and two links of loopback, with the kernel's stamps. One clock
+//! stamps for all, so that the true offset is zero. The variants (plain, and
+//! ways to sign) take turns on the same threads and sockets; a round is a block
+//! of neighbouring Syncs of each. Who comes after whom matters, since the one
+//! before leaves a processor warm or asleep: so there are several runs, one for
+//! every order of the variants.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as StdDuration;
+
+use timeloom_ptp::security::Security;
+use timeloom_ptp::{OrdinaryClock, OrdinaryConfig, Profile, TransparentClock, TransparentConfig};
+use timeloom_time::Duration;
+use timeloom_wire::tlv::{EntryForm, Suite};
+use timeloom_wire::{MessageType, TimeInterval};
+
+use super::BENCH;
+use super::keys::{Keys, clock};
+use super::node::{Clock, Event, Node, seed, wall};
+use super::sockets::Stamped;
+use crate::figure::Figure;
+use crate::stats::{median, percentile};
+use crate::{BenchError, Options};
+
+/// A way to protect time; the first of those that take turns is compared with.
+#[derive(Clone, Copy)]
+struct Variant {
+    name: &'static str,
+    suite: Option<Suite>,
+    /// The transparent clock verifies before it signs.
+    watch: bool,
+}
+
+const PLAIN: Variant = Variant {
+    name: "unsigned",
+    suite: None,
+    watch: false,
+};
+const ED25519: Variant = Variant {
+    name: "ed25519",
+    suite: Some(Suite::Ed25519),
+    watch: false,
+};
+const BLS: Variant = Variant {
+    name: "bls",
+    suite: Some(Suite::Bls),
+    watch: false,
+};
+const BLS_WATCH: Variant = Variant {
+    name: "bls_watch",
+    watch: true,
+    ..BLS
+};
+/// 64 Syncs a second and variant.
+const LOG_SYNC_INTERVAL: i8 = -6;
+/// Neighbouring Syncs in a round.
+const BLOCK: usize = 32;
+
+pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let length = StdDuration::from_millis(options.pick(2_500, 10_000));
+    let variants = [PLAIN, ED25519, BLS];
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    let mut seen = Seen::new(variants.len());
+    for places in &orders {
+        seen.add(&variants, measure(&variants, places, length)?, options);
+    }
+    let fifo = seen.fifo;
+    if !fifo {
+        (options.remark)("SCHED_FIFO is refused here: stamps also tell who else was running");
+    }
+    let mut figure = |one: Figure| figure(one.with("fifo", fifo));
+    let figure = &mut figure;
+    let (syncs, follow_ups) = (seen.syncs.ready()?, seen.follow_ups.ready()?);
+    residence(syncs, figure);
+    for (variant, bars) in [(1, (1.6, 1.2)), (2, (6.0, 2.0))] {
+        handling(
+            follow_ups,
+            variant,
+            variants[variant].name,
+            Some(bars),
+            figure,
+        );
+    }
+    starts(seen.starts.ready()?, figure);
+    let offsets = seen.offsets.ready()?;
+    offset(offsets, 1, "", figure);
+    offset(offsets, 2, "_bls", figure);
+    figure(Figure::new(BENCH, "sync_added_bytes", "bytes", &[seen.added]).bar(0.0));
+
+    let variants = [PLAIN, BLS_WATCH];
+    let mut seen = Seen::new(variants.len());
+    for places in [[0, 1], [1, 0]] {
+        seen.add(&variants, measure(&variants, &places, length)?, options);
+    }
+    handling(seen.follow_ups.ready()?, 1, BLS_WATCH.name, None, figure);
+    Ok(())
+}
+
+/// Runs the three nodes for a while and returns what each saw.
+/// `places` says which variant comes when within a Sync interval.
+fn measure(
+    variants: &[Variant],
+    places: &[usize],
+    length: StdDuration,
+) -> Result<[Vec<Event>; 3], BenchError> {
+    try_measure(variants, places, length).map_err(BenchError::system("sending over loopback"))
+}
+
+fn try_measure(
+    variants: &[Variant],
+    places: &[usize],
+    length: StdDuration,
+) -> io::Result<[Vec<Event>; 3]> {
+    let keys: Vec<_> = variants.iter().map(|v| v.suite.map(Keys::new)).collect();
+    let security = |variant: usize, node: u8| -> Option<Security> {
+        let mut security = keys[variant].as_ref()?.security(node, EntryForm::Full);
+        security.watch = variants[variant].watch;
+        Some(security)
+    };
+    let profile = |variant: usize| Profile {
+        domain: variant as u8,
+        log_sync_interval: LOG_SYNC_INTERVAL,
+        log_announce_interval: -3,
+        log_delay_interval: -2,
+        ..Profile::POWER_UTILITY
+    };
+    let jump_bound = TimeInterval::from_ns(50_000_000);
+    let start = wall();
+    let begin = |variant: usize| {
+        let interval = profile(0).sync_interval().as_ns();
+        start + Duration::from_ns(interval * places[variant] as i64 / places.len() as i64)
+    };
+    let ordinary = |variant: usize, node: u8| {
+        let mut config = OrdinaryConfig::new(clock(node), profile(variant));
+        config.slave_only = node != 0;
+        config.free_running = true;
+        config.software_stamps = true;
+        config.jump_bound = jump_bound;
+        config.security = security(variant, node);
+        Clock::Ordinary(Box::new(OrdinaryClock::new(config, begin(variant))))
+    };
+    let transparent = |variant: usize| {
+        let mut config = TransparentConfig::new(clock(1), 2, profile(variant));
+        config.jump_bound = jump_bound;
+        config.security = security(variant, 1);
+        Clock::Transparent(Box::new(TransparentClock::new(config, begin(variant))))
+    };
+    let variants = 0..variants.len();
+    let (grandmaster_end, upstream) = Stamped::pair()?;
+    let (downstream, slave_end) = Stamped::pair()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let nodes = [
+        Node::start(
+            variants.clone().map(|v| ordinary(v, 0)).collect(),
+            vec![grandmaster_end],
+            seed(0),
+            stop.clone(),
+        )?,
+        Node::start(
+            variants.clone().map(transparent).collect(),
+            vec![upstream, downstream],
+            seed(1),
+            stop.clone(),
+        )?,
+        Node::start(
+            variants.map(|v| ordinary(v, 2)).collect(),
+            vec![slave_end],
+            seed(2),
+            stop.clone(),
+        )?,
+    ];
+    std::thread::sleep(length);
+    stop.store(true, Ordering::Relaxed);
+    let [first, second, third] = nodes.map(|node| {
+        node.join()
+            .unwrap_or_else(|_| Err(io::Error::other("a node's thread died")))
+    });
+    Ok([first?, second?, third?])
+}
+
+/// What all runs saw, by variant.
+struct Seen {
+    /// From the kernel's stamp of arrival to that of departure, ns.
+    syncs: Blocks,
+    follow_ups: Blocks,
+    /// From the top of the grandmaster's event loop to the Sync's departure, ns.
+    starts: Blocks,
+    /// At the slave, ns.
+    offsets: Blocks,
+    /// What a signature adds to the longest Sync, octets.
+    added: f64,
+    fifo: bool,
+}
+
+impl Seen {
+    fn new(variants: usize) -> Self {
+        let blocks = || Blocks(vec![Vec::new(); variants]);
+        Self {
+            syncs: blocks(),
+            follow_ups: blocks(),
+            starts: blocks(),
+            offsets: blocks(),
+            added: 0.0,
+            fifo: true,
+        }
+    }
+
+    fn add(&mut self, variants: &[Variant], events: [Vec<Event>; 3], options: &Options) {
+        let [grandmaster, transparent, slave] = &events;
+        let failed = events.iter().flatten().filter_map(|event| match event {
+            Event::Failure(text) => Some(text),
+            _ => None,
+        });
+        let failed: Vec<_> = failed.collect();
+        if let Some(first) = failed.first() {
+            let count = failed.len();
+            (options.remark)(&format!(
+                "{count} alarms while measuring, the first: {first}"
+            ));
+        }
+        let refused = |event: &Event| matches!(event, Event::Scheduled(false));
+        self.fifo &= !events.iter().flatten().any(refused);
+        let count = variants.len();
+        self.syncs
+            .add(passages(transparent, MessageType::Sync, count));
+        self.follow_ups
+            .add(passages(transparent, MessageType::FollowUp, count));
+        self.starts.add(beginnings(grandmaster, count));
+        self.offsets.add(offsets(slave, variants));
+        self.added = self.added.max(added(grandmaster, count));
+    }
+}
+
+fn passages(events: &[Event], of: MessageType, variants: usize) -> Vec<Vec<f64>> {
+    let mut arrived = HashMap::new();
+    let mut passed = vec![Vec::new(); variants];
+    for event in events {
+        let Event::Passed {
+            variant,
+            kind,
+            sequence,
+            sent,
+            stamp_ns,
+            ..
+        } = *event
+        else {
+            continue;
+        };
+        if kind != of {
+            continue;
+        }
+        if !sent {
+            arrived.insert((variant, sequence), stamp_ns);
+        } else if let Some(before) = arrived.remove(&(variant, sequence)) {
+            passed[variant].push((stamp_ns - before) as f64);
+        }
+    }
+    passed
+}
+
+fn beginnings(events: &[Event], variants: usize) -> Vec<Vec<f64>> {
+    let mut begun = HashMap::new();
+    let mut took = vec![Vec::new(); variants];
+    for event in events {
+        match *event {
+            Event::Begun {
+                variant,
+                sequence,
+                at_ns,
+            } => {
+                begun.insert((variant, sequence), at_ns);
+            }
+            Event::Passed {
+                variant,
+                kind: MessageType::Sync,
+                sequence,
+                sent: true,
+                stamp_ns,
+                ..
+            } => {
+                if let Some(before) = begun.remove(&(variant, sequence)) {
+                    took[variant].push((stamp_ns - before) as f64);
+                }
+            }
+            _ => {}
+        }
+    }
+    took
+}
+
+fn offsets(events: &[Event], variants: &[Variant]) -> Vec<Vec<f64>> {
+    let mut by_variant = vec![Vec::new(); variants.len()];
+    for event in events {
+        if let Event::Offset {
+            variant,
+            offset_ns,
+            authenticated,
+        } = *event
+            && authenticated == variants[variant].suite.is_some()
+        {
+            by_variant[variant].push(offset_ns);
+        }
+    }
+    by_variant
+}
+
+/// What a signature adds to the Sync: the longest that was sent.
+fn added(events: &[Event], variants: usize) -> f64 {
+    let longest = |of: usize| {
+        let syncs = events.iter().filter_map(|event| match event {
+            Event::Passed {
+                variant,
+                kind: MessageType::Sync,
+                octets,
+                ..
+            } if *variant == of => Some(*octets),
+            _ => None,
+        });
+        syncs.max().unwrap_or(0) as f64
+    };
+    (1..variants)
+        .map(|v| longest(v) - longest(0))
+        .fold(0.0, f64::max)
+}
+
+const STAY: &str = "kernel's stamp of arrival to kernel's stamp of departure, transparent clock";
+
+fn residence(syncs: &Blocks, figure: &mut dyn FnMut(Figure)) {
+    let note = |f: Figure| {
+        f.with("from_to", STAY)
+            .with("unsigned_ns", median(&syncs.0[0]))
+            .with("syncs_per_round", BLOCK)
+    };
+    // Both suites: it is the same message.
+    let both = |of: fn(&[f64]) -> f64| [syncs.ratios(1, of), syncs.ratios(2, of)].concat();
+    let ratios = both(median);
+    let metric = "sync_residence_signed_over_unsigned";
+    figure(note(Figure::new(BENCH, metric, "ratio", &ratios)).bar(1.02));
+    let ratios = both(deviation);
+    let metric = "sync_residence_deviation_ratio";
+    figure(
+        note(Figure::new(BENCH, metric, "ratio", &ratios))
+            .bar(1.05)
+            .with("deviation", DEVIATION),
+    );
+}
+
+fn handling(
+    follow_ups: &Blocks,
+    variant: usize,
+    name: &str,
+    bars: Option<(f64, f64)>,
+    figure: &mut dyn FnMut(Figure),
+) {
+    let note = |f: Figure| {
+        f.with("from_to", STAY)
+            .with("unsigned_ns", median(&follow_ups.0[0]))
+            .with("signed_ns", median(&follow_ups.0[variant]))
+    };
+    let ratios = follow_ups.ratios(variant, median);
+    let metric = format!("followup_{name}_over_unsigned");
+    let mut over = note(Figure::new(BENCH, metric, "ratio", &ratios));
+    over.bar = bars.map(|(bar, _)| bar);
+    figure(over);
+    let ratios = follow_ups.ratios(variant, deviation);
+    let metric = format!("followup_{name}_deviation_ratio");
+    let mut over = note(Figure::new(BENCH, metric, "ratio", &ratios)).with("deviation", DEVIATION);
+    over.bar = bars.map(|(_, bar)| bar);
+    figure(over);
+}
+
+fn starts(starts: &Blocks, figure: &mut dyn FnMut(Figure)) {
+    let note = |f: Figure| {
+        f.with(
+            "from_to",
+            "top of the event loop to the kernel's stamp of departure, grandmaster",
+        )
+        .with("unsigned_ns", median(&starts.0[0]))
+    };
+    let ratios = starts.ratios(1, median);
+    let metric = "grandmaster_sync_signed_over_unsigned";
+    figure(note(Figure::new(BENCH, metric, "ratio", &ratios)));
+    let ratios = starts.ratios(1, deviation);
+    let metric = "grandmaster_sync_deviation_ratio";
+    figure(note(Figure::new(BENCH, metric, "ratio", &ratios)).with("deviation", DEVIATION));
+}
+
+fn offset(offsets: &Blocks, variant: usize, suffix: &str, figure: &mut dyn FnMut(Figure)) {
+    let note = |f: Figure| {
+        f.with(
+            "path",
+            "grandmaster, transparent clock, slave over loopback; software stamps; true offset 0",
+        )
+        .with("plain_sigma_ns", deviation(&offsets.0[0]))
+        .with("plain_median_ns", median(&offsets.0[0]))
+    };
+    let ratios = offsets.ratios(variant, deviation);
+    let metric = format!("offset{suffix}_sigma_signed_over_plain");
+    figure(
+        note(Figure::new(BENCH, metric, "ratio", &ratios))
+            .bar(1.05)
+            .with("deviation", DEVIATION),
+    );
+    let shifts = offsets.compared(variant, |signed, plain| median(signed) - median(plain));
+    let metric = format!("offset{suffix}_mean_shift_ns");
+    figure(note(Figure::new(BENCH, metric, "ns", &shifts)).bar(100.0));
+}
+
+const DEVIATION: &str = "half the distance between the 15.9th and 84.1th percentile: sigma, but for the scheduler's rare milliseconds";
+
+/// The deviation of a normal distribution, whatever its tails.
+fn deviation(samples: &[f64]) -> f64 {
+    (percentile(samples, 84.13) - percentile(samples, 15.87)) / 2.0
+}
+
+/// Samples by variant, of which the n-th of each were taken together.
+struct Blocks(Vec<Vec<f64>>);
+
+impl Blocks {
+    /// Adds whole blocks of one run.
+    fn add(&mut self, run: Vec<Vec<f64>>) {
+        let shortest = run.iter().map(Vec::len).min().unwrap_or(0);
+        // The first Syncs come with cold caches.
+        let whole = shortest.saturating_sub(BLOCK / 4) / BLOCK * BLOCK;
+        for (samples, run) in self.0.iter_mut().zip(run) {
+            samples.extend_from_slice(&run[run.len() - whole..]);
+        }
+    }
+
+    fn ready(&self) -> Result<&Self, BenchError> {
+        if self.0[0].len() < 3 * BLOCK {
+            let text = "too few Syncs went through to compare anything".to_owned();
+            return Err(BenchError::Worker(text));
+        }
+        Ok(self)
+    }
+
+    fn compared(&self, variant: usize, compare: impl Fn(&[f64], &[f64]) -> f64) -> Vec<f64> {
+        let pairs = self.0[variant].chunks(BLOCK).zip(self.0[0].chunks(BLOCK));
+        pairs
+            .map(|(signed, plain)| compare(signed, plain))
+            .collect()
+    }
+
+    fn ratios(&self, variant: usize, of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+        self.compared(variant, |signed, plain| of(signed) / of(plain))
+    }
+}

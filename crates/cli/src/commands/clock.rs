@@ -1,0 +1,121 @@
+//! `timeloom clock`: the papers' experiments about clocks.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use timeloom_bench::Options;
+use timeloom_lab::Experiment;
+
+use crate::exit::Failure;
+
+/// Repeat the RVEC paper's experiments about clocks.
+#[derive(Args)]
+pub(crate) struct Clock {
+    #[command(subcommand)]
+    experiment: Which,
+}
+
+#[derive(Subcommand)]
+enum Which {
+    Dvfs(Dvfs),
+    NtpSteps(NtpSteps),
+}
+
+/// The raw cycle counter against RVEC under wraps and changes of frequency, and
+/// what each clock costs on this machine.
+///
+/// The core is simulated: a counter of 32 bits, 400 and 800 MHz. Writes
+/// index.html and a picture per chart; prints the tables.
+#[derive(Args)]
+#[command(
+    after_help = "A trace has one stage a line: `2 s 800 MHz`, `50 us to 400 MHz`, `10 ms idle`."
+)]
+struct Dvfs {
+    /// What the core goes through, instead of the paper's experiments
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Do not measure this machine
+    #[arg(long)]
+    no_machine: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How large NTP's corrections are by how long it waits between questions.
+///
+/// Oscillators, network and client are simulated, in virtual time: 600 s
+/// between questions take no longer than none. No NTP daemon is run.
+#[derive(Args)]
+struct NtpSteps {
+    /// A tenth of the paper's runs
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct Common {
+    /// Where to write
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// The same seed gives the same page
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object per figure and line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Clock {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self.experiment {
+            Which::Dvfs(dvfs) => dvfs.run(),
+            Which::NtpSteps(steps) => {
+                let experiment = timeloom_lab::ntp_steps(steps.common.seed, steps.quick);
+                steps.common.give(&experiment, "runs/clock-ntp-steps")
+            }
+        }
+    }
+}
+
+impl Dvfs {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let trace = self.trace.as_ref().map(|path| {
+            let shown = path.display();
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+            text.parse()
+                .map_err(|error| Failure::usage(format!("{shown}: {error}")))
+        });
+        let trace = trace.transpose()?;
+        let mut figures = Vec::new();
+        if !self.no_machine {
+            let options = Options {
+                quick: true,
+                worker: Vec::new(),
+                remark: |text| eprintln!("timeloom: {text}"),
+            };
+            timeloom_bench::read_costs(&options, &mut |figure| figures.push(figure))?;
+        }
+        let experiment = timeloom_lab::dvfs(trace.as_ref(), &figures, self.common.seed);
+        self.common.give(&experiment, "runs/clock-dvfs")
+    }
+}
+
+impl Common {
+    fn give(self, experiment: &Experiment, default: &str) -> Result<ExitCode, Failure> {
+        let directory = self.output.unwrap_or_else(|| default.into());
+        let written = experiment
+            .write(&directory)
+            .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
+        if self.json {
+            experiment.rows.iter().for_each(|row| println!("{row}"));
+        } else {
+            println!("{}", experiment.text());
+        }
+        eprintln!("timeloom: {}", written.page.display());
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,163 @@
+//! The paper's loops: what a program that reads the clock after each turn sees.
+
+use timeloom_time::Duration;
+
+use crate::counter::{Age, CoreClock, CycleCounter, Frequency, SimulatedCore, TaskClock};
+use crate::noise::Noise;
+
+/// What the clocks showed after a turn of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Turns done.
+    pub turn: u32,
+    /// The raw counter since the first turn, as a program makes time of it: 32
+    /// bits of cycles times the period of the first frequency.
+    pub raw: Duration,
+    /// The task's RVEC.
+    pub rvec: Age,
+}
+
+/// A loop on one core.
+#[derive(Clone, Copy, Debug)]
+pub struct Loop {
+    /// How often it turns.
+    pub turns: u32,
+    /// Mean length of a turn at the first frequency.
+    pub turn: Duration,
+    /// Frequency at the beginning.
+    pub first: Frequency,
+    /// From this turn on it runs at this frequency.
+    pub change: Option<(u32, Frequency)>,
+    /// For so many turns after the change another task takes as many cycles
+    /// again on the same core, at the cost of the counter's reader.
+    pub interference: u32,
+}
+
+/// Figures 8 and 10: 400 turns, 361.91 ms in all, at 800 MHz.
+pub const SHORT: Loop = Loop {
+    turns: 400,
+    turn: Duration::from_ns(904_775),
+    first: Frequency::from_mhz(800),
+    change: None,
+    interference: 0,
+};
+
+/// Figure 9: turns of 255.372 ms, so that 32 bits overflow after every 21st.
+pub const OVERFLOW: Loop = Loop {
+    turns: 100,
+    turn: Duration::from_us(255_372),
+    ..SHORT
+};
+
+/// Figure 12: 5000 turns; at 2500 another task halves the frequency and runs on
+/// beside the loop for 150 turns.
+pub const CHANGED_BY_ANOTHER: Loop = Loop {
+    turns: 5_000,
+    turn: Duration::from_ns(500),
+    first: Frequency::from_mhz(800),
+    change: Some((2_500, Frequency::from_mhz(400))),
+    interference: 150,
+};
+
+/// Figure 13: the same where the loop itself changes the frequency.
+pub const CHANGED_BY_ITSELF: Loop = Loop {
+    interference: 0,
+    ..CHANGED_BY_ANOTHER
+};
+
+impl Loop {
+    /// Runs it. A turn takes the same cycles at every frequency, give or take a
+    /// twentieth.
+    pub fn run(&self, seed: u64) -> Vec<Turn> {
+        let mut noise = Noise::new(seed);
+        let mut core = SimulatedCore::new(noise.bits() as u32);
+        let mut clock = CoreClock::new(&core, self.first);
+        let mut task = TaskClock::new();
+        task.handle_dispatch(clock.read(&core).age);
+        let (start, mut frequency) = (core.cycles() as u32, self.first);
+        let mean = self.turn.as_ns() as f64 * self.first.as_hz() as f64 / 1e9;
+        let mut turns = Vec::with_capacity(self.turns as usize + 1);
+        for turn in 0..=self.turns {
+            let age = clock.read(&core).age;
+            let cycles = (core.cycles() as u32).wrapping_sub(start);
+            turns.push(Turn {
+                turn,
+                raw: Age::of_cycles(u64::from(cycles), self.first.period()).as_duration(),
+                rvec: task.read(age),
+            });
+            let mut others = false;
+            if let Some((at, next)) = self.change {
+                if turn == at {
+                    clock.handle_change_begin(&core, next);
+                    clock.handle_change_end(&core);
+                    frequency = next;
+                }
+                others = (at..at + self.interference).contains(&turn);
+            }
+            let cycles = mean * (1.0 + 0.05 * noise.normal().clamp(-3.0, 3.0));
+            let length_ps = (cycles * 1e12 / frequency.as_hz() as f64) as u64;
+            core.advance(length_ps, Some(frequency));
+            if others {
+                // The counter goes on for the other task, this task's clock not.
+                task.handle_preempt(clock.read(&core).age);
+                core.advance(length_ps, Some(frequency));
+                task.handle_dispatch(clock.read(&core).age);
+            }
+        }
+        turns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mean step of `value` over turns `from..to`, in ns.
+    fn slope(turns: &[Turn], from: usize, to: usize, value: impl Fn(&Turn) -> Duration) -> f64 {
+        (value(&turns[to]) - value(&turns[from])).as_ns() as f64 / (to - from) as f64
+    }
+
+    fn raw(turn: &Turn) -> Duration {
+        turn.raw
+    }
+
+    fn rvec(turn: &Turn) -> Duration {
+        turn.rvec.as_duration()
+    }
+
+    #[test]
+    fn the_counter_has_three_stages_and_rvec_two() {
+        let turns = CHANGED_BY_ANOTHER.run(3);
+        for (from, to, raw_ns, rvec_ns) in [
+            (0, 2_500, 500.0, 500.0),
+            (2_500, 2_650, 1_000.0, 1_000.0),
+            (2_650, 5_000, 500.0, 1_000.0),
+        ] {
+            let slopes = (slope(&turns, from, to, raw), slope(&turns, from, to, rvec));
+            assert!(
+                (slopes.0 / raw_ns - 1.0).abs() < 0.02,
+                "{from} … {to}: {slopes:?}"
+            );
+            assert!(
+                (slopes.1 / rvec_ns - 1.0).abs() < 0.02,
+                "{from} … {to}: {slopes:?}"
+            );
+        }
+        let alone = CHANGED_BY_ITSELF.run(3);
+        assert!((slope(&alone, 2_500, 2_650, raw) / 500.0 - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn the_counter_overflows_after_every_21st_turn_and_rvec_increases_always() {
+        let turns = OVERFLOW.run(3);
+        let overflows = turns.windows(2).filter(|pair| pair[1].raw < pair[0].raw);
+        assert_eq!(overflows.count(), 4, "25.5 s in wraps of 5.369 s");
+        for run in [SHORT, OVERFLOW, CHANGED_BY_ANOTHER, CHANGED_BY_ITSELF] {
+            let turns = run.run(5);
+            assert!(
+                turns.windows(2).all(|pair| pair[0].rvec < pair[1].rvec),
+                "{run:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Experiments of the papers about clocks, repeated on our models.
+//!
+//! - [`dvfs()`]: the RVEC paper's Figures 8–13 and Tables 3–5, or a trace of the
+//!   user's own; and what each clock costs on this machine.
+//! - [`ntp_steps()`]: its Table 2.
+//!
+//! Each gives an [`Experiment`]: rows for programs, a table for people, and a
+//! page with charts. The models are in `timeloom-clock`, the drawing in
+//! `timeloom-results`, the measuring in `timeloom-bench`; here they meet.
+#![forbid(unsafe_code)]
+
+mod dvfs;
+mod experiment;
+mod ntp_steps;
+
+pub use dvfs::dvfs;
+pub use experiment::{Experiment, Written};
+pub use ntp_steps::ntp_steps;

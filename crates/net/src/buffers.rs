@@ -1,0 +1,259 @@
+//! Where the bytes of real packets lie while the packets travel.
+
+use crate::bytes::{self, TCP, UDP};
+use crate::packet::Packet;
+
+/// A row of segments that a kernel handed over as one frame, with one header
+/// for all: TCP segmentation offload, or its like for UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Train {
+    /// What is segmented.
+    pub protocol: TrainProtocol,
+    /// Bytes of payload in each segment but the last, not 0.
+    pub payload_bytes: u16,
+}
+
+/// What a [`Train`] is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrainProtocol {
+    /// TCP segments.
+    Tcp,
+    /// UDP datagrams.
+    Udp,
+}
+
+/// A checksum that its sender left to be completed by whoever puts the frame
+/// on a wire. Counted from the frame's first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// Where the sum begins.
+    pub start: u16,
+    /// Where after `start` it is to be written.
+    pub offset: u16,
+}
+
+/// What a sender left to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// The frame is to be segmented.
+    pub train: Option<Train>,
+    /// The checksum is to be completed.
+    pub checksum: Option<Checksum>,
+}
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// An IPv4 packet.
+    Ip,
+    /// An ARP message about IPv4.
+    Arp,
+    /// Something that switches pass on and nobody else understands.
+    Other,
+}
+
+/// Bytes of one packet, shared by its copies and its parts.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    holders: u32,
+    bytes: Vec<u8>,
+    /// How many of them count.
+    used: u32,
+    pub(crate) content: Content,
+    /// Where the IP header (or the ARP message) begins: 0, or after the
+    /// Ethernet header.
+    start: u16,
+    /// Bytes of headers from there on that each segment has.
+    header: u16,
+    offload: Offload,
+}
+
+/// What lies in a buffer that is being filled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Description {
+    pub(crate) used: u32,
+    pub(crate) content: Content,
+    pub(crate) start: u16,
+    pub(crate) header: u16,
+    pub(crate) offload: Offload,
+}
+
+/// All buffers, used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    buffers: Vec<Buffer>,
+    /// Numbers of free buffers: small ones, and those of [`LARGE`] bytes.
+    free: [Vec<u32>; 2],
+}
+
+/// The largest IP packet with an Ethernet header and a tag, and a little more.
+pub const LARGE: usize = 65_536 + 64;
+/// Up to this a packet is copied, so that an acknowledgement does not occupy
+/// 64 KiB of memory.
+const SMALL: usize = 2_048;
+
+impl Buffers {
+    /// A buffer with these bytes that nobody holds yet.
+    pub(crate) fn fill(&mut self, bytes: &[u8], what: Description) -> u32 {
+        let index = self.take(usize::from(bytes.len() > SMALL), what);
+        let buffer = &mut self.buffers[index as usize].bytes;
+        if buffer.len() < bytes.len() {
+            buffer.resize(bytes.len(), 0);
+        }
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        index
+    }
+
+    /// The same with bytes that are exchanged for a buffer that is free, not
+    /// copied, where they are many. `bytes` has [`LARGE`] bytes before and
+    /// after.
+    pub(crate) fn swap(&mut self, bytes: &mut Vec<u8>, what: Description) -> u32 {
+        if what.used as usize <= SMALL || bytes.len() < LARGE {
+            return self.fill(&bytes[..what.used as usize], what);
+        }
+        let index = self.take(1, what);
+        let buffer = &mut self.buffers[index as usize].bytes;
+        if buffer.len() < LARGE {
+            buffer.resize(LARGE, 0);
+        }
+        core::mem::swap(buffer, bytes);
+        index
+    }
+
+    fn take(&mut self, size: usize, what: Description) -> u32 {
+        let index = self.free[size].pop().unwrap_or_else(|| {
+            self.buffers.push(Buffer {
+                holders: 0,
+                bytes: Vec::new(),
+                used: 0,
+                content: Content::Other,
+                start: 0,
+                header: 0,
+                offload: Offload::default(),
+            });
+            self.buffers.len() as u32 - 1
+        });
+        let buffer = &mut self.buffers[index as usize];
+        buffer.used = what.used;
+        buffer.content = what.content;
+        buffer.start = what.start;
+        buffer.header = what.header;
+        buffer.offload = what.offload;
+        index
+    }
+
+    pub(crate) fn share(&mut self, index: u32) {
+        self.buffers[index as usize].holders += 1;
+    }
+
+    pub(crate) fn release(&mut self, index: u32) {
+        let buffer = &mut self.buffers[index as usize];
+        buffer.holders -= 1;
+        if buffer.holders == 0 {
+            self.free[usize::from(buffer.bytes.len() > SMALL)].push(index);
+        }
+    }
+
+    pub(crate) fn get(&self, index: u32) -> &Buffer {
+        &self.buffers[index as usize]
+    }
+}
+
+impl Buffer {
+    /// The bytes from the IP header (or the ARP message) on.
+    pub(crate) fn inner(&self) -> &[u8] {
+        &self.bytes[usize::from(self.start)..self.used as usize]
+    }
+
+    /// What each of its segments carries, when it holds a train.
+    pub(crate) fn train(&self) -> Option<Train> {
+        self.offload.train
+    }
+
+    /// Writes the Ethernet and other headers of `packet`, which has this
+    /// buffer, to `head`; gives back the bytes that follow them and what is
+    /// left to be done with the whole.
+    pub(crate) fn write_head(
+        &self,
+        packet: &Packet,
+        [src, dst]: [[u8; 6]; 2],
+        head: &mut Vec<u8>,
+    ) -> (&[u8], Offload) {
+        head.clear();
+        head.extend(dst);
+        head.extend(src);
+        let start = usize::from(self.start);
+        let (bytes, used) = (&self.bytes[..], self.used as usize);
+        if self.content != Content::Ip {
+            match self.content {
+                Content::Arp => head.extend([8, 6]),
+                _ => head.extend(&bytes[12..14]),
+            }
+            return (&bytes[start..used], Offload::default());
+        }
+        head.extend([8, 0]);
+        let end = start + usize::from(self.header);
+        head.extend(&bytes[start..end]);
+        let moved = |checksum: Checksum| Checksum {
+            start: checksum.start - self.start + ETHERNET,
+            ..checksum
+        };
+        let checksum = self.offload.checksum.map(moved);
+        let ip = &mut head[usize::from(ETHERNET)..];
+        let Some(train) = self.offload.train else {
+            bytes::set_ttl(ip, packet.ttl);
+            let rest = &bytes[end..used];
+            return (
+                rest,
+                Offload {
+                    checksum,
+                    train: None,
+                },
+            );
+        };
+        let each = u32::from(train.payload_bytes);
+        let from = end + (packet.seq * each) as usize;
+        let payload = usize::from(packet.size - self.header);
+        let is_last = from + payload >= used;
+        part_of_train(ip, train, packet, is_last);
+        let rest = &bytes[from.min(used)..(from + payload).min(used)];
+        let train = (packet.segments() > 1).then_some(train);
+        (rest, Offload { train, checksum })
+    }
+}
+
+/// Makes the headers of a train those of a part of it.
+fn part_of_train(ip: &mut [u8], train: Train, packet: &Packet, is_last: bool) {
+    let first = packet.seq;
+    bytes::put16(ip, 2, packet.size);
+    let identification = bytes::be16(ip, 4).wrapping_add(first as u16);
+    bytes::put16(ip, 4, identification);
+    bytes::set_ttl(ip, packet.ttl);
+    let header = usize::from(ip[0] & 15) * 4;
+    let (addresses, transport) = ip.split_at_mut(header);
+    let length = packet.size - header as u16;
+    let partial = |protocol| bytes::pseudo_sum(&addresses[12..20], protocol, length);
+    match train.protocol {
+        TrainProtocol::Tcp => {
+            let skipped = first * u32::from(train.payload_bytes);
+            let sequence = bytes::be32(transport, 4).wrapping_add(skipped);
+            transport[4..8].copy_from_slice(&sequence.to_be_bytes());
+            // What is said once is said where Linux says it: CWR at the
+            // beginning, FIN and PSH at the end.
+            if first > 0 {
+                transport[13] &= !0x80;
+            }
+            if !is_last {
+                transport[13] &= !0x09;
+            }
+            bytes::put16(transport, 16, partial(TCP));
+        }
+        TrainProtocol::Udp => {
+            bytes::put16(transport, 4, length);
+            bytes::put16(transport, 6, partial(UDP));
+        }
+    }
+}
+
+/// Bytes of an Ethernet header.
+pub(crate) const ETHERNET: u16 = 14;

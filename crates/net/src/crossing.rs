@@ -1,0 +1,260 @@
+//! Parts of one network in several engines.
+//!
+//! Every engine builds the same network and adds the same flows and sources,
+//! so that numbers of ports, flows and nodes mean the same everywhere, and
+//! then keeps some of the nodes ([`World::keep_only`]). A cable between a node that
+//! is kept and one that is not is *cut*: its transmitter and queue are at the
+//! sending end; a packet that is put on it leaves at once, with its instant of
+//! arrival computed ([`World::crossings`]), and is handed to the engine of the
+//! other end, which lets it arrive then ([`World::take_over`]).
+//!
+//! Not here: how packets get from engine to engine, and what happens to those
+//! that come too late. That is `timeloom-peering`.
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::build::Node;
+use crate::link::Offered;
+use crate::packet::{Kind, Packet, PortId};
+use crate::slab::PacketId;
+use crate::world::{Token, World};
+
+/// The number of the engine that has a node.
+pub type Owner = u16;
+
+/// What leaves for other engines, and which nodes are here.
+#[derive(Debug, Default)]
+pub struct Crossings {
+    /// Packets, in the order in which they left. [`Packet::link`] says by
+    /// which link, [`Packet::at`] when they arrive at its end.
+    pub packets: Vec<Packet>,
+    /// What real packets carry: `size` bytes each, in the order of `packets`.
+    pub bytes: Vec<u8>,
+    /// By node; empty while all are here.
+    owners: Vec<Owner>,
+    here: Owner,
+    /// By port: whether the link out of it is cut; empty as above.
+    cut: Vec<bool>,
+    lost: u64,
+    arrivals: Option<Vec<Arrival>>,
+}
+
+/// A packet that came to its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When.
+    pub at: Instant<Virtual>,
+    /// What it was.
+    pub kind: Kind,
+    /// Its flow or source.
+    pub flow: u32,
+    /// Its number; see [`Packet::seq`].
+    pub seq: u32,
+}
+
+impl Crossings {
+    #[inline]
+    pub(crate) fn is_cut(&self, port: PortId) -> bool {
+        self.cut.get(port.index()).copied().unwrap_or(false)
+    }
+
+    #[inline]
+    pub(crate) fn owns(&self, node: u32) -> bool {
+        let owner = self.owners.get(node as usize);
+        owner.is_none_or(|owner| *owner == self.here)
+    }
+
+    /// Forgets what has left; to be called once it has been sent.
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.bytes.clear();
+    }
+
+    /// Packets that were lost on a cut link, and so never left.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// One direction of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cable {
+    /// Where it begins.
+    pub port: PortId,
+    /// The node there.
+    pub from: Node,
+    /// The node at its end.
+    pub to: Node,
+    /// Its propagation delay: what leaves on it arrives no sooner.
+    pub delay: Duration,
+}
+
+impl World {
+    /// Keeps the nodes of engine `here`; `owners` says for every node which
+    /// engine has it. To be called before [`World::start`].
+    ///
+    /// # Panics
+    ///
+    /// When `owners` has another length than there are nodes.
+    pub fn keep_only(&mut self, owners: &[Owner], here: Owner) {
+        assert_eq!(owners.len(), self.places.len(), "one owner for each node");
+        let owner = |node: u32| owners[node as usize];
+        let cut = self.ports.iter().map(|port| {
+            let (from, to) = (owner(port.node), owner(port.peer_node));
+            from == here && to != here
+        });
+        self.crossings.cut = cut.collect();
+        self.crossings.owners = owners.to_vec();
+        self.crossings.here = here;
+        for (link, cut) in self.links.iter_mut().zip(&self.crossings.cut) {
+            link.set_crosses(*cut);
+        }
+    }
+
+    /// All cables, both directions of each, in the order of their ports.
+    pub fn cables(&self) -> impl Iterator<Item = Cable> + '_ {
+        self.ports.iter().enumerate().map(|(index, port)| Cable {
+            port: PortId(index as u32),
+            from: Node(port.node),
+            to: Node(port.peer_node),
+            delay: self.links[index].delay(),
+        })
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The name of a node.
+    pub fn name(&self, node: Node) -> &str {
+        &self.names[node.0 as usize]
+    }
+
+    /// Where flows, then sources, begin and end.
+    pub fn traffic_ends(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
+        let flows = self.flows.iter().map(|flow| (flow.from, flow.to));
+        let sources = self.sources.iter().map(|source| (source.from, source.to));
+        let node = |port: PortId| Node(self.ports[port.index()].node);
+        flows
+            .chain(sources)
+            .map(move |(from, to)| (node(from), node(to)))
+    }
+
+    /// Notes every packet of a flow or source that comes to its host from now
+    /// on, for comparisons of runs; costs memory for each.
+    pub fn note_arrivals(&mut self) {
+        self.crossings.arrivals.get_or_insert_default();
+    }
+
+    /// What has been noted.
+    pub fn arrivals(&self) -> &[Arrival] {
+        self.crossings.arrivals.as_deref().unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn note_arrival(&mut self, packet: &Packet, now: Instant<Virtual>) {
+        if let Some(arrivals) = &mut self.crossings.arrivals {
+            arrivals.push(Arrival {
+                at: now,
+                kind: packet.kind,
+                flow: packet.flow,
+                seq: packet.seq,
+            });
+        }
+    }
+
+    /// How many flows and sources there are.
+    pub fn traffic_counts(&self) -> (usize, usize) {
+        (self.flows.len(), self.sources.len())
+    }
+
+    /// What has left for other engines and has not been cleared away.
+    pub fn crossings(&mut self) -> &mut Crossings {
+        &mut self.crossings
+    }
+
+    /// A packet leaves by the cut link `port`.
+    #[cold]
+    pub(crate) fn export(&mut self, port: PortId, id: PacketId) {
+        let mut packet = self.packets[id];
+        if packet.flags & Packet::LOST != 0 {
+            self.crossings.lost += 1;
+            return;
+        }
+        packet.link = port;
+        if packet.kind == Kind::Raw {
+            // On a cut link trains are always cut, so this is one segment.
+            let Some(bytes) = self.bytes_to_leave(&packet) else {
+                self.crossings.lost += 1;
+                return;
+            };
+            packet.size = bytes.len() as u16;
+            packet.set_segments(0, 1, 0);
+            self.crossings.bytes.extend_from_slice(&bytes);
+            self.outside.scratch = bytes;
+        }
+        self.crossings.packets.push(packet);
+    }
+
+    /// A packet comes from another engine; `bytes` are a real packet's. It
+    /// arrives at [`Packet::at`], or now when that has passed. The answer is by
+    /// how much it came too late, `None` when the packet makes no sense here:
+    /// not our end of the link, or numbers that nothing has.
+    pub fn take_over<Q: EventQueue>(
+        &mut self,
+        packet: &Packet,
+        bytes: &[u8],
+        agenda: &mut Agenda<Q>,
+    ) -> Option<Duration> {
+        if !self.makes_sense(packet, bytes) {
+            return None;
+        }
+        let port = packet.link;
+        let late = (agenda.now() - packet.at).max(Duration::ZERO);
+        let mut packet = *packet;
+        packet.at = packet.at.max(agenda.now());
+        if packet.kind == Kind::Raw && !self.take_over_bytes(&mut packet, bytes) {
+            return None;
+        }
+        let at = packet.at;
+        let id = self.packets.insert(packet);
+        let node = NodeId(self.ports[port.index()].peer_node);
+        let link = &mut self.links[port.index()];
+        match link.take_over(id, &mut self.packets) {
+            Some(Offered::Arrival(at)) => agenda.schedule(at, node, Token::ARRIVAL | port.0),
+            Some(_) => {}
+            None => {
+                link.add_single(at, id);
+                agenda.schedule(at, node, Token::SINGLE | port.0);
+            }
+        }
+        Some(late)
+    }
+
+    fn makes_sense(&self, packet: &Packet, bytes: &[u8]) -> bool {
+        let ports = self.ports.len() as u32;
+        let Some(link) = self.ports.get(packet.link.index()) else {
+            return false;
+        };
+        let ours = !self.crossings.owns(link.node) && self.crossings.owns(link.peer_node);
+        let exists = |port: PortId| port.0 < ports;
+        let station = |port: PortId| exists(port) || port == PortId::NONE;
+        let index = packet.flow as usize;
+        let belongs = match packet.kind {
+            Kind::TcpData | Kind::TcpAck | Kind::TcpSyn | Kind::TcpSynAck => {
+                index < self.flows.len()
+            }
+            Kind::Udp | Kind::EchoRequest | Kind::EchoReply => index < self.sources.len(),
+            Kind::ArpRequest | Kind::ArpReply => true,
+            Kind::Raw => bytes.len() == usize::from(packet.size) && bytes.len() >= 20,
+        };
+        ours && belongs
+            && exists(packet.src)
+            && (exists(packet.dst) || packet.kind == Kind::Raw && station(packet.dst))
+            && station(packet.src_mac)
+            && station(packet.dst_mac)
+    }
+}

@@ -1,0 +1,161 @@
+//! The last changes of the clock, for readers that need to know what it showed.
+//!
+//! The kernel stamps packets with the machine's time when they arrive, and a
+//! program may read the stamp after a pause or a change of rate. What the clock
+//! showed *then* does not follow from the map in force now. So the writer keeps
+//! the last lines from wall to virtual time here, newest last, in a ring.
+//!
+//! Readers take no lock. A line is written before the count that announces it,
+//! and a reader looks at the count again after it has read a line: one that was
+//! written over meanwhile is noticed.
+
+use timeloom_time::{Instant, Rate, Virtual, Wall};
+
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, fence};
+
+/// The ring; part of the clock page.
+#[repr(C, align(1024))]
+pub struct Past {
+    /// Lines ever recorded, modulo 2^32.
+    count: AtomicU32,
+    padding: AtomicU32,
+    lines: [Line; LINES],
+}
+
+/// From one change of the clock to the next.
+#[repr(C)]
+struct Line {
+    /// The machine's CLOCK_MONOTONIC at its start, in nanoseconds.
+    wall0_ns: AtomicI64,
+    /// Virtual time there.
+    virtual0_ns: AtomicI64,
+    /// Virtual nanoseconds per wall nanosecond, in 20.44 fixed point.
+    rate_20_44: AtomicU64,
+}
+
+impl Past {
+    /// Notes that the clock goes at `rate` from this point on. By one writer.
+    pub fn record(&self, wall: Instant<Wall>, shows: Instant<Virtual>, rate: Rate) {
+        let count = self.count.load(Relaxed);
+        // Whoever sees what is stored below also sees the present count, and
+        // with it that the oldest line is no more.
+        fence(Release);
+        if let Some(line) = self.lines.get(count as usize % LINES) {
+            line.wall0_ns.store(wall.as_ns(), Relaxed);
+            line.virtual0_ns.store(shows.as_ns(), Relaxed);
+            let rate = u64::try_from(rate.to_bits() >> 20).unwrap_or(u64::MAX);
+            line.rate_20_44.store(rate, Relaxed);
+        }
+        self.count.store(count.wrapping_add(1), Release);
+    }
+
+    /// Virtual time at a past instant of the machine's CLOCK_MONOTONIC, in
+    /// nanoseconds since the session began. What lies before the oldest line
+    /// that is kept counts as at its start.
+    pub fn at_ns(&self, wall_ns: i64) -> i64 {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            if let Some(virtual_ns) = self.look(wall_ns, tries >= MOST_TRIES) {
+                return virtual_ns;
+            }
+        }
+    }
+
+    /// `None` when the ring went round meanwhile, unless `anyhow`.
+    fn look(&self, wall_ns: i64, anyhow: bool) -> Option<i64> {
+        let count = self.count.load(Acquire);
+        // Where the line after the one looked at begins.
+        let mut ends_ns = i64::MAX;
+        // One less than there is room for: the writer may be writing the next.
+        let kept = (count as usize).min(LINES - 1) as u32;
+        for back in 1..=kept {
+            let number = count.wrapping_sub(back);
+            let line = self.lines.get(number as usize % LINES)?;
+            let wall0_ns = line.wall0_ns.load(Relaxed);
+            let virtual0_ns = line.virtual0_ns.load(Relaxed);
+            let rate = line.rate_20_44.load(Relaxed);
+            fence(Acquire);
+            let newer = self.count.load(Relaxed).wrapping_sub(number);
+            if newer as usize > LINES && !anyhow {
+                return None;
+            }
+            if wall0_ns <= wall_ns {
+                let elapsed = wall_ns.saturating_sub(wall0_ns);
+                let advance = (i128::from(elapsed) * i128::from(rate)) >> 44;
+                let advance = i64::try_from(advance).unwrap_or(i64::MAX);
+                return Some(virtual0_ns.saturating_add(advance).min(ends_ns));
+            }
+            ends_ns = virtual0_ns;
+        }
+        Some(if ends_ns == i64::MAX { 0 } else { ends_ns })
+    }
+}
+
+/// Lines kept.
+const LINES: usize = 42;
+
+/// A reader that is preempted each time would need to be very unlucky.
+const MOST_TRIES: u32 = 16;
+
+const _: () = assert!(size_of::<Past>() == 1024);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(lines: &[(i64, i64, Rate)]) -> Past {
+        // SAFETY: every field is an atomic integer, for which zero is a value.
+        let past: Past = unsafe { core::mem::zeroed() };
+        for &(wall, shows, rate) in lines {
+            past.record(Instant::from_ns(wall), Instant::from_ns(shows), rate);
+        }
+        past
+    }
+
+    #[test]
+    fn an_instant_lies_on_the_line_of_its_time() {
+        let half = Rate::from_ratio(1, 2).unwrap();
+        let past = past(&[
+            (1_000, 0, Rate::ONE),
+            (2_000, 1_000, Rate::STOPPED),
+            (5_000, 1_000, half),
+        ]);
+        for (wall, shown) in [
+            (500, 0), // before the session
+            (1_000, 0),
+            (1_999, 999),
+            (2_000, 1_000),
+            (4_999, 1_000), // while it stood
+            (5_000, 1_000),
+            (6_000, 1_500),
+        ] {
+            assert_eq!(past.at_ns(wall), shown, "at {wall}");
+        }
+    }
+
+    #[test]
+    fn a_line_does_not_reach_beyond_the_start_of_the_next() {
+        // The next was published with a floor: readers had seen a little less.
+        let past = past(&[(0, 0, Rate::ONE), (1_000, 990, Rate::ONE)]);
+        assert_eq!(past.at_ns(999), 990);
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept() {
+        let lines: Vec<_> = (0..100)
+            .map(|i| (i * 1_000, i * 1_000, Rate::ONE))
+            .collect();
+        let past = past(&lines);
+        assert_eq!(past.at_ns(99_500), 99_500);
+        let oldest = (100 - (LINES as i64 - 1)) * 1_000;
+        assert_eq!(past.at_ns(oldest + 7), oldest + 7);
+        assert_eq!(past.at_ns(7), oldest, "forgotten: as at the oldest");
+    }
+
+    #[test]
+    fn nothing_recorded_is_the_beginning() {
+        assert_eq!(past(&[]).at_ns(77), 0);
+    }
+}

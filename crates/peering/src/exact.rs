@@ -1,0 +1,316 @@
+//! Engines that wait for one another: conservative windows.
+//!
+//! All agree on the instant of the earliest thing that is still to happen
+//! anywhere. Nothing can reach another engine before that instant plus the
+//! lookahead, so each runs up to there alone; then they hand over what left
+//! and agree again. (The time-window variant of conservative simulation:
+//! Nicol, "The cost of conservative synchronization in parallel discrete event
+//! simulations", 1993.)
+//!
+//! Ties are ordered by node and token, not by where an event came from, so the
+//! history is that of a single engine to the last bit.
+//!
+//! How engines hand over is the part of an [`Exchange`]: [`Shared`] for threads
+//! of one process; MPI is in a crate of its own, which few can build.
+
+use core::fmt;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
+use std::sync::{Arc, Condvar, Mutex};
+
+use timeloom_engine::Engine;
+use timeloom_engine::queue::EventQueue;
+use timeloom_net::{Kind, Owner, Packet, World};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::Cut;
+
+/// Packets on their way from one engine to another.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The packets, in the order in which they left.
+    pub packets: Vec<Packet>,
+    /// What the real ones among them carry, one after the other.
+    pub bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.bytes.clear();
+    }
+
+    /// Each packet with its bytes, which only real ones have.
+    pub fn for_each(&self, mut act: impl FnMut(&Packet, &[u8])) {
+        let mut rest = &self.bytes[..];
+        for packet in &self.packets {
+            let length = match packet.kind {
+                Kind::Raw => usize::from(packet.size).min(rest.len()),
+                _ => 0,
+            };
+            let (bytes, after) = rest.split_at(length);
+            rest = after;
+            act(packet, bytes);
+        }
+    }
+}
+
+/// An engine went away in the middle of a run, or its transport failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone(pub String);
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "another engine of an exact run is gone: {}", self.0)
+    }
+}
+
+impl std::error::Error for Gone {}
+
+/// How engines agree and hand over.
+pub trait Exchange {
+    /// Called by all engines once per window. `next` is the earliest thing
+    /// that is to happen here, packets in `leaving` (by engine) included. What
+    /// has come for us is added to `arriving`, sender by sender; `leaving` is
+    /// empty afterwards. The answer is the earliest `next` of all.
+    ///
+    /// # Errors
+    ///
+    /// When another engine is gone.
+    fn exchange(
+        &mut self,
+        next: Instant<Virtual>,
+        leaving: &mut [Batch],
+        arriving: &mut Batch,
+    ) -> Result<Instant<Virtual>, Gone>;
+}
+
+/// What an exact run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Windows {
+    /// How often all engines agreed.
+    pub windows: u64,
+    /// Packets that left from here.
+    pub left: u64,
+}
+
+/// Runs one engine up to `end`, in step with the others. To be called by all.
+/// Call [`World::start`] (through [`Engine::with`]) before.
+///
+/// # Errors
+///
+/// When another engine is gone.
+pub fn run<Q: EventQueue>(
+    engine: &mut Engine<World, Q>,
+    cut: &Cut,
+    exchange: &mut impl Exchange,
+    end: Instant<Virtual>,
+) -> Result<Windows, Gone> {
+    let mut leaving = vec![Batch::default(); usize::from(cut.engines())];
+    let mut arriving = Batch::default();
+    let mut windows = Windows::default();
+    loop {
+        let mut next = engine.next_wake().unwrap_or(Instant::FAR_FUTURE);
+        if !engine.model.crossings().packets.is_empty() {
+            windows.left += take_leaving(&mut engine.model, cut, &mut leaving, &mut next);
+        }
+        let least = exchange.exchange(next, &mut leaving, &mut arriving)?;
+        windows.windows += 1;
+        if !arriving.packets.is_empty() {
+            engine.with(|world, agenda| {
+                arriving.for_each(|packet, bytes| {
+                    let late = world.take_over(packet, bytes, agenda);
+                    debug_assert_eq!(late, Some(Duration::ZERO), "{packet:?}");
+                });
+            });
+            arriving.clear();
+        }
+        if least > end {
+            engine.run_until(end, u64::MAX);
+            return Ok(windows);
+        }
+        let limit = match cut.lookahead() {
+            Duration::MAX => end,
+            ahead => end.min(least + ahead - Duration::from_ns(1)),
+        };
+        engine.run_until(limit, u64::MAX);
+    }
+}
+
+/// Sorts what has left by engine; gives back how much it was.
+fn take_leaving(
+    world: &mut World,
+    cut: &Cut,
+    leaving: &mut [Batch],
+    next: &mut Instant<Virtual>,
+) -> u64 {
+    let crossings = world.crossings();
+    let mut rest = &crossings.bytes[..];
+    for packet in &crossings.packets {
+        *next = (*next).min(packet.at);
+        let to = cut.end(packet.link).expect("a link of this network");
+        let batch = &mut leaving[usize::from(to)];
+        batch.packets.push(*packet);
+        if packet.kind == Kind::Raw {
+            let (bytes, after) = rest.split_at(usize::from(packet.size));
+            batch.bytes.extend_from_slice(bytes);
+            rest = after;
+        }
+    }
+    let count = crossings.packets.len() as u64;
+    crossings.clear();
+    count
+}
+
+/// The transport between threads of one process.
+#[derive(Debug)]
+pub struct Shared {
+    board: Arc<Board>,
+    here: usize,
+    round: u32,
+}
+
+#[derive(Debug)]
+struct Board {
+    engines: usize,
+    /// By parity of the round, sender and receiver.
+    slots: Vec<Mutex<Batch>>,
+    /// By parity of the round and engine.
+    nexts: Vec<Next>,
+    arrived: AtomicU32,
+    round: AtomicU32,
+    broken: AtomicBool,
+    /// How many have gone to sleep, or are about to.
+    sleepers: AtomicU32,
+    bed: Mutex<()>,
+    wake: Condvar,
+}
+
+/// On a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Next(AtomicI64);
+
+/// Looks at the barrier before going to sleep. A window is some microseconds;
+/// where all engines have a core of their own, the last one is here within that
+/// time. Where they have not, spinning takes the core from it.
+const SPINS: u32 = 1_000;
+
+impl Shared {
+    /// One for each of so many engines, in their order.
+    pub fn new(engines: Owner) -> Vec<Self> {
+        let engines = usize::from(engines);
+        let board = Arc::new(Board {
+            engines,
+            slots: (0..2 * engines * engines)
+                .map(|_| Mutex::default())
+                .collect(),
+            nexts: (0..2 * engines).map(|_| Next(AtomicI64::new(0))).collect(),
+            arrived: AtomicU32::new(0),
+            round: AtomicU32::new(0),
+            broken: AtomicBool::new(false),
+            sleepers: AtomicU32::new(0),
+            bed: Mutex::new(()),
+            wake: Condvar::new(),
+        });
+        (0..engines)
+            .map(|here| Self {
+                board: Arc::clone(&board),
+                here,
+                round: 0,
+            })
+            .collect()
+    }
+
+    /// Waits until all have come.
+    fn meet(&mut self) -> Result<(), Gone> {
+        let board = &*self.board;
+        self.round = self.round.wrapping_add(1);
+        if board.arrived.fetch_add(1, AcqRel) + 1 == board.engines as u32 {
+            board.arrived.store(0, Relaxed);
+            board.round.store(self.round, SeqCst);
+            board.wake_sleepers();
+            return Ok(());
+        }
+        for _ in 0..SPINS {
+            if board.round.load(Acquire) == self.round {
+                return Ok(());
+            }
+            core::hint::spin_loop();
+        }
+        let mut bed = lock(&board.bed);
+        // Either the last one sees this, or its round is seen below.
+        board.sleepers.fetch_add(1, SeqCst);
+        while board.round.load(SeqCst) != self.round && !board.broken.load(SeqCst) {
+            let woken = board.wake.wait(bed);
+            bed = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        board.sleepers.fetch_sub(1, SeqCst);
+        if board.round.load(Acquire) == self.round {
+            return Ok(());
+        }
+        Err(Gone("its thread has ended".to_owned()))
+    }
+}
+
+impl Exchange for Shared {
+    fn exchange(
+        &mut self,
+        next: Instant<Virtual>,
+        leaving: &mut [Batch],
+        arriving: &mut Batch,
+    ) -> Result<Instant<Virtual>, Gone> {
+        let engines = self.board.engines;
+        // Who writes round k + 2 has met the others in round k + 1, when they
+        // had read round k: two sets of slots are enough.
+        let parity = (self.round & 1) as usize;
+        let slot = |from: usize, to: usize| (parity * engines + from) * engines + to;
+        for (to, batch) in leaving.iter_mut().enumerate() {
+            if !batch.packets.is_empty() {
+                let mut place = lock(&self.board.slots[slot(self.here, to)]);
+                core::mem::swap(&mut *place, batch);
+            }
+        }
+        self.board.nexts[parity * engines + self.here]
+            .0
+            .store(next.as_ns(), Relaxed);
+        self.meet()?;
+        let mut least = i64::MAX;
+        for from in 0..engines {
+            least = least.min(self.board.nexts[parity * engines + from].0.load(Relaxed));
+            if from == self.here {
+                continue;
+            }
+            let mut batch = lock(&self.board.slots[slot(from, self.here)]);
+            arriving.packets.extend_from_slice(&batch.packets);
+            arriving.bytes.extend_from_slice(&batch.bytes);
+            batch.clear();
+        }
+        Ok(Instant::from_ns(least))
+    }
+}
+
+impl Board {
+    fn wake_sleepers(&self) {
+        if self.sleepers.load(SeqCst) > 0 {
+            // Who counts as a sleeper has looked, and then lets go of the bed.
+            drop(lock(&self.bed));
+            self.wake.notify_all();
+        }
+    }
+}
+
+/// What is locked here is plain data: a panic leaves it whole.
+fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    slot.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Harmless at the end of a run; in its middle the others must not wait.
+        self.board.broken.store(true, SeqCst);
+        self.board.wake_sleepers();
+    }
+}

@@ -1,0 +1,20 @@
+//! Several engines for one simulated network.
+//!
+//! Every engine builds the whole network and keeps a part of it; the cables
+//! between parts are *cut* ([`Cut`], [`partition`]). What leaves on a cut cable
+//! reaches the other engine in one of two ways:
+//!
+//! - [`exact`]: the engines wait for one another. Within windows as long as the
+//!   shortest cut cable nothing that one does can reach another, so the result
+//!   is, bit by bit, that of one engine. For verification, and for speed where
+//!   cut cables are long.
+//!
+//! Nothing here knows scenarios or real programs; portals to those are beside
+//! it.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod cut;
+pub mod exact;
+pub mod partition;
+
+pub use cut::{Cut, CutError};

@@ -1,0 +1,396 @@
+//! Cutting a graph into parts of like weight at few, light edges.
+//!
+//! Multilevel (Karypis and Kumar, 1998): the graph is made coarser by merging
+//! the ends of heavy edges, the coarsest is cut by growing a part from one
+//! node, and on the way back each level is refined by moving border nodes
+//! (Fiduccia and Mattheyses, 1982). More than two parts come from cutting
+//! again. Deterministic.
+
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use timeloom_net::{Node, Owner, World};
+use timeloom_time::Duration;
+
+/// A graph with weights.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// By node: how much work it is.
+    pub nodes: Vec<u64>,
+    /// By node: neighbours, and what cutting the edge to them costs.
+    pub edges: Vec<Vec<(u32, u64)>>,
+}
+
+impl Graph {
+    /// So many nodes of weight 1 without edges.
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            nodes: vec![1; nodes],
+            edges: vec![Vec::new(); nodes],
+        }
+    }
+
+    /// Adds an edge; parallel ones add up.
+    pub fn connect(&mut self, a: u32, b: u32, cost: u64) {
+        for (from, to) in [(a, b), (b, a)] {
+            let list = &mut self.edges[from as usize];
+            match list.iter_mut().find(|(other, _)| *other == to) {
+                Some((_, sum)) => *sum += cost,
+                None => list.push((to, cost)),
+            }
+        }
+    }
+
+    /// What is cut by this assignment.
+    pub fn cost(&self, parts: &[Owner]) -> u64 {
+        let edges = self.edges.iter().enumerate().flat_map(|(from, list)| {
+            let cut = move |&&(to, _): &&(u32, u64)| parts[from] != parts[to as usize];
+            list.iter().filter(cut).map(|(_, cost)| *cost)
+        });
+        edges.sum::<u64>() / 2
+    }
+
+    fn total(&self) -> u64 {
+        self.nodes.iter().sum()
+    }
+}
+
+/// How far a part may be above its share.
+const SLACK: f64 = 0.05;
+/// A graph with no more nodes than this is not made coarser.
+const COARSE: usize = 64;
+
+/// The parts of `world`: one number for each node. Cables shorter than
+/// `shortest` are not cut; of the others, those with little traffic are. Work
+/// and traffic are estimated from the world's flows and sources, each by a
+/// path with the fewest hops.
+pub fn of_world(world: &World, parts: Owner, shortest: Duration) -> Vec<Owner> {
+    let cables: Vec<_> = world.cables().collect();
+    let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); world.nodes()];
+    for cable in &cables {
+        neighbours[cable.from.0 as usize].push(cable.to.0);
+    }
+    // Every node and cable costs a little, traffic or not.
+    let mut work = vec![1u64; world.nodes()];
+    let mut traffic: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut by_start: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (Node(from), Node(to)) in world.traffic_ends() {
+        by_start.entry(from).or_default().push(to);
+    }
+    for (from, ends) in by_start {
+        let before = paths(&neighbours, from);
+        for end in ends {
+            let mut at = end;
+            work[at as usize] += TRAFFIC;
+            while at != from && before[at as usize] != u32::MAX {
+                let previous = before[at as usize];
+                work[previous as usize] += TRAFFIC;
+                *traffic.entry(ordered(at, previous)).or_default() += TRAFFIC;
+                at = previous;
+            }
+        }
+    }
+    // Nodes at short cables become one.
+    let mut group: Vec<u32> = (0..world.nodes() as u32).collect();
+    for cable in cables.iter().filter(|cable| cable.delay < shortest) {
+        let (a, b) = (root(&mut group, cable.from.0), root(&mut group, cable.to.0));
+        group[a.max(b) as usize] = a.min(b);
+    }
+    let mut number: BTreeMap<u32, u32> = BTreeMap::new();
+    let place: Vec<u32> = (0..world.nodes() as u32)
+        .map(|node| {
+            let root = root(&mut group, node);
+            let next = number.len() as u32;
+            *number.entry(root).or_insert(next)
+        })
+        .collect();
+    let mut graph = Graph::new(number.len());
+    graph.nodes.fill(0);
+    for (node, work) in work.iter().enumerate() {
+        graph.nodes[place[node] as usize] += work;
+    }
+    let mut edges: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for cable in cables.iter().step_by(2) {
+        let (a, b) = (place[cable.from.0 as usize], place[cable.to.0 as usize]);
+        if a != b {
+            let load = traffic.get(&ordered(cable.from.0, cable.to.0));
+            *edges.entry(ordered(a, b)).or_default() += 1 + load.copied().unwrap_or(0);
+        }
+    }
+    for ((a, b), cost) in edges {
+        graph.edges[a as usize].push((b, cost));
+        graph.edges[b as usize].push((a, cost));
+    }
+    let parts = partition(&graph, parts);
+    place.iter().map(|place| parts[*place as usize]).collect()
+}
+
+/// The weight of a flow on a node or cable beside that of the node or cable.
+const TRAFFIC: u64 = 16;
+
+fn ordered(a: u32, b: u32) -> (u32, u32) {
+    (a.min(b), a.max(b))
+}
+
+fn root(group: &mut [u32], mut at: u32) -> u32 {
+    while group[at as usize] != at {
+        group[at as usize] = group[group[at as usize] as usize];
+        at = group[at as usize];
+    }
+    at
+}
+
+/// From each node the one before it on a path with the fewest hops.
+fn paths(neighbours: &[Vec<u32>], from: u32) -> Vec<u32> {
+    let mut before = vec![u32::MAX; neighbours.len()];
+    before[from as usize] = from;
+    let mut queue = VecDeque::from([from]);
+    while let Some(at) = queue.pop_front() {
+        for &next in &neighbours[at as usize] {
+            if before[next as usize] == u32::MAX {
+                before[next as usize] = at;
+                queue.push_back(next);
+            }
+        }
+    }
+    before
+}
+
+/// Cuts a graph into `parts`, numbered from 0.
+pub fn partition(graph: &Graph, parts: Owner) -> Vec<Owner> {
+    let mut owners = vec![0; graph.nodes.len()];
+    let all: Vec<u32> = (0..graph.nodes.len() as u32).collect();
+    divide(graph, &all, 0, parts.max(1), &mut owners);
+    owners
+}
+
+fn divide(graph: &Graph, members: &[u32], first: Owner, parts: Owner, owners: &mut [Owner]) {
+    if parts == 1 || members.len() < 2 {
+        members
+            .iter()
+            .for_each(|node| owners[*node as usize] = first);
+        return;
+    }
+    let mut place = vec![u32::MAX; graph.nodes.len()];
+    for (index, node) in members.iter().enumerate() {
+        place[*node as usize] = index as u32;
+    }
+    let inside = |list: &Vec<(u32, u64)>| -> Vec<(u32, u64)> {
+        let kept = list.iter().map(|(to, cost)| (place[*to as usize], *cost));
+        kept.filter(|(to, _)| *to != u32::MAX).collect()
+    };
+    let part = Graph {
+        nodes: members
+            .iter()
+            .map(|node| graph.nodes[*node as usize])
+            .collect(),
+        edges: members
+            .iter()
+            .map(|node| inside(&graph.edges[*node as usize]))
+            .collect(),
+    };
+    let left = parts / 2;
+    let share = f64::from(left) / f64::from(parts);
+    let side = bisect(&part, share);
+    let of = |wanted: bool| -> Vec<u32> {
+        let chosen = members
+            .iter()
+            .zip(&side)
+            .filter(|(_, side)| **side == wanted);
+        chosen.map(|(node, _)| *node).collect()
+    };
+    divide(graph, &of(true), first, left, owners);
+    divide(graph, &of(false), first + left, parts - left, owners);
+}
+
+/// Two sides; `true` gets `share` of the weight.
+fn bisect(graph: &Graph, share: f64) -> Vec<bool> {
+    let coarser = (graph.nodes.len() > COARSE).then(|| coarsen(graph));
+    // A star cannot be made much coarser by pairs; then this level is cut.
+    let coarser = coarser.filter(|(small, _)| small.nodes.len() * 20 < graph.nodes.len() * 19);
+    let mut side = match coarser {
+        Some((small, place)) => {
+            let side = bisect(&small, share);
+            place.iter().map(|place| side[*place as usize]).collect()
+        }
+        None => grow(graph, share),
+    };
+    refine(graph, share, &mut side);
+    side
+}
+
+/// Merges pairs along heavy edges; also says where each node went.
+fn coarsen(graph: &Graph) -> (Graph, Vec<u32>) {
+    let mut place = vec![u32::MAX; graph.nodes.len()];
+    let mut small = Graph::default();
+    // What is too heavy could not be balanced any more.
+    let most = graph.total() / 16 + 1;
+    for node in 0..graph.nodes.len() {
+        if place[node] != u32::MAX {
+            continue;
+        }
+        let number = small.nodes.len() as u32;
+        place[node] = number;
+        let mut weight = graph.nodes[node];
+        let fits = |&&(to, _): &&(u32, u64)| {
+            place[to as usize] == u32::MAX && weight + graph.nodes[to as usize] <= most
+        };
+        let heaviest = graph.edges[node].iter().filter(fits);
+        if let Some(&(mate, _)) = heaviest.max_by_key(|(to, cost)| (*cost, u32::MAX - to)) {
+            place[mate as usize] = number;
+            weight += graph.nodes[mate as usize];
+        }
+        small.nodes.push(weight);
+    }
+    let mut edges: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); small.nodes.len()];
+    for (node, list) in graph.edges.iter().enumerate() {
+        for (to, cost) in list {
+            let (a, b) = (place[node], place[*to as usize]);
+            if a != b {
+                *edges[a as usize].entry(b).or_default() += cost;
+            }
+        }
+    }
+    small.edges = edges
+        .into_iter()
+        .map(|map| map.into_iter().collect())
+        .collect();
+    (small, place)
+}
+
+/// Grows the `true` side from several starts and keeps the cheapest.
+fn grow(graph: &Graph, share: f64) -> Vec<bool> {
+    let wanted = graph.total() as f64 * share;
+    let count = graph.nodes.len();
+    let sum = |list: &Vec<(u32, u64)>| list.iter().map(|(_, cost)| *cost as i64).sum::<i64>();
+    let alone: Vec<i64> = graph.edges.iter().map(|list| -sum(list)).collect();
+    let starts = (0..8.min(count)).map(|start| start * count / 8.min(count));
+    let grown = starts.map(|start| {
+        let mut side = vec![false; count];
+        // By how much the cut gets cheaper with this node; an idle leaf comes
+        // before the hub that would drag all its leaves along.
+        let mut gain: Vec<i64> = alone.clone();
+        let mut weight = 0u64;
+        let mut heap = BinaryHeap::from([(alone[start], start)]);
+        let mut fresh = 0;
+        while (weight as f64) < wanted {
+            let Some((key, node)) = heap.pop() else {
+                // Another component.
+                while fresh < count && side[fresh] {
+                    fresh += 1;
+                }
+                if fresh == count {
+                    break;
+                }
+                // Once for each: one that is too heavy is not taken.
+                heap.push((gain[fresh], fresh));
+                fresh += 1;
+                continue;
+            };
+            if side[node] || key != gain[node] {
+                continue;
+            }
+            let heavier = weight + graph.nodes[node];
+            if heavier as f64 - wanted > wanted - weight as f64 {
+                continue;
+            }
+            side[node] = true;
+            weight = heavier;
+            for &(to, cost) in &graph.edges[node] {
+                gain[to as usize] += 2 * cost as i64;
+                heap.push((gain[to as usize], to as usize));
+            }
+        }
+        refine(graph, share, &mut side);
+        side
+    });
+    let cost = |side: &Vec<bool>| {
+        let off = (weight_of(graph, side) as f64 - wanted).abs();
+        let unbalanced = off > graph.total() as f64 * SLACK;
+        (unbalanced, cut_of(graph, side), off as u64)
+    };
+    grown.min_by_key(cost).unwrap_or_default()
+}
+
+fn weight_of(graph: &Graph, side: &[bool]) -> u64 {
+    let nodes = graph.nodes.iter().zip(side);
+    nodes
+        .filter(|(_, side)| **side)
+        .map(|(weight, _)| weight)
+        .sum()
+}
+
+fn cut_of(graph: &Graph, side: &[bool]) -> u64 {
+    let parts: Vec<Owner> = side.iter().map(|side| Owner::from(*side)).collect();
+    graph.cost(&parts)
+}
+
+/// Passes of moving each node once, best first, keeping the best prefix.
+fn refine(graph: &Graph, share: f64, side: &mut [bool]) {
+    let total = graph.total() as f64;
+    let wanted = total * share;
+    let heaviest = graph.nodes.iter().copied().max().unwrap_or(0) as f64;
+    let slack = (total * SLACK).max(heaviest / 2.0);
+    for _ in 0..8 {
+        let mut weight = weight_of(graph, side) as f64;
+        let mut gains: Vec<i64> = (0..side.len())
+            .map(|node| gain(graph, side, node))
+            .collect();
+        let mut heap: BinaryHeap<(i64, usize)> = gains
+            .iter()
+            .enumerate()
+            .map(|(node, gain)| (*gain, node))
+            .collect();
+        let mut moved = vec![false; side.len()];
+        let mut order = Vec::new();
+        let off = |weight: f64| ((weight - wanted).abs() - slack).max(0.0);
+        let (mut sum, mut best) = (0i64, (off(weight), 0i64, 0usize));
+        while let Some((key, node)) = heap.pop() {
+            if moved[node] || key != gains[node] {
+                continue;
+            }
+            let own = graph.nodes[node] as f64;
+            let after = if side[node] {
+                weight - own
+            } else {
+                weight + own
+            };
+            if off(after) > off(weight) {
+                continue;
+            }
+            moved[node] = true;
+            side[node] = !side[node];
+            weight = after;
+            sum += key;
+            order.push(node);
+            for &(to, _) in &graph.edges[node] {
+                let to = to as usize;
+                if !moved[to] {
+                    gains[to] = gain(graph, side, to);
+                    heap.push((gains[to], to));
+                }
+            }
+            if off(weight) < best.0 || (off(weight) == best.0 && sum > best.1) {
+                best = (off(weight), sum, order.len());
+            }
+        }
+        order[best.2..]
+            .iter()
+            .for_each(|node| side[*node] = !side[*node]);
+        if best.2 == 0 {
+            break;
+        }
+    }
+}
+
+/// By how much the cut gets cheaper when `node` changes sides.
+fn gain(graph: &Graph, side: &[bool], node: usize) -> i64 {
+    let edges = graph.edges[node].iter();
+    let signed = edges.map(|(to, cost)| {
+        if side[*to as usize] == side[node] {
+            -(*cost as i64)
+        } else {
+            *cost as i64
+        }
+    });
+    signed.sum()
+}

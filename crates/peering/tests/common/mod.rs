@@ -1,0 +1,206 @@
+//! Networks to be cut, and what is compared of their runs.
+
+use timeloom_engine::{Engine, Random};
+use timeloom_net::topology::{Campus, campus, dumbbell, ring};
+use timeloom_net::{
+    Arrival, Control, Impairment, LinkConfig, LinkStats, NetworkBuilder, Node, Owner, Pattern,
+    QueueConfig, Size, TcpConfig, TcpStats, TrafficConfig, TrafficStats, World,
+};
+use timeloom_peering::exact::{self, Shared};
+use timeloom_peering::{Cut, partition};
+use timeloom_time::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    Dumbbell,
+    Ring,
+    /// With switches, ARP, random early detection.
+    Campus,
+    /// With jitter, duplication and loss on the links that are cut.
+    Rough,
+}
+
+impl Shape {
+    pub(crate) const ALL: [Self; 4] = [Self::Dumbbell, Self::Ring, Self::Campus, Self::Rough];
+}
+
+/// What is the same in every run, or else something is wrong.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Report {
+    pub(crate) flows: Vec<TcpStats>,
+    pub(crate) sources: Vec<TrafficStats>,
+    pub(crate) links: Vec<LinkStats>,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) hops: u64,
+}
+
+pub(crate) struct Found {
+    pub(crate) report: Report,
+    pub(crate) left: u64,
+}
+
+pub(crate) const END: Instant<timeloom_time::Virtual> = Instant::from_ns(150_000_000);
+
+fn link(rate_bps: u64, delay_us: i64, packets: u32) -> LinkConfig {
+    LinkConfig::new(rate_bps, Duration::from_us(delay_us))
+        .with_queue(QueueConfig::DropTail { packets })
+}
+
+pub(crate) fn build(shape: Shape, seed: u64) -> World {
+    let mut random = Random::new(seed, 77);
+    let mut network = NetworkBuilder::new(seed);
+    let access = link(100_000_000, 200, 40);
+    let hosts: Vec<Node> = match shape {
+        Shape::Dumbbell => {
+            let ends = dumbbell(&mut network, "", 6, &access, &link(200_000_000, 100, 30));
+            ends.left.into_iter().chain(ends.right).collect()
+        }
+        Shape::Ring => ring(&mut network, "", 8, &access, &link(80_000_000, 300, 30)),
+        Shape::Campus => {
+            let trunk = link(200_000_000, 150, 60);
+            campus(
+                &mut network,
+                "",
+                &Campus {
+                    backbone: 4,
+                    buildings: 2,
+                    lans: 1,
+                    hosts: 3,
+                    trunk: trunk.with_queue(QueueConfig::CoDel {
+                        target: Duration::from_ms(1),
+                        interval: Duration::from_ms(20),
+                        packets: 100,
+                    }),
+                    lan: access,
+                },
+            )
+        }
+        Shape::Rough => {
+            let rough = link(80_000_000, 300, 30).with_impairment(Impairment {
+                loss: 0.01,
+                duplication: 0.01,
+                jitter: Duration::from_us(200),
+                jitter_reorders: true,
+                reordering: 0.0,
+            });
+            ring(&mut network, "", 8, &access, &rough)
+        }
+    };
+    let mut world = network.build().expect("a network");
+    let count = hosts.len() as u64;
+    for flow in 0..hosts.len() {
+        let from = flow as u64;
+        let to = (from + 1 + random.below(count - 1)) % count;
+        let config = TcpConfig {
+            control: [Control::NewReno, Control::Cubic][flow % 2],
+            start: Instant::from_ns(random.below(20_000_000) as i64),
+            ..TcpConfig::default()
+        };
+        let ends = (hosts[from as usize], hosts[to as usize]);
+        world.add_tcp(ends.0, ends.1, config).expect("a flow");
+        let pattern = match flow % 3 {
+            // At whole milliseconds: many things happen at one instant.
+            0 => Pattern::Constant {
+                rate_bps: 8_000_000,
+            },
+            1 => Pattern::Poisson {
+                mean: Duration::from_ms(1),
+            },
+            _ => Pattern::OnOff {
+                rate_bps: 10_000_000,
+                mean_on: Duration::from_ms(5),
+                mean_off: Duration::from_ms(5),
+            },
+        };
+        let udp = TrafficConfig::udp(pattern, Size::Fixed(1_000));
+        world.add_traffic(ends.1, ends.0, udp).expect("a source");
+    }
+    world
+}
+
+fn report(worlds: &mut [World], owners: &[Owner]) -> Report {
+    let world_of = |node: Node| usize::from(owners[node.0 as usize]);
+    let ends: Vec<(Node, Node)> = worlds[0].traffic_ends().collect();
+    let (flows, sources) = worlds[0].traffic_counts();
+    let flow = |index: usize| {
+        let id = timeloom_net::FlowId(index as u32);
+        let (sender, receiver) = (world_of(ends[index].0), world_of(ends[index].1));
+        TcpStats {
+            delivered_bytes: worlds[receiver].tcp(id).delivered_bytes,
+            ..worlds[sender].tcp(id)
+        }
+    };
+    let source = |index: usize| {
+        let id = timeloom_net::SourceId(index as u32);
+        let (sender, receiver) = ends[flows + index];
+        TrafficStats {
+            sent: worlds[world_of(sender)].traffic(id).sent,
+            ..worlds[world_of(receiver)].traffic(id)
+        }
+    };
+    let links = worlds[0]
+        .cables()
+        .map(|cable| worlds[world_of(cable.from)].link(cable.port));
+    let mut arrivals: Vec<Arrival> = worlds.iter().flat_map(World::arrivals).copied().collect();
+    arrivals.sort_by_key(|a| (a.at, a.kind as u8, a.flow, a.seq));
+    let hops = worlds
+        .iter()
+        .map(|world| world.counters().hops)
+        .sum::<u64>();
+    Report {
+        flows: (0..flows).map(flow).collect(),
+        sources: (0..sources).map(source).collect(),
+        links: links.collect(),
+        arrivals,
+        hops,
+    }
+}
+
+/// In one engine.
+pub(crate) fn single(shape: Shape, seed: u64) -> Report {
+    let mut world = build(shape, seed);
+    world.note_arrivals();
+    let owners = vec![0; world.nodes()];
+    let mut engine: Engine<World> = Engine::new(world);
+    engine.with(|world, agenda| world.start(agenda));
+    engine.run_until(END, u64::MAX);
+    report(&mut [engine.model], &owners)
+}
+
+/// In several, in step.
+pub(crate) fn parallel(shape: Shape, seed: u64, parts: Owner) -> Found {
+    let whole = build(shape, seed);
+    let owners = partition::of_world(&whole, parts, Duration::from_us(100));
+    let cut = Cut::new(&whole, owners.clone()).expect("a cut");
+    let threads: Vec<_> = Shared::new(cut.engines())
+        .into_iter()
+        .enumerate()
+        .map(|(here, mut shared)| {
+            let cut = cut.clone();
+            std::thread::spawn(move || {
+                let mut world = build(shape, seed);
+                world.note_arrivals();
+                cut.apply(&mut world, here as Owner);
+                let mut engine: Engine<World> = Engine::new(world);
+                engine.with(|world, agenda| world.start(agenda));
+                let windows = exact::run(&mut engine, &cut, &mut shared, END).expect("all stay");
+                (engine.model, windows.left)
+            })
+        })
+        .collect();
+    let (mut worlds, left): (Vec<World>, Vec<u64>) = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("no panic"))
+        .unzip();
+    let lost: u64 = worlds
+        .iter_mut()
+        .map(|world| world.crossings().lost())
+        .sum();
+    let mut report = report(&mut worlds, &owners);
+    // One engine counts what was lost on the wire at the end of the link.
+    report.hops += lost;
+    Found {
+        report,
+        left: left.iter().sum(),
+    }
+}

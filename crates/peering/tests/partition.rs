@@ -1,0 +1,128 @@
+//! Cuts are balanced and cheap.
+
+use timeloom_net::topology::dumbbell;
+use timeloom_net::{LinkConfig, NetworkBuilder, TcpConfig};
+use timeloom_peering::partition::{Graph, of_world, partition};
+use timeloom_peering::{Cut, CutError};
+use timeloom_time::Duration;
+
+/// A grid of `side` times `side` nodes.
+fn grid(side: u32) -> Graph {
+    let mut graph = Graph::new((side * side) as usize);
+    for y in 0..side {
+        for x in 0..side {
+            let node = y * side + x;
+            if x + 1 < side {
+                graph.connect(node, node + 1, 1);
+            }
+            if y + 1 < side {
+                graph.connect(node, node + side, 1);
+            }
+        }
+    }
+    graph
+}
+
+fn weights(graph: &Graph, parts: &[u16]) -> Vec<u64> {
+    let count = usize::from(parts.iter().max().copied().unwrap_or(0)) + 1;
+    let mut weights = vec![0; count];
+    for (node, part) in parts.iter().enumerate() {
+        weights[usize::from(*part)] += graph.nodes[node];
+    }
+    weights
+}
+
+#[test]
+fn a_grid_is_cut_almost_straight() {
+    for side in [8, 20, 40] {
+        let graph = grid(side);
+        let parts = partition(&graph, 2);
+        let share = u64::from(side * side) / 2;
+        for weight in weights(&graph, &parts) {
+            assert!(weight.abs_diff(share) <= share / 9, "{weight} of {share}");
+        }
+        let cost = graph.cost(&parts);
+        assert!(
+            cost <= u64::from(side) * 3 / 2,
+            "{cost} edges of a grid {side} wide"
+        );
+    }
+}
+
+#[test]
+fn more_parts_share_evenly_too() {
+    let graph = grid(24);
+    for count in [3, 4, 7] {
+        let parts = partition(&graph, count);
+        let weights = weights(&graph, &parts);
+        assert_eq!(weights.len(), usize::from(count));
+        let share = 24 * 24 / u64::from(count);
+        for weight in &weights {
+            assert!(weight.abs_diff(share) <= share / 4, "{weights:?}");
+        }
+    }
+}
+
+#[test]
+fn light_edges_are_cut_and_heavy_nodes_fit() {
+    // Two heavy clumps and a light bridge; one node weighs as much as a clump.
+    let mut graph = Graph::new(21);
+    for clump in [0, 10] {
+        for a in clump..clump + 10 {
+            for b in a + 1..clump + 10 {
+                graph.connect(a, b, 5);
+            }
+        }
+    }
+    graph.connect(9, 10, 1);
+    graph.connect(20, 0, 1);
+    let parts = partition(&graph, 2);
+    assert!((0..10).all(|node| parts[node] == parts[0]), "{parts:?}");
+    assert!((10..20).all(|node| parts[node] == parts[10]), "{parts:?}");
+    assert_ne!(parts[0], parts[10]);
+    // No edges, one node far too heavy, more parts than nodes: no endless loop.
+    let mut loose = Graph::new(5);
+    loose.nodes[3] = 1_000;
+    assert_eq!(partition(&loose, 2).len(), 5);
+    assert_eq!(partition(&Graph::new(2), 9).len(), 2);
+    assert!(partition(&Graph::new(0), 3).is_empty());
+}
+
+#[test]
+fn a_dumbbell_is_cut_at_its_bar_unless_that_is_too_short() {
+    let build = |bar_us| {
+        let mut network = NetworkBuilder::new(1);
+        let access = LinkConfig::new(1_000_000_000, Duration::from_ms(1));
+        let bar = LinkConfig::new(10_000_000_000, Duration::from_us(bar_us));
+        let ends = dumbbell(&mut network, "", 40, &access, &bar);
+        let mut world = network.build().unwrap();
+        for (from, to) in ends.left.iter().zip(&ends.right).take(3) {
+            world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
+        }
+        world
+    };
+    let world = build(500);
+    let owners = of_world(&world, 2, Duration::from_us(100));
+    let cut = Cut::new(&world, owners).unwrap();
+    assert_eq!(cut.lookahead(), Duration::from_us(500));
+    assert_eq!(cut.links().len(), 2);
+
+    let world = build(10);
+    let owners = of_world(&world, 2, Duration::from_us(100));
+    let cut = Cut::new(&world, owners).unwrap();
+    assert_eq!(cut.lookahead(), Duration::from_ms(1), "the bar stays whole");
+}
+
+#[test]
+fn a_cut_without_delay_is_refused_with_the_place() {
+    let mut network = NetworkBuilder::new(1);
+    let (a, b) = (network.host("a"), network.host("b"));
+    network.connect(a, b, LinkConfig::new(1_000_000, Duration::ZERO));
+    let world = network.build().unwrap();
+    let refused = Cut::new(&world, vec![0, 1]).unwrap_err();
+    assert_eq!(refused, CutError::NoDelay("a".into(), "b".into()));
+    assert_eq!(
+        Cut::new(&world, vec![0]).unwrap_err(),
+        CutError::Owners(2, 1)
+    );
+}

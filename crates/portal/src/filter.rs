@@ -1,0 +1,122 @@
+//! Which frames may pass a portal.
+
+/// One rule; what it does not say is anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// Whether frames that fit pass.
+    pub pass: bool,
+    /// The Ethernet type, 0x0800 for IPv4.
+    pub ethertype: Option<u16>,
+    /// The IPv4 protocol: 1, 6, 17 for ICMP, TCP, UDP.
+    pub protocol: Option<u8>,
+    /// The port of either end, of TCP or UDP.
+    pub port: Option<u16>,
+}
+
+/// A list of rules. The first that fits decides; where none does, a frame
+/// passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The rules in their order.
+    pub rules: Vec<Rule>,
+}
+
+impl Filter {
+    /// Whether a frame with these first bytes passes.
+    pub fn passes(&self, frame: &[u8]) -> bool {
+        let fits = |rule: &&Rule| rule.fits(frame);
+        self.rules.iter().find(fits).is_none_or(|rule| rule.pass)
+    }
+
+    /// Whether there is nothing to decide.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+}
+
+impl Rule {
+    fn fits(&self, frame: &[u8]) -> bool {
+        let word = |at: usize| {
+            let bytes = frame.get(at..at + 2)?;
+            Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+        };
+        let ethertype = word(12);
+        if self.ethertype.is_some() && self.ethertype != ethertype {
+            return false;
+        }
+        if self.protocol.is_none() && self.port.is_none() {
+            return true;
+        }
+        let (Some(IPV4), Some(first)) = (ethertype, frame.get(14)) else {
+            return false;
+        };
+        let protocol = frame.get(23).copied();
+        if self.protocol.is_some() && self.protocol != protocol {
+            return false;
+        }
+        let Some(port) = self.port else { return true };
+        // Only a packet's first fragment has ports.
+        let is_later = word(20).is_none_or(|fragment| fragment & 0x1fff != 0);
+        if is_later || !matches!(protocol, Some(6 | 17)) {
+            return false;
+        }
+        let at = 14 + usize::from(first & 15) * 4;
+        word(at) == Some(port) || word(at + 2) == Some(port)
+    }
+}
+
+const IPV4: u16 = 0x0800;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn udp(from: u16, to: u16) -> Vec<u8> {
+        let mut frame = vec![0; 42];
+        frame[12] = 8;
+        frame[14] = 0x45;
+        frame[23] = 17;
+        frame[34..36].copy_from_slice(&from.to_be_bytes());
+        frame[36..38].copy_from_slice(&to.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let pass_dns = Rule {
+            pass: true,
+            port: Some(53),
+            ..Rule::default()
+        };
+        let block_udp = Rule {
+            protocol: Some(17),
+            ..Rule::default()
+        };
+        let filter = Filter {
+            rules: vec![pass_dns, block_udp],
+        };
+        assert!(filter.passes(&udp(53, 4_000)));
+        assert!(filter.passes(&udp(4_000, 53)));
+        assert!(!filter.passes(&udp(4_000, 54)));
+        let mut tcp = udp(1, 2);
+        tcp[23] = 6;
+        assert!(filter.passes(&tcp));
+        let mut later_fragment = udp(53, 53);
+        later_fragment[21] = 1;
+        assert!(!filter.passes(&later_fragment), "its ports are payload");
+    }
+
+    #[test]
+    fn short_frames_fit_only_what_asks_nothing() {
+        let everything = Rule::default();
+        let port = Rule {
+            port: Some(1),
+            ..Rule::default()
+        };
+        let frame = udp(1, 1);
+        for length in 0..frame.len() {
+            assert!(everything.fits(&frame[..length]));
+            assert!(!port.fits(&frame[..length.min(35)]));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Frames as a wire would carry them: trains cut, checksums complete. For
+//! captures, and for ports whose other side cannot do it.
+
+use timeloom_net::{Frame, Offload, TrainProtocol};
+
+/// Hands each frame of a train (or the one frame) to `each`, cut and summed.
+/// `scratch` is overwritten.
+pub fn segments(frame: &Frame<'_>, scratch: &mut Vec<u8>, mut each: impl FnMut(&[u8])) {
+    let Some(train) = frame.offload.train else {
+        scratch.clear();
+        scratch.extend_from_slice(frame.head);
+        scratch.extend_from_slice(frame.rest);
+        complete(scratch, frame.offload);
+        return each(scratch);
+    };
+    let size = usize::from(train.payload_bytes).max(1);
+    let count = frame.rest.len().div_ceil(size);
+    for (index, part) in frame.rest.chunks(size).enumerate() {
+        scratch.clear();
+        scratch.extend_from_slice(frame.head);
+        scratch.extend_from_slice(part);
+        head_of_part(scratch, train.protocol, index, size, index + 1 == count);
+        complete(scratch, frame.offload);
+        each(scratch);
+    }
+}
+
+/// Makes the headers those of one segment.
+fn head_of_part(frame: &mut [u8], protocol: TrainProtocol, index: usize, size: usize, last: bool) {
+    let ip = &mut frame[ETHERNET..];
+    let header = usize::from(ip[0] & 15) * 4;
+    let length = ip.len() as u16;
+    put(ip, 2, length);
+    let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(index as u16);
+    put(ip, 4, identification);
+    put(ip, 10, 0);
+    let sum = fold(add(0, &ip[..header]));
+    put(ip, 10, !sum);
+    let (ip, transport) = ip.split_at_mut(header);
+    let inner = transport.len() as u16;
+    let mut pseudo = add(0, &ip[12..20]);
+    pseudo += u64::from(inner);
+    match protocol {
+        TrainProtocol::Tcp => {
+            let sequence =
+                u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
+            let sequence = sequence.wrapping_add((index * size) as u32);
+            transport[4..8].copy_from_slice(&sequence.to_be_bytes());
+            if index > 0 {
+                transport[13] &= !0x80;
+            }
+            if !last {
+                transport[13] &= !0x09;
+            }
+            put(transport, 16, fold(pseudo + 6));
+        }
+        TrainProtocol::Udp => {
+            put(transport, 4, inner);
+            put(transport, 6, fold(pseudo + 17));
+        }
+    }
+}
+
+/// Completes a checksum that was left open; the place holds the sum over the
+/// pseudo header.
+fn complete(frame: &mut [u8], offload: Offload) {
+    let Some(checksum) = offload.checksum else {
+        return;
+    };
+    let start = usize::from(checksum.start);
+    let place = start + usize::from(checksum.offset);
+    if place + 2 > frame.len() {
+        return;
+    }
+    let sum = !fold(add(0, &frame[start..]));
+    put(frame, place, if sum == 0 { 0xffff } else { sum });
+}
+
+fn add(sum: u64, bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(2);
+    sum + words
+        .map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)))
+        .sum::<u64>()
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum as u16
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+const ETHERNET: usize = 14;

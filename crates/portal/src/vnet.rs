@@ -1,0 +1,99 @@
+//! `struct virtio_net_hdr`: what a kernel says before a frame about what is
+//! left to be done with it (linux/virtio_net.h; Virtio 1.2, section 5.1.6).
+
+use timeloom_net::{Checksum, Offload, Train, TrainProtocol};
+
+/// Bytes of the header, without the count of merged buffers.
+pub(crate) const LENGTH: usize = 10;
+
+const NEEDS_CHECKSUM: u8 = 1;
+const NONE: u8 = 0;
+const TCP4: u8 = 1;
+const UDP_L4: u8 = 5;
+
+/// What the header says; `None` for a form of segmentation that was not asked
+/// for.
+pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
+    let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+    let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| Checksum {
+        start: word(6),
+        offset: word(8),
+    });
+    let protocol = match header[1] {
+        NONE => {
+            return Some(Offload {
+                train: None,
+                checksum,
+            });
+        }
+        TCP4 => TrainProtocol::Tcp,
+        UDP_L4 => TrainProtocol::Udp,
+        _ => return None,
+    };
+    let train = Some(Train {
+        protocol,
+        payload_bytes: word(4),
+    });
+    Some(Offload { train, checksum })
+}
+
+/// The header for a frame whose headers take `head` bytes.
+pub(crate) fn write(offload: Offload, head: usize) -> [u8; LENGTH] {
+    let mut header = [0; LENGTH];
+    let mut put = |at: usize, value: u16| {
+        header[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+    };
+    if let Some(Checksum { start, offset }) = offload.checksum {
+        put(6, start);
+        put(8, offset);
+    }
+    if let Some(train) = offload.train {
+        put(2, head as u16);
+        put(4, train.payload_bytes);
+    }
+    if offload.checksum.is_some() {
+        header[0] = NEEDS_CHECKSUM;
+    }
+    header[1] = match offload.train.map(|train| train.protocol) {
+        None => NONE,
+        Some(TrainProtocol::Tcp) => TCP4,
+        Some(TrainProtocol::Udp) => UDP_L4,
+    };
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let checksum = Some(Checksum {
+            start: 34,
+            offset: 16,
+        });
+        for protocol in [TrainProtocol::Tcp, TrainProtocol::Udp] {
+            let train = Some(Train {
+                protocol,
+                payload_bytes: 1_448,
+            });
+            let offload = Offload { train, checksum };
+            assert_eq!(read(&write(offload, 66)), Some(offload));
+        }
+        let partial = Offload {
+            train: None,
+            checksum,
+        };
+        assert_eq!(read(&write(partial, 54)), Some(partial));
+        assert_eq!(write(Offload::default(), 54), [0; LENGTH]);
+    }
+
+    #[test]
+    fn forms_that_were_not_asked_for_are_refused() {
+        let mut header = [0; LENGTH];
+        for kind in [2, 3, 4, 6, 0x81, 255] {
+            header[1] = kind;
+            assert_eq!(read(&header), None, "{kind}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Real programs across a simulated network. Run as root.
+
+mod carry;
+mod clocks;
+mod world;

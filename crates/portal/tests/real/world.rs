@@ -1,0 +1,97 @@
+//! Two namespaces with a simulated network between them.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use timeloom_fabric::{Fabric, Namespace, NetworkSpec, StationSpec};
+use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
+use timeloom_portal::{Address, Commanded, Emulation, Filter, Options, Portals, Tap, Timing};
+use timeloom_time::{Duration, Rate};
+
+/// What a test works with. The emulation ends before the namespaces.
+pub(crate) struct Testbed {
+    pub(crate) emulation: Emulation,
+    pub(crate) clock: Arc<Commanded>,
+    pub(crate) b_address: Ipv4Addr,
+    fabric: Fabric,
+}
+
+/// How it is made.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub(crate) rate: Option<Rate>,
+    pub(crate) steps: bool,
+    pub(crate) filters: [Filter; 2],
+    pub(crate) options: Options,
+    /// Gives the ports of the link between router and `b` to be watched.
+    pub(crate) watch: bool,
+}
+
+/// a – router – b, the second link as given.
+pub(crate) fn build(link: LinkConfig, mut setup: Setup) -> Testbed {
+    let station = |name: &str, last| StationSpec {
+        name: name.into(),
+        address: [10, 0, 0, last].into(),
+        prefix_len: 30,
+        mac: None,
+    };
+    let fabric = Fabric::build(&NetworkSpec {
+        stations: vec![station("a", 1), station("b", 5)],
+        unplugged: vec!["a".into(), "b".into()],
+        ..NetworkSpec::default()
+    })
+    .expect("run this test as root");
+    let mut network = NetworkBuilder::new(3);
+    let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
+    network.connect(
+        a,
+        router,
+        LinkConfig::new(1_000_000_000_000, Duration::ZERO),
+    );
+    let (to_b, from_b) = network.connect(router, b, link);
+    let world = network.build().unwrap();
+    if setup.watch {
+        setup.options.watch = vec![to_b, from_b];
+    }
+    let mut portals = Portals::new();
+    for (node, name) in [(a, "a"), (b, "b")] {
+        let tap = tap(&world, node, fabric.station(name).unwrap());
+        let filters = if name == "a" {
+            setup.filters.clone()
+        } else {
+            Default::default()
+        };
+        portals.join(node, name, Box::new(tap), filters).unwrap();
+    }
+    let b_address = world.address(world.port_of(b).unwrap());
+    let clock = Arc::new(Commanded::new(setup.rate.unwrap_or(Rate::ONE)));
+    let timing = if setup.steps {
+        Timing::Steps
+    } else {
+        Timing::Follow(Box::new(Arc::clone(&clock)))
+    };
+    let emulation = Emulation::start(world, portals, timing, setup.options).unwrap();
+    Testbed {
+        emulation,
+        clock,
+        b_address,
+        fabric,
+    }
+}
+
+pub(crate) fn tap(world: &World, node: Node, namespace: &Namespace) -> Tap {
+    let port = world.port_of(node).unwrap();
+    let address = Address {
+        address: world.address(port),
+        prefix: world.prefix(port),
+        mac: world.mac(port),
+        gateway: world.gateway(node),
+    };
+    Tap::create(namespace, "eth0", &address).unwrap()
+}
+
+impl Testbed {
+    pub(crate) fn namespace(&self, name: &str) -> &Namespace {
+        self.fabric.station(name).unwrap()
+    }
+}

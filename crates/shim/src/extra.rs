@@ -1,0 +1,190 @@
+//! Filters that a process gets when it asks for something that needs them.
+//!
+//! Few programs give a socket a timeout or ask for the times of packets. Those
+//! that do need `recv`, `read` and others to trap; all others should not pay for
+//! it. So the first `setsockopt` of that kind adds a second seccomp filter to the
+//! process, for all its threads and whatever it starts.
+//!
+//! A filter cannot be asked for in the ordinary way, and the image keeps no
+//! state. But a filter can answer: it refuses a `close` of one impossible
+//! descriptor with an error that the kernel never gives there. (`close`, since a
+//! program that has locked itself in by a filter of its own still may.)
+
+use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+
+use crate::sys::{errno, nr, syscall};
+
+/// What a process asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extra {
+    /// The times at which packets came or went.
+    Stamps,
+    /// Timeouts of sockets.
+    Timeouts,
+}
+
+/// Makes the calls trap that `extra` needs. Returns whether they do.
+pub(crate) fn install(extra: Extra) -> bool {
+    // Timeouts make everything trap that stamps need.
+    if is_installed(Extra::Timeouts) || (extra == Extra::Stamps && is_installed(Extra::Stamps)) {
+        return true;
+    }
+    let (instructions, length) = match extra {
+        Extra::Stamps => (STAMPS.as_ptr(), STAMPS.len()),
+        Extra::Timeouts => (TIMEOUTS.as_ptr(), TIMEOUTS.len()),
+    };
+    let program = Program {
+        length: length as u16,
+        instructions,
+    };
+    let add = || {
+        let program = &raw const program as usize;
+        // SAFETY: the kernel reads the program, which is constant.
+        unsafe { syscall(nr::SECCOMP, [SET_MODE_FILTER, FLAGS, program, 0, 0, 0]) }
+    };
+    let mut result = add();
+    if result == errno::EACCES {
+        // A program that has given its privileges away since it was started.
+        // SAFETY: no pointers.
+        unsafe { syscall(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]) };
+        result = add();
+    }
+    result == 0
+}
+
+fn is_installed(extra: Extra) -> bool {
+    let descriptor = probe_of(extra) as usize;
+    // SAFETY: no such descriptor can exist: it is negative.
+    unsafe { syscall(nr::CLOSE, [descriptor, 0, 0, 0, 0, 0]) == errno::ECANCELED }
+}
+
+const fn probe_of(extra: Extra) -> u32 {
+    match extra {
+        Extra::Stamps => 0xa4c9_1e51,
+        Extra::Timeouts => 0xa4c9_1e52,
+    }
+}
+
+/// `struct sock_filter`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Instruction {
+    code: u16,
+    then: u8,
+    otherwise: u8,
+    k: u32,
+}
+
+/// `struct sock_fprog`.
+#[repr(C)]
+struct Program {
+    length: u16,
+    instructions: *const Instruction,
+}
+
+/// A filter that traps `calls` when they are made outside of the image.
+const fn filter<const CALLS: usize, const LENGTH: usize>(
+    calls: [usize; CALLS],
+    probe: u32,
+) -> [Instruction; LENGTH] {
+    // Steps behind the comparisons, counted from the first of them.
+    const ALLOWED: usize = 1;
+    const CHECKED: usize = 2;
+    const PROBED: usize = 8;
+    assert!(LENGTH == CALLS + 15);
+    let mut steps = [RETURN_ALLOW; LENGTH];
+    let behind = 3 + CALLS;
+    steps[0] = load(ARCHITECTURE);
+    // A call of another architecture has other numbers; it is refused by the
+    // filter that every guest has.
+    steps[1] = if_equal(X86_64, 0, (behind + ALLOWED - 2) as u8);
+    steps[2] = load(NUMBER);
+    let mut index = 0;
+    while index < CALLS {
+        let here = 3 + index;
+        steps[here] = if_equal(calls[index] as u32, (behind + CHECKED - here - 1) as u8, 0);
+        index += 1;
+    }
+    steps[behind] = if_equal(nr::CLOSE as u32, (PROBED - 1) as u8, 0);
+    steps[behind + 1] = RETURN_ALLOW;
+    steps[behind + 2] = load(ADDRESS_HIGH);
+    steps[behind + 3] = if_equal((IMAGE_ADDRESS >> 32) as u32, 0, 3);
+    steps[behind + 4] = load(ADDRESS_LOW);
+    steps[behind + 5] = Instruction {
+        code: JUMP_AT_LEAST,
+        then: 1,
+        otherwise: 0,
+        k: IMAGE_LIMIT as u32,
+    };
+    steps[behind + 6] = RETURN_ALLOW;
+    steps[behind + 7] = done(RETURN_TRAP);
+    steps[behind + 8] = load(FIRST_ARGUMENT);
+    steps[behind + 9] = if_equal(probe, 0, 1);
+    steps[behind + 10] = done(RETURN_ERRNO | (-errno::ECANCELED) as u32);
+    steps[behind + 11] = RETURN_ALLOW;
+    steps
+}
+
+const fn load(offset: u32) -> Instruction {
+    Instruction {
+        code: 0x20,
+        then: 0,
+        otherwise: 0,
+        k: offset,
+    }
+}
+
+const fn if_equal(k: u32, then: u8, otherwise: u8) -> Instruction {
+    Instruction {
+        code: 0x15,
+        then,
+        otherwise,
+        k,
+    }
+}
+
+const fn done(action: u32) -> Instruction {
+    Instruction {
+        code: 0x06,
+        then: 0,
+        otherwise: 0,
+        k: action,
+    }
+}
+
+static STAMPS: [Instruction; 2 + 15] = filter([nr::RECVMSG, nr::RECVMMSG], probe_of(Extra::Stamps));
+
+static TIMEOUTS: [Instruction; 13 + 15] = filter(
+    [
+        nr::READ,
+        nr::READV,
+        nr::RECVFROM,
+        nr::RECVMSG,
+        nr::RECVMMSG,
+        nr::ACCEPT,
+        nr::ACCEPT4,
+        nr::CONNECT,
+        nr::WRITE,
+        nr::WRITEV,
+        nr::SENDTO,
+        nr::SENDMSG,
+        nr::SENDMMSG,
+    ],
+    probe_of(Extra::Timeouts),
+);
+
+const RETURN_ALLOW: Instruction = done(0x7fff_0000);
+const RETURN_TRAP: u32 = 0x0003_0000;
+const RETURN_ERRNO: u32 = 0x0005_0000;
+const JUMP_AT_LEAST: u16 = 0x35;
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ADDRESS_LOW: u32 = 8;
+const ADDRESS_HIGH: u32 = 12;
+const FIRST_ARGUMENT: u32 = 16;
+const X86_64: u32 = 0xc000_003e;
+const SET_MODE_FILTER: usize = 1;
+/// TSYNC (all threads), SPEC_ALLOW (without it every call would be slower).
+const FLAGS: usize = 1 | 1 << 2;
+const PR_SET_NO_NEW_PRIVS: usize = 38;

@@ -1,0 +1,508 @@
+//! Sockets with a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) and with stamps.
+//!
+//! The kernel keeps the timeout, so that `getsockopt` tells what natively it
+//! tells; but it never waits by it. Each call is tried without waiting; when
+//! that gives EAGAIN, the descriptor is waited for with `ppoll`, in virtual time,
+//! and the call is tried again. Only processes that have set such an option come
+//! here at all (`extra.rs`).
+//!
+//! What a socket without a timeout does, or one that does not wait, or another
+//! kind of descriptor, is the kernel's.
+
+use crate::abi::{MessageHeader, PollFd, Timespec};
+use crate::extra::{Extra, install};
+use crate::stamps::translate;
+use crate::sys::{errno, nr, syscall};
+use crate::wait::{Deadline, until};
+
+/// `setsockopt(fd, SOL_SOCKET, option, value, length)` of an option that is
+/// about time.
+pub(crate) fn setsockopt(args: [usize; 6]) -> isize {
+    let extra = match args[2] as i32 {
+        SO_RCVTIMEO | SO_SNDTIMEO | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW => Extra::Timeouts,
+        _ => Extra::Stamps,
+    };
+    // Before the option is set: another thread may be about to use the socket.
+    if !install(extra) {
+        return errno::ENOPROTOOPT;
+    }
+    // SAFETY: the kernel checks the pointer.
+    unsafe { syscall(nr::SETSOCKOPT, args) }
+}
+
+/// `recvmsg(fd, header, flags)`.
+pub(crate) fn recvmsg(args: [usize; 6]) -> isize {
+    let [fd, header, flags, ..] = args;
+    let result = waiting(fd, flags, |wait| {
+        let args = [fd, header, flags | wait.flag(), 0, 0, 0];
+        // SAFETY: the kernel checks the header and what it points to.
+        unsafe { syscall(nr::RECVMSG, args) }
+    });
+    if result >= 0 {
+        // SAFETY: the kernel has just filled it.
+        unsafe { translate(header) };
+    }
+    result
+}
+
+/// One message of a `recvmmsg`, with its length: 1 or an error.
+pub(crate) fn receive_one(fd: usize, message: usize, flags: usize) -> isize {
+    let result = waiting(fd, flags, |wait| {
+        let args = [fd, message, 1, flags | wait.flag(), 0, 0];
+        // SAFETY: the kernel checks the message.
+        unsafe { syscall(nr::RECVMMSG, args) }
+    });
+    if result > 0 {
+        // SAFETY: the kernel has just filled it; the header comes first.
+        unsafe { translate(message) };
+    }
+    result
+}
+
+/// `recvfrom(fd, buffer, length, flags, address, address_length)`.
+pub(crate) fn recvfrom(args: [usize; 6]) -> isize {
+    let [fd, buffer, length, flags, address, address_length] = args;
+    let whole = flags & (MSG_WAITALL | MSG_PEEK | MSG_TRUNC) == MSG_WAITALL;
+    let mut received = 0usize;
+    let Some(mut timeout) = Timeout::of(fd, SO_RCVTIMEO, flags) else {
+        // SAFETY: the program's own call.
+        return unsafe { syscall(nr::RECVFROM, args) };
+    };
+    loop {
+        let result = timeout.retry(POLLIN, || {
+            let at = buffer.wrapping_add(received);
+            let left = length - received;
+            let args = [fd, at, left, flags | MSG_DONTWAIT, address, address_length];
+            // SAFETY: the kernel checks the pointers.
+            unsafe { syscall(nr::RECVFROM, args) }
+        });
+        if result <= 0 {
+            // What has come already is told, as the kernel does.
+            return if received > 0 {
+                received as isize
+            } else {
+                result
+            };
+        }
+        received += result as usize;
+        if !whole || received >= length || !is_stream(fd) {
+            return received as isize;
+        }
+    }
+}
+
+/// `read(fd, buffer, length)`.
+pub(crate) fn read(args: [usize; 6]) -> isize {
+    let [fd, buffer, length, ..] = args;
+    // Reading nothing from a socket does not wait, receiving nothing does.
+    match Timeout::of(fd, SO_RCVTIMEO, 0) {
+        Some(_) if length > 0 => recvfrom([fd, buffer, length, 0, 0, 0]),
+        // SAFETY: the program's own call.
+        _ => unsafe { syscall(nr::READ, args) },
+    }
+}
+
+/// `readv(fd, parts, count)`.
+pub(crate) fn readv(args: [usize; 6]) -> isize {
+    let [fd, parts, count, ..] = args;
+    match Timeout::of(fd, SO_RCVTIMEO, 0) {
+        Some(_) if (1..=MOST_PARTS).contains(&count) => {
+            let header = MessageHeader::of_parts(parts, count);
+            recvmsg([fd, &raw const header as usize, 0, 0, 0, 0])
+        }
+        // SAFETY: the program's own call.
+        _ => unsafe { syscall(nr::READV, args) },
+    }
+}
+
+/// `accept` and `accept4`. There is no flag for "do not wait" here: should
+/// somebody else take the connection between our look and the call, that waits
+/// in real time, for as long as the timeout says.
+pub(crate) fn accept(call: usize, args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointers.
+    let accept = || unsafe { syscall(call, args) };
+    let Some(timeout) = Timeout::of(args[0], SO_RCVTIMEO, 0) else {
+        return accept();
+    };
+    loop {
+        match timeout.wait_for(POLLIN) {
+            1.. => {}
+            result => return result,
+        }
+        match accept() {
+            errno::EAGAIN => {}
+            result => return result,
+        }
+    }
+}
+
+/// `connect(fd, address, length)`, which waits by the timeout for sending.
+pub(crate) fn connect(args: [usize; 6]) -> isize {
+    let fd = args[0];
+    // SAFETY: the kernel checks the pointer.
+    let connect = || unsafe { syscall(nr::CONNECT, args) };
+    let Some(timeout) = Timeout::of(fd, SO_SNDTIMEO, 0) else {
+        return connect();
+    };
+    loop {
+        let flags = status_flags(fd);
+        set_status_flags(fd, flags | O_NONBLOCK);
+        let result = connect();
+        set_status_flags(fd, flags);
+        match result {
+            errno::EINPROGRESS | errno::EALREADY => match timeout.wait_for(POLLOUT) {
+                errno::EAGAIN => return errno::EINPROGRESS,
+                1.. => {}
+                interrupted => return interrupted,
+            },
+            // A UNIX socket whose listener has a full queue.
+            errno::EAGAIN => match timeout.nap() {
+                0 => {}
+                result => return result,
+            },
+            result => return result,
+        }
+    }
+}
+
+/// `sendto(fd, buffer, length, flags, address, address_length)`.
+pub(crate) fn sendto(args: [usize; 6]) -> isize {
+    let [fd, buffer, length, flags, address, address_length] = args;
+    let Some(timeout) = Timeout::of(fd, SO_SNDTIMEO, flags) else {
+        // SAFETY: the program's own call.
+        return unsafe { syscall(nr::SENDTO, args) };
+    };
+    send(timeout, length, |sent, flag| {
+        let at = buffer.wrapping_add(sent);
+        let left = length - sent;
+        let args = [fd, at, left, flags | flag, address, address_length];
+        // SAFETY: the kernel checks the pointers.
+        Some(unsafe { syscall(nr::SENDTO, args) })
+    })
+}
+
+/// `write(fd, buffer, length)`.
+pub(crate) fn write(args: [usize; 6]) -> isize {
+    let [fd, buffer, length, ..] = args;
+    match Timeout::of(fd, SO_SNDTIMEO, 0) {
+        Some(_) => sendto([fd, buffer, length, 0, 0, 0]),
+        // SAFETY: the program's own call.
+        None => unsafe { syscall(nr::WRITE, args) },
+    }
+}
+
+/// `writev(fd, parts, count)`.
+pub(crate) fn writev(args: [usize; 6]) -> isize {
+    let [fd, parts, count, ..] = args;
+    match Timeout::of(fd, SO_SNDTIMEO, 0) {
+        Some(_) if (1..=MOST_PARTS).contains(&count) => {
+            let header = MessageHeader::of_parts(parts, count);
+            sendmsg([fd, &raw const header as usize, 0, 0, 0, 0])
+        }
+        // SAFETY: the program's own call.
+        _ => unsafe { syscall(nr::WRITEV, args) },
+    }
+}
+
+/// `sendmsg(fd, header, flags)`.
+pub(crate) fn sendmsg(args: [usize; 6]) -> isize {
+    let [fd, header, flags, ..] = args;
+    let Some(timeout) = Timeout::of(fd, SO_SNDTIMEO, flags) else {
+        // SAFETY: the program's own call.
+        return unsafe { syscall(nr::SENDMSG, args) };
+    };
+    send(timeout, usize::MAX, |sent, flag| {
+        if sent == 0 {
+            let args = [fd, header, flags | flag, 0, 0, 0];
+            // SAFETY: the kernel checks the header.
+            return Some(unsafe { syscall(nr::SENDMSG, args) });
+        }
+        // SAFETY: the kernel has read the header and its parts.
+        let header = unsafe { (header as *const MessageHeader).read_unaligned() };
+        let mut rest = [Part {
+            address: 0,
+            length: 0,
+        }; FEW_PARTS];
+        // SAFETY: as above.
+        let count = unsafe { parts_behind(&header, sent, &mut rest) }?;
+        let header = MessageHeader::of_parts(rest.as_ptr() as usize, count);
+        let args = [fd, &raw const header as usize, flags | flag, 0, 0, 0];
+        // SAFETY: the kernel checks the parts; the header is ours.
+        Some(unsafe { syscall(nr::SENDMSG, args) })
+    })
+}
+
+/// `sendmmsg(fd, messages, count, flags)`.
+pub(crate) fn sendmmsg(args: [usize; 6]) -> isize {
+    let [fd, messages, count, flags, ..] = args;
+    if Timeout::of(fd, SO_SNDTIMEO, flags).is_none() {
+        // SAFETY: the program's own call.
+        return unsafe { syscall(nr::SENDMMSG, args) };
+    }
+    let mut sent = 0;
+    while sent < count.min(MOST_PARTS) {
+        let message = messages.wrapping_add(sent * MESSAGE_BYTES);
+        let result = sendmsg([fd, message, flags, 0, 0, 0]);
+        if result < 0 {
+            return if sent > 0 { sent as isize } else { result };
+        }
+        let length = message.wrapping_add(size_of::<MessageHeader>()) as *mut u32;
+        // SAFETY: the kernel has read the header just before it; the program
+        // gave the structure to be written to.
+        unsafe { length.write_unaligned(result as u32) };
+        sent += 1;
+    }
+    sent as isize
+}
+
+/// Sends until all is sent, where the socket is a stream. `attempt` is given
+/// what has been sent already and flags, and gives up with `None`.
+fn send(
+    mut timeout: Timeout,
+    length: usize,
+    mut attempt: impl FnMut(usize, usize) -> Option<isize>,
+) -> isize {
+    let mut sent = 0usize;
+    loop {
+        let mut gave_up = false;
+        // SIGPIPE and an error are for a call that has sent nothing.
+        let quiet = if sent > 0 { MSG_NOSIGNAL } else { 0 };
+        let result = timeout.retry(POLLOUT, || {
+            attempt(sent, MSG_DONTWAIT | quiet).unwrap_or_else(|| {
+                gave_up = true;
+                0
+            })
+        });
+        if result < 0 || gave_up {
+            return if sent > 0 { sent as isize } else { result };
+        }
+        sent = sent.saturating_add(result as usize);
+        if result == 0 || sent >= length || !is_stream(timeout.fd) {
+            return sent as isize;
+        }
+        timeout.renew_if_unix();
+    }
+}
+
+/// What remains of a message's parts behind `sent` bytes: how many of `rest`
+/// are in use. `None` when nothing remains, or more than there is room for.
+///
+/// # Safety
+/// The kernel has just read the parts.
+unsafe fn parts_behind(
+    header: &MessageHeader,
+    mut sent: usize,
+    rest: &mut [Part; FEW_PARTS],
+) -> Option<usize> {
+    let mut count = 0;
+    for index in 0..header.part_count {
+        let at = header.parts.wrapping_add(index * size_of::<Part>());
+        // SAFETY: the caller vouches for it.
+        let part = unsafe { (at as *const Part).read_unaligned() };
+        if sent >= part.length {
+            sent -= part.length;
+            continue;
+        }
+        *rest.get_mut(count)? = Part {
+            address: part.address.wrapping_add(sent),
+            length: part.length - sent,
+        };
+        sent = 0;
+        count += 1;
+    }
+    (count > 0).then_some(count)
+}
+
+/// Receives: calls `attempt` without waiting until it does something, or, when
+/// the socket has no timeout, once as the program asked.
+fn waiting(fd: usize, flags: usize, mut attempt: impl FnMut(Wait) -> isize) -> isize {
+    match Timeout::of(fd, SO_RCVTIMEO, flags) {
+        // Several parts that are to be filled whole: the kernel's wait.
+        Some(mut timeout) if flags & MSG_WAITALL == 0 => {
+            timeout.retry(POLLIN, || attempt(Wait::Not))
+        }
+        _ => attempt(Wait::Natively),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Wait {
+    Natively,
+    Not,
+}
+
+impl Wait {
+    fn flag(self) -> usize {
+        match self {
+            Self::Natively => 0,
+            Self::Not => MSG_DONTWAIT,
+        }
+    }
+}
+
+/// The timeout of a call on a socket that may wait.
+struct Timeout {
+    fd: usize,
+    length_ns: i64,
+    deadline: Deadline,
+    /// How often in a row the descriptor was ready and yet nothing came of it:
+    /// others are quicker, or it is ready for something else.
+    in_vain: u32,
+}
+
+impl Timeout {
+    /// `None` when there is none, for a call that does not wait, and for what is
+    /// no socket.
+    fn of(fd: usize, option: i32, flags: usize) -> Option<Self> {
+        let mut length = Timespec { s: 0, ns: 0 };
+        let mut bytes = 16u32;
+        let args = [
+            fd,
+            SOL_SOCKET,
+            option as usize,
+            &raw mut length as usize,
+            &raw mut bytes as usize,
+            0,
+        ];
+        // SAFETY: 16 bytes into `length`.
+        let result = unsafe { syscall(nr::GETSOCKOPT, args) };
+        // `struct timeval`: microseconds.
+        length.ns = length.ns.wrapping_mul(1000);
+        let length_ns = length.to_ns()?;
+        if result != 0
+            || length_ns == 0
+            || flags & (MSG_DONTWAIT | MSG_ERRQUEUE) != 0
+            || status_flags(fd) & O_NONBLOCK != 0
+        {
+            return None;
+        }
+        Some(Self {
+            fd,
+            length_ns,
+            deadline: Deadline::after_ns(length_ns),
+            in_vain: 0,
+        })
+    }
+
+    /// Calls `attempt`, which must not wait, until it gives something else than
+    /// EAGAIN or the time is over.
+    fn retry(&mut self, events: i16, mut attempt: impl FnMut() -> isize) -> isize {
+        self.in_vain = 0;
+        loop {
+            match attempt() {
+                errno::EAGAIN => {}
+                result => return result,
+            }
+            self.in_vain = self.in_vain.saturating_add(1);
+            if self.in_vain > 2 {
+                match self.nap() {
+                    0 => {}
+                    result => return result,
+                }
+            }
+            match self.wait_for(events) {
+                1.. => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Above zero when the descriptor is ready, EAGAIN when the time is over.
+    fn wait_for(&self, events: i16) -> isize {
+        let mut wanted = PollFd {
+            fd: self.fd as i32,
+            events,
+            revents: 0,
+        };
+        let result = until(self.deadline, 0, |turn| {
+            crate::poll::ppoll_turn(turn, &raw mut wanted as usize, 1, 0)
+        });
+        if result == 0 { errno::EAGAIN } else { result }
+    }
+
+    /// A millisecond at most. Zero, EINTR, or EAGAIN when the time is over.
+    fn nap(&self) -> isize {
+        let left_ns = self.deadline.left_ns().unwrap_or(0);
+        if left_ns <= 0 {
+            return errno::EAGAIN;
+        }
+        let nap_ns = if left_ns < NAP_NS { left_ns } else { NAP_NS };
+        until(Deadline::after_ns(nap_ns), 0, |turn| {
+            crate::poll::ppoll_turn(turn, 0, 0, 0)
+        })
+    }
+
+    /// A stream of the UNIX family waits for each piece anew, TCP for all.
+    fn renew_if_unix(&mut self) {
+        if number_option(self.fd, SO_DOMAIN) == Some(AF_UNIX) {
+            self.deadline = Deadline::after_ns(self.length_ns);
+        }
+    }
+}
+
+fn is_stream(fd: usize) -> bool {
+    number_option(fd, SO_TYPE) == Some(SOCK_STREAM)
+}
+
+fn number_option(fd: usize, option: i32) -> Option<i32> {
+    let mut value = 0i32;
+    let mut bytes = 4u32;
+    let args = [
+        fd,
+        SOL_SOCKET,
+        option as usize,
+        &raw mut value as usize,
+        &raw mut bytes as usize,
+        0,
+    ];
+    // SAFETY: four bytes into `value`.
+    let result = unsafe { syscall(nr::GETSOCKOPT, args) };
+    (result == 0).then_some(value)
+}
+
+fn status_flags(fd: usize) -> usize {
+    // SAFETY: no pointers.
+    let flags = unsafe { syscall(nr::FCNTL, [fd, F_GETFL, 0, 0, 0, 0]) };
+    if flags < 0 { 0 } else { flags as usize }
+}
+
+fn set_status_flags(fd: usize, flags: usize) {
+    // SAFETY: no pointers.
+    unsafe { syscall(nr::FCNTL, [fd, F_SETFL, flags, 0, 0, 0]) };
+}
+
+/// `struct iovec`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Part {
+    address: usize,
+    length: usize,
+}
+
+/// `struct mmsghdr`.
+pub(crate) const MESSAGE_BYTES: usize = 64;
+/// UIO_MAXIOV, also the most messages of one call.
+const MOST_PARTS: usize = 1024;
+/// Parts for which there is room on the stack; a message of more is sent short.
+const FEW_PARTS: usize = 32;
+const NAP_NS: i64 = 1_000_000;
+const SOL_SOCKET: usize = 1;
+const SO_TYPE: i32 = 3;
+const SO_RCVTIMEO: i32 = 20;
+const SO_SNDTIMEO: i32 = 21;
+const SO_DOMAIN: i32 = 39;
+const SO_RCVTIMEO_NEW: i32 = 66;
+const SO_SNDTIMEO_NEW: i32 = 67;
+const SOCK_STREAM: i32 = 1;
+const AF_UNIX: i32 = 1;
+const O_NONBLOCK: usize = 0x800;
+const F_GETFL: usize = 3;
+const F_SETFL: usize = 4;
+const POLLIN: i16 = 1;
+const POLLOUT: i16 = 4;
+const MSG_PEEK: usize = 0x2;
+const MSG_TRUNC: usize = 0x20;
+const MSG_DONTWAIT: usize = 0x40;
+const MSG_WAITALL: usize = 0x100;
+const MSG_ERRQUEUE: usize = 0x2000;
+const MSG_NOSIGNAL: usize = 0x4000;

@@ -1,0 +1,93 @@
+//! The times of packets, as the kernel tells them in ancillary messages.
+//!
+//! The kernel stamps a packet with the machine's CLOCK_REALTIME when it comes in
+//! or goes out, and a program compares that with the clock that it reads: with
+//! ours. So after each `recvmsg` the stamps in its control buffer are put onto
+//! the virtual CLOCK_REALTIME, as that went when the packet was stamped.
+//!
+//! Stamps of a network card's own clock stay as they are.
+
+use crate::abi::{MessageHeader, NS_PER_S, Timespec};
+use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page, realtime_at};
+
+/// Translates the stamps that a successful `recvmsg` has left.
+///
+/// # Safety
+/// The kernel has just filled the header at this address, with success.
+pub(crate) unsafe fn translate(header: usize) {
+    // SAFETY: the caller vouches for it.
+    let header = unsafe { (header as *const MessageHeader).read_unaligned() };
+    let end = header.control.wrapping_add(header.control_length);
+    let mut at = header.control;
+    while at != 0 && end.wrapping_sub(at) as isize >= HEADER_BYTES as isize {
+        // SAFETY: within what the kernel has written.
+        let message = unsafe { (at as *const ControlHeader).read_unaligned() };
+        let length = message.length;
+        if length < HEADER_BYTES || length > end.wrapping_sub(at) {
+            return;
+        }
+        if message.level == SOL_SOCKET && length >= HEADER_BYTES + 16 {
+            let unit_ns = match message.kind {
+                SO_TIMESTAMP | SO_TIMESTAMP_NEW => 1_000,
+                SO_TIMESTAMPNS | SO_TIMESTAMPNS_NEW => 1,
+                // The first of three is the kernel's, the others a card's.
+                SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => 1,
+                _ => 0,
+            };
+            if unit_ns != 0 {
+                // SAFETY: the message holds these 16 bytes at least.
+                unsafe { translate_one((at + HEADER_BYTES) as *mut Timespec, unit_ns) };
+            }
+        }
+        at = at.wrapping_add((length + 7) & !7);
+    }
+}
+
+/// # Safety
+/// `stamp` may be read and written.
+unsafe fn translate_one(stamp: *mut Timespec, unit_ns: i64) {
+    // SAFETY: the caller vouches for it.
+    let given = unsafe { stamp.read_unaligned() };
+    if given.s == 0 && given.ns == 0 {
+        return; // "not stamped"
+    }
+    let stamp_ns = given
+        .s
+        .wrapping_mul(NS_PER_S)
+        .wrapping_add(given.ns.wrapping_mul(unit_ns));
+    let ahead_ns = machine_realtime_ns().wrapping_sub(monotonic_ns() as i64);
+    let virtual_ns = page().past.at_ns(stamp_ns.wrapping_sub(ahead_ns));
+    let realtime_ns = realtime_at(virtual_ns);
+    // The two readings above are apart by a little; a stamp is never ahead.
+    let now_ns = now_ns(0).unwrap_or(realtime_ns);
+    let shown = Timespec::from_ns(if realtime_ns < now_ns {
+        realtime_ns
+    } else {
+        now_ns
+    });
+    // SAFETY: as above.
+    unsafe {
+        stamp.write_unaligned(Timespec {
+            s: shown.s,
+            ns: shown.ns / unit_ns,
+        });
+    }
+}
+
+/// `struct cmsghdr`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ControlHeader {
+    length: usize,
+    level: i32,
+    kind: i32,
+}
+
+const HEADER_BYTES: usize = size_of::<ControlHeader>();
+const SOL_SOCKET: i32 = 1;
+const SO_TIMESTAMP: i32 = 29;
+const SO_TIMESTAMPNS: i32 = 35;
+const SO_TIMESTAMPING: i32 = 37;
+const SO_TIMESTAMP_NEW: i32 = 63;
+const SO_TIMESTAMPNS_NEW: i32 = 64;
+const SO_TIMESTAMPING_NEW: i32 = 65;

@@ -1,0 +1,265 @@
+//! What a program needs of a timeline, and being told when it has it not.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration as StdDuration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use timeloom_clock::quality::{Requirement, Status};
+use timeloom_clock::timeline::Impossible;
+use timeloom_time::Duration;
+use timeloom_timeline::protocol::{Answer, Ask, Event, Need};
+use timeloom_timeline::{ClientError, Connection};
+
+use crate::error::BindError;
+
+/// A binding; it ends when this is dropped. It has a connection of its own.
+#[derive(Debug)]
+pub struct Binding {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    connection: Mutex<Connection>,
+    number: u64,
+}
+
+/// The requirement has begun or ceased to be met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is not met any more, or not yet.
+    Violated {
+        /// The timeline's status then; when it is not `Ok`, it is the reason.
+        status: Status,
+        /// How far true time may lie before and after the estimate; `None`
+        /// without an interval.
+        sides: Option<(Duration, Duration)>,
+        /// The same for people.
+        why: String,
+    },
+    /// It is met again, or at first.
+    Restored,
+}
+
+/// A running subscription; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Subscription {
+    done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Binding {
+    pub(crate) fn new(
+        mut connection: Connection,
+        requirement: Requirement,
+    ) -> Result<Self, BindError> {
+        let need = sensible(requirement)?;
+        match connection.ask(Ask::Bind(need)).map_err(BindError::Daemon)? {
+            Answer::Bound { binding } => Ok(Self {
+                shared: Arc::new(Shared {
+                    connection: Mutex::new(connection),
+                    number: binding,
+                }),
+            }),
+            other => Err(refused(other)),
+        }
+    }
+
+    /// What the binding requires.
+    ///
+    /// # Errors
+    /// When the daemon is gone.
+    pub fn requirement(&self) -> Result<Requirement, ClientError> {
+        let binding = self.shared.number;
+        match self.shared.connection().ask(Ask::Get { binding })? {
+            Answer::Binding(binding) => binding.need.requirement().ok_or(ClientError::Ended),
+            _ => Err(ClientError::Ended),
+        }
+    }
+
+    /// Changes what the binding requires.
+    ///
+    /// # Errors
+    /// As for binding; the old requirement then stays.
+    pub fn set_requirement(&self, requirement: Requirement) -> Result<(), BindError> {
+        let (binding, need) = (self.shared.number, sensible(requirement)?);
+        let answer = self.shared.connection().ask(Ask::Set { binding, need });
+        match answer.map_err(BindError::Daemon)? {
+            Answer::Done => Ok(()),
+            other => Err(refused(other)),
+        }
+    }
+
+    /// The accuracy that the binding requires, of the tighter side.
+    ///
+    /// # Errors
+    /// As [`Self::requirement`].
+    pub fn accuracy(&self) -> Result<Duration, ClientError> {
+        self.requirement().map(|requirement| requirement.accuracy())
+    }
+
+    /// Changes the accuracy that the binding requires, on both sides.
+    ///
+    /// # Errors
+    /// As [`Self::set_requirement`].
+    pub fn set_accuracy(&self, accuracy: Duration) -> Result<(), BindError> {
+        let before = self.requirement().map_err(BindError::Daemon)?;
+        self.set_requirement(Requirement {
+            below: accuracy,
+            above: accuracy,
+            ..before
+        })
+    }
+
+    /// The resolution that the binding requires.
+    ///
+    /// # Errors
+    /// As [`Self::requirement`].
+    pub fn resolution(&self) -> Result<Duration, ClientError> {
+        self.requirement().map(|requirement| requirement.resolution)
+    }
+
+    /// Changes the resolution that the binding requires.
+    ///
+    /// # Errors
+    /// As [`Self::set_requirement`].
+    pub fn set_resolution(&self, resolution: Duration) -> Result<(), BindError> {
+        let before = self.requirement().map_err(BindError::Daemon)?;
+        self.set_requirement(Requirement {
+            resolution,
+            ..before
+        })
+    }
+
+    /// Calls `told` whenever the requirement begins or ceases to be met: edges
+    /// only, the first at once. It is called from a thread of its own, which must
+    /// be left alone for as long as the subscription shall live. When the daemon
+    /// ends, that is told as a violation, and nothing after it.
+    ///
+    /// # Errors
+    /// When the daemon is gone.
+    pub fn subscribe(
+        &self,
+        mut told: impl FnMut(Change) + Send + 'static,
+    ) -> Result<Subscription, ClientError> {
+        let binding = self.shared.number;
+        self.shared.connection().ask(Ask::Subscribe { binding })?;
+        let done = Arc::new(AtomicBool::new(false));
+        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&done));
+        let thread = std::thread::Builder::new()
+            .name("timeline-events".to_owned())
+            .spawn(move || shared.tell(&stop, &mut told))
+            .map_err(ClientError::Broken)?;
+        Ok(Subscription {
+            done,
+            thread: Some(thread),
+        })
+    }
+
+    /// Ends the binding, and says whether the daemon took notice. Dropping does
+    /// the same without a word.
+    ///
+    /// # Errors
+    /// When the daemon is gone, and the binding with it.
+    pub fn unbind(self) -> Result<(), ClientError> {
+        let binding = self.shared.number;
+        self.shared
+            .connection()
+            .ask(Ask::Unbind { binding })
+            .map(|_| ())
+    }
+}
+
+impl Drop for Binding {
+    fn drop(&mut self) {
+        // With a subscription the connection lives on; the binding must not.
+        let binding = self.shared.number;
+        if Arc::strong_count(&self.shared) > 1 {
+            let _ = self.shared.connection().ask(Ask::Unbind { binding });
+        }
+    }
+}
+
+impl Shared {
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, stop: &AtomicBool, told: &mut dyn FnMut(Change)) {
+        while !stop.load(Relaxed) {
+            // Not under the lock: others may ask meanwhile. Events that came with
+            // their answers are in the connection's queue, so a look is due even
+            // when the socket is silent.
+            let event = self.connection().next_event(StdDuration::from_millis(1));
+            match event {
+                Ok(Some(event)) => told(change(event)),
+                Ok(None) => {
+                    if let Ok(fd) = self.connection().fd().try_clone_to_owned() {
+                        let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+                        let patience = Timespec {
+                            tv_sec: 0,
+                            tv_nsec: 200_000_000,
+                        };
+                        let _ = poll(&mut fds, Some(&patience));
+                    }
+                }
+                Err(error) => {
+                    return told(Change::Violated {
+                        status: Status::DaemonDead,
+                        sides: None,
+                        why: error.to_string(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.done.store(true, Relaxed);
+        if let Some(thread) = self.thread.take()
+            // Dropped by its own callback: it ends by itself.
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn sensible(requirement: Requirement) -> Result<Need, BindError> {
+    let need = Need::from(requirement);
+    need.requirement().ok_or(BindError::Senseless)?;
+    Ok(need)
+}
+
+fn refused(answer: Answer) -> BindError {
+    match answer {
+        Answer::Impossible {
+            accuracy_ns,
+            resolution_ns,
+        } => BindError::Impossible(Impossible {
+            accuracy: Duration::from_ns(accuracy_ns),
+            resolution: Duration::from_ns(resolution_ns),
+        }),
+        _ => BindError::Daemon(ClientError::Ended),
+    }
+}
+
+fn change(event: Event) -> Change {
+    match event {
+        Event::Restored { .. } => Change::Restored,
+        Event::Violated { shortfall, .. } => Change::Violated {
+            status: shortfall.status.into(),
+            sides: shortfall
+                .below_ns
+                .zip(shortfall.above_ns)
+                .map(|(below, above)| (Duration::from_ns(below), Duration::from_ns(above))),
+            why: shortfall.why,
+        },
+    }
+}

@@ -1,0 +1,43 @@
+//! A program's side of a timeline: the verbs of QuartzV's application interface
+//! over a page that is read without a system call.
+//!
+//! ```no_run
+//! use timeloom_clock::quality::Requirement;
+//! use timeloom_time::Duration;
+//! use timeloom_timeline_client::Timeline;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let timeline = Timeline::open("plant")?;
+//! let binding = timeline.bind(Requirement::within(Duration::from_us(50)))?;
+//! let watch = binding.subscribe(|change| eprintln!("{change:?}"))?;
+//! let written = timeline.read()?;
+//! timeline.commit_wait(&written)?;     // now it is certainly in the past, everywhere
+//! drop(watch);
+//! # Ok(()) }
+//! ```
+//!
+//! Who has only the page (a container, a virtual machine, a program that the
+//! daemon does not know) opens it by path or descriptor and can do all that needs
+//! no daemon: read, compare, wait, timers.
+//!
+//! What it is not: a clock that is steered, or a real-time scheduler. A wait is
+//! never too early, by the interval; how late it was is in what it returns.
+#![forbid(unsafe_code)]
+
+mod binding;
+mod error;
+mod timeline;
+mod timer;
+mod wait;
+
+pub use binding::{Binding, Change, Subscription};
+pub use error::{BindError, OpenError, PastError, WaitError};
+pub use timeline::{Event, Timeline};
+pub use timer::Timer;
+pub use wait::{Schedule, Woken};
+
+pub use timeloom_clock::quality::{
+    Interval, Order, OtherTimeline, Requirement, Stamp, Status, TimelineId,
+};
+pub use timeloom_publish::{Reading, Refusal};
+pub use timeloom_timeline::{ClientError, Directory, TimelineName};

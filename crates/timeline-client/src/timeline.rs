@@ -1,0 +1,217 @@
+//! A timeline that is open.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use timeloom_clock::counter::SharedStrict;
+use timeloom_clock::quality::{Interval, Requirement, Stamp, Status, TimelineId};
+use timeloom_publish::{PageReader, Reading, Refusal};
+use timeloom_time::{Duration, Instant};
+use timeloom_timeline::protocol::{Answer, Ask, Page};
+use timeloom_timeline::{ClientError, Connection, Directory, TimelineName};
+
+use crate::binding::Binding;
+use crate::error::{BindError, OpenError, PastError};
+
+/// An open timeline: `Send + Sync`; share one between all threads. Reads take no
+/// lock and no system call.
+#[derive(Debug)]
+pub struct Timeline {
+    reader: PageReader,
+    strict: SharedStrict,
+    daemon: Option<Daemon>,
+}
+
+/// Where the timeline's daemon is met.
+#[derive(Debug)]
+struct Daemon {
+    directory: Directory,
+    page: Page,
+    /// For questions; a binding has a connection of its own.
+    connection: Mutex<Connection>,
+}
+
+/// Something that happened, with the local counter, so that it can be converted
+/// again when more is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The page's counter.
+    pub ticks: u64,
+    /// What the timeline said then.
+    pub stamp: Stamp,
+}
+
+impl Timeline {
+    /// Opens the timeline of this name at the usual place.
+    ///
+    /// # Errors
+    /// When no daemon keeps it, or its page cannot be read here.
+    pub fn open(name: &str) -> Result<Self, OpenError> {
+        Self::open_in(&Directory::usual(), name)
+    }
+
+    /// Opens the timeline of this name in a directory where its daemon is met.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_in(directory: &Directory, name: &str) -> Result<Self, OpenError> {
+        let name: TimelineName = name.parse().map_err(OpenError::Name)?;
+        let mut connection = Connection::open(directory, &name).map_err(OpenError::Daemon)?;
+        let (page, fd) = connection.page().map_err(OpenError::Daemon)?;
+        let mut timeline = Self::open_fd(&fd)?;
+        timeline.daemon = Some(Daemon {
+            directory: directory.clone(),
+            page,
+            connection: Mutex::new(connection),
+        });
+        Ok(timeline)
+    }
+
+    /// Opens a page in a file, such as one that is mounted into a container.
+    ///
+    /// # Errors
+    /// When it is no page that can be read here.
+    pub fn open_page(path: &Path) -> Result<Self, OpenError> {
+        PageReader::open_path(path)
+            .map(Self::of_page)
+            .map_err(OpenError::Page)
+    }
+
+    /// Opens a page behind a descriptor that was handed over; it is not kept.
+    ///
+    /// # Errors
+    /// As [`Self::open_page`].
+    pub fn open_fd(fd: impl AsFd) -> Result<Self, OpenError> {
+        PageReader::open(fd)
+            .map(Self::of_page)
+            .map_err(OpenError::Page)
+    }
+
+    fn of_page(reader: PageReader) -> Self {
+        Self {
+            reader,
+            strict: SharedStrict::new(),
+            daemon: None,
+        }
+    }
+
+    /// Which timeline.
+    pub fn id(&self) -> TimelineId {
+        self.reader.timeline()
+    }
+
+    /// Its name, when it was opened by name.
+    pub fn name(&self) -> Option<&TimelineName> {
+        self.daemon.as_ref().map(|daemon| &daemon.page.name)
+    }
+
+    /// How far TAI is ahead of UTC in seconds, when the timeline is TAI, was
+    /// opened by name, and its daemon knew it then.
+    pub fn tai_offset_s(&self) -> Option<i16> {
+        self.daemon.as_ref()?.page.tai_offset_s
+    }
+
+    /// Reads the timeline.
+    ///
+    /// # Errors
+    /// When the page is damaged. That nothing is known is a status.
+    #[inline]
+    pub fn read(&self) -> Result<Stamp, Refusal> {
+        self.reader.read()
+    }
+
+    /// As [`Self::read`], as plain numbers: the fast path.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    #[inline]
+    pub fn read_ns(&self) -> Result<Reading, Refusal> {
+        self.reader.read_ns()
+    }
+
+    /// Reads the timeline such that no two readings through this value, by
+    /// whatever thread, have the same estimate, and later ones have later ones.
+    /// The interval's ends stay, unless the estimate has been moved beyond them.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_strict(&self) -> Result<Stamp, Refusal> {
+        let stamp = self.reader.read()?;
+        let Some(interval) = stamp.interval() else {
+            return Ok(stamp);
+        };
+        let strict = self.strict.next(interval.estimate());
+        // The ends stay where they were, but not inside of the estimate.
+        let (below, above) = (
+            interval.below() + strict.moved,
+            interval.above() - strict.moved,
+        );
+        let moved = Interval::around(strict.at, below, above.max(Duration::ZERO));
+        Ok(Stamp::new(stamp.timeline(), stamp.status(), moved))
+    }
+
+    /// The page's counter now: what a past local stamp is taken with.
+    #[inline]
+    pub fn ticks(&self) -> u64 {
+        self.reader.ticks()
+    }
+
+    /// Timestamps an event that happens now.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn event(&self) -> Result<Event, Refusal> {
+        let taken = std::cell::Cell::new(0);
+        let reading = self.reader.read_with(|| {
+            taken.set(self.reader.ticks());
+            taken.get()
+        })?;
+        Ok(Event {
+            ticks: taken.get(),
+            stamp: reading.stamp(self.id()),
+        })
+    }
+
+    /// The timeline as it was known when the page's counter showed `ticks`.
+    ///
+    /// # Errors
+    /// When nothing is known of that time, or the daemon is not there.
+    pub fn convert(&self, ticks: u64) -> Result<Stamp, PastError> {
+        let daemon = self.daemon.as_ref().ok_or(PastError::NoDaemon)?;
+        let mut connection = daemon
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match connection.ask(Ask::Convert { ticks }) {
+            Ok(Answer::Stamp(text)) => {
+                let status = Status::from(text.status);
+                let Some(interval) = text.interval else {
+                    return Ok(Stamp::void(self.id(), status));
+                };
+                let estimate = Instant::from_ns(interval.estimate_ns);
+                let interval = Interval::around(
+                    estimate,
+                    estimate - Instant::from_ns(interval.earliest_ns),
+                    Instant::from_ns(interval.latest_ns) - estimate,
+                );
+                Ok(Stamp::new(self.id(), status, interval))
+            }
+            Ok(_) => Err(PastError::Daemon(ClientError::Ended)),
+            Err(error) => Err(PastError::Daemon(error)),
+        }
+    }
+
+    /// Binds to the timeline with what the program needs of it: from now on the
+    /// daemon asks its sources as often as that takes.
+    ///
+    /// # Errors
+    /// When no effort can meet it ([`BindError::Impossible`] says what can be
+    /// had), or the daemon is not there.
+    pub fn bind(&self, requirement: Requirement) -> Result<Binding, BindError> {
+        let daemon = self.daemon.as_ref().ok_or(BindError::NoDaemon)?;
+        let connection =
+            Connection::open(&daemon.directory, &daemon.page.name).map_err(BindError::Daemon)?;
+        Binding::new(connection, requirement)
+    }
+}
