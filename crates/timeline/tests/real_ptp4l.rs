@@ -8,7 +8,7 @@ mod net;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{config, realtime_ns, wait_for, wait_for_status};
+use common::{config, realtime_ns, wait_for};
 use net::{Cable, INTERFACE, Running, find};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
@@ -26,7 +26,7 @@ fn start_ptp4l(cable: &Cable, end: usize, directory: &Path) -> Running {
     let settings = format!(
         "[global]\ntime_stamping software\nnetwork_transport L2\nfree_running 1\n\
          logSyncInterval -3\nlogMinDelayReqInterval -3\nlogAnnounceInterval -2\n\
-         tx_timestamp_timeout 200\nsummary_interval -4\nfreq_est_interval -3\nuds_address {}\n{role}\n",
+         tx_timestamp_timeout 200\nsummary_interval -4\nfreq_est_interval 0\nuds_address {}\n{role}\n",
         at("uds")
     );
     std::fs::write(at("conf"), settings).unwrap();
@@ -183,8 +183,14 @@ fn prove(length: Duration) {
     let mut slave = start_ptp4l(&cable, 1, directory.path());
     let timeline = daemon.timelines().next().unwrap();
     let reader = PageReader::open(timeline.page()).unwrap();
-    wait_for_status(&reader, Status::Ok);
-    assert!(slave.alive());
+    wait_for("the first interval", || {
+        assert!(
+            slave.alive(),
+            "{:?}",
+            std::fs::read_to_string(directory.path().join("log1"))
+        );
+        (reader.read().unwrap().status() == Status::Ok).then_some(())
+    });
     let mut connection = Connection::open(daemon.directory(), timeline.name()).unwrap();
     let accuracy_ns = bind_tightly(&mut connection);
     eprintln!("bound to ± {accuracy_ns} ns");

@@ -35,14 +35,16 @@ impl RealtimeLine {
 }
 
 /// Whether the system clock ran evenly from one look to the next.
-pub(super) fn check_even(last: &Pair, now: &Pair) -> Result<(), Untold> {
+pub(crate) fn check_even(last: &Pair, now: &Pair) -> Result<(), Untold> {
     let passed_ns = now.other_ns.saturating_sub(last.other_ns);
     let least = now.before - last.after;
     let most = now.after - last.before;
     let slew = STEERED.over_up(most);
     let passed = Duration::from_ns(passed_ns);
     if passed < least - slew || passed > most + slew {
-        return Err(Untold::because("the system clock was set"));
+        return Err(Untold::because(
+            "the system clock was set, or is being slewed fast",
+        ));
     }
     Ok(())
 }
@@ -64,7 +66,7 @@ fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), U
 
 /// How far the system clock's rate may be from the core clock's: the kernel
 /// steers by 500 ppm at most, and the counter's calibration may be 50 off.
-const STEERED: RateError = RateError::from_ppb(550_000);
+pub(super) const STEERED: RateError = RateError::from_ppb(550_000);
 
 #[cfg(test)]
 mod tests {
