@@ -12,7 +12,7 @@ help: ## Say what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 build: packages-build ## Release binaries in target/release/
-	$(CARGO) build --release --locked -p timeloom
+	$(CARGO) build --release --locked -p timeloom -p timeloom-capi
 	$(CARGO) build --release --locked --manifest-path $(PEERS) --target-dir target
 
 demo: packages-demo build .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
@@ -55,5 +55,5 @@ packages-build:
 packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
-	@scripts/packages mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime \
+	@scripts/packages c++:g++ mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools nginx:nginx-light sqlite3:sqlite3 curl:curl
