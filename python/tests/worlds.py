@@ -81,6 +81,15 @@ class Here:
         return self.ask("read", signals=names)["values"]
 
 
+def timeloom_binary() -> str:
+    """The program that was built last: what ``make test`` and ``make build`` leave, or what TIMELOOM_BINARY names."""
+    named = os.environ.get("TIMELOOM_BINARY")
+    made = [Path(named)] if named else [ROOT / "target" / kind / "timeloom" for kind in ("debug", "release")]
+    found = [path for path in made if path.exists()]
+    assert found, f"none of these exists; `make build` makes one: {made}"
+    return str(max(found, key=lambda path: path.stat().st_mtime))
+
+
 def program(name: str) -> ModuleType:
     """One of the example's programs as a module."""
     spec = importlib.util.spec_from_file_location(name, CASE / f"{name}.py")

@@ -22,6 +22,8 @@ pub enum SpecError {
     DuplicateName(String),
     /// A name is empty or has characters beyond letters, digits, `_`, `-`, `.`.
     BadName(String),
+    /// OpenFlow is asked of what is no switch, or twice of the same.
+    NoSwitch(String),
     /// A link names a node that is neither a switch nor a station.
     UnknownNode {
         /// The name nobody has.
@@ -149,6 +151,10 @@ impl fmt::Display for SpecError {
                 write!(f, "link `{link}`: there is no switch or station `{name}`")
             }
             Self::SelfLink(name) => write!(f, "a link joins `{name}` to itself"),
+            Self::NoSwitch(name) => write!(
+                f,
+                "`{name}` cannot speak OpenFlow: it is no switch, or named twice"
+            ),
             Self::DuplicateLink(a, b) => write!(f, "`{a}` and `{b}` are linked twice"),
             Self::Loop(a, b) => write!(
                 f,

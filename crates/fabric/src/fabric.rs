@@ -12,9 +12,10 @@ use netlink_packet_route::RouteNetlinkMessage;
 use crate::link::{self, CableEnd};
 use crate::names::InterfaceNames;
 use crate::netlink::Refusal;
+use crate::openflow::{Bridge, OpenVSwitch};
 use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
 use crate::tbf::{self, QueueOf};
-use crate::{FabricError, KernelError, LinkSpec, MacAddress, Namespace, NetworkSpec};
+use crate::{FabricError, KernelError, LinkSpec, MacAddress, Namespace, NetworkSpec, OpenFlowSpec};
 
 /// A network that exists. Dropping it lets go of the namespaces; they vanish
 /// when the last program inside has ended.
@@ -25,6 +26,8 @@ pub struct Fabric {
     macs: HashMap<String, MacAddress>,
     /// The interface of (node, towards peer).
     ports: HashMap<(String, String), String>,
+    /// What serves the switches that speak OpenFlow.
+    openflow: Option<OpenVSwitch>,
 }
 
 /// An interface and the namespace it is in: what [`crate::Capture`] records.
@@ -54,7 +57,12 @@ impl Fabric {
             }
         }
         builder.wait_until_up()?;
-        Ok(builder.finish())
+        let names: Vec<String> = (spec.openflow.switches.iter())
+            .map(|switch| builder.names.pick(switch))
+            .collect();
+        let mut fabric = builder.finish();
+        fabric.start_openflow(spec, names)?;
+        Ok(fabric)
     }
 
     /// The namespace of a station.
@@ -70,6 +78,53 @@ impl Fabric {
     /// The namespace in which all the switches are.
     pub fn fabric_namespace(&self) -> &Namespace {
         &self.fabric
+    }
+
+    /// What is wrong with the network, once something is: a daemon that serves
+    /// OpenFlow switches has ended.
+    pub fn trouble(&self) -> Option<String> {
+        self.openflow.as_ref()?.trouble()
+    }
+
+    /// `names` are the interfaces to call after the switches, in their order.
+    fn start_openflow<'a>(
+        &mut self,
+        spec: &'a NetworkSpec,
+        names: Vec<String>,
+    ) -> Result<(), KernelError> {
+        let OpenFlowSpec {
+            switches,
+            controlled,
+        } = &spec.openflow;
+        if switches.is_empty() {
+            return Ok(());
+        }
+        // In the order of the links, so that port numbers can be told from
+        // the description.
+        let laid = &self.ports;
+        let ports = |switch: &'a String| {
+            spec.links.iter().filter_map(move |link| {
+                let peer = if link.a == *switch {
+                    &link.b
+                } else if link.b == *switch {
+                    &link.a
+                } else {
+                    return None;
+                };
+                let port = laid.get(&(switch.clone(), peer.clone()));
+                Some(port.expect("every link has been laid").clone())
+            })
+        };
+        let bridges: Vec<Bridge> = switches
+            .iter()
+            .zip(names)
+            .map(|(switch, name)| Bridge {
+                name,
+                ports: ports(switch).collect(),
+            })
+            .collect();
+        self.openflow = Some(OpenVSwitch::start(&self.fabric, &bridges, *controlled)?);
+        Ok(())
     }
 
     /// The interface of `node` that leads to `peer`: `eth0` of a station, or a
@@ -102,6 +157,7 @@ struct Builder {
     fabric: Site,
     sites: HashMap<String, Site>,
     macs: HashMap<String, MacAddress>,
+    /// The switches of the kernel.
     bridges: HashMap<String, u32>,
     names: InterfaceNames,
     next_index: u32,
@@ -123,7 +179,8 @@ impl Builder {
             ports: HashMap::new(),
             awaited: Vec::new(),
         };
-        for switch in &spec.switches {
+        let of_kernel = |switch: &&String| !spec.openflow.switches.contains(switch);
+        for switch in spec.switches.iter().filter(of_kernel) {
             let name = builder.names.pick(switch);
             let index = builder.take_index();
             let request = link::bridge(index, &name, port_mac(switch));
@@ -152,12 +209,11 @@ impl Builder {
         let title = format!("{} - {}", spec.a, spec.b);
         // A message creates one end in the namespace of its socket; that end
         // had better be the one in the fabric, if there is one.
-        let (near, far) =
-            if self.bridges.contains_key(&spec.a) || !self.bridges.contains_key(&spec.b) {
-                (&spec.a, &spec.b)
-            } else {
-                (&spec.b, &spec.a)
-            };
+        let (near, far) = if self.macs.contains_key(&spec.b) || !self.macs.contains_key(&spec.a) {
+            (&spec.a, &spec.b)
+        } else {
+            (&spec.b, &spec.a)
+        };
         let (near_name, near_index, near_mac) = self.new_end(near, far);
         let (far_name, far_index, far_mac) = self.new_end(far, near);
         let request = link::cable(
@@ -184,7 +240,7 @@ impl Builder {
             })?;
         for (node, index) in [(near, near_index), (far, far_index)] {
             if let Some(rate) = spec.rate_bits_per_s {
-                let bridged = self.bridges.contains_key(node);
+                let bridged = !self.macs.contains_key(node);
                 let queue = if bridged {
                     QueueOf::Port
                 } else {
@@ -279,6 +335,7 @@ impl Builder {
             stations,
             macs: self.macs,
             ports: self.ports,
+            openflow: None,
         }
     }
 

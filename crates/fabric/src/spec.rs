@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use crate::names::is_node_name;
-use crate::{MacAddress, SpecError};
+use crate::{MacAddress, OpenFlowSpec, SpecError};
 
 /// A network: switches and stations joined by links. The order of the lists
 /// decides interface numbers and nothing else.
@@ -16,6 +16,8 @@ pub struct NetworkSpec {
     pub stations: Vec<StationSpec>,
     /// What is joined to what. Switches form trees; a station has one link.
     pub links: Vec<LinkSpec>,
+    /// Which switches are Open vSwitch bridges; all others are the kernel's.
+    pub openflow: OpenFlowSpec,
     /// Stations without a link: somebody else makes their `eth0` and gives it
     /// the station's address, a portal for one.
     pub unplugged: Vec<String>,
@@ -74,6 +76,12 @@ impl NetworkSpec {
             let index = nodes.len();
             if nodes.insert(name.as_str(), index).is_some() {
                 return Err(SpecError::DuplicateName(name.clone()));
+            }
+        }
+        let mut named = HashSet::new();
+        for name in &self.openflow.switches {
+            if !self.switches.contains(name) || !named.insert(name) {
+                return Err(SpecError::NoSwitch(name.clone()));
             }
         }
         Ok(nodes)

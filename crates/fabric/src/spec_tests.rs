@@ -23,7 +23,7 @@ fn line() -> NetworkSpec {
         switches: vec!["s1".to_owned(), "s2".to_owned()],
         stations: vec![station("h1", 1), station("h2", 2)],
         links: vec![link("h1", "s1"), link("s1", "s2"), link("s2", "h2")],
-        unplugged: vec![],
+        ..NetworkSpec::default()
     }
 }
 

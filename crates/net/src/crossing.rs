@@ -19,6 +19,8 @@ use crate::build::Node;
 use crate::link::Offered;
 use crate::packet::{Kind, Packet, PortId};
 use crate::slab::PacketId;
+use crate::tcp::HEADER_BYTES;
+use crate::traffic::Size;
 use crate::world::{Token, World};
 
 /// The number of the engine that has a node.
@@ -141,6 +143,35 @@ impl World {
         flows
             .chain(sources)
             .map(move |(from, to)| (node(from), node(to)))
+    }
+
+    /// A packet of this kind as the host sends it that has this flow or source,
+    /// for those who describe packets by what they differ in.
+    pub fn template(&self, kind: Kind, flow: u32) -> Option<Packet> {
+        let index = flow as usize;
+        let (src, dst, size) = match kind {
+            Kind::TcpData | Kind::TcpSyn | Kind::TcpAck | Kind::TcpSynAck => {
+                let ends = self.flows.get(index)?;
+                match kind {
+                    Kind::TcpData => (ends.from, ends.to, ends.segment_bytes + HEADER_BYTES),
+                    Kind::TcpSyn => (ends.from, ends.to, HEADER_BYTES),
+                    _ => (ends.to, ends.from, HEADER_BYTES),
+                }
+            }
+            Kind::Udp | Kind::EchoRequest | Kind::EchoReply => {
+                let source = self.sources.get(index)?;
+                let size = match source.config.size {
+                    Size::Fixed(size) => size,
+                    Size::Exponential(_) => 0,
+                };
+                match kind {
+                    Kind::EchoReply => (source.to, source.from, size),
+                    _ => (source.from, source.to, size),
+                }
+            }
+            Kind::ArpRequest | Kind::ArpReply | Kind::Raw => return None,
+        };
+        Some(Packet::new(kind, src, dst, flow, size))
     }
 
     /// Notes every packet of a flow or source that comes to its host from now

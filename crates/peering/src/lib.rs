@@ -9,12 +9,26 @@
 //!   is, bit by bit, that of one engine. For verification, and for speed where
 //!   cut cables are long.
 //!
+//! - [`Portal`]: the engines do not wait; all follow the same clock, and packets
+//!   go by UDP ([`peer`] is the protocol, [`codec`] how little of a packet goes
+//!   over). One that comes after its instant is handled at once and counted.
+//!   For real time.
+//!
 //! Nothing here knows scenarios or real programs; portals to those are beside
 //! it.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod codec;
 mod cut;
+pub mod datagram;
 pub mod exact;
 pub mod partition;
+pub mod peer;
+mod portal;
+mod run;
+mod socket;
 
 pub use cut::{Cut, CutError};
+pub use portal::{Portal, PortalStats};
+pub use run::{Pause, run, wall_now};
+pub use socket::Socket;

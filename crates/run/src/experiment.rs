@@ -9,7 +9,7 @@ use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{ClockOptions, FreezeKind, Session, SessionOptions, UnhandledCall, serve};
 use timeloom_results::{Check, ClockAction, Manifest, Measured, Outcome, RunDirectory};
-use timeloom_scenario::{Mode, Plan};
+use timeloom_scenario::{Mode, OpenFlow, Plan};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::error::RunError;
@@ -235,6 +235,9 @@ impl<'a> Run<'a> {
                 progress.paused = clock.paused_total() - paused_before;
                 (options.progress)(&progress);
                 self.look_at_plants(&reporter);
+                if let Some(trouble) = self.fabric.trouble() {
+                    reporter.failed(OpenFlow::HOST, trouble);
+                }
                 if let Some(end) = heard {
                     break end;
                 }

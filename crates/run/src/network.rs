@@ -1,6 +1,6 @@
 //! The plan's network as the fabric wants it.
 
-use timeloom_fabric::{LinkSpec, NetworkSpec, StationSpec};
+use timeloom_fabric::{LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
 use timeloom_scenario::Plan;
 
 /// Hosts and field devices become stations alike.
@@ -15,7 +15,12 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
         .devices
         .iter()
         .map(|(name, device)| (name, &device.address));
+    let openflow = plan.system.openflow.as_ref();
     NetworkSpec {
+        openflow: openflow.map_or_else(OpenFlowSpec::default, |openflow| OpenFlowSpec {
+            switches: openflow.switches.clone(),
+            controlled: openflow.controller.is_some(),
+        }),
         switches: plan.system.switches.clone(),
         stations: hosts
             .chain(devices)

@@ -8,10 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Scope, sleep};
 use std::time::Duration as StdDuration;
 
-use timeloom_fabric::Fabric;
+use timeloom_fabric::{Fabric, Namespace};
 use timeloom_guest::{CommandSpec, Output, Session};
 use timeloom_results::RunDirectory;
-use timeloom_scenario::{Program, Ready};
+use timeloom_scenario::{OpenFlow, Program, Ready};
 use timeloom_time::{Duration, Instant};
 
 use crate::outputs::Log;
@@ -104,10 +104,7 @@ impl<'a> Stage<'a> {
         'a: 's,
     {
         let starting = self.starting.one();
-        let station = self
-            .fabric
-            .station(host)
-            .expect("every host of a checked plan is a station");
+        let station = self.network_of(host);
         let (log, output) = Log::open(
             self.directory,
             &program.name,
@@ -216,6 +213,16 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// The network in which the programs of `host` live.
+    fn network_of(&self, host: &str) -> &'a Namespace {
+        if host == OpenFlow::HOST {
+            return self.fabric.fabric_namespace();
+        }
+        self.fabric
+            .station(host)
+            .expect("every host of a checked plan is a station")
+    }
+
     /// Returns the exit status if the program ended instead.
     fn wait_until_ready(
         &self,
@@ -226,10 +233,7 @@ impl<'a> Stage<'a> {
         log: &Log,
         began: Instant<timeloom_time::Virtual>,
     ) -> Option<i32> {
-        let station = self
-            .fabric
-            .station(host)
-            .expect("every host of a checked plan is a station");
+        let station = self.network_of(host);
         let limit: Duration = program.ready_timeout;
         loop {
             if is_ready(ready, station, log) {

@@ -44,9 +44,9 @@ use std::path::Path;
 pub use assertion::{Assertion, Measure, Outcome, Relation};
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
-    Attack, Capture, Check, Condition, Device, Host, Link, Mode, Named, Panel, PanelSignal, Place,
-    Placement, Plan, Plant, Program, Protocol, Record, Reference, Register, RegisterTable,
-    RegisterType, SCHEMA, Simulation, System, Time,
+    Attack, Capture, Check, Condition, Device, Host, Link, Mode, Named, OpenFlow, Panel,
+    PanelSignal, Place, Placement, Plan, Plant, Program, Protocol, Record, Reference, Register,
+    RegisterTable, RegisterType, SCHEMA, Simulation, System, Time,
 };
 pub use schema::json_schema;
 pub use words::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};

@@ -84,6 +84,32 @@ const CASES: &[Case] = &[
         "`essential` must be true or false, not a whole number",
     ),
     here("offset = 0.5", "offset = nan", "the number must be finite"),
+    // OpenFlow.
+    here(
+        "switches = [\"s2\"]",
+        "switches = [\"s3\"]",
+        "there is no switch `s3`",
+    ),
+    here(
+        "switches = [\"s2\"]",
+        "switches = [\"s2\", \"s2\"]",
+        "`s2` is named twice",
+    ),
+    here(
+        "switches = [\"s2\"]",
+        "switches = []",
+        "no switch speaks OpenFlow",
+    ),
+    here(
+        "name = \"learning\"",
+        "name = \"sensor\"",
+        "a second program is called `sensor`",
+    ),
+    here(
+        "mode = \"virtual\"",
+        "mode = \"skip\"",
+        "time cannot skip over what Open vSwitch is at work on",
+    ),
     // Time.
     here(
         "duration = \"90 s\"",

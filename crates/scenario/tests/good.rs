@@ -69,7 +69,7 @@ fn everything_is_understood() {
     assert_eq!(label, "± 5 %");
     assert_eq!(
         plan.summary(),
-        "4 programs on 3 hosts, 1 device, 2 switches, plant grid, attack dos, 90 s of virtual time"
+        "5 programs on 3 hosts, 1 device, 2 switches, plant grid, attack dos, 90 s of virtual time"
     );
     let programs: Vec<_> = plan
         .programs()
@@ -78,6 +78,7 @@ fn everything_is_understood() {
     let expected = [
         ("control", "controller"),
         ("sensor", "sensor"),
+        ("openflow", "learning"),
         ("attacker", "arpspoof-a"),
         ("attacker", "arpspoof-b"),
     ];

@@ -45,7 +45,7 @@ fn sets_replace_and_add() {
     assert_eq!(plan.panels[0].title, "Sag");
     assert_eq!(plan.simulation.plants["grid"].env["THREADS"], "1");
     assert_eq!(plan.checks[1].assert.bound, 1.0);
-    assert_eq!(plan.programs().count(), 2, "a disabled attack runs nothing");
+    assert_eq!(plan.programs().count(), 3, "a disabled attack runs nothing");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! wrong in them.
 //!
 //! Needs root, Python 3.11, the Python environment that `make test` prepares,
-//! and the Debian packages mbpoll and dsniff. Each test has a session of its
+//! and the Debian packages mbpoll, dsniff and openvswitch-switch. Each test has a session of its
 //! own, so that they may run in any order, at the same time and beside others.
 
 mod support;
@@ -14,4 +14,5 @@ mod culprits;
 mod endings;
 mod ieee13;
 mod mistakes;
+mod openflow;
 mod repetition;

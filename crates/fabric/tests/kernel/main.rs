@@ -5,6 +5,7 @@ mod world;
 
 mod capture;
 mod lifetime;
+mod openflow;
 mod reach;
 mod refusal;
 mod throughput;

@@ -98,7 +98,7 @@ fn long_names_and_a_cable_without_a_switch() {
             link("control-room", "substation-west-hall-2", None),
             link("left", "right", Some(10_000_000)),
         ],
-        unplugged: vec![],
+        ..NetworkSpec::default()
     };
     let fabric = build(&spec);
     let reaches = |from, to| ping(host(&fabric, from), to, Duration::from_secs(1)).is_some();
@@ -150,7 +150,7 @@ fn forty_stations_are_quick() {
             })
             .chain([link("core", "edge", None)])
             .collect(),
-        unplugged: vec![],
+        ..NetworkSpec::default()
     };
     let started = Instant::now();
     let fabric = build(&spec);

@@ -46,7 +46,7 @@ pub(crate) fn line(switches: usize, rate: Option<u64>) -> NetworkSpec {
             .windows(2)
             .map(|pair| link(&pair[0], &pair[1], rate))
             .collect(),
-        unplugged: vec![],
+        ..NetworkSpec::default()
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`crate::parse`] checks.
 
 mod events;
+mod openflow;
 mod panels;
 mod simulation;
 mod summary;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use events::{Attack, Capture, Check, Condition};
+pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
 pub use system::{
@@ -85,7 +87,8 @@ impl Plan {
     }
 
     /// All programs with the host each runs on: first the hosts' own, by host
-    /// name, then those of enabled attacks in the order of the file.
+    /// name, then the controller of OpenFlow switches, whose host is
+    /// [`OpenFlow::HOST`], then those of enabled attacks in the order of the file.
     pub fn programs(&self) -> impl Iterator<Item = (&str, &Program)> {
         let own = self.system.hosts.iter().flat_map(|(name, host)| {
             host.programs
@@ -102,7 +105,10 @@ impl Plan {
                     .iter()
                     .map(move |program| (attack.host.as_str(), program))
             });
-        own.chain(hostile)
+        let controller = (self.system.openflow.as_ref())
+            .and_then(|openflow| openflow.controller.as_ref())
+            .map(|program| (OpenFlow::HOST, program));
+        own.chain(controller).chain(hostile)
     }
 
     /// The link that a capture records.

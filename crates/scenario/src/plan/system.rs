@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
-use crate::plan::Named;
+use crate::plan::{Named, OpenFlow};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate, Ipv4Interface, Ready, SignalName};
 
@@ -22,6 +22,10 @@ pub struct System {
     /// The cables. They form a tree; each host and device has exactly one.
     #[schemars(default)]
     pub links: Vec<Link>,
+    /// Which switches are real Open vSwitch bridges; the others are the
+    /// kernel's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openflow: Option<OpenFlow>,
     /// The machines that run programs, by name.
     #[schemars(default)]
     pub hosts: Named<Host>,
@@ -241,6 +245,7 @@ impl Read for System {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         Self {
             switches: fields.or_default("switches"),
+            openflow: fields.optional("openflow"),
             links: fields.or_default("links"),
             hosts: fields.or_default("hosts"),
             devices: fields.or_default("devices"),

@@ -22,6 +22,11 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             );
         }
     }
+    if rules.plan.system.openflow.is_some() && !Path::new(SWITCH_DAEMON).exists() {
+        let path = at(&[], ["system", "openflow"]);
+        let help = "install it: apt-get install openvswitch-switch";
+        rules.misplaced(&path, "Open vSwitch is not on this machine", help);
+    }
     for (name, plant) in &rules.plan.simulation.plants {
         let path = at(&[], ["simulation", "plants", name]);
         command(rules, &path, &plant.run, &plant.directory, &plant.env);
@@ -90,6 +95,9 @@ fn command(
         );
     }
 }
+
+/// Where Debian's package puts it.
+const SWITCH_DAEMON: &str = "/usr/sbin/ovs-vswitchd";
 
 fn is_executable(file: &Path) -> bool {
     file.metadata()

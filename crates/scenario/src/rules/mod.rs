@@ -6,6 +6,7 @@ mod events;
 mod machine;
 mod names;
 mod network;
+mod openflow;
 mod panels;
 mod programs;
 mod schedule;
@@ -20,6 +21,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     let mut rules = Rules { plan, root, report };
     names::check(&mut rules);
     network::check(&mut rules);
+    openflow::check(&mut rules);
     devices::check(&mut rules);
     schedule::check(&mut rules);
     programs::check(&mut rules);
@@ -83,6 +85,15 @@ impl<'a> Rules<'a> {
                     runs: true,
                 });
             }
+        }
+        let controller = plan.system.openflow.as_ref();
+        if let Some(program) = controller.and_then(|openflow| openflow.controller.as_ref()) {
+            all.push(Placed {
+                program,
+                path: at(&[], ["system", "openflow", "controller"]),
+                attack: None,
+                runs: true,
+            });
         }
         for (number, attack) in plan.attacks.iter().enumerate() {
             for (index, program) in attack.programs.iter().enumerate() {

@@ -18,6 +18,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
     // An unread list of programs would make its names seem unknown.
     if rules.was_read(&["system", "hosts", "*", "programs", "*", "name"])
+        && rules.was_read(&["system", "openflow", "controller", "name"])
         && rules.was_read(&["attack", "*", "programs", "*", "name"])
     {
         waits(rules, &programs);

@@ -1,0 +1,78 @@
+//! Open vSwitch in the place of the kernel's bridges.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use timeloom_fabric::{CONTROLLER, Fabric, OpenFlowSpec};
+
+use crate::world::{H2, build, eventually, host, inside, line, ping};
+
+const PATIENCE: Duration = Duration::from_millis(500);
+
+fn openflow(switches: &[&str], controlled: bool) -> Fabric {
+    let mut spec = line(3, None);
+    spec.openflow = OpenFlowSpec {
+        switches: switches.iter().map(|&name| name.to_owned()).collect(),
+        controlled,
+    };
+    build(&spec)
+}
+
+#[test]
+fn switches_of_both_kinds_forward_together() {
+    let fabric = openflow(&["s1", "s3"], false);
+    assert_eq!(fabric.trouble(), None);
+    eventually("an echo through Open vSwitch", || {
+        ping(host(&fabric, "h1"), H2, PATIENCE).is_some()
+    });
+    let bridges = inside(fabric.fabric_namespace(), "ip -o link show type bridge");
+    assert_eq!(
+        bridges.lines().count(),
+        1,
+        "only s2 is the kernel's: {bridges}"
+    );
+}
+
+#[test]
+fn without_its_controller_a_controlled_switch_forwards_nothing_and_asks_for_it() {
+    let fabric = openflow(&["s2"], true);
+    let controller = fabric
+        .fabric_namespace()
+        .run(|| TcpListener::bind(CONTROLLER))
+        .expect("enter the namespace")
+        .expect("listen");
+    let (mut switch, _) = controller.accept().expect("the switch connects");
+    let mut hello = [0; 8];
+    std::io::Read::read_exact(&mut switch, &mut hello).expect("it says hello");
+    assert_eq!((hello[0], hello[1]), (4, 0), "OpenFlow 1.3, HELLO");
+    assert_eq!(ping(host(&fabric, "h1"), H2, PATIENCE), None);
+}
+
+#[test]
+fn the_daemons_end_with_the_network() {
+    let fabric = openflow(&["s1"], false);
+    let inode = fabric.fabric_namespace().inode().expect("stat");
+    let living = || {
+        std::fs::read_dir("/proc")
+            .expect("/proc")
+            .flatten()
+            .filter(|entry| {
+                let ns = std::fs::read_link(entry.path().join("ns/net"));
+                ns.is_ok_and(|ns| ns.to_string_lossy() == format!("net:[{inode}]"))
+            })
+            .count()
+    };
+    assert_eq!(living(), 2, "ovs-vswitchd and ovsdb-server");
+    drop(fabric);
+    assert_eq!(living(), 0);
+    let prefix = format!("timeloom-ovs-{}-", std::process::id());
+    let left = std::fs::read_dir(std::env::temp_dir())
+        .expect("list")
+        .flatten();
+    let ours = left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    // Tests beside this one may be in the middle of building theirs.
+    eventually("directories to be gone", {
+        let left: Vec<_> = ours.map(|entry| entry.path()).collect();
+        move || left.iter().all(|path| !path.exists())
+    });
+}

@@ -1,0 +1,281 @@
+//! A datagram between two engines: header, packets, seal.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0–1 | `TP` |
+//! | 2 | version, 1 |
+//! | 3 | flags: 1 hello, 2 farewell, 4 payload compressed |
+//! | 4–7 | number of the sending and of the receiving engine |
+//! | 8–23 | their epochs: when they started, 0 when not known |
+//! | 24–31 | number of the datagram within the epoch |
+//! | 32– | packets: see [`Body`] |
+//! | last 16 | seal: keyed BLAKE3 of all before |
+//!
+//! Numbers are little-endian. The receiver's epoch is in every datagram, so one
+//! that was recorded before the receiver started again is worth nothing.
+
+use timeloom_net::{Kind, Owner, Packet};
+use timeloom_time::{Instant, Virtual};
+
+use crate::codec::{Decoder, Encoder, Malformed, Statics, put, put_signed, take, take_signed};
+
+/// The key of a run: all its engines have it, nobody else.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// From bytes that were drawn for this run.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    fn seal(&self, bytes: &[u8]) -> [u8; SEAL] {
+        let hash = blake3::keyed_hash(&self.0, bytes);
+        let (seal, _) = hash.as_bytes().split_first_chunk().expect("32 bytes");
+        *seal
+    }
+}
+
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// Bytes of the seal.
+const SEAL: usize = 16;
+/// Bytes before the packets.
+const HEADER: usize = 32;
+/// What a datagram takes beyond its packets.
+pub const OVERHEAD: usize = HEADER + SEAL;
+
+/// What stands before the packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Says who is here, carries nothing.
+    pub hello: bool,
+    /// The sender goes.
+    pub farewell: bool,
+    /// What real packets carry is compressed.
+    pub compressed: bool,
+    /// The sending engine.
+    pub from: Owner,
+    /// The receiving engine.
+    pub to: Owner,
+    /// The sender's epoch.
+    pub from_epoch: u64,
+    /// The receiver's, as far as the sender knows it.
+    pub to_epoch: u64,
+    /// Number of this datagram.
+    pub number: u64,
+}
+
+impl Header {
+    /// Writes a datagram of this header and body, `padded` to a length, sealed.
+    pub fn write(&self, body: &[u8], padded: usize, key: &Key, out: &mut Vec<u8>) {
+        let start = out.len();
+        let bits = [self.hello, self.farewell, self.compressed];
+        let flags = bits
+            .iter()
+            .enumerate()
+            .map(|(bit, set)| u8::from(*set) << bit);
+        out.extend_from_slice(b"TP\x01");
+        out.push(flags.sum());
+        out.extend_from_slice(&self.from.to_le_bytes());
+        out.extend_from_slice(&self.to.to_le_bytes());
+        out.extend_from_slice(&self.from_epoch.to_le_bytes());
+        out.extend_from_slice(&self.to_epoch.to_le_bytes());
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(body);
+        let length = (out.len() - start).max(padded.saturating_sub(SEAL));
+        out.resize(start + length, 0);
+        let seal = key.seal(&out[start..]);
+        out.extend_from_slice(&seal);
+    }
+
+    /// Reads a datagram for engine `here` from engine `from`; gives back its
+    /// body. `None` when it is none, is for somebody else, or its seal is false.
+    pub fn read<'a>(
+        bytes: &'a [u8],
+        here: Owner,
+        from: Owner,
+        key: &Key,
+    ) -> Option<(Self, &'a [u8])> {
+        if bytes.len() < OVERHEAD || !bytes.starts_with(b"TP\x01") || bytes[3] > 7 {
+            return None;
+        }
+        let word = |at: usize| {
+            let bytes = bytes[at..].first_chunk().expect("a whole header");
+            u64::from_le_bytes(*bytes)
+        };
+        let header = Self {
+            hello: bytes[3] & 1 != 0,
+            farewell: bytes[3] & 2 != 0,
+            compressed: bytes[3] & 4 != 0,
+            from: (word(0) >> 32) as u16,
+            to: (word(0) >> 48) as u16,
+            from_epoch: word(8),
+            to_epoch: word(16),
+            number: word(24),
+        };
+        // Cheap looks first: a flood must not cost a hash each.
+        if header.to != here || header.from != from || header.from_epoch == 0 {
+            return None;
+        }
+        let (sealed, seal) = bytes.split_at(bytes.len() - SEAL);
+        if !equal(&key.seal(sealed), seal) {
+            return None;
+        }
+        Some((header, &sealed[HEADER..]))
+    }
+}
+
+/// Compares without telling by its duration where the difference is.
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+/// The packets of a datagram while it is filled: how many, the first instant,
+/// the length of what real ones carry (and, when compressed, what that is
+/// now), records, payload.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    encoder: Encoder,
+    records: Vec<u8>,
+    payload: Vec<u8>,
+    packed: Vec<u8>,
+    base: i64,
+    count: u64,
+}
+
+/// The numbers before the records: count, instant, two lengths.
+const PREFIX: usize = 5 + 10 + 3 + 3;
+
+impl Body {
+    /// Adds a packet; `bytes` are a real one's.
+    #[inline]
+    pub fn put(&mut self, packet: &Packet, bytes: &[u8], statics: &Statics) {
+        if self.count == 0 {
+            self.base = packet.at.as_ns();
+            self.encoder.begin(packet.at);
+        }
+        self.count += 1;
+        self.encoder.put(packet, statics, &mut self.records);
+        if packet.kind == Kind::Raw {
+            self.payload.extend_from_slice(bytes);
+        }
+    }
+
+    /// How many packets there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many bytes it takes at most.
+    #[inline]
+    pub fn len(&self) -> usize {
+        PREFIX + self.records.len() + self.payload.len()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Writes it and empties it. Says whether the payload is compressed, which
+    /// it is when `compress` allows it and it pays.
+    pub fn finish(&mut self, compress: bool, out: &mut Vec<u8>) -> bool {
+        let worth = compress && self.payload.len() >= WORTH_TRYING;
+        if worth {
+            let most = lz4_flex::block::get_maximum_output_size(self.payload.len());
+            self.packed.resize(most, 0);
+            let length = lz4_flex::block::compress_into(&self.payload, &mut self.packed);
+            self.packed.truncate(length.unwrap_or(most));
+        }
+        let pays = worth && self.packed.len() * 10 <= self.payload.len() * 9;
+        put(out, self.count);
+        put_signed(out, self.base);
+        put(out, self.payload.len() as u64);
+        if pays {
+            put(out, self.packed.len() as u64);
+        }
+        out.extend_from_slice(&self.records);
+        out.extend_from_slice(if pays { &self.packed } else { &self.payload });
+        self.records.clear();
+        self.payload.clear();
+        self.count = 0;
+        pays
+    }
+}
+
+/// Below this, compressing saves less than it costs.
+const WORTH_TRYING: usize = 128;
+
+/// Reads bodies.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    decoder: Decoder,
+    packets: Vec<Packet>,
+    payload: Vec<u8>,
+}
+
+impl Reader {
+    /// Hands each packet of a body, with its bytes, to `act`; all or none.
+    ///
+    /// # Errors
+    ///
+    /// When the body makes no sense.
+    pub fn read(
+        &mut self,
+        mut body: &[u8],
+        compressed: bool,
+        statics: &Statics,
+        mut act: impl FnMut(&Packet, &[u8]),
+    ) -> Result<u64, Malformed> {
+        let bytes = &mut body;
+        let count = take(bytes)?;
+        let base: Instant<Virtual> = Instant::from_ns(take_signed(bytes)?);
+        let length = usize::try_from(take(bytes)?).map_err(|_| Malformed)?;
+        let packed = if compressed {
+            take(bytes)? as usize
+        } else {
+            length
+        };
+        // A record has three bytes at least, a payload 64 KiB at most.
+        if count > bytes.len() as u64 || length > 1 << 16 {
+            return Err(Malformed);
+        }
+        self.packets.clear();
+        self.decoder.begin(base);
+        let mut carried = 0;
+        for _ in 0..count {
+            let packet = self.decoder.take(bytes, statics)?;
+            if packet.kind == Kind::Raw {
+                carried += usize::from(packet.size);
+            }
+            self.packets.push(packet);
+        }
+        if carried != length || packed > bytes.len() {
+            return Err(Malformed);
+        }
+        let mut rest = &bytes[..packed];
+        if compressed {
+            self.payload.resize(length, 0);
+            let written = lz4_flex::block::decompress_into(rest, &mut self.payload);
+            if written.ok() != Some(length) {
+                return Err(Malformed);
+            }
+            rest = &self.payload;
+        }
+        for packet in &self.packets {
+            let own = match packet.kind {
+                Kind::Raw => usize::from(packet.size),
+                _ => 0,
+            };
+            let (own, after) = rest.split_at(own);
+            rest = after;
+            act(packet, own);
+        }
+        Ok(count)
+    }
+}

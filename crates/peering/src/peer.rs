@@ -1,0 +1,480 @@
+//! What one engine knows and does about another: sans-IO.
+//!
+//! Datagrams in, packets and news out; packets in, datagrams out. An engine is
+//! *here* once it has shown that it knows our epoch, and *away* again when it
+//! says so or has been silent for too long. What is put in while it is away is
+//! dropped and counted; its links are down then, so nothing should be.
+
+use timeloom_net::{Kind, Owner, Packet};
+use timeloom_time::{Duration, Instant, Wall};
+
+use crate::codec::Statics;
+use crate::datagram::{Body, Header, Key, OVERHEAD, Reader};
+
+/// How eagerly packets of a class are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How long a packet may wait for others. Never longer than half of the
+    /// time that it has left.
+    pub hold: Duration,
+    /// A datagram of this size goes at once.
+    pub bytes: usize,
+    /// Whether payload may be compressed.
+    pub compress: bool,
+}
+
+/// What a peer is told at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerConfig {
+    /// For packets of real programs, pings, and what has a high precedence.
+    pub sensitive: Policy,
+    /// For all else.
+    pub bulk: Policy,
+    /// How often we speak when there is nothing to say.
+    pub heartbeat: Duration,
+    /// After how long a silence the other one counts as away.
+    pub silence: Duration,
+    /// Packets that arrive further ahead than this are refused: the sender's
+    /// clock is wrong, and keeping them would cost memory.
+    pub horizon: Duration,
+}
+
+impl Default for PeerConfig {
+    /// Datagrams that fit an Ethernet frame; 5 µs for sensitive packets, 50 µs
+    /// for bulk; away after half a second.
+    fn default() -> Self {
+        let bulk = Policy {
+            hold: Duration::from_us(50),
+            bytes: 1_400,
+            compress: true,
+        };
+        Self {
+            sensitive: Policy {
+                hold: Duration::from_us(5),
+                ..bulk
+            },
+            bulk,
+            heartbeat: Duration::from_ms(100),
+            silence: Duration::from_ms(500),
+            horizon: Duration::from_s(2),
+        }
+    }
+}
+
+/// What has happened between the two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerStats {
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Datagrams sent, heartbeats included.
+    pub datagrams_sent: u64,
+    /// Their bytes, without those of UDP and below.
+    pub bytes_sent: u64,
+    /// Bytes that compressing saved.
+    pub bytes_saved: u64,
+    /// Packets received.
+    pub packets_received: u64,
+    /// Datagrams received and believed.
+    pub datagrams_received: u64,
+    /// Datagrams that never came, as far as is known.
+    pub lost: u64,
+    /// Datagrams that came after a later one.
+    pub reordered: u64,
+    /// Datagrams that had come before: a network that doubles, or a replay.
+    pub repeated: u64,
+    /// Datagrams with a false seal, or that are none of this run.
+    pub hostile: u64,
+    /// Datagrams for, or from, an earlier life of one of the two.
+    pub stale: u64,
+    /// Sealed datagrams that make no sense: another version, another network.
+    pub malformed: u64,
+    /// Packets to be sent while the other one was away.
+    pub dropped_away: u64,
+    /// Packets too large for a datagram.
+    pub too_large: u64,
+    /// How often it came, and went without a word.
+    pub joined: u64,
+    /// Silences longer than allowed.
+    pub vanished: u64,
+}
+
+/// What is to be told to the simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The other one is here: its links are up.
+    Joined,
+    /// It is away: its links are down.
+    Left,
+}
+
+/// The largest payload of a UDP datagram over IPv4.
+const LARGEST: usize = 65_507;
+
+/// One class of packets on its way out.
+#[derive(Debug, Default)]
+struct Outbox {
+    body: Body,
+    /// When it goes at the latest.
+    due: Option<Instant<Wall>>,
+}
+
+/// The other engine.
+#[derive(Debug)]
+pub struct Peer {
+    here: Owner,
+    there: Owner,
+    key: Key,
+    config: PeerConfig,
+    epoch: u64,
+    their_epoch: u64,
+    present: bool,
+    next_number: u64,
+    window: Window,
+    reader: Reader,
+    boxes: [Outbox; 2],
+    scratch: Vec<u8>,
+    heard: Instant<Wall>,
+    spoke: Option<Instant<Wall>>,
+    answer: bool,
+    stats: PeerStats,
+}
+
+impl Peer {
+    /// Engine `there`, for engine `here`. `epoch` grows with each start and is
+    /// not 0: nanoseconds since 1970, for one.
+    pub fn new(here: Owner, there: Owner, key: Key, epoch: u64, config: PeerConfig) -> Self {
+        Self {
+            here,
+            there,
+            key,
+            config,
+            epoch: epoch.max(1),
+            their_epoch: 0,
+            present: false,
+            next_number: 0,
+            window: Window::default(),
+            reader: Reader::default(),
+            boxes: Default::default(),
+            scratch: Vec::new(),
+            heard: Instant::ZERO,
+            spoke: None,
+            answer: false,
+            stats: PeerStats::default(),
+        }
+    }
+
+    /// The number of the other engine.
+    pub fn there(&self) -> Owner {
+        self.there
+    }
+
+    /// Whether it is here.
+    pub fn is_present(&self) -> bool {
+        self.present
+    }
+
+    /// What has happened.
+    pub fn stats(&self) -> PeerStats {
+        self.stats
+    }
+
+    /// What it was told.
+    pub fn config(&self) -> &PeerConfig {
+        &self.config
+    }
+
+    /// A datagram came in. Its packets go to `act`.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant<Wall>,
+        bytes: &[u8],
+        statics: &Statics,
+        act: impl FnMut(&Packet, &[u8]),
+    ) -> Option<News> {
+        let Some((header, body)) = Header::read(bytes, self.here, self.there, &self.key) else {
+            self.stats.hostile += 1;
+            return None;
+        };
+        if header.from_epoch < self.their_epoch {
+            self.stats.stale += 1;
+            return None;
+        }
+        let mut news = None;
+        if header.from_epoch > self.their_epoch {
+            // A new life: what was said in earlier ones is worth nothing now.
+            self.their_epoch = header.from_epoch;
+            self.window = Window::default();
+            self.answer = true;
+            if self.present {
+                self.vanish();
+                news = Some(News::Left);
+            }
+        }
+        if header.to_epoch != self.epoch {
+            // It does not know us, or an earlier life of ours. Whether it is
+            // no recording shows when it knows this one.
+            if header.hello && header.to_epoch < self.epoch {
+                self.answer = true;
+            } else {
+                self.stats.stale += 1;
+            }
+            return news;
+        }
+        if !self.window.admit(header.number, &mut self.stats) {
+            return news;
+        }
+        self.heard = now;
+        if !self.present && !header.farewell {
+            self.present = true;
+            self.answer = true;
+            self.stats.joined += 1;
+            news = Some(News::Joined);
+        }
+        self.stats.datagrams_received += 1;
+        if header.farewell {
+            self.present = false;
+            return Some(News::Left);
+        }
+        if !header.hello {
+            match self.reader.read(body, header.compressed, statics, act) {
+                Ok(count) => self.stats.packets_received += count,
+                Err(_) => self.stats.malformed += 1,
+            }
+        }
+        news
+    }
+
+    /// Puts in a packet that is to go; `slack` is how long it has until it
+    /// arrives in the simulation. Datagrams that are full go to `send`.
+    #[inline]
+    pub fn put(
+        &mut self,
+        now: Instant<Wall>,
+        packet: &Packet,
+        bytes: &[u8],
+        slack: Duration,
+        statics: &Statics,
+        out: &mut Datagrams,
+    ) {
+        if !self.present {
+            self.stats.dropped_away += 1;
+            return;
+        }
+        let class = usize::from(!is_sensitive(packet));
+        let policy = self.policy(class);
+        let room = policy.bytes.min(LARGEST) - OVERHEAD;
+        if bytes.len() + OVERHEAD + MOST_OF_A_RECORD > LARGEST {
+            self.stats.too_large += 1;
+            return;
+        }
+        let mail = &self.boxes[class];
+        if !mail.body.is_empty() && mail.body.len() + bytes.len() + MOST_OF_A_RECORD > room {
+            self.flush(now, class, policy.bytes, out);
+        }
+        let mail = &mut self.boxes[class];
+        mail.body.put(packet, bytes, statics);
+        let half = Duration::from_ns(slack.as_ns().max(0) / 2);
+        let due = now + policy.hold.min(half);
+        mail.due = Some(mail.due.map_or(due, |before| before.min(due)));
+        self.stats.packets_sent += 1;
+    }
+
+    fn policy(&self, class: usize) -> Policy {
+        [self.config.sensitive, self.config.bulk][class]
+    }
+
+    fn flush(&mut self, now: Instant<Wall>, class: usize, padded: usize, out: &mut Datagrams) {
+        let compress = self.policy(class).compress;
+        let mut scratch = core::mem::take(&mut self.scratch);
+        scratch.clear();
+        let mail = &mut self.boxes[class];
+        mail.due = None;
+        let before = mail.body.len();
+        let compressed = mail.body.finish(compress, &mut scratch);
+        if compressed {
+            self.stats.bytes_saved += before.saturating_sub(scratch.len()) as u64;
+        }
+        // A full one is brought to the one length that the kernel can cut a
+        // whole train into; a compressed one is not, nor one of a large packet.
+        let padded = if compressed { 0 } else { padded };
+        let header = Header {
+            compressed,
+            ..self.header()
+        };
+        self.write(now, header, &scratch, padded, out);
+        self.scratch = scratch;
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            from: self.here,
+            to: self.there,
+            from_epoch: self.epoch,
+            to_epoch: self.their_epoch,
+            ..Header::default()
+        }
+    }
+
+    fn write(
+        &mut self,
+        now: Instant<Wall>,
+        header: Header,
+        body: &[u8],
+        padded: usize,
+        out: &mut Datagrams,
+    ) {
+        let header = Header {
+            number: self.next_number,
+            ..header
+        };
+        self.next_number += 1;
+        let before = out.bytes.len();
+        header.write(body, padded, &self.key, &mut out.bytes);
+        let length = out.bytes.len() - before;
+        out.lengths.push(length as u32);
+        self.spoke = Some(now);
+        self.stats.datagrams_sent += 1;
+        self.stats.bytes_sent += length as u64;
+    }
+
+    /// Sends what is due: full and old datagrams, heartbeats, greetings.
+    pub fn poll(&mut self, now: Instant<Wall>, out: &mut Datagrams) -> Option<News> {
+        for class in 0..2 {
+            if self.boxes[class].due.is_some_and(|due| due <= now) {
+                self.flush(now, class, 0, out);
+            }
+        }
+        let quiet = self
+            .spoke
+            .is_none_or(|spoke| now - spoke >= self.config.heartbeat);
+        if quiet || self.answer {
+            self.answer = false;
+            let header = Header {
+                hello: true,
+                ..self.header()
+            };
+            self.write(now, header, &[], 0, out);
+        }
+        if self.present && now - self.heard > self.config.silence {
+            self.vanish();
+            return Some(News::Left);
+        }
+        None
+    }
+
+    fn vanish(&mut self) {
+        self.present = false;
+        self.stats.vanished += 1;
+        for mail in &mut self.boxes {
+            self.stats.dropped_away += mail.body.count();
+            *mail = Outbox::default();
+        }
+    }
+
+    /// Says farewell; what still waits goes before.
+    pub fn close(&mut self, now: Instant<Wall>, out: &mut Datagrams) {
+        for class in 0..2 {
+            if !self.boxes[class].body.is_empty() {
+                self.flush(now, class, 0, out);
+            }
+        }
+        let header = Header {
+            farewell: true,
+            ..self.header()
+        };
+        self.write(now, header, &[], 0, out);
+        self.present = false;
+    }
+
+    /// When [`Peer::poll`] has something to do.
+    pub fn next_wake(&self) -> Instant<Wall> {
+        let beat = self
+            .spoke
+            .map_or(Instant::ZERO, |spoke| spoke + self.config.heartbeat);
+        let due = self.boxes.iter().filter_map(|mail| mail.due);
+        due.fold(beat, core::cmp::Ord::min)
+    }
+}
+
+/// No record is longer, so that a datagram never grows past its size.
+const MOST_OF_A_RECORD: usize = 96;
+
+fn is_sensitive(packet: &Packet) -> bool {
+    matches!(
+        packet.kind,
+        Kind::Raw | Kind::EchoRequest | Kind::EchoReply | Kind::ArpRequest | Kind::ArpReply
+    ) || packet.tos >= 0x80
+}
+
+/// Datagrams on their way to a socket, one behind the other.
+#[derive(Debug, Default)]
+pub struct Datagrams {
+    /// All bytes.
+    pub bytes: Vec<u8>,
+    /// The length of each.
+    pub lengths: Vec<u32>,
+}
+
+impl Datagrams {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.lengths.clear();
+    }
+
+    /// Each datagram.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.bytes[..];
+        self.lengths.iter().map(move |length| {
+            let (one, after) = rest.split_at(*length as usize);
+            rest = after;
+            one
+        })
+    }
+}
+
+/// Which of the last datagrams have come (as RFC 4303, section 3.4.3).
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// The number after the highest that came.
+    next: u64,
+    /// Bit k: `next - 1 - k` has come.
+    seen: u128,
+}
+
+impl Window {
+    /// Whether nothing has come.
+    fn fresh(&self) -> bool {
+        self.next == 0
+    }
+
+    /// Whether this one is new; counts what is lost and out of order.
+    fn admit(&mut self, number: u64, stats: &mut PeerStats) -> bool {
+        if number >= self.next {
+            let ahead = number - self.next;
+            // Before the first one we were not listening.
+            if !self.fresh() {
+                stats.lost += ahead;
+            }
+            self.seen = match u32::try_from(ahead + 1) {
+                Ok(shift) if shift < 128 => self.seen << shift | 1,
+                _ => 1,
+            };
+            self.next = number + 1;
+            return true;
+        }
+        let back = self.next - 1 - number;
+        if back >= 128 {
+            stats.stale += 1;
+            return false;
+        }
+        if self.seen >> back & 1 == 1 {
+            stats.repeated += 1;
+            return false;
+        }
+        self.seen |= 1 << back;
+        stats.reordered += 1;
+        stats.lost = stats.lost.saturating_sub(1);
+        true
+    }
+}
