@@ -15,7 +15,8 @@ from timeloom.plant import Plant, PlantError, Session, serve
 from timeloom.wire import PROTOCOL
 
 PYTHON = Path(__file__).resolve().parents[1]
-CASE = PYTHON.parent / "examples" / "ieee13"
+ROOT = PYTHON.parent
+CASE = ROOT / "examples" / "ieee13"
 MS = 1_000_000
 SECOND = 1_000 * MS
 
