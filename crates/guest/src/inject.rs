@@ -7,20 +7,17 @@
 //! change that entry, install the handler of SIGSYS, and let go.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
 use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
 
 use crate::error::GuestError;
 use crate::image::Image;
-use crate::memory::PageMapping;
 use crate::notify::{Answer, Listener, Notification};
 use crate::ptrace::{Stop, Tracee};
 
-/// What every guest of a session gets mapped.
+/// What every guest of a session gets mapped, beside its host's clock page.
 pub(crate) struct Injector {
     pub(crate) image: Image,
-    pub(crate) page: Arc<PageMapping>,
 }
 
 /// How an exec ended.
@@ -50,7 +47,7 @@ impl Injector {
     ) -> Result<ExecOutcome, GuestError> {
         // The descriptors survive the exec, to be mapped and closed after it.
         let given = listener
-            .give(asker, self.page.file.as_fd(), false)
+            .give(asker, listener.host().page().file.as_fd(), false)
             .and_then(|page| {
                 listener
                     .give(asker, self.image.file.as_fd(), false)

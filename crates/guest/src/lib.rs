@@ -9,7 +9,9 @@
 //! - `listener`: answers what the filter asks; at every exec it calls
 //! - `inject`: maps image and clock page into the new program;
 //! - `register`: the same for a program that runs already;
-//! - `clock`: counter → wall → virtual, published in the clock page;
+//! - `clock`: counter → wall → virtual → each host's clocks, published in the
+//!   clock page of each host;
+//! - `clock_calls`: `adjtimex` and its relatives, which steer a host's clock;
 //! - `freeze`: stops and continues the processes;
 //! - `kick`: wakes threads whose wait has become too long;
 //! - `timers`, `timer_calls`: timers, whose deadlines the supervisor owns;
@@ -20,8 +22,10 @@
 
 mod bpf;
 mod clock;
+mod clock_calls;
 mod control;
 mod coverage;
+mod cpu_time;
 mod error;
 mod filter;
 mod freeze;
@@ -43,7 +47,7 @@ mod skip;
 mod timer_calls;
 mod timers;
 
-pub use clock::{Change, ChangeKind, Clock, ClockOptions};
+pub use clock::{Change, ChangeKind, Clock, ClockOptions, Host, HostOptions};
 pub use control::{
     ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions,
     runtime_directory, serve,

@@ -19,6 +19,7 @@ use timeloom_page::IMAGE_ADDRESS;
 use crate::error::{GuestError, check};
 use crate::filter;
 use crate::inject::Injector;
+use crate::memory::PageMapping;
 use crate::processes;
 use crate::ptrace::{Stop, Tracee};
 
@@ -26,6 +27,7 @@ use crate::ptrace::{Stop, Tracee};
 /// and must serve it; `adopt` is called while all its threads stand.
 pub(crate) fn register(
     injector: &Injector,
+    page: &PageMapping,
     pid: i32,
     on_listener: impl FnOnce(OwnedFd),
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
@@ -53,7 +55,7 @@ pub(crate) fn register(
         libc::SYS_mmap,
         [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0],
     )?;
-    let result = prepare(injector, &mut worker, scratch).and_then(|listener| {
+    let result = prepare(injector, page, &mut worker, scratch).and_then(|listener| {
         vdso.redirect(worker.tracee, injector)?;
         Ok(listener)
     });
@@ -213,10 +215,11 @@ impl Worker<'_> {
 /// Maps, handler, masks, filter. Returns the filter's listener.
 fn prepare(
     injector: &Injector,
+    page: &PageMapping,
     worker: &mut Worker<'_>,
     scratch: u64,
 ) -> Result<OwnedFd, GuestError> {
-    let page = worker.open(injector.page.file.as_raw_fd(), scratch)?;
+    let page = worker.open(page.file.as_raw_fd(), scratch)?;
     let image = worker.open(injector.image.file.as_raw_fd(), scratch)?;
     let (base, syscall) = (worker.base, worker.syscall);
     injector.map(worker.tracee, &base, syscall, page, image)?;

@@ -122,6 +122,7 @@ impl<'a> Stage<'a> {
             directory: Some(program.directory.clone()),
             output: Output::To(output),
             network: Some(network),
+            host: None,
         };
         let guest = self
             .session
