@@ -302,7 +302,7 @@ impl TransparentClock {
         message: &Message<'_>,
     ) {
         let header = &message.header;
-        if self.is_replay(ingress, packet, message) {
+        if !self.is_admitted(now, ingress, message) || self.is_replay(ingress, packet, message) {
             return;
         }
         let slots = self.relays.matching(ingress, header);
@@ -311,7 +311,7 @@ impl TransparentClock {
                 .relays
                 .keep_early(ingress, header, packet, now, &mut self.out);
         }
-        if let Some((slot, then)) = self.vouch(now, ingress, packet, message, &slots) {
+        if let Some((slot, then)) = self.vouch(ingress, packet, message, &slots) {
             self.release(slot, packet, true);
             then.into_iter().for_each(|work| self.out.push(work));
         }
