@@ -31,6 +31,8 @@ pub struct Path {
     pub secondary: bool,
     /// The grandmaster binds the VLAN identifier.
     pub bind_vid: bool,
+    /// The slave's clock is a civil one, and the grandmaster tells TAI.
+    pub civil_slave: bool,
 }
 
 pub const GRANDMASTER: usize = 0;
@@ -54,6 +56,7 @@ impl Path {
             unaware: Vec::new(),
             policy: timeloom_ptp::security::Policy::Strict,
             secondary: false,
+            civil_slave: false,
             bind_vid: false,
         }
     }
@@ -95,6 +98,7 @@ impl Path {
                 let mut config = OrdinaryConfig::new(identity(node), self.profile);
                 config.slave_only = node == self.slave();
                 config.free_running = !self.steer;
+                config.ptp_timescale = node == GRANDMASTER || !self.civil_slave;
                 config.security = security_of(node);
                 let clock = if node == GRANDMASTER {
                     HardwareClock::new(1_700_000_000_000_000_000, 0.0)
