@@ -26,7 +26,7 @@ fn attacked(name: &str, attack: Attack, suite: Suite) -> LabReport {
             secondary: false,
         });
         options.attack = Some((attack, BEFORE));
-        options.duration = Duration::from_s(8);
+        options.duration = Duration::from_ms(6500);
         options.enough = None;
     })
 }
