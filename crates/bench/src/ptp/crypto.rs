@@ -33,7 +33,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     });
     let mut suites = suites;
     // The first comes with cold caches.
-    for round in 0..options.pick(21, 151) + 1 {
+    for round in 0..options.pick(21, 101) + 1 {
         for (suite, chain, rounds) in &mut suites {
             let measured = measure(*suite, chain)?;
             if round > 0 {

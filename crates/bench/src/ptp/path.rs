@@ -63,7 +63,7 @@ const LOG_SYNC_INTERVAL: i8 = -6;
 const BLOCK: usize = 32;
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    let length = StdDuration::from_millis(options.pick(2_500, 10_000));
+    let length = StdDuration::from_millis(options.pick(2_500, 6_000));
     let variants = [PLAIN, ED25519, BLS];
     let orders = [
         [0, 1, 2],
@@ -457,5 +457,74 @@ impl Blocks {
 
     fn ratios(&self, variant: usize, of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
         self.compared(variant, |signed, plain| of(signed) / of(plain))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deviation_is_sigma_and_does_not_see_rare_outliers() {
+        // The quantiles of a normal distribution with sigma 3: a sum
+        // of twelve uniform numbers.
+        let mut state = 1u64;
+        let mut uniform = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        let mut samples: Vec<f64> = (0..20_000)
+            .map(|_| 3.0 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0))
+            .collect();
+        assert!(
+            (deviation(&samples) - 3.0).abs() < 0.1,
+            "{}",
+            deviation(&samples)
+        );
+        samples[..20].fill(4e6);
+        assert!((deviation(&samples) - 3.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn blocks_compare_neighbours_of_the_same_run_only() {
+        let mut blocks = Blocks(vec![Vec::new(); 2]);
+        // Two runs on a machine that was twice as slow in the second; of
+        // unequal length, as runs are.
+        blocks.add(vec![vec![10.0; 3 * BLOCK + 20], vec![15.0; 2 * BLOCK + 9]]);
+        blocks.add(vec![vec![20.0; 2 * BLOCK + 9], vec![30.0; 4 * BLOCK]]);
+        assert_eq!(blocks.0[0].len(), 4 * BLOCK);
+        assert_eq!(blocks.ratios(1, median), [1.5; 4]);
+        assert!(blocks.ready().is_ok());
+        assert!(Blocks(vec![vec![1.0; BLOCK]]).ready().is_err());
+    }
+
+    #[test]
+    fn a_stay_is_from_arrival_to_departure_of_the_same_message() {
+        let passed = |variant, sequence, sent, stamp_ns| Event::Passed {
+            variant,
+            kind: MessageType::Sync,
+            sequence,
+            octets: 44,
+            sent,
+            stamp_ns,
+        };
+        let events = [
+            passed(0, 1, false, 100),
+            passed(1, 1, false, 130),
+            passed(1, 1, true, 190),
+            passed(0, 1, true, 140),
+            // Of this one the arrival was not seen.
+            passed(0, 2, true, 900),
+        ];
+        assert_eq!(
+            passages(&events, MessageType::Sync, 2),
+            [vec![40.0], vec![60.0]]
+        );
+        assert_eq!(
+            passages(&events, MessageType::FollowUp, 2),
+            [vec![], vec![]] as [Vec<f64>; 2]
+        );
     }
 }
