@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{
-    Failure, KeyRing, ORGANIZATION, Role, Statement, Suspect, Verdict, VerifyJob,
+    Failure, KeyRing, ORGANIZATION, Reason, Role, Statement, Suspect, Verdict, VerifyJob,
 };
 use timeloom_ptp::{Packet, PortState, Report, Stamp};
 use timeloom_time::{Duration, Instant, Wall};
@@ -56,6 +56,8 @@ struct Open {
     source: PortIdentity,
     since: Instant<Wall>,
     sync_correction: TimeInterval,
+    /// Known, but what is said of it in the same breath belongs to it, too.
+    fate: Option<Fate>,
     line: SyncLine,
 }
 
@@ -117,7 +119,7 @@ impl Evidence {
             .rposition(|open| open.source == source && open.line.sequence == sequence);
         let at = at.unwrap_or_else(|| {
             if self.open.len() == MAX_OPEN {
-                self.close(0, None);
+                self.close(0);
             }
             let line = SyncLine {
                 t_ns: 0,
@@ -137,6 +139,7 @@ impl Evidence {
                 source,
                 since: wall_now(),
                 sync_correction: TimeInterval::ZERO,
+                fate: None,
                 line,
             });
             self.open.len() - 1
@@ -145,12 +148,12 @@ impl Evidence {
     }
 
     /// Tells the fate of the Sync at `at`.
-    fn close(&mut self, at: usize, fate: Option<Fate>) {
+    fn close(&mut self, at: usize) {
         let Some(mut open) = self.open.remove(at) else {
             return;
         };
-        let rejected = !open.line.failures.is_empty();
-        open.line.verdict = fate.unwrap_or(if rejected {
+        let is_violated = !open.line.failures.is_empty();
+        open.line.verdict = open.fate.unwrap_or(if is_violated {
             Fate::Rejected
         } else {
             Fate::Incomplete
@@ -173,10 +176,12 @@ impl Evidence {
         let now = wall_now();
         let is_over = |open: &Open| {
             let age = now - open.since;
-            age > INCOMPLETE_AFTER || (!open.line.failures.is_empty() && age > REJECTED_AFTER)
+            open.fate.is_some()
+                || age > INCOMPLETE_AFTER
+                || (!open.line.failures.is_empty() && age > REJECTED_AFTER)
         };
         while let Some(at) = self.open.iter().position(is_over) {
-            self.close(at, None);
+            self.close(at);
         }
     }
 
@@ -185,6 +190,10 @@ impl Evidence {
             .names
             .violation(&format!("{:?}", failure.reason), &failure.suspect);
         if let Some(open) = self.entry(failure.source, failure.sequence) {
+            if failure.reason == Reason::Delayed {
+                // Every signature holds, and it does not discipline all the same.
+                open.fate = Some(Fate::Rejected);
+            }
             open.line.failures.push(violation);
             return;
         }
@@ -310,17 +319,11 @@ impl Observer for Evidence {
                 let open = self.begin(*master, *sequence);
                 open.line.offset_ns = Some(offset.as_ns_f64());
                 open.line.path_delay_ns = Some(delay.as_ns_f64());
-                let fate = if *authenticated {
+                open.fate = Some(if *authenticated {
                     Fate::Accepted
                 } else {
                     Fate::Unsigned
-                };
-                let sequence = *sequence;
-                let at = self
-                    .open
-                    .iter()
-                    .rposition(|open| open.source == *master && open.line.sequence == sequence);
-                self.close(at.expect("it was just begun"), Some(fate));
+                });
             }
             Report::PeerDelay {
                 port,
@@ -340,7 +343,7 @@ impl Observer for Evidence {
             Report::State { state, grandmaster } => {
                 if *state != PortState::Slave {
                     while !self.open.is_empty() {
-                        self.close(0, None);
+                        self.close(0);
                     }
                 }
                 let grandmaster = grandmaster.map(|clock| self.names.of(clock));
@@ -384,7 +387,7 @@ impl Observer for Evidence {
 
     fn ended(&mut self, counters: &Counters) {
         while !self.open.is_empty() {
-            self.close(0, None);
+            self.close(0);
         }
         let counters = counters.clone();
         (self.sink)(Line::Summary {

@@ -99,12 +99,14 @@ impl LabReport {
         self.syncs().filter(|sync| sync.verdict == fate).count()
     }
 
-    /// What the slave measured, ours or ptp4l: (offset, path delay) in ns.
+    /// What the slave measured and did not reject, ours or ptp4l: (offset, path
+    /// delay) in ns.
     pub fn measurements(&self) -> Vec<(f64, f64)> {
         match self.logs.get("slave") {
             Some(log) => measurements(log),
             None => self
                 .syncs()
+                .filter(|sync| sync.verdict != Fate::Rejected)
                 .filter_map(|sync| Some((sync.offset_ns?, sync.path_delay_ns?)))
                 .collect(),
         }
