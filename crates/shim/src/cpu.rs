@@ -104,19 +104,26 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     if new != 0 && !readable(new, size_of::<IntervalTimer>()) {
         return errno::EFAULT;
     }
-    let mut wanted = [[0; 2]; 2];
-    let mut address = new;
-    if new != 0 {
+    let wanted = if new == 0 {
+        [[0; 2]; 2]
+    } else {
         // SAFETY: the kernel has just read both ends of it.
-        wanted = unsafe { (new as *const IntervalTimer).read_unaligned() };
+        let given = unsafe { (new as *const IntervalTimer).read_unaligned() };
         // What the kernel would refuse stays as it is.
-        if wanted.iter().flatten().all(|part| *part >= 0)
-            && wanted.iter().all(|one| one[1] < 1_000_000)
-        {
-            wanted = wanted.map(|one| in_us(one, to_real_us));
+        let valid = given
+            .iter()
+            .all(|[s, us]| *s >= 0 && (0..1_000_000).contains(us));
+        if valid {
+            given.map(|one| in_us(one, to_real_us))
+        } else {
+            given
         }
-        address = &raw const wanted as usize;
-    }
+    };
+    let address = if new == 0 {
+        0
+    } else {
+        &raw const wanted as usize
+    };
     // SAFETY: the kernel checks `old`; the new setting is ours.
     let result = unsafe { syscall(nr::SETITIMER, [which, address, old, 0, 0, 0]) };
     if result == 0 && old != 0 {
