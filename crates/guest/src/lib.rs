@@ -46,7 +46,7 @@ mod skip;
 mod timer_calls;
 mod timers;
 
-pub use clock::{Change, ChangeKind, Clock, ClockOptions, Host, HostOptions};
+pub use clock::{Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading};
 pub use control::{
     ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions,
     runtime_directory, serve,

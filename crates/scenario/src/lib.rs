@@ -44,12 +44,13 @@ use std::path::Path;
 pub use assertion::{Assertion, Measure, Outcome, Relation};
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
-    Attack, Capture, Check, Condition, Device, Host, Link, Mode, Named, OpenFlow, Panel,
-    PanelSignal, Place, Placement, Plan, Plant, Program, Protocol, Record, Reference, Register,
-    RegisterTable, RegisterType, SCHEMA, Simulation, System, Time,
+    Attack, CLOCK_SIGNALS, Capture, Check, Condition, Device, Host, HostClock, Link, Mode, Named,
+    OpenFlow, Panel, PanelSignal, Place, Placement, Plan, Plant, Program, Protocol, Record,
+    Reference, Register, RegisterTable, RegisterType, SCHEMA, Simulation, System, Temperature,
+    Time,
 };
 pub use schema::json_schema;
-pub use words::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
+pub use words::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 
 use error::{Report, Source};
 use read::Context;

@@ -3,6 +3,7 @@
 //! who runs it needs nothing else, and may trust every rule that
 //! [`crate::parse`] checks.
 
+mod clock;
 mod events;
 mod openflow;
 mod panels;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use clock::{CLOCK_SIGNALS, HostClock, Temperature};
 pub use events::{Attack, Capture, Check, Condition};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
