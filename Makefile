@@ -55,5 +55,5 @@ packages-build:
 packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
-	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime \
+	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime chronyd:chrony \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools nginx:nginx-light sqlite3:sqlite3 curl:curl

@@ -232,9 +232,10 @@ impl<'a> Run<'a> {
                     reached.reached();
                 }
             });
+            let (plan, scribe) = (self.plan, self.scribe.clone());
             scope.spawn(move || {
                 let over = || over_ref.load(Ordering::SeqCst);
-                hosts::record(self.plan, clock, &self.scribe, over);
+                hosts::record(plan, clock, &scribe, over);
             });
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));

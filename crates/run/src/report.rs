@@ -334,9 +334,9 @@ fn clock_panels(plan: &Plan) -> Vec<Panel> {
         ("clock.esterror", ": error that its daemon believes in"),
     ];
     let panels = [
-        panel("The hosts' clocks against true time", "s", &offsets),
+        panel("Clocks of the hosts against true time", "s", &offsets),
         panel(
-            "How much too fast the hosts' clocks run",
+            "How much too fast the clocks of the hosts run",
             "ppm",
             &[("clock.frequency", "")],
         ),
