@@ -5,6 +5,8 @@ use crate::clock_calls;
 use crate::filter::{CALLS, Treatment, When};
 use crate::timer_calls;
 
+const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
+
 /// The table in Markdown.
 pub fn coverage() -> String {
     let mut text = String::from(
@@ -13,7 +15,7 @@ pub fn coverage() -> String {
          The tests of `crates/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
          | call | when | what happens |\n|---|---|---|\n\
          | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through the vDSO | answered by \
-         the image that stands for the vDSO; CPU-time clocks and clock devices are the machine's |\n",
+         the image that stands for the vDSO; CPU-time clocks divided by the dilation; clock devices are the machine's |\n",
     );
     for (number, name, treatment, when) in CALLS {
         text.push_str(&format!(
@@ -50,6 +52,14 @@ fn outcome(number: i64, treatment: Treatment) -> &'static str {
         (Treatment::Trap, libc::SYS_setsockopt) => {
             "the option is set; from then on the calls below trap in this process and what it starts"
         }
+        (
+            Treatment::Trap,
+            libc::SYS_getrusage | libc::SYS_times | libc::SYS_wait4 | libc::SYS_waitid,
+        ) => "processor time divided by the dilation, in the process",
+        (
+            Treatment::Trap,
+            libc::SYS_utimensat | libc::SYS_utime | libc::SYS_utimes | libc::SYS_futimesat,
+        ) => "\"now\" is the virtual time; times given stay",
         (Treatment::Trap, _) => "virtual, in the process",
         (Treatment::Refuse, _) => "ENOSYS, on which callers fall back",
         (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => {
@@ -60,6 +70,12 @@ fn outcome(number: i64, treatment: Treatment) -> &'static str {
         }
         (Treatment::Ask, call) if timer_calls::is_one(call) => {
             "virtual, by the supervisor (CPU-time clocks: real, reported)"
+        }
+        (Treatment::Ask, libc::SYS_io_uring_setup) => {
+            "refused with ENOSYS, on which programs fall back, and reported; **with `--allow-leaks` done in real time**"
+        }
+        (Treatment::Ask, CPU_TIME) => {
+            "no call of programs: the image asks what a CPU clock shows after a change of rate"
         }
         (Treatment::Ask, _) => "**done in real time, and reported**",
     }

@@ -25,6 +25,7 @@ mod clock;
 mod clock_calls;
 mod control;
 mod coverage;
+mod cpu_time;
 mod error;
 mod filter;
 mod freeze;

@@ -1,10 +1,11 @@
 //! Answers what the filter asks: execs, timerfds, and calls not handled yet.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::clock::{Clock, Host};
 use crate::clock_calls;
+use crate::cpu_time::CpuTime;
 use crate::error::GuestError;
 use crate::filter;
 use crate::freeze::Freezer;
@@ -28,6 +29,10 @@ pub(crate) struct Context {
     pub(crate) newcomers: Mutex<Vec<i32>>,
     /// Execs that are being followed.
     pub(crate) execs: AtomicUsize,
+    /// Processor time of guests, once the rate has changed.
+    pub(crate) cpu_time: CpuTime,
+    /// Whether what cannot be virtualised is done natively instead of refused.
+    pub(crate) allow_leaks: AtomicBool,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
@@ -110,6 +115,21 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                 });
                 listener.answer(&asker, answer);
             }
+            CPU_TIME => {
+                let [clock, real_ns, ..] = asker.args;
+                let shown_ns = context.cpu_time.shown_ns(
+                    asker.thread,
+                    clock as i32,
+                    real_ns as i64,
+                    context.clock.dilation(),
+                );
+                listener.answer(&asker, Answer::Value(shown_ns));
+            }
+            // ENOSYS is what a kernel without it says: programs fall back.
+            libc::SYS_io_uring_setup if !context.allow_leaks.load(Ordering::Relaxed) => {
+                note(context, &asker, "refused");
+                listener.answer(&asker, Answer::Error(libc::ENOSYS));
+            }
             call if clock_calls::is_one(call) => {
                 let (answer, was_set) = clock_calls::answer(listener, context, &asker);
                 if was_set {
@@ -146,8 +166,31 @@ fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
         }
     };
     match context.injector.follow_exec(listener, asker, adopt) {
-        Ok(ExecOutcome::Running | ExecOutcome::Failed | ExecOutcome::Gone) => {}
+        Ok(ExecOutcome::Running) => warn_of_lost_privileges(context, asker.thread),
+        Ok(ExecOutcome::Failed | ExecOutcome::Gone) => {}
         Err(error) => (context.warn)(error.to_string()),
+    }
+}
+
+const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
+
+/// Without root a session can only follow programs that gain no privileges by
+/// being executed; the kernel then ignores the bits that would give them.
+fn warn_of_lost_privileges(context: &Context, thread: i32) {
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } == 0 {
+        return;
+    }
+    let path = format!("/proc/{thread}/exe");
+    let gains = std::fs::metadata(&path)
+        .is_ok_and(|file| file.mode() & (libc::S_ISUID | libc::S_ISGID) != 0);
+    if gains {
+        let program = std::fs::read_link(&path).unwrap_or_default();
+        (context.warn)(format!(
+            "`{}` is a setuid program; a session without root cannot give it its privileges, so it runs without them",
+            program.display()
+        ));
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration as StdDuration;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::{Clock, ClockOptions, Host, HostOptions};
+use crate::cpu_time::CpuTime;
 use crate::error::GuestError;
 use crate::freeze::{FreezeKind, Freezer};
 use crate::image::Image;
@@ -102,6 +103,7 @@ impl Session {
         // Of the same name: it says which session a program is in.
         let host_page = PageMapping::new(&page_name.to_c_string())?;
         let host = clock.add_host("", host_page, &HostOptions::default());
+        host.page().page().past.set_dilation(options.clock.dilation);
         let context = Arc::new(Context {
             injector: Injector {
                 image: Image::new()?,
@@ -112,6 +114,8 @@ impl Session {
             freezer,
             newcomers: Mutex::default(),
             execs: AtomicUsize::new(0),
+            cpu_time: CpuTime::default(),
+            allow_leaks: AtomicBool::new(false),
             warn: options.warn,
             change: Mutex::new(()),
             wanting: AtomicUsize::new(0),
@@ -177,6 +181,8 @@ impl Session {
     pub fn add_host(&self, name: &str, options: &HostOptions) -> Result<Arc<Host>, GuestError> {
         let page = PageMapping::new(&self.page_name.to_c_string())?;
         let host = self.clock.add_host(name, page, options);
+        let dilation = self.clock.dilation();
+        host.page().page().past.set_dilation(dilation);
         let mut hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
         hosts.push(Arc::clone(&host));
         Ok(host)
@@ -226,7 +232,17 @@ impl Session {
         let was_paused = self.clock.is_paused();
         self.clock.pause();
         let frozen = self.context.freezer.freeze(PATIENCE);
+        if frozen.is_ok() {
+            let pids = self.context.freezer.processes();
+            self.context.cpu_time.rebase(&pids, self.clock.dilation());
+        }
         let dilated = self.clock.dilate(factor);
+        if dilated.is_ok() {
+            let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+            for host in hosts.iter() {
+                host.page().page().past.set_dilation(factor);
+            }
+        }
         if frozen.is_ok() {
             kick::kick_waiting(
                 &self.context.freezer.processes(),
@@ -317,6 +333,12 @@ impl Session {
     /// Calls that programs made and that are not virtualised yet.
     pub fn unhandled_calls(&self) -> Vec<UnhandledCall> {
         self.context.report.calls()
+    }
+
+    /// From now on, what cannot be virtualised is done natively and reported
+    /// instead of refused.
+    pub fn allow_leaks(&self) {
+        self.context.allow_leaks.store(true, Relaxed);
     }
 
     /// Ends every process of the session.

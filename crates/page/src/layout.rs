@@ -22,6 +22,10 @@ pub const IMAGE_LIMIT: u64 = 0x1_0000;
 /// Where the clock page is mapped: right below the image.
 pub const PAGE_ADDRESS: u64 = IMAGE_ADDRESS - PAGE_SIZE as u64;
 
+/// Number of a system call that no kernel has, by which the image asks the
+/// supervisor what a CPU clock shows: `(clock, real_ns)`.
+pub const CPU_TIME_CALL: usize = 0x1e57_0001;
+
 /// First word of our part of the page: "TLCP", little-endian.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 

@@ -29,8 +29,8 @@ mod write;
 
 pub use counter::{CounterKind, ticks_ordered};
 pub use layout::{
-    ABI_VERSION, ClockPage, HOST_OFFSET, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy, PAGE_ADDRESS,
-    PAGE_SIZE,
+    ABI_VERSION, CPU_TIME_CALL, ClockPage, HOST_OFFSET, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy,
+    PAGE_ADDRESS, PAGE_SIZE,
 };
 pub use past::Past;
 pub use write::PageMap;

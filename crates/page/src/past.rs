@@ -19,8 +19,12 @@ use crate::sync::{AtomicI64, AtomicU32, AtomicU64, fence};
 pub struct Past {
     /// Lines ever recorded, modulo 2^32.
     count: AtomicU32,
-    padding: AtomicU32,
+    /// How often the dilation was changed.
+    dilations: AtomicU32,
     lines: [Line; LINES],
+    /// Wall seconds per virtual second, the bits of a `f64`. Unlike the lines it
+    /// is the session's, without what a host's oscillator adds.
+    dilation: AtomicU64,
 }
 
 /// From one change of the clock to the next.
@@ -48,6 +52,18 @@ impl Past {
             line.rate_20_44.store(rate, Relaxed);
         }
         self.count.store(count.wrapping_add(1), Release);
+    }
+
+    /// Notes the dilation, at the start and whenever it changes.
+    pub fn set_dilation(&self, wall_per_virtual: f64) {
+        self.dilation.store(wall_per_virtual.to_bits(), Relaxed);
+        self.dilations.fetch_add(1, Release);
+    }
+
+    /// The dilation in force, and whether there was another one before.
+    pub fn dilation(&self) -> (f64, bool) {
+        let changed = self.dilations.load(Acquire) > 1;
+        (f64::from_bits(self.dilation.load(Relaxed)), changed)
     }
 
     /// Virtual time at a past instant of the machine's CLOCK_MONOTONIC, in

@@ -54,6 +54,9 @@ pub struct OrdinaryConfig {
     pub software_stamps: bool,
     /// TAI − UTC in seconds, announced as valid.
     pub utc_offset_s: i16,
+    /// Stamps are TAI, and announced as such; otherwise the timescale is
+    /// arbitrary, as when the civil clock stamps.
+    pub ptp_timescale: bool,
     /// Key and ring, when time is authenticated.
     pub security: Option<Security>,
     /// How far arrival may jump against the clock's own past before the jump
@@ -77,6 +80,7 @@ impl OrdinaryConfig {
             free_running: false,
             software_stamps: false,
             utc_offset_s: 37,
+            ptp_timescale: true,
             security: None,
             jump_bound: TimeInterval::from_ns(100_000),
         }
@@ -287,6 +291,12 @@ impl OrdinaryClock {
         self.slave
             .handle_verdict(verdict, upstream, &self.config, &mut self.out);
         self.use_samples();
+    }
+
+    /// Other keys from now on: a rotation, or a ring that has grown. What is
+    /// being verified is judged by the keys it came with.
+    pub fn set_security(&mut self, security: Security) {
+        self.config.security = Some(security);
     }
 
     /// A record came by the second network.

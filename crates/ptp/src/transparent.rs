@@ -126,6 +126,12 @@ impl TransparentClock {
         self.relays.expire(now, &mut self.out);
     }
 
+    /// Other keys from now on: a rotation, or a ring that has grown. What is
+    /// being verified is judged by the keys it came with.
+    pub fn set_security(&mut self, security: Security) {
+        self.config.security = Some(security);
+    }
+
     /// The link of `port`, from 1.
     pub fn peer_delay(&self, port: u16) -> Option<&PeerDelay> {
         self.peers.get(usize::from(port).checked_sub(1)?)
@@ -296,7 +302,7 @@ impl TransparentClock {
         message: &Message<'_>,
     ) {
         let header = &message.header;
-        if self.is_replay(ingress, packet, message) {
+        if !self.is_admitted(now, ingress, message) || self.is_replay(ingress, packet, message) {
             return;
         }
         let slots = self.relays.matching(ingress, header);
@@ -305,7 +311,7 @@ impl TransparentClock {
                 .relays
                 .keep_early(ingress, header, packet, now, &mut self.out);
         }
-        if let Some((slot, then)) = self.vouch(now, ingress, packet, message, &slots) {
+        if let Some((slot, then)) = self.vouch(ingress, packet, message, &slots) {
             self.release(slot, packet, true);
             then.into_iter().for_each(|work| self.out.push(work));
         }

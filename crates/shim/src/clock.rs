@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use timeloom_page::{ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, ticks_ordered};
 
 use crate::abi::{NS_PER_S, Timespec};
+use crate::cpu::{is_cpu_clock, shown_ns};
 use crate::sys::{errno, nr, syscall};
 
 /// The clock page of this process.
@@ -138,7 +139,14 @@ fn store_now(id: u32, out: *mut Timespec) -> i32 {
             unsafe { out.write(Timespec::from_ns(ns)) };
             0
         }
-        None => native(nr::CLOCK_GETTIME, id, out as usize) as i32,
+        None => {
+            let result = native(nr::CLOCK_GETTIME, id, out as usize);
+            if result == 0 && is_cpu_clock(id) {
+                // SAFETY: the kernel has just written there.
+                unsafe { scale_cpu_time(id, out) };
+            }
+            result as i32
+        }
     }
 }
 
@@ -224,14 +232,27 @@ fn native(number: usize, id: u32, out: usize) -> isize {
     unsafe { syscall(number, [id as usize, out, 0, 0, 0, 0]) }
 }
 
+/// # Safety
+/// `out` may be read and written.
+unsafe fn scale_cpu_time(id: u32, out: *mut Timespec) {
+    // SAFETY: the caller vouches for it.
+    let real_ns = unsafe { out.read_unaligned() }.to_ns().unwrap_or(0);
+    let shown = Timespec::from_ns(shown_ns(id, real_ns));
+    // SAFETY: as above.
+    unsafe { out.write_unaligned(shown) };
+}
+
 /// `clock_gettime` by `syscall` instruction. The kernel goes first: it checks
 /// the identifier and the pointer and so gives the errors it always gave.
 pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::CLOCK_GETTIME, args) };
-    let id = args[0] as u32;
+    let (id, out) = (args[0] as u32, args[1] as *mut Timespec);
     if result == 0 && (id == MONOTONIC_RAW || offset_ns(id, &page().copies[0]).is_some()) {
-        store_now(args[0] as u32, args[1] as *mut Timespec);
+        store_now(id, out);
+    } else if result == 0 && is_cpu_clock(id) {
+        // SAFETY: the kernel has just written there.
+        unsafe { scale_cpu_time(id, out) };
     }
     result
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use crate::abi::Timespec;
-use crate::clock::{self, machine_realtime_ns, monotonic_ns, now_ns, page};
+use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page};
 use crate::poll::{deadline_of, store_left};
 use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
@@ -146,17 +146,6 @@ pub(crate) fn sysinfo(args: [usize; 6]) -> isize {
         unsafe { (args[0] as *mut i64).write_unaligned(uptime_s) };
     }
     result
-}
-
-/// `times(buffer)`: the result counts hundredths of a second of virtual time;
-/// the processor times in the buffer are the machine's.
-pub(crate) fn times(args: [usize; 6]) -> isize {
-    // SAFETY: the kernel checks the pointer.
-    let result = unsafe { syscall(nr::TIMES, args) };
-    if result < 0 {
-        return result;
-    }
-    (clock::now_ns(7).unwrap_or(0) / 10_000_000) as isize
 }
 
 /// The deadline of an absolute `timespec` on clock `id`.

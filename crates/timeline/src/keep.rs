@@ -279,22 +279,24 @@ impl Kept {
         let now = self.clock.now();
         let outer = (-self.config.oscillator.max_error).of_inverse_outward();
         let taken = answer.map_err(|untold| untold.0).and_then(|sample| {
-            let (width, taken) = match sample {
-                Sample::Exchange(exchange) => (
-                    exchange
-                        .bound(self.config.resolution, outer)
-                        .map(|b| b.width()),
-                    self.keeper.handle_exchange(now, id, &exchange),
-                ),
+            let width = match &sample {
+                Sample::Exchange(exchange) => exchange
+                    .bound(self.config.resolution, outer)
+                    .map(|bound| bound.width()),
+                Sample::Bound { bound, .. } => Ok(bound.width()),
+            };
+            if width.is_ok_and(|width| width > WORTHLESS) {
+                return Err("the interval is too wide to be worth anything".to_owned());
+            }
+            let taken = match sample {
+                Sample::Exchange(exchange) => self.keeper.handle_exchange(now, id, &exchange),
                 Sample::Bound {
                     era,
                     bound,
                     authenticated,
-                } => (
-                    Ok(bound.width()),
-                    self.keeper
-                        .handle_bound(now, id, (era, authenticated), &bound),
-                ),
+                } => self
+                    .keeper
+                    .handle_bound(now, id, (era, authenticated), &bound),
             };
             taken.map_err(|refused| refused.to_string())?;
             Ok(width.ok())
@@ -437,3 +439,6 @@ impl Bindee {
         }
     }
 }
+
+/// A source that errs by more tells nothing; a page could not even say it.
+const WORTHLESS: Duration = Duration::from_s(1_000_000);

@@ -9,10 +9,12 @@
 mod support;
 
 mod clocks;
+mod cpu_time;
 mod early_events;
 mod errors;
 mod host_clocks;
 mod live_changes;
+mod popular;
 mod processes;
 mod refusals;
 mod sessions;

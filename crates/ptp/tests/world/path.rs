@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use timeloom_ptp::{OrdinaryConfig, Profile, Random, Report, TransparentConfig};
+use timeloom_ptp::security::Failure;
+use timeloom_ptp::{DropReason, OrdinaryConfig, Profile, Random, Report, TransparentConfig};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use super::World;
@@ -28,6 +29,8 @@ pub struct Path {
     pub policy: timeloom_ptp::security::Policy,
     /// Statements by a second network.
     pub secondary: bool,
+    /// The grandmaster binds the VLAN identifier.
+    pub bind_vid: bool,
 }
 
 pub const GRANDMASTER: usize = 0;
@@ -51,6 +54,7 @@ impl Path {
             unaware: Vec::new(),
             policy: timeloom_ptp::security::Policy::Strict,
             secondary: false,
+            bind_vid: false,
         }
     }
 
@@ -80,6 +84,7 @@ impl Path {
             security.watch &= self.rogue != Some(node);
             security.policy = self.policy;
             security.secondary = self.secondary;
+            security.bind_vid = self.bind_vid;
             Some(security)
         };
         for node in 0..self.hops + 2 {
@@ -112,6 +117,26 @@ impl Path {
         }
         world
     }
+}
+
+/// Everything that was noticed, and by whom.
+pub fn failures(world: &World) -> Vec<(usize, Failure)> {
+    let all = world
+        .reports
+        .iter()
+        .filter_map(|(_, node, report)| match report {
+            Report::Failure(failure) => Some((*node, *failure)),
+            _ => None,
+        });
+    all.collect()
+}
+
+/// How many packets `node` dropped for `reason`.
+pub fn drops(world: &World, node: usize, reason: DropReason) -> usize {
+    let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
+    of_node
+        .filter(|(.., r)| matches!(r, Report::Dropped { reason: of, .. } if *of == reason))
+        .count()
 }
 
 /// What a slave reported, in ns, with whether it was authenticated.
