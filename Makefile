@@ -63,6 +63,6 @@ packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
 	@scripts/packages c++:g++
-	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ptp4l:linuxptp @libfaketime:libfaketime chronyd:chrony \
+	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ptp4l:linuxptp @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools nginx:nginx-light sqlite3:sqlite3 curl:curl
 	@scripts/chronyd

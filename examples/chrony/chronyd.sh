@@ -4,6 +4,9 @@
 # Everything that it writes goes to a directory of its own, and it stays root:
 # the experiment's hosts share this machine's files.
 set -eu
+# Where Debian has it, or where `make packages-test` unpacks it.
+chronyd=/usr/sbin/chronyd
+[ -x "$chronyd" ] || chronyd=../../.tools/chrony/usr/sbin/chronyd
 state=$(mktemp -d)
 trap 'rm -rf "$state"' EXIT
 case $1 in
@@ -21,5 +24,5 @@ bindcmdaddress /
 cmdport 0
 user root
 EOF
-/usr/sbin/chronyd -d -d -f "$state/chrony.conf" &
+"$chronyd" -d -d -f "$state/chrony.conf" &
 wait $!

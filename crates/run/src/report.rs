@@ -238,9 +238,9 @@ impl Opened {
         match &self.plan {
             Some(plan) if !plan.panels.is_empty() => {
                 let own = plan.panels.iter().map(panel);
-                own.chain(clock_panels(plan)).collect()
+                own.chain(self.clock_panels(plan)).collect()
             }
-            Some(plan) if plan.simulation.plants.is_empty() => clock_panels(plan),
+            Some(plan) if plan.simulation.plants.is_empty() => self.clock_panels(plan),
             _ => match self.run.signal_names() {
                 Ok(names) => panels_by_unit(names, remarks),
                 Err(error) => {
@@ -249,6 +249,51 @@ impl Opened {
                 }
             },
         }
+    }
+
+    /// How far the hosts' clocks are from true time, for hosts whose clock the
+    /// scenario describes and does not draw itself.
+    fn clock_panels(&self, plan: &Plan) -> Vec<Panel> {
+        // A clock that no daemon vouches for has no believed error.
+        let recorded = self.run.signal_names().unwrap_or_default();
+        let is_recorded = |name: &str| recorded.iter().any(|(other, _)| *other == *name);
+        let drawn = |name: &str| {
+            let mut signals = plan.panels.iter().flat_map(|panel| &panel.signals);
+            signals.any(|signal| signal.name.to_string() == name)
+        };
+        let with_clock = plan.system.hosts.iter().filter(|(_, h)| h.clock.is_some());
+        let hosts: Vec<&String> = with_clock.map(|(name, _)| name).collect();
+        let panel = |title: &str, unit: &str, wanted: &[(&str, &str)]| Panel {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            signals: hosts
+                .iter()
+                .flat_map(|host| {
+                    wanted.iter().map(move |(name, legend)| PanelSignal {
+                        name: format!("{host}.{name}"),
+                        legend: format!("{host}{legend}"),
+                    })
+                })
+                .filter(|signal| is_recorded(&signal.name) && !drawn(&signal.name))
+                .take(MOST_CURVES)
+                .collect(),
+            ..Panel::default()
+        };
+        let offsets = [
+            ("clock.offset", ": true error"),
+            ("clock.esterror", ": believed error"),
+        ];
+        let panels = [
+            panel("Clocks of the hosts against true time", "s", &offsets),
+            panel(
+                "How much too fast the clocks of the hosts run",
+                "ppm",
+                &[("clock.frequency", "")],
+            ),
+        ];
+        let mut panels = Vec::from(panels);
+        panels.retain(|panel| !panel.signals.is_empty());
+        panels
     }
 }
 
@@ -302,48 +347,6 @@ fn reference(reference: &scenario::Reference) -> Reference {
             label: label.clone(),
         },
     }
-}
-
-/// How far the hosts' clocks are from true time, for hosts whose clock the
-/// scenario describes and does not draw itself.
-fn clock_panels(plan: &Plan) -> Vec<Panel> {
-    let drawn = |name: &str| {
-        let mut signals = plan.panels.iter().flat_map(|panel| &panel.signals);
-        signals.any(|signal| signal.name.to_string() == name)
-    };
-    let with_clock = plan.system.hosts.iter().filter(|(_, h)| h.clock.is_some());
-    let hosts: Vec<&String> = with_clock.map(|(name, _)| name).collect();
-    let panel = |title: &str, unit: &str, wanted: &[(&str, &str)]| Panel {
-        title: title.to_owned(),
-        unit: unit.to_owned(),
-        signals: hosts
-            .iter()
-            .flat_map(|host| {
-                wanted.iter().map(move |(name, legend)| PanelSignal {
-                    name: format!("{host}.{name}"),
-                    legend: format!("{host}{legend}"),
-                })
-            })
-            .filter(|signal| !drawn(&signal.name))
-            .take(MOST_CURVES)
-            .collect(),
-        ..Panel::default()
-    };
-    let offsets = [
-        ("clock.offset", ": ahead of true time"),
-        ("clock.esterror", ": error that its daemon believes in"),
-    ];
-    let panels = [
-        panel("Clocks of the hosts against true time", "s", &offsets),
-        panel(
-            "How much too fast the clocks of the hosts run",
-            "ppm",
-            &[("clock.frequency", "")],
-        ),
-    ];
-    let mut panels = Vec::from(panels);
-    panels.retain(|panel| !panel.signals.is_empty());
-    panels
 }
 
 /// More panels, or more curves in one, would be read by nobody.
