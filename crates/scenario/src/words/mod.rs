@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use timeloom_time::Duration;
 
 pub use address::Ipv4Interface;
-pub(crate) use convert::as_text;
+pub(crate) use convert::{as_optional_text, as_text};
 pub use frequency::FrequencyError;
 pub use name::{Ready, SignalName};
 pub use rate::BitRate;
