@@ -76,6 +76,8 @@ pub struct Clock {
     counter: Counter,
     state: Mutex<State>,
     changed: Condvar,
+    /// Called after every change.
+    listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     /// Raised when a host's clock was changed by a program.
     host_version: AtomicU64,
 }
@@ -96,6 +98,8 @@ struct State {
     history: Vec<Change>,
     /// Instants that somebody in this process waits for, with a number each.
     awaited: Vec<(u64, Instant<Virtual>)>,
+    /// What somebody who does not wait here has announced.
+    announced: Option<Instant<Virtual>>,
     waits: u64,
     hosts: Vec<HostState>,
 }
@@ -148,6 +152,7 @@ impl Clock {
                 map,
             }],
             awaited: Vec::new(),
+            announced: None,
             waits: 0,
             hosts: Vec::new(),
             calibration,
@@ -158,6 +163,7 @@ impl Clock {
             counter,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            listeners: Mutex::default(),
             host_version: AtomicU64::new(0),
         })
     }
@@ -312,9 +318,31 @@ impl Clock {
         reached
     }
 
-    /// The earliest instant that a [`Self::wait_until`] waits for.
+    /// The earliest instant that a [`Self::wait_until`] waits for, or that was
+    /// announced.
     pub(crate) fn next_awaited(&self) -> Option<Instant<Virtual>> {
-        self.lock().awaited.iter().map(|(_, target)| *target).min()
+        let state = self.lock();
+        let awaited = state.awaited.iter().map(|(_, target)| *target);
+        awaited.chain(state.announced).min()
+    }
+
+    /// Says when the next thing happens in something that follows this clock
+    /// without waiting for it here: a simulated network. A clock that skips
+    /// skips no further. The last word counts.
+    pub fn announce(&self, next: Option<Instant<Virtual>>) {
+        self.lock().announced = next;
+    }
+
+    /// The map in force from the machine's clock to this one.
+    pub fn map(&self) -> ClockMap<Wall, Virtual> {
+        self.lock().map
+    }
+
+    /// Has `listener` called after every change: pause, resume, dilation, skip.
+    /// It must be quick and must not use this clock.
+    pub fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let mut listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
+        listeners.push(Box::new(listener));
     }
 
     /// Lets a running clock show `to` at once, and go on from there. Does
@@ -419,6 +447,8 @@ impl Clock {
         let next = state.map;
         state.history.push(Change { kind, map: next });
         self.changed.notify_all();
+        let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
+        listeners.iter().for_each(|listener| listener());
         next.in0
     }
 

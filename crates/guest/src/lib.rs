@@ -20,6 +20,7 @@
 //!
 //! It does not know about scenarios, networks or plants.
 
+mod auxv;
 mod bpf;
 mod clock;
 mod clock_calls;
@@ -39,6 +40,8 @@ mod memory;
 mod notify;
 mod processes;
 mod ptrace;
+#[cfg(test)]
+mod random;
 mod register;
 mod remote;
 mod report;
@@ -46,6 +49,7 @@ mod session;
 mod skip;
 mod timer_calls;
 mod timers;
+mod vdso;
 
 pub use clock::{Change, ChangeKind, Clock, ClockOptions, Host, HostOptions};
 pub use control::{

@@ -1,7 +1,5 @@
 //! Where every byte of the page lies, and where the page lies in a process.
 
-use core::mem::{offset_of, size_of};
-
 use crate::past::Past;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 
@@ -92,10 +90,3 @@ pub struct MapCopy {
     /// Its nanoseconds per tick, as `rate_8_56`.
     pub raw_rate_8_56: AtomicU64,
 }
-
-const _: () = assert!(size_of::<ClockPage>() == PAGE_SIZE);
-const _: () = assert!(offset_of!(ClockPage, magic) == 128);
-const _: () = assert!(offset_of!(ClockPage, sequence) == 144);
-const _: () = assert!(offset_of!(ClockPage, host) == HOST_OFFSET);
-const _: () = assert!(offset_of!(ClockPage, copies) == 192);
-const _: () = assert!(size_of::<MapCopy>() == 128);

@@ -34,3 +34,16 @@ pub use layout::{
 };
 pub use past::Past;
 pub use write::PageMap;
+
+// Here and not beside the structures: the model test builds those with atomics of
+// another size.
+const _: () = {
+    use core::mem::{offset_of, size_of};
+    assert!(size_of::<ClockPage>() == PAGE_SIZE);
+    assert!(offset_of!(ClockPage, magic) == 128);
+    assert!(offset_of!(ClockPage, sequence) == 144);
+    assert!(offset_of!(ClockPage, host) == HOST_OFFSET);
+    assert!(offset_of!(ClockPage, copies) == 192);
+    assert!(size_of::<MapCopy>() == 128);
+    assert!(size_of::<Past>() == 1024);
+};

@@ -12,7 +12,7 @@
 use timeloom_time::{Instant, Rate, Virtual, Wall};
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicI64, AtomicU32, AtomicU64, fence};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, LINES, fence};
 
 /// The ring; part of the clock page.
 #[repr(C, align(1024))]
@@ -28,6 +28,7 @@ pub struct Past {
 }
 
 /// From one change of the clock to the next.
+#[derive(Default)]
 #[repr(C)]
 struct Line {
     /// The machine's CLOCK_MONOTONIC at its start, in nanoseconds.
@@ -36,6 +37,18 @@ struct Line {
     virtual0_ns: AtomicI64,
     /// Virtual nanoseconds per wall nanosecond, in 20.44 fixed point.
     rate_20_44: AtomicU64,
+}
+
+impl Default for Past {
+    /// Nothing recorded.
+    fn default() -> Self {
+        Self {
+            count: AtomicU32::new(0),
+            dilations: AtomicU32::new(0),
+            lines: core::array::from_fn(|_| Line::default()),
+            dilation: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Past {
@@ -94,7 +107,7 @@ impl Past {
             let rate = line.rate_20_44.load(Relaxed);
             fence(Acquire);
             let newer = self.count.load(Relaxed).wrapping_sub(number);
-            if newer as usize > LINES && !anyhow {
+            if newer as usize >= LINES && !anyhow {
                 return None;
             }
             if wall0_ns <= wall_ns {
@@ -109,21 +122,15 @@ impl Past {
     }
 }
 
-/// Lines kept.
-const LINES: usize = 42;
-
 /// A reader that is preempted each time would need to be very unlucky.
 const MOST_TRIES: u32 = 16;
-
-const _: () = assert!(size_of::<Past>() == 1024);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn past(lines: &[(i64, i64, Rate)]) -> Past {
-        // SAFETY: every field is an atomic integer, for which zero is a value.
-        let past: Past = unsafe { core::mem::zeroed() };
+        let past = Past::default();
         for &(wall, shows, rate) in lines {
             past.record(Instant::from_ns(wall), Instant::from_ns(shows), rate);
         }

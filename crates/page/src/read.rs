@@ -1,10 +1,9 @@
 //! Reading the clock: the hottest code of the project.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use core::sync::atomic::fence;
-
 use crate::counter::after;
 use crate::layout::{ClockPage, MapCopy};
+use crate::sync::Ordering::{Acquire, Relaxed};
+use crate::sync::{fence, spin_loop};
 
 impl ClockPage {
     /// Reads virtual time and `field` of the map in force, consistently.
@@ -44,7 +43,7 @@ impl ClockPage {
             let sequence = self.sequence.load(Acquire);
             if is_closed(sequence) && turns < PATIENCE {
                 turns += 1;
-                core::hint::spin_loop();
+                spin_loop();
                 continue;
             }
             if let Some(seen) = self.look(sequence, &counter, &field) {

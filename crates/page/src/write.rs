@@ -1,12 +1,11 @@
 //! Changing the clock: one writer per page, the supervisor.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::fence;
-
 use timeloom_time::{ClockMap, Counter, Rate, Virtual};
 
 use crate::CounterKind;
 use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy};
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::fence;
 
 /// A map as the writer gives it, with the offsets of the POSIX clocks.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,14 @@
 //! `net`: the network engine, its portals, and what they are compared with.
 //!
 //! One file per group of figures. `dumbbell` and `scale` measure the engine
-//! alone; `ns3` compiles and runs the same model in ns-3.
+//! alone; `realtime` measures real programs through it; `ns3` compiles and runs
+//! the same models in ns-3.
 
 mod dumbbell;
 mod model;
 mod ns3;
+mod ping;
+mod realtime;
 mod scale;
 
 use crate::error::BenchError;
@@ -17,5 +20,6 @@ const BENCH: Name = Name::Net;
 pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     // First, while the process has not grown: it measures memory.
     scale::run(options, figure)?;
-    dumbbell::run(options, figure)
+    dumbbell::run(options, figure)?;
+    realtime::run(options, figure)
 }

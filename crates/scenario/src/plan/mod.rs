@@ -4,6 +4,7 @@
 //! [`crate::parse`] checks.
 
 mod events;
+mod network;
 mod openflow;
 mod panels;
 mod simulation;
@@ -17,6 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use events::{Attack, Capture, Check, Condition};
+pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, Wire};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
@@ -48,6 +50,9 @@ pub struct Plan {
     /// What is modelled.
     #[schemars(default)]
     pub system: System,
+    /// How the network is simulated; without it, it is made of kernel parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// Who computes which part.
     #[schemars(default)]
     pub simulation: Simulation,
@@ -144,6 +149,7 @@ impl Read for Plan {
             seed: fields.or("seed", 0),
             time: fields.required("time"),
             system: fields.or_default("system"),
+            network: fields.optional("network"),
             simulation: fields.or_default("simulation"),
             placement: fields.or_default("placement"),
             attacks: fields.or_default("attack"),

@@ -20,7 +20,7 @@ use crate::tree::Node;
 pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Report) {
     let mut rules = Rules { plan, root, report };
     names::check(&mut rules);
-    network::check(&mut rules);
+    network::check(&mut rules, machine);
     openflow::check(&mut rules);
     devices::check(&mut rules);
     schedule::check(&mut rules);

@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer};
 
 use super::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
 use crate::assertion::Assertion;
-use crate::plan::{Condition, Mode, Place, Protocol, RegisterTable, RegisterType};
+use crate::plan::{
+    Condition, Discipline, Mode, Place, Protocol, RegisterTable, RegisterType, Shape, TrafficKind,
+};
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
 use crate::suggest;
@@ -81,6 +83,27 @@ read_from_words! {
         "coil" => Self::Coil,
         "discrete" => Self::Discrete,
     }
+    Discipline {
+        "drop-tail" => Self::DropTail,
+        "red" => Self::Red,
+        "codel" => Self::Codel,
+        "priority" => Self::Priority,
+    }
+    Shape {
+        "dumbbell" => Self::Dumbbell,
+        "star" => Self::Star,
+        "tree" => Self::Tree,
+        "fat-tree" => Self::FatTree,
+        "ring" => Self::Ring,
+        "line" => Self::Line,
+        "campus" => Self::Campus,
+    }
+    TrafficKind {
+        "udp" => Self::Udp,
+        "poisson" => Self::Poisson,
+        "reno" => Self::Reno,
+        "cubic" => Self::Cubic,
+    }
     RegisterType {
         "bit" => Self::Bit,
         "i16" => Self::I16,
@@ -97,6 +120,17 @@ pub(crate) fn as_text<T: fmt::Display, S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+/// For a value that is there whenever this is asked.
+pub(crate) fn as_optional_text<T: fmt::Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
 }
 
 text_schema!(
