@@ -35,11 +35,15 @@ pub use latch::Latch;
 #[cfg(not(loom))]
 mod clockbound_file;
 #[cfg(not(loom))]
+mod core_cycles;
+#[cfg(not(loom))]
 mod counter;
 #[cfg(not(loom))]
 mod encode;
 #[cfg(not(loom))]
 pub mod foreign;
+#[cfg(all(not(loom), target_arch = "aarch64"))]
+mod generic_timer;
 #[cfg(not(loom))]
 mod host_strict;
 #[cfg(not(loom))]
@@ -62,9 +66,13 @@ mod writer;
 #[cfg(not(loom))]
 pub use clockbound_file::ClockBoundFile;
 #[cfg(not(loom))]
+pub use core_cycles::{CoreCycles, NoCoreCycles};
+#[cfg(not(loom))]
 pub use counter::{CoreScale, now_ticks};
 #[cfg(not(loom))]
 pub use encode::PageSegment;
+#[cfg(all(not(loom), target_arch = "aarch64"))]
+pub use generic_timer::GenericTimer;
 #[cfg(not(loom))]
 pub use host_strict::HostStrict;
 #[cfg(not(loom))]
