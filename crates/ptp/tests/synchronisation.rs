@@ -224,3 +224,21 @@ fn a_clock_that_starts_in_1970_is_set_and_then_steered() {
     let error_ns = world.error_ns(slave, GRANDMASTER);
     assert!(error_ns.abs() < 200, "{error_ns}");
 }
+
+#[test]
+fn a_civil_clock_follows_a_master_that_tells_tai_37_s_behind() {
+    for signed in [false, true] {
+        let mut path = Path::new(31, 1);
+        path.civil_slave = true;
+        if signed {
+            path = path.signed(
+                timeloom_wire::tlv::Suite::Ed25519,
+                timeloom_wire::tlv::EntryForm::Full,
+            );
+        }
+        let mut world = path.build();
+        world.run_for(30.0);
+        let error_ns = world.error_ns(path.slave(), GRANDMASTER) + 37_000_000_000;
+        assert!(error_ns.abs() < 1_000, "{error_ns} ns, signed: {signed}");
+    }
+}

@@ -35,6 +35,8 @@ pub struct Path {
     pub end_to_end_hops: bool,
     /// The grandmaster binds the VLAN identifier.
     pub bind_vid: bool,
+    /// The slave's clock is a civil one, and the grandmaster tells TAI.
+    pub civil_slave: bool,
 }
 
 pub const GRANDMASTER: usize = 0;
@@ -58,6 +60,7 @@ impl Path {
             unaware: Vec::new(),
             policy: timeloom_ptp::security::Policy::Strict,
             secondary: false,
+            civil_slave: false,
             end_to_end_hops: false,
             bind_vid: false,
         }
@@ -100,6 +103,7 @@ impl Path {
                 let mut config = OrdinaryConfig::new(identity(node), self.profile);
                 config.slave_only = node == self.slave();
                 config.free_running = !self.steer;
+                config.ptp_timescale = node == GRANDMASTER || !self.civil_slave;
                 config.security = security_of(node);
                 let clock = if node == GRANDMASTER {
                     HardwareClock::new(1_700_000_000_000_000_000, 0.0)
