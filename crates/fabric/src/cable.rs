@@ -48,7 +48,8 @@ pub fn connect(a: &Plug<'_>, b: &Plug<'_>) -> Result<(), FabricError> {
         b.interface,
         b.namespace.name()
     );
-    let (a_index, b_index) = (free_index(a)?, free_index(b)?);
+    // Both ends may be in one namespace.
+    let (a_index, b_index) = (free_index(a)?, free_index(b)? + 1);
     a.namespace.run(|| -> Result<(), KernelError> {
         let request = link::cable(
             &end(a, a_index),

@@ -60,3 +60,59 @@ impl Departures {
         self.0.front().map(|waiting| waiting.until)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use timeloom_ptp::{Action, OrdinaryClock, OrdinaryConfig, Profile, SplitMix};
+    use timeloom_wire::ClockIdentity;
+
+    use super::*;
+
+    /// Tokens are made by machines only.
+    fn tokens(count: usize) -> Vec<Token> {
+        let config = OrdinaryConfig::new(ClockIdentity([1; 8]), Profile::DEFAULT_PEER_TO_PEER);
+        let mut clock = OrdinaryClock::new(config, Instant::ZERO);
+        let mut random = SplitMix(7);
+        let mut tokens = Vec::new();
+        while tokens.len() < count {
+            let now = clock.next_wake().expect("it measures peer delay for ever");
+            clock.handle_wake(now, &mut random);
+            while let Some(action) = clock.poll_action() {
+                if let Action::Send {
+                    token: Some(token), ..
+                } = action
+                {
+                    tokens.push(token);
+                }
+            }
+        }
+        tokens
+    }
+
+    #[test]
+    fn stamps_find_their_messages_and_lost_ones_are_told() {
+        let [first, second, third] = tokens(3)[..] else {
+            panic!("three tokens")
+        };
+        let at = Instant::from_ns;
+        let mut departures = Departures::default();
+        departures.add(vec![1, 2], first, at(0));
+        departures.add(vec![3, 4], second, at(10));
+        // The same bytes twice: in the order they were sent.
+        departures.add(vec![3, 4], third, at(20));
+        assert_eq!(
+            departures.departed(&[9, 9, 3, 4]),
+            Some(second),
+            "a frame ends with its message"
+        );
+        assert_eq!(departures.departed(&[9, 9, 5]), None);
+        assert_eq!(departures.next_wake(), Some(at(0) + PATIENCE));
+        assert_eq!(departures.lost(at(99_999_999)), None);
+        assert_eq!(departures.lost(at(100_000_000)), Some(first));
+        assert_eq!(departures.lost(at(100_000_000)), None);
+        assert_eq!(departures.departed(&[3, 4]), Some(third));
+        assert_eq!(departures.departed(&[1, 2]), None, "too late finds nobody");
+        departures.add(vec![1], first, at(0));
+        assert_eq!(departures.give_up().collect::<Vec<_>>(), [first]);
+    }
+}

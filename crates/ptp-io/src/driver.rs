@@ -321,10 +321,8 @@ impl Driver {
             self.observer
                 .notice(&format!("the clock cannot be steered: {error}"));
         }
-        // The step was ours; the machine has forgotten what it spoilt.
-        if let Some(guard) = &mut self.guard {
-            guard.step();
-        }
+        // A step is found by the guard like anybody else's, and what is on its
+        // way is given up.
     }
 
     fn note(&mut self, report: &Report) {

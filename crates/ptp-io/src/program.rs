@@ -9,7 +9,7 @@ use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 use crate::clocks::wall_now;
 use crate::driver::{Counters, Driver};
 use crate::machine::Machine;
-use crate::socket::PortSocket;
+use crate::socket::{PortSocket, hardware};
 use crate::{
     Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Transport, Wake,
 };
@@ -154,6 +154,18 @@ impl Program {
             .iter()
             .map(|name| Interface::find(name))
             .collect::<Result<Vec<_>, _>>()?;
+        if options.stamping == Stamping::Hardware {
+            let clocks = interfaces
+                .iter()
+                .map(hardware::clock_of)
+                .collect::<Result<Vec<_>, _>>()?;
+            if clocks.windows(2).any(|pair| pair[0] != pair[1]) {
+                return Err(PtpError::Unsupported(
+                    "the interfaces are stamped by different clocks, so a residence cannot be told; use --stamps software"
+                        .to_owned(),
+                ));
+            }
+        }
         let clock = match (&options.auth, options.clock) {
             (Some(auth), _) => auth.loaded().clock,
             (None, Some(clock)) => clock,

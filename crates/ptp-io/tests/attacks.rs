@@ -26,7 +26,7 @@ fn attacked(name: &str, attack: Attack, suite: Suite) -> LabReport {
             secondary: false,
         });
         options.attack = Some((attack, BEFORE));
-        options.duration = Duration::from_s(8);
+        options.duration = Duration::from_ms(6500);
         options.enough = None;
     })
 }
@@ -74,6 +74,19 @@ fn check(name: &str, attack: Attack, report: &LabReport) {
     let delayed = violations(report)
         .iter()
         .any(|(node, v)| node == "slave" && v.reason == "Delayed");
+    if attack == Attack::Malformed {
+        let dropped = &report.counters["tc3"].dropped;
+        let by_reason = dropped
+            .keys()
+            .filter(|reason| reason.starts_with("malformed") || *reason == "Version")
+            .count();
+        assert!(by_reason >= 4, "{}", told());
+        assert!(
+            report.count(Fate::Accepted) > report.syncs().count() / 2,
+            "Syncs keep flowing: {}",
+            told()
+        );
+    }
     if attack == Attack::DelaySync {
         assert!(delayed, "{}", told());
     } else if attack.is_detectable() {
@@ -127,7 +140,7 @@ fn all_at_once(suite: Suite, attacks: &[(&'static str, Attack)]) {
 
 #[test]
 fn every_attack_on_a_wire_is_noticed_where_it_happens() {
-    // A chain is idle most of the time: seven fit beside one another.
+    // A chain is idle most of the time: eight fit beside one another.
     Attack::ALL
         .chunks(7)
         .for_each(|attacks| all_at_once(Suite::Ed25519, attacks));

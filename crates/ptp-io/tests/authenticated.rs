@@ -7,7 +7,7 @@ use std::process::Command;
 use support::{Scratch, lab};
 use timeloom_ptp::security::Policy;
 use timeloom_ptp_io::Fate;
-use timeloom_ptp_io::lab::{LabAuth, LabOptions, LabReport, NodeKind};
+use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind};
 use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
@@ -134,6 +134,31 @@ fn signed_time_is_good_time_for_a_ptp4l_slave() {
         !log.contains("bad message") && !log.contains("FAULTY"),
         "{log}"
     );
+}
+
+#[test]
+fn a_monitor_reports_what_a_strict_slave_refuses_and_goes_on() {
+    let scratch = Scratch::new("monitor");
+    let report = lab(&scratch, &[Ours; 3], |options| {
+        inline(Suite::Ed25519, EntryForm::Full)(options);
+        options.policy = Policy::Monitor;
+        options.attack = Some((Attack::Strip, 1));
+        options.enough = Some(40);
+    });
+    let unsigned: Vec<_> = report
+        .syncs()
+        .filter(|sync| sync.verdict == Fate::Unsigned)
+        .collect();
+    assert!(unsigned.len() >= 5, "{:?}", report.violations());
+    for sync in unsigned {
+        assert!(
+            sync.failures
+                .iter()
+                .any(|violation| violation.reason == "Unsigned"),
+            "{sync:?}"
+        );
+    }
+    assert!(report.count(Fate::Accepted) >= 5, "there was peace before");
 }
 
 /// tshark finds PTP in every frame of the capture and nothing malformed.

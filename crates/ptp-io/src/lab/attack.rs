@@ -46,6 +46,9 @@ pub enum Attack {
     Pdelay,
     /// Spoils signatures, a hundred Follow_Ups for each genuine one.
     Flood,
+    /// Sends bytes that are no messages: cut off, odd, of an unknown version. It
+    /// violates nobody's time; they are dropped and counted.
+    Malformed,
     /// Holds Syncs back for 2 ms from the third second on.
     DelaySync,
     /// Holds everything back for 20 µs from the start, both ways: symmetric.
@@ -58,7 +61,7 @@ pub enum Attack {
 
 impl Attack {
     /// All of them with their names and what is expected of a signed chain.
-    pub const ALL: [(&'static str, Self); 14] = [
+    pub const ALL: [(&'static str, Self); 15] = [
         ("correction", Self::Correction),
         ("origin", Self::Origin),
         ("strip", Self::Strip),
@@ -70,6 +73,7 @@ impl Attack {
         ("second-master", Self::SecondMaster),
         ("pdelay", Self::Pdelay),
         ("flood", Self::Flood),
+        ("malformed", Self::Malformed),
         ("delay-sync", Self::DelaySync),
         ("symmetric-delay", Self::SymmetricDelay),
         ("lie", Self::Lie),
@@ -97,7 +101,7 @@ impl Attack {
     /// start and is the same both ways is part of the path, and what a hop says
     /// of itself nobody else can know.
     pub const fn is_detectable(self) -> bool {
-        !matches!(self, Self::SymmetricDelay | Self::Lie)
+        !matches!(self, Self::SymmetricDelay | Self::Lie | Self::Malformed)
     }
 }
 
@@ -305,6 +309,15 @@ impl Wire {
                     self.attacked += 1;
                 }
             }
+            Attack::Malformed if is(MessageType::FollowUp) => {
+                for bytes in malformed(&packet.bytes) {
+                    let _ = self.ports[to].send(&Packet {
+                        bytes,
+                        vlan: packet.vlan,
+                    });
+                    self.attacked += 1;
+                }
+            }
             Attack::Replay if is(MessageType::FollowUp) => {
                 while self.kept.len() >= 2 && now - self.kept[0].0 > Duration::from_s(2) {
                     let (_, old) = self.kept.pop_front().expect("it has two");
@@ -333,6 +346,26 @@ impl Wire {
             self.kept.push_back((wall_now(), packet.clone()));
         }
     }
+}
+
+/// Six ways to spoil a message.
+fn malformed(message: &[u8]) -> Vec<Vec<u8>> {
+    let changed = |at: usize, to: u8| {
+        let mut bytes = message.to_vec();
+        bytes[at] = to;
+        bytes
+    };
+    let mut odd = message[..44].to_vec();
+    odd.extend_from_slice(&[0x80, 0, 0, 1, 0]);
+    odd[3] = odd.len() as u8;
+    vec![
+        message[..20].to_vec(),
+        changed(2, 0xff),
+        changed(1, 0x07),
+        changed(0, 0x07),
+        changed(40, 0xff),
+        odd,
+    ]
 }
 
 /// Takes the last entry out of a chain of full entries; `false` when there is none.

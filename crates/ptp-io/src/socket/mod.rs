@@ -10,6 +10,7 @@
 //! other way, is off by one for ever after a send that failed half-way.
 
 mod control;
+pub(crate) mod hardware;
 mod layer2;
 mod options;
 mod udp;
@@ -71,7 +72,7 @@ impl PortSocket {
         stamping: Stamping,
     ) -> Result<Self, PtpError> {
         if stamping == Stamping::Hardware {
-            options::enable_hardware_stamps(interface)?;
+            hardware::enable(interface)?;
         }
         let opened = match transport {
             Transport::Layer2 => layer2::open(interface, stamping),

@@ -5,8 +5,6 @@ use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::Stamping;
-use crate::interface::{any_socket, ioctl, request_for};
-use crate::{Interface, PtpError};
 
 pub(super) fn open_socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the result is checked.
@@ -97,48 +95,6 @@ const fn arrivals(stamping: Stamping) -> libc::c_uint {
             libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE
         }
     }
-}
-
-/// Tells the card to stamp PTP messages both ways (timestamping.rst, 3).
-pub(super) fn enable_hardware_stamps(interface: &Interface) -> Result<(), PtpError> {
-    /// `struct hwtstamp_config`, linux/net_tstamp.h.
-    #[repr(C)]
-    struct Config {
-        flags: libc::c_int,
-        tx_type: libc::c_int,
-        rx_filter: libc::c_int,
-    }
-    const TX_ON: libc::c_int = 1;
-    /// All event messages of version 2, by any transport; then everything.
-    const RX_FILTERS: [libc::c_int; 2] = [12, 1];
-    const SIOCSHWTSTAMP: libc::Ioctl = 0x89b0;
-
-    let socket = any_socket().map_err(PtpError::doing("open a socket"))?;
-    let mut last = None;
-    for rx_filter in RX_FILTERS {
-        let mut config = Config {
-            flags: 0,
-            tx_type: TX_ON,
-            rx_filter,
-        };
-        let mut request =
-            request_for(&interface.name).expect("the interface was found by this name");
-        request.ifr_ifru.ifru_data = (&raw mut config).cast();
-        match ioctl(&socket, SIOCSHWTSTAMP, &mut request) {
-            Ok(()) => return Ok(()),
-            Err(error) => last = Some(error),
-        }
-    }
-    let why = last.expect("two filters were tried");
-    Err(match why.raw_os_error() {
-        Some(libc::EPERM) => {
-            PtpError::doing(format!("switch on the stamps of {}", interface.name))(why)
-        }
-        _ => PtpError::Unsupported(format!(
-            "{} does not stamp in hardware ({why}); use --stamps software",
-            interface.name
-        )),
-    })
 }
 
 /// C structures for which all zeroes are a valid value.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use timeloom_ptp::security::Failure;
-use timeloom_ptp::{DropReason, OrdinaryConfig, Profile, Random, Report, TransparentConfig};
+use timeloom_ptp::{
+    DelayMechanism, DropReason, OrdinaryConfig, Profile, Random, Report, TransparentConfig,
+};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use super::World;
@@ -29,8 +31,12 @@ pub struct Path {
     pub policy: timeloom_ptp::security::Policy,
     /// Statements by a second network.
     pub secondary: bool,
+    /// Transparent clocks are end-to-end ones, whatever the others do.
+    pub end_to_end_hops: bool,
     /// The grandmaster binds the VLAN identifier.
     pub bind_vid: bool,
+    /// The slave's clock is a civil one, and the grandmaster tells TAI.
+    pub civil_slave: bool,
 }
 
 pub const GRANDMASTER: usize = 0;
@@ -54,6 +60,8 @@ impl Path {
             unaware: Vec::new(),
             policy: timeloom_ptp::security::Policy::Strict,
             secondary: false,
+            civil_slave: false,
+            end_to_end_hops: false,
             bind_vid: false,
         }
     }
@@ -95,6 +103,7 @@ impl Path {
                 let mut config = OrdinaryConfig::new(identity(node), self.profile);
                 config.slave_only = node == self.slave();
                 config.free_running = !self.steer;
+                config.ptp_timescale = node == GRANDMASTER || !self.civil_slave;
                 config.security = security_of(node);
                 let clock = if node == GRANDMASTER {
                     HardwareClock::new(1_700_000_000_000_000_000, 0.0)
@@ -103,7 +112,11 @@ impl Path {
                 };
                 world.add(Node::ordinary(config, now), clock);
             } else {
-                let mut config = TransparentConfig::new(identity(node), 2, self.profile);
+                let mut profile = self.profile;
+                if self.end_to_end_hops {
+                    profile.delay = DelayMechanism::EndToEnd;
+                }
+                let mut config = TransparentConfig::new(identity(node), 2, profile);
                 config.security = security_of(node);
                 world.add(
                     Node::transparent(config, now),

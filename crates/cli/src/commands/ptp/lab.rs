@@ -48,7 +48,7 @@ pub(crate) struct Lab {
     policy: PolicyArgument,
     /// Attack the wire behind a node, e.g. correction@2 (0 is the grandmaster). Names:
     /// correction, origin, strip, remove-hop, epoch, replay, duplicate-sync, spoof-sync,
-    /// second-master, pdelay, flood, delay-sync, symmetric-delay, lie
+    /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay, lie
     #[arg(long, value_name = "NAME@HOP", value_parser = parse_attack)]
     attack: Option<(Attack, usize)>,
     /// How long
