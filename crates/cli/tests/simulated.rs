@@ -1,0 +1,88 @@
+//! A run over a simulated network: two hosts in different subnets, a router
+//! and 200 ms between them. Needs root.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const SCENARIO: &str = r#"
+schema = "timeloom/1"
+name = "far"
+time = { duration = "8 s", mode = "skip" }
+[network]
+routers = ["r1", "r2"]
+[system]
+links = [
+    { between = ["near", "r1"] },
+    { between = ["r1", "r2"], rate = "10 Mbit/s", delay = "200 ms" },
+    { between = ["r2", "far"] },
+]
+[system.hosts.far]
+address = "10.2.0.2/24"
+[[system.hosts.far.programs]]
+name = "echo"
+run = ["python3", "-u", "-c", """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 9))
+print("listening")
+while True:
+    s.sendto(*s.recvfrom(2000))
+"""]
+ready = "log:listening"
+[system.hosts.near]
+address = "10.1.0.2/24"
+[[system.hosts.near.programs]]
+name = "ask"
+run = ["python3", "-u", "-c", """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(5):
+    began = time.monotonic()
+    s.sendto(b"x" * 1000, ("10.2.0.2", 9))
+    s.recv(2000)
+    print("took", time.monotonic() - began)
+"""]
+after = ["echo"]
+essential = false
+[[capture]]
+link = ["r1", "r2"]
+"#;
+
+#[test]
+fn packets_take_their_virtual_time_between_subnets() {
+    let base = std::env::temp_dir().join(format!("timeloom-simulated-{}", std::process::id()));
+    fs::create_dir_all(&base).unwrap();
+    let file = base.join("far.toml");
+    fs::write(&file, SCENARIO).unwrap();
+    for mode in ["skip", "virtual"] {
+        let directory = base.join(mode);
+        let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+            .arg("run")
+            .arg(&file)
+            .args(["--set", &format!("time.mode={mode}"), "-o"])
+            .arg(&directory)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{mode}: {said}");
+        check(&directory, mode);
+    }
+    fs::remove_dir_all(&base).unwrap();
+}
+
+fn check(directory: &Path, mode: &str) {
+    let log = fs::read_to_string(directory.join("logs/ask.log")).unwrap();
+    let times: Vec<f64> = log
+        .lines()
+        .filter_map(|line| line.split("took ").nth(1)?.trim().parse().ok())
+        .collect();
+    assert_eq!(times.len(), 5, "{mode}: {log}");
+    // Twice the delay, and 1066 bytes on 10 Mbit/s each way.
+    let least = 0.4 + 2.0 * 1066.0 * 8.0 / 10e6;
+    assert!(times.iter().all(|took| *took >= least), "{mode}: {times:?}");
+    let capture = fs::read(directory.join("net/r1-r2.pcapng")).unwrap();
+    let payload = [b'x'; 1000];
+    let found = capture.windows(1000).filter(|part| *part == payload);
+    assert_eq!(found.count(), 10, "{mode}: five there and five back");
+}
