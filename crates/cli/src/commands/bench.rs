@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_bench::{BenchError, Name, Options, TABLE_HEADER, worker_main};
+use timeloom_bench::{BenchError, Name, Options, TABLE_HEADER, net_figures, worker_main};
 
 use crate::exit::Failure;
 
@@ -27,6 +27,10 @@ pub(crate) struct Bench {
     /// ptp: also write the curves as a page with charts into this directory
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
+    /// With `net`: measure the paper's figures instead and write them there, as
+    /// tables (CSV) and plots (SVG); takes some minutes
+    #[arg(long, value_name = "DIR")]
+    figures: Option<std::path::PathBuf>,
     /// Be the process that is measured
     #[arg(long, hide = true)]
     worker: Option<String>,
@@ -38,6 +42,13 @@ impl Bench {
             return Ok(worker_main(&argument));
         }
         let name = self.name.expect("clap demands it");
+        if let Some(directory) = self.figures {
+            if name != "net" {
+                return Err(Failure::usage("--figures belongs to `net`".to_owned()));
+            }
+            net_figures(&directory, |text| eprintln!("timeloom: {text}"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let names = match name.as_str() {
             "all" => Name::ALL.to_vec(),
             one => vec![
