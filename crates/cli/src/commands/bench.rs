@@ -24,13 +24,10 @@ pub(crate) struct Bench {
     /// Print one JSON object per figure and line
     #[arg(long)]
     json: bool,
-    /// ptp: also write the curves as a page with charts into this directory
+    /// ptp: also write the curves as a page with charts into this directory;
+    /// net: measure the paper's figures instead, as tables and plots (minutes)
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// With `net`: measure the paper's figures instead and write them there, as
-    /// tables (CSV) and plots (SVG); takes some minutes
-    #[arg(long, value_name = "DIR")]
-    figures: Option<std::path::PathBuf>,
     /// Be the process that is measured
     #[arg(long, hide = true)]
     worker: Option<String>,
@@ -42,11 +39,8 @@ impl Bench {
             return Ok(worker_main(&argument));
         }
         let name = self.name.expect("clap demands it");
-        if let Some(directory) = self.figures {
-            if name != "net" {
-                return Err(Failure::usage("--figures belongs to `net`".to_owned()));
-            }
-            net_figures(&directory, |text| eprintln!("timeloom: {text}"))?;
+        if let (Some(directory), "net") = (&self.figures, name.as_str()) {
+            net_figures(directory, |text| eprintln!("timeloom: {text}"))?;
             return Ok(ExitCode::SUCCESS);
         }
         let names = match name.as_str() {
