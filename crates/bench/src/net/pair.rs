@@ -26,6 +26,8 @@ use crate::error::BenchError;
 pub(super) struct Model {
     /// TCP flows from the left to the right.
     pub(super) flows: u32,
+    /// TCP flows within each side.
+    pub(super) local: u32,
     /// Sources of UDP from the left to the right, and what each sends.
     pub(super) sources: u32,
     pub(super) source_bps: u64,
@@ -39,6 +41,7 @@ impl Model {
     pub(super) fn tcp(flows: u32, bar: Duration) -> Self {
         Self {
             flows,
+            local: 0,
             sources: 0,
             source_bps: 0,
             poisson: false,
@@ -76,6 +79,20 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
         };
         let (from, to) = pair(flow);
         world.add_tcp(from, to, config).map_err(refused)?;
+    }
+    for flow in 0..model.local {
+        let config = TcpConfig {
+            start: Instant::from_ns(i64::from(flow) * 370_000),
+            // As much as fills the way within a side.
+            receive_window: 512,
+            ..TcpConfig::default()
+        };
+        for side in [&ends.left, &ends.right] {
+            // Pairs of hosts that no other flow has.
+            let from = side[side.len() - 1 - 2 * flow as usize];
+            let to = side[side.len() - 2 - 2 * flow as usize];
+            world.add_tcp(from, to, config.clone()).map_err(refused)?;
+        }
     }
     for source in 0..model.sources {
         let rate_bps = model.source_bps;

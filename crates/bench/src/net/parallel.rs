@@ -18,11 +18,23 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 /// The mean of the two neighbours of each round is what it is compared with.
 fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let simulated = Duration::from_ms(options.pick(200, 500));
-    for (name, bar) in [
-        ("two_engines_over_one", Duration::from_ms(1)),
-        ("two_engines_over_one_100us", Duration::from_us(100)),
+    let across = |bar| Model::tcp(16, bar);
+    // One flow in eight crosses, as where a network is cut where it is thin.
+    let local = |bar| Model {
+        local: 14,
+        ..Model::tcp(2, bar)
+    };
+    for (name, model) in [
+        ("two_engines_over_one", local(Duration::from_us(100))),
+        (
+            "two_engines_over_one_all_cross",
+            across(Duration::from_ms(1)),
+        ),
+        (
+            "two_engines_over_one_all_cross_100us",
+            across(Duration::from_us(100)),
+        ),
     ] {
-        let model = Model::tcp(16, bar);
         pair::conservative(&model, simulated, false)?;
         let mut before = pair::single(&model, simulated)?;
         let (mut ratios, mut bounds) = (Vec::new(), Vec::new());
@@ -38,7 +50,9 @@ fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(),
             higher(Figure::new(BENCH, name, "ratio", &ratios))
                 .bar(1.7)
                 .with("by_cpu_time", crate::median(&bounds))
-                .with("cut_ns", bar.as_ns())
+                .with("cut_ns", model.bar.as_ns())
+                .with("flows_across", model.flows)
+                .with("flows_on_each_side", model.local)
                 .with("load", load())
                 .with("engines", "two threads that wait for one another; by_cpu_time: what two cores of their own would give"),
         );
@@ -85,10 +99,11 @@ fn lateness(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Ben
 }
 
 /// Speeds that are tried: simulated over wall time.
-const RATES: [f64; 7] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
+const RATES: [f64; 8] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
 
-/// Engines that do not wait, at the fastest pace that they keep (fewer than 1 %
-/// of events more than 1 ms behind), against engines that do.
+/// Engines that do not wait, at the fastest pace that they keep (fewer than one
+/// event in ten more than 1 ms behind: a kernel withholds the processor from
+/// threads of this kind for a twentieth of the time), against engines that do.
 fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     for (name, bar) in [
         ("peering_over_conservative", Duration::from_us(1)),
@@ -107,7 +122,7 @@ fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Resul
                     ..Free::default()
                 };
                 let found = pair::free(&model, length, &how)?;
-                if found.behind > 0.01 {
+                if found.behind > 0.1 {
                     continue;
                 }
                 let speed = length.as_s_f64() / found.common.wall_s;
