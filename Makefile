@@ -6,21 +6,28 @@ BINARY := target/release/timeloom
 # Other people's clients, beside which `timeloom bench timeline` measures ours.
 PEERS := crates/bench/peers/Cargo.toml
 
-.PHONY: help build demo test bench lint fmt clean
+.PHONY: help build demo test proof-timeline bench lint fmt clean
 
 help: ## Say what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 build: packages-build ## Release binaries in target/release/
-	$(CARGO) build --release --locked -p timeloom
+	$(CARGO) build --release --locked -p timeloom -p timeloom-capi
 	$(CARGO) build --release --locked --manifest-path $(PEERS) --target-dir target
+	@$(MAKE) --no-print-directory .venv/ready
+	.venv/bin/python python/build_timeline.py target/release --if-needed
 
 demo: packages-demo build .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
 	examples/ieee13/demo.sh $(BINARY) runs/demo
 
 test: packages-test .venv/ready ## Every test
 	$(CARGO) test --locked --workspace
+	$(CARGO) build --locked -p timeloom -p timeloom-capi
+	.venv/bin/python python/build_timeline.py target/debug
 	.venv/bin/python -m pytest -q python
+
+proof-timeline: packages-test ## Ten minutes of timelines over real ptp4l and chronyd: the bound holds for every sample
+	$(CARGO) test --release --locked -p timeloom-timeline --test real_ptp4l --test real_chrony -- --include-ignored --nocapture --test-threads 1
 
 bench: packages-test build .venv/ready ## All benchmarks, as tables; and the proof of the demo at full length
 	$(BINARY) bench all
@@ -51,9 +58,11 @@ clean: ## Remove what was built (not what was measured)
 # Debian packages, by what needs them.
 .PHONY: packages-build packages-demo packages-test
 packages-build:
-	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv
+	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
-	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 @libfaketime:libfaketime \
+	@scripts/packages c++:g++
+	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ptp4l:linuxptp @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools nginx:nginx-light sqlite3:sqlite3 curl:curl
+	@scripts/chronyd

@@ -15,7 +15,8 @@ from timeloom.plant import Plant, PlantError, Session, serve
 from timeloom.wire import PROTOCOL
 
 PYTHON = Path(__file__).resolve().parents[1]
-CASE = PYTHON.parent / "examples" / "ieee13"
+ROOT = PYTHON.parent
+CASE = ROOT / "examples" / "ieee13"
 MS = 1_000_000
 SECOND = 1_000 * MS
 
@@ -79,6 +80,15 @@ class Here:
 
     def read(self, names: list[str]) -> list[float]:
         return self.ask("read", signals=names)["values"]
+
+
+def timeloom_binary() -> str:
+    """The program that was built last: what ``make test`` and ``make build`` leave, or what TIMELOOM_BINARY names."""
+    named = os.environ.get("TIMELOOM_BINARY")
+    made = [Path(named)] if named else [ROOT / "target" / kind / "timeloom" for kind in ("debug", "release")]
+    found = [path for path in made if path.exists()]
+    assert found, f"none of these exists; `make build` makes one: {made}"
+    return str(max(found, key=lambda path: path.stat().st_mtime))
 
 
 def program(name: str) -> ModuleType:

@@ -68,10 +68,13 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 }
 
 /// `None`, with a remark, when libfaketime is not installed.
-fn start_faked(options: &Options, scratch: &Scratch) -> Result<Option<Remote>, BenchError> {
+pub(crate) fn start_faked(
+    options: &Options,
+    scratch: &Scratch,
+) -> Result<Option<Remote>, BenchError> {
     let Some(library) = libfaketime() else {
         (options.remark)(
-            "libfaketime is not installed (Debian: apt install libfaketime); libfaketime_over_vdso is left out",
+            "libfaketime is not installed (Debian: apt install libfaketime); its figures are left out",
         );
         return Ok(None);
     };

@@ -30,10 +30,12 @@ mod rounds;
 mod scratch;
 mod shared;
 mod skew;
+mod sleep;
 mod stats;
 mod syscall;
 mod ticks;
 mod timeline;
+mod whole;
 mod worker;
 
 use std::ffi::OsString;
@@ -154,7 +156,9 @@ pub fn run(
         Name::ClockRead => clock_read::run(options, figure),
         Name::Syscall => syscall::run(options, figure),
         Name::Pause => pause::run(options, figure).and_then(|()| skew::run(options, figure)),
-        Name::Exec => exec::run(options, figure),
+        Name::Exec => exec::run(options, figure)
+            .and_then(|()| sleep::run(options, figure))
+            .and_then(|()| whole::run(options, figure)),
         Name::Plant => plant::run(options, figure),
         Name::Net => net::run(options, figure),
         Name::Ptp => ptp::run(options, figure),

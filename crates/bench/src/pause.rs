@@ -30,6 +30,40 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         let mut crew = Crew::busy(options, count)?;
         report(&mut crew, "busy", options.pick(11, 51), scale, figure)?;
     }
+    brood(options, scale, figure)
+}
+
+/// A thousand idle processes: the children of one worker.
+fn brood(
+    options: &Options,
+    scale: Scale,
+    figure: &mut dyn FnMut(Figure),
+) -> Result<(), BenchError> {
+    let mut crew = Crew::idle(options, 1)?;
+    let children = BROOD - 1;
+    crew.workers[0].ask(&format!("brood {children}"))?;
+    let (mut stop, mut resume) = (Vec::new(), Vec::new());
+    for _ in 0..options.pick(11, 101) {
+        std::thread::sleep(Duration::from_millis(20));
+        let asked = ticks::now();
+        crew.session.pause()?;
+        let stand = ticks::now();
+        std::thread::sleep(Duration::from_millis(2));
+        let asked_again = ticks::now();
+        crew.session.resume()?;
+        stop.push(scale.between_ns(asked, stand));
+        resume.push(scale.between_ns(asked_again, ticks::now()));
+    }
+    let kind = format!("{:?}", crew.session.freeze_kind()).to_lowercase();
+    for (what, samples, bar) in [("stop", &stop, Some(5e6)), ("resume", &resume, None)] {
+        let mut one = Figure::new(BENCH, format!("{what}_{BROOD}_idle_ns"), "ns", samples);
+        one.bar = bar;
+        figure(
+            one.with("processes", BROOD)
+                .with("freezer", kind.as_str())
+                .with("processors", processors()),
+        );
+    }
     Ok(())
 }
 
@@ -243,3 +277,5 @@ fn processors() -> usize {
 }
 
 const BENCH: Name = Name::Pause;
+/// As many as the issue asks for.
+const BROOD: u32 = 1000;

@@ -8,7 +8,7 @@
 //! true: [`quality`], [`timeline`].
 //!
 //! A third clock is the one that programs are used to: the clock of a Linux
-//! kernel, which `adjtimex` steers: [`kernel`].
+//! kernel, which `adjtimex` steers ([`kernel`]), on a crystal that errs ([`host`]).
 //!
 //! Everything is sans-IO: instants, samples and randomness come in as
 //! arguments, what is to be done comes out as an [`Action`](timeline::Action).
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counter;
+pub mod host;
 pub mod kernel;
 pub mod noise;
 pub mod ntp_steps;

@@ -58,7 +58,7 @@ pub struct Oscillator {
 
 /// A sinusoidal day of temperature through a parabola: an AT-cut crystal loses
 /// `0.04 ppm/K²` to either side of its turnover.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TemperatureCycle {
     /// Half of the swing, in kelvin.
     pub swing_k: f64,
@@ -76,7 +76,7 @@ impl TemperatureCycle {
         above_turnover_k: 0.0,
     };
 
-    fn error_ppt(&self, at_s: f64) -> f64 {
+    pub(crate) fn error_ppt(&self, at_s: f64) -> f64 {
         let phase = core::f64::consts::TAU * at_s / self.period_s;
         let kelvin = self.above_turnover_k + self.swing_k * phase.sin();
         // 0.04 ppm = 40,000 ppt.

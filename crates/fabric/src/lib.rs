@@ -39,6 +39,7 @@
 //! [`Namespace::confine`] and records links with [`Capture`]; `timeloom doctor`
 //! calls [`probe()`].
 
+mod cable;
 mod capture;
 mod error;
 mod ethtool;
@@ -53,6 +54,7 @@ mod spec;
 mod station;
 mod tbf;
 
+pub use cable::{Plug, connect};
 pub use capture::{Capture, CaptureOptions, CaptureStatistics, CapturedFrame, Direction};
 pub use error::{FabricError, KernelError, SpecError};
 pub use fabric::{Fabric, Port};

@@ -6,10 +6,14 @@
 //! by f is rate 1/f. `T_virtual = Σ (running wall time) / f`; paused time never
 //! counts (the paper's equation in section 2.1; its Algorithm 1 divides the
 //! paused time by f as well, which a clock that stands still cannot mean).
+//!
+//! Virtual time is true time here. What guests see of it is their host's clock,
+//! a third map: [`hosts`].
 
 mod calibration;
+mod hosts;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use timeloom_page::{CounterKind, PageMap};
@@ -19,6 +23,9 @@ use crate::error::GuestError;
 use crate::memory::PageMapping;
 use calibration::Calibration;
 pub(crate) use calibration::{Counter, wall_now};
+pub(crate) use hosts::{Base, HostInstant};
+pub use hosts::{Belief, Host, HostOptions, HostReading};
+use hosts::{HostState, Moment};
 
 /// How a new clock starts.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +76,10 @@ pub struct Clock {
     counter: Counter,
     state: Mutex<State>,
     changed: Condvar,
+    /// Called after every change.
+    listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
+    /// Raised when a host's clock was changed by a program.
+    host_version: AtomicU64,
 }
 
 struct State {
@@ -87,7 +98,10 @@ struct State {
     history: Vec<Change>,
     /// Instants that somebody in this process waits for, with a number each.
     awaited: Vec<(u64, Instant<Virtual>)>,
+    /// What somebody who does not wait here has announced.
+    announced: Option<Instant<Virtual>>,
     waits: u64,
+    hosts: Vec<HostState>,
 }
 
 #[derive(Clone, Copy)]
@@ -138,16 +152,19 @@ impl Clock {
                 map,
             }],
             awaited: Vec::new(),
+            announced: None,
             waits: 0,
+            hosts: Vec::new(),
             calibration,
         };
         page.page().initialise(counter.kind(), &first);
-        page.page().past.record(map.in0, map.out0, map.rate);
         Ok(Self {
             page,
             counter,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            listeners: Mutex::default(),
+            host_version: AtomicU64::new(0),
         })
     }
 
@@ -166,7 +183,7 @@ impl Clock {
         Instant::from_ns(self.page.page().read(|| self.counter.ticks(), |_| ()).0)
     }
 
-    /// CLOCK_REALTIME as guests see it now.
+    /// True civil time now: CLOCK_REALTIME of a host whose clock is right.
     pub fn now_utc(&self) -> Instant<Utc> {
         let (now, offset) = self.page.page().read(
             || self.counter.ticks(),
@@ -253,17 +270,6 @@ impl Clock {
         Duration::from_ns(self.lock().offsets.realtime_ns)
     }
 
-    /// The POSIX clock `id` minus virtual time, in nanoseconds.
-    pub(crate) fn offset_ns(&self, id: libc::clockid_t) -> i64 {
-        let offsets = self.lock().offsets;
-        match id {
-            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM => offsets.realtime_ns,
-            libc::CLOCK_BOOTTIME | libc::CLOCK_BOOTTIME_ALARM => offsets.boottime_ns,
-            libc::CLOCK_TAI => offsets.tai_ns,
-            _ => offsets.monotonic_ns,
-        }
-    }
-
     /// What the clock showed at a past wall instant.
     pub fn at(&self, wall: Instant<Wall>) -> Instant<Virtual> {
         let state = self.lock();
@@ -312,9 +318,31 @@ impl Clock {
         reached
     }
 
-    /// The earliest instant that a [`Self::wait_until`] waits for.
+    /// The earliest instant that a [`Self::wait_until`] waits for, or that was
+    /// announced.
     pub(crate) fn next_awaited(&self) -> Option<Instant<Virtual>> {
-        self.lock().awaited.iter().map(|(_, target)| *target).min()
+        let state = self.lock();
+        let awaited = state.awaited.iter().map(|(_, target)| *target);
+        awaited.chain(state.announced).min()
+    }
+
+    /// Says when the next thing happens in something that follows this clock
+    /// without waiting for it here: a simulated network. A clock that skips
+    /// skips no further. The last word counts.
+    pub fn announce(&self, next: Option<Instant<Virtual>>) {
+        self.lock().announced = next;
+    }
+
+    /// The map in force from the machine's clock to this one.
+    pub fn map(&self) -> ClockMap<Wall, Virtual> {
+        self.lock().map
+    }
+
+    /// Has `listener` called after every change: pause, resume, dilation, skip.
+    /// It must be quick and must not use this clock.
+    pub fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let mut listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
+        listeners.push(Box::new(listener));
     }
 
     /// Lets a running clock show `to` at once, and go on from there. Does
@@ -340,20 +368,42 @@ impl Clock {
         let sample = self.counter.sample();
         let calibration = state.calibration.steered(sample);
         state.calibration = calibration;
-        let published = state.published;
+        // The floor: readers saw the old line, rounded differently.
+        self.publish_all(&mut state, |state, ticks| {
+            let floor = state.published.at(Instant::from_ticks(ticks));
+            compose(
+                &calibration.map(),
+                &state.map,
+                ticks,
+                state.rate,
+                &state.offsets,
+                floor,
+            )
+        });
+    }
+
+    /// Publishes a new line on the session's page, and what follows from it on
+    /// those of all hosts, at one instant: all pages are closed before `next`
+    /// is given the counter.
+    fn publish_all(&self, state: &mut State, next: impl FnOnce(&mut State, u64) -> PageMap) {
+        let calibration = state.calibration.map();
+        for host in &state.hosts {
+            host.page().page().close();
+        }
         let map = self.page.page().publish(
             || self.counter.ticks(),
             |ticks| {
-                // The floor: readers saw the old line, rounded differently.
-                let floor = published.at(Instant::from_ticks(ticks));
-                compose(
-                    &calibration.map(),
-                    &state.map,
-                    ticks,
-                    state.rate,
-                    &state.offsets,
-                    floor,
-                )
+                let map = next(state, ticks);
+                let moment = Moment {
+                    virtual_map: map.map,
+                    running: state.rate,
+                    wall: calibration.at(map.map.in0),
+                    virtual_per_wall: state.map.rate,
+                };
+                for host in &mut state.hosts {
+                    host.open(&moment);
+                }
+                map
             },
         );
         state.published = map.map;
@@ -377,31 +427,28 @@ impl Clock {
         rate: Rate,
         at_least: Instant<Virtual>,
     ) -> Instant<Wall> {
-        let mut next = state.map;
         let old = state.map;
         let calibration = state.calibration.map();
-        let offsets = state.offsets;
-        let running = state.rate;
-        let mut published = state.published;
-        self.page.page().publish(
-            || self.counter.ticks(),
-            |ticks| {
-                let wall = calibration.at(Instant::from_ticks(ticks));
-                next = old.continued(wall, rate);
-                next.out0 = next
-                    .out0
-                    .max(published.at(Instant::from_ticks(ticks)))
-                    .max(at_least);
-                let map = compose(&calibration, &next, ticks, running, &offsets, next.out0);
-                published = map.map;
-                map
-            },
-        );
-        self.page.page().past.record(next.in0, next.out0, next.rate);
-        state.published = published;
-        state.map = next;
+        self.publish_all(state, |state, ticks| {
+            let ticks = Instant::from_ticks(ticks);
+            let mut next = old.continued(calibration.at(ticks), rate);
+            next.out0 = next.out0.max(state.published.at(ticks)).max(at_least);
+            state.map = next;
+            let (offsets, running) = (&state.offsets, state.rate);
+            compose(
+                &calibration,
+                &next,
+                ticks.as_ticks(),
+                running,
+                offsets,
+                next.out0,
+            )
+        });
+        let next = state.map;
         state.history.push(Change { kind, map: next });
         self.changed.notify_all();
+        let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
+        listeners.iter().for_each(|listener| listener());
         next.in0
     }
 
@@ -435,6 +482,9 @@ fn compose(
         monotonic_offset_ns: offsets.monotonic_ns,
         boottime_offset_ns: offsets.boottime_ns,
         tai_offset_ns: offsets.tai_ns,
+        // Nobody reads it here; the hosts' pages have one.
+        raw0_ns: line.out0.as_ns(),
+        raw_rate: line.rate,
     }
 }
 

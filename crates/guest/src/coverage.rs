@@ -1,8 +1,11 @@
 //! What happens to each system call that carries time, as a table for people:
 //! `docs/coverage.md`, written from the filter's own data.
 
+use crate::clock_calls;
 use crate::filter::{CALLS, Treatment, When};
 use crate::timer_calls;
+
+const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
 
 /// The table in Markdown.
 pub fn coverage() -> String {
@@ -12,7 +15,7 @@ pub fn coverage() -> String {
          The tests of `crates/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
          | call | when | what happens |\n|---|---|---|\n\
          | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through the vDSO | answered by \
-         the image that stands for the vDSO; CPU-time clocks and clock devices are the machine's |\n",
+         the image that stands for the vDSO; CPU-time clocks divided by the dilation; clock devices are the machine's |\n",
     );
     for (number, name, treatment, when) in CALLS {
         text.push_str(&format!(
@@ -49,23 +52,37 @@ fn outcome(number: i64, treatment: Treatment) -> &'static str {
         (Treatment::Trap, libc::SYS_setsockopt) => {
             "the option is set; from then on the calls below trap in this process and what it starts"
         }
+        (
+            Treatment::Trap,
+            libc::SYS_getrusage | libc::SYS_times | libc::SYS_wait4 | libc::SYS_waitid,
+        ) => "processor time divided by the dilation, in the process",
+        (
+            Treatment::Trap,
+            libc::SYS_utimensat | libc::SYS_utime | libc::SYS_utimes | libc::SYS_futimesat,
+        ) => "\"now\" is the virtual time; times given stay",
         (Treatment::Trap, _) => "virtual, in the process",
         (Treatment::Refuse, _) => "ENOSYS, on which callers fall back",
         (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => {
             "followed by the supervisor: the new program is prepared"
         }
-        (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_settimeofday) => {
-            "refused with EPERM, and reported"
-        }
-        (Treatment::Ask, libc::SYS_adjtimex | libc::SYS_clock_adjtime) => {
-            "reading: the machine's state; changing: refused with EPERM; both reported"
+        (Treatment::Ask, call) if clock_calls::is_one(call) => {
+            "acts on the clock of the guest's host, as the kernel would, by the supervisor"
         }
         (Treatment::Ask, call) if timer_calls::is_one(call) => {
             "virtual, by the supervisor (CPU-time clocks: real, reported)"
         }
+        (Treatment::Ask, libc::SYS_io_uring_setup) => {
+            "refused with ENOSYS, on which programs fall back, and reported; **with `--allow-leaks` done in real time**"
+        }
+        (Treatment::Ask, CPU_TIME) => {
+            "no call of programs: the image asks what a CPU clock shows after a change of rate"
+        }
         (Treatment::Ask, _) => "**done in real time, and reported**",
     }
 }
+
+#[cfg(test)]
+mod matrix;
 
 #[cfg(test)]
 mod tests {
@@ -73,14 +90,14 @@ mod tests {
     #[test]
     fn the_page_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coverage.md");
+        let expected = super::coverage() + &super::matrix::table();
         if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(path, super::coverage()).unwrap();
+            std::fs::write(path, &expected).unwrap();
         }
         let page = std::fs::read_to_string(path).unwrap_or_default();
         assert_eq!(
-            page,
-            super::coverage(),
-            "docs/coverage.md is not what the filter does; run with UPDATE=1"
+            page, expected,
+            "docs/coverage.md is not what the filter and the tests do; run with UPDATE=1"
         );
     }
 }

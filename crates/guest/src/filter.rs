@@ -6,7 +6,7 @@
 //! why the number is looked at before anything else.
 
 use libc::sock_filter;
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_page::{CPU_TIME_CALL, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::bpf::{
     ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, Step, argument_high, argument_low,
@@ -86,6 +86,15 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
         (libc::SYS_recvmmsg, "recvmmsg", Trap, Given(4)),
         (libc::SYS_sysinfo, "sysinfo", Trap, Always),
         (libc::SYS_times, "times", Trap, Always),
+        (libc::SYS_getrusage, "getrusage", Trap, Always),
+        (libc::SYS_wait4, "wait4", Trap, Given(3)),
+        (libc::SYS_waitid, "waitid", Trap, Given(4)),
+        // Times of files set to "now".
+        (libc::SYS_utimensat, "utimensat", Trap, Always),
+        (libc::SYS_utime, "utime", Trap, Null(1)),
+        (libc::SYS_utimes, "utimes", Trap, Null(1)),
+        (libc::SYS_futimesat, "futimesat", Trap, Null(2)),
+        (libc::SYS_setsockopt, "setsockopt", Trap, SocketTime),
         // What could take SIGSYS away from us.
         (libc::SYS_rt_sigprocmask, "rt_sigprocmask", Trap, Given(1)),
         (libc::SYS_rt_sigaction, "rt_sigaction", Trap, Given(1)),
@@ -110,14 +119,10 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
         (libc::SYS_settimeofday, "settimeofday", Ask, Always),
         (libc::SYS_adjtimex, "adjtimex", Ask, Always),
         (libc::SYS_clock_adjtime, "clock_adjtime", Ask, Always),
-        // Carry time and are not handled yet: done natively, and reported.
-        (libc::SYS_getrusage, "getrusage", Ask, Always),
+        // Its waits cannot be trapped: refused and reported.
         (libc::SYS_io_uring_setup, "io_uring_setup", Ask, Always),
-        (libc::SYS_utime, "utime", Ask, Null(1)),
-        (libc::SYS_utimes, "utimes", Ask, Null(1)),
-        (libc::SYS_futimesat, "futimesat", Ask, Null(2)),
-        (libc::SYS_utimensat, "utimensat", Ask, Null(2)),
-        (libc::SYS_setsockopt, "setsockopt", Trap, SocketTime),
+        // The image's own question.
+        (CPU_TIME_CALL as i64, "cpu_time", Ask, Always),
     ]
 };
 

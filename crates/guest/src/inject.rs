@@ -7,20 +7,18 @@
 //! change that entry, install the handler of SIGSYS, and let go.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
 use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
 
+use crate::auxv;
 use crate::error::GuestError;
 use crate::image::Image;
-use crate::memory::PageMapping;
 use crate::notify::{Answer, Listener, Notification};
 use crate::ptrace::{Stop, Tracee};
 
-/// What every guest of a session gets mapped.
+/// What every guest of a session gets mapped, beside its host's clock page.
 pub(crate) struct Injector {
     pub(crate) image: Image,
-    pub(crate) page: Arc<PageMapping>,
 }
 
 /// How an exec ended.
@@ -50,7 +48,7 @@ impl Injector {
     ) -> Result<ExecOutcome, GuestError> {
         // The descriptors survive the exec, to be mapped and closed after it.
         let given = listener
-            .give(asker, self.page.file.as_fd(), false)
+            .give(asker, listener.host().page().file.as_fd(), false)
             .and_then(|page| {
                 listener
                     .give(asker, self.image.file.as_fd(), false)
@@ -232,8 +230,7 @@ impl Injector {
     }
 }
 
-/// Points AT_SYSINFO_EHDR at the image. The stack at the first instruction is:
-/// argc, arguments, 0, environment, 0, pairs (type, value) up to AT_NULL.
+/// Points AT_SYSINFO_EHDR at the image.
 fn replace_vdso(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
     let pid = tracee.pid();
     let failed = || GuestError::system(format!("reading the auxiliary vector of process {pid}"));
@@ -242,23 +239,12 @@ fn replace_vdso(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
         Some(&word) => Ok(word),
         None => tracee.peek(stack + 8 * index as u64).map_err(failed()),
     };
-    let mut at = 1 + word(0)? as usize + 1; // argc, arguments, 0
-    while word(at)? != 0 {
-        at += 1; // environment
-    }
-    at += 1;
-    loop {
-        let kind = word(at)?;
-        if kind == u64::from(libc::AT_NULL as u32) {
-            // A kernel booted with vdso=0: all clock reads trap, and are right.
-            return Ok(());
-        }
-        if kind == u64::from(libc::AT_SYSINFO_EHDR as u32) {
-            return tracee
-                .poke(stack + 8 * (at as u64 + 1), IMAGE_ADDRESS)
-                .map_err(failed());
-        }
-        at += 2;
+    match auxv::vdso_entry(word)? {
+        Some(at) => tracee
+            .poke(stack + 8 * at as u64, IMAGE_ADDRESS)
+            .map_err(failed()),
+        // All clock reads trap, and are right.
+        None => Ok(()),
     }
 }
 

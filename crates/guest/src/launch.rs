@@ -6,12 +6,13 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::clock::Host;
 use crate::error::{GuestError, check};
 use crate::filter;
 
 /// A program to run, and where.
-#[derive(Debug)]
 pub struct CommandSpec {
     /// The program and its arguments. A name without a slash is looked up.
     pub argv: Vec<OsString>,
@@ -23,6 +24,8 @@ pub struct CommandSpec {
     pub output: Output,
     /// Network namespace to enter.
     pub network: Option<OwnedFd>,
+    /// Whose clock it lives by; the session's own host if none.
+    pub host: Option<Arc<Host>>,
 }
 
 impl CommandSpec {
@@ -34,6 +37,7 @@ impl CommandSpec {
             directory: None,
             output: Output::Inherit,
             network: None,
+            host: None,
         }
     }
 }

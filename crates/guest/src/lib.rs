@@ -9,7 +9,9 @@
 //! - `listener`: answers what the filter asks; at every exec it calls
 //! - `inject`: maps image and clock page into the new program;
 //! - `register`: the same for a program that runs already;
-//! - `clock`: counter → wall → virtual, published in the clock page;
+//! - `clock`: counter → wall → virtual → each host's clocks, published in the
+//!   clock page of each host;
+//! - `clock_calls`: `adjtimex` and its relatives, which steer a host's clock;
 //! - `freeze`: stops and continues the processes;
 //! - `kick`: wakes threads whose wait has become too long;
 //! - `timers`, `timer_calls`: timers, whose deadlines the supervisor owns;
@@ -18,10 +20,13 @@
 //!
 //! It does not know about scenarios, networks or plants.
 
+mod auxv;
 mod bpf;
 mod clock;
+mod clock_calls;
 mod control;
 mod coverage;
+mod cpu_time;
 mod error;
 mod filter;
 mod freeze;
@@ -35,6 +40,8 @@ mod memory;
 mod notify;
 mod processes;
 mod ptrace;
+#[cfg(test)]
+mod random;
 mod register;
 mod remote;
 mod report;
@@ -42,8 +49,9 @@ mod session;
 mod skip;
 mod timer_calls;
 mod timers;
+mod vdso;
 
-pub use clock::{Change, ChangeKind, Clock, ClockOptions};
+pub use clock::{Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading};
 pub use control::{
     ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions,
     runtime_directory, serve,

@@ -1,16 +1,20 @@
 //! Answers what the filter asks: execs, timerfds, and calls not handled yet.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Host};
+use crate::clock_calls;
+use crate::cpu_time::CpuTime;
+use crate::error::GuestError;
 use crate::filter;
 use crate::freeze::Freezer;
 use crate::inject::{ExecOutcome, Injector};
+use crate::kick;
 use crate::notify::{Answer, Listener, Notification};
 use crate::processes;
-use crate::remote::{read_memory, write_memory};
 use crate::report::Report;
+use crate::session::PATIENCE;
 use crate::timer_calls;
 use crate::timers::Timers;
 
@@ -25,11 +29,60 @@ pub(crate) struct Context {
     pub(crate) newcomers: Mutex<Vec<i32>>,
     /// Execs that are being followed.
     pub(crate) execs: AtomicUsize,
+    /// Processor time of guests, once the rate has changed.
+    pub(crate) cpu_time: CpuTime,
+    /// Whether what cannot be virtualised is done natively instead of refused.
+    pub(crate) allow_leaks: AtomicBool,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
+    /// Held while clock and processes are being changed together.
+    pub(crate) change: Mutex<()>,
+    /// How many want to change something and wait for `change`.
+    pub(crate) wanting: AtomicUsize,
 }
 
 impl Context {
+    /// Keeps clock and processes from being changed by others meanwhile.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let guard = self.change.lock().unwrap_or_else(|e| e.into_inner());
+        self.wanting.fetch_sub(1, Ordering::SeqCst);
+        guard
+    }
+
+    /// Tells all who wait for a host's CLOCK_REALTIME that it was set: timers,
+    /// and threads in a wait with a deadline on it.
+    pub(crate) fn clock_was_set(self: &Arc<Self>, host: &Host) {
+        self.timers.clock_was_set(host);
+        // Counted from now on, so that time does not skip before it is done.
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let context = Arc::clone(self);
+        // In a thread of its own: all threads of the guests are to stand, and
+        // one of them may be waiting for us to answer.
+        std::thread::spawn(move || {
+            let change = context.lock();
+            context.wanting.fetch_sub(1, Ordering::SeqCst);
+            if let Err(error) = context.kick_waiting() {
+                (context.warn)(error.to_string());
+            }
+            drop(change);
+        });
+    }
+
+    /// Makes every thread that waits in virtual time compute its timeout anew.
+    /// With [`Self::lock`] held.
+    pub(crate) fn kick_waiting(&self) -> Result<(), GuestError> {
+        let stood = self.clock.is_paused();
+        if !stood {
+            self.freezer.freeze(PATIENCE)?;
+        }
+        kick::kick_waiting(&self.freezer.processes(), &self.injector.image.wait);
+        if !stood {
+            self.freezer.thaw()?;
+        }
+        Ok(())
+    }
+
     /// Whether a program is on its way into the session.
     pub(crate) fn is_starting_one(&self) -> bool {
         self.execs.load(Ordering::SeqCst) > 0
@@ -62,21 +115,30 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                 });
                 listener.answer(&asker, answer);
             }
-            libc::SYS_clock_settime | libc::SYS_settimeofday => {
+            CPU_TIME => {
+                let [clock, real_ns, ..] = asker.args;
+                let shown_ns = context.cpu_time.shown_ns(
+                    asker.thread,
+                    clock as i32,
+                    real_ns as i64,
+                    context.clock.dilation(),
+                );
+                listener.answer(&asker, Answer::Value(shown_ns));
+            }
+            // ENOSYS is what a kernel without it says: programs fall back.
+            libc::SYS_io_uring_setup if !context.allow_leaks.load(Ordering::Relaxed) => {
                 note(context, &asker, "refused");
-                listener.answer(&asker, Answer::Error(libc::EPERM));
+                listener.answer(&asker, Answer::Error(libc::ENOSYS));
             }
-            libc::SYS_adjtimex => {
-                listener.answer(
-                    &asker,
-                    adjust(context, &asker, libc::CLOCK_REALTIME, asker.args[0]),
-                );
-            }
-            libc::SYS_clock_adjtime => {
-                listener.answer(
-                    &asker,
-                    adjust(context, &asker, asker.args[0] as i32, asker.args[1]),
-                );
+            call if clock_calls::is_one(call) => {
+                let (answer, was_set) = clock_calls::answer(listener, context, &asker);
+                if was_set {
+                    // Before the answer, so that timers have told of it by then.
+                    for host in context.clock.take_stepped() {
+                        context.clock_was_set(&host);
+                    }
+                }
+                listener.answer(&asker, answer);
             }
             _ => {
                 note(context, &asker, "done in real time");
@@ -104,8 +166,31 @@ fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
         }
     };
     match context.injector.follow_exec(listener, asker, adopt) {
-        Ok(ExecOutcome::Running | ExecOutcome::Failed | ExecOutcome::Gone) => {}
+        Ok(ExecOutcome::Running) => warn_of_lost_privileges(context, asker.thread),
+        Ok(ExecOutcome::Failed | ExecOutcome::Gone) => {}
         Err(error) => (context.warn)(error.to_string()),
+    }
+}
+
+const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
+
+/// Without root a session can only follow programs that gain no privileges by
+/// being executed; the kernel then ignores the bits that would give them.
+fn warn_of_lost_privileges(context: &Context, thread: i32) {
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } == 0 {
+        return;
+    }
+    let path = format!("/proc/{thread}/exe");
+    let gains = std::fs::metadata(&path)
+        .is_ok_and(|file| file.mode() & (libc::S_ISUID | libc::S_ISGID) != 0);
+    if gains {
+        let program = std::fs::read_link(&path).unwrap_or_default();
+        (context.warn)(format!(
+            "`{}` is a setuid program; a session without root cannot give it its privileges, so it runs without them",
+            program.display()
+        ));
     }
 }
 
@@ -122,48 +207,5 @@ fn note(context: &Context, asker: &Notification, outcome: &'static str) {
         (context.warn)(format!(
             "{program} uses {call}, which is not virtualised yet: {outcome}"
         ));
-    }
-}
-
-/// Reading the state of the machine's clock discipline does no harm; changing
-/// it from inside a session would change the machine's clock. The call is never
-/// continued: root in the guest could change `modes` after our look at it.
-fn adjust(context: &Context, asker: &Notification, clock: libc::clockid_t, timex: u64) -> Answer {
-    let mut modes = [0u8; 4];
-    if !read_memory(asker.thread, timex, &mut modes) {
-        return Answer::Error(libc::EFAULT);
-    }
-    if u32::from_ne_bytes(modes) != 0 {
-        note(context, asker, "refused");
-        return Answer::Error(libc::EPERM);
-    }
-    note(context, asker, "answered by the machine's clock");
-    if clock < 0 {
-        // A clock by descriptor, and the descriptor is not ours.
-        return Answer::Error(libc::EOPNOTSUPP);
-    }
-    machine_timex(asker.thread, clock, timex)
-}
-
-/// Asks on the guest's behalf, with a structure of our own.
-fn machine_timex(thread: i32, clock: libc::clockid_t, address: u64) -> Answer {
-    // SAFETY: plain data; zero modes read only.
-    let mut state: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: writes `state`.
-    let result = unsafe { libc::clock_adjtime(clock, &raw mut state) };
-    if result < 0 {
-        return Answer::Error(
-            std::io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(libc::EINVAL),
-        );
-    }
-    // SAFETY: a plain structure as bytes.
-    let bytes =
-        unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state)) };
-    if write_memory(thread, address, bytes) {
-        Answer::Value(result.into())
-    } else {
-        Answer::Error(libc::EFAULT)
     }
 }

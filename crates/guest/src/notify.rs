@@ -3,10 +3,15 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::clock::Host;
 
 /// The descriptor on which a filter's questions arrive.
 pub(crate) struct Listener {
     fd: OwnedFd,
+    /// The host that those who ask live on: a filter is inherited.
+    host: Arc<Host>,
 }
 
 /// One question: a process (`thread`) stands in a system call and waits.
@@ -35,14 +40,18 @@ pub(crate) enum Answer {
 }
 
 impl Listener {
-    pub(crate) fn new(fd: OwnedFd) -> Self {
+    pub(crate) fn new(fd: OwnedFd, host: Arc<Host>) -> Self {
         // Linux 6.6: the answered process runs at once on this processor,
         // which cuts the round trip from 4–22 µs to about 4. Older kernels
         // refuse, and nothing is lost.
         let sync_wake_up = 1u64;
         // SAFETY: the argument is passed by value.
         unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, sync_wake_up) };
-        Self { fd }
+        Self { fd, host }
+    }
+
+    pub(crate) fn host(&self) -> &Arc<Host> {
+        &self.host
     }
 
     /// Waits for the next question. `None` when no process is left that could

@@ -43,6 +43,13 @@ pub(crate) fn is_pending(thread: i32, signal: i32) -> bool {
     })
 }
 
+/// The capabilities that a thread may use, in its own user namespace.
+pub(crate) fn effective_capabilities(thread: i32) -> u64 {
+    status_field(thread, "CapEff:")
+        .and_then(|text| u64::from_str_radix(&text, 16).ok())
+        .unwrap_or(0)
+}
+
 fn status_field(thread: i32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     status

@@ -12,20 +12,21 @@
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSymbol};
 use timeloom_page::IMAGE_ADDRESS;
 
 use crate::error::{GuestError, check};
 use crate::filter;
 use crate::inject::Injector;
+use crate::memory::PageMapping;
 use crate::processes;
 use crate::ptrace::{Stop, Tracee};
+use crate::vdso;
 
 /// Prepares a running process. `on_listener` gets the listener of its filter
 /// and must serve it; `adopt` is called while all its threads stand.
 pub(crate) fn register(
     injector: &Injector,
+    page: &PageMapping,
     pid: i32,
     on_listener: impl FnOnce(OwnedFd),
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
@@ -53,7 +54,7 @@ pub(crate) fn register(
         libc::SYS_mmap,
         [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0],
     )?;
-    let result = prepare(injector, &mut worker, scratch).and_then(|listener| {
+    let result = prepare(injector, page, &mut worker, scratch).and_then(|listener| {
         vdso.redirect(worker.tracee, injector)?;
         Ok(listener)
     });
@@ -213,10 +214,11 @@ impl Worker<'_> {
 /// Maps, handler, masks, filter. Returns the filter's listener.
 fn prepare(
     injector: &Injector,
+    page: &PageMapping,
     worker: &mut Worker<'_>,
     scratch: u64,
 ) -> Result<OwnedFd, GuestError> {
-    let page = worker.open(injector.page.file.as_raw_fd(), scratch)?;
+    let page = worker.open(page.file.as_raw_fd(), scratch)?;
     let image = worker.open(injector.image.file.as_raw_fd(), scratch)?;
     let (base, syscall) = (worker.base, worker.syscall);
     injector.map(worker.tracee, &base, syscall, page, image)?;
@@ -375,30 +377,17 @@ impl Vdso {
 
     /// Overwrites each function with `jmp *0(%rip)` and the address of ours.
     fn redirect(&self, tracee: &Tracee, injector: &Injector) -> Result<(), GuestError> {
-        // A parse needs the alignment that a fresh allocation has.
-        let elf = ElfFile64::<Endianness>::parse(&self.bytes[..]).map_err(|error| {
-            GuestError::Unsupported(format!("the kernel's vDSO cannot be read: {error}"))
-        })?;
-        for symbol in elf.dynamic_symbols() {
-            let Ok(name) = symbol.name() else { continue };
-            let Some(ours) = injector.image.function(name) else {
-                continue;
-            };
-            if symbol.size() < JUMP_BYTES {
-                return Err(GuestError::Unsupported(format!(
-                    "the kernel's {name} is too short to be redirected"
-                )));
-            }
-            // Symbols of a vDSO are relative to where it is loaded.
-            let at = self.range.start + symbol.address() % (self.range.end - self.range.start);
+        let jumps = vdso::jumps(&self.bytes, &self.range, |name| {
+            injector.image.function(name)
+        });
+        for jump in jumps.map_err(GuestError::Unsupported)? {
             let tail = tracee
-                .peek(at + 8)
+                .peek(jump.at + 8)
                 .map_err(failed(tracee.pid(), "reading its vDSO"))?;
-            let jump = 0x25ff_u64 | (ours << 48);
-            let rest = (ours >> 16) | (tail & 0xffff_0000_0000_0000);
+            let [first, second] = jump.words(tail);
             let written = tracee
-                .poke(at, jump)
-                .and_then(|()| tracee.poke(at + 8, rest));
+                .poke(jump.at, first)
+                .and_then(|()| tracee.poke(jump.at + 8, second));
             written.map_err(failed(tracee.pid(), "redirecting its vDSO"))?;
         }
         Ok(())
@@ -411,7 +400,6 @@ fn failed(pid: i32, what: &str) -> impl FnOnce(std::io::Error) -> GuestError + u
 
 const SCRATCH_BYTES: u64 = 8192;
 const MOST_STEPS: usize = 10_000;
-const JUMP_BYTES: u64 = 14;
 const ERESTARTNOINTR: i64 = -513;
 const ERESTART_RESTARTBLOCK: i64 = -516;
 const SET_MODE_FILTER: u64 = 1;

@@ -7,7 +7,8 @@ use std::time::Duration as StdDuration;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::clock::{Clock, ClockOptions};
+use crate::clock::{Clock, ClockOptions, Host, HostOptions};
+use crate::cpu_time::CpuTime;
 use crate::error::GuestError;
 use crate::freeze::{FreezeKind, Freezer};
 use crate::image::Image;
@@ -62,10 +63,9 @@ pub struct Session {
     name: String,
     clock: Arc<Clock>,
     context: Arc<Context>,
-    /// Held while clock and processes are being changed together.
-    change: Mutex<()>,
-    /// How many want to change something and wait for `change`.
-    wanting: AtomicUsize,
+    /// The first is there from the beginning.
+    hosts: Mutex<Vec<Arc<Host>>>,
+    page_name: PageName,
     threads: Vec<JoinHandle<()>>,
     /// Says whether anything outside the guests is about to happen to them.
     quiet: OnceLock<QuietCheck>,
@@ -98,12 +98,15 @@ impl Session {
         let page = Arc::new(PageMapping::new(&page_name.to_c_string())?);
         let freezer = Freezer::new(&options.name, &page_name)?;
         // Early, while this process has few threads: it forks.
-        let keeper = Keeper::start(&options.name, &freezer, page_name)?;
-        let clock = Arc::new(Clock::new(Arc::clone(&page), &options.clock)?);
+        let keeper = Keeper::start(&options.name, &freezer, page_name.clone())?;
+        let clock = Arc::new(Clock::new(page, &options.clock)?);
+        // Of the same name: it says which session a program is in.
+        let host_page = PageMapping::new(&page_name.to_c_string())?;
+        let host = clock.add_host("", host_page, &HostOptions::default());
+        host.page().page().past.set_dilation(options.clock.dilation);
         let context = Arc::new(Context {
             injector: Injector {
                 image: Image::new()?,
-                page,
             },
             clock: Arc::clone(&clock),
             timers: Timers::new(Arc::clone(&clock)),
@@ -111,14 +114,18 @@ impl Session {
             freezer,
             newcomers: Mutex::default(),
             execs: AtomicUsize::new(0),
+            cpu_time: CpuTime::default(),
+            allow_leaks: AtomicBool::new(false),
             warn: options.warn,
+            change: Mutex::new(()),
+            wanting: AtomicUsize::new(0),
         });
         let mut session = Self {
             name: options.name,
             clock,
             context,
-            change: Mutex::new(()),
-            wanting: AtomicUsize::new(0),
+            hosts: Mutex::new(vec![host]),
+            page_name,
             threads: Vec::new(),
             quiet: OnceLock::new(),
             ended: Arc::default(),
@@ -136,6 +143,9 @@ impl Session {
         let context = Arc::clone(&self.context);
         self.threads
             .push(std::thread::spawn(move || context.timers.serve()));
+        let (context, ended) = (Arc::clone(&self.context), Arc::clone(&self.ended));
+        self.threads
+            .push(std::thread::spawn(move || serve_hosts(&context, &ended)));
         let clock = Arc::downgrade(&self.clock);
         // Ends by itself when the session is gone; nobody waits for it.
         std::thread::spawn(move || {
@@ -163,17 +173,39 @@ impl Session {
         self.context.freezer.kind()
     }
 
+    /// A host more, with a clock of its own; to be called before virtual time
+    /// begins to run. Programs are started on it by [`CommandSpec::host`].
+    ///
+    /// # Errors
+    /// When there is no memory for its clock page.
+    pub fn add_host(&self, name: &str, options: &HostOptions) -> Result<Arc<Host>, GuestError> {
+        let page = PageMapping::new(&self.page_name.to_c_string())?;
+        let host = self.clock.add_host(name, page, options);
+        let dilation = self.clock.dilation();
+        host.page().page().past.set_dilation(dilation);
+        let mut hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        hosts.push(Arc::clone(&host));
+        Ok(host)
+    }
+
+    /// The host that programs are on unless said otherwise.
+    pub fn own_host(&self) -> Arc<Host> {
+        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        Arc::clone(&hosts[0])
+    }
+
     /// Starts a program under the clock. In a paused session it stands before
     /// its first instruction until the session is resumed.
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
         let context = Arc::clone(&self.context);
+        let host = spec.host.clone().unwrap_or_else(|| self.own_host());
         launch(spec, move |pid, descriptor| {
             context
                 .newcomers
                 .lock()
                 .unwrap_or_else(|e| e.into_inner())
                 .push(pid);
-            let listener = Arc::new(Listener::new(descriptor));
+            let listener = Arc::new(Listener::new(descriptor, host));
             std::thread::spawn(move || listener::serve(&listener, &context));
         })
     }
@@ -200,7 +232,17 @@ impl Session {
         let was_paused = self.clock.is_paused();
         self.clock.pause();
         let frozen = self.context.freezer.freeze(PATIENCE);
+        if frozen.is_ok() {
+            let pids = self.context.freezer.processes();
+            self.context.cpu_time.rebase(&pids, self.clock.dilation());
+        }
         let dilated = self.clock.dilate(factor);
+        if dilated.is_ok() {
+            let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+            for host in hosts.iter() {
+                host.page().page().past.set_dilation(factor);
+            }
+        }
         if frozen.is_ok() {
             kick::kick_waiting(
                 &self.context.freezer.processes(),
@@ -227,12 +269,12 @@ impl Session {
 
     /// Keeps clock and processes from being changed meanwhile, if nobody does.
     pub(crate) fn try_change(&self) -> Option<MutexGuard<'_, ()>> {
-        self.change.try_lock().ok()
+        self.context.change.try_lock().ok()
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
         // One who waits for the lock sleeps, but is about to do something.
-        self.wanting.load(Ordering::SeqCst) == 0
+        self.context.wanting.load(Ordering::SeqCst) == 0
             && !self.context.is_starting_one()
             && self.quiet.get().is_some_and(|quiet| quiet())
     }
@@ -277,11 +319,13 @@ impl Session {
     pub fn register(&self, pid: i32) -> Result<(), GuestError> {
         let _change = self.lock();
         let context = Arc::clone(&self.context);
+        let host = self.own_host();
+        let its_host = Arc::clone(&host);
         let serve = move |descriptor| {
-            let listener = Arc::new(Listener::new(descriptor));
+            let listener = Arc::new(Listener::new(descriptor, its_host));
             std::thread::spawn(move || listener::serve(&listener, &context));
         };
-        register(&self.context.injector, pid, serve, |pid| {
+        register(&self.context.injector, host.page(), pid, serve, |pid| {
             self.context.freezer.adopt(pid)
         })
     }
@@ -291,16 +335,32 @@ impl Session {
         self.context.report.calls()
     }
 
+    /// From now on, what cannot be virtualised is done natively and reported
+    /// instead of refused.
+    pub fn allow_leaks(&self) {
+        self.context.allow_leaks.store(true, Relaxed);
+    }
+
     /// Ends every process of the session.
     pub fn kill_all(&self) {
         self.context.freezer.kill_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        self.wanting.fetch_add(1, Ordering::SeqCst);
-        let guard = self.change.lock().unwrap_or_else(|e| e.into_inner());
-        self.wanting.fetch_sub(1, Ordering::SeqCst);
-        guard
+        self.context.lock()
+    }
+}
+
+/// Lets the hosts' clocks change when they change by themselves, until `ended`.
+fn serve_hosts(context: &Arc<Context>, ended: &AtomicBool) {
+    while !ended.load(Ordering::SeqCst) {
+        if context.clock.wait_for_host(|| ended.load(Ordering::SeqCst)) {
+            context.clock.advance_hosts();
+        }
+        context.timers.look_again();
+        for host in context.clock.take_stepped() {
+            context.clock_was_set(&host);
+        }
     }
 }
 
@@ -309,6 +369,7 @@ impl Drop for Session {
         self.ended.store(true, Ordering::SeqCst);
         self.context.freezer.remove();
         self.context.timers.close();
+        self.clock.wake();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -330,4 +391,4 @@ fn check_name(name: &str) -> Result<(), GuestError> {
 }
 
 /// How long a process may take to stop before that counts as a failure.
-const PATIENCE: StdDuration = StdDuration::from_secs(10);
+pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(10);

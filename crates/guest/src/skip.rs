@@ -16,8 +16,10 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
+use timeloom_time::Duration;
 
+use crate::clock::{Base, HostInstant};
 use crate::processes;
 use crate::remote::read_memory;
 use crate::session::Session;
@@ -97,11 +99,14 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
         return Attempt::NotNow;
     }
     let own = session.clock().next_awaited();
-    let theirs = second
-        .waiting
-        .iter()
-        .filter_map(|waiter| waiter.deadline)
-        .min();
+    let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);
+    let theirs = session
+        .clock()
+        .first_of(deadlines.map(|(host, ns)| HostInstant {
+            host,
+            base: Base::Monotonic,
+            ns,
+        }));
     let Some(next) = own.into_iter().chain(theirs).min() else {
         return Attempt::NotNow;
     };
@@ -129,7 +134,8 @@ struct Look {
 struct Waiter {
     pid: i32,
     thread: i32,
-    deadline: Option<Instant<Virtual>>,
+    /// On the clock of its host: the host's number, nanoseconds.
+    deadline: Option<(usize, i64)>,
 }
 
 impl Look {
@@ -150,12 +156,15 @@ impl Look {
                 look.counts.push((thread, counts.map_err(|_| thread)?));
                 let (at, stack) = place(pid, thread).ok_or(thread)?;
                 if wait.contains(&at) {
-                    let mut deadline = [0u8; 8];
-                    if !read_memory(thread, stack, &mut deadline) {
+                    let (mut deadline, mut host) = ([0u8; 8], [0u8; 4]);
+                    if !read_memory(thread, stack, &mut deadline)
+                        || !read_memory(thread, PAGE_ADDRESS + HOST_OFFSET as u64, &mut host)
+                    {
                         return Err(thread);
                     }
                     let deadline = i64::from_ne_bytes(deadline);
-                    let deadline = (deadline != i64::MAX).then(|| Instant::from_ns(deadline));
+                    let host = u32::from_ne_bytes(host) as usize;
+                    let deadline = (deadline != i64::MAX).then_some((host, deadline));
                     look.waiting.push(Waiter {
                         pid,
                         thread,

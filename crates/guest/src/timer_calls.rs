@@ -6,7 +6,7 @@ use crate::listener::Context;
 use crate::notify::{Answer, Listener, Notification};
 use crate::processes;
 use crate::remote::{read_memory, write_memory};
-use crate::timers::{FIRST_POSIX, Key, Notice, Setting};
+use crate::timers::{FIRST_POSIX, Key, Notice, SetFlags, Setting};
 
 /// Whether [`answer`] knows the call.
 pub(crate) fn is_one(call: i64) -> bool {
@@ -55,18 +55,18 @@ pub(crate) fn answer(
                 .find_descriptor(asker.thread, asker.args[0] as i32)?;
             Some(store(asker, asker.args[1], context.timers.get(key), 1))
         }
-        libc::SYS_timer_create => timer_create(context, asker),
+        libc::SYS_timer_create => timer_create(listener, context, asker),
         libc::SYS_setitimer | libc::SYS_getitimer if asker.args[0] as i32 != libc::ITIMER_REAL => {
             None
         }
-        libc::SYS_setitimer => Some(setitimer(context, asker)),
+        libc::SYS_setitimer => Some(setitimer(listener, context, asker)),
         libc::SYS_getitimer => {
             let key = Key::Interval {
                 pid: processes::process_of(asker.thread),
             };
             Some(store(asker, asker.args[1], context.timers.get(key), 1000))
         }
-        libc::SYS_alarm => Some(alarm(context, asker)),
+        libc::SYS_alarm => Some(alarm(listener, context, asker)),
         _ => posix(listener, context, asker),
     }
 }
@@ -77,11 +77,11 @@ fn timerfd_create(listener: &Listener, context: &Context, asker: &Notification) 
     if !is_known_clock(clock as i32) || flags & !(libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) != 0 {
         return Answer::Error(libc::EINVAL);
     }
-    let offset_ns = context.clock.offset_ns(clock as i32);
-    let Ok(file) = context
-        .timers
-        .create_descriptor(offset_ns, flags & libc::TFD_NONBLOCK != 0)
-    else {
+    let Ok(file) = context.timers.create_descriptor(
+        listener.host(),
+        clock as i32,
+        flags & libc::TFD_NONBLOCK != 0,
+    ) else {
         return Answer::Error(libc::EMFILE);
     };
     match listener.give(asker, file.as_fd(), flags & libc::TFD_CLOEXEC != 0) {
@@ -91,7 +91,7 @@ fn timerfd_create(listener: &Listener, context: &Context, asker: &Notification) 
 }
 
 /// `timer_create(clock, sigevent, identifier)`.
-fn timer_create(context: &Context, asker: &Notification) -> Option<Answer> {
+fn timer_create(listener: &Listener, context: &Context, asker: &Notification) -> Option<Answer> {
     let [clock, event, out, ..] = asker.args;
     if !is_known_clock(clock as i32) && clock as i32 != libc::CLOCK_TAI {
         return None; // CPU time: the kernel's
@@ -118,7 +118,7 @@ fn timer_create(context: &Context, asker: &Notification) -> Option<Answer> {
     }
     let id = context
         .timers
-        .create_posix(pid, context.clock.offset_ns(clock as i32), |id| {
+        .create_posix(pid, listener.host(), clock as i32, |id| {
             let value = if event == 0 { id as u64 } else { value };
             (how != SIGEV_NONE).then_some(Notice {
                 pid,
@@ -191,14 +191,17 @@ fn settime(
     if !listener.is_waiting(asker) {
         return Answer::Error(libc::EINTR);
     }
-    context
-        .timers
-        .set(key, wanted, flags as i32 & absolute != 0);
+    let flags = SetFlags {
+        absolute: flags as i32 & absolute != 0,
+        // The bit means nothing to a POSIX timer, which refuses it.
+        cancel_on_set: flags as i32 & libc::TFD_TIMER_CANCEL_ON_SET & known_flags != 0,
+    };
+    context.timers.set(key, wanted, flags);
     Answer::Value(0)
 }
 
 /// `setitimer(ITIMER_REAL, new, old)`.
-fn setitimer(context: &Context, asker: &Notification) -> Answer {
+fn setitimer(listener: &Listener, context: &Context, asker: &Notification) -> Answer {
     let [_, new, old, ..] = asker.args;
     let pid = processes::process_of(asker.thread);
     // A null pointer disarms, a curiosity that the kernel keeps.
@@ -214,17 +217,18 @@ fn setitimer(context: &Context, asker: &Notification) -> Answer {
     if old != 0 && !write_memory(asker.thread, old, &setting_bytes(before, 1000)) {
         return Answer::Error(libc::EFAULT);
     }
-    context.timers.set_interval(pid, wanted);
+    context.timers.set_interval(listener.host(), pid, wanted);
     Answer::Value(0)
 }
 
 /// `alarm(seconds)`: returns the seconds that were left, rounded to the nearest
 /// but never to zero while armed.
-fn alarm(context: &Context, asker: &Notification) -> Answer {
+fn alarm(listener: &Listener, context: &Context, asker: &Notification) -> Answer {
     let pid = processes::process_of(asker.thread);
     let left_ns = context.timers.get(Key::Interval { pid }).value_ns;
     let seconds = i64::from(asker.args[0] as u32);
     context.timers.set_interval(
+        listener.host(),
         pid,
         Setting {
             interval_ns: 0,

@@ -1,7 +1,7 @@
 //! Timers in virtual time: timerfds, POSIX timers, interval timers.
 //!
-//! The supervisor keeps every deadline, on the virtual clock, and acts when it
-//! passes. So a pause needs no re-arming, and an expiry can never be early: it
+//! The supervisor keeps every deadline, on the clock of the timer's host, and
+//! acts when it passes. So a pause needs no re-arming, and an expiry can never be early: it
 //! is decided by reading the virtual clock.
 //!
 //! A guest that asks for a **timerfd** gets an eventfd: to `read`, `poll` and
@@ -19,9 +19,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use timeloom_time::{Duration, Instant, Virtual};
-
-use crate::clock::Clock;
+use crate::clock::{Base, Clock, Host, HostInstant};
 use crate::error::{GuestError, check};
 use crate::processes;
 
@@ -66,12 +64,29 @@ pub(crate) struct Notice {
 
 struct Timer {
     action: Action,
-    /// CLOCK_* minus virtual time, for absolute settings.
-    offset_ns: i64,
-    due: Option<Instant<Virtual>>,
-    interval: Duration,
+    host: Arc<Host>,
+    /// CLOCK_*, for absolute settings.
+    clock: libc::clockid_t,
+    due: Option<Due>,
+    interval_ns: i64,
     /// Expirations since the last signal, beyond the one it was sent for.
     overrun: i32,
+    /// Whether it tells its reader when CLOCK_REALTIME is set.
+    cancel_on_set: bool,
+}
+
+/// When a timer expires: an absolute setting of CLOCK_REALTIME follows its steps.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    base: Base,
+    ns: i64,
+}
+
+/// How a timer is to be set.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SetFlags {
+    pub(crate) absolute: bool,
+    pub(crate) cancel_on_set: bool,
 }
 
 /// All timers of a session.
@@ -102,7 +117,8 @@ impl Timers {
     /// A new timerfd; the descriptor is for the guest.
     pub(crate) fn create_descriptor(
         &self,
-        offset_ns: i64,
+        host: &Arc<Host>,
+        clock: libc::clockid_t,
         nonblocking: bool,
     ) -> Result<File, GuestError> {
         let flags = libc::EFD_CLOEXEC | if nonblocking { libc::EFD_NONBLOCK } else { 0 };
@@ -123,7 +139,7 @@ impl Timers {
         forget_orphans(&mut table);
         table.timers.insert(
             Key::Descriptor(id),
-            Timer::new(Action::Count(file), offset_ns),
+            Timer::new(Action::Count(file), host, clock),
         );
         Ok(for_guest)
     }
@@ -133,7 +149,8 @@ impl Timers {
     pub(crate) fn create_posix(
         &self,
         pid: i32,
-        offset_ns: i64,
+        host: &Arc<Host>,
+        clock: libc::clockid_t,
         notice: impl FnOnce(i32) -> Option<Notice>,
     ) -> i32 {
         let mut table = self.lock();
@@ -143,7 +160,7 @@ impl Timers {
         let action = notice(id).map_or(Action::Nothing, Action::Send);
         table
             .timers
-            .insert(Key::Posix { pid, id }, Timer::new(action, offset_ns));
+            .insert(Key::Posix { pid, id }, Timer::new(action, host, clock));
         id
     }
 
@@ -179,28 +196,20 @@ impl Timers {
 
     /// What is left until the next expiry, and the interval.
     pub(crate) fn get(&self, key: Key) -> Setting {
-        let now = self.clock.now();
         match self.lock().timers.get(&key) {
-            Some(Timer {
-                due: Some(due),
-                interval,
-                ..
-            }) => Setting {
-                interval_ns: interval.as_ns(),
+            Some(timer) => Setting {
+                interval_ns: timer.interval_ns,
                 // Zero would mean "disarmed".
-                value_ns: (*due - now).as_ns().max(1),
-            },
-            Some(Timer { interval, .. }) => Setting {
-                interval_ns: interval.as_ns(),
-                value_ns: 0,
+                value_ns: timer
+                    .due
+                    .map_or(0, |due| (due.ns - timer.host.now_ns(due.base)).max(1)),
             },
             None => Setting::default(),
         }
     }
 
     /// Arms or disarms; forgets expirations that were not read.
-    pub(crate) fn set(&self, key: Key, setting: Setting, absolute: bool) {
-        let now = self.clock.now();
+    pub(crate) fn set(&self, key: Key, setting: Setting, flags: SetFlags) {
         let mut table = self.lock();
         let Some(timer) = table.timers.get_mut(&key) else {
             return;
@@ -209,20 +218,44 @@ impl Timers {
             drain(file);
         }
         timer.overrun = 0;
-        timer.interval = Duration::from_ns(setting.interval_ns);
+        timer.interval_ns = setting.interval_ns;
+        timer.cancel_on_set = flags.cancel_on_set && flags.absolute && timer.is_on_realtime();
         timer.due = match setting.value_ns {
             0 => None,
-            at if absolute => Some(Instant::from_ns(at.saturating_sub(timer.offset_ns))),
-            after => Some(now + Duration::from_ns(after)),
+            at if flags.absolute => Some(timer.absolute(at)),
+            // Relative settings of CLOCK_REALTIME do not follow its steps.
+            after => Some(Due {
+                base: Base::Monotonic,
+                ns: timer.host.now_ns(Base::Monotonic).saturating_add(after),
+            }),
         };
-        table.version += 1;
         drop(table);
+        self.look_again();
+    }
+
+    /// A host's clock goes otherwise than before.
+    pub(crate) fn look_again(&self) {
+        self.lock().version += 1;
         self.changed.notify_all();
         self.clock.wake();
     }
 
+    /// CLOCK_REALTIME of a host was set. Timers that asked for it wake their
+    /// reader. (With the kernel's `read` failing with ECANCELED, which no
+    /// descriptor of ours can imitate, but an expiration.)
+    pub(crate) fn clock_was_set(&self, host: &Host) {
+        for timer in self.lock().timers.values() {
+            if let (true, Action::Count(file)) = (timer.cancel_on_set, &timer.action)
+                && timer.host.index() == host.index()
+            {
+                let _ = { file }.write(&1u64.to_ne_bytes());
+            }
+        }
+        self.look_again();
+    }
+
     /// The interval timer of a process, made on first use.
-    pub(crate) fn set_interval(&self, pid: i32, setting: Setting) {
+    pub(crate) fn set_interval(&self, host: &Arc<Host>, pid: i32, setting: Setting) {
         let key = Key::Interval { pid };
         let notice = Notice {
             pid,
@@ -234,8 +267,8 @@ impl Timers {
         self.lock()
             .timers
             .entry(key)
-            .or_insert_with(|| Timer::new(Action::Send(notice), 0));
-        self.set(key, setting, false);
+            .or_insert_with(|| Timer::new(Action::Send(notice), host, libc::CLOCK_MONOTONIC));
+        self.set(key, setting, SetFlags::default());
     }
 
     /// Ends [`Self::serve`].
@@ -248,26 +281,28 @@ impl Timers {
     /// Lets timers expire until [`Self::close`]. To be run in a thread.
     pub(crate) fn serve(&self) {
         loop {
-            let mut table = self.lock();
-            let next = loop {
-                if table.closed {
-                    return;
-                }
-                match table.timers.values().filter_map(|timer| timer.due).min() {
-                    Some(due) => break due,
-                    None => table = self.changed.wait(table).unwrap_or_else(|e| e.into_inner()),
-                }
-            };
+            let table = self.lock();
+            if table.closed {
+                return;
+            }
             let version = table.version;
+            let dues: Vec<HostInstant> = table.timers.values().filter_map(Timer::when).collect();
             drop(table);
+            // Not with the table locked: who waits for the clock looks at it.
+            let Some(next) = self.clock.first_of(dues) else {
+                let mut table = self.lock();
+                while !table.closed && table.version == version {
+                    table = self.changed.wait(table).unwrap_or_else(|e| e.into_inner());
+                }
+                continue;
+            };
             let reached = self.clock.wait_until(next, || {
                 let table = self.lock();
                 table.closed || table.version != version
             });
             if reached {
-                let now = self.clock.now();
                 // A timer whose process is gone goes with it.
-                self.lock().timers.retain(|_, timer| timer.expire(now));
+                self.lock().timers.retain(|_, timer| timer.expire());
             }
         }
     }
@@ -278,28 +313,67 @@ impl Timers {
 }
 
 impl Timer {
-    fn new(action: Action, offset_ns: i64) -> Self {
+    fn new(action: Action, host: &Arc<Host>, clock: libc::clockid_t) -> Self {
         Self {
             action,
-            offset_ns,
+            host: Arc::clone(host),
+            clock,
             due: None,
-            interval: Duration::ZERO,
+            interval_ns: 0,
             overrun: 0,
+            cancel_on_set: false,
         }
     }
 
+    fn is_on_realtime(&self) -> bool {
+        matches!(
+            self.clock,
+            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM
+        )
+    }
+
+    fn absolute(&self, ns: i64) -> Due {
+        if self.is_on_realtime() {
+            let base = Base::Realtime;
+            return Due { base, ns };
+        }
+        match self.clock {
+            libc::CLOCK_TAI => Due {
+                base: Base::Tai,
+                ns,
+            },
+            other => Due {
+                base: Base::Monotonic,
+                ns: ns.saturating_sub(self.host.offset_ns(other)),
+            },
+        }
+    }
+
+    fn when(&self) -> Option<HostInstant> {
+        self.due.map(|Due { base, ns }| HostInstant {
+            host: self.host.index(),
+            base,
+            ns,
+        })
+    }
+
     /// Acts if it is due. Returns whether its owner still exists.
-    fn expire(&mut self, now: Instant<Virtual>) -> bool {
-        let Some(due) = self.due.filter(|due| *due <= now) else {
+    fn expire(&mut self) -> bool {
+        let Some(due) = self.due else { return true };
+        let late_ns = self.host.now_ns(due.base) - due.ns;
+        if late_ns < 0 {
             return true;
-        };
+        }
         let mut expirations = 1i64;
         self.due = None;
-        if self.interval > Duration::ZERO {
-            let missed = (now - due).as_ns() / self.interval.as_ns();
+        if self.interval_ns > 0 {
+            let missed = late_ns / self.interval_ns;
             expirations += missed;
-            let passed = self.interval.as_ns().saturating_mul(missed + 1);
-            self.due = Some(due + Duration::from_ns(passed));
+            let passed = self.interval_ns.saturating_mul(missed + 1);
+            self.due = Some(Due {
+                ns: due.ns.saturating_add(passed),
+                ..due
+            });
         }
         match &self.action {
             Action::Nothing => true,

@@ -161,6 +161,12 @@ impl NetworkBuilder {
         });
     }
 
+    /// All nodes so far, with their names.
+    pub fn nodes(&self) -> impl Iterator<Item = (String, Node)> + '_ {
+        let nodes = self.plan.nodes.iter().enumerate();
+        nodes.map(|(index, node)| (node.name.clone(), Node(index as u32)))
+    }
+
     /// The port of `node` towards its `index`-th cable.
     pub fn port(&self, node: Node, index: usize) -> Option<PortId> {
         self.plan.nodes[node.0 as usize].ports.get(index).copied()

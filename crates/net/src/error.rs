@@ -43,6 +43,29 @@ pub enum BuildError {
     NotANeighbour(String, String),
 }
 
+impl BuildError {
+    /// The nodes that it is about.
+    pub fn nodes(&self) -> Vec<&str> {
+        match self {
+            Self::DuplicateName(a)
+            | Self::PortUsedTwice(a)
+            | Self::NotConnected(a)
+            | Self::SelfLoop(a)
+            | Self::NotAHost(a) => vec![a],
+            Self::ZeroRate(a, b)
+            | Self::BadImpairment(a, b)
+            | Self::RedWithJitter(a, b)
+            | Self::AddressConflict(_, a, b)
+            | Self::MixedPrefixes(a, b)
+            | Self::SwitchLoop(a, b)
+            | Self::VlanMismatch(a, b)
+            | Self::NoRoute(a, b)
+            | Self::NotANeighbour(a, b) => vec![a, b],
+            Self::BadTraffic(_) | Self::TooLarge => Vec::new(),
+        }
+    }
+}
+
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

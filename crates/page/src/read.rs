@@ -1,10 +1,9 @@
 //! Reading the clock: the hottest code of the project.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use core::sync::atomic::fence;
-
 use crate::counter::after;
 use crate::layout::{ClockPage, MapCopy};
+use crate::sync::Ordering::{Acquire, Relaxed};
+use crate::sync::{fence, spin_loop};
 
 impl ClockPage {
     /// Reads virtual time and `field` of the map in force, consistently.
@@ -15,23 +14,40 @@ impl ClockPage {
     /// published map is used.
     #[inline(always)]
     pub fn read<T>(&self, counter: impl Fn() -> u64, field: impl Fn(&MapCopy) -> T) -> (i64, T) {
+        let field = |copy: &MapCopy| (copy.virtual0_ns.load(Relaxed), field(copy));
+        let (look, (virtual0_ns, value)) = self.look_patiently(counter, field);
+        // A counter a few ticks behind (another core's, before the kernel has
+        // aligned it) counts as no time, not as 2^64 ticks.
+        let ticks = look.now.saturating_sub(look.counter0);
+        let now_ns = virtual0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56));
+        (now_ns, value)
+    }
+
+    /// CLOCK_MONOTONIC_RAW; otherwise as [`Self::read`].
+    pub fn read_raw(&self, counter: impl Fn() -> u64) -> i64 {
+        let (look, (raw0_ns, rate_8_56)) = self.look_patiently(counter, |copy| {
+            (copy.raw0_ns.load(Relaxed), copy.raw_rate_8_56.load(Relaxed))
+        });
+        let ticks = look.now.saturating_sub(look.counter0);
+        raw0_ns.wrapping_add(advance_ns(ticks, rate_8_56))
+    }
+
+    #[inline(always)]
+    fn look_patiently<T>(
+        &self,
+        counter: impl Fn() -> u64,
+        field: impl Fn(&MapCopy) -> T,
+    ) -> (Look, T) {
         let mut turns = 0u32;
         loop {
             let sequence = self.sequence.load(Acquire);
             if is_closed(sequence) && turns < PATIENCE {
                 turns += 1;
-                core::hint::spin_loop();
+                spin_loop();
                 continue;
             }
-            let field = |copy: &MapCopy| (copy.virtual0_ns.load(Relaxed), field(copy));
-            if let Some((look, (virtual0_ns, value))) = self.look(sequence, &counter, field) {
-                // A counter a few ticks behind (another core's, before the
-                // kernel has aligned it) counts as no time, not as 2^64 ticks.
-                let ticks = look.now.saturating_sub(look.counter0);
-                return (
-                    virtual0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56)),
-                    value,
-                );
+            if let Some(seen) = self.look(sequence, &counter, &field) {
+                return seen;
             }
         }
     }

@@ -1,4 +1,8 @@
-//! Where the atomics come from. The model test builds the same sources with
-//! loom's, which tries every interleaving (`tests/loom.rs`).
+//! What the model test replaces (`tests/model.rs`): it builds the same sources with
+//! loom's atomics, which try every interleaving, and with a shorter ring.
 
+pub(crate) use core::hint::spin_loop;
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+
+/// Lines that [`crate::Past`] keeps.
+pub(crate) const LINES: usize = 42;

@@ -1,12 +1,11 @@
 //! Changing the clock: one writer per page, the supervisor.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::fence;
-
 use timeloom_time::{ClockMap, Counter, Rate, Virtual};
 
 use crate::CounterKind;
 use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy};
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::fence;
 
 /// A map as the writer gives it, with the offsets of the POSIX clocks.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +22,10 @@ pub struct PageMap {
     pub boottime_offset_ns: i64,
     /// CLOCK_TAI minus virtual time, in nanoseconds.
     pub tai_offset_ns: i64,
+    /// CLOCK_MONOTONIC_RAW where the map starts, in nanoseconds.
+    pub raw0_ns: i64,
+    /// Its nanoseconds per tick; [`Rate::STOPPED`] while paused.
+    pub raw_rate: Rate,
 }
 
 impl ClockPage {
@@ -42,18 +45,31 @@ impl ClockPage {
     /// was given or lies later, else readers would see a backward step. It runs
     /// while readers wait: no system calls, no allocation.
     pub fn publish(&self, counter: impl Fn() -> u64, next: impl FnOnce(u64) -> PageMap) -> PageMap {
+        self.close();
+        let map = next(counter());
+        self.open(&map);
+        map
+    }
+
+    /// Closes the window: readers wait from now on. To be followed by
+    /// [`Self::open`], soon. What the counter shows afterwards is later than
+    /// what any reader has put into the map in force.
+    pub fn close(&self) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence | 1, SeqCst);
         // Nothing below may happen before the window is seen closed: a reader
         // that still finds it open has then read its counter before ours.
         fence(SeqCst);
-        let map = next(counter());
+    }
+
+    /// Puts `map` in force and opens the window that [`Self::close`] closed.
+    pub fn open(&self, map: &PageMap) {
+        let sequence = self.sequence.load(Relaxed);
         let target = (self.active.load(Relaxed) & 1) ^ 1;
-        self.store(target as usize, &map);
+        self.store(target as usize, map);
         self.active.store(target, Release);
         self.epoch.fetch_add(1, Release);
         self.sequence.store((sequence | 1).wrapping_add(1), Release);
-        map
     }
 
     /// Whether this is a page of our version.
@@ -75,6 +91,9 @@ impl ClockPage {
         copy.boottime_offset_ns
             .store(page_map.boottime_offset_ns, Relaxed);
         copy.tai_offset_ns.store(page_map.tai_offset_ns, Relaxed);
+        copy.raw0_ns.store(page_map.raw0_ns, Relaxed);
+        copy.raw_rate_8_56
+            .store(to_8_56(page_map.raw_rate), Relaxed);
     }
 }
 
@@ -112,6 +131,8 @@ mod tests {
             monotonic_offset_ns: 0,
             boottime_offset_ns: 0,
             tai_offset_ns: 0,
+            raw0_ns: 3,
+            raw_rate: rate,
         }
     }
 
@@ -127,6 +148,20 @@ mod tests {
         assert_eq!((now, offset), (105, 7));
         page.publish(|| 300, |ticks| running(ticks, 105, Rate::STOPPED));
         assert_eq!(page.read(|| 9_999, |_| ()).0, 105);
+    }
+
+    #[test]
+    fn the_raw_clock_has_a_line_of_its_own() {
+        let page = page();
+        let first = PageMap {
+            raw0_ns: 1_000,
+            raw_rate: Rate::from_ratio(1, 4).unwrap(),
+            ..running(100, 5, Rate::ONE)
+        };
+        page.initialise(CounterKind::Tsc, &first);
+        assert_eq!(page.read_raw(|| 300), 1_050);
+        assert_eq!(page.read(|| 300, |_| ()).0, 205);
+        assert_eq!(page.read_raw(|| 99), 1_000, "a counter behind the map");
     }
 
     #[test]

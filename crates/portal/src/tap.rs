@@ -10,17 +10,19 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use timeloom_fabric::Namespace;
-use timeloom_net::{Frame, LARGE};
+use timeloom_net::{Frame, LARGE, Offload};
 
 use crate::interface::{self, Address};
 use crate::port::outcome;
-use crate::{Port, PortalError, Received, Sent, vnet};
+use crate::{Port, PortalError, Received, Sent, segments, vnet};
 
 /// A TAP device in a namespace.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
     drops: Drops,
+    /// Bytes before each frame: a header about offloads, or nothing.
+    header: usize,
 }
 
 /// Where the kernel counts what it dropped for want of a reader.
@@ -44,8 +46,31 @@ impl Tap {
         interface: &str,
         address: &Address,
     ) -> Result<Self, PortalError> {
+        Self::create_as(namespace, interface, address, true)
+    }
+
+    /// The same without offloads: the kernel cuts and sums every frame itself.
+    /// For comparison, and for others than [`crate::Emulation`] that get the
+    /// descriptor.
+    ///
+    /// # Errors
+    /// As for [`Tap::create`].
+    pub fn create_plain(
+        namespace: &Namespace,
+        interface: &str,
+        address: &Address,
+    ) -> Result<Self, PortalError> {
+        Self::create_as(namespace, interface, address, false)
+    }
+
+    fn create_as(
+        namespace: &Namespace,
+        interface: &str,
+        address: &Address,
+        offloads: bool,
+    ) -> Result<Self, PortalError> {
         let file = namespace.run(|| {
-            let file = open(interface)?;
+            let file = open(interface, offloads)?;
             interface::settle(interface, address)?;
             Ok::<_, PortalError>(file)
         })??;
@@ -55,11 +80,12 @@ impl Tap {
                 namespace: namespace.try_clone().ok(),
                 interface: interface.to_owned(),
             },
+            header: if offloads { vnet::LENGTH } else { 0 },
         })
     }
 }
 
-fn open(interface: &str) -> Result<File, PortalError> {
+fn open(interface: &str, offloads: bool) -> Result<File, PortalError> {
     let failed = |error| {
         PortalError::kernel(format!("make the TAP device {interface}"), error).missing_if(
             &[libc::ENOENT, libc::ENODEV, libc::ENXIO],
@@ -73,12 +99,16 @@ fn open(interface: &str) -> Result<File, PortalError> {
         .open("/dev/net/tun")
         .map_err(failed)?;
     let mut request = interface::named(interface);
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | header;
     request.ifr_ifru.ifru_flags = flags as i16;
     // SAFETY: TUNSETIFF takes an ifreq, which lives until the call returns.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
     if answer < 0 {
         return Err(failed(io::Error::last_os_error()));
+    }
+    if !offloads {
+        return Ok(file);
     }
     // The first set that the kernel takes: UDP trains came with Linux 6.2.
     let sets = [
@@ -97,6 +127,26 @@ fn open(interface: &str) -> Result<File, PortalError> {
     Ok(file)
 }
 
+impl Tap {
+    /// Sends a train or an open checksum as the frames that a wire carries.
+    fn send_cut(&mut self, frame: &Frame<'_>) -> io::Result<Sent> {
+        let mut outcome = Ok(Sent::Done);
+        segments(frame, &mut Vec::new(), |bytes| {
+            let whole = Frame {
+                at: frame.at,
+                head: bytes,
+                rest: &[],
+                offload: Offload::default(),
+            };
+            let sent = self.send(&whole);
+            if matches!(outcome, Ok(Sent::Done)) {
+                outcome = sent;
+            }
+        });
+        outcome
+    }
+}
+
 impl Port for Tap {
     fn descriptor(&self) -> RawFd {
         self.file.as_raw_fd()
@@ -110,7 +160,7 @@ impl Port for Tap {
         let parts = [
             libc::iovec {
                 iov_base: header.as_mut_ptr().cast(),
-                iov_len: header.len(),
+                iov_len: self.header,
             },
             libc::iovec {
                 iov_base: buffer.as_mut_ptr().cast(),
@@ -124,15 +174,18 @@ impl Port for Tap {
             Err(error) => return nothing_or(error),
         };
         let offload = vnet::read(&header);
-        match (length.checked_sub(header.len()), offload) {
+        match (length.checked_sub(self.header), offload) {
             (Some(used), Some(offload)) => Ok(Received::Frame(used, offload)),
             _ => Ok(Received::Malformed),
         }
     }
 
     fn send(&mut self, frame: &Frame<'_>) -> io::Result<Sent> {
+        if self.header == 0 && frame.offload != Offload::default() {
+            return self.send_cut(frame);
+        }
         let header = vnet::write(frame.offload, frame.head.len());
-        let parts = [&header[..], frame.head, frame.rest].map(|part| libc::iovec {
+        let parts = [&header[..self.header], frame.head, frame.rest].map(|part| libc::iovec {
             iov_base: part.as_ptr().cast_mut().cast(),
             iov_len: part.len(),
         });

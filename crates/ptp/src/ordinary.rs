@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::Body;
 use timeloom_wire::{
-    ClockIdentity, ClockQuality, Header, Message, MessageType, PortIdentity, TimeInterval, Version,
+    ClockIdentity, ClockQuality, Flags, Header, Message, MessageType, PortIdentity, TimeInterval,
+    Version,
 };
 
 use crate::action::Departure;
@@ -54,6 +55,10 @@ pub struct OrdinaryConfig {
     pub software_stamps: bool,
     /// TAI − UTC in seconds, announced as valid.
     pub utc_offset_s: i16,
+    /// Stamps are TAI, and announced as such; otherwise the timescale is
+    /// announced as arbitrary, as when the civil clock stamps, and a master
+    /// that tells TAI is understood by its `currentUtcOffset`.
+    pub ptp_timescale: bool,
     /// Key and ring, when time is authenticated.
     pub security: Option<Security>,
     /// How far arrival may jump against the clock's own past before the jump
@@ -77,6 +82,7 @@ impl OrdinaryConfig {
             free_running: false,
             software_stamps: false,
             utc_offset_s: 37,
+            ptp_timescale: true,
             security: None,
             jump_bound: TimeInterval::from_ns(100_000),
         }
@@ -97,6 +103,9 @@ pub struct OrdinaryClock {
     slave: Slave,
     announced: HashMap<PortIdentity, ReplayWindow>,
     announce_budget: Budget<(PortIdentity, u16)>,
+    /// By how much the time of the master followed is ahead of this clock's
+    /// scale, as its last Announce says.
+    ahead: Option<Duration>,
     out: Outbox,
 }
 
@@ -121,6 +130,7 @@ impl OrdinaryClock {
             slave: Slave::new(&config),
             announced: HashMap::new(),
             announce_budget: Budget::new(limits.failures_per_s),
+            ahead: None,
             out: Outbox::default(),
             config,
         }
@@ -289,6 +299,12 @@ impl OrdinaryClock {
         self.use_samples();
     }
 
+    /// Other keys from now on: a rotation, or a ring that has grown. What is
+    /// being verified is judged by the keys it came with.
+    pub fn set_security(&mut self, security: Security) {
+        self.config.security = Some(security);
+    }
+
     /// A record came by the second network.
     pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
         self.slave
@@ -308,7 +324,7 @@ impl OrdinaryClock {
     }
 
     fn use_samples(&mut self) {
-        while let Some(sample) = self.slave.take_sample() {
+        while let Some(mut sample) = self.slave.take_sample() {
             let delay = match self.config.profile.delay {
                 DelayMechanism::PeerToPeer => self.peer.neighbour().map(|n| n.delay),
                 DelayMechanism::EndToEnd => {
@@ -316,8 +332,11 @@ impl OrdinaryClock {
                     self.end_to_end.delay()
                 }
             };
-            // Without a delay there is no offset; the servo may wait.
-            let Some(delay) = delay else { continue };
+            // Without a delay, or a timescale, there is no offset; the servo may wait.
+            let (Some(delay), Some(ahead)) = (delay, self.ahead) else {
+                continue;
+            };
+            sample.move_by(ahead);
             if self
                 .slave
                 .discipline(&sample, delay, &self.config, &mut self.out)
@@ -386,6 +405,16 @@ impl OrdinaryClock {
         self.foreign
             .heard(Dataset::from_announce(body, header.source, self.port), now);
         self.decide(now);
+        if self.slave.follows(header.source) {
+            let tells_tai = header.flags.has(Flags::PTP_TIMESCALE) && !self.config.ptp_timescale;
+            let utc_offset_s = if header.flags.has(Flags::UTC_OFFSET_VALID) {
+                body.current_utc_offset
+            } else {
+                self.config.utc_offset_s
+            };
+            let ahead_s = if tells_tai { utc_offset_s } else { 0 };
+            self.ahead = Some(Duration::from_s(i64::from(ahead_s)));
+        }
     }
 
     fn announce_fails(&mut self, header: &Header, reason: Reason) {
@@ -435,6 +464,7 @@ impl OrdinaryClock {
         }
         if new_parent {
             self.end_to_end.forget();
+            self.ahead = None;
         }
         self.state = state;
         self.out.report(Report::State {

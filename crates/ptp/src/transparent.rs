@@ -5,6 +5,7 @@
 //! [`Action::Verify`], so that no event message has to wait behind it.
 
 mod finish;
+mod peer_answers;
 mod relay;
 mod requests;
 mod vouch;
@@ -23,6 +24,7 @@ use crate::peer_delay::PeerDelay;
 use crate::security::{Security, SyncFacts};
 use crate::syntonise::Syntoniser;
 use crate::{Action, DelayMechanism, DropReason, Packet, Profile, Random, Stamp, Token};
+use peer_answers::Answers;
 use relay::{Relay, Relays};
 use requests::Requests;
 use witness::Witness;
@@ -68,6 +70,7 @@ pub struct TransparentClock {
     peers: Vec<PeerDelay>,
     relays: Relays,
     requests: Requests,
+    answers: Answers,
     rate: Syntoniser,
     rate_of: Option<PortIdentity>,
     witness: Witness,
@@ -92,6 +95,7 @@ impl TransparentClock {
             peers,
             relays: Relays::default(),
             requests: Requests::default(),
+            answers: Answers::default(),
             rate: Syntoniser::new(16),
             rate_of: None,
             witness: Witness::new(&limits),
@@ -124,6 +128,12 @@ impl TransparentClock {
             }
         }
         self.relays.expire(now, &mut self.out);
+    }
+
+    /// Other keys from now on: a rotation, or a ring that has grown. What is
+    /// being verified is judged by the keys it came with.
+    pub fn set_security(&mut self, security: Security) {
+        self.config.security = Some(security);
     }
 
     /// The link of `port`, from 1.
@@ -178,8 +188,12 @@ impl TransparentClock {
             {
                 self.handle_peer(now, port, &message, stamp);
             }
-            Body::PdelayReq(_) | Body::PdelayResp(_) | Body::PdelayRespFollowUp(_) => {
-                self.out.dropped(port, DropReason::NotForUs);
+            Body::PdelayReq(_) => self.handle_delay_request(port, packet, header, stamp),
+            Body::PdelayResp(body) => {
+                self.handle_peer_answer(port, packet, header, body.requesting, stamp);
+            }
+            Body::PdelayRespFollowUp(body) => {
+                self.handle_peer_follow_up(port, packet, header, body.requesting);
             }
             Body::Signaling(_) | Body::Management(_) => self.forward(port, packet),
         }
@@ -196,8 +210,8 @@ impl TransparentClock {
     ) {
         match token.0 {
             Departure::Relayed { slot } => {
-                if self.requests.departed(slot, port, stamp) {
-                    return;
+                if self.answers.departed(slot, stamp) || self.requests.departed(slot, port, stamp) {
+                    return self.finish_answers();
                 }
                 if stamp.is_none() {
                     self.out.dropped(port, DropReason::LostStamp);
@@ -296,7 +310,7 @@ impl TransparentClock {
         message: &Message<'_>,
     ) {
         let header = &message.header;
-        if self.is_replay(ingress, packet, message) {
+        if !self.is_admitted(now, ingress, message) || self.is_replay(ingress, packet, message) {
             return;
         }
         let slots = self.relays.matching(ingress, header);
@@ -305,7 +319,7 @@ impl TransparentClock {
                 .relays
                 .keep_early(ingress, header, packet, now, &mut self.out);
         }
-        if let Some((slot, then)) = self.vouch(now, ingress, packet, message, &slots) {
+        if let Some((slot, then)) = self.vouch(ingress, packet, message, &slots) {
             self.release(slot, packet, true);
             then.into_iter().for_each(|work| self.out.push(work));
         }

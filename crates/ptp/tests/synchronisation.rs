@@ -77,6 +77,26 @@ fn end_to_end_through_transparent_clocks() {
 }
 
 #[test]
+fn peer_delay_through_end_to_end_clocks_measures_the_whole_way() {
+    let mut path = Path::new(8, 3);
+    path.end_to_end_hops = true;
+    path.link = Link::new(20_000);
+    let mut world = path.build();
+    world.run_for(60.0);
+    let slave = path.slave();
+    let peer = world.nodes[slave].as_ordinary().peer_delay().neighbour();
+    let peer = peer.expect("the grandmaster answers through all of them");
+    assert_eq!(peer.port.clock, world.identity(GRANDMASTER));
+    // Four links of 20 µs; the residences of up to 50 µs a hop are accounted for.
+    assert!(
+        (peer.delay.as_ns_f64() - 80_000.0).abs() < 100.0,
+        "{peer:?}"
+    );
+    let error_ns = world.error_ns(slave, GRANDMASTER);
+    assert!(error_ns.abs() < 200, "{error_ns}");
+}
+
+#[test]
 fn the_power_profiles_work_with_their_tags_tlvs_and_domain() {
     for (profile, inaccuracy_ns) in [
         (Profile::C37_238_2011, 3 * 50),
@@ -203,4 +223,22 @@ fn a_clock_that_starts_in_1970_is_set_and_then_steered() {
     world.run_for(30.0);
     let error_ns = world.error_ns(slave, GRANDMASTER);
     assert!(error_ns.abs() < 200, "{error_ns}");
+}
+
+#[test]
+fn a_civil_clock_follows_a_master_that_tells_tai_37_s_behind() {
+    for signed in [false, true] {
+        let mut path = Path::new(31, 1);
+        path.civil_slave = true;
+        if signed {
+            path = path.signed(
+                timeloom_wire::tlv::Suite::Ed25519,
+                timeloom_wire::tlv::EntryForm::Full,
+            );
+        }
+        let mut world = path.build();
+        world.run_for(30.0);
+        let error_ns = world.error_ns(path.slave(), GRANDMASTER) + 37_000_000_000;
+        assert!(error_ns.abs() < 1_000, "{error_ns} ns, signed: {signed}");
+    }
 }

@@ -7,7 +7,9 @@ use timeloom_ptp::{
     TransparentConfig,
 };
 use timeloom_time::{Instant, Wall};
-use timeloom_wire::message::{Body, DelayReq, DelayResp, FollowUp, Sync};
+use timeloom_wire::message::{
+    Body, DelayReq, DelayResp, FollowUp, PdelayReq, PdelayResp, PdelayRespFollowUp, Sync,
+};
 use timeloom_wire::{
     Flags, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp, VlanTag,
 };
@@ -314,4 +316,86 @@ fn a_delay_request_is_accounted_for_in_its_response() {
         None,
     );
     assert_eq!(drain(&mut clock).dropped, [DropReason::Unmatched]);
+}
+
+#[test]
+fn peer_delay_answers_go_back_with_both_residences_in_any_order_of_stamps() {
+    let asker = PortIdentity {
+        clock: identity(8),
+        port: 1,
+    };
+    let header = |kind, source, flags| {
+        let mut header = Header::new(kind, source, 6);
+        header.flags = flags;
+        header
+    };
+    for (two_step, stamps_late) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mut clock = clock(3);
+        let request = header(MessageType::PdelayReq, asker, Flags(0));
+        let request = packet(&Message::new(request, PdelayReq::default()));
+        clock.handle_receive(at(0), 3, &request, ns(100));
+        let sent = drain(&mut clock).sent;
+        assert_eq!(sent.len(), 2);
+        let left = |clock: &mut TransparentClock| {
+            for (port, _, token) in &sent {
+                let left = 100 + 50 * i64::from(*port);
+                clock.handle_transmit_stamp(at(0), *port, token.unwrap(), ns(left));
+            }
+        };
+        if !stamps_late {
+            left(&mut clock);
+        }
+        let flags = if two_step { Flags::TWO_STEP } else { Flags(0) };
+        let mut response = header(MessageType::PdelayResp, GM, flags);
+        response.correction = TimeInterval::from_ns(7);
+        let body = PdelayResp {
+            request_receipt: Timestamp::ZERO,
+            requesting: asker,
+        };
+        clock.handle_receive(at(0), 2, &packet(&Message::new(response, body)), ns(900));
+        let (port, response, token) = drain(&mut clock).sent.remove(0);
+        assert_eq!((port, correction(&response).round_ns()), (3, 7));
+        let flags = Message::parse(&response.bytes).unwrap().header.flags;
+        assert!(flags.has(Flags::TWO_STEP));
+        if !stamps_late {
+            clock.handle_transmit_stamp(at(0), 3, token.unwrap(), ns(930));
+        }
+        if two_step {
+            let follow_up = header(MessageType::PdelayRespFollowUp, GM, Flags(0));
+            let body = PdelayRespFollowUp {
+                response_origin: Timestamp::ZERO,
+                requesting: asker,
+            };
+            let follow_up = packet(&Message::new(follow_up, body));
+            clock.handle_receive(at(0), 2, &follow_up, None);
+        }
+        if stamps_late {
+            assert!(drain(&mut clock).sent.is_empty(), "not before all is known");
+            clock.handle_transmit_stamp(at(0), 3, token.unwrap(), ns(930));
+            left(&mut clock);
+        }
+        let seen = drain(&mut clock);
+        assert_eq!(
+            seen.sent.len(),
+            1,
+            "{two_step} {stamps_late}: {:?}",
+            seen.dropped
+        );
+        let (port, follow_up, _) = &seen.sent[0];
+        // 100 there, by port 2; 30 back.
+        assert_eq!((*port, correction(follow_up).round_ns()), (3, 130));
+        let parsed = Message::parse(&follow_up.bytes).unwrap();
+        assert!(matches!(parsed.body, Body::PdelayRespFollowUp(body) if body.requesting == asker));
+    }
+    // Nobody asked for this one.
+    let mut clock = clock(3);
+    let response = header(MessageType::PdelayResp, GM, Flags::TWO_STEP);
+    let body = PdelayResp {
+        request_receipt: Timestamp::ZERO,
+        requesting: asker,
+    };
+    clock.handle_receive(at(0), 2, &packet(&Message::new(response, body)), ns(900));
+    let seen = drain(&mut clock);
+    assert!(seen.sent.is_empty());
+    assert_eq!(seen.dropped, [DropReason::Unmatched]);
 }

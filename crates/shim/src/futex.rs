@@ -1,7 +1,7 @@
 //! `futex` waits with a timeout.
 
 use crate::abi::Timespec;
-use crate::clock::{monotonic_ns, offset_ns, read};
+use crate::clock::monotonic_ns;
 use crate::sys::{errno, nr, syscall};
 use crate::wait::{Deadline, until};
 
@@ -25,8 +25,7 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
         _ => return unsafe { syscall(nr::FUTEX, args) },
     };
     let deadline = if absolute {
-        let (_, offset) = read(|copy| offset_ns(clock, copy));
-        Deadline::At(wanted_ns.saturating_sub(offset.unwrap_or(0)))
+        Deadline::on_clock(clock, wanted_ns).unwrap_or(Deadline::Never)
     } else {
         Deadline::after_ns(wanted_ns)
     };

@@ -49,7 +49,9 @@ compile_error!("the image exists for x86-64 only, so far");
 
 mod abi;
 mod clock;
+mod cpu;
 mod extra;
+mod files;
 mod futex;
 #[cfg(timeloom_image)]
 mod memory;

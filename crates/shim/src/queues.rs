@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use crate::abi::Timespec;
-use crate::clock::{self, machine_realtime_ns, monotonic_ns, now_ns, offset_ns, page, read};
+use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page};
 use crate::poll::{deadline_of, store_left};
 use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
@@ -148,25 +148,13 @@ pub(crate) fn sysinfo(args: [usize; 6]) -> isize {
     result
 }
 
-/// `times(buffer)`: the result counts hundredths of a second of virtual time;
-/// the processor times in the buffer are the machine's.
-pub(crate) fn times(args: [usize; 6]) -> isize {
-    // SAFETY: the kernel checks the pointer.
-    let result = unsafe { syscall(nr::TIMES, args) };
-    if result < 0 {
-        return result;
-    }
-    (clock::now_ns(7).unwrap_or(0) / 10_000_000) as isize
-}
-
 /// The deadline of an absolute `timespec` on clock `id`.
 fn absolute(address: usize, id: u32) -> Option<Deadline> {
     if !readable(address, 16) {
         return None;
     }
     let wanted_ns = Timespec::load(address).and_then(Timespec::to_ns)?;
-    let (_, offset) = read(|copy| offset_ns(id, copy));
-    Some(Deadline::At(wanted_ns.saturating_sub(offset?)))
+    Deadline::on_clock(id, wanted_ns)
 }
 
 const MSG_DONTWAIT: usize = 0x40;

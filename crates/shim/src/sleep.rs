@@ -15,7 +15,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     let [clock, flags, request, remaining, ..] = args;
     let (_, offset) = read(|copy| offset_ns(clock as u32, copy));
     let wanted = Timespec::load(request).and_then(Timespec::to_ns);
-    let (Some(offset), Some(wanted_ns)) = (offset, wanted) else {
+    let (Some(_), Some(wanted_ns)) = (offset, wanted) else {
         // A clock that is no map of virtual time, or an error: the kernel's.
         // SAFETY: the kernel checks the pointers.
         return unsafe { syscall(nr::CLOCK_NANOSLEEP, args) };
@@ -38,7 +38,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     }
     let absolute = flags & TIMER_ABSTIME != 0;
     let deadline = if absolute {
-        Deadline::At(wanted_ns.saturating_sub(offset))
+        Deadline::on_clock(clock as u32, wanted_ns).unwrap_or(Deadline::At(i64::MAX))
     } else {
         Deadline::after_ns(wanted_ns)
     };

@@ -61,10 +61,17 @@ pub(crate) mod nr {
     pub(crate) const RECVFROM: usize = 45;
     pub(crate) const SENDMSG: usize = 46;
     pub(crate) const RECVMSG: usize = 47;
+    pub(crate) const WAIT4: usize = 61;
     pub(crate) const SETSOCKOPT: usize = 54;
     pub(crate) const GETSOCKOPT: usize = 55;
     pub(crate) const FCNTL: usize = 72;
     pub(crate) const GETTIMEOFDAY: usize = 96;
+    pub(crate) const GETRUSAGE: usize = 98;
+    pub(crate) const UTIME: usize = 132;
+    pub(crate) const UTIMES: usize = 235;
+    pub(crate) const WAITID: usize = 247;
+    pub(crate) const FUTIMESAT: usize = 261;
+    pub(crate) const UTIMENSAT: usize = 280;
     pub(crate) const RT_SIGPENDING: usize = 127;
     pub(crate) const RT_SIGSUSPEND: usize = 130;
     pub(crate) const PRCTL: usize = 157;
@@ -98,6 +105,7 @@ pub(crate) mod nr {
 
 /// Negated error numbers, as system calls return them.
 pub(crate) mod errno {
+    pub(crate) const EPERM: isize = -1;
     pub(crate) const EINTR: isize = -4;
     pub(crate) const EAGAIN: isize = -11;
     pub(crate) const EACCES: isize = -13;

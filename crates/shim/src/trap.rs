@@ -2,7 +2,7 @@
 
 use crate::abi::{Context, SYS_SECCOMP, SignalInfo};
 use crate::sys::{nr, syscall};
-use crate::{clock, futex, poll, queues, select, signal, sleep, socket, wait};
+use crate::{clock, cpu, files, futex, poll, queues, select, signal, sleep, socket, wait};
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
 /// SA_NODEFER, a full mask (but for faults) and `timeloom_restorer`.
@@ -64,7 +64,13 @@ fn dispatch(call: usize, context: &mut Context) -> isize {
         nr::SENDMSG => socket::sendmsg(args),
         nr::SENDMMSG => socket::sendmmsg(args),
         nr::SYSINFO => queues::sysinfo(args),
-        nr::TIMES => queues::times(args),
+        nr::TIMES => cpu::times(args),
+        nr::GETRUSAGE => cpu::getrusage(args),
+        nr::WAIT4 => cpu::wait(call, args, args[3]),
+        nr::WAITID => cpu::wait(call, args, args[4]),
+        nr::UTIMENSAT => files::utimensat(args),
+        nr::UTIME | nr::UTIMES => files::set_to_now(files::HERE, args[0]),
+        nr::FUTIMESAT => files::set_to_now(args[0], args[1]),
         nr::RT_SIGPROCMASK => signal::rt_sigprocmask(context),
         nr::RT_SIGACTION => signal::rt_sigaction(args),
         nr::RT_SIGSUSPEND => signal::rt_sigsuspend(args),

@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::abi::{Context, Timespec};
-use crate::clock::{page, read};
+use crate::clock::{offset_ns, page, read};
 use crate::sys::{errno, nr, syscall};
 
 /// Until when a wait lasts, on the scale of virtual time.
@@ -14,6 +14,9 @@ pub(crate) enum Deadline {
     Never,
     /// Virtual nanoseconds since the session began.
     At(i64),
+    /// An instant of a clock that can be set: where on the scale of virtual time
+    /// it lies is found anew for each turn.
+    OnClock { clock: u32, ns: i64 },
 }
 
 impl Deadline {
@@ -22,14 +25,37 @@ impl Deadline {
         Self::At(read(|_| ()).0.saturating_add(ns))
     }
 
+    /// When `clock` shows `ns`. `None` for clocks that are not maps of virtual
+    /// time.
+    pub(crate) fn on_clock(clock: u32, ns: i64) -> Option<Self> {
+        let offset = read(|copy| offset_ns(clock, copy)).1?;
+        Some(match clock {
+            REALTIME | REALTIME_ALARM | TAI => Self::OnClock { clock, ns },
+            _ => Self::At(ns.saturating_sub(offset)),
+        })
+    }
+
     /// Virtual nanoseconds left; `None` for ever.
     pub(crate) fn left_ns(self) -> Option<i64> {
+        self.at_ns().map(|at| at.saturating_sub(read(|_| ()).0))
+    }
+
+    /// As things stand now, on the scale of virtual time.
+    fn at_ns(self) -> Option<i64> {
         match self {
             Self::Never => None,
-            Self::At(at) => Some(at.saturating_sub(read(|_| ()).0)),
+            Self::At(at) => Some(at),
+            Self::OnClock { clock, ns } => {
+                let offset = read(|copy| offset_ns(clock, copy)).1.unwrap_or(0);
+                Some(ns.saturating_sub(offset))
+            }
         }
     }
 }
+
+const REALTIME: u32 = 0;
+const REALTIME_ALARM: u32 = 8;
+const TAI: u32 = 11;
 
 /// One turn of a wait: how long to wait in the kernel, and under which map
 /// that length was computed.
@@ -70,7 +96,7 @@ impl Turn {
 ///
 /// A turn's timeout assumes that the clock runs on as it does now. If it was
 /// paused or slowed meanwhile, the deadline is still ahead and another turn
-/// follows; if it was made faster, the supervisor kicks.
+/// follows; if it was made faster, or was set, the supervisor kicks.
 pub(crate) fn until(
     deadline: Deadline,
     timed_out: isize,
@@ -79,10 +105,11 @@ pub(crate) fn until(
     loop {
         let epoch = page().epoch.load(Acquire);
         let (now, wall_per_virtual) = read(|copy| copy.wall_per_virtual_32_32.load(Relaxed));
-        let (wall, wall_ns, deadline_ns) = match deadline {
-            Deadline::Never => (None, i64::MAX, i64::MAX),
-            Deadline::At(at) => {
-                let wall_ns = to_wall_ns(at.saturating_sub(now), wall_per_virtual);
+        let (wall, wall_ns, deadline_ns) = match deadline.at_ns() {
+            None => (None, i64::MAX, i64::MAX),
+            Some(at) => {
+                let whole_ns = to_wall_ns(at.saturating_sub(now), wall_per_virtual);
+                let wall_ns = one_turn_ns(whole_ns);
                 (Some(Timespec::from_ns(wall_ns)), wall_ns, at)
             }
         };
@@ -96,6 +123,17 @@ pub(crate) fn until(
             continue;
         }
         return result;
+    }
+}
+
+/// How much of a wait is done in one turn: all of it, unless a daemon may change
+/// the clock's rate meanwhile, for which nobody is kicked. Then most of it, so
+/// that a few turns later what is left is too short for that to matter.
+fn one_turn_ns(whole_ns: i64) -> i64 {
+    if whole_ns > 10_000_000 && page().steered.load(Relaxed) != 0 {
+        whole_ns - whole_ns / 8
+    } else {
+        whole_ns
     }
 }
 

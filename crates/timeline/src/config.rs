@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::Deserializer;
@@ -13,13 +14,14 @@ use timeloom_time::Duration;
 
 use crate::TimelineName;
 use crate::protocol::ScaleName;
+use crate::source::peer_words::Key;
 
 /// A daemon's configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonConfig {
     /// Where daemon and programs meet; the usual place without.
-    pub directory: Option<std::path::PathBuf>,
+    pub directory: Option<PathBuf>,
     /// The timelines.
     #[serde(rename = "timeline")]
     pub timelines: Vec<TimelineConfig>,
@@ -61,6 +63,13 @@ pub struct TimelineConfig {
     /// Whether answers must prove where they come from.
     #[serde(default)]
     pub demand_authentication: bool,
+    /// Answer peers on other hosts here (HOST:PORT, UDP).
+    #[serde(default)]
+    pub listen: Option<String>,
+    /// A secret of 16 bytes at least that all peers share: then no other is
+    /// asked, answered or believed.
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
     /// What knows the time.
     #[serde(default, rename = "source")]
     pub sources: Vec<SourceConfig>,
@@ -99,6 +108,143 @@ pub struct PollConfig {
 pub enum SourceConfig {
     /// CLOCK_REALTIME.
     SystemClock(SystemClockConfig),
+    /// linuxptp's slave on this machine.
+    Ptp4l(Ptp4lConfig),
+    /// chronyd on this machine.
+    Chrony(ChronyConfig),
+    /// A ClockBound segment, version 2 or 3.
+    #[serde(rename = "clockbound")]
+    ClockBound(PathConfig),
+    /// A vmclock page that says how wrong it may be.
+    Vmclock(PathConfig),
+    /// A network card's clock.
+    Phc(PhcConfig),
+    /// The page of another timeline of this machine.
+    Timeline(PathConfig),
+    /// The daemon of the same timeline on another host.
+    Peer(PeerConfig),
+    /// A made-up reference.
+    Simulated(SimulatedConfig),
+}
+
+/// chronyd on this machine; it may steer the system clock or not.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChronyConfig {
+    /// Its command socket: HOST:PORT for UDP, or a path.
+    pub address: String,
+    /// How fast the clock that it disciplines may drift between its updates, in
+    /// parts per 10^9; the oscillator's whole error without.
+    pub drift_ppb: Option<i64>,
+}
+
+impl Default for ChronyConfig {
+    /// UDP port 323, as chronyd has it.
+    fn default() -> Self {
+        Self {
+            address: "127.0.0.1:323".into(),
+            drift_ppb: None,
+        }
+    }
+}
+
+/// A page that another daemon publishes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathConfig {
+    /// Where it lies.
+    pub path: PathBuf,
+}
+
+/// A network card's clock, which somebody else keeps in step.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhcConfig {
+    /// `/dev/ptp0`, or another.
+    pub device: PathBuf,
+    /// How far it may be off. The card cannot tell: whoever writes this vouches.
+    #[serde(deserialize_with = "length")]
+    pub vouched_error: Duration,
+    /// What its seconds count.
+    #[serde(default = "tai")]
+    pub shows: Shows,
+}
+
+/// The daemon of the same timeline on another host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerConfig {
+    /// HOST:PORT where it answers, its timeline's `listen`.
+    pub address: String,
+}
+
+/// A made-up reference: a line over this machine's own counter, asked over a
+/// made-up path.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SimulatedConfig {
+    /// What it shows when the core clock shows 0.
+    #[serde(deserialize_with = "length")]
+    pub offset: Duration,
+    /// How fast it runs against the core clock, less one, in parts per 10^9.
+    pub rate_ppb: i64,
+    /// Least time of a question under way.
+    #[serde(deserialize_with = "length")]
+    pub delay_up: Duration,
+    /// Least time of an answer under way.
+    #[serde(deserialize_with = "length")]
+    pub delay_down: Duration,
+    /// Queues add up to this each way, mostly much less.
+    #[serde(deserialize_with = "length")]
+    pub jitter: Duration,
+    /// Probability that an answer is lost.
+    pub loss: f64,
+    /// How wrong it says that it is, and may be.
+    #[serde(deserialize_with = "length")]
+    pub stated_error: Duration,
+    /// How wrong it is beyond that.
+    #[serde(deserialize_with = "length")]
+    pub lie: Duration,
+    /// Whether its answers count as proved.
+    pub authenticated: bool,
+    /// Of all that is random in it.
+    pub seed: u64,
+}
+
+/// linuxptp's slave on this machine, with software time stamps.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ptp4lConfig {
+    /// What `ptp4l` has as `slave_event_monitor`: a socket that this daemon makes.
+    pub monitor: PathBuf,
+    /// What `ptp4l` has as `uds_address`.
+    #[serde(default = "ptp4l_socket")]
+    pub socket: PathBuf,
+    /// The PTP domain.
+    #[serde(default)]
+    pub domain: u8,
+    /// What the master's seconds count, when it does not say that they are TAI.
+    #[serde(default)]
+    pub shows: Option<Shows>,
+    /// How far the grandmaster may be off; what it says itself without.
+    #[serde(default, deserialize_with = "optional_length")]
+    pub reference_error: Option<Duration>,
+    /// How much every boundary clock in between may add.
+    #[serde(default, deserialize_with = "optional_length")]
+    pub hop_error: Option<Duration>,
+    /// How much transparent clocks and time stamping on the path may add.
+    #[serde(default, deserialize_with = "length")]
+    pub path_error: Duration,
+}
+
+/// What a clock's seconds count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shows {
+    /// TAI.
+    Tai,
+    /// UTC, leap seconds left out.
+    Utc,
 }
 
 /// CLOCK_REALTIME with the kernel's bound of its error.
@@ -166,6 +312,29 @@ impl DaemonConfig {
             if stated.jitter_ppb.unwrap_or(0) < 0 || stated.wander_ppt_per_s.unwrap_or(0) < 0 {
                 return bad("oscillator.jitter_ppb and wander_ppt_per_s must not be negative");
             }
+            for source in &timeline.sources {
+                if let SourceConfig::Simulated(simulated) = source {
+                    let lengths = [
+                        simulated.delay_up,
+                        simulated.delay_down,
+                        simulated.jitter,
+                        simulated.stated_error,
+                    ];
+                    let fits = |length: &Duration| {
+                        (Duration::ZERO..Duration::from_s(1000)).contains(length)
+                    };
+                    if !lengths.iter().all(fits) || !(0.0..=1.0).contains(&simulated.loss) {
+                        return bad(
+                            "a simulated source's lengths and loss must be within 0 … 1000 s and 0 … 1",
+                        );
+                    }
+                    if simulated.rate_ppb.abs() > stated.max_error_ppb {
+                        return bad(
+                            "a simulated source's rate_ppb is more than oscillator.max_error_ppb",
+                        );
+                    }
+                }
+            }
             if timeline.sources.is_empty() {
                 return bad("there is no source: add a [[timeline.source]]");
             }
@@ -232,6 +401,8 @@ impl TimelineConfig {
             alive_for: five_seconds(),
             tolerated_liars: None,
             demand_authentication: false,
+            listen: None,
+            key_file: None,
             sources: Vec::new(),
         }
     }
@@ -239,6 +410,11 @@ impl TimelineConfig {
     /// Its id.
     pub fn timeline(&self) -> TimelineId {
         self.id.unwrap_or_else(|| self.name.id())
+    }
+
+    /// What peers share, if they do.
+    pub(crate) fn key(&self) -> Result<Option<Key>, String> {
+        self.key_file.as_deref().map(Key::read).transpose()
     }
 
     /// What the oscillator promises.
@@ -274,10 +450,31 @@ impl TimelineConfig {
 }
 
 impl SourceConfig {
+    /// Whether it tells the time by the system clock, so that nothing it has
+    /// said holds when that is set.
+    pub fn hangs_on_system_clock(&self) -> bool {
+        match self {
+            Self::SystemClock(_) | Self::Chrony(_) | Self::Ptp4l(_) | Self::ClockBound(_) => true,
+            Self::Vmclock(_)
+            | Self::Phc(_)
+            | Self::Timeline(_)
+            | Self::Peer(_)
+            | Self::Simulated(_) => false,
+        }
+    }
+
     /// The `type`, and what tells it from others of its kind.
     pub fn label(&self) -> String {
         match self {
             Self::SystemClock(_) => "system-clock".into(),
+            Self::Chrony(chrony) => format!("chrony {}", chrony.address),
+            Self::ClockBound(page) => format!("clockbound {}", page.path.display()),
+            Self::Vmclock(page) => format!("vmclock {}", page.path.display()),
+            Self::Phc(phc) => format!("phc {}", phc.device.display()),
+            Self::Timeline(page) => format!("timeline {}", page.path.display()),
+            Self::Peer(peer) => format!("peer {}", peer.address),
+            Self::Simulated(_) => "simulated".into(),
+            Self::Ptp4l(ptp4l) => format!("ptp4l {}", ptp4l.socket.display()),
         }
     }
 }
@@ -301,6 +498,14 @@ impl Default for PollConfig {
             longest: Duration::from_s(64),
         }
     }
+}
+
+fn tai() -> Shows {
+    Shows::Tai
+}
+
+fn ptp4l_socket() -> PathBuf {
+    "/var/run/ptp4l".into()
 }
 
 fn sixteen_seconds() -> Duration {

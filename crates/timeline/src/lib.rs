@@ -24,6 +24,7 @@ pub mod protocol;
 mod rendezvous;
 mod serve;
 pub mod source;
+mod step_watch;
 
 pub use client::{ClientError, Connection};
 pub use host_clock::HostClock;

@@ -3,27 +3,32 @@
 use core::fmt;
 use std::collections::BTreeSet;
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 
 use rustix::net::Shutdown;
-use timeloom_clock::timeline::{BindingId, PastError};
-use timeloom_publish::WriterError;
+use timeloom_clock::timeline::{BindingId, Disturbance, PastError};
+use timeloom_publish::{PageReader, WriterError};
 
-use crate::config::{BadConfig, DaemonConfig};
-use crate::keep::KeepError;
+use crate::config::{BadConfig, DaemonConfig, SourceConfig, TimelineConfig};
+use crate::keep::{KeepError, Kept};
 use crate::protocol::{
     Answer, Ask, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, decode, encode,
 };
-use crate::{Directory, HostClock, Timeline, TimelineName, packet};
+use crate::source::peer;
+use crate::{Directory, HostClock, Timeline, TimelineName, packet, step_watch};
 
 /// A running daemon; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     directory: Directory,
     kept: Vec<Served>,
+    /// Told to the threads that watch and answer.
+    ended: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -87,10 +92,11 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     let mut daemon = Daemon {
         directory: directory.clone(),
         kept: Vec::new(),
+        ended: Arc::default(),
     };
-    for timeline in &config.timelines {
-        let name = &timeline.name;
-        let kept = Timeline::keep(timeline, &directory, &clock);
+    for timeline_config in &config.timelines {
+        let name = &timeline_config.name;
+        let kept = Timeline::keep(timeline_config, &directory, &clock);
         let (timeline, keeper) = kept.map_err(|error| match error {
             KeepError::Page(WriterError::Taken) => ServeError::Taken {
                 name: name.clone(),
@@ -127,9 +133,54 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
             clients: clients.clone(),
         };
         daemon.kept.push(served);
+        if let Some(address) = &timeline_config.listen {
+            answer_peers(timeline_config, address, &timeline, &daemon.ended)?;
+        }
         std::thread::spawn(move || accept_all(&timeline, &listener, &clients));
     }
+    let hangs = config
+        .timelines
+        .iter()
+        .zip(daemon.timelines())
+        .filter(|(config, _)| {
+            config
+                .sources
+                .iter()
+                .any(SourceConfig::hangs_on_system_clock)
+        });
+    let hangs: Vec<Timeline> = hangs.map(|(_, timeline)| timeline.clone()).collect();
+    if !hangs.is_empty() {
+        let ended = Arc::downgrade(&daemon.ended);
+        std::thread::spawn(move || {
+            step_watch::watch(&clock, &ended, || {
+                for timeline in &hangs {
+                    timeline.disturb(Disturbance::SystemClockSet);
+                }
+            });
+        });
+    }
     Ok(daemon)
+}
+
+/// Answers the timeline's peers in a thread.
+fn answer_peers(
+    config: &TimelineConfig,
+    address: &str,
+    timeline: &Timeline,
+    ended: &Arc<AtomicBool>,
+) -> Result<(), ServeError> {
+    let failed = |error| ServeError::System(format!("listening at {address}"), error);
+    let key = config
+        .key()
+        .map_err(|why| ServeError::Config(BadConfig(why)))?;
+    let socket = UdpSocket::bind(address).map_err(failed)?;
+    let patience = core::time::Duration::from_millis(200);
+    socket.set_read_timeout(Some(patience)).map_err(failed)?;
+    let reader = PageReader::open(timeline.page())
+        .map_err(|refusal| failed(io::Error::other(refusal.to_string())))?;
+    let ended = ended.clone();
+    std::thread::spawn(move || peer::answer_all(&socket, &reader, key.as_ref(), &ended));
+    Ok(())
 }
 
 impl Daemon {
@@ -146,6 +197,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        self.ended.store(true, Relaxed);
         for served in &mut self.kept {
             // The name first, so that nobody connects to a listener that ends.
             let _ = std::fs::remove_file(self.directory.socket(served.timeline.name()));
@@ -308,8 +360,6 @@ impl Client {
             .call(move |kept| what(kept, BindingId(binding)))
     }
 }
-
-use crate::keep::Kept;
 
 impl Kept {
     fn unbind_for(&mut self, binding: BindingId) -> Answer {

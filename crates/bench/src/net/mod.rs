@@ -1,10 +1,11 @@
 //! `net`: the network engine, its portals, and what they are compared with.
 //!
 //! One file per group of figures. `dumbbell` and `scale` measure the engine
-//! alone; `ns3` compiles and runs the same model in ns-3. `wire` measures what
-//! the peering portal carries (`raw` is its baseline), `parallel` what a second
-//! engine gains (`pair` runs one network in one or two), `errors` what not
-//! waiting does to results; `figures` writes the paper's plots.
+//! alone; `realtime` measures real programs through it; `ns3` compiles and runs
+//! the same models in ns-3. `wire` measures what the peering portal carries
+//! (`raw` is its baseline), `parallel` what a second engine gains (`pair` runs
+//! one network in one or two), `errors` what not waiting does to results;
+//! `figures` writes the paper's plots.
 
 mod dumbbell;
 mod errors;
@@ -13,7 +14,9 @@ mod model;
 mod ns3;
 mod pair;
 mod parallel;
+mod ping;
 mod raw;
+mod realtime;
 mod scale;
 mod wire;
 
@@ -31,7 +34,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     dumbbell::run(options, figure)?;
     wire::run(options, figure)?;
     parallel::run(options, figure)?;
-    errors::run(options, figure)
+    errors::run(options, figure)?;
+    realtime::run(options, figure)
 }
 
 /// Processes that wanted a processor in the last minute.

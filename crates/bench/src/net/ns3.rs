@@ -1,7 +1,10 @@
 //! The same dumbbell in ns-3: compiled where ns-3 is, left out where it is not.
 
+use std::io::{BufRead, BufReader};
+use std::os::fd::RawFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde::Deserialize;
 
@@ -20,7 +23,10 @@ const LIBRARIES: [&str; 6] = [
 ];
 
 /// The compiled model.
-pub(super) struct Ns3 {
+pub(super) struct Ns3(Program);
+
+/// A compiled program of ours for ns-3.
+pub(super) struct Program {
     program: PathBuf,
     _scratch: Scratch,
 }
@@ -33,19 +39,23 @@ struct Line {
     goodput_bps: Vec<f64>,
 }
 
-impl Ns3 {
+impl Program {
     /// Compiles it; the error is the reason why that cannot be done here.
-    pub(super) fn compile() -> Result<Result<Self, String>, BenchError> {
+    pub(super) fn compile(
+        name: &str,
+        text: &str,
+        libraries: &[&str],
+    ) -> Result<Result<Self, String>, BenchError> {
         let scratch = Scratch::new()?;
-        let source = scratch.path().join("dumbbell.cc");
-        let program = scratch.path().join("dumbbell");
-        std::fs::write(&source, SOURCE)
+        let source = scratch.path().join(format!("{name}.cc"));
+        let program = scratch.path().join(name);
+        std::fs::write(&source, text)
             .map_err(BenchError::system(format!("writing {}", source.display())))?;
         let mut compiler = Command::new("g++");
         compiler.arg("-O2").arg("-o").arg(&program).arg(&source);
         // Debian's libraries name GSL, whose development files they do not need.
         compiler.arg("-Wl,--allow-shlib-undefined");
-        compiler.args(LIBRARIES.map(|name| format!("-lns3-{name}")));
+        compiler.args(libraries.iter().map(|name| format!("-lns3-{name}")));
         let output = match compiler.output() {
             Ok(output) => output,
             Err(error) => return Ok(Err(format!("g++: {error}"))),
@@ -62,9 +72,55 @@ impl Ns3 {
         }))
     }
 
+    /// Starts it with these descriptors left open, and waits until it says
+    /// that it is ready.
+    pub(super) fn start_with(
+        &self,
+        arguments: &[String],
+        descriptors: &[RawFd],
+    ) -> Result<Child, BenchError> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).stdout(Stdio::piped());
+        let descriptors = descriptors.to_vec();
+        let keep = move || {
+            for descriptor in &descriptors {
+                // SAFETY: the call takes numbers; it clears close-on-exec.
+                if unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) } < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure makes system calls only.
+        unsafe { command.pre_exec(keep) };
+        let mut child = command
+            .spawn()
+            .map_err(BenchError::system("running ns-3"))?;
+        let mut line = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output)
+                .read_line(&mut line)
+                .map_err(BenchError::system("hearing from ns-3"))?;
+        }
+        if line.trim() != "ready" {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(BenchError::Worker(format!("ns-3 answered `{line}`")));
+        }
+        Ok(child)
+    }
+}
+
+impl Ns3 {
+    /// Compiles it; the error is the reason why that cannot be done here.
+    pub(super) fn compile() -> Result<Result<Self, String>, BenchError> {
+        let compiled = Program::compile("dumbbell", SOURCE, &LIBRARIES)?;
+        Ok(compiled.map(Self))
+    }
+
     /// Runs it once.
     pub(super) fn run(&self, shape: &Shape) -> Result<Outcome, BenchError> {
-        let output = Command::new(&self.program)
+        let output = Command::new(&self.0.program)
             .arg(format!("--flows={}", shape.flows))
             .arg(format!("--hosts={}", shape.hosts))
             .arg(format!("--warm={}", shape.warm.as_s_f64()))

@@ -33,7 +33,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     });
     let mut suites = suites;
     // The first comes with cold caches.
-    for round in 0..options.pick(21, 151) + 1 {
+    for round in 0..options.pick(21, 101) + 1 {
         for (suite, chain, rounds) in &mut suites {
             let measured = measure(*suite, chain)?;
             if round > 0 {
@@ -50,7 +50,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 
 fn measure(suite: Suite, chain: &Chain) -> Result<Round, BenchError> {
     let mut round = Round::default();
-    let (single, _) = chain.single();
+    let single = chain.single();
     let mut message = Vec::new();
     for hops in 0..=HOPS {
         let (sign, next) = cpu_ns(|| match hops {
@@ -202,5 +202,12 @@ fn sizes(figure: &mut dyn FnMut(Figure)) {
         let chain = Chain::new(&Keys::new(suite), form);
         let full = (1..=HOPS).fold(chain.grandmaster(), |m, hop| chain.extend(hop, &m));
         size(metric, full.len() - PLAIN, bar);
+    }
+    let (origin, hop) = super::keys::statements();
+    for (metric, octets) in [
+        ("statement_origin_bytes", origin),
+        ("statement_hop_bytes", hop),
+    ] {
+        figure(Figure::new(BENCH, metric, "bytes", &[octets as f64]).with("suite", "ed25519"));
     }
 }

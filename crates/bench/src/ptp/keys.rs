@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use timeloom_ptp::security::{
-    Hop, KeyRing, Limits, Member, Policy, SecretKey, Security, SyncFacts, VerifyJob,
+    Hop, KeyRing, Limits, Member, Policy, Role, SecretKey, Security, Statement, SyncFacts,
+    VerifyJob,
 };
 use timeloom_wire::message::FollowUp;
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -67,6 +68,37 @@ impl Keys {
 
 fn secret(suite: Suite, node: u8) -> SecretKey {
     SecretKey::from_random(suite, &[node + 1; 32])
+}
+
+/// Octets of a record for the second network, signed with Ed25519: the
+/// grandmaster's and a transparent clock's.
+pub(super) fn statements() -> (usize, usize) {
+    let keys = Keys::new(Suite::Ed25519);
+    let record = |node: u8, role| {
+        let statement = Statement {
+            clock: clock(node),
+            epoch: 1,
+            source: PortIdentity::default(),
+            domain: 0,
+            sequence: 5,
+            next: clock(node + 1),
+            view: [0; 8],
+            correction_out: TimeInterval::ZERO,
+            role,
+        };
+        statement.sign(&keys.security(node, EntryForm::Full)).len()
+    };
+    let origin = Role::Origin {
+        precise_origin: Timestamp::ZERO,
+        sequence48: 5,
+    };
+    let hop = Role::Hop {
+        ingress: 1,
+        egress: 2,
+        previous: clock(0),
+        contribution: TimeInterval::ZERO,
+    };
+    (record(0, origin), record(1, hop))
 }
 
 /// One Sync, and who signs for it in turn.
@@ -144,11 +176,10 @@ impl Chain {
     }
 
     /// One signature on its own: a text of a hop's length, signed and checked.
-    pub(super) fn single(&self) -> (impl Fn() -> bool + use<'_>, usize) {
+    pub(super) fn single(&self) -> impl Fn() -> bool + use<'_> {
         let text = vec![7; 80];
         let secret = &self.nodes[1].secret;
         let (public, signature) = (secret.public(), secret.sign(&text));
-        let length = signature.len();
-        (move || public.verify(&text, &signature), length)
+        move || public.verify(&text, &signature)
     }
 }

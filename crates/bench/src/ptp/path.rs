@@ -57,13 +57,14 @@ const BLS_WATCH: Variant = Variant {
     watch: true,
     ..BLS
 };
-/// 64 Syncs a second and variant.
-const LOG_SYNC_INTERVAL: i8 = -6;
-/// Neighbouring Syncs in a round.
+/// 128 Syncs a second and variant.
+const LOG_SYNC_INTERVAL: i8 = -7;
+/// Neighbouring Syncs in a round of medians. Deviations are compared run by
+/// run: of a few dozen samples they are mostly chance.
 const BLOCK: usize = 32;
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    let length = StdDuration::from_millis(options.pick(2_500, 10_000));
+    let length = StdDuration::from_millis(options.pick(2_500, 6_000));
     let variants = [PLAIN, ED25519, BLS];
     let orders = [
         [0, 1, 2],
@@ -207,7 +208,7 @@ struct Seen {
 
 impl Seen {
     fn new(variants: usize) -> Self {
-        let blocks = || Blocks(vec![Vec::new(); variants]);
+        let blocks = || Blocks::new(variants);
         Self {
             syncs: blocks(),
             follow_ups: blocks(),
@@ -341,15 +342,14 @@ const STAY: &str = "kernel's stamp of arrival to kernel's stamp of departure, tr
 fn residence(syncs: &Blocks, figure: &mut dyn FnMut(Figure)) {
     let note = |f: Figure| {
         f.with("from_to", STAY)
-            .with("unsigned_ns", median(&syncs.0[0]))
+            .with("unsigned_ns", median(&syncs.all[0]))
             .with("syncs_per_round", BLOCK)
     };
     // Both suites: it is the same message.
-    let both = |of: fn(&[f64]) -> f64| [syncs.ratios(1, of), syncs.ratios(2, of)].concat();
-    let ratios = both(median);
+    let ratios = [syncs.ratios(1), syncs.ratios(2)].concat();
     let metric = "sync_residence_signed_over_unsigned";
     figure(note(Figure::new(BENCH, metric, "ratio", &ratios)).bar(1.02));
-    let ratios = both(deviation);
+    let ratios = [syncs.deviations(1), syncs.deviations(2)].concat();
     let metric = "sync_residence_deviation_ratio";
     figure(
         note(Figure::new(BENCH, metric, "ratio", &ratios))
@@ -367,17 +367,20 @@ fn handling(
 ) {
     let note = |f: Figure| {
         f.with("from_to", STAY)
-            .with("unsigned_ns", median(&follow_ups.0[0]))
-            .with("signed_ns", median(&follow_ups.0[variant]))
+            .with("unsigned_ns", median(&follow_ups.all[0]))
+            .with("signed_ns", median(&follow_ups.all[variant]))
     };
-    let ratios = follow_ups.ratios(variant, median);
+    let ratios = follow_ups.ratios(variant);
     let metric = format!("followup_{name}_over_unsigned");
     let mut over = note(Figure::new(BENCH, metric, "ratio", &ratios));
     over.bar = bars.map(|(bar, _)| bar);
     figure(over);
-    let ratios = follow_ups.ratios(variant, deviation);
+    let ratios = follow_ups.deviations(variant);
     let metric = format!("followup_{name}_deviation_ratio");
-    let mut over = note(Figure::new(BENCH, metric, "ratio", &ratios)).with("deviation", DEVIATION);
+    let mut over = note(Figure::new(BENCH, metric, "ratio", &ratios))
+        .with("deviation", DEVIATION)
+        .with("unsigned_deviation_ns", deviation(&follow_ups.all[0]))
+        .with("signed_deviation_ns", deviation(&follow_ups.all[variant]));
     over.bar = bars.map(|(_, bar)| bar);
     figure(over);
 }
@@ -388,12 +391,12 @@ fn starts(starts: &Blocks, figure: &mut dyn FnMut(Figure)) {
             "from_to",
             "top of the event loop to the kernel's stamp of departure, grandmaster",
         )
-        .with("unsigned_ns", median(&starts.0[0]))
+        .with("unsigned_ns", median(&starts.all[0]))
     };
-    let ratios = starts.ratios(1, median);
+    let ratios = starts.ratios(1);
     let metric = "grandmaster_sync_signed_over_unsigned";
     figure(note(Figure::new(BENCH, metric, "ratio", &ratios)));
-    let ratios = starts.ratios(1, deviation);
+    let ratios = starts.deviations(1);
     let metric = "grandmaster_sync_deviation_ratio";
     figure(note(Figure::new(BENCH, metric, "ratio", &ratios)).with("deviation", DEVIATION));
 }
@@ -404,10 +407,10 @@ fn offset(offsets: &Blocks, variant: usize, suffix: &str, figure: &mut dyn FnMut
             "path",
             "grandmaster, transparent clock, slave over loopback; software stamps; true offset 0",
         )
-        .with("plain_sigma_ns", deviation(&offsets.0[0]))
-        .with("plain_median_ns", median(&offsets.0[0]))
+        .with("plain_sigma_ns", deviation(&offsets.all[0]))
+        .with("plain_median_ns", median(&offsets.all[0]))
     };
-    let ratios = offsets.ratios(variant, deviation);
+    let ratios = offsets.deviations(variant);
     let metric = format!("offset{suffix}_sigma_signed_over_plain");
     figure(
         note(Figure::new(BENCH, metric, "ratio", &ratios))
@@ -416,7 +419,10 @@ fn offset(offsets: &Blocks, variant: usize, suffix: &str, figure: &mut dyn FnMut
     );
     let shifts = offsets.compared(variant, |signed, plain| median(signed) - median(plain));
     let metric = format!("offset{suffix}_mean_shift_ns");
-    figure(note(Figure::new(BENCH, metric, "ns", &shifts)).bar(100.0));
+    let mut shift = note(Figure::new(BENCH, metric, "ns", &shifts)).bar(100.0);
+    // The bar is for either direction.
+    shift.value = shift.value.abs();
+    figure(shift);
 }
 
 const DEVIATION: &str = "half the distance between the 15.9th and 84.1th percentile: sigma, but for the scheduler's rare milliseconds";
@@ -427,21 +433,35 @@ fn deviation(samples: &[f64]) -> f64 {
 }
 
 /// Samples by variant, of which the n-th of each were taken together.
-struct Blocks(Vec<Vec<f64>>);
+struct Blocks {
+    all: Vec<Vec<f64>>,
+    /// Where each run ends.
+    ends: Vec<usize>,
+}
 
 impl Blocks {
+    fn new(variants: usize) -> Self {
+        Self {
+            all: vec![Vec::new(); variants],
+            ends: Vec::new(),
+        }
+    }
+
     /// Adds whole blocks of one run.
     fn add(&mut self, run: Vec<Vec<f64>>) {
         let shortest = run.iter().map(Vec::len).min().unwrap_or(0);
         // The first Syncs come with cold caches.
         let whole = shortest.saturating_sub(BLOCK / 4) / BLOCK * BLOCK;
-        for (samples, run) in self.0.iter_mut().zip(run) {
+        for (samples, run) in self.all.iter_mut().zip(run) {
             samples.extend_from_slice(&run[run.len() - whole..]);
+        }
+        if whole > 0 {
+            self.ends.push(self.all[0].len());
         }
     }
 
     fn ready(&self) -> Result<&Self, BenchError> {
-        if self.0[0].len() < 3 * BLOCK {
+        if self.all[0].len() < 3 * BLOCK {
             let text = "too few Syncs went through to compare anything".to_owned();
             return Err(BenchError::Worker(text));
         }
@@ -449,13 +469,95 @@ impl Blocks {
     }
 
     fn compared(&self, variant: usize, compare: impl Fn(&[f64], &[f64]) -> f64) -> Vec<f64> {
-        let pairs = self.0[variant].chunks(BLOCK).zip(self.0[0].chunks(BLOCK));
+        let pairs = self.all[variant]
+            .chunks(BLOCK)
+            .zip(self.all[0].chunks(BLOCK));
         pairs
             .map(|(signed, plain)| compare(signed, plain))
             .collect()
     }
 
-    fn ratios(&self, variant: usize, of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
-        self.compared(variant, |signed, plain| of(signed) / of(plain))
+    /// Medians, signed over plain, block by block.
+    fn ratios(&self, variant: usize) -> Vec<f64> {
+        self.compared(variant, |signed, plain| median(signed) / median(plain))
+    }
+
+    /// Deviations, signed over plain, run by run.
+    fn deviations(&self, variant: usize) -> Vec<f64> {
+        let starts = [0].iter().chain(&self.ends);
+        let runs = starts.zip(&self.ends).map(|(start, end)| *start..*end);
+        let of = |variant: usize, run| deviation(&self.all[variant][run]);
+        runs.map(|run| of(variant, run.clone()) / of(0, run))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deviation_is_sigma_and_does_not_see_rare_outliers() {
+        // The quantiles of a normal distribution with sigma 3: a sum
+        // of twelve uniform numbers.
+        let mut state = 1u64;
+        let mut uniform = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        let mut samples: Vec<f64> = (0..20_000)
+            .map(|_| 3.0 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0))
+            .collect();
+        assert!(
+            (deviation(&samples) - 3.0).abs() < 0.1,
+            "{}",
+            deviation(&samples)
+        );
+        samples[..20].fill(4e6);
+        assert!((deviation(&samples) - 3.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn blocks_compare_neighbours_of_the_same_run_only() {
+        let mut blocks = Blocks::new(2);
+        // Two runs on a machine that was twice as slow in the second; of
+        // unequal length, as runs are.
+        blocks.add(vec![vec![10.0; 3 * BLOCK + 20], vec![15.0; 2 * BLOCK + 9]]);
+        blocks.add(vec![vec![20.0; 2 * BLOCK + 9], vec![30.0; 4 * BLOCK]]);
+        assert_eq!(blocks.all[0].len(), 4 * BLOCK);
+        assert_eq!(blocks.ratios(1), [1.5; 4]);
+        assert!(blocks.ready().is_ok());
+        assert!(Blocks::new(2).ready().is_err());
+        assert_eq!(blocks.ends, [2 * BLOCK, 4 * BLOCK]);
+    }
+
+    #[test]
+    fn a_stay_is_from_arrival_to_departure_of_the_same_message() {
+        let passed = |variant, sequence, sent, stamp_ns| Event::Passed {
+            variant,
+            kind: MessageType::Sync,
+            sequence,
+            octets: 44,
+            sent,
+            stamp_ns,
+        };
+        let events = [
+            passed(0, 1, false, 100),
+            passed(1, 1, false, 130),
+            passed(1, 1, true, 190),
+            passed(0, 1, true, 140),
+            // Of this one the arrival was not seen.
+            passed(0, 2, true, 900),
+        ];
+        assert_eq!(
+            passages(&events, MessageType::Sync, 2),
+            [vec![40.0], vec![60.0]]
+        );
+        assert_eq!(
+            passages(&events, MessageType::FollowUp, 2),
+            [vec![], vec![]] as [Vec<f64>; 2]
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_clock::Timeline;
 use timeloom_clock::counter::{CoreClock, CycleCounter as _, Frequency, SharedStrict, Strict};
-use timeloom_publish::{PageReader, Tsc};
+use timeloom_publish::{CoreCycles, PageReader, Tsc};
 use timeloom_time::Instant;
 
 use super::BENCH;
@@ -112,6 +112,27 @@ fn rvec(
     ];
     for ((metric, bar), paired) in bars.into_iter().zip(&beside) {
         figure(described(metric, bar, paired, "CLOCK_MONOTONIC"));
+    }
+    match CoreCycles::open() {
+        Ok(cycles) => {
+            let is_fast = cycles.is_fast();
+            let mut core: [Clock<'_>; 1] = [Box::new(move |batch| {
+                for _ in 0..batch {
+                    black_box(cycles.cycles());
+                }
+            })];
+            let beside = Rounds::local(rounds, BATCH, &mut monotonic, &mut core, scale);
+            let made = described(
+                "core_cycles_over_monotonic",
+                None,
+                &beside[0],
+                "CLOCK_MONOTONIC",
+            );
+            figure(made.with("without_system_call", is_fast));
+        }
+        Err(reason) => {
+            (options.remark)(&format!("{reason}; core_cycles_over_monotonic is left out"))
+        }
     }
     Ok(())
 }

@@ -61,6 +61,44 @@ pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
     Some(ticks)
 }
 
+/// Ticks that a sleep lasts: the median of `count`.
+pub(super) fn sleep(ns: i64, count: u32) -> f64 {
+    let wanted = libc::timespec {
+        tv_sec: ns / 1_000_000_000,
+        tv_nsec: ns % 1_000_000_000,
+    };
+    let lasted: Vec<f64> = (0..count)
+        .map(|_| {
+            let begun = ticks::now();
+            let rest = std::ptr::null_mut();
+            // SAFETY: reads `wanted`.
+            unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const wanted, rest) };
+            (ticks::now() - begun) as f64
+        })
+        .collect();
+    median(&lasted)
+}
+
+/// Forks children that do nothing and end with their parent; `None` when the
+/// machine has no room for so many.
+pub(super) fn brood(count: u32) -> Option<()> {
+    for _ in 0..count {
+        // SAFETY: this process has one thread; the child makes system calls only.
+        match unsafe { libc::fork() } {
+            0 => loop {
+                // SAFETY: no pointers.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    libc::pause();
+                }
+            },
+            -1 => return None,
+            _ => {}
+        }
+    }
+    Some(())
+}
+
 /// Ticks from the fork until /bin/true has been waited for.
 pub(super) fn spawn() -> Option<f64> {
     let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];

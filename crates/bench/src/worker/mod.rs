@@ -58,6 +58,8 @@ fn serve(socket: &str) -> std::io::Result<()> {
 /// | `clock ID COUNT` | ticks per `clock_gettime(ID)` through the C library |
 /// | `call NAME COUNT` | ticks per system call, see [`batch::system_call`] |
 /// | `spawn` | ticks of fork + exec of /bin/true + wait |
+/// | `sleep NS COUNT` | ticks that a sleep of NS lasts, the median of COUNT |
+/// | `brood COUNT` | `ok`; has that many children, which wait until they are ended |
 /// | `stamp` | the counter as soon as the command was read |
 /// | `spin PATH SLOT` | `ok` at once; then spins on the board for ever |
 fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
@@ -72,6 +74,14 @@ fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
         ["call", name, count] => {
             let ticks = batch::system_call(name, count.parse().ok()?)?;
             Some(ticks.to_string())
+        }
+        ["sleep", ns, count] => {
+            let ticks = batch::sleep(ns.parse().ok()?, count.parse().ok()?);
+            Some(ticks.to_string())
+        }
+        ["brood", count] => {
+            batch::brood(count.parse().ok()?)?;
+            Some("ok".into())
         }
         ["spawn"] => Some(batch::spawn()?.to_string()),
         ["stamp"] => Some(woken.to_string()),

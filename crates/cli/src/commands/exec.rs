@@ -40,6 +40,10 @@ pub(crate) struct Exec {
     /// outcome, count, first site
     #[arg(long)]
     report_leaks: bool,
+    /// Let programs use what cannot be virtualised (io_uring): done in real
+    /// time and reported, instead of refused
+    #[arg(long)]
+    allow_leaks: bool,
     /// Do not say which calls are not virtualised
     #[arg(long)]
     quiet: bool,
@@ -71,6 +75,9 @@ impl Exec {
                 }
             }),
         })?);
+        if self.allow_leaks {
+            session.allow_leaks();
+        }
         serve(&session)?;
         // The terminal sends Ctrl-C to the program as well; it decides.
         ignore_terminal_signals();

@@ -13,6 +13,7 @@ mod clock;
 mod control;
 mod doctor;
 mod exec;
+mod ptp;
 mod report;
 mod run;
 mod schema;
@@ -52,6 +53,7 @@ enum Command {
     #[command(subcommand)]
     Timeline(timeline::Timeline),
     Bench(bench::Bench),
+    Ptp(ptp::Ptp),
 }
 
 /// Does what was asked. The exit code is 0, or that of the command under
@@ -75,5 +77,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Clock(command) => command.run(),
         Command::Timeline(command) => command.run(),
         Command::Bench(command) => command.run(),
+        Command::Ptp(command) => command.run(),
     }
 }

@@ -1,6 +1,6 @@
 //! The clock around the discipline.
 
-use timeloom_time::{Instant, Rate, Utc};
+use timeloom_time::{Duration, Instant, Rate, Utc};
 
 use super::ntp::{FREQ_SCALE, Ntp, SCALE, USER_TICKS_PER_S};
 use super::timex::{Errno, Timex, modes};
@@ -209,6 +209,15 @@ impl KernelClock {
         self.begin_line(now);
         self.line.per_s_32 = self.per_s_32();
         Ok(Adjusted { state, stepped })
+    }
+
+    /// Lets CLOCK_MONOTONIC and CLOCK_REALTIME be `ahead` of where they are: what
+    /// a change of rate that came late amounts to.
+    pub fn absorb(&mut self, now: Instant<Core>, ahead: Duration) {
+        self.advance(now);
+        self.begin_line(now);
+        self.line.monotonic0_32 += i128::from(ahead.as_ns()) << SCALE;
+        self.advance(now);
     }
 
     fn step_to(&mut self, now: Instant<Core>, realtime_ns: i64) -> Result<(), Errno> {

@@ -1,5 +1,5 @@
 // Every way to set the machine's clock, by five seconds or, where a call leaves
-// no choice, by nothing. All must be refused, reading must not.
+// no choice, by nothing. None may reach the machine.
 #include "common.h"
 #include <sys/time.h>
 #include <sys/timex.h>

@@ -9,11 +9,15 @@
 mod support;
 
 mod clocks;
+mod cpu_time;
 mod early_events;
 mod errors;
+mod host_clocks;
 mod live_changes;
+mod popular;
 mod processes;
 mod refusals;
+mod register;
 mod sessions;
 mod signals;
 mod sockets;

@@ -190,7 +190,9 @@ impl Master {
             MessageType::Announce,
             self.announce_sequence as u16,
         );
-        header.flags = Flags::PTP_TIMESCALE.with(Flags::UTC_OFFSET_VALID);
+        if config.ptp_timescale {
+            header.flags = Flags::PTP_TIMESCALE.with(Flags::UTC_OFFSET_VALID);
+        }
         header.log_message_interval = config.profile.log_announce_interval;
         let body = Announce {
             origin: Timestamp::ZERO,

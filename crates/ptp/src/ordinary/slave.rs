@@ -93,8 +93,12 @@ impl Slave {
             return;
         };
         let source = self.parent;
-        let window = self.parent.and_then(|parent| self.replay.get(&parent));
-        match self.stated.hear(now, record, security, source, window) {
+        let window = source.and_then(|parent| self.replay.get(&parent));
+        let matching = &self.matching;
+        let is_due = |sequence| {
+            matching.has_sync(sequence) || window.is_some_and(|window| window.is_due(sequence))
+        };
+        match self.stated.hear(now, record, security, source, is_due) {
             Ok(true) => {}
             Ok(false) => out.dropped(1, DropReason::Flood),
             // The second network does not say who sent it.

@@ -1,9 +1,10 @@
-//! Delay_Reqs through an end-to-end transparent clock (IEEE 1588-2008, 11.5.2.3).
+//! Delay_Reqs and Pdelay_Reqs through an end-to-end transparent clock (IEEE
+//! 1588-2008, 11.5.2.3).
 
 use std::collections::VecDeque;
 
 use timeloom_wire::message::patch_correction;
-use timeloom_wire::{Header, PortIdentity};
+use timeloom_wire::{Header, MessageType, PortIdentity};
 
 use super::TransparentClock;
 use crate::action::Departure;
@@ -13,11 +14,14 @@ use crate::{DropReason, Packet, Stamp};
 #[derive(Clone, Debug)]
 struct Passing {
     slot: u64,
-    source: PortIdentity,
-    sequence: u16,
+    request: Request,
+    ingress: u16,
     arrived: Stamp,
     left: Vec<(u16, Stamp)>,
 }
+
+/// Type, who asks, `sequenceId`.
+pub(super) type Request = (MessageType, PortIdentity, u16);
 
 /// Requests whose answer has not come back: bounded, the oldest goes first.
 #[derive(Debug, Default)]
@@ -28,20 +32,19 @@ pub(super) struct Requests {
 
 const MAX_PASSING: usize = 64;
 /// Slots of requests and of Syncs share one number space.
-const REQUEST: u64 = 1 << 63;
+pub(super) const REQUEST: u64 = 1 << 63;
 
 impl Requests {
-    fn add(&mut self, header: &Header, arrived: Stamp) -> u64 {
+    fn add(&mut self, ingress: u16, header: &Header, arrived: Stamp) -> u64 {
         if self.passing.len() == MAX_PASSING {
             self.passing.pop_front();
         }
         let slot = REQUEST | self.next_slot;
         self.next_slot += 1;
-        let (source, sequence) = (header.source, header.sequence_id);
         self.passing.push_back(Passing {
             slot,
-            source,
-            sequence,
+            request: (header.message_type, header.source, header.sequence_id),
+            ingress,
             arrived,
             left: Vec::new(),
         });
@@ -61,23 +64,22 @@ impl Requests {
         true
     }
 
+    /// The port that `request` came in by.
+    pub(super) fn ingress_of(&self, request: Request) -> Option<u16> {
+        let passing = self.passing.iter().rev().find(|p| p.request == request)?;
+        Some(passing.ingress)
+    }
+
     /// When the request that is answered by `port` came and left.
-    fn residence(
-        &self,
-        requesting: PortIdentity,
-        sequence: u16,
-        port: u16,
-    ) -> Option<(Stamp, Stamp)> {
-        let passing = self
-            .passing
-            .iter()
-            .find(|p| p.source == requesting && p.sequence == sequence)?;
+    pub(super) fn residence(&self, request: Request, port: u16) -> Option<(Stamp, Stamp)> {
+        let passing = self.passing.iter().rev().find(|p| p.request == request)?;
         let (_, left) = passing.left.iter().find(|(of, _)| *of == port)?;
         Some((passing.arrived, *left))
     }
 }
 
 impl TransparentClock {
+    /// A Delay_Req or Pdelay_Req goes on, by every other port.
     pub(super) fn handle_delay_request(
         &mut self,
         ingress: u16,
@@ -85,7 +87,7 @@ impl TransparentClock {
         header: &Header,
         stamp: Stamp,
     ) {
-        let slot = self.requests.add(header, stamp);
+        let slot = self.requests.add(ingress, header, stamp);
         for port in (1..=self.config.ports).filter(|port| *port != ingress) {
             self.out.forward(
                 port,
@@ -105,10 +107,8 @@ impl TransparentClock {
         header: &Header,
         requesting: PortIdentity,
     ) {
-        let Some((arrived, left)) =
-            self.requests
-                .residence(requesting, header.sequence_id, ingress)
-        else {
+        let request = (MessageType::DelayReq, requesting, header.sequence_id);
+        let Some((arrived, left)) = self.requests.residence(request, ingress) else {
             return self.out.dropped(ingress, DropReason::Unmatched);
         };
         let stay = left - arrived;

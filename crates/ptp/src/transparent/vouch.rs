@@ -13,6 +13,29 @@ use crate::security::{
 use crate::{Action, DropReason, Packet, Report};
 
 impl TransparentClock {
+    /// Whether a Follow_Up may cause work, alarms among it.
+    pub(super) fn is_admitted(
+        &mut self,
+        now: Instant<Wall>,
+        ingress: u16,
+        message: &Message<'_>,
+    ) -> bool {
+        let (source, sequence) = (message.header.source, message.header.sequence_id);
+        if !self.must_sign(&message.header) {
+            return true; // it costs no more than an unsigned one
+        }
+        let admission = self.witness.admit(now, (source, ingress), sequence);
+        if admission == Admission::Granted {
+            return true;
+        }
+        self.out.dropped(ingress, DropReason::Flood);
+        if admission == Admission::Alarm {
+            let here = self.upstream(ingress);
+            self.fail(source, sequence, Reason::Flood, here);
+        }
+        false
+    }
+
     /// A signed Follow_Up seen before, or older than can be told, goes no
     /// further.
     pub(super) fn is_replay(
@@ -54,7 +77,6 @@ impl TransparentClock {
     /// further; else the Sync, and what is to be verified after it has gone on.
     pub(super) fn vouch(
         &mut self,
-        now: Instant<Wall>,
         ingress: u16,
         packet: &Packet,
         message: &Message<'_>,
@@ -73,16 +95,6 @@ impl TransparentClock {
             after: None,
             ..here
         };
-        match self.witness.admit(now, (source, ingress), sequence) {
-            Admission::Granted => {}
-            refused => {
-                self.out.dropped(ingress, DropReason::Flood);
-                if refused == Admission::Alarm {
-                    self.fail(source, sequence, Reason::Flood, here);
-                }
-                return None;
-            }
-        }
         if security.secondary {
             return Some((first, None));
         }

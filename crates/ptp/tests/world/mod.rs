@@ -95,6 +95,9 @@ pub struct World {
     woken: Vec<i64>,
     /// Signatures are made and checked by another thread, which takes up to this.
     pub longest_work_ns: i64,
+    /// Chains verified and signed, by node.
+    pub verified: HashMap<usize, u64>,
+    pub signed: HashMap<usize, u64>,
 }
 
 impl World {
@@ -119,6 +122,8 @@ impl World {
             random: SplitMix(seed),
             woken: Vec::new(),
             longest_work_ns: 300_000,
+            verified: HashMap::new(),
+            signed: HashMap::new(),
         }
     }
 
@@ -167,6 +172,17 @@ impl World {
             self.woken[node] = at.as_ns();
             self.at(at.as_ns(), Event::Wake { node });
         }
+    }
+
+    /// Lets a node that was exchanged say when it wants to be woken.
+    pub fn wake(&mut self, node: usize) {
+        self.woken[node] = i64::MAX;
+        self.wake_later(node);
+    }
+
+    /// Hands a record of the second network to a node.
+    pub fn inject_statement(&mut self, when_ns: i64, node: usize, record: Vec<u8>) {
+        self.at(when_ns, Event::Statement { node, record });
     }
 
     /// Hands a packet to a node as if it came in by `to`.
@@ -252,11 +268,13 @@ impl World {
                 Action::Step(length) => self.clocks[node].step(length.as_ns()),
                 Action::Frequency(ppb) => self.clocks[node].steer(self.now_ns, ppb),
                 Action::Verify(job) => {
+                    *self.verified.entry(node).or_default() += 1;
                     let verdict = job.run();
                     let after = self.work_takes();
                     self.at(after, Event::Verdict { node, verdict });
                 }
                 Action::Sign(job) => {
+                    *self.signed.entry(node).or_default() += 1;
                     let signed = job.run();
                     let after = self.work_takes();
                     self.at(after, Event::Signed { node, signed });

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use timeloom_ptp::{OrdinaryConfig, Profile, Random, Report, TransparentConfig};
+use timeloom_ptp::security::Failure;
+use timeloom_ptp::{
+    DelayMechanism, DropReason, OrdinaryConfig, Profile, Random, Report, TransparentConfig,
+};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use super::World;
@@ -28,6 +31,12 @@ pub struct Path {
     pub policy: timeloom_ptp::security::Policy,
     /// Statements by a second network.
     pub secondary: bool,
+    /// Transparent clocks are end-to-end ones, whatever the others do.
+    pub end_to_end_hops: bool,
+    /// The grandmaster binds the VLAN identifier.
+    pub bind_vid: bool,
+    /// The slave's clock is a civil one, and the grandmaster tells TAI.
+    pub civil_slave: bool,
 }
 
 pub const GRANDMASTER: usize = 0;
@@ -51,6 +60,9 @@ impl Path {
             unaware: Vec::new(),
             policy: timeloom_ptp::security::Policy::Strict,
             secondary: false,
+            civil_slave: false,
+            end_to_end_hops: false,
+            bind_vid: false,
         }
     }
 
@@ -80,6 +92,7 @@ impl Path {
             security.watch &= self.rogue != Some(node);
             security.policy = self.policy;
             security.secondary = self.secondary;
+            security.bind_vid = self.bind_vid;
             Some(security)
         };
         for node in 0..self.hops + 2 {
@@ -90,6 +103,7 @@ impl Path {
                 let mut config = OrdinaryConfig::new(identity(node), self.profile);
                 config.slave_only = node == self.slave();
                 config.free_running = !self.steer;
+                config.ptp_timescale = node == GRANDMASTER || !self.civil_slave;
                 config.security = security_of(node);
                 let clock = if node == GRANDMASTER {
                     HardwareClock::new(1_700_000_000_000_000_000, 0.0)
@@ -98,7 +112,11 @@ impl Path {
                 };
                 world.add(Node::ordinary(config, now), clock);
             } else {
-                let mut config = TransparentConfig::new(identity(node), 2, self.profile);
+                let mut profile = self.profile;
+                if self.end_to_end_hops {
+                    profile.delay = DelayMechanism::EndToEnd;
+                }
+                let mut config = TransparentConfig::new(identity(node), 2, profile);
                 config.security = security_of(node);
                 world.add(
                     Node::transparent(config, now),
@@ -112,6 +130,26 @@ impl Path {
         }
         world
     }
+}
+
+/// Everything that was noticed, and by whom.
+pub fn failures(world: &World) -> Vec<(usize, Failure)> {
+    let all = world
+        .reports
+        .iter()
+        .filter_map(|(_, node, report)| match report {
+            Report::Failure(failure) => Some((*node, *failure)),
+            _ => None,
+        });
+    all.collect()
+}
+
+/// How many packets `node` dropped for `reason`.
+pub fn drops(world: &World, node: usize, reason: DropReason) -> usize {
+    let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
+    of_node
+        .filter(|(.., r)| matches!(r, Report::Dropped { reason: of, .. } if *of == reason))
+        .count()
 }
 
 /// What a slave reported, in ns, with whether it was authenticated.

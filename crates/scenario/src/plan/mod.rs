@@ -3,7 +3,9 @@
 //! who runs it needs nothing else, and may trust every rule that
 //! [`crate::parse`] checks.
 
+mod clock;
 mod events;
+mod network;
 mod openflow;
 mod panels;
 mod simulation;
@@ -16,7 +18,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use clock::{CLOCK_SIGNALS, HostClock, Temperature};
 pub use events::{Attack, Capture, Check, Condition};
+pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, Wire};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
@@ -48,6 +52,9 @@ pub struct Plan {
     /// What is modelled.
     #[schemars(default)]
     pub system: System,
+    /// How the network is simulated; without it, it is made of kernel parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// Who computes which part.
     #[schemars(default)]
     pub simulation: Simulation,
@@ -144,6 +151,7 @@ impl Read for Plan {
             seed: fields.or("seed", 0),
             time: fields.required("time"),
             system: fields.or_default("system"),
+            network: fields.optional("network"),
             simulation: fields.or_default("simulation"),
             placement: fields.or_default("placement"),
             attacks: fields.or_default("attack"),

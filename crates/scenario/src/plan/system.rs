@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
-use crate::plan::{Named, OpenFlow};
+use crate::plan::network::Wire;
+use crate::plan::{HostClock, Named, OpenFlow};
 use crate::read::{Fields, Read};
-use crate::words::{self, BitRate, Ipv4Interface, Ready, SignalName};
+use crate::words::{self, Ipv4Interface, Ready, SignalName};
 
 /// What is modelled: one flat network (a single subnet, no router).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -34,16 +35,16 @@ pub struct System {
     pub devices: Named<Device>,
 }
 
-/// A cable between two nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+/// A cable between two nodes. Without `[network]` it has a `rate` at most, and
+/// without that it is as fast as the machine can.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Link {
     /// The two nodes that it joins.
     pub between: [String; 2],
-    /// How fast each direction sends, as in `100 Mbit/s`; without it, as fast
-    /// as the machine can.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<BitRate>,
+    /// How fast each direction sends, as in `100 Mbit/s`, and the like.
+    #[serde(flatten)]
+    pub wire: Wire,
 }
 
 impl Link {
@@ -60,6 +61,9 @@ impl Link {
 pub struct Host {
     /// The address of its `eth0` with the length of the subnet's prefix.
     pub address: Ipv4Interface,
+    /// Its clock, when that differs from true time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<HostClock>,
     /// What it runs.
     #[schemars(default)]
     pub programs: Vec<Program>,
@@ -259,7 +263,7 @@ impl Read for Link {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         Self {
             between: fields.required("between"),
-            rate: fields.optional("rate"),
+            wire: Wire::take(fields),
         }
     }
 }
@@ -270,6 +274,7 @@ impl Read for Host {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         Self {
             address: fields.required("address"),
+            clock: fields.optional("clock"),
             programs: fields.or_default("programs"),
         }
     }

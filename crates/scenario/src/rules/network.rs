@@ -4,17 +4,113 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use timeloom_time::Duration;
+
 use super::{Rules, at};
+use crate::Machine;
 use crate::suggest;
 use crate::words::Ipv4Interface;
 
-pub(super) fn check(rules: &mut Rules<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
+    if !rules.was_read(&["network"]) {
+        return;
+    }
+    if rules.plan.network.is_some() {
+        return simulated(rules, machine);
+    }
+    kernel_links(rules);
     addresses(rules);
     // With a node or a cable unread, others would seem to be cut off.
     if rules.was_read(&["system", "switches"])
         && rules.was_read(&["system", "links", "*", "between"])
     {
         cables(rules);
+    }
+}
+
+/// A simulated network is built to see whether it can be.
+fn simulated(rules: &mut Rules<'_>, machine: Machine) {
+    let plan = rules.plan;
+    properties(rules);
+    let Some(network) = &plan.network else { return };
+    if plan.system.openflow.is_some() {
+        let message = "the switches of a simulated network do not speak OpenFlow";
+        let help = "leave out `[network]` or `[system.openflow]`";
+        rules.misplaced(&at(&[], ["system", "openflow"]), message, help);
+    }
+    let looks_at_disk = network.gml.is_some();
+    if !rules.was_read(&["system"]) || looks_at_disk && machine == Machine::Ignored {
+        return;
+    }
+    // What could not be read would be missed, and other faults would follow.
+    if !rules.report.is_clean() {
+        return;
+    }
+    if let Some(Err(fault)) = plan.simulated() {
+        if fault.is_table {
+            rules.misplaced(&fault.path, fault.message, fault.help);
+        } else {
+            rules.broken(&fault.path, fault.message, fault.help);
+        }
+    }
+}
+
+/// Values that make no sense wherever they stand.
+fn properties(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let Some(network) = &plan.network else { return };
+    let mut wires = vec![(at(&[], ["network", "link"]), network.link)];
+    for (index, link) in plan.system.links.iter().enumerate() {
+        wires.push((at(&[], ["system", "links", &index.to_string()]), link.wire));
+    }
+    for (index, generate) in network.generate.iter().enumerate() {
+        let path = at(&[], ["network", "generate", &index.to_string()]);
+        wires.push((at(&path, ["access"]), generate.access));
+        wires.push((at(&path, ["trunk"]), generate.trunk));
+        for (key, value) in [("size", generate.size), ("fanout", generate.fanout)] {
+            if value == 0 && rules.part_was_read(&path, key) {
+                let message = format!("`{key}` of a topology is at least 1");
+                rules.broken(&at(&path, [key]), message, "write a number from 1 on");
+            }
+        }
+        let nodes = generate.nodes();
+        if nodes > MOST_NODES {
+            let message = format!("this topology has about {nodes} nodes");
+            let help =
+                format!("at most {MOST_NODES} are possible: make `size` or `fanout` smaller");
+            rules.broken(&at(&path, ["size"]), message, help);
+        }
+    }
+    for (path, wire) in wires {
+        if wire.loss.is_some_and(|loss| !(0.0..=1.0).contains(&loss)) {
+            let help = "a probability lies in 0 … 1; 1 % is 0.01";
+            rules.broken(&at(&path, ["loss"]), "this is no probability", help);
+        }
+        for (key, value) in [("delay", wire.delay), ("jitter", wire.jitter)] {
+            if value.is_some_and(Duration::is_negative) {
+                let message = format!("`{key}` is negative");
+                rules.broken(
+                    &at(&path, [key]),
+                    message,
+                    "packets do not arrive before they are sent",
+                );
+            }
+        }
+    }
+}
+
+/// A run holds a table of a few bytes per pair of routers.
+const MOST_NODES: u64 = 100_000;
+
+/// Kernels we meet can do rates and nothing else.
+fn kernel_links(rules: &mut Rules<'_>) {
+    for (index, link) in rules.plan.system.links.iter().enumerate() {
+        if link.wire.is_beyond_the_kernel() {
+            let path = at(&[], ["system", "links", &index.to_string()]);
+            let message = "a link of kernel parts has a `rate` and nothing else";
+            let help = "add the table `[network]`, and the network is simulated";
+            rules.misplaced(&path, message, help);
+        }
     }
 }
 

@@ -4,9 +4,11 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
+use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 use crate::assertion::Assertion;
-use crate::plan::{Condition, Mode, Place, Protocol, RegisterTable, RegisterType};
+use crate::plan::{
+    Condition, Discipline, Mode, Place, Protocol, RegisterTable, RegisterType, Shape, TrafficKind,
+};
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
 use crate::suggest;
@@ -24,6 +26,7 @@ macro_rules! serialize_as_text {
 }
 serialize_as_text!(
     BitRate,
+    FrequencyError,
     Ipv4Interface,
     Ready,
     SignalName,
@@ -46,6 +49,7 @@ macro_rules! read_from_text {
 }
 read_from_text!(
     BitRate,
+    FrequencyError,
     Ipv4Interface,
     Ready,
     SignalName,
@@ -81,6 +85,27 @@ read_from_words! {
         "coil" => Self::Coil,
         "discrete" => Self::Discrete,
     }
+    Discipline {
+        "drop-tail" => Self::DropTail,
+        "red" => Self::Red,
+        "codel" => Self::Codel,
+        "priority" => Self::Priority,
+    }
+    Shape {
+        "dumbbell" => Self::Dumbbell,
+        "star" => Self::Star,
+        "tree" => Self::Tree,
+        "fat-tree" => Self::FatTree,
+        "ring" => Self::Ring,
+        "line" => Self::Line,
+        "campus" => Self::Campus,
+    }
+    TrafficKind {
+        "udp" => Self::Udp,
+        "poisson" => Self::Poisson,
+        "reno" => Self::Reno,
+        "cubic" => Self::Cubic,
+    }
     RegisterType {
         "bit" => Self::Bit,
         "i16" => Self::I16,
@@ -99,11 +124,28 @@ pub(crate) fn as_text<T: fmt::Display, S: Serializer>(
     serializer.collect_str(value)
 }
 
+/// For a value that is there whenever this is asked.
+pub(crate) fn as_optional_text<T: fmt::Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
 text_schema!(
     BitRate,
     "BitRate",
     r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]?bit/s\s*$",
     "A bit rate: a number and bit/s, kbit/s, Mbit/s or Gbit/s, as in `100 Mbit/s`."
+);
+text_schema!(
+    FrequencyError,
+    "FrequencyError",
+    r"^\s*[+-]?[0-9]+(\.[0-9]+)?\s*pp[mbt]\s*$",
+    "A frequency error: a number and ppm, ppb or ppt, as in `-12.5 ppm`."
 );
 text_schema!(
     Ipv4Interface,

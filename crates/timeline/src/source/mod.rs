@@ -6,15 +6,28 @@
 //! cannot promise (how it drifts between its looks at *its* source) is a figure
 //! of the configuration.
 
+mod chrony;
+mod chrony_words;
+mod pages;
+pub(crate) mod peer;
+pub(crate) mod peer_words;
+mod phc;
+mod ptp4l;
+mod ptp4l_words;
+pub(crate) mod realtime_line;
+mod sides;
+mod simulated;
 mod system_clock;
 
 use core::fmt;
 use std::sync::Arc;
 
 use timeloom_clock::timeline::{Bound, Era, Exchange};
+use timeloom_time::Duration;
 
 use crate::HostClock;
 use crate::config::{SourceConfig, TimelineConfig};
+use crate::protocol::ScaleName;
 
 /// Something that can be asked for the time.
 pub trait Source: Send {
@@ -76,5 +89,66 @@ pub fn open(
         SourceConfig::SystemClock(config) => {
             Box::new(system_clock::System::new(config.clone(), timeline, clock))
         }
+        SourceConfig::Chrony(config) => {
+            Box::new(chrony::Chrony::new(config.clone(), timeline, clock))
+        }
+        SourceConfig::ClockBound(config) => {
+            Box::new(pages::ClockBound::new(config, timeline, clock))
+        }
+        SourceConfig::Vmclock(config) => Box::new(pages::VmclockPage::new(config, timeline, clock)),
+        SourceConfig::Phc(config) => {
+            Box::new(phc::HardwareClock::new(config.clone(), timeline, clock))
+        }
+        SourceConfig::Timeline(config) => Box::new(pages::OtherTimeline::new(config, clock)),
+        SourceConfig::Peer(config) => {
+            let key = timeline.key().map_err(Untold)?;
+            Box::new(peer::Peer::new(
+                &config.address,
+                timeline.timeline(),
+                key,
+                clock,
+            ))
+        }
+        SourceConfig::Simulated(config) => {
+            Box::new(simulated::Simulated::new(config.clone(), clock))
+        }
+        SourceConfig::Ptp4l(config) => {
+            Box::new(ptp4l::Ptp4l::new(config.clone(), timeline, clock)?)
+        }
     })
+}
+
+/// What has to be added to UTC to have the timeline's time. Asked for with every
+/// question: the kernel may learn it, and it changes with a leap second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FromUtc {
+    scale: ScaleName,
+    configured_s: Option<i16>,
+}
+
+impl FromUtc {
+    pub(crate) fn of(timeline: &TimelineConfig) -> Self {
+        Self {
+            scale: timeline.scale,
+            configured_s: timeline.tai_offset_s,
+        }
+    }
+
+    pub(crate) fn scale(self) -> ScaleName {
+        self.scale
+    }
+
+    pub(crate) fn now(self) -> Result<Duration, Untold> {
+        if self.scale == ScaleName::Local {
+            return Ok(Duration::ZERO);
+        }
+        let kernel = timeloom_publish::SystemClock::ask().ok();
+        let known = kernel
+            .map(|kernel| kernel.tai_offset_s)
+            .filter(|offset| *offset != 0);
+        known
+            .or(self.configured_s.map(i32::from))
+            .map(|offset_s| Duration::from_s(offset_s.into()))
+            .ok_or_else(|| Untold::because(timeloom_publish::Unusable::NoTaiOffset))
+    }
 }

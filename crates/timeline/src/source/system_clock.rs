@@ -3,20 +3,19 @@
 
 use std::sync::Arc;
 
-use timeloom_clock::timeline::{Era, Exchange};
-use timeloom_publish::SystemClock;
+use timeloom_clock::timeline::Era;
+use timeloom_publish::{SystemClock, Unusable};
 use timeloom_time::{Duration, Instant};
 
-use super::{Sample, Source, Untold};
+use super::pages::direct;
+use super::{FromUtc, Sample, Source, Untold};
 use crate::HostClock;
 use crate::config::{SystemClockConfig, TimelineConfig};
-use crate::protocol::ScaleName;
 
 pub(super) struct System {
     config: SystemClockConfig,
     clock: Arc<HostClock>,
-    scale: ScaleName,
-    tai_offset_s: Option<i32>,
+    from_utc: FromUtc,
 }
 
 impl System {
@@ -28,53 +27,34 @@ impl System {
         Self {
             config,
             clock,
-            scale: timeline.scale,
-            tai_offset_s: timeline.tai_offset_s.map(i32::from),
+            from_utc: FromUtc::of(timeline),
         }
     }
 }
 
 impl Source for System {
     fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
-        let kernel = SystemClock::ask().map_err(Untold::because)?;
+        let tai_offset = self.from_utc.now()?;
         let Some(vouched) = self.config.vouched_error else {
             let sent = self.clock.core();
             let kernel = SystemClock::ask().map_err(Untold::because)?;
-            let stamps = (sent, self.clock.core());
-            let offset = match self.scale {
-                ScaleName::Tai => self.tai_offset_s,
-                ScaleName::Local => Some(0),
-            };
-            let kernel = match self.scale {
-                ScaleName::Tai => kernel,
-                ScaleName::Local => SystemClock {
-                    tai_offset_s: 0,
-                    ..kernel
-                },
-            };
-            let exchange = kernel.exchange(era, stamps, offset);
-            return exchange.map(Sample::Exchange).map_err(Untold::because);
-        };
-        let offset_s = match self.scale {
-            ScaleName::Local => 0,
-            ScaleName::Tai => Some(kernel.tai_offset_s)
-                .filter(|offset| *offset != 0)
-                .or(self.tai_offset_s)
-                .ok_or_else(|| Untold::because(timeloom_publish::Unusable::NoTaiOffset))?,
+            let received = self.clock.core();
+            if !kernel.synchronised {
+                return Err(Untold::because(Unusable::Unsynchronised));
+            }
+            let shows = Instant::from_ns(kernel.realtime_ns) + tai_offset;
+            // The kernel counts the bound in whole microseconds, and a
+            // microsecond clock is cut to one.
+            let error = kernel.max_error + Duration::from_us(2);
+            return Ok(direct(era, (sent, received), shows, error));
         };
         let pair = self.clock.realtime();
-        let shows = Instant::from_ns(pair.other_ns) + Duration::from_s(offset_s.into());
-        Ok(Sample::Exchange(Exchange {
-            era,
-            sent: pair.before,
-            asked: shows,
-            answered: shows,
-            received: pair.after,
-            root_delay: Duration::ZERO,
-            root_dispersion: vouched,
-            least_delay: Duration::ZERO,
-            asymmetry: None,
-            authenticated: true,
-        }))
+        let shows = Instant::from_ns(pair.other_ns) + tai_offset;
+        let mut sample = direct(era, (pair.before, pair.after), shows, vouched);
+        if let Sample::Exchange(exchange) = &mut sample {
+            // Whoever wrote the configuration is who vouches.
+            exchange.authenticated = true;
+        }
+        Ok(sample)
     }
 }

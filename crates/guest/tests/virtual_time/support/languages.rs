@@ -34,7 +34,7 @@ pub(crate) fn waits() -> Vec<Vec<OsString>> {
     programs
 }
 
-fn here(tool: &str, question: &str) -> bool {
+pub(crate) fn here(tool: &str, question: &str) -> bool {
     let mut command = Command::new(tool);
     let found = command
         .arg(question)

@@ -50,6 +50,12 @@ impl Matching {
             .any(|sync| sync.sequence == sequence && sync.facts.origin == facts.origin)
     }
 
+    /// Whether a Sync with this number waits to be used.
+    pub(super) fn has_sync(&self, sequence: u16) -> bool {
+        let unused = |sync: &Arrived| sync.sequence == sequence && !sync.used;
+        self.syncs.iter().any(unused)
+    }
+
     pub(super) fn add_sync(&mut self, sync: Arrived) {
         if self.syncs.len() == MAX_SYNCS {
             self.syncs.pop_front();

@@ -9,8 +9,7 @@ use super::super::OrdinaryConfig;
 use super::matching::{Arrived, Waiting};
 use crate::Neighbour;
 use crate::security::{
-    Admission, Budget, Collector, Limits, Outcome, Reason, Received, ReplayWindow, Security,
-    Statement, Suspect,
+    Admission, Budget, Collector, Limits, Outcome, Reason, Received, Security, Statement, Suspect,
 };
 
 /// A Follow_Up about which the statements have been heard, or not in time.
@@ -77,7 +76,7 @@ impl Stated {
         record: &[u8],
         security: &Security,
         source: Option<PortIdentity>,
-        window: Option<&ReplayWindow>,
+        is_due: impl Fn(u16) -> bool,
     ) -> Result<bool, Reason> {
         let claim = Statement::claim(record)?;
         if Some(claim.source) != source {
@@ -86,8 +85,7 @@ impl Stated {
         if !security.ring.knows(claim.clock) {
             return Err(Reason::UnknownSigner);
         }
-        let due = window.is_some_and(|window| window.is_due(claim.sequence));
-        let key = due.then_some((claim.clock, claim.sequence));
+        let key = is_due(claim.sequence).then_some((claim.clock, claim.sequence));
         match self.budget.admit(now, key) {
             Admission::Granted => {}
             Admission::Alarm => return Err(Reason::Flood),

@@ -42,6 +42,12 @@ impl Sample {
             apart,
         })
     }
+
+    /// Tells the arrival in the master's timescale, which is this much ahead.
+    pub(in super::super) fn move_by(&mut self, ahead: Duration) {
+        self.forward += TimeInterval::from_ns(ahead.as_ns());
+        self.apart += ahead;
+    }
 }
 
 /// What became of a sample.

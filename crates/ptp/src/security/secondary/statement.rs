@@ -154,7 +154,7 @@ impl Statement {
         ))
     }
 
-    /// The record for the second network: at most 134 octets with Ed25519
+    /// The record for the second network: at most 130 octets with Ed25519
     /// (98 to 106 in the thesis, which signs less).
     pub fn sign(&self, security: &Security) -> Vec<u8> {
         let mut buffer = [0; MAX];

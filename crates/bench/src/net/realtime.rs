@@ -1,0 +1,436 @@
+//! Real programs through the engine: iperf3 and pings between two namespaces,
+//! with a thousand simulated hosts beside them, against ns-3 in real time.
+//!
+//! Every figure says how late the engine was meanwhile. On a machine whose
+//! cores others use too, lateness is what suffers first.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use serde_json::Value;
+use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
+use timeloom_net::{
+    LinkConfig, NetworkBuilder, Node, Pattern, QueueConfig, Size, TrafficConfig, World, topology,
+};
+use timeloom_portal::{
+    Address, Commanded, Emulation, Options as Serving, Port, Portals, Report, Tap, Timing,
+};
+use timeloom_time::{Duration, Rate};
+
+use super::BENCH;
+use super::ns3::Program;
+use super::ping::ping;
+use crate::Options;
+use crate::error::BenchError;
+use crate::figure::{Better, Figure};
+
+pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let there = Command::new("iperf3").arg("--version").output();
+    if there.is_err() {
+        (options.remark)("iperf3 is not installed; real programs through the engine are left out");
+        return Ok(());
+    }
+    tcp(options, figure)?;
+    udp(options, figure)?;
+    rtt(options, figure)?;
+    against_ns3(options, figure)
+}
+
+const GBIT: u64 = 1_000_000_000;
+const DELAY: Duration = Duration::from_ms(1);
+
+/// A link between the namespaces `a` and `b`.
+#[derive(Clone, Copy)]
+struct Between {
+    rate_bps: u64,
+    delay: Duration,
+    queue: u32,
+    /// Simulated hosts beside it, half of them sending to the others.
+    hosts: u32,
+}
+
+impl Between {
+    const fn new(rate_bps: u64, delay: Duration) -> Self {
+        Self {
+            rate_bps,
+            delay,
+            // Two bandwidth-delay products at 1 Gbit/s and 1 ms are 330
+            // packets; ten times that at 10 Gbit/s.
+            queue: if rate_bps > GBIT { 8_000 } else { 1_000 },
+            hosts: 1_000,
+        }
+    }
+}
+
+/// The emulation ends before the namespaces.
+struct Bed {
+    emulation: Emulation,
+    fabric: Fabric,
+    target: String,
+}
+
+fn broken(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Worker(error.to_string())
+}
+
+fn namespaces() -> Result<Fabric, BenchError> {
+    let station = |name: &str, last| StationSpec {
+        name: name.into(),
+        address: [10, 0, 0, last].into(),
+        prefix_len: 30,
+        mac: None,
+    };
+    let spec = NetworkSpec {
+        stations: vec![station("a", 1), station("b", 6)],
+        unplugged: vec!["a".into(), "b".into()],
+        ..NetworkSpec::default()
+    };
+    Fabric::build(&spec).map_err(broken)
+}
+
+impl Bed {
+    fn build(between: Between) -> Result<Self, BenchError> {
+        let fabric = namespaces()?;
+        let mut network = NetworkBuilder::new(1);
+        let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
+        // A host gives its frames to the first link as to a card.
+        network.connect(a, router, LinkConfig::new(1_000 * GBIT, Duration::ZERO));
+        let queue = QueueConfig::DropTail {
+            packets: between.queue,
+        };
+        let link = LinkConfig::new(between.rate_bps, between.delay).with_queue(queue);
+        network.connect(router, b, link);
+        let beside = beside(&mut network, between.hosts);
+        let mut world = network.build().map_err(broken)?;
+        for (from, to) in beside {
+            let pattern = Pattern::Constant { rate_bps: 40_000 };
+            let traffic = TrafficConfig::udp(pattern, Size::Fixed(500));
+            world.add_traffic(from, to, traffic).map_err(broken)?;
+        }
+        let mut portals = Portals::new();
+        for (node, name) in [(a, "a"), (b, "b")] {
+            let station = fabric.station(name).expect("just built");
+            let tap = Tap::create(station, "eth0", &address(&world, node)).map_err(broken)?;
+            let filters = Default::default();
+            portals
+                .join(node, name, Box::new(tap), filters)
+                .map_err(broken)?;
+        }
+        let target = address(&world, b).address.to_string();
+        let clock = Arc::new(Commanded::new(Rate::ONE));
+        let timing = Timing::Follow(Box::new(clock));
+        let emulation =
+            Emulation::start(world, portals, timing, Serving::default()).map_err(broken)?;
+        Ok(Self {
+            emulation,
+            fabric,
+            target,
+        })
+    }
+}
+
+fn beside(network: &mut NetworkBuilder, hosts: u32) -> Vec<(Node, Node)> {
+    if hosts == 0 {
+        return Vec::new();
+    }
+    let access = LinkConfig::new(GBIT, DELAY);
+    let trunk = LinkConfig::new(10 * GBIT, DELAY);
+    let both = topology::dumbbell(network, "beside-", hosts / 2, &access, &trunk);
+    both.left.into_iter().zip(both.right).collect()
+}
+
+fn address(world: &World, node: Node) -> Address {
+    let port = world.port_of(node).expect("it has a link");
+    Address {
+        address: world.address(port),
+        prefix: world.prefix(port),
+        mac: world.mac(port),
+        gateway: world.gateway(node),
+    }
+}
+
+/// What one iperf3 said, and what the engine did meanwhile.
+struct Measured {
+    gbps: f64,
+    lost: f64,
+    core: f64,
+    report: Report,
+}
+
+fn measure(bed: &Bed, seconds: &str, arguments: &[&str]) -> Result<Measured, BenchError> {
+    let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
+    let began = timeloom_portal::wall_now();
+    let said = iperf3(&bed.fabric, &bed.target, seconds, arguments)?;
+    let wall = timeloom_portal::wall_now() - began;
+    let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
+    Ok(Measured {
+        gbps: said.0,
+        lost: said.1,
+        core: (report.cpu - before.cpu).as_s_f64() / wall.as_s_f64(),
+        report,
+    })
+}
+
+/// Goodput in Gbit/s at the receiver, and the fraction that was lost.
+fn iperf3(
+    fabric: &Fabric,
+    target: &str,
+    seconds: &str,
+    arguments: &[&str],
+) -> Result<(f64, f64), BenchError> {
+    let inside = |name: &str| -> Result<Command, BenchError> {
+        let mut command = Command::new("iperf3");
+        let station = fabric.station(name).expect("just built");
+        station.confine(&mut command).map_err(broken)?;
+        Ok(command)
+    };
+    let mut server = inside("b")?;
+    server
+        .args(["-s", "-1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let server = Ended(server.spawn().map_err(broken)?);
+    // Its port opens within milliseconds; a client that is too early fails, and
+    // tries again.
+    for _ in 0..50 {
+        std::thread::sleep(StdDuration::from_millis(100));
+        let mut client = inside("a")?;
+        client
+            .args(["-J", "-c", target, "-t", seconds])
+            .args(arguments);
+        let output = client.output().map_err(broken)?;
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let end = &said["end"];
+        let received = match end["sum_received"]["bits_per_second"].as_f64() {
+            Some(received) => received,
+            None if said["error"].as_str().is_some_and(|e| e.contains("onnect")) => continue,
+            None => match end["sum"]["bits_per_second"].as_f64() {
+                Some(sent) => {
+                    sent * (1.0 - end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0)
+                }
+                None => return Err(broken(format!("iperf3: {}", said["error"]))),
+            },
+        };
+        let lost = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0;
+        drop(server);
+        return Ok((received / 1e9, lost));
+    }
+    Err(broken("iperf3 found no server"))
+}
+
+/// A child that does not outlive its benchmark.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn context(figure: Figure, all: &[Measured]) -> Figure {
+    let of = |value: fn(&Measured) -> f64| {
+        let values: Vec<f64> = all.iter().map(value).collect();
+        crate::median(&values)
+    };
+    figure
+        .with("core", of(|m| m.core))
+        .with(
+            "late_fraction_1ms",
+            of(|m| m.report.lateness.late_fraction()),
+        )
+        .with(
+            "late_p99_ns",
+            of(|m| m.report.lateness.quantile(0.99).as_ns() as f64),
+        )
+        .with(
+            "late_worst_ns",
+            of(|m| m.report.lateness.worst().as_ns() as f64),
+        )
+        .with(
+            "dropped_by_machine",
+            of(|m| m.report.dropped_by_machine() as f64),
+        )
+        .with("simulated_hosts_beside", 1_000)
+}
+
+fn higher(metric: String, unit: &'static str, samples: &[f64], bar: f64) -> Figure {
+    let mut figure = Figure::new(BENCH, metric, unit, samples).bar(bar);
+    figure.better = Better::Higher;
+    figure
+}
+
+fn tcp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let (rounds, seconds) = (options.pick(1, 5), options.pick("2", "4"));
+    let links = [
+        ("1g", Between::new(GBIT, DELAY), 0.93),
+        ("10g", Between::new(10 * GBIT, DELAY), 9.0),
+        (
+            "unlimited",
+            Between::new(1_000 * GBIT, Duration::ZERO),
+            15.0,
+        ),
+    ];
+    let controls = ["cubic", "reno"];
+    let mut all: Vec<Vec<Measured>> = (0..links.len() * controls.len())
+        .map(|_| Vec::new())
+        .collect();
+    for _ in 0..rounds {
+        for (link, (_, between, _)) in links.iter().enumerate() {
+            for (control, name) in controls.iter().enumerate() {
+                let bed = Bed::build(*between)?;
+                let measured = measure(&bed, seconds, &["-C", name])?;
+                all[link * controls.len() + control].push(measured);
+            }
+        }
+    }
+    for (place, measured) in all.iter().enumerate() {
+        let (link, _, bar) = links[place / controls.len()];
+        let control = controls[place % controls.len()];
+        let rates: Vec<f64> = measured.iter().map(|m| m.gbps).collect();
+        let name = format!("realtime_tcp_{link}_{control}_gbps");
+        figure(context(higher(name, "Gbit/s", &rates, bar), measured));
+        if link == "1g" {
+            let cores: Vec<f64> = measured.iter().map(|m| m.core).collect();
+            let name = format!("realtime_tcp_{link}_{control}_core");
+            figure(Figure::new(BENCH, name, "ratio", &cores).bar(0.25));
+        }
+    }
+    Ok(())
+}
+
+fn udp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let (rounds, seconds) = (options.pick(1, 5), options.pick("2", "4"));
+    let mut all = Vec::new();
+    for _ in 0..rounds {
+        let bed = Bed::build(Between::new(10 * GBIT, DELAY))?;
+        all.push(measure(&bed, seconds, UDP)?);
+    }
+    let lost: Vec<f64> = all.iter().map(|m| m.lost).collect();
+    let one = Figure::new(BENCH, "realtime_udp_1g_loss", "ratio", &lost).bar(0.001);
+    let rates: Vec<f64> = all.iter().map(|m| m.gbps).collect();
+    figure(context(one, &all).with("delivered_gbps", crate::median(&rates)));
+    Ok(())
+}
+
+/// Offered on a link of 10 Gbit/s, so that the link itself loses nothing.
+const UDP: &[&str] = &["-u", "-b", "1G", "-l", "1400"];
+
+fn rtt(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let count = options.pick(200, 1_000);
+    let bed = Bed::build(Between::new(GBIT, DELAY))?;
+    let target = bed.target.parse().map_err(broken)?;
+    let station = bed.fabric.station("a").expect("just built");
+    let gap = StdDuration::from_millis(5);
+    let pings = station.run(|| ping(target, count, gap)).map_err(broken)?;
+    let pings = pings.map_err(BenchError::system("pinging"))?;
+    // There and back; 98 bytes and Ethernet's 24 at 1 Gbit/s each way.
+    let configured = 2 * DELAY.as_ns() + 2 * (84 + 38) * 8;
+    let errors: Vec<f64> = pings.iter().map(|ns| (ns - configured) as f64).collect();
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
+    let late = report.lateness.quantile(0.99).as_ns();
+    figure(
+        Figure::new(BENCH, "rtt_error_ns", "ns", &[mean])
+            .bar(80_000.0)
+            .with(
+                "what",
+                "mean over pings; the other figures are of single pings",
+            )
+            .with("pings", errors.len())
+            .with("least_ns", crate::percentile(&errors, 0.0))
+            .with("late_p99_ns", late)
+            .with("simulated_hosts_beside", 1_000),
+    );
+    let p99 = crate::percentile(&errors, 99.0);
+    figure(Figure::new(BENCH, "rtt_error_p99_ns", "ns", &[p99]).bar(200_000.0));
+    Ok(())
+}
+
+/// ns-3 carries every frame by itself; rounds alternate between it and us.
+fn against_ns3(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let ns3 = match Program::compile("realtime", SOURCE, &LIBRARIES)? {
+        Ok(program) => program,
+        Err(why) => {
+            (options.remark)(&format!("ns-3 in real time is left out: {why}"));
+            return Ok(());
+        }
+    };
+    let (rounds, seconds) = (options.pick(1, 5), options.pick("2", "4"));
+    let (mut tcp, mut udp) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let (mut tcp_ratio, mut udp_ratio) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let between = Between {
+            hosts: 0,
+            ..Between::new(10 * GBIT, DELAY)
+        };
+        for (arguments, rates, ratios) in [
+            (&["-C", "cubic"][..], &mut tcp, &mut tcp_ratio),
+            (
+                &["-u", "-b", "2G", "-l", "1400"][..],
+                &mut udp,
+                &mut udp_ratio,
+            ),
+        ] {
+            let bed = Bed::build(between)?;
+            let ours = iperf3(&bed.fabric, &bed.target, seconds, arguments)?.0;
+            drop(bed);
+            let theirs = with_ns3(&ns3, seconds, arguments)?;
+            rates[0].push(ours);
+            rates[1].push(theirs);
+            ratios.push(ours / theirs);
+        }
+    }
+    for (name, rates, ratios, bar) in [
+        ("realtime_tcp_over_ns3", &tcp, &tcp_ratio, 5.0),
+        ("realtime_udp_over_ns3", &udp, &udp_ratio, 1.0),
+    ] {
+        figure(
+            higher(name.to_owned(), "ratio", ratios, bar)
+                .with("ours_gbps", crate::median(&rates[0]))
+                .with("ns3_gbps", crate::median(&rates[1]))
+                .with("link", "10 Gbit/s, 1 ms; UDP: 2 Gbit/s offered")
+                .with("ns3", "FdNetDevice, RealtimeSimulatorImpl"),
+        );
+    }
+    Ok(())
+}
+
+const SOURCE: &str = include_str!("../../peers/ns3_realtime.cc");
+const LIBRARIES: [&str; 5] = [
+    "core",
+    "network",
+    "internet",
+    "point-to-point",
+    "fd-net-device",
+];
+
+fn with_ns3(ns3: &Program, seconds: &str, arguments: &[&str]) -> Result<f64, BenchError> {
+    let fabric = namespaces()?;
+    let tap = |name: &str, address: [u8; 4], gateway: [u8; 4]| {
+        let what = Address {
+            address: address.into(),
+            prefix: 30,
+            mac: [2, 0, 0, 0, 1, address[3]],
+            gateway: Some(gateway.into()),
+        };
+        let station = fabric.station(name).expect("just built");
+        Tap::create_plain(station, "eth0", &what).map_err(broken)
+    };
+    let left = tap("a", [10, 0, 0, 1], [10, 0, 0, 2])?;
+    let right = tap("b", [10, 0, 0, 6], [10, 0, 0, 5])?;
+    let descriptors = [left.descriptor(), right.descriptor()];
+    let arguments_of_ns3 = [
+        format!("--left={}", descriptors[0]),
+        format!("--right={}", descriptors[1]),
+        "--gbps=10".to_owned(),
+        "--delay=1".to_owned(),
+        "--seconds=60".to_owned(),
+    ];
+    let child = ns3.start_with(&arguments_of_ns3, &descriptors)?;
+    let child = Ended(child);
+    let outcome = iperf3(&fabric, "10.0.0.6", seconds, arguments);
+    drop(child);
+    Ok(outcome?.0)
+}

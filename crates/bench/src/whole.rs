@@ -1,0 +1,326 @@
+//! Whole programs: redis under its own benchmark, and an iperf3 transfer, with
+//! server and client both in a session, over both outside.
+//!
+//! The programs measure themselves, by the clock they see. The session runs at
+//! the rate of the machine's clock, so the two are comparable.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use timeloom_guest::{CommandSpec, Guest, Output, Session};
+
+use crate::error::BenchError;
+use crate::figure::{Better, Figure};
+use crate::remote::session;
+use crate::scratch::{Scratch, unique};
+use crate::stats::median;
+use crate::{Name, Options};
+
+pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let session = session(options)?;
+    if installed(options, &["redis-server", "redis-benchmark"]) {
+        redis(options, &session, figure)?;
+    }
+    if installed(options, &["iperf3"]) {
+        iperf3(options, &session, figure)?;
+    }
+    Ok(())
+}
+
+/// SET and GET over a UNIX socket, so that the network's own noise is left out.
+fn redis(
+    options: &Options,
+    session: &Session,
+    figure: &mut dyn FnMut(Figure),
+) -> Result<(), BenchError> {
+    let scratch = Scratch::new()?;
+    let requests = options.pick("40000", "200000");
+    let side = |place: Place<'_>| -> Result<(Running, Vec<OsString>), BenchError> {
+        let socket = scratch.path().join(unique("redis"));
+        let path = socket.to_string_lossy().into_owned();
+        let server = [
+            &[
+                "redis-server",
+                "--port",
+                "0",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ][..],
+            &["--daemonize", "no", "--unixsocket", &path],
+        ]
+        .concat();
+        let server = Running::start(&place, &server)?;
+        let begun = Instant::now();
+        while !socket.exists() {
+            if begun.elapsed() > PATIENCE {
+                return Err(BenchError::Worker("redis-server did not start".into()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let client = [
+            "redis-benchmark",
+            "-n",
+            requests,
+            "-c",
+            "20",
+            "-t",
+            "set,get",
+            "--csv",
+            "-s",
+        ];
+        let client = client.iter().map(OsString::from).chain([socket.into()]);
+        Ok((server, client.collect()))
+    };
+    let (_native, native_client) = side(Place::Outside)?;
+    let (_inside, inside_client) = side(Place::Inside(session))?;
+    let rates = Rates::measure(
+        options.pick(5, 21),
+        || rate_of_redis(&output(&Place::Outside, &native_client)?),
+        || rate_of_redis(&output(&Place::Inside(session), &inside_client)?),
+    )?;
+    figure(
+        rates
+            .figure("redis_inside_over_outside")
+            .bar(0.95)
+            .with("requests_per_s_outside", median(&rates.outside))
+            .with("requests_per_s_inside", median(&rates.inside))
+            .with("requests_per_round", requests)
+            .with("what", "SET and GET by 20 clients over a UNIX socket; server and client both inside, or both outside"),
+    );
+    Ok(())
+}
+
+/// Requests a second, over both kinds: lines `"SET","12345.67",…`.
+fn rate_of_redis(text: &str) -> Result<f64, BenchError> {
+    let rates: Vec<f64> = text
+        .lines()
+        .filter(|line| line.starts_with("\"SET\"") || line.starts_with("\"GET\""))
+        .filter_map(|line| line.split('"').nth(3)?.parse().ok())
+        .collect();
+    match rates[..] {
+        // As many of each: the mean rate is the harmonic mean.
+        [set, get] => Ok(2.0 / (1.0 / set + 1.0 / get)),
+        _ => Err(BenchError::Worker(format!("redis-benchmark said: {text}"))),
+    }
+}
+
+/// A TCP stream over the loopback interface.
+fn iperf3(
+    options: &Options,
+    session: &Session,
+    figure: &mut dyn FnMut(Figure),
+) -> Result<(), BenchError> {
+    let seconds = options.pick("1", "3");
+    let side = |place: Place<'_>| -> Result<(Running, Vec<OsString>), BenchError> {
+        let port = free_port()?.to_string();
+        let server = Running::start(&place, &["iperf3", "-s", "-B", "127.0.0.1", "-p", &port])?;
+        let begun = Instant::now();
+        while std::net::TcpListener::bind(("127.0.0.1", port.parse().unwrap_or(0))).is_ok() {
+            if begun.elapsed() > PATIENCE {
+                return Err(BenchError::Worker("iperf3 did not listen".into()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let client = [
+            "iperf3",
+            "-c",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-t",
+            seconds,
+            "-J",
+        ];
+        Ok((server, client.iter().map(OsString::from).collect()))
+    };
+    let (_native, native_client) = side(Place::Outside)?;
+    let (_inside, inside_client) = side(Place::Inside(session))?;
+    let rates = Rates::measure(
+        options.pick(3, 9),
+        || rate_of_iperf3(&output(&Place::Outside, &native_client)?),
+        || rate_of_iperf3(&output(&Place::Inside(session), &inside_client)?),
+    )?;
+    figure(
+        rates
+            .figure("iperf3_inside_over_outside")
+            .with("bits_per_s_outside", median(&rates.outside))
+            .with("bits_per_s_inside", median(&rates.inside))
+            .with("seconds_per_round", seconds)
+            .with("what", "one TCP stream over the loopback interface; server and client both inside, or both outside"),
+    );
+    Ok(())
+}
+
+fn rate_of_iperf3(text: &str) -> Result<f64, BenchError> {
+    let report: serde_json::Value = serde_json::from_str(text)
+        .map_err(|error| BenchError::Worker(format!("iperf3's report: {error}: {text}")))?;
+    report["end"]["sum_received"]["bits_per_second"]
+        .as_f64()
+        .filter(|rate| *rate > 0.0)
+        .ok_or_else(|| BenchError::Worker(format!("iperf3 said: {}", report["error"])))
+}
+
+/// Interleaved: outside, inside, outside, inside, …, outside.
+struct Rates {
+    outside: Vec<f64>,
+    inside: Vec<f64>,
+}
+
+impl Rates {
+    fn measure(
+        rounds: usize,
+        outside: impl Fn() -> Result<f64, BenchError>,
+        inside: impl Fn() -> Result<f64, BenchError>,
+    ) -> Result<Self, BenchError> {
+        // Caches, page tables and connections are warmed by a round that does
+        // not count.
+        outside()?;
+        inside()?;
+        let mut rates = Self {
+            outside: Vec::new(),
+            inside: Vec::new(),
+        };
+        for _ in 0..rounds {
+            rates.outside.push(outside()?);
+            rates.inside.push(inside()?);
+        }
+        rates.outside.push(outside()?);
+        Ok(rates)
+    }
+
+    fn figure(&self, metric: &str) -> Figure {
+        let around = self.outside.windows(2).map(|two| (two[0] + two[1]) / 2.0);
+        let ratios: Vec<f64> = self
+            .inside
+            .iter()
+            .zip(around)
+            .map(|(inside, outside)| inside / outside)
+            .collect();
+        let mut figure = Figure::new(Name::Exec, metric, "ratio", &ratios);
+        figure.better = Better::Higher;
+        figure
+    }
+}
+
+/// Where a program runs.
+enum Place<'a> {
+    Outside,
+    Inside(&'a Session),
+}
+
+/// A server, ended when dropped.
+enum Running {
+    Outside(Child),
+    Inside(Guest),
+}
+
+impl Running {
+    fn start(place: &Place<'_>, argv: &[&str]) -> Result<Self, BenchError> {
+        let silence = || std::fs::File::options().write(true).open("/dev/null");
+        let silence = silence().map_err(BenchError::system("opening /dev/null"))?;
+        match place {
+            Place::Outside => Command::new(argv[0])
+                .args(&argv[1..])
+                .stdin(Stdio::null())
+                .stdout(
+                    silence
+                        .try_clone()
+                        .map_or_else(|_| Stdio::null(), Stdio::from),
+                )
+                .stderr(silence)
+                .spawn()
+                .map(Self::Outside)
+                .map_err(BenchError::system(format!("starting {}", argv[0]))),
+            Place::Inside(session) => {
+                let mut spec = CommandSpec::new(argv);
+                spec.output = Output::To(silence.into());
+                Ok(Self::Inside(session.spawn(&spec)?))
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        match self {
+            Self::Outside(child) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Self::Inside(guest) => {
+                guest.signal(libc::SIGKILL);
+                guest.wait();
+            }
+        }
+    }
+}
+
+/// Runs a program to its end and returns what it printed.
+fn output(place: &Place<'_>, argv: &[OsString]) -> Result<String, BenchError> {
+    let doing = || BenchError::system(format!("running {}", argv[0].to_string_lossy()));
+    match place {
+        Place::Outside => {
+            let output = Command::new(&argv[0])
+                .args(&argv[1..])
+                .stdin(Stdio::null())
+                .stderr(Stdio::null())
+                .output()
+                .map_err(doing())?;
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Place::Inside(session) => {
+            let (mut read, write) = pipe().map_err(doing())?;
+            let mut spec = CommandSpec::new(argv);
+            spec.output = Output::To(write);
+            let guest = session.spawn(&spec)?;
+            drop(spec);
+            let mut text = String::new();
+            read.read_to_string(&mut text).map_err(doing())?;
+            guest.wait();
+            Ok(text)
+        }
+    }
+}
+
+fn pipe() -> std::io::Result<(std::fs::File, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: writes two descriptors.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: just created and owned by nobody else.
+    Ok(unsafe {
+        (
+            std::fs::File::from_raw_fd(fds[0]),
+            OwnedFd::from_raw_fd(fds[1]),
+        )
+    })
+}
+
+fn free_port() -> Result<u16, BenchError> {
+    std::net::TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(BenchError::system("looking for a free port"))
+}
+
+/// Whether all are there; says what is left out otherwise.
+fn installed(options: &Options, programs: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing = programs.iter().find(|program| {
+        !std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    });
+    if let Some(missing) = missing {
+        (options.remark)(&format!(
+            "{missing} is not installed (make packages-test); its figure is left out"
+        ));
+    }
+    missing.is_none()
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,247 @@
+//! Bindings.
+
+use core::ffi::{c_int, c_void};
+use std::ffi::CString;
+
+use timeloom_time::Duration;
+use timeloom_timeline_client::{
+    BindError, Binding, Change, ClientError, Requirement, Status, Subscription,
+};
+
+use crate::errors::{Code, bad_argument, code_of_client, fail, fail_bind};
+use crate::timelines::CTimeline;
+use crate::types::{CChange, CRequirement, Context, OnChange};
+
+/// `timeloom_binding`. The subscription ends before the binding.
+#[derive(Debug)]
+pub(crate) struct CBinding {
+    subscription: Option<Subscription>,
+    binding: Binding,
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// As every function here: pointers are NULL or what the header says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_bind(
+    timeline: *const CTimeline,
+    requirement: *const CRequirement,
+    binding: *mut *mut CBinding,
+    possible: *mut CRequirement,
+) -> c_int {
+    // SAFETY: by contract.
+    let (Some(timeline), Some(requirement)) =
+        (unsafe { (timeline.as_ref(), requirement.as_ref()) })
+    else {
+        return bad_argument("timeline or requirement");
+    };
+    if binding.is_null() {
+        return bad_argument("binding");
+    }
+    match timeline.0.bind((*requirement).into()) {
+        Ok(bound) => {
+            let boxed = Box::into_raw(Box::new(CBinding {
+                subscription: None,
+                binding: bound,
+            }));
+            // SAFETY: not NULL, and by contract a place for a pointer.
+            unsafe { *binding = boxed };
+            Code::Done as c_int
+        }
+        Err(error) => {
+            if let BindError::Impossible(best) = &error
+                && !possible.is_null()
+            {
+                let best = CRequirement {
+                    below_ns: best.accuracy.as_ns(),
+                    above_ns: best.accuracy.as_ns(),
+                    resolution_ns: best.resolution.as_ns(),
+                };
+                // SAFETY: by contract.
+                unsafe { *possible = best };
+            }
+            fail_bind(&error)
+        }
+    }
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// `binding` is NULL or from [`timeloom_bind`], and not used again.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_unbind(binding: *mut CBinding) {
+    if !binding.is_null() {
+        // SAFETY: by contract it came from us, and this is its end.
+        drop(unsafe { Box::from_raw(binding) });
+    }
+}
+
+fn done_or_client<T>(result: Result<T, ClientError>, store: impl FnOnce(T)) -> c_int {
+    match result {
+        Ok(value) => {
+            store(value);
+            Code::Done as c_int
+        }
+        Err(error) => fail(code_of_client(&error), error),
+    }
+}
+
+fn done_or_bind(result: Result<(), BindError>) -> c_int {
+    match result {
+        Ok(()) => Code::Done as c_int,
+        Err(error) => fail_bind(&error),
+    }
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// As [`timeloom_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_get_requirement(
+    binding: *const CBinding,
+    requirement: *mut CRequirement,
+) -> c_int {
+    // SAFETY: by contract.
+    let (Some(binding), Some(place)) = (unsafe { (binding.as_ref(), requirement.as_mut()) }) else {
+        return bad_argument("binding or requirement");
+    };
+    done_or_client(binding.binding.requirement(), |found: Requirement| {
+        *place = found.into();
+    })
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// As [`timeloom_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_set_requirement(
+    binding: *mut CBinding,
+    requirement: *const CRequirement,
+) -> c_int {
+    // SAFETY: by contract.
+    let (Some(binding), Some(requirement)) = (unsafe { (binding.as_ref(), requirement.as_ref()) })
+    else {
+        return bad_argument("binding or requirement");
+    };
+    done_or_bind(binding.binding.set_requirement((*requirement).into()))
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// As [`timeloom_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_get_accuracy(
+    binding: *const CBinding,
+    accuracy_ns: *mut i64,
+) -> c_int {
+    // SAFETY: by contract.
+    let (Some(binding), Some(place)) = (unsafe { (binding.as_ref(), accuracy_ns.as_mut()) }) else {
+        return bad_argument("binding or accuracy_ns");
+    };
+    done_or_client(binding.binding.accuracy(), |found| *place = found.as_ns())
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// As [`timeloom_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_set_accuracy(
+    binding: *mut CBinding,
+    accuracy_ns: i64,
+) -> c_int {
+    // SAFETY: by contract.
+    let Some(binding) = (unsafe { binding.as_ref() }) else {
+        return bad_argument("binding");
+    };
+    done_or_bind(binding.binding.set_accuracy(Duration::from_ns(accuracy_ns)))
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// As [`timeloom_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_get_resolution(
+    binding: *const CBinding,
+    resolution_ns: *mut i64,
+) -> c_int {
+    // SAFETY: by contract.
+    let (Some(binding), Some(place)) = (unsafe { (binding.as_ref(), resolution_ns.as_mut()) })
+    else {
+        return bad_argument("binding or resolution_ns");
+    };
+    done_or_client(binding.binding.resolution(), |found| *place = found.as_ns())
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// As [`timeloom_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_set_resolution(
+    binding: *mut CBinding,
+    resolution_ns: i64,
+) -> c_int {
+    // SAFETY: by contract.
+    let Some(binding) = (unsafe { binding.as_ref() }) else {
+        return bad_argument("binding");
+    };
+    done_or_bind(
+        binding
+            .binding
+            .set_resolution(Duration::from_ns(resolution_ns)),
+    )
+}
+
+/// See `timeloom.h`.
+///
+/// # Safety
+/// As [`timeloom_bind`]; `told` may be called from another thread with `context`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn timeloom_subscribe(
+    binding: *mut CBinding,
+    told: Option<OnChange>,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: by contract.
+    let (Some(binding), Some(told)) = (unsafe { binding.as_mut() }, told) else {
+        return bad_argument("binding or told");
+    };
+    // The one before ends first: two would take each other's events.
+    binding.subscription = None;
+    let context = Context(context);
+    let subscribed = binding.binding.subscribe(move |change| {
+        let context = context.get();
+        let (change, _reason) = change_for_c(&change);
+        // SAFETY: the caller's function, as its caller promised; the reason lives
+        // until it returns.
+        unsafe { told(&raw const change, context) };
+    });
+    done_or_client(subscribed, |subscription| {
+        binding.subscription = Some(subscription);
+    })
+}
+
+/// With the owner of its text.
+fn change_for_c(change: &Change) -> (CChange, CString) {
+    let (met, status, sides, why) = match change {
+        Change::Restored => (1, Status::Ok, None, ""),
+        Change::Violated { status, sides, why } => (0, *status, *sides, why.as_str()),
+    };
+    let text = CString::new(why).unwrap_or_default();
+    let (below, above) = sides.map_or((-1, -1), |(below, above)| (below.as_ns(), above.as_ns()));
+    let change = CChange {
+        met,
+        status: status as u32,
+        below_ns: below,
+        above_ns: above,
+        reason: text.as_ptr(),
+    };
+    (change, text)
+}

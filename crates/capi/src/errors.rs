@@ -1,0 +1,104 @@
+//! Errors as numbers, with the words kept per thread.
+
+use core::cell::RefCell;
+use core::ffi::{CStr, c_char, c_int};
+use core::fmt::Display;
+use std::ffi::CString;
+
+use timeloom_timeline_client::{BindError, ClientError, OpenError, PastError, Status, WaitError};
+
+/// `enum timeloom_error`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Code {
+    Done = 0,
+    BadArgument = -1,
+    NoDaemon = -2,
+    RefusedPage = -3,
+    Impossible = -4,
+    Void = -5,
+    DaemonFailed = -6,
+    OtherTimeline = -7,
+    System = -8,
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// Keeps the words and gives the number.
+pub(crate) fn fail(code: Code, words: impl Display) -> c_int {
+    let text: Vec<u8> = words.to_string().into_bytes();
+    let text = CString::new(text).unwrap_or_default();
+    LAST.with(|last| *last.borrow_mut() = text);
+    code as c_int
+}
+
+/// What a NULL or a wrong text is called.
+pub(crate) fn bad_argument(which: &str) -> c_int {
+    fail(Code::BadArgument, format_args!("bad argument: {which}"))
+}
+
+pub(crate) fn code_of_client(error: &ClientError) -> Code {
+    match error {
+        ClientError::NoDaemon(_) => Code::NoDaemon,
+        _ => Code::DaemonFailed,
+    }
+}
+
+pub(crate) fn fail_open(error: &OpenError) -> c_int {
+    let code = match error {
+        OpenError::Name(_) => Code::BadArgument,
+        OpenError::Daemon(client) => code_of_client(client),
+        OpenError::Page(_) => Code::RefusedPage,
+    };
+    fail(code, error)
+}
+
+pub(crate) fn fail_bind(error: &BindError) -> c_int {
+    let code = match error {
+        BindError::Impossible(_) => Code::Impossible,
+        BindError::Senseless => Code::BadArgument,
+        BindError::NoDaemon => Code::NoDaemon,
+        BindError::Daemon(client) => code_of_client(client),
+    };
+    fail(code, error)
+}
+
+pub(crate) fn fail_wait(error: &WaitError) -> c_int {
+    let code = match error {
+        WaitError::Void(_) => Code::Void,
+        WaitError::Page(_) => Code::RefusedPage,
+        WaitError::Senseless => Code::BadArgument,
+    };
+    fail(code, error)
+}
+
+pub(crate) fn fail_past(error: &PastError) -> c_int {
+    let code = match error {
+        PastError::NoDaemon => Code::NoDaemon,
+        PastError::Daemon(client) => code_of_client(client),
+    };
+    fail(code, error)
+}
+
+/// See `timeloom.h`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn timeloom_last_error() -> *const c_char {
+    LAST.with(|last| last.borrow().as_ptr())
+}
+
+/// See `timeloom.h`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn timeloom_status_text(status: u32) -> *const c_char {
+    let text: &CStr = match u8::try_from(status).ok().and_then(Status::from_number) {
+        Some(Status::NeverSynchronised) => c"never synchronised",
+        Some(Status::Ok) => c"ok",
+        Some(Status::SourceLost) => c"source lost",
+        Some(Status::DaemonDead) => c"daemon dead",
+        Some(Status::Disrupted) => c"disrupted",
+        Some(Status::Unauthenticated) => c"unauthenticated",
+        None => c"no status",
+    };
+    text.as_ptr()
+}

@@ -1,0 +1,13 @@
+//! `libtimeloom`: the verbs of `timeloom-timeline-client` for C. The interface
+//! and its promises are in `include/timeloom.h`; here is nothing but translation.
+//!
+//! Every pointer from a caller is checked for NULL and otherwise believed, as C
+//! does. No panic crosses the border: the functions below do not panic, and a
+//! callback is C's.
+
+mod bindings;
+mod errors;
+mod timelines;
+mod timers;
+mod types;
+mod waits;

@@ -1,0 +1,171 @@
+//! What the header's structures are on this side.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::mem::{offset_of, size_of};
+
+use timeloom_time::{Duration, Instant};
+use timeloom_timeline_client::{Interval, Requirement, Schedule, Stamp, Status, TimelineId, Woken};
+
+/// `timeloom_stamp`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CStamp {
+    pub(crate) earliest_ns: i64,
+    pub(crate) estimate_ns: i64,
+    pub(crate) latest_ns: i64,
+    pub(crate) timeline_low: u64,
+    pub(crate) timeline_high: u64,
+    pub(crate) status: u32,
+    pub(crate) bounded: u32,
+}
+
+/// `timeloom_requirement`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CRequirement {
+    pub(crate) below_ns: i64,
+    pub(crate) above_ns: i64,
+    pub(crate) resolution_ns: i64,
+}
+
+/// `timeloom_woken`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CWoken {
+    pub(crate) target_ns: i64,
+    pub(crate) overshoot_ns: i64,
+    pub(crate) stamp: CStamp,
+}
+
+/// `timeloom_schedule`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CSchedule {
+    pub(crate) period_ns: i64,
+    pub(crate) start_ns: i64,
+    pub(crate) last_ns: i64,
+}
+
+/// `timeloom_change`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CChange {
+    pub(crate) met: u32,
+    pub(crate) status: u32,
+    pub(crate) below_ns: i64,
+    pub(crate) above_ns: i64,
+    pub(crate) reason: *const c_char,
+}
+
+/// `timeloom_on_change`.
+pub(crate) type OnChange = unsafe extern "C" fn(*const CChange, *mut c_void);
+/// `timeloom_on_timer`.
+pub(crate) type OnTimer = unsafe extern "C" fn(c_int, *const CWoken, *mut c_void);
+
+/// The caller's pointer, handed through to its callbacks.
+#[derive(Clone, Copy)]
+pub(crate) struct Context(pub(crate) *mut c_void);
+
+// SAFETY: we never look behind it; that its callback may use it in the library's
+// thread is in the header.
+unsafe impl Send for Context {}
+
+impl Context {
+    /// A method, so that a closure takes the whole context and not its field.
+    pub(crate) fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+impl From<Stamp> for CStamp {
+    fn from(stamp: Stamp) -> Self {
+        let TimelineId(id) = stamp.timeline();
+        let interval = stamp.interval();
+        let ns = |instant: fn(&Interval<_>) -> Instant<_>| {
+            interval
+                .as_ref()
+                .map_or(0, |interval| instant(interval).as_ns())
+        };
+        Self {
+            earliest_ns: ns(Interval::earliest),
+            estimate_ns: ns(Interval::estimate),
+            latest_ns: ns(Interval::latest),
+            timeline_low: id as u64,
+            timeline_high: (id >> 64) as u64,
+            status: stamp.status() as u32,
+            bounded: u32::from(interval.is_some()),
+        }
+    }
+}
+
+impl CStamp {
+    /// As the library has it; a stamp that a caller has made up may hold
+    /// anything, and an unknown status is none that has an interval.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let id = TimelineId(u128::from(self.timeline_low) | u128::from(self.timeline_high) << 64);
+        let status = u8::try_from(self.status).ok().and_then(Status::from_number);
+        let status = status.unwrap_or(Status::NeverSynchronised);
+        if self.bounded == 0 {
+            return Stamp::void(id, status);
+        }
+        let estimate = Instant::from_ns(self.estimate_ns);
+        let interval = Interval::around(
+            estimate,
+            estimate - Instant::from_ns(self.earliest_ns),
+            Instant::from_ns(self.latest_ns) - estimate,
+        );
+        Stamp::new(id, status, interval)
+    }
+}
+
+impl From<Requirement> for CRequirement {
+    fn from(requirement: Requirement) -> Self {
+        Self {
+            below_ns: requirement.below.as_ns(),
+            above_ns: requirement.above.as_ns(),
+            resolution_ns: requirement.resolution.as_ns(),
+        }
+    }
+}
+
+impl From<CRequirement> for Requirement {
+    fn from(requirement: CRequirement) -> Self {
+        Self {
+            below: Duration::from_ns(requirement.below_ns),
+            above: Duration::from_ns(requirement.above_ns),
+            resolution: Duration::from_ns(requirement.resolution_ns),
+        }
+    }
+}
+
+impl From<Woken> for CWoken {
+    fn from(woken: Woken) -> Self {
+        Self {
+            target_ns: woken.target.as_ns(),
+            overshoot_ns: woken.overshoot.as_ns(),
+            stamp: woken.stamp.into(),
+        }
+    }
+}
+
+impl From<CSchedule> for Schedule {
+    fn from(schedule: CSchedule) -> Self {
+        let last = (schedule.last_ns != i64::MIN).then(|| Instant::from_ns(schedule.last_ns));
+        Self {
+            last,
+            ..Self::new(
+                Duration::from_ns(schedule.period_ns),
+                Instant::from_ns(schedule.start_ns),
+            )
+        }
+    }
+}
+
+// The header checks the same figures.
+const _: () = assert!(size_of::<CStamp>() == 48);
+const _: () = assert!(offset_of!(CStamp, status) == 40);
+const _: () = assert!(size_of::<CRequirement>() == 24);
+const _: () = assert!(size_of::<CWoken>() == 64);
+const _: () = assert!(offset_of!(CWoken, stamp) == 16);
+const _: () = assert!(size_of::<CSchedule>() == 24);
+const _: () = assert!(offset_of!(CChange, reason) == 24);

@@ -1,0 +1,63 @@
+//! `timeloom ptp`: precision time whose every hop answers for itself.
+
+mod clock;
+mod keys;
+mod lab;
+mod policy;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use timeloom_ptp_io::PtpError;
+
+use crate::exit::Failure;
+
+/// Precision time (IEEE 1588): clocks on real interfaces, and a laboratory
+///
+/// With keys, every transparent clock signs what it added to a Sync, and the
+/// slave knows which hop to blame. See docs/ptp.md.
+#[derive(Args)]
+pub(crate) struct Ptp {
+    #[command(subcommand)]
+    command: Command,
+}
+
+// As for the commands themselves: no comments that would hide theirs.
+#[derive(Subcommand)]
+enum Command {
+    Gm(clock::Grandmaster),
+    Slave(clock::Slave),
+    Tc(clock::Transparent),
+    Monitor(clock::Monitor),
+    Keygen(keys::Keygen),
+    Sign(keys::Sign),
+    Rotate(keys::Rotate),
+    Show(keys::Show),
+    Lab(Box<lab::Lab>),
+}
+
+impl Ptp {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self.command {
+            Command::Gm(command) => command.run(),
+            Command::Slave(command) => command.run(),
+            Command::Tc(command) => command.run(),
+            Command::Monitor(command) => command.run(),
+            Command::Keygen(command) => command.run(),
+            Command::Sign(command) => command.run(),
+            Command::Rotate(command) => command.run(),
+            Command::Show(command) => command.run(),
+            Command::Lab(command) => command.run(),
+        }
+    }
+}
+
+impl From<PtpError> for Failure {
+    fn from(error: PtpError) -> Self {
+        match error {
+            PtpError::Usage(_) => Self::usage(error),
+            PtpError::Unsupported(_) => Self::machine(error),
+            PtpError::System { .. } | PtpError::File { .. } => Self::run(error),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! `timeloom ptp gm`, `slave`, `tc`, `monitor`: one clock on real interfaces.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use timeloom_ptp_io::{
+    Auth, DelayMechanism, EntryForm, Evidence, LineWriter, Options, Program, Role, Stamping,
+    SystemClock, TimeInterval, Transport, Wake, profile_named,
+};
+use timeloom_time::Duration;
+
+use super::policy::{AuthName, PolicyArgument};
+use crate::exit::Failure;
+
+/// What all clocks share.
+#[derive(Args)]
+pub(super) struct Common {
+    /// Interface; a transparent clock needs several
+    #[arg(short = 'i', long = "interface", required = true, value_name = "IFACE")]
+    interfaces: Vec<String>,
+    /// default, p2p, 61850-9-3, c37.238-2011, c37.238-2017
+    #[arg(long, default_value = "p2p")]
+    profile: String,
+    /// How messages travel
+    #[arg(long, value_enum, default_value = "l2")]
+    transport: Carrier,
+    /// Which clock stamps
+    #[arg(long, value_enum, default_value = "software")]
+    stamps: Stamps,
+    /// Delay mechanism in place of the profile's
+    #[arg(long, value_enum)]
+    delay: Option<Delay>,
+    /// domainNumber in place of the profile's
+    #[arg(long)]
+    domain: Option<u8>,
+    /// log2 of the seconds between Syncs, in place of the profile's
+    #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
+    sync_interval: Option<i8>,
+    /// log2 of the seconds between Announces
+    #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
+    announce_interval: Option<i8>,
+    /// log2 of the seconds between delay requests
+    #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
+    delay_interval: Option<i8>,
+    /// Who answers for corrections, and how
+    #[arg(long, value_enum, default_value = "off")]
+    auth: AuthName,
+    /// Key directory: node.key, ring.toml, authority.pub
+    #[arg(long, value_name = "DIR")]
+    keys: Option<PathBuf>,
+    /// What is done about time nobody vouches for: strict, monitor, or
+    /// mixed=DURATION (unsigned clocks may add this much in all; give it to the
+    /// grandmaster, too, which must allow it)
+    #[arg(long, default_value = "strict")]
+    policy: PolicyArgument,
+    /// A grandmaster has entries of 8 octets written, not 18
+    #[arg(long)]
+    compact: bool,
+    /// Own address on the second network, for --auth secondary
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    second_bind: Option<SocketAddr>,
+    /// Slaves and monitors on the second network; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    second_to: Vec<SocketAddr>,
+    /// How far delay may jump before that counts as an attack
+    #[arg(long, default_value = "100 us", value_name = "DURATION")]
+    jump_bound: Duration,
+    /// End after this time, e.g. `30 s` [default: at SIGINT or SIGTERM]
+    #[arg(long = "for", value_name = "DURATION")]
+    duration: Option<Duration>,
+    /// Write the evidence log here, one JSON object per line
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print the evidence as JSON, not as text
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but the summary
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Carrier {
+    /// Ethernet frames
+    L2,
+    /// UDP over IPv4, multicast
+    Udp4,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Stamps {
+    /// The kernel's, by the civil clock
+    Software,
+    /// The card's
+    Hardware,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Delay {
+    E2e,
+    P2p,
+}
+
+impl From<Carrier> for Transport {
+    fn from(carrier: Carrier) -> Self {
+        match carrier {
+            Carrier::L2 => Self::Layer2,
+            Carrier::Udp4 => Self::Udp4,
+        }
+    }
+}
+
+impl From<Delay> for DelayMechanism {
+    fn from(delay: Delay) -> Self {
+        match delay {
+            Delay::E2e => Self::EndToEnd,
+            Delay::P2p => Self::PeerToPeer,
+        }
+    }
+}
+
+/// Tell the time, unless a better clock does
+#[derive(Args)]
+pub(crate) struct Grandmaster {
+    #[command(flatten)]
+    common: Common,
+    /// The lower wins
+    #[arg(long, default_value_t = 128)]
+    priority1: u8,
+    /// Decides between clocks of equal quality
+    #[arg(long, default_value_t = 128)]
+    priority2: u8,
+    /// clockClass: 6 has a primary reference, 248 has none
+    #[arg(long, default_value_t = 248)]
+    class: u8,
+    /// The stamps are TAI, not UTC; currentUtcOffset is announced as 37 s
+    #[arg(long)]
+    tai: bool,
+}
+
+/// Follow a master: measure the offset and say who vouches for it
+///
+/// The machine's clock is not touched, unless --steer is given.
+#[derive(Args)]
+pub(crate) struct Slave {
+    #[command(flatten)]
+    common: Common,
+    /// Only measure; this is also the default
+    #[arg(long, conflicts_with = "steer")]
+    free_running: bool,
+    /// Discipline the machine's clock, by which all its programs live
+    #[arg(long)]
+    steer: bool,
+}
+
+/// Hand Syncs on between interfaces and say what that cost
+#[derive(Args)]
+pub(crate) struct Transparent {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Follow as a slave does, report every violation, never refuse, never touch a clock
+#[derive(Args)]
+pub(crate) struct Monitor {
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Grandmaster {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut options = self.common.options(Role::Grandmaster)?;
+        options.profile.priority = (self.priority1, self.priority2);
+        options.quality.class = self.class;
+        options.ptp_timescale = self.tai;
+        self.common.start(options)
+    }
+}
+
+impl Slave {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut options = self.common.options(Role::Slave)?;
+        if self.steer {
+            if options.stamping == Stamping::Hardware {
+                return Err(Failure::usage(
+                    "--steer disciplines the civil clock; it needs --stamps software",
+                ));
+            }
+            let clock = SystemClock::take().map_err(|error| {
+                Failure::machine(format!("steering the machine's clock: {error}"))
+            })?;
+            options.steering = Some(Box::new(clock));
+        }
+        self.common.start(options)
+    }
+}
+
+impl Transparent {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.common.start(self.common.options(Role::Transparent)?)
+    }
+}
+
+impl Monitor {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.common.start(self.common.options(Role::Monitor)?)
+    }
+}
+
+impl Common {
+    fn options(&self, role: Role) -> Result<Options, Failure> {
+        let mut options = Options::new(role, self.interfaces.clone());
+        options.transport = self.transport.into();
+        options.stamping = match self.stamps {
+            Stamps::Software => Stamping::Software,
+            Stamps::Hardware => Stamping::Hardware,
+        };
+        let mut profile = profile_named(&self.profile)?;
+        profile.domain = self.domain.unwrap_or(profile.domain);
+        profile.log_sync_interval = self.sync_interval.unwrap_or(profile.log_sync_interval);
+        profile.log_announce_interval = self
+            .announce_interval
+            .unwrap_or(profile.log_announce_interval);
+        profile.log_delay_interval = self.delay_interval.unwrap_or(profile.log_delay_interval);
+        if let Some(delay) = self.delay {
+            profile.delay = delay.into();
+        }
+        options.profile = profile;
+        options.jump_bound = TimeInterval::from_ns(self.jump_bound.as_ns());
+        options.second = self.second_bind.map(|own| (own, self.second_to.clone()));
+        options.auth = match (self.auth.channel(), &self.keys) {
+            (None, None) => None,
+            // Never unprotected by an argument that was forgotten.
+            (None, Some(_)) => {
+                return Err(Failure::usage(
+                    "--keys without --auth; say which: inline-ed25519, inline-bls, secondary",
+                ));
+            }
+            (Some(_), None) => return Err(Failure::usage("--auth needs --keys DIR")),
+            (Some(channel), Some(keys)) => {
+                let form = if self.compact {
+                    EntryForm::Compact
+                } else {
+                    EntryForm::Full
+                };
+                Some(Auth::open(
+                    keys,
+                    role,
+                    channel,
+                    self.policy.0,
+                    form,
+                    profile.max_hops,
+                )?)
+            }
+        };
+        options.duration = self.duration;
+        Ok(options)
+    }
+
+    fn start(&self, options: Options) -> Result<ExitCode, Failure> {
+        let wake =
+            Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
+        listen_to_signals(&wake)
+            .map_err(|error| Failure::machine(format!("signal handlers: {error}")))?;
+        let log = self.log.as_deref().map(LineWriter::create).transpose()?;
+        let out = LineWriter::stdout()?;
+        let mut log = log.as_ref().map(LineWriter::json);
+        let (mut json, mut text) = (
+            self.json.then(|| out.json()),
+            (!self.json && !self.quiet).then(|| out.text()),
+        );
+        let name = options.role.name().to_owned();
+        let sink = Box::new(move |line: timeloom_ptp_io::Line| {
+            for sink in [&mut log, &mut json].into_iter().flatten() {
+                sink(&line);
+            }
+            text.iter_mut().for_each(|sink| sink(&line));
+        });
+        let (names, ring) = options
+            .auth
+            .as_ref()
+            .map(|auth| (auth.names(), auth.ring()))
+            .unzip();
+        let evidence = Evidence::new(
+            &name,
+            options.role,
+            options.profile.domain,
+            names.unwrap_or_default(),
+            ring,
+            sink,
+        );
+        let program = Program::open(options, wake, Box::new(evidence))?;
+        eprintln!(
+            "timeloom: {name} {} on {}",
+            program.clock(),
+            self.interfaces.join(", ")
+        );
+        let counters = program.run()?;
+        eprintln!(
+            "timeloom: {} messages in, {} out, {} dropped, {} violations",
+            counters.received,
+            counters.sent,
+            counters.dropped.values().sum::<u64>(),
+            counters.failures.values().sum::<u64>(),
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// SIGINT and SIGTERM end the program, SIGHUP has its keys read again. The flag
+/// is set before the loop is woken.
+pub(super) fn listen_to_signals(wake: &Wake) -> std::io::Result<()> {
+    for (signal, is_stop) in [(SIGINT, true), (SIGTERM, true), (SIGHUP, false)] {
+        let (stop, reload, nudge) = wake.for_signals()?;
+        signal_hook::flag::register(signal, if is_stop { stop } else { reload })?;
+        signal_hook::low_level::pipe::register(signal, nudge)?;
+    }
+    Ok(())
+}

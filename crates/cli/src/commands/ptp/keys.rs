@@ -1,0 +1,197 @@
+//! `timeloom ptp keygen`, `sign`, `rotate`, `show`: key files.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use timeloom_ptp_io::keys::{
+    KeyDirectory, SignRequest, make_authority, make_node, rotate, sign_ring,
+};
+use timeloom_ptp_io::{Interface, Suite};
+
+use crate::exit::Failure;
+
+/// Kinds of keys.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum SuiteName {
+    /// Fast to sign and to verify; 64 octets and more per hop
+    Ed25519,
+    /// One aggregate of 48 octets for the whole path; slower
+    Bls,
+}
+
+impl From<SuiteName> for Suite {
+    fn from(name: SuiteName) -> Self {
+        match name {
+            SuiteName::Ed25519 => Self::Ed25519,
+            SuiteName::Bls => Self::Bls,
+        }
+    }
+}
+
+/// Make the key of a clock, or an authority
+///
+/// The secret stays in DIR/node.key (mode 600) and never leaves this machine;
+/// DIR/node.pub goes to the authority, who signs the ring of all clocks.
+#[derive(Args)]
+pub(crate) struct Keygen {
+    /// Where the files go
+    directory: PathBuf,
+    /// Make an authority: authority.key and authority.pub
+    #[arg(long, conflicts_with_all = ["name", "clock", "interface", "suite"])]
+    authority: bool,
+    /// Name of the clock, for people
+    #[arg(long, required_unless_present = "authority")]
+    name: Option<String>,
+    /// clockIdentity, 16 hexadecimal digits
+    #[arg(long, value_name = "ID", conflicts_with = "interface")]
+    clock: Option<String>,
+    /// Take the clockIdentity from this interface's address
+    #[arg(short = 'i', long, value_name = "IFACE", required_unless_present_any = ["clock", "authority"])]
+    interface: Option<String>,
+    /// Kind of key
+    #[arg(long, value_enum, default_value = "ed25519")]
+    suite: SuiteName,
+}
+
+impl Keygen {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.authority {
+            make_authority(&self.directory)?;
+            println!("{}", self.directory.join("authority.pub").display());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let clock = match (self.clock, self.interface) {
+            (Some(clock), _) => clock,
+            (None, Some(interface)) => Interface::find(&interface)?.clock_identity().to_string(),
+            (None, None) => return Err(Failure::usage("give --clock or -i")),
+        };
+        make_node(
+            &self.directory,
+            &self.name.unwrap_or_default(),
+            &clock,
+            self.suite.into(),
+        )?;
+        println!("{}", self.directory.join("node.pub").display());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Sign the ring: who belongs, who may be grandmaster, which epoch is in force
+///
+/// Takes the given node.pub files into the ring, after checking that their
+/// owners have the secrets, and signs it with the next serial number. Copy
+/// ring.toml and authority.pub into every clock's directory; running clocks
+/// notice within a second.
+#[derive(Args)]
+pub(crate) struct Sign {
+    /// The authority's secret, authority.key
+    #[arg(long, value_name = "FILE")]
+    authority: PathBuf,
+    /// The ring to write, or to continue
+    #[arg(long, value_name = "FILE")]
+    ring: PathBuf,
+    /// Public files of clocks, node.pub
+    publics: Vec<PathBuf>,
+    /// May be grandmaster (name or identity); may be repeated
+    #[arg(long = "grandmaster", value_name = "CLOCK")]
+    grandmasters: Vec<String>,
+    /// From now on clocks sign with this epoch's keys
+    #[arg(long, value_name = "EPOCH")]
+    use_epoch: Option<u8>,
+    /// Keys of this epoch count no more; may be repeated
+    #[arg(long = "retire", value_name = "EPOCH")]
+    retire: Vec<u8>,
+    /// When the epoch in use ends, e.g. 2027-01-01T00:00:00Z
+    #[arg(long, value_name = "RFC3339")]
+    not_after: Option<jiff::Timestamp>,
+}
+
+impl Sign {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let ring = sign_ring(&SignRequest {
+            authority: self.authority,
+            ring: self.ring.clone(),
+            publics: self.publics,
+            grandmasters: self.grandmasters,
+            retire: self.retire,
+            signing_epoch: self.use_epoch,
+            not_after_s: self.not_after.map(jiff::Timestamp::as_second),
+        })?;
+        println!(
+            "{}: serial {}, {} keys, signing with epoch {}",
+            self.ring.display(),
+            ring.serial,
+            ring.members.len(),
+            ring.signing_epoch
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Add a key of the next epoch to a clock's own
+///
+/// Then have the new node.pub signed (everybody learns the key), and later sign
+/// again with --use-epoch (everybody signs with it), and at last with --retire.
+#[derive(Args)]
+pub(crate) struct Rotate {
+    /// The clock's directory
+    directory: PathBuf,
+    /// How many epochs' secrets to keep
+    #[arg(long, default_value_t = 2)]
+    keep: usize,
+}
+
+impl Rotate {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        println!("epoch {}", rotate(&self.directory, self.keep)?);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Check a clock's directory as a program would, and say what is in it
+#[derive(Args)]
+pub(crate) struct Show {
+    /// The clock's directory
+    directory: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let loaded = KeyDirectory::new(&self.directory).load()?;
+        let suite = format!("{:?}", loaded.secret.suite()).to_lowercase();
+        let mut names: Vec<(&String, String)> = loaded
+            .names
+            .0
+            .iter()
+            .map(|(clock, name)| (name, clock.to_string()))
+            .collect();
+        names.sort();
+        if self.json {
+            let object = serde_json::json!({
+                "name": loaded.name, "clock": loaded.clock.to_string(), "index": loaded.index, "suite": suite,
+                "epoch": loaded.epoch, "ring_serial": loaded.serial, "may_lead": loaded.may_lead,
+                "members": names.iter().map(|(name, clock)| serde_json::json!({"name": name, "clock": clock})).collect::<Vec<_>>(),
+            });
+            println!("{object}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        let rank = if loaded.may_lead {
+            "may be grandmaster"
+        } else {
+            "may not be grandmaster"
+        };
+        println!(
+            "{} {}: {suite}, epoch {}, index {}, {rank}",
+            loaded.name, loaded.clock, loaded.epoch, loaded.index
+        );
+        println!("ring {}:", loaded.serial);
+        names
+            .iter()
+            .for_each(|(name, clock)| println!("  {clock}  {name}"));
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,190 @@
+//! `timeloom ptp lab`: a chain of clocks in namespaces.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, Spread, run};
+use timeloom_ptp_io::{DelayMechanism, EntryForm, Fate, Wake};
+use timeloom_time::Duration;
+
+use super::clock::{Carrier, Delay, listen_to_signals};
+use super::policy::{AuthName, PolicyArgument};
+use crate::exit::Failure;
+
+/// Stand clocks in a chain of network namespaces, and measure
+///
+/// All namespaces share one clock that nobody steers, so the true offset is 0
+/// and all that the slave reports is error. Needs root. Evidence, keys, logs of
+/// ptp4l and a capture of the slave's link are left in the output directory.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom ptp lab --hops 4 --auth inline-ed25519 --attack correction@2"
+)]
+pub(crate) struct Lab {
+    /// Transparent clocks between grandmaster and slave, 0 to 16
+    #[arg(long, default_value_t = 3)]
+    hops: usize,
+    /// These are linuxptp's ptp4l: gm, tc1, tc2, …, slave; may be repeated
+    #[arg(long = "ptp4l", value_name = "NODE", value_delimiter = ',')]
+    ptp4l: Vec<String>,
+    /// How messages travel
+    #[arg(long, value_enum, default_value = "l2")]
+    transport: Carrier,
+    /// Delay mechanism
+    #[arg(long, value_enum, default_value = "p2p")]
+    delay: Delay,
+    /// domainNumber; ptp4l 3.1.1 takes 0 to 127
+    #[arg(long, default_value_t = 0)]
+    domain: u8,
+    /// Who answers for corrections, and how
+    #[arg(long, value_enum, default_value = "off")]
+    auth: AuthName,
+    /// Entries of 8 octets in place of 18
+    #[arg(long)]
+    compact: bool,
+    /// What the slave does about time nobody vouches for: strict, monitor, mixed=DURATION
+    #[arg(long, default_value = "strict")]
+    policy: PolicyArgument,
+    /// Attack the wire behind a node, e.g. correction@2 (0 is the grandmaster). Names:
+    /// correction, origin, strip, remove-hop, epoch, replay, duplicate-sync, spoof-sync,
+    /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay, lie
+    #[arg(long, value_name = "NAME@HOP", value_parser = parse_attack)]
+    attack: Option<(Attack, usize)>,
+    /// How long
+    #[arg(long = "for", default_value = "10 s", value_name = "DURATION")]
+    duration: Duration,
+    /// Where the files go
+    #[arg(long, default_value = "runs/ptp-lab", value_name = "DIR")]
+    out: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Lab {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut nodes = vec![NodeKind::Ours; self.hops + 2];
+        for name in &self.ptp4l {
+            let at = place(name, self.hops).ok_or_else(|| {
+                Failure::usage(format!(
+                    "there is no node `{name}`; there are gm, tc1 to tc{}, slave",
+                    self.hops
+                ))
+            })?;
+            nodes[at] = NodeKind::Ptp4l;
+        }
+        let mut options = LabOptions::new(nodes, self.out.clone());
+        options.transport = self.transport.into();
+        options.profile.delay = DelayMechanism::from(self.delay);
+        options.profile.domain = self.domain;
+        options.auth = self.auth.suite().map(|suite| LabAuth {
+            suite,
+            form: if self.compact {
+                EntryForm::Compact
+            } else {
+                EntryForm::Full
+            },
+            secondary: self.auth.is_secondary(),
+        });
+        options.policy = self.policy.0;
+        options.attack = self.attack;
+        options.duration = self.duration;
+        let wake =
+            Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
+        listen_to_signals(&wake)
+            .map_err(|error| Failure::machine(format!("signal handlers: {error}")))?;
+        let report = run(&options, &wake)?;
+        if self.json {
+            println!("{}", self.object(&report));
+        } else {
+            self.print(&report);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn object(&self, report: &LabReport) -> serde_json::Value {
+        let spread = |spread: Option<Spread>| {
+            spread.map(|s| {
+                serde_json::json!({"count": s.count, "median_ns": s.median_ns, "p5_ns": s.p5_ns, "p95_ns": s.p95_ns})
+            })
+        };
+        let fates: Vec<usize> = FATES.iter().map(|(fate, _)| report.count(*fate)).collect();
+        serde_json::json!({
+            "hops": self.hops,
+            "offset": spread(report.offsets()),
+            "delay": spread(report.delays()),
+            "accepted": fates[0], "unsigned": fates[1], "rejected": fates[2], "incomplete": fates[3],
+            "attacked": report.attacked,
+            "violations": report.violations(),
+            "capture": report.capture,
+        })
+    }
+
+    fn print(&self, report: &LabReport) {
+        match (report.offsets(), report.delays()) {
+            (Some(offset), Some(delay)) => {
+                println!(
+                    "offset of the slave (the truth is 0), {} Syncs:",
+                    offset.count
+                );
+                for (name, spread) in [("offset", offset), ("delay", delay)] {
+                    println!(
+                        "  {name:<7} median {:>9.0} ns   5 % {:>9.0} ns   95 % {:>9.0} ns",
+                        spread.median_ns, spread.p5_ns, spread.p95_ns
+                    );
+                }
+            }
+            _ => println!("the slave has measured nothing"),
+        }
+        let fates: Vec<String> = FATES
+            .iter()
+            .map(|(fate, name)| (report.count(*fate), name))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, name)| format!("{count} {name}"))
+            .collect();
+        if !fates.is_empty() {
+            println!("Syncs: {}", fates.join(", "));
+        }
+        if let Some((attack, at)) = self.attack {
+            println!(
+                "attack {attack:?} behind place {at}: {} messages",
+                report.attacked
+            );
+        }
+        for (violation, count) in report.violations() {
+            println!("  {count:>5} × {violation}");
+        }
+        println!("evidence, keys, logs and capture: {}", self.out.display());
+    }
+}
+
+const FATES: [(Fate, &str); 4] = [
+    (Fate::Accepted, "accepted"),
+    (Fate::Unsigned, "unsigned"),
+    (Fate::Rejected, "rejected"),
+    (Fate::Incomplete, "incomplete"),
+];
+
+fn place(name: &str, hops: usize) -> Option<usize> {
+    match name {
+        "gm" => Some(0),
+        "slave" => Some(hops + 1),
+        _ => name
+            .strip_prefix("tc")?
+            .parse()
+            .ok()
+            .filter(|hop| (1..=hops).contains(hop)),
+    }
+}
+
+fn parse_attack(text: &str) -> Result<(Attack, usize), String> {
+    let (name, at) = text
+        .split_once('@')
+        .ok_or("write it as NAME@HOP, e.g. correction@2")?;
+    let attack = Attack::named(name).map_err(|error| error.to_string())?;
+    let at = at
+        .parse()
+        .map_err(|_| format!("`{at}` is no number of a node"))?;
+    Ok((attack, at))
+}

@@ -1,0 +1,70 @@
+//! `--auth` and `--policy`.
+
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use timeloom_ptp_io::{Channel, Policy, Suite, TimeInterval};
+use timeloom_time::Duration;
+
+/// Who answers for corrections, and how.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum AuthName {
+    /// Nobody
+    Off,
+    /// Every hop, in one aggregate signature on Follow_Up
+    InlineBls,
+    /// Every hop, by a chain of signatures on Follow_Up
+    InlineEd25519,
+    /// Every hop, by statements on a second network
+    Secondary,
+}
+
+impl AuthName {
+    pub(super) const fn channel(self) -> Option<Channel> {
+        match self {
+            Self::Off => None,
+            Self::InlineBls => Some(Channel::Inline(Suite::Bls)),
+            Self::InlineEd25519 => Some(Channel::Inline(Suite::Ed25519)),
+            Self::Secondary => Some(Channel::Secondary),
+        }
+    }
+
+    /// Keys that a laboratory makes for it.
+    pub(super) const fn suite(self) -> Option<Suite> {
+        match self {
+            Self::Off => None,
+            Self::InlineBls => Some(Suite::Bls),
+            Self::InlineEd25519 | Self::Secondary => Some(Suite::Ed25519),
+        }
+    }
+
+    pub(super) fn is_secondary(self) -> bool {
+        self == Self::Secondary
+    }
+}
+
+/// `strict`, `monitor`, `mixed=100 us`.
+#[derive(Clone, Copy)]
+pub(super) struct PolicyArgument(pub(super) Policy);
+
+impl FromStr for PolicyArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let policy = match text.split_once('=') {
+            None if text == "strict" => Policy::Strict,
+            None if text == "monitor" => Policy::Monitor,
+            Some(("mixed", budget)) => {
+                let budget: Duration = budget.parse().map_err(|error| format!("{error}"))?;
+                Policy::Mixed {
+                    budget: TimeInterval::from_ns(budget.as_ns()),
+                }
+            }
+            _ => return Err(
+                "write strict, monitor, or mixed=DURATION (what unsigned clocks may add in all)"
+                    .to_owned(),
+            ),
+        };
+        Ok(Self(policy))
+    }
+}

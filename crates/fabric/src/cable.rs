@@ -1,0 +1,140 @@
+//! Namespaces joined by hand: the chains that [`crate::Fabric`], whose stations
+//! have one interface each, does not build.
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+
+use crate::link::{self, CableEnd};
+use crate::netlink::RouteSocket;
+use crate::station::Site;
+use crate::{FabricError, KernelError, MacAddress, Namespace, StationSpec};
+
+/// One end of a cable.
+#[derive(Debug, Clone, Copy)]
+pub struct Plug<'a> {
+    /// Where it is.
+    pub namespace: &'a Namespace,
+    /// What the interface is to be called there.
+    pub interface: &'a str,
+    /// Its MAC address.
+    pub mac: MacAddress,
+    /// Its IPv4 address in a subnet of 24 bits, if it is to have one.
+    pub address: Option<Ipv4Addr>,
+}
+
+impl Namespace {
+    /// A namespace that sends nothing of its own accord, with loopback up.
+    ///
+    /// # Errors
+    /// As for [`Namespace::create`].
+    pub fn quiet(name: &str) -> Result<Self, KernelError> {
+        Ok(Site::create(name)?.namespace)
+    }
+}
+
+/// Joins two namespaces by a veth pair. On return it carries frames.
+///
+/// # Errors
+/// When the kernel refuses, or the names are taken.
+pub fn connect(a: &Plug<'_>, b: &Plug<'_>) -> Result<(), FabricError> {
+    let title = format!(
+        "{} in `{}` - {} in `{}`",
+        a.interface,
+        a.namespace.name(),
+        b.interface,
+        b.namespace.name()
+    );
+    // Both ends may be in one namespace.
+    let (a_index, b_index) = (free_index(a)?, free_index(b)? + 1);
+    a.namespace.run(|| -> Result<(), KernelError> {
+        let request = link::cable(
+            &end(a, a_index),
+            &end(b, b_index),
+            Some(b.namespace.as_raw_fd()),
+        );
+        RouteSocket::open_here()?
+            .change(request, NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(|refusal| refusal.during(format!("create the cable {title}")))
+    })??;
+    for (plug, index) in [(b, b_index), (a, a_index)] {
+        plug.namespace.run(|| settle(plug, index))??;
+    }
+    Ok(())
+}
+
+fn end<'a>(plug: &Plug<'a>, index: u32) -> CableEnd<'a> {
+    CableEnd {
+        index,
+        name: plug.interface,
+        mac: plug.mac,
+    }
+}
+
+/// Interface numbers are the kernel's business, but `link::cable` states them:
+/// one above those that exist.
+fn free_index(plug: &Plug<'_>) -> Result<u32, FabricError> {
+    let highest = plug.namespace.run(|| {
+        // SAFETY: no arguments; the list is freed below.
+        let list = unsafe { libc::if_nameindex() };
+        let mut highest = FIRST_INDEX;
+        let mut at = list;
+        // SAFETY: the list ends with an entry whose index is 0.
+        while !at.is_null() && unsafe { (*at).if_index } != 0 {
+            // SAFETY: not the end yet, as just seen.
+            highest = highest.max(unsafe { (*at).if_index });
+            // SAFETY: the end has not been reached, so the next entry exists.
+            at = unsafe { at.add(1) };
+        }
+        if !list.is_null() {
+            // SAFETY: from if_nameindex, freed once.
+            unsafe { libc::if_freenameindex(list) };
+        }
+        highest
+    })?;
+    Ok(highest + 1)
+}
+
+const FIRST_INDEX: u32 = 1000;
+
+fn settle(plug: &Plug<'_>, index: u32) -> Result<(), KernelError> {
+    let mut route = RouteSocket::open_here()?;
+    let place = || format!("{} in `{}`", plug.interface, plug.namespace.name());
+    route
+        .change(link::up(index), 0)
+        .map_err(|refusal| refusal.during(format!("bring up {}", place())))?;
+    if let Some(address) = plug.address {
+        let station = StationSpec {
+            name: plug.interface.to_owned(),
+            address,
+            prefix_len: 24,
+            mac: None,
+        };
+        route
+            .change(link::address(index, &station), NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(|refusal| refusal.during(format!("give {} the address {address}", place())))?;
+    }
+    // The first end stays without carrier until the second is up; only then
+    // is there something to wait for.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = route
+            .get(link::query(index))
+            .map_err(|refusal| refusal.during(format!("look at {}", place())))?;
+        if link::carries_frames(&answer) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(KernelError::new(
+                format!("see {} come up", place()),
+                std::io::ErrorKind::TimedOut.into(),
+            ));
+        }
+        sleep(Duration::from_micros(500));
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);

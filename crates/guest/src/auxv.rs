@@ -1,0 +1,106 @@
+//! Finding the vDSO's address on the initial stack of a program.
+//!
+//! The kernel has written the stack, but another thread's memory is an allegation
+//! like any other: whatever the words say, this ends, and nothing is taken for the
+//! entry that is not one.
+
+/// Where on the stack the value of AT_SYSINFO_EHDR lies, counted in words; `None`
+/// when there is no such entry (a kernel booted with `vdso=0`).
+///
+/// At the first instruction of a program the stack holds: the number of its
+/// arguments, the arguments, 0, the environment, 0, pairs (type, value) up to
+/// AT_NULL. `word` gives a word of it, and its error ends the search.
+pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Option<usize>, E> {
+    let arguments = word(0)?.min(MOST_WORDS as u64) as usize;
+    let mut at = 1 + arguments + 1;
+    while word(at)? != 0 {
+        at += 1; // environment
+        if at > MOST_WORDS {
+            return Ok(None);
+        }
+    }
+    at += 1;
+    while at <= MOST_WORDS {
+        match word(at)? {
+            AT_NULL => return Ok(None),
+            AT_SYSINFO_EHDR => return Ok(Some(at + 1)),
+            _ => at += 2,
+        }
+    }
+    Ok(None)
+}
+
+const AT_NULL: u64 = 0;
+const AT_SYSINFO_EHDR: u64 = 33;
+/// Linux allows 2^31 - 1 strings, but they must fit into a quarter of the stack's
+/// limit, at eight bytes and a pointer each.
+const MOST_WORDS: usize = 1 << 26;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    fn on(stack: &[u64]) -> Result<Option<usize>, usize> {
+        vdso_entry(|index| stack.get(index).copied().ok_or(index))
+    }
+
+    #[test]
+    fn our_own_stack_has_the_entry_that_the_kernel_tells() {
+        // SAFETY: a plain question.
+        let told = unsafe { libc::getauxval(AT_SYSINFO_EHDR) };
+        let auxv = std::fs::read("/proc/self/auxv").expect("our own");
+        let words = auxv
+            .chunks_exact(8)
+            .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight")));
+        let stack: Vec<u64> = [1, 0x7fff_0000, 0, 0].into_iter().chain(words).collect();
+        let at = on(&stack).expect("all there").expect("Linux has a vDSO");
+        assert_eq!(stack[at], told);
+    }
+
+    /// Any stack that is put together as the kernel does it.
+    #[test]
+    fn the_entry_is_found_wherever_it_lies() {
+        for seed in 0..2_000 {
+            let mut random = Random::new(seed);
+            let (arguments, variables) = (random.below(20), random.below(40));
+            let mut stack = vec![arguments];
+            stack.extend((0..arguments).map(|_| random.next() | 1));
+            stack.push(0);
+            stack.extend((0..variables).map(|_| random.next() | 1));
+            stack.push(0);
+            let pairs = random.below(30);
+            // Values may look like anything, also like the type that is sought.
+            for _ in 0..pairs {
+                let kind = 34 + random.below(100);
+                let value = [AT_SYSINFO_EHDR, AT_NULL, random.next()][random.below(3) as usize];
+                stack.extend([kind, value]);
+            }
+            let expected = (random.below(4) > 0).then(|| {
+                stack.extend([AT_SYSINFO_EHDR, 0x7000]);
+                stack.len() - 1
+            });
+            stack.extend([AT_NULL, 0]);
+            assert_eq!(on(&stack), Ok(expected), "seed {seed}: {stack:x?}");
+        }
+    }
+
+    /// Anything at all: it ends, and what it finds is an entry by its type.
+    #[test]
+    fn nonsense_is_survived() {
+        for seed in 0..20_000 {
+            let mut random = Random::new(seed);
+            let stack: Vec<u64> = (0..random.below(64))
+                .map(|_| match random.below(4) {
+                    0 => 0,
+                    1 => random.below(40),
+                    2 => u64::MAX,
+                    _ => random.next(),
+                })
+                .collect();
+            if let Ok(Some(at)) = on(&stack) {
+                assert_eq!(stack[at - 1], AT_SYSINFO_EHDR, "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What to overwrite in the kernel's vDSO of a running program, so that its
+//! functions jump to ours.
+//!
+//! The bytes are those of another process. Whatever they say, no jump is planned
+//! that does not lie in the vDSO whole.
+
+use std::ops::Range;
+
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol};
+
+/// A jump to be written: `jmp *0(%rip)` and the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Jump {
+    /// Where in the process.
+    pub(crate) at: u64,
+    /// To where.
+    pub(crate) to: u64,
+}
+
+impl Jump {
+    /// Bytes that one takes.
+    pub(crate) const BYTES: u64 = 14;
+
+    /// The two words to write at `at`, given the one that is at `at + 8` now.
+    pub(crate) fn words(self, tail: u64) -> [u64; 2] {
+        let first = 0x25ff_u64 | (self.to << 48);
+        let second = (self.to >> 16) | (tail & 0xffff_0000_0000_0000);
+        [first, second]
+    }
+}
+
+/// Jumps for all functions of the vDSO mapped at `range`, with these contents,
+/// that `ours` knows by name; or why there can be none.
+pub(crate) fn jumps(
+    bytes: &[u8],
+    range: &Range<u64>,
+    ours: impl Fn(&str) -> Option<u64>,
+) -> Result<Vec<Jump>, String> {
+    // A parse needs the alignment that a fresh allocation has.
+    let elf = ElfFile64::<Endianness>::parse(bytes)
+        .map_err(|error| format!("the kernel's vDSO cannot be read: {error}"))?;
+    let length = range.end.saturating_sub(range.start);
+    let mut jumps: Vec<Jump> = Vec::new();
+    for symbol in elf.dynamic_symbols() {
+        let Ok(name) = symbol.name() else { continue };
+        let Some(to) = ours(name) else { continue };
+        // Symbols of a vDSO are relative to where it is loaded.
+        let offset = symbol.address().checked_rem(length).unwrap_or(0);
+        if symbol.size() < Jump::BYTES || length - offset.min(length) < 16 {
+            return Err(format!("the kernel's {name} is too short to be redirected"));
+        }
+        let jump = Jump {
+            at: range.start + offset,
+            to,
+        };
+        // Names with and without prefix are the same function.
+        if jumps.contains(&jump) {
+            continue;
+        }
+        if jumps
+            .iter()
+            .any(|other| other.at.abs_diff(jump.at) < Jump::BYTES)
+        {
+            return Err(format!("the kernel's {name} lies in another function"));
+        }
+        jumps.push(jump);
+    }
+    Ok(jumps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// The vDSO of this very process.
+    fn own_vdso() -> (Vec<u8>, Range<u64>) {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
+        let line = maps
+            .lines()
+            .find(|line| line.ends_with("[vdso]"))
+            .expect("Linux has a vDSO");
+        let (from, to) = line
+            .split_once(' ')
+            .and_then(|(range, _)| range.split_once('-'))
+            .expect("a range");
+        let number = |text| u64::from_str_radix(text, 16).expect("a number");
+        let range = number(from)..number(to);
+        // SAFETY: the kernel has mapped it for reading, for good.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize)
+        };
+        (bytes.to_vec(), range)
+    }
+
+    fn ours(name: &str) -> Option<u64> {
+        let plain = name.strip_prefix("__vdso_").unwrap_or(name);
+        let known = [
+            "clock_gettime",
+            "gettimeofday",
+            "time",
+            "getcpu",
+            "clock_getres",
+        ];
+        let index = known.iter().position(|one| *one == plain)?;
+        Some(0x6800_0000_1000 + 64 * index as u64)
+    }
+
+    #[test]
+    fn this_kernels_functions_can_all_be_redirected() {
+        let (bytes, range) = own_vdso();
+        let jumps = jumps(&bytes, &range, ours).expect("a vDSO");
+        assert!(jumps.len() >= 4, "{jumps:?}");
+        for jump in jumps {
+            // What would be written is the instruction and the whole address.
+            let [first, second] = jump.words(0xabcd_0000_0000_0000);
+            let code: Vec<u8> = [first, second]
+                .iter()
+                .flat_map(|w| w.to_le_bytes())
+                .collect();
+            assert_eq!(code[..6], [0xff, 0x25, 0, 0, 0, 0]);
+            assert_eq!(code[6..14], jump.to.to_le_bytes());
+            assert_eq!(code[14..], [0xcd, 0xab], "what follows stays");
+        }
+    }
+
+    /// Bytes changed here and there, and the end cut off: no panic, and no jump
+    /// that would be written outside.
+    #[test]
+    fn a_damaged_vdso_is_refused_or_redirected_within_its_bounds() {
+        let (good, range) = own_vdso();
+        let mut refused = 0;
+        for seed in 0..4_000 {
+            let mut random = Random::new(seed);
+            let mut bytes = good.clone();
+            for _ in 0..1 + random.below(12) {
+                // Mostly in the headers and tables, which come first.
+                let within = if random.below(4) == 0 {
+                    bytes.len()
+                } else {
+                    0x600
+                };
+                let at = random.below(within.min(bytes.len()) as u64) as usize;
+                bytes[at] = random.next() as u8;
+            }
+            if random.below(8) == 0 {
+                bytes.truncate(random.below(bytes.len() as u64) as usize);
+            }
+            match jumps(&bytes, &range, ours) {
+                Ok(jumps) => {
+                    for jump in jumps {
+                        let inside = range.contains(&jump.at) && range.end - jump.at >= 16;
+                        assert!(inside, "seed {seed}: {jump:x?}");
+                    }
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 100, "the damage is real: {refused}");
+    }
+}

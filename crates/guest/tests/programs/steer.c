@@ -1,0 +1,275 @@
+// Sets and steers the clock of its host. Never to be run outside a session: it
+// looks for the session's clock page before it does anything.
+#include "common.h"
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/timex.h>
+
+static int failed;
+
+#define EXPECT(condition, ...) do { \
+        if (!(condition)) { \
+            failed++; \
+            say("line %d: %s; ", __LINE__, #condition); \
+            say(__VA_ARGS__); \
+            say("\n"); \
+        } \
+    } while (0)
+
+// REALTIME less MONOTONIC, as close as two readings can tell.
+static int64_t ahead_ns(void) {
+    int64_t most = INT64_MIN;
+    for (int i = 0; i < 100; i++) {
+        int64_t realtime = clock_ns(CLOCK_REALTIME), ahead = realtime - clock_ns(CLOCK_MONOTONIC);
+        if (ahead > most) most = ahead;
+    }
+    return most;
+}
+
+static int near(int64_t value, int64_t wanted, int64_t tolerance) {
+    return value >= wanted - tolerance && value <= wanted + tolerance;
+}
+
+static void step_ns(int64_t by) {
+    struct timex step = { .modes = ADJ_SETOFFSET | ADJ_NANO };
+    step.time.tv_sec = (by - (by % S + S) % S) / S;
+    step.time.tv_usec = (by % S + S) % S;
+    EXPECT(clock_adjtime(CLOCK_REALTIME, &step) == TIME_ERROR, "errno %d", errno);
+}
+
+// --- set: every way to set the clock moves REALTIME and nothing else.
+static void set(void) {
+    int64_t before = ahead_ns(), tai = clock_ns(CLOCK_TAI) - clock_ns(CLOCK_REALTIME);
+    int64_t raw = clock_ns(CLOCK_MONOTONIC_RAW) - clock_ns(CLOCK_MONOTONIC);
+    struct timespec later = spec(clock_ns(CLOCK_REALTIME) + 1000 * S);
+    EXPECT(clock_settime(CLOCK_REALTIME, &later) == 0, "errno %d", errno);
+    EXPECT(near(ahead_ns() - before, 1000 * S, 50 * MS), "%lld", (long long)(ahead_ns() - before));
+    int64_t exact = ahead_ns();
+    step_ns(-2500 * MS);
+    EXPECT(near(ahead_ns() - exact, -2500 * MS, 2 * MS), "%lld", (long long)(ahead_ns() - exact));
+    struct timeval day = { .tv_sec = 1600000000, .tv_usec = 999999 };
+    EXPECT(settimeofday(&day, NULL) == 0, "errno %d", errno);
+    EXPECT(near(clock_ns(CLOCK_REALTIME), 1600000000 * S + 999999000, 500 * MS), "?");
+    EXPECT(near(clock_ns(CLOCK_TAI) - clock_ns(CLOCK_REALTIME), tai, 50 * MS), "TAI");
+    EXPECT(near(clock_ns(CLOCK_MONOTONIC_RAW) - clock_ns(CLOCK_MONOTONIC), raw, 50 * MS), "RAW");
+    struct timex tai37 = { .modes = ADJ_TAI, .constant = 37 };
+    EXPECT(adjtimex(&tai37) == TIME_ERROR && tai37.tai == 37, "%d", tai37.tai);
+    EXPECT(near(clock_ns(CLOCK_TAI) - clock_ns(CLOCK_REALTIME), 37 * S, 50 * MS), "TAI");
+    // What it shows is what it answers, in nanoseconds since the step above.
+    struct timex read = { 0 };
+    EXPECT(adjtimex(&read) == TIME_ERROR, "unsynchronised");
+    EXPECT(near(read.time.tv_sec * S + read.time.tv_usec, clock_ns(CLOCK_REALTIME), 50 * MS), "?");
+}
+
+// --- errors, as the kernel finds them.
+static void errors(void) {
+    struct timespec time = spec(1700000000 * S), bad = { 1700000000, S };
+    struct timex timex = { .modes = ADJ_TICK, .tick = 1 };
+#define FAILS(number, call) do { \
+        errno = 0; \
+        long ret_ = (call); \
+        EXPECT(ret_ == -1 && errno == (number), "%ld, errno %d", ret_, errno); \
+    } while (0)
+    FAILS(EINVAL, clock_settime(CLOCK_MONOTONIC, &time));
+    FAILS(EINVAL, clock_settime(CLOCK_REALTIME_COARSE, &time));
+    FAILS(EINVAL, clock_settime(99, &time));
+    FAILS(EINVAL, clock_settime(CLOCK_REALTIME, &bad));
+    FAILS(EFAULT, syscall(SYS_clock_settime, CLOCK_REALTIME, 8));
+    FAILS(EFAULT, syscall(SYS_settimeofday, 8, NULL));
+    FAILS(EFAULT, syscall(SYS_adjtimex, 8));
+    FAILS(EFAULT, syscall(SYS_clock_adjtime, CLOCK_MONOTONIC, 8));
+    FAILS(EINVAL, adjtimex(&timex));
+    FAILS(EOPNOTSUPP, clock_adjtime(CLOCK_MONOTONIC, &timex));
+    FAILS(EOPNOTSUPP, clock_adjtime(CLOCK_TAI, &timex));
+    FAILS(EINVAL, clock_adjtime(99, &timex));
+    // Without the privilege: reading only.
+    EXPECT(setresuid(65534, 65534, 65534) == 0, "errno %d", errno);
+    struct timex none = { 0 }, frequency = { .modes = ADJ_FREQUENCY };
+    EXPECT(adjtimex(&none) == TIME_ERROR, "errno %d", errno);
+    FAILS(EPERM, adjtimex(&frequency));
+    FAILS(EPERM, adjtimex(&timex));
+    FAILS(EPERM, clock_settime(CLOCK_REALTIME, &time));
+    FAILS(EINVAL, clock_settime(CLOCK_REALTIME, &bad));
+    struct timeval day = { 1700000000, 0 };
+    FAILS(EPERM, settimeofday(&day, NULL));
+    struct timeval slew = { 0, 5 };
+    FAILS(EPERM, adjtime(&slew, NULL));
+}
+
+// --- rate: MONOTONIC follows, RAW does not.
+static double ratio(int64_t length) {
+    int64_t raw = clock_ns(CLOCK_MONOTONIC_RAW), mono = clock_ns(CLOCK_MONOTONIC);
+    rest_ns(length);
+    int64_t raw_ran = clock_ns(CLOCK_MONOTONIC_RAW) - raw;
+    return (double)(clock_ns(CLOCK_MONOTONIC) - mono) / (double)raw_ran;
+}
+
+static void rate(void) {
+    struct timex fast = { .modes = ADJ_TICK | ADJ_FREQUENCY, .tick = 11000, .freq = 500 << 16 };
+    EXPECT(adjtimex(&fast) == TIME_ERROR, "errno %d", errno);
+    double faster = ratio(300 * MS);
+    EXPECT(faster > 1.1004 && faster < 1.1006, "%.6f", faster);
+    struct timex slow = { .modes = ADJ_TICK | ADJ_FREQUENCY, .tick = 9000, .freq = 0 };
+    EXPECT(adjtimex(&slow) == TIME_ERROR, "errno %d", errno);
+    double slower = ratio(300 * MS);
+    EXPECT(slower > 0.8999 && slower < 0.9001, "%.6f", slower);
+    struct timex usual = { .modes = ADJ_TICK, .tick = 10000 };
+    adjtimex(&usual);
+    double even = ratio(100 * MS);
+    EXPECT(even > 0.9999 && even < 1.0001, "%.6f", even);
+    // adjtime(3): 500 µs in the second that begins next.
+    int64_t before = clock_ns(CLOCK_MONOTONIC) - clock_ns(CLOCK_MONOTONIC_RAW);
+    struct timeval slew = { 0, 400 }, left;
+    EXPECT(adjtime(&slew, NULL) == 0, "errno %d", errno);
+    EXPECT(adjtime(NULL, &left) == 0 && left.tv_usec == 400, "%ld", (long)left.tv_usec);
+    rest_ns(2100 * MS);
+    int64_t slewed = clock_ns(CLOCK_MONOTONIC) - clock_ns(CLOCK_MONOTONIC_RAW) - before;
+    EXPECT(near(slewed, 400000, 60000), "%lld", (long long)slewed);
+    EXPECT(adjtime(NULL, &left) == 0 && left.tv_usec == 0, "%ld", (long)left.tv_usec);
+}
+
+// --- waits: those for an instant of REALTIME follow a step, others do not.
+struct waiter {
+    const char *name;
+    void (*wait)(struct timespec realtime, struct timespec monotonic);
+    int64_t ended_ns; // by MONOTONIC
+    pthread_t thread;
+    struct timespec realtime, monotonic;
+};
+
+static void nanosleep_realtime(struct timespec at, struct timespec unused) {
+    (void)unused;
+    clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &at, NULL);
+}
+static void nanosleep_monotonic(struct timespec unused, struct timespec at) {
+    (void)unused;
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+static void semaphore_realtime(struct timespec at, struct timespec unused) {
+    (void)unused;
+    sem_t never;
+    sem_init(&never, 0, 0);
+    while (sem_timedwait(&never, &at) != 0 && errno == EINTR) {}
+}
+static void timerfd_realtime(struct timespec at, struct timespec unused) {
+    (void)unused;
+    int fd = timerfd_create(CLOCK_REALTIME, 0);
+    struct itimerspec setting = { .it_value = at };
+    timerfd_settime(fd, TFD_TIMER_ABSTIME, &setting, NULL);
+    uint64_t count;
+    if (read(fd, &count, 8) != 8) say("timerfd: errno %d\n", errno);
+}
+static void timerfd_cancel(struct timespec unused, struct timespec unused2) {
+    (void)unused, (void)unused2;
+    int fd = timerfd_create(CLOCK_REALTIME, 0);
+    struct itimerspec setting = { .it_value = spec(clock_ns(CLOCK_REALTIME) + 1000 * S) };
+    timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &setting, NULL);
+    struct pollfd ready = { fd, POLLIN, 0 };
+    poll(&ready, 1, 20000);
+}
+static void timer_monotonic(struct timespec unused, struct timespec at) {
+    (void)unused;
+    int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+    struct itimerspec setting = { .it_value = at };
+    timerfd_settime(fd, TFD_TIMER_ABSTIME, &setting, NULL);
+    uint64_t count;
+    if (read(fd, &count, 8) != 8) say("timerfd: errno %d\n", errno);
+}
+static void *run_waiter(void *argument) {
+    struct waiter *waiter = argument;
+    waiter->wait(waiter->realtime, waiter->monotonic);
+    waiter->ended_ns = mono_ns();
+    return NULL;
+}
+
+// All wait for two seconds from now; after 300 ms the clock is set `by`.
+static void waits(int64_t by) {
+    struct waiter all[] = {
+        { .name = "nanosleep_realtime", .wait = nanosleep_realtime },
+        { .name = "semaphore_realtime", .wait = semaphore_realtime },
+        { .name = "timerfd_realtime", .wait = timerfd_realtime },
+        { .name = "nanosleep_monotonic", .wait = nanosleep_monotonic },
+        { .name = "timer_monotonic", .wait = timer_monotonic },
+        { .name = "timerfd_cancel", .wait = timerfd_cancel },
+    };
+    int64_t begun = mono_ns(), whole = 2 * S, until_step = 300 * MS;
+    for (unsigned i = 0; i < 6; i++) {
+        all[i].realtime = spec(clock_ns(CLOCK_REALTIME) + whole - (mono_ns() - begun));
+        all[i].monotonic = spec(begun + whole);
+        pthread_create(&all[i].thread, NULL, run_waiter, &all[i]);
+    }
+    rest_ns(until_step);
+    step_ns(by);
+    for (unsigned i = 0; i < 6; i++) {
+        pthread_join(all[i].thread, NULL);
+        int64_t lasted = all[i].ended_ns - begun;
+        int64_t wanted = i < 3 ? whole - by : i < 5 ? whole : until_step;
+        if (wanted < until_step) wanted = until_step;
+        // Never early (what the step cannot be told better than), and late only
+        // by what a busy machine takes.
+        EXPECT(lasted >= wanted - 20 * MS && lasted < wanted + 900 * MS, "%s lasted %lld ms of %lld", all[i].name,
+               (long long)(lasted / MS), (long long)(wanted / MS));
+    }
+}
+
+// --- storm: nobody sees MONOTONIC or RAW go back while another steers wildly.
+static _Atomic int64_t last_mono, last_raw;
+static atomic_int over;
+
+static void look(clockid_t clock, _Atomic int64_t *last) {
+    int64_t floor = atomic_load(last), now = clock_ns(clock);
+    EXPECT(now >= floor, "clock %d went back by %lld ns", clock, (long long)(floor - now));
+    while (floor < now && !atomic_compare_exchange_weak(last, &floor, now)) {}
+}
+static void *reader(void *unused) {
+    while (!atomic_load(&over) && failed < 5) {
+        for (int i = 0; i < 100; i++) look(CLOCK_MONOTONIC, &last_mono), look(CLOCK_MONOTONIC_RAW, &last_raw);
+    }
+    return unused;
+}
+static void storm(void) {
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, reader, NULL);
+    int64_t end = mono_ns() + 1500 * MS;
+    for (unsigned turn = 0; mono_ns() < end; turn++) {
+        struct timex wild = { .modes = ADJ_TICK | ADJ_OFFSET | ADJ_STATUS | ADJ_NANO, .status = STA_PLL | STA_NANO };
+        wild.tick = turn % 2 ? 9000 : 11000;
+        wild.offset = turn % 3 ? 400000000 : -400000000;
+        EXPECT(adjtimex(&wild) >= 0, "errno %d", errno);
+        if (turn % 8 == 7) step_ns(turn % 16 == 7 ? -S : S);
+    }
+    atomic_store(&over, 1);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+}
+
+static int in_session(void) {
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) {
+        if (strstr(line, "timeloom-page")) return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (!in_session()) {
+        say("this would set the machine's clock\n");
+        return 77;
+    }
+    const char *what = argc > 1 ? argv[1] : "";
+    if (!strcmp(what, "set")) set();
+    else if (!strcmp(what, "errors")) errors();
+    else if (!strcmp(what, "rate")) rate();
+    else if (!strcmp(what, "forward")) waits(1200 * MS);
+    else if (!strcmp(what, "far")) waits(10 * S);
+    else if (!strcmp(what, "back")) waits(-700 * MS);
+    else if (!strcmp(what, "storm")) storm();
+    else if (!strcmp(what, "show")) say("%lld %lld\n", (long long)ahead_ns(), (long long)mono_ns());
+    else return 64;
+    say("failed=%d\n", failed);
+    return failed != 0;
+}

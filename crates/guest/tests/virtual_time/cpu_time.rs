@@ -1,0 +1,60 @@
+//! Time on the processor is divided by the dilation, like all other time, and
+//! goes on without a step when that changes.
+
+use std::time::Duration;
+
+use crate::support::{Differential, World, c_program, c_program_static};
+
+#[test]
+fn processor_time_is_dilated_and_excludes_a_pause() {
+    for dilation in [1.0, 4.0, 0.5] {
+        let world = World::new("cpu-time", dilation);
+        let programs = [c_program("cpu_time"), c_program_static("cpu_time")];
+        Differential::of(programs, 400).run(&world, |world| {
+            world.run_for(Duration::from_millis(50));
+            world.pause_for(Duration::from_millis(500));
+        });
+    }
+}
+
+#[test]
+fn processor_time_never_steps_back_while_the_rate_changes() {
+    let world = World::new("cpu-time-rate", 1.0);
+    Differential::of([c_program("cpu_time")], 800).run(&world, |world| {
+        for turn in 0..60 {
+            let factor = [5.0, 0.5, 1.0, 20.0][turn % 4];
+            world.session.dilate(factor).expect("a possible factor");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        world.session.dilate(1.0).expect("a possible factor");
+    });
+}
+
+/// A program that computes all the time has used as much processor time as has
+/// passed, at every rate.
+#[test]
+fn a_busy_program_uses_the_time_that_passes() {
+    let world = World::new("cpu-share", 8.0);
+    let script = "import time\n\
+        w, c, p = time.monotonic(), time.process_time(), time.thread_time()\n\
+        while time.monotonic() - w < 0.08: pass\n\
+        w, c = time.monotonic() - w, time.process_time() - c\n\
+        print('share=%d' % (c <= w * 1.01))\n\
+        print('real=%d' % (c > w * 2))";
+    let (lines, status) = world.start(["python3", "-c", script]).finish();
+    assert_eq!(
+        (lines, status),
+        (vec!["share=1".to_owned(), "real=0".to_owned()], 0)
+    );
+}
+
+/// Files touched in a session that plays in 2019 are of 2019.
+#[test]
+fn files_set_to_now_get_the_time_that_the_clock_shows() {
+    let clock = timeloom_guest::ClockOptions {
+        start: Some(timeloom_time::Instant::from_ns(1_559_520_000_000_000_000)), // 2019-06-03
+        ..Default::default()
+    };
+    let world = World::with_clock("files", clock);
+    Differential::of([c_program("files"), c_program_static("files")], 0).run(&world, |_| ());
+}

@@ -1,0 +1,187 @@
+//! The page's lock-free parts in every interleaving that the memory model allows,
+//! up to a few preemptions: loom runs each closure again and again.
+//!
+//! The sources are built a second time here, with loom's atomics in the place of
+//! the processor's (`sync`). What loom cannot see is the counter's own ordering
+//! (`lfence; rdtsc`); the counter is an atomic here.
+
+#![expect(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "sources of a library, of which the models use a part"
+)]
+
+#[path = "../src/counter.rs"]
+mod counter;
+#[path = "../src/layout.rs"]
+mod layout;
+#[path = "../src/past.rs"]
+mod past;
+#[path = "../src/read.rs"]
+mod read;
+#[path = "../src/write.rs"]
+mod write;
+
+mod sync {
+    pub(crate) use loom::hint::spin_loop;
+    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+
+    pub(crate) const LINES: usize = 4;
+}
+
+use counter::CounterKind;
+use layout::{ClockPage, MapCopy};
+use loom::sync::Arc;
+use loom::thread;
+use past::Past;
+use sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use timeloom_time::{ClockMap, Instant, Rate};
+use write::PageMap;
+
+fn main() {
+    let models: [(&str, fn()); 3] = [
+        ("no_reader_sees_time_go_back", no_reader_sees_time_go_back),
+        ("a_reader_never_mixes_lines", a_reader_never_mixes_lines),
+        (
+            "a_past_line_is_never_a_mixture",
+            a_past_line_is_never_a_mixture,
+        ),
+    ];
+    for (name, model) in models {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.max_branches = 10_000;
+        builder.check(model);
+        println!("model {name} ... ok");
+    }
+}
+
+fn new_page() -> ClockPage {
+    let copy = || MapCopy {
+        counter0: AtomicU64::new(0),
+        virtual0_ns: Default::default(),
+        rate_8_56: AtomicU64::new(0),
+        wall_per_virtual_32_32: AtomicU64::new(0),
+        realtime_offset_ns: Default::default(),
+        monotonic_offset_ns: Default::default(),
+        boottime_offset_ns: Default::default(),
+        tai_offset_ns: Default::default(),
+        raw0_ns: Default::default(),
+        raw_rate_8_56: AtomicU64::new(0),
+    };
+    ClockPage {
+        vmclock: core::array::from_fn(|_| AtomicU64::new(0)),
+        magic: AtomicU32::new(0),
+        version: AtomicU32::new(0),
+        counter: AtomicU32::new(0),
+        active: AtomicU32::new(0),
+        sequence: AtomicU32::new(0),
+        epoch: AtomicU32::new(0),
+        host: AtomicU32::new(0),
+        steered: AtomicU32::new(0),
+        copies: [copy(), copy()],
+        past: Past::default(),
+    }
+}
+
+fn line(counter0: u64, virtual0_ns: i64, rate: Rate) -> PageMap {
+    PageMap {
+        map: ClockMap::new(
+            Instant::from_ticks(counter0),
+            Instant::from_ns(virtual0_ns),
+            rate,
+        ),
+        wall_per_virtual: Rate::ONE,
+        // Tells the lines apart: twice where each starts.
+        realtime_offset_ns: 2 * virtual0_ns,
+        monotonic_offset_ns: 0,
+        boottime_offset_ns: 0,
+        tai_offset_ns: 0,
+        raw0_ns: 0,
+        raw_rate: Rate::ONE,
+    }
+}
+
+/// A page at rate 1, and a counter that moves by ten whenever it is read.
+fn world() -> (Arc<ClockPage>, impl Fn() -> u64 + Clone) {
+    let page = Arc::new(new_page());
+    page.initialise(CounterKind::Tsc, &line(0, 0, Rate::ONE));
+    let ticks = Arc::new(AtomicU64::new(10));
+    (page, move || ticks.fetch_add(10, SeqCst))
+}
+
+/// Stops the clock, then lets it run again at double speed.
+fn stop_and_go(page: &ClockPage, counter: impl Fn() -> u64) {
+    let mut last = line(0, 0, Rate::ONE);
+    for rate in [Rate::STOPPED, Rate::from_ratio(2, 1).expect("a rate")] {
+        last = page.publish(&counter, |now| {
+            let map = last.map.continued(Instant::from_ticks(now), rate);
+            line(now, map.out0.as_ns(), rate)
+        });
+    }
+}
+
+fn no_reader_sees_time_go_back() {
+    let (page, counter) = world();
+    let reader = {
+        let (page, counter) = (Arc::clone(&page), counter.clone());
+        thread::spawn(move || {
+            // As the image does: once in a hurry, else patiently.
+            let first = page
+                .try_read(&counter, |_| 0)
+                .unwrap_or_else(|| page.read(&counter, |_| ()).0);
+            let second = page.read(&counter, |_| ()).0;
+            assert!(second >= first, "{second} after {first}");
+        })
+    };
+    stop_and_go(&page, &counter);
+    reader.join().expect("the reader's assertions hold");
+}
+
+fn a_reader_never_mixes_lines() {
+    let (page, counter) = world();
+    let reader = {
+        let (page, counter) = (Arc::clone(&page), counter.clone());
+        thread::spawn(move || {
+            let (now, (starts_ns, offset_ns)) = page.read(&counter, |copy| {
+                (
+                    copy.virtual0_ns.load(Relaxed),
+                    copy.realtime_offset_ns.load(Relaxed),
+                )
+            });
+            assert_eq!(offset_ns, 2 * starts_ns, "of two lines");
+            assert!(now >= starts_ns);
+        })
+    };
+    stop_and_go(&page, &counter);
+    reader.join().expect("the reader's assertions hold");
+}
+
+/// The ring goes round while somebody looks at its oldest line.
+fn a_past_line_is_never_a_mixture() {
+    let past = Arc::new(Past::default());
+    let record = |past: &Past, number: i64| {
+        past.record(
+            Instant::from_ns(1_000 * number),
+            Instant::from_ns(7_000 * number),
+            Rate::STOPPED,
+        );
+    };
+    let lines = sync::LINES as i64;
+    for number in 0..lines {
+        record(&past, number);
+    }
+    let reader = {
+        let past = Arc::clone(&past);
+        thread::spawn(move || {
+            // On the oldest line that is kept. When it is forgotten meanwhile,
+            // as at the start of one of the next.
+            let shown = past.at_ns(1_500);
+            assert!([7_000, 14_000, 21_000].contains(&shown), "{shown}");
+        })
+    };
+    record(&past, lines);
+    record(&past, lines + 1);
+    reader.join().expect("the reader's assertions hold");
+}

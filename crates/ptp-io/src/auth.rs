@@ -1,0 +1,154 @@
+//! How a program is authenticated: its key directory, and what it makes of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use timeloom_ptp::security::{KeyRing, Policy, Security};
+use timeloom_time::{Duration, Instant, Wall};
+use timeloom_wire::tlv::{EntryForm, Suite};
+
+use crate::clocks::wall_now;
+use crate::keys::{KeyDirectory, Loaded};
+use crate::{Names, PtpError, Role};
+
+/// Where signatures travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// In a TLV on Follow_Up, with keys of this suite.
+    Inline(Suite),
+    /// As statements on a second network; keys of either suite.
+    Secondary,
+}
+
+/// Keys that hold, kept up to date.
+#[derive(Debug)]
+pub struct Auth {
+    directory: KeyDirectory,
+    loaded: Loaded,
+    channel: Channel,
+    policy: Policy,
+    form: EntryForm,
+    max_hops: u8,
+    look_again: Instant<Wall>,
+}
+
+/// How often the key files' times are looked at.
+const LOOK_EVERY: Duration = Duration::from_s(1);
+
+impl Auth {
+    /// Reads and checks the keys in `directory`.
+    ///
+    /// # Errors
+    /// Why they are refused; also when their suite is not the channel's, or a
+    /// grandmaster is not authorised.
+    pub fn open(
+        directory: &Path,
+        role: Role,
+        channel: Channel,
+        policy: Policy,
+        form: EntryForm,
+        max_hops: u8,
+    ) -> Result<Self, PtpError> {
+        let mut directory = KeyDirectory::new(directory);
+        let loaded = directory.load()?;
+        if role == Role::Grandmaster && !loaded.may_lead {
+            return Err(PtpError::usage(format!(
+                "{} is not authorised as grandmaster: `timeloom ptp sign --grandmaster {}`",
+                loaded.name, loaded.name
+            )));
+        }
+        let policy = if role == Role::Monitor {
+            Policy::Monitor
+        } else {
+            policy
+        };
+        let auth = Self {
+            directory,
+            loaded,
+            channel,
+            policy,
+            form,
+            max_hops,
+            look_again: wall_now() + LOOK_EVERY,
+        };
+        auth.check_suite(&auth.loaded)?;
+        Ok(auth)
+    }
+
+    fn check_suite(&self, loaded: &Loaded) -> Result<(), PtpError> {
+        match self.channel {
+            Channel::Inline(suite) if suite != loaded.secret.suite() => {
+                Err(PtpError::usage(format!(
+                    "the keys are {:?} and --auth asks for {suite:?}",
+                    loaded.secret.suite()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Everybody's names.
+    pub fn names(&self) -> Names {
+        self.loaded.names.clone()
+    }
+
+    /// Everybody's keys.
+    pub fn ring(&self) -> Arc<KeyRing> {
+        self.loaded.ring.clone()
+    }
+
+    pub(crate) const fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    pub(crate) const fn is_secondary(&self) -> bool {
+        matches!(self.channel, Channel::Secondary)
+    }
+
+    pub(crate) fn security(&self) -> Security {
+        self.loaded
+            .security(self.policy, self.form, self.is_secondary(), self.max_hops)
+    }
+
+    pub(crate) const fn next_look(&self) -> Instant<Wall> {
+        self.look_again
+    }
+
+    /// Whether it is time to read the files again.
+    pub(crate) fn is_due(&mut self, now: Instant<Wall>, asked: bool) -> bool {
+        if now < self.look_again && !asked {
+            return false;
+        }
+        self.look_again = now + LOOK_EVERY;
+        asked || self.directory.is_changed()
+    }
+
+    /// Takes what the files say now; `Err` leaves everything as it was, except
+    /// that keys of an epoch that has ended count for nothing any more.
+    pub(crate) fn reload(&mut self) -> Result<(), PtpError> {
+        let result = self.directory.load().and_then(|loaded| {
+            if loaded.clock != self.loaded.clock {
+                return Err(PtpError::usage(format!(
+                    "node.key is now {}'s; start again to be another clock",
+                    loaded.clock
+                )));
+            }
+            self.check_suite(&loaded)?;
+            Ok(loaded)
+        });
+        match result {
+            Ok(loaded) => {
+                self.loaded = loaded;
+                Ok(())
+            }
+            Err(error) => {
+                for epoch in self.directory.expired() {
+                    let mut ring = (*self.loaded.ring).clone();
+                    ring.retire(epoch);
+                    self.loaded.ring = Arc::new(ring);
+                }
+                Err(error)
+            }
+        }
+    }
+}

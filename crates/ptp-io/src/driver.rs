@@ -1,0 +1,356 @@
+//! The event loop: one thread, all ports, one clock's state machine.
+//!
+//! In the order that keeps the path of a Sync short: what arrived is handed to
+//! the machine and what it wants sent is sent; stamps of departures follow;
+//! verification, records and key files are other threads' work or come last.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use timeloom_ptp::{Action, DropReason, Report, Stamp};
+use timeloom_time::{Duration, Instant, Wall};
+
+use crate::clocks::{StepGuard, realtime_ns, wall_now};
+use crate::departures::Departures;
+use crate::machine::Machine;
+use crate::random::KernelRandom;
+use crate::socket::{Arrival, PortSocket};
+use crate::verifier::{Done, Job, Verifier};
+use crate::{Observer, PtpError, SecondNetwork, Stamping, Steering, Wake};
+
+/// What a program counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages received.
+    pub received: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages that the kernel refused to send.
+    pub send_errors: u64,
+    /// Steps of the civil clock that were seen, and stamps not used for one.
+    pub clock_steps: u64,
+    /// See `clock_steps`.
+    pub stamps_discarded: u64,
+    /// Messages the clock did not use, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Violations of authenticated time, by reason.
+    pub failures: BTreeMap<String, u64>,
+}
+
+/// One port's sockets and what is on its way out.
+struct Port {
+    socket: PortSocket,
+    departures: Departures,
+    is_down: bool,
+}
+
+pub(crate) struct Driver {
+    pub(crate) machine: Machine,
+    ports: Vec<Port>,
+    random: KernelRandom,
+    guard: Option<StepGuard>,
+    verifier: Verifier,
+    wake: Wake,
+    steering: Option<Box<dyn Steering>>,
+    pub(crate) observer: Box<dyn Observer>,
+    pub(crate) counters: Counters,
+    /// The second network, when there is one.
+    second: Option<SecondNetwork>,
+}
+
+/// An interface that went down is tried again this often.
+const DOWN_RETRY: Duration = Duration::from_ms(200);
+/// No stamp is older, or younger by more than the noise of two processors.
+const STAMP_AGE: Duration = Duration::from_s(2);
+const STAMP_AHEAD: Duration = Duration::from_ms(1);
+
+impl Driver {
+    pub(crate) fn new(
+        machine: Machine,
+        sockets: Vec<PortSocket>,
+        stamping: Stamping,
+        wake: Wake,
+        steering: Option<Box<dyn Steering>>,
+        second: Option<SecondNetwork>,
+        observer: Box<dyn Observer>,
+    ) -> Result<Self, PtpError> {
+        let ports = sockets
+            .into_iter()
+            .map(|socket| Port {
+                socket,
+                departures: Departures::default(),
+                is_down: false,
+            })
+            .collect();
+        Ok(Self {
+            machine,
+            ports,
+            random: KernelRandom::open()?,
+            // A card's clock is nobody else's to set.
+            guard: (stamping == Stamping::Software).then(StepGuard::new),
+            verifier: Verifier::start(wake.clone())?,
+            wake,
+            steering,
+            observer,
+            counters: Counters::default(),
+            second,
+        })
+    }
+
+    /// Waits until something is due, does it, and returns.
+    pub(crate) fn turn(&mut self, until: Instant<Wall>) -> Result<(), PtpError> {
+        self.wait(until)?;
+        self.wake.quiet();
+        self.read_ports();
+        self.read_departures();
+        while let Some(done) = self.verifier.finished() {
+            match done {
+                Done::Verified(job, verdict) => {
+                    self.observer.verified(&job, &verdict);
+                    self.machine.handle_verdict(wall_now(), &verdict);
+                }
+                Done::Signed(signed) => self.machine.handle_signed(wall_now(), signed),
+            }
+            self.act();
+        }
+        self.read_statements();
+        let now = wall_now();
+        if self.machine.next_wake().is_some_and(|at| at <= now) {
+            self.machine.handle_wake(now, &mut self.random);
+            self.act();
+        }
+        Ok(())
+    }
+
+    fn wait(&self, until: Instant<Wall>) -> Result<(), PtpError> {
+        let up = self.ports.iter().filter(|port| !port.is_down);
+        let mut fds: Vec<libc::pollfd> = up
+            .flat_map(|port| port.socket.descriptors())
+            .chain([self.wake.descriptor()])
+            .chain(self.second.as_ref().map(SecondNetwork::descriptor))
+            .map(|fd| libc::pollfd {
+                fd,
+                events: libc::POLLIN | libc::POLLPRI,
+                revents: 0,
+            })
+            .collect();
+        let stamps = self
+            .ports
+            .iter()
+            .filter_map(|port| port.departures.next_wake());
+        let retry = self
+            .ports
+            .iter()
+            .any(|port| port.is_down)
+            .then(|| wall_now() + DOWN_RETRY);
+        let due = stamps
+            .chain(self.machine.next_wake())
+            .chain(retry)
+            .fold(until, Ord::min);
+        let left = (due - wall_now()).as_ns().max(0);
+        let timeout = libc::timespec {
+            tv_sec: left / 1_000_000_000,
+            tv_nsec: left % 1_000_000_000,
+        };
+        // SAFETY: an array of pollfd with its length, a timespec, and no signal
+        // mask, all alive through the call.
+        let answer = unsafe {
+            libc::ppoll(
+                fds.as_mut_ptr(),
+                fds.len() as libc::nfds_t,
+                &raw const timeout,
+                std::ptr::null(),
+            )
+        };
+        if answer < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(PtpError::doing("wait for messages")(error));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_ports(&mut self) {
+        for number in 1..=self.ports.len() {
+            let mut arrivals = Vec::new();
+            let port = &mut self.ports[number - 1];
+            // ENETDOWN, once per event; the interface may come back.
+            port.is_down = port
+                .socket
+                .receive(|arrival| arrivals.push(arrival))
+                .is_err();
+            if arrivals.is_empty() {
+                continue;
+            }
+            // Asked after reading: every stamp is from before the answer.
+            let stepped = self.look_at_clock();
+            for Arrival { packet, stamp } in arrivals {
+                self.counters.received += 1;
+                let stamp = stamp.filter(|stamp| !stepped && self.is_plausible(*stamp));
+                let port = number as u16;
+                self.observer.received(port, &packet, stamp);
+                self.machine
+                    .handle_receive(wall_now(), port, &packet, stamp);
+                self.act();
+            }
+        }
+    }
+
+    fn read_departures(&mut self) {
+        for number in 1..=self.ports.len() {
+            let mut known = Vec::new();
+            let port = &mut self.ports[number - 1];
+            port.socket.departures(|frame, stamp| {
+                if let Some(token) = port.departures.departed(frame) {
+                    known.push((token, stamp));
+                }
+            });
+            let stepped = !known.is_empty() && self.look_at_clock();
+            for (token, stamp) in known {
+                let stamp = Some(stamp).filter(|stamp| !stepped && self.is_plausible(*stamp));
+                self.machine
+                    .handle_transmit_stamp(wall_now(), number as u16, token, stamp);
+                self.act();
+            }
+            let now = wall_now();
+            while let Some(token) = self.ports[number - 1].departures.lost(now) {
+                self.machine
+                    .handle_transmit_stamp(now, number as u16, token, None);
+                self.act();
+            }
+        }
+    }
+
+    fn read_statements(&mut self) {
+        let Some(second) = &mut self.second else {
+            return;
+        };
+        let mut records = Vec::new();
+        second.receive(|record| records.push(record.to_vec()));
+        for record in records {
+            self.observer.statement(&record);
+            self.machine.handle_statement(wall_now(), &record);
+            self.act();
+        }
+    }
+
+    /// `true` when the clock that stamps was set since the last look. Then the
+    /// stamps of everything on its way are from before, or from after, and
+    /// differences with them mean nothing.
+    fn look_at_clock(&mut self) -> bool {
+        let Some(step) = self.guard.as_mut().and_then(StepGuard::step) else {
+            return false;
+        };
+        self.counters.clock_steps += 1;
+        self.observer.notice(&format!(
+            "the machine's clock was set by {} ns; stamps around it are not used",
+            step.as_ns()
+        ));
+        for number in 1..=self.ports.len() {
+            let lost: Vec<_> = self.ports[number - 1].departures.give_up().collect();
+            for token in lost {
+                self.counters.stamps_discarded += 1;
+                self.machine
+                    .handle_transmit_stamp(wall_now(), number as u16, token, None);
+            }
+        }
+        self.act();
+        true
+    }
+
+    fn is_plausible(&mut self, stamp: Stamp) -> bool {
+        if self.guard.is_none() {
+            return true;
+        }
+        let age = Duration::from_ns(realtime_ns().saturating_sub(stamp.as_ns()));
+        let plausible = age <= STAMP_AGE && age >= -STAMP_AHEAD;
+        self.counters.stamps_discarded += u64::from(!plausible);
+        plausible
+    }
+
+    /// Does what the machine wants, until it wants nothing more.
+    pub(crate) fn act(&mut self) {
+        while let Some(action) = self.machine.poll_action() {
+            match action {
+                Action::Send {
+                    port,
+                    packet,
+                    token,
+                } => {
+                    let sent = self.ports[usize::from(port) - 1].socket.send(&packet);
+                    let now = wall_now();
+                    match (sent, token) {
+                        (Ok(()), token) => {
+                            self.counters.sent += 1;
+                            if let Some(token) = token {
+                                self.ports[usize::from(port) - 1].departures.add(
+                                    packet.bytes,
+                                    token,
+                                    now,
+                                );
+                            }
+                        }
+                        (Err(_), token) => {
+                            self.counters.send_errors += 1;
+                            if let Some(token) = token {
+                                self.machine.handle_transmit_stamp(now, port, token, None);
+                            }
+                        }
+                    }
+                }
+                Action::Step(length) => self.steer(|clock| clock.step(length)),
+                Action::Frequency(ppb) => self.steer(|clock| clock.frequency(ppb)),
+                Action::Verify(job) => self.verifier.submit(Job::Verify(job)),
+                Action::Sign(job) => self.verifier.submit(Job::Sign(job)),
+                Action::Statement(record) => {
+                    if let Some(second) = &self.second {
+                        self.counters.send_errors += second.send(&record);
+                    }
+                }
+                Action::Report(report) => self.note(&report),
+            }
+        }
+    }
+
+    fn steer(&mut self, change: impl FnOnce(&mut dyn Steering) -> io::Result<()>) {
+        let Some(clock) = &mut self.steering else {
+            return;
+        };
+        if let Err(error) = change(clock.as_mut()) {
+            self.observer
+                .notice(&format!("the clock cannot be steered: {error}"));
+        }
+        // A step is found by the guard like anybody else's, and what is on its
+        // way is given up.
+    }
+
+    fn note(&mut self, report: &Report) {
+        match report {
+            Report::Dropped { reason, .. } => {
+                *self.counters.dropped.entry(name_of(*reason)).or_default() += 1;
+            }
+            Report::Failure(failure) => {
+                *self
+                    .counters
+                    .failures
+                    .entry(format!("{:?}", failure.reason))
+                    .or_default() += 1;
+            }
+            _ => {}
+        }
+        self.observer.report(report);
+    }
+}
+
+fn name_of(reason: DropReason) -> String {
+    match reason {
+        DropReason::Malformed(at) => timeloom_wire::ParseError::ALL
+            .get(usize::from(at))
+            .map_or_else(
+                || "malformed".to_owned(),
+                |error| format!("malformed: {}", error.reason()),
+            ),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,93 @@
+//! Where lines are written to.
+
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use super::Line;
+use crate::PtpError;
+
+/// Writes lines from a thread of its own: a slow disk or terminal delays no Sync.
+#[derive(Debug)]
+pub struct LineWriter {
+    lines: Option<Sender<String>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LineWriter {
+    /// Begins a log at `path`, readable by its owner and group.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn create(path: &Path) -> Result<Self, PtpError> {
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).mode(0o640);
+        Self::to(BufWriter::new(
+            options.open(path).map_err(PtpError::file(path))?,
+        ))
+    }
+
+    /// Writes to standard output.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn stdout() -> Result<Self, PtpError> {
+        Self::to(std::io::stdout())
+    }
+
+    fn to(output: impl Write + Send + 'static) -> Result<Self, PtpError> {
+        let (lines, queue) = channel();
+        let thread = Builder::new()
+            .name("ptp-log".to_owned())
+            .spawn(move || write_lines(&queue, output))
+            .map_err(PtpError::doing("start a thread"))?;
+        Ok(Self {
+            lines: Some(lines),
+            thread: Some(thread),
+        })
+    }
+
+    /// A sink for [`super::Evidence`] that writes JSON.
+    pub fn json(&self) -> impl FnMut(&Line) + Send + use<> {
+        self.sink(|line| serde_json::to_string(line).expect("lines are plain data"))
+    }
+
+    /// A sink that writes text for people, without what only a log needs.
+    pub fn text(&self) -> impl FnMut(&Line) + Send + use<> {
+        self.sink(Line::to_string)
+    }
+
+    fn sink(&self, render: fn(&Line) -> String) -> impl FnMut(&Line) + Send + use<> {
+        let lines = self.lines.clone();
+        move |line| {
+            let text = render(line);
+            if let Some(lines) = lines.as_ref().filter(|_| !text.is_empty()) {
+                let _ = lines.send(text);
+            }
+        }
+    }
+}
+
+fn write_lines(queue: &Receiver<String>, mut file: impl Write) {
+    while let Ok(line) = queue.recv() {
+        // Nobody reads an error here; the disk's state shows in the file.
+        let _ = writeln!(file, "{line}");
+        while let Ok(line) = queue.try_recv() {
+            let _ = writeln!(file, "{line}");
+        }
+        let _ = file.flush();
+    }
+}
+
+impl Drop for LineWriter {
+    /// Waits until everything is written; sinks must be gone by then.
+    fn drop(&mut self) {
+        drop(self.lines.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The authority: who says which keys belong, and who may be grandmaster.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use timeloom_ptp::security::{PublicKey, SecretKey};
+use timeloom_wire::tlv::Suite;
+
+use super::file::{Kind, from_hex, read, to_hex, write};
+use super::node::PublicFile;
+use super::ring::{EpochRule, MemberFile, RingFile};
+use crate::{KernelRandom, PtpError};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AuthorityFile {
+    secret: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AuthorityPublic {
+    key: String,
+}
+
+/// Makes `authority.key` and `authority.pub` in `directory`.
+///
+/// # Errors
+/// When there is one already.
+pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
+    std::fs::create_dir_all(directory).map_err(PtpError::file(directory))?;
+    let path = directory.join("authority.key");
+    if path.exists() {
+        return Err(PtpError::usage(format!(
+            "{} exists, and every ring rests on it",
+            path.display()
+        )));
+    }
+    let octets = KernelRandom::open()?.key();
+    let public = SecretKey::from_random(Suite::Ed25519, &octets).public();
+    let file = AuthorityFile {
+        secret: to_hex(&octets),
+    };
+    write(
+        &path,
+        Kind::Secret,
+        "Secret key of an authority. Keep it off the clocks.",
+        &file,
+    )?;
+    let public = AuthorityPublic {
+        key: to_hex(&public.to_bytes()),
+    };
+    write(
+        &directory.join("authority.pub"),
+        Kind::Public,
+        "Whose word about keys counts.",
+        &public,
+    )
+}
+
+pub(super) fn public_of(path: &Path) -> Result<PublicKey, PtpError> {
+    let file: AuthorityPublic = read(path, Kind::Public)?;
+    from_hex(&file.key)
+        .and_then(|bytes| PublicKey::from_bytes(Suite::Ed25519, &bytes))
+        .ok_or_else(|| PtpError::usage(format!("{} holds no valid key", path.display())))
+}
+
+/// What the authority is to sign.
+#[derive(Clone, Debug, Default)]
+pub struct SignRequest {
+    /// `authority.key`.
+    pub authority: PathBuf,
+    /// The ring; continued if it exists.
+    pub ring: PathBuf,
+    /// Public files to take in.
+    pub publics: Vec<PathBuf>,
+    /// Names or identities that may be grandmaster, beside those that may.
+    pub grandmasters: Vec<String>,
+    /// Epochs that count no more.
+    pub retire: Vec<u8>,
+    /// Sign with this epoch from now on; the ring's own, or 1, when absent.
+    pub signing_epoch: Option<u8>,
+    /// End of the signing epoch, in seconds since 1970.
+    pub not_after_s: Option<i64>,
+}
+
+/// Writes a ring with one more serial number, and returns it.
+///
+/// # Errors
+/// A proof that does not hold, a grandmaster nobody knows, an epoch without keys.
+pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
+    let file: AuthorityFile = read(&request.authority, Kind::Secret)?;
+    let octets: Option<[u8; 32]> = from_hex(&file.secret).and_then(|octets| octets.try_into().ok());
+    let octets = octets.ok_or_else(|| PtpError::usage("the authority's secret is damaged"))?;
+    let secret = SecretKey::from_random(Suite::Ed25519, &octets);
+    let mut ring = if request.ring.exists() {
+        let ring = RingFile::read(&request.ring)?;
+        if !ring.is_signed_by(&secret.public()) {
+            return Err(PtpError::usage(format!(
+                "{} is another authority's, or was changed",
+                request.ring.display()
+            )));
+        }
+        ring
+    } else {
+        RingFile {
+            serial: 0,
+            signing_epoch: 1,
+            signature: String::new(),
+            epochs: Vec::new(),
+            members: Vec::new(),
+        }
+    };
+    ring.serial += 1;
+    for path in &request.publics {
+        let public: PublicFile = read(path, Kind::Public)?;
+        public
+            .members
+            .into_iter()
+            .for_each(|member| take(&mut ring, member));
+    }
+    ring.members
+        .retain(|member| !request.retire.contains(&member.epoch));
+    ring.epochs
+        .retain(|rule| !request.retire.contains(&rule.epoch));
+    for wanted in &request.grandmasters {
+        let mut found = false;
+        for member in ring
+            .members
+            .iter_mut()
+            .filter(|member| member.name == *wanted || member.clock == *wanted)
+        {
+            (found, member.grandmaster) = (true, true);
+        }
+        if !found {
+            return Err(PtpError::usage(format!(
+                "nobody in the ring is called `{wanted}`"
+            )));
+        }
+    }
+    ring.signing_epoch = request.signing_epoch.unwrap_or(ring.signing_epoch);
+    let signing = ring.signing_epoch;
+    let rule = ring.epochs.iter_mut().find(|rule| rule.epoch == signing);
+    let rule = rule.ok_or_else(|| {
+        PtpError::usage(format!(
+            "nobody has a key of epoch {signing}, with which all are to sign"
+        ))
+    })?;
+    rule.not_after_s = request.not_after_s.or(rule.not_after_s);
+    // Every proof is checked before the authority puts its name to it.
+    ring.key_ring(0)?;
+    ring.sign(&secret);
+    write(
+        &request.ring,
+        Kind::Public,
+        "Keys of a PTP domain, signed by its authority.",
+        &ring,
+    )?;
+    Ok(ring)
+}
+
+/// Takes a key in; a clock keeps its index and its rank from epoch to epoch.
+fn take(ring: &mut RingFile, mut member: MemberFile) {
+    if ring
+        .members
+        .iter()
+        .any(|of| of.clock == member.clock && of.epoch == member.epoch)
+    {
+        return;
+    }
+    let known = ring.members.iter().find(|of| of.clock == member.clock);
+    member.index = match known {
+        Some(known) => known.index,
+        None => ring
+            .members
+            .iter()
+            .map(|of| of.index + 1)
+            .max()
+            .unwrap_or(1),
+    };
+    member.grandmaster = known.is_some_and(|known| known.grandmaster);
+    if !ring.epochs.iter().any(|rule| rule.epoch == member.epoch) {
+        ring.epochs.push(EpochRule {
+            epoch: member.epoch,
+            not_after_s: None,
+        });
+    }
+    ring.members.push(member);
+}

@@ -1,0 +1,113 @@
+//! Reading and writing key files: permissions, whole or not at all, hexadecimal.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use timeloom_wire::ClockIdentity;
+use timeloom_wire::tlv::Suite;
+
+use crate::PtpError;
+
+/// Who may do what with a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nobody but the owner may read it.
+    Secret,
+    /// Nobody but the owner may write it.
+    Public,
+}
+
+pub(super) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, PtpError> {
+    let metadata = fs::metadata(path).map_err(PtpError::file(path))?;
+    let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
+    let refused = match kind {
+        Kind::Secret if mode & 0o077 != 0 => Some("others can read this secret: chmod 600"),
+        Kind::Public if mode & 0o022 != 0 => Some("others can write it: chmod go-w"),
+        _ => None,
+    };
+    if let Some(why) = refused {
+        return Err(PtpError::usage(format!(
+            "{} has mode {mode:03o}: {why} {}",
+            path.display(),
+            path.display()
+        )));
+    }
+    // SAFETY: no arguments, cannot fail.
+    let me = unsafe { libc::geteuid() };
+    if owner != me && owner != 0 {
+        return Err(PtpError::usage(format!(
+            "{} belongs to user {owner}, who could change it",
+            path.display()
+        )));
+    }
+    let text = fs::read_to_string(path).map_err(PtpError::file(path))?;
+    toml::from_str(&text).map_err(|error| PtpError::usage(format!("{}: {error}", path.display())))
+}
+
+/// Replaces `path` in one step: whoever reads finds the old file or the new one.
+pub(super) fn write<T: Serialize>(
+    path: &Path,
+    kind: Kind,
+    header: &str,
+    value: &T,
+) -> Result<(), PtpError> {
+    let body = toml::to_string(value).expect("key files are plain data");
+    let mode = if kind == Kind::Secret { 0o600 } else { 0o644 };
+    let fresh = path.with_extension("new");
+    let _ = fs::remove_file(&fresh);
+    let written = (|| {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&fresh)?;
+        write!(file, "# {header}\n{body}")?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    })();
+    written.map_err(PtpError::file(path))
+}
+
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .map(|c| c.to_digit(16).map(|digit| digit as u8))
+        .collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+    Some(
+        digits
+            .chunks_exact(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect(),
+    )
+}
+
+/// `02544c.fffe.000101`, with or without the points or colons.
+pub(super) fn parse_clock(text: &str) -> Option<ClockIdentity> {
+    let digits: String = text
+        .chars()
+        .filter(|c| !matches!(c, '.' | ':' | '-'))
+        .collect();
+    from_hex(&digits)?.try_into().ok().map(ClockIdentity)
+}
+
+pub(super) const fn suite_name(suite: Suite) -> &'static str {
+    match suite {
+        Suite::Bls => "bls",
+        Suite::Ed25519 => "ed25519",
+    }
+}
+
+pub(super) fn suite_named(name: &str) -> Option<Suite> {
+    [Suite::Bls, Suite::Ed25519]
+        .into_iter()
+        .find(|suite| suite_name(*suite) == name)
+}

@@ -1,0 +1,208 @@
+//! What a clock takes from its key directory, at the start and whenever the
+//! files change.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use timeloom_ptp::security::{KeyRing, Limits, Policy, SecretKey, Security};
+use timeloom_wire::ClockIdentity;
+use timeloom_wire::tlv::{EntryForm, Suite};
+
+use super::authority::public_of;
+use super::node::NodeFile;
+use super::ring::RingFile;
+use crate::clocks::realtime_ns;
+use crate::{Names, PtpError};
+
+/// A directory of key files, and what was last taken from it.
+#[derive(Debug)]
+pub struct KeyDirectory {
+    path: PathBuf,
+    serial: u64,
+    seen: Option<[SystemTime; 3]>,
+    /// Ends of the epochs in force.
+    ends: Vec<(u8, i64)>,
+    /// Epochs whose end has been noticed.
+    noticed: Vec<u8>,
+}
+
+/// Keys that hold.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// This clock's identity, as its key file says.
+    pub clock: ClockIdentity,
+    /// Its name.
+    pub name: String,
+    /// Its place in the ring.
+    pub index: u16,
+    /// Its key of the signing epoch.
+    pub secret: Arc<SecretKey>,
+    /// Generation of that key.
+    pub epoch: u8,
+    /// Everybody's keys.
+    pub ring: Arc<KeyRing>,
+    /// Everybody's names.
+    pub names: Names,
+    /// The ring's number.
+    pub serial: u64,
+    /// Whether this clock may be grandmaster.
+    pub may_lead: bool,
+}
+
+const FILES: [&str; 3] = ["node.key", "ring.toml", "authority.pub"];
+
+impl KeyDirectory {
+    /// Nothing is read yet.
+    pub fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            serial: 0,
+            seen: None,
+            ends: Vec::new(),
+            noticed: Vec::new(),
+        }
+    }
+
+    /// Reads and checks everything.
+    ///
+    /// # Errors
+    /// The reason, for people: permissions, signature, proof, epoch, place.
+    pub fn load(&mut self) -> Result<Loaded, PtpError> {
+        self.seen = self.times();
+        let loaded = self.check(realtime_ns() / 1_000_000_000)?;
+        self.serial = loaded.0.serial;
+        self.ends = loaded.1;
+        self.noticed.clear();
+        Ok(loaded.0)
+    }
+
+    /// Whether a file was written since it was last read, or an epoch has
+    /// ended since.
+    pub fn is_changed(&mut self) -> bool {
+        let ended: Vec<u8> = self
+            .expired()
+            .filter(|epoch| !self.noticed.contains(epoch))
+            .collect();
+        let times = self.times();
+        let written = times.is_some() && times != self.seen;
+        let changed = written || !ended.is_empty();
+        self.noticed.extend(ended);
+        changed
+    }
+
+    /// Epochs of the ring in force that have ended.
+    pub fn expired(&self) -> impl Iterator<Item = u8> + '_ {
+        let now_s = realtime_ns() / 1_000_000_000;
+        self.ends
+            .iter()
+            .filter(move |(_, end)| now_s > *end)
+            .map(|(epoch, _)| *epoch)
+    }
+
+    fn times(&self) -> Option<[SystemTime; 3]> {
+        let times: Option<Vec<_>> = FILES
+            .iter()
+            .map(|name| fs::metadata(self.path.join(name)).ok()?.modified().ok())
+            .collect();
+        times?.try_into().ok()
+    }
+
+    fn check(&self, now_s: i64) -> Result<(Loaded, Vec<(u8, i64)>), PtpError> {
+        let node = NodeFile::read(&self.path.join(FILES[0]))?;
+        let path = self.path.join(FILES[1]);
+        let ring = RingFile::read(&path)?;
+        if !ring.is_signed_by(&public_of(&self.path.join(FILES[2]))?) {
+            return Err(PtpError::usage(format!(
+                "{}: the authority's signature does not hold",
+                path.display()
+            )));
+        }
+        if ring.serial < self.serial {
+            return Err(PtpError::usage(format!(
+                "{} has serial {}, older than {} which is in force",
+                path.display(),
+                ring.serial,
+                self.serial
+            )));
+        }
+        let epoch = ring.signing_epoch;
+        if !ring.is_current(epoch, now_s) {
+            return Err(PtpError::usage(format!(
+                "{}: epoch {epoch}, with which all are to sign, has expired: rotate and sign again",
+                path.display()
+            )));
+        }
+        let clock = node.identity()?;
+        let secret = node
+            .secret(epoch)
+            .ok_or_else(|| {
+                PtpError::usage(format!(
+                    "node.key has no secret of epoch {epoch}: rotate, then have it signed"
+                ))
+            })?
+            .key()?;
+        let keys = ring.key_ring(now_s)?;
+        let own = keys
+            .member(clock, epoch)
+            .filter(|member| member.key == secret.public())
+            .ok_or_else(|| {
+                PtpError::usage(format!(
+                    "{} does not hold this clock's key of epoch {epoch}",
+                    path.display()
+                ))
+            })?;
+        let (index, may_lead) = (own.index, own.grandmaster);
+        let names: HashMap<_, _> = ring
+            .members
+            .iter()
+            .filter_map(|member| Some((member.identity().ok()?, member.name.clone())))
+            .collect();
+        let loaded = Loaded {
+            clock,
+            name: node.name,
+            index,
+            secret: Arc::new(secret),
+            epoch,
+            ring: Arc::new(keys),
+            names: Names(names),
+            serial: ring.serial,
+            may_lead,
+        };
+        Ok((loaded, ring.ends()))
+    }
+}
+
+impl Loaded {
+    /// As the state machines want it.
+    pub fn security(
+        &self,
+        policy: Policy,
+        form: EntryForm,
+        secondary: bool,
+        max_hops: u8,
+    ) -> Security {
+        Security {
+            clock: self.clock,
+            index: self.index,
+            secret: self.secret.clone(),
+            epoch: self.epoch,
+            ring: self.ring.clone(),
+            form,
+            policy,
+            limits: Limits {
+                max_hops,
+                ..Limits::default()
+            },
+            watch: self.secret.suite() == Suite::Bls,
+            secondary,
+            bind_vid: false,
+            // Seconds of civil time: no start uses numbers of an earlier one
+            // unless the clock was set back in between.
+            first_sequence: ((realtime_ns() / 1_000_000_000).max(0).unsigned_abs() & 0xffff_ffff)
+                << 16,
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Keys: who a clock is, whom it believes, and who says so.
+//!
+//! ```text
+//! DIR/node.key        this clock's secrets, one per epoch; mode 0600
+//! DIR/node.pub        the same in public, with proofs of possession
+//! DIR/authority.pub   whose word about the others counts here
+//! DIR/ring.toml       everybody's public keys, signed by the authority
+//! ```
+//!
+//! An operator makes an authority once, has every clock make its own key
+//! (secrets never travel), and signs the ring of their public parts. A clock
+//! that starts, or is told to read again, checks everything: permissions, the
+//! authority's signature, that the ring is not older than the last, every
+//! proof, its own place in it, and the epochs' dates. What does not hold is
+//! refused with the reason; there is no fallback to time without keys.
+
+mod authority;
+mod file;
+mod load;
+mod node;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+pub use authority::{SignRequest, make_authority, sign_ring};
+pub use load::{KeyDirectory, Loaded};
+pub use node::{make_node, rotate};
+pub use ring::{EpochRule, MemberFile, RingFile};

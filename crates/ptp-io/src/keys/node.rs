@@ -1,0 +1,162 @@
+//! A clock's own key file.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use timeloom_ptp::security::SecretKey;
+use timeloom_wire::ClockIdentity;
+use timeloom_wire::tlv::Suite;
+
+use super::file::{Kind, from_hex, parse_clock, read, suite_name, suite_named, to_hex, write};
+use super::ring::MemberFile;
+use crate::{KernelRandom, PtpError};
+
+/// `node.key`. What is kept of a secret are the 32 random octets it is made of.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NodeFile {
+    pub(super) name: String,
+    pub(super) clock: String,
+    pub(super) secrets: Vec<SecretFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SecretFile {
+    pub(super) epoch: u8,
+    pub(super) suite: String,
+    pub(super) secret: String,
+}
+
+/// `node.pub`: one entry per epoch.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PublicFile {
+    pub(super) members: Vec<MemberFile>,
+}
+
+impl SecretFile {
+    pub(super) fn key(&self) -> Result<SecretKey, PtpError> {
+        let suite = suite_named(&self.suite);
+        let octets: Option<[u8; 32]> =
+            from_hex(&self.secret).and_then(|octets| octets.try_into().ok());
+        match (suite, octets) {
+            (Some(suite), Some(octets)) => Ok(SecretKey::from_random(suite, &octets)),
+            _ => Err(PtpError::usage(format!(
+                "the secret of epoch {} is damaged",
+                self.epoch
+            ))),
+        }
+    }
+}
+
+impl NodeFile {
+    pub(super) fn read(path: &Path) -> Result<Self, PtpError> {
+        read(path, Kind::Secret)
+    }
+
+    pub(super) fn identity(&self) -> Result<ClockIdentity, PtpError> {
+        parse_clock(&self.clock)
+            .ok_or_else(|| PtpError::usage(format!("`{}` is no clock identity", self.clock)))
+    }
+
+    pub(super) fn secret(&self, epoch: u8) -> Option<&SecretFile> {
+        self.secrets.iter().find(|secret| secret.epoch == epoch)
+    }
+
+    fn public(&self) -> Result<PublicFile, PtpError> {
+        let member = |secret: &SecretFile| {
+            let key = secret.key()?;
+            Ok(MemberFile {
+                name: self.name.clone(),
+                clock: self.clock.clone(),
+                index: 0,
+                epoch: secret.epoch,
+                suite: secret.suite.clone(),
+                key: to_hex(&key.public().to_bytes()),
+                proof: to_hex(&key.prove()),
+                grandmaster: false,
+            })
+        };
+        Ok(PublicFile {
+            members: self
+                .secrets
+                .iter()
+                .map(member)
+                .collect::<Result<_, PtpError>>()?,
+        })
+    }
+
+    fn write(&self, directory: &Path) -> Result<(), PtpError> {
+        write(
+            &directory.join("node.key"),
+            Kind::Secret,
+            "Secret keys of a PTP clock. Never copy this file.",
+            self,
+        )?;
+        write(
+            &directory.join("node.pub"),
+            Kind::Public,
+            "Public keys of a PTP clock, for the authority.",
+            &self.public()?,
+        )
+    }
+}
+
+fn fresh(epoch: u8, suite: Suite) -> Result<SecretFile, PtpError> {
+    let secret = to_hex(&KernelRandom::open()?.key());
+    Ok(SecretFile {
+        epoch,
+        suite: suite_name(suite).to_owned(),
+        secret,
+    })
+}
+
+/// Makes `node.key` and `node.pub` of a clock in `directory`, for epoch 1.
+///
+/// # Errors
+/// When there is a key already: nothing is overwritten.
+pub fn make_node(directory: &Path, name: &str, clock: &str, suite: Suite) -> Result<(), PtpError> {
+    std::fs::create_dir_all(directory).map_err(PtpError::file(directory))?;
+    let path = directory.join("node.key");
+    if path.exists() {
+        return Err(PtpError::usage(format!(
+            "{} exists; `timeloom ptp rotate` adds the key of the next epoch",
+            path.display()
+        )));
+    }
+    let clock = parse_clock(clock).ok_or_else(|| {
+        PtpError::usage(format!(
+            "`{clock}` is no clock identity: write 16 hexadecimal digits"
+        ))
+    })?;
+    let file = NodeFile {
+        name: name.to_owned(),
+        clock: clock.to_string(),
+        secrets: vec![fresh(1, suite)?],
+    };
+    file.write(directory)
+}
+
+/// Adds a key of the next epoch; older ones stay until `keep` are left.
+/// Returns the new epoch.
+///
+/// # Errors
+/// When there is no key yet, or the 255 epochs are used up.
+pub fn rotate(directory: &Path, keep: usize) -> Result<u8, PtpError> {
+    let mut file = NodeFile::read(&directory.join("node.key"))?;
+    let newest = file.secrets.iter().max_by_key(|secret| secret.epoch);
+    let newest = newest.ok_or_else(|| PtpError::usage("node.key holds no secret"))?;
+    let epoch = newest
+        .epoch
+        .checked_add(1)
+        .ok_or_else(|| PtpError::usage("the last epoch, 255, is in use"))?;
+    let suite = suite_named(&newest.suite)
+        .ok_or_else(|| PtpError::usage("node.key names an unknown suite"))?;
+    file.secrets.push(fresh(epoch, suite)?);
+    file.secrets.sort_by_key(|secret| secret.epoch);
+    let surplus = file.secrets.len().saturating_sub(keep.max(1));
+    file.secrets.drain(..surplus);
+    file.write(directory)?;
+    Ok(epoch)
+}

@@ -1,0 +1,195 @@
+//! The ring: public keys, epochs, and the authority's signature over them.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use timeloom_ptp::security::{KeyError, KeyRing, Member, PublicKey};
+use timeloom_wire::ClockIdentity;
+use timeloom_wire::tlv::Suite;
+
+use super::file::{Kind, from_hex, parse_clock, read, suite_named, to_hex};
+use crate::PtpError;
+
+/// One clock's public key of one epoch; also what `node.pub` holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberFile {
+    /// A name for people.
+    pub name: String,
+    /// The clock's identity.
+    pub clock: String,
+    /// Its place in the ring, for compact entries.
+    #[serde(default)]
+    pub index: u16,
+    /// Generation of the key.
+    pub epoch: u8,
+    /// `ed25519` or `bls`.
+    pub suite: String,
+    /// The public key.
+    pub key: String,
+    /// That its owner has the secret.
+    pub proof: String,
+    /// Whether the authority lets it be grandmaster.
+    #[serde(default)]
+    pub grandmaster: bool,
+}
+
+/// From when to when an epoch counts, in seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochRule {
+    /// Which.
+    pub epoch: u8,
+    /// The last second; for ever when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_after_s: Option<i64>,
+}
+
+/// `ring.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RingFile {
+    /// Grows with every signature: an older ring is not taken again.
+    pub serial: u64,
+    /// Which epoch clocks sign with.
+    pub signing_epoch: u8,
+    /// The authority's signature over everything else.
+    #[serde(default)]
+    pub signature: String,
+    /// The epochs that count.
+    #[serde(default)]
+    pub epochs: Vec<EpochRule>,
+    /// Who belongs.
+    #[serde(default)]
+    pub members: Vec<MemberFile>,
+}
+
+impl MemberFile {
+    /// The identity it names.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn identity(&self) -> Result<ClockIdentity, PtpError> {
+        parse_clock(&self.clock).ok_or_else(|| {
+            PtpError::usage(format!(
+                "`{}` is no clock identity: write 16 hexadecimal digits",
+                self.clock
+            ))
+        })
+    }
+
+    pub(super) fn suite(&self) -> Result<Suite, PtpError> {
+        suite_named(&self.suite).ok_or_else(|| {
+            PtpError::usage(format!(
+                "`{}` is no suite; there are ed25519 and bls",
+                self.suite
+            ))
+        })
+    }
+
+    /// The key and its proof, checked.
+    pub(super) fn member(&self) -> Result<(Member, Vec<u8>), PtpError> {
+        let (clock, suite) = (self.identity()?, self.suite()?);
+        let bad =
+            |what: &str| PtpError::usage(format!("{} (epoch {}): {what}", self.name, self.epoch));
+        let key = from_hex(&self.key)
+            .and_then(|bytes| PublicKey::from_bytes(suite, &bytes))
+            .ok_or_else(|| bad("the public key is not a valid one"))?;
+        let proof = from_hex(&self.proof)
+            .ok_or_else(|| bad("the proof of possession is not hexadecimal"))?;
+        let member = Member {
+            clock,
+            index: self.index,
+            epoch: self.epoch,
+            key,
+            grandmaster: self.grandmaster,
+        };
+        Ok((member, proof))
+    }
+}
+
+impl RingFile {
+    pub(super) fn read(path: &Path) -> Result<Self, PtpError> {
+        read(path, Kind::Public)
+    }
+
+    /// What the authority signs: every field, each with its length before it.
+    pub(super) fn text(&self) -> Vec<u8> {
+        let mut text = b"TIMELOOM-RING-1".to_vec();
+        let mut push = |field: &[u8]| {
+            text.extend_from_slice(&(field.len() as u32).to_be_bytes());
+            text.extend_from_slice(field);
+        };
+        push(&self.serial.to_be_bytes());
+        push(&[self.signing_epoch]);
+        push(&(self.epochs.len() as u32).to_be_bytes());
+        for rule in &self.epochs {
+            push(&[rule.epoch]);
+            push(&rule.not_after_s.unwrap_or(i64::MAX).to_be_bytes());
+        }
+        push(&(self.members.len() as u32).to_be_bytes());
+        for member in &self.members {
+            for field in [
+                &member.name,
+                &member.clock,
+                &member.suite,
+                &member.key,
+                &member.proof,
+            ] {
+                push(field.as_bytes());
+            }
+            push(&member.index.to_be_bytes());
+            push(&[member.epoch, u8::from(member.grandmaster)]);
+        }
+        text
+    }
+
+    /// Whether `epoch` counts at `now_s`.
+    pub(super) fn is_current(&self, epoch: u8, now_s: i64) -> bool {
+        self.epochs
+            .iter()
+            .any(|rule| rule.epoch == epoch && rule.not_after_s.is_none_or(|end| now_s <= end))
+    }
+
+    /// The ring as the clocks use it: only epochs that count, every proof checked.
+    pub(super) fn key_ring(&self, now_s: i64) -> Result<KeyRing, PtpError> {
+        let mut ring = KeyRing::default();
+        for file in self
+            .members
+            .iter()
+            .filter(|member| self.is_current(member.epoch, now_s))
+        {
+            let (member, proof) = file.member()?;
+            ring.insert(member, &proof).map_err(|error| {
+                PtpError::usage(format!(
+                    "{} (epoch {}): {}",
+                    file.name,
+                    file.epoch,
+                    match error {
+                        KeyError::Proof => "the proof of possession does not hold",
+                        KeyError::Index => "its index is another clock's, or it has two",
+                        KeyError::Twice => "it has two keys of one epoch",
+                    }
+                ))
+            })?;
+        }
+        Ok(ring)
+    }
+
+    /// The epochs that end, and when.
+    pub(super) fn ends(&self) -> Vec<(u8, i64)> {
+        self.epochs
+            .iter()
+            .filter_map(|rule| Some((rule.epoch, rule.not_after_s?)))
+            .collect()
+    }
+
+    pub(super) fn sign(&mut self, secret: &timeloom_ptp::security::SecretKey) {
+        self.signature = to_hex(&secret.sign(&self.text()));
+    }
+
+    pub(super) fn is_signed_by(&self, authority: &PublicKey) -> bool {
+        from_hex(&self.signature)
+            .is_some_and(|signature| authority.verify(&self.text(), &signature))
+    }
+}

@@ -1,0 +1,238 @@
+//! A laboratory: a chain of network namespaces, each a clock of ours or ptp4l.
+//!
+//! All namespaces share the machine's one clock, and nobody steers it: the true
+//! offset of the slave is zero, and every nanosecond it reports is error. That
+//! makes the laboratory a test of everything at once: sockets, stamps,
+//! corrections, signatures. Nothing outlives it: namespaces are anonymous, and
+//! programs inside end with it.
+
+mod attack;
+mod capture;
+mod chain;
+mod nodes;
+mod ptp4l;
+mod report;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::sleep;
+
+use timeloom_ptp::security::Policy;
+use timeloom_ptp::{DelayMechanism, Profile};
+use timeloom_time::Duration;
+use timeloom_wire::TimeInterval;
+use timeloom_wire::tlv::{EntryForm, Suite};
+
+use crate::clocks::wall_now;
+use crate::{Line, PtpError, Role, Transport, Wake};
+pub use attack::Attack;
+use attack::Attacker;
+use chain::{Chain, UP};
+use nodes::Running;
+pub use report::{LabReport, Spread};
+
+/// Who stands at a place of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A program of this project.
+    Ours,
+    /// linuxptp's.
+    Ptp4l,
+}
+
+/// What is to be built.
+#[derive(Clone, Debug)]
+pub struct LabOptions {
+    /// Grandmaster, hops, slave: two to eighteen.
+    pub nodes: Vec<NodeKind>,
+    /// How messages travel.
+    pub transport: Transport,
+    /// Intervals, delay mechanism, domain.
+    pub profile: Profile,
+    /// For how long, at most.
+    pub duration: Duration,
+    /// End as soon as the slave has measured so often.
+    pub enough: Option<usize>,
+    /// How our programs are authenticated; keys are made for the occasion.
+    pub auth: Option<LabAuth>,
+    /// What our programs do about failures.
+    pub policy: Policy,
+    /// How far delay may jump before that counts as an attack.
+    pub jump_bound: TimeInterval,
+    /// What the wire behind a node does, by number: 0 is the grandmaster. For
+    /// [`Attack::Lie`], what that hop does.
+    pub attack: Option<(Attack, usize)>,
+    /// Where evidence, keys, logs and the capture go.
+    pub directory: PathBuf,
+}
+
+/// How the laboratory's programs are authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LabAuth {
+    /// Kind of keys.
+    pub suite: Suite,
+    /// How entries name clocks.
+    pub form: EntryForm,
+    /// Statements on a second network in place of signatures in Follow_Up.
+    pub secondary: bool,
+}
+
+impl LabOptions {
+    /// A fast, plain chain: peer to peer over layer 2, 8 Syncs a second.
+    pub fn new(nodes: Vec<NodeKind>, directory: PathBuf) -> Self {
+        let profile = Profile {
+            log_sync_interval: -3,
+            log_delay_interval: -2,
+            log_announce_interval: -2,
+            ..Profile::DEFAULT_PEER_TO_PEER
+        };
+        Self {
+            nodes,
+            transport: Transport::Layer2,
+            profile,
+            duration: Duration::from_s(10),
+            enough: None,
+            auth: None,
+            policy: Policy::Strict,
+            jump_bound: TimeInterval::from_ns(1_000_000),
+            attack: None,
+            directory,
+        }
+    }
+
+    fn check(&self) -> Result<(), PtpError> {
+        let count = self.nodes.len();
+        if !(2..=18).contains(&count) {
+            return Err(PtpError::usage(
+                "a chain has a grandmaster, 0 to 16 hops, and a slave",
+            ));
+        }
+        if let Some((attack, node)) = self.attack {
+            let is_hop = (1..count - 1).contains(&node);
+            if !(is_hop || (attack != Attack::Lie && node == 0)) {
+                return Err(PtpError::usage(format!(
+                    "there is no place {node} for this attack in the chain"
+                )));
+            }
+        }
+        if self.auth.is_some() && self.profile.delay == DelayMechanism::EndToEnd {
+            return Err(PtpError::usage("authentication needs peer delay"));
+        }
+        Ok(())
+    }
+
+    fn role(&self, node: usize) -> Role {
+        match node {
+            0 => Role::Grandmaster,
+            _ if node + 1 == self.nodes.len() => Role::Slave,
+            _ => Role::Transparent,
+        }
+    }
+}
+
+/// Builds the chain, lets it run, takes it down, and says what was measured.
+///
+/// # Errors
+/// Arguments that do not fit, a machine that cannot, a program that failed.
+pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
+    options.check()?;
+    std::fs::create_dir_all(&options.directory).map_err(PtpError::file(&options.directory))?;
+    let tapped = options
+        .attack
+        .filter(|(attack, _)| *attack != Attack::Lie)
+        .map(|(_, node)| node);
+    let second = options.auth.is_some_and(|auth| auth.secondary);
+    let chain = Chain::build(options.nodes.len(), tapped, second).map_err(kernel)?;
+    if options.auth.is_some() {
+        nodes::make_keys(options, &chain)?;
+    }
+    let capture_path = options.directory.join("slave.pcapng");
+    let slave = chain.sites.last().expect("a chain has a slave");
+    let capture = capture::record(&slave.namespace, UP, &capture_path)?;
+    let attacker = match (options.attack, &chain.wire) {
+        (Some((attack, _)), Some(wire)) => Some(Attacker::start(attack, options.transport, wire)?),
+        _ => None,
+    };
+    let (lines, collected) = channel();
+    let offsets = Arc::new(AtomicUsize::new(0));
+    let mut running = Vec::new();
+    for node in 0..chain.sites.len() {
+        let sink = sink(lines.clone(), offsets.clone());
+        running.push((
+            chain.sites[node].name.clone(),
+            nodes::start(options, node, &chain, sink)?,
+        ));
+    }
+    drop(lines);
+    let end = wall_now() + options.duration;
+    let measured = || match &running.last().expect("a chain has a slave").1 {
+        Running::Ptp4l(ptp4l) => ptp4l.measured(),
+        Running::Ours { .. } => offsets.load(Ordering::Relaxed),
+    };
+    while wall_now() < end
+        && !wake.is_stopped()
+        && options.enough.is_none_or(|enough| measured() < enough)
+    {
+        sleep(std::time::Duration::from_millis(20));
+    }
+    let mut report = LabReport::new(capture_path);
+    // The slave first: what its masters do when they end is not measured.
+    for (name, node) in running.into_iter().rev() {
+        match node {
+            Running::Ptp4l(ptp4l) => {
+                report.logs.insert(name, ptp4l.finish());
+            }
+            Running::Ours { wake, thread } => {
+                wake.stop();
+                let counted = thread.join().expect("a program does not panic")?;
+                report.counters.insert(name, counted);
+            }
+        }
+    }
+    report.attacked = attacker.map_or(0, Attacker::finish);
+    capture.stop();
+    report.lines = collected.into_iter().collect();
+    write_out(&options.directory, &report.lines, &report.logs)?;
+    Ok(report)
+}
+
+/// Collects lines, and counts the measured Syncs, which only the slave has.
+fn sink(lines: Sender<Line>, offsets: Arc<AtomicUsize>) -> Box<dyn FnMut(Line) + Send> {
+    Box::new(move |line| {
+        let is_offset = matches!(&line, Line::Sync(sync) if sync.offset_ns.is_some());
+        offsets.fetch_add(usize::from(is_offset), Ordering::Relaxed);
+        drop(lines.send(line));
+    })
+}
+
+fn write_out(
+    directory: &Path,
+    lines: &[Line],
+    logs: &BTreeMap<String, String>,
+) -> Result<(), PtpError> {
+    let path = directory.join("evidence.jsonl");
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(&serde_json::to_string(line).expect("lines are plain data"));
+        text.push('\n');
+    }
+    std::fs::write(&path, text).map_err(PtpError::file(&path))?;
+    for (name, log) in logs {
+        let path = directory.join(format!("{name}.log"));
+        std::fs::write(&path, log).map_err(PtpError::file(&path))?;
+    }
+    Ok(())
+}
+
+fn kernel(error: timeloom_fabric::FabricError) -> PtpError {
+    match error {
+        timeloom_fabric::FabricError::Kernel(error) => error.into(),
+        other => PtpError::System {
+            action: "build the laboratory".to_owned(),
+            source: std::io::Error::other(other),
+        },
+    }
+}

@@ -1,0 +1,177 @@
+//! Nodes of the laboratory that are ptp4l: its configuration, its process, and
+//! the offsets it prints.
+//!
+//! Only options that version 3.1.1 knows; an unknown one ends it at once.
+//! `free_running` is always on: no laboratory touches the machine's clock.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, spawn};
+
+use timeloom_fabric::Namespace;
+use timeloom_ptp::{DelayMechanism, Profile};
+
+use crate::{PtpError, Role, Transport};
+
+/// A ptp4l that runs. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Ptp4l {
+    child: Child,
+    log: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// The configuration of a node.
+fn configuration(role: Role, profile: &Profile, transport: Transport) -> String {
+    let mut text = String::from(
+        "[global]\ntime_stamping software\nfree_running 1\ntx_timestamp_timeout 100\nfault_reset_interval -4\nfreq_est_interval 0\n",
+    );
+    let transport = match transport {
+        Transport::Layer2 => "L2",
+        Transport::Udp4 => "UDPv4",
+    };
+    let delay = match profile.delay {
+        DelayMechanism::PeerToPeer => "P2P",
+        DelayMechanism::EndToEnd => "E2E",
+    };
+    let lines = [
+        format!("network_transport {transport}"),
+        format!("delay_mechanism {delay}"),
+        format!("domainNumber {}", profile.domain),
+        format!("logSyncInterval {}", profile.log_sync_interval),
+        format!("logAnnounceInterval {}", profile.log_announce_interval),
+        format!("logMinPdelayReqInterval {}", profile.log_delay_interval),
+        format!("logMinDelayReqInterval {}", profile.log_delay_interval),
+        format!("summary_interval {}", profile.log_sync_interval),
+        match role {
+            Role::Grandmaster => "priority1 100".to_owned(),
+            Role::Transparent => format!("clock_type {delay}_TC\npriority1 254"),
+            Role::Slave | Role::Monitor => "slaveOnly 1".to_owned(),
+        },
+    ];
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+impl Ptp4l {
+    pub(super) fn start(
+        name: &str,
+        namespace: &Namespace,
+        interfaces: &[&str],
+        role: Role,
+        profile: &Profile,
+        transport: Transport,
+        directory: &Path,
+    ) -> Result<Self, PtpError> {
+        let path = directory.join(format!("{name}.cfg"));
+        std::fs::write(&path, configuration(role, profile, transport))
+            .map_err(PtpError::file(&path))?;
+        let mut command = Command::new("ptp4l");
+        // Debian keeps it where a user's PATH may not look.
+        let search = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{search}:/usr/sbin:/sbin"));
+        command
+            .arg("-f")
+            .arg(&path)
+            .args(["-m", "-q", "--uds_address"])
+            .arg(directory.join(format!("{name}.sock")));
+        for interface in interfaces {
+            command.args(["-i", interface]);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        namespace
+            .confine(&mut command)
+            .map_err(PtpError::doing("enter a namespace"))?;
+        // SAFETY: one system call without memory; it asks the kernel to end
+        // the program when the laboratory ends, however that happens.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => PtpError::Unsupported(
+                "ptp4l is not installed here (Debian: apt-get install linuxptp)".to_owned(),
+            ),
+            _ => PtpError::doing("start ptp4l")(error),
+        })?;
+        let output = child.stdout.take().expect("it was asked for");
+        let log = Arc::new(Mutex::new(String::new()));
+        let written = log.clone();
+        let reader = spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let mut log = written.lock().expect("nobody panics with the log");
+                let _ = writeln!(log, "{line}");
+            }
+        });
+        Ok(Self {
+            child,
+            log,
+            reader: Some(reader),
+        })
+    }
+
+    /// How often it has measured, as a slave.
+    pub(super) fn measured(&self) -> usize {
+        self.log
+            .lock()
+            .expect("nobody panics with the log")
+            .matches("master offset")
+            .count()
+    }
+
+    /// Ends it and returns what it printed.
+    pub(super) fn finish(mut self) -> String {
+        self.end();
+        self.log.lock().expect("nobody panics with the log").clone()
+    }
+
+    fn end(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            // SAFETY: a signal to a child that has not been waited for.
+            unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) };
+            let _ = self.child.wait();
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for Ptp4l {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// (offset, path delay) in ns, of every measurement in a slave's log.
+pub(super) fn measurements(log: &str) -> Vec<(f64, f64)> {
+    let after = |line: &str, words: &str| -> Option<f64> {
+        let (_, rest) = line.split_once(words)?;
+        rest.split_whitespace().next()?.parse().ok()
+    };
+    log.lines()
+        .filter_map(|line| Some((after(line, "master offset")?, after(line, "path delay")?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_are_read_as_ptp4l_prints_them() {
+        let log = "ptp4l[1.2]: selected /dev/ptp0\n\
+                   ptp4l[12.345]: master offset      -1634 s0 freq      +0 path delay       912\n\
+                   ptp4l[12.5]: port 1: SLAVE to FAULTY\n";
+        assert_eq!(measurements(log), [(-1634.0, 912.0)]);
+    }
+}

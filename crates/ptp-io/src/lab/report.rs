@@ -1,0 +1,149 @@
+//! What a laboratory measured.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::ptp4l::measurements;
+use crate::{Alarm, Counters, Fate, Line, SyncLine};
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub struct LabReport {
+    /// Every line of evidence of our programs, as they came.
+    pub lines: Vec<Line>,
+    /// What our programs counted, by node.
+    pub counters: BTreeMap<String, Counters>,
+    /// What each ptp4l printed, by node.
+    pub logs: BTreeMap<String, String>,
+    /// What passed the slave's interface.
+    pub capture: PathBuf,
+    /// How many messages the attacker changed or made.
+    pub attacked: u64,
+}
+
+/// The slave's offsets, of which the truth is zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// How many.
+    pub count: usize,
+    /// Their median, in ns.
+    pub median_ns: f64,
+    /// 5th and 95th percentile, in ns.
+    pub p5_ns: f64,
+    /// See `p5_ns`.
+    pub p95_ns: f64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let at = |part: f64| {
+            values
+                .get(((values.len().saturating_sub(1)) as f64 * part).round() as usize)
+                .copied()
+        };
+        Some(Self {
+            count: values.len(),
+            median_ns: at(0.5)?,
+            p5_ns: at(0.05)?,
+            p95_ns: at(0.95)?,
+        })
+    }
+}
+
+impl LabReport {
+    pub(super) const fn new(capture: PathBuf) -> Self {
+        Self {
+            lines: Vec::new(),
+            counters: BTreeMap::new(),
+            logs: BTreeMap::new(),
+            capture,
+            attacked: 0,
+        }
+    }
+
+    /// The slave's Syncs, when it is ours.
+    pub fn syncs(&self) -> impl Iterator<Item = &SyncLine> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Sync(sync) if sync.node == "slave" => Some(&**sync),
+            _ => None,
+        })
+    }
+
+    /// Violations that belong to no Sync, of all nodes.
+    pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Alarm(alarm) => Some(&**alarm),
+            _ => None,
+        })
+    }
+
+    /// What was violated and how often, of all our nodes: `who: what and where`.
+    pub fn violations(&self) -> BTreeMap<String, usize> {
+        let mut all = BTreeMap::new();
+        for line in &self.lines {
+            let (node, violations) = match line {
+                Line::Sync(sync) => (&sync.node, &sync.failures[..]),
+                Line::Alarm(alarm) => (&alarm.node, std::slice::from_ref(&alarm.violation)),
+                _ => continue,
+            };
+            for violation in violations {
+                *all.entry(format!("{node}: {violation}")).or_default() += 1;
+            }
+        }
+        all
+    }
+
+    /// How many of the slave's Syncs ended so.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.syncs().filter(|sync| sync.verdict == fate).count()
+    }
+
+    /// What the slave measured and did not reject, ours or ptp4l: (offset, path
+    /// delay) in ns.
+    pub fn measurements(&self) -> Vec<(f64, f64)> {
+        match self.logs.get("slave") {
+            Some(log) => measurements(log),
+            None => self
+                .syncs()
+                .filter(|sync| sync.verdict != Fate::Rejected)
+                .filter_map(|sync| Some((sync.offset_ns?, sync.path_delay_ns?)))
+                .collect(),
+        }
+    }
+
+    /// The slave's offsets.
+    pub fn offsets(&self) -> Option<Spread> {
+        Spread::of(
+            self.measurements()
+                .into_iter()
+                .map(|(offset, _)| offset)
+                .collect(),
+        )
+    }
+
+    /// The delay of the slave's link or path.
+    pub fn delays(&self) -> Option<Spread> {
+        Spread::of(
+            self.measurements()
+                .into_iter()
+                .map(|(_, delay)| delay)
+                .collect(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles() {
+        assert_eq!(Spread::of(Vec::new()), None);
+        let spread = Spread::of((0..=100).rev().map(f64::from).collect()).expect("values");
+        assert_eq!(
+            (spread.count, spread.median_ns, spread.p5_ns, spread.p95_ns),
+            (101, 50.0, 5.0, 95.0)
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! PTP on real interfaces.
+//!
+//! `timeloom-ptp` has the clocks as state machines; this crate gives them
+//! sockets, stamps, keys and a record of what they saw, and runs them as
+//! programs: grandmaster, slave, transparent clock, monitor. It also builds a
+//! laboratory of network namespaces in which they, or ptp4l, stand in a chain.
+//!
+//! What it is not: it decides nothing about time (the machines do), and it
+//! touches the machine's clock only when asked to steer it. The command line
+//! (`timeloom ptp`) calls it.
+//!
+//! Read in this order: [`Program`], `driver.rs` (the event loop), `socket`
+//! (frames and stamps), `evidence.rs`, `keys`, `lab`.
+
+mod auth;
+mod clocks;
+mod departures;
+mod driver;
+mod error;
+mod evidence;
+mod interface;
+pub mod keys;
+pub mod lab;
+mod machine;
+mod observer;
+mod profile;
+mod program;
+mod random;
+mod second;
+mod socket;
+mod steer;
+mod verifier;
+mod wake;
+
+pub use auth::{Auth, Channel};
+pub use clocks::{realtime_ns, wall_now};
+pub use driver::Counters;
+pub use error::PtpError;
+pub use evidence::{Alarm, Evidence, Fate, HopLine, Line, LineWriter, Names, SyncLine, Violation};
+pub use interface::Interface;
+pub use observer::Observer;
+pub use profile::{PROFILES, profile_named};
+pub use program::{Options, Program, Role};
+pub use random::KernelRandom;
+pub use second::SecondNetwork;
+pub use socket::{Stamping, Transport};
+pub use steer::{Steering, SystemClock};
+pub use timeloom_ptp::DelayMechanism;
+pub use timeloom_ptp::security::Policy;
+pub use timeloom_wire::TimeInterval;
+pub use timeloom_wire::tlv::{EntryForm, Suite};
+pub use wake::Wake;

@@ -1,0 +1,271 @@
+//! A PTP program: what it is to be, its sockets, its loop.
+
+use std::net::SocketAddr;
+
+use timeloom_ptp::{DelayMechanism, OrdinaryConfig, Profile, TransparentConfig};
+use timeloom_time::{Duration, Instant};
+use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
+
+use crate::clocks::wall_now;
+use crate::driver::{Counters, Driver};
+use crate::machine::Machine;
+use crate::socket::{PortSocket, hardware};
+use crate::{
+    Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Transport, Wake,
+};
+
+/// What a program is in the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Tells the time, unless a better clock does.
+    Grandmaster,
+    /// Follows a master.
+    Slave,
+    /// Hands Syncs on and says what that cost.
+    Transparent,
+    /// Follows as a slave does, and never touches a clock.
+    Monitor,
+}
+
+/// How a program is to run.
+pub struct Options {
+    /// What it is.
+    pub role: Role,
+    /// Its interfaces; port 1 is the first. Only a transparent clock has several.
+    pub interfaces: Vec<String>,
+    /// How messages travel.
+    pub transport: Transport,
+    /// Which clock stamps.
+    pub stamping: Stamping,
+    /// Intervals, delay mechanism, domain.
+    pub profile: Profile,
+    /// Its identity; made of the first interface's address when absent.
+    pub clock: Option<ClockIdentity>,
+    /// How good a grandmaster it is.
+    pub quality: ClockQuality,
+    /// Stamps are TAI; otherwise (software stamps of a civil clock) they are UTC.
+    pub ptp_timescale: bool,
+    /// Keys, when time is authenticated.
+    pub auth: Option<Auth>,
+    /// Where statements go, and which address they come to.
+    pub second: Option<(SocketAddr, Vec<SocketAddr>)>,
+    /// How far delay may jump before that counts as an attack.
+    pub jump_bound: TimeInterval,
+    /// `delayAsymmetry` per port of a transparent clock.
+    pub asymmetry: Vec<TimeInterval>,
+    /// The clock to discipline; without one a slave only measures.
+    pub steering: Option<Box<dyn Steering>>,
+    /// How long to run; until told to stop when absent.
+    pub duration: Option<Duration>,
+}
+
+impl Options {
+    /// A program with the defaults of a software clock.
+    pub fn new(role: Role, interfaces: Vec<String>) -> Self {
+        Self {
+            role,
+            interfaces,
+            transport: Transport::Layer2,
+            stamping: Stamping::Software,
+            profile: Profile::DEFAULT_PEER_TO_PEER,
+            clock: None,
+            quality: ClockQuality {
+                class: 248,
+                accuracy: 0xfe,
+                offset_scaled_log_variance: 0xffff,
+            },
+            ptp_timescale: false,
+            auth: None,
+            second: None,
+            jump_bound: TimeInterval::from_ns(100_000),
+            asymmetry: Vec::new(),
+            steering: None,
+            duration: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), PtpError> {
+        let count = self.interfaces.len();
+        let fits = match self.role {
+            Role::Transparent => count >= 2,
+            _ => count == 1,
+        };
+        if !fits {
+            return Err(PtpError::usage(format!(
+                "a {} has {}, not {count}: give each with -i",
+                self.role.name(),
+                if self.role == Role::Transparent {
+                    "two interfaces or more"
+                } else {
+                    "one interface"
+                },
+            )));
+        }
+        let secondary = self.auth.as_ref().is_some_and(Auth::is_secondary);
+        if secondary != self.second.is_some() {
+            return Err(PtpError::usage(
+                "a second network is needed with `secondary`, and only there: --second-bind and --second-to",
+            ));
+        }
+        if self.auth.is_some() && self.profile.delay == DelayMechanism::EndToEnd {
+            return Err(PtpError::usage(
+                "authentication needs peer delay, by which every clock knows its neighbours: use --delay p2p",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Role {
+    /// For messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Grandmaster => "grandmaster",
+            Self::Slave => "slave",
+            Self::Transparent => "transparent clock",
+            Self::Monitor => "monitor",
+        }
+    }
+}
+
+/// A program whose sockets are open.
+pub struct Program {
+    driver: Driver,
+    wake: Wake,
+    duration: Option<Duration>,
+    clock: ClockIdentity,
+    auth: Option<Auth>,
+}
+
+impl Program {
+    /// Opens the sockets, in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// Arguments that do not fit, interfaces that are not there, rights that
+    /// are missing.
+    pub fn open(
+        options: Options,
+        wake: Wake,
+        observer: Box<dyn Observer>,
+    ) -> Result<Self, PtpError> {
+        options.check()?;
+        let interfaces = options
+            .interfaces
+            .iter()
+            .map(|name| Interface::find(name))
+            .collect::<Result<Vec<_>, _>>()?;
+        if options.stamping == Stamping::Hardware {
+            let clocks = interfaces
+                .iter()
+                .map(hardware::clock_of)
+                .collect::<Result<Vec<_>, _>>()?;
+            if clocks.windows(2).any(|pair| pair[0] != pair[1]) {
+                return Err(PtpError::Unsupported(
+                    "the interfaces are stamped by different clocks, so a residence cannot be told; use --stamps software"
+                        .to_owned(),
+                ));
+            }
+        }
+        let clock = match (&options.auth, options.clock) {
+            (Some(auth), _) => auth.loaded().clock,
+            (None, Some(clock)) => clock,
+            (None, None) => interfaces[0].clock_identity(),
+        };
+        let sockets = interfaces
+            .iter()
+            .map(|interface| PortSocket::open(interface, options.transport, options.stamping))
+            .collect::<Result<Vec<_>, _>>()?;
+        let machine = machine(&options, clock, interfaces.len());
+        let second = options
+            .second
+            .map(|(own, to)| SecondNetwork::open(own, to))
+            .transpose()?;
+        let driver = Driver::new(
+            machine,
+            sockets,
+            options.stamping,
+            wake.clone(),
+            options.steering,
+            second,
+            observer,
+        )?;
+        Ok(Self {
+            driver,
+            wake,
+            duration: options.duration,
+            clock,
+            auth: options.auth,
+        })
+    }
+
+    /// The identity it runs under.
+    pub const fn clock(&self) -> ClockIdentity {
+        self.clock
+    }
+
+    /// Runs until the time is over or somebody says stop.
+    ///
+    /// # Errors
+    /// Only what ends everything; a port that goes down is waited for.
+    pub fn run(mut self) -> Result<Counters, PtpError> {
+        let end = self
+            .duration
+            .map_or(Instant::FAR_FUTURE, |length| wall_now() + length);
+        self.driver.act();
+        while !self.wake.is_stopped() && wall_now() < end {
+            let until = self
+                .auth
+                .as_ref()
+                .map_or(end, |auth| end.min(auth.next_look()));
+            self.driver.turn(until)?;
+            self.look_at_keys();
+        }
+        self.driver.observer.ended(&self.driver.counters);
+        Ok(self.driver.counters)
+    }
+}
+
+impl Program {
+    /// Takes new keys when there are, and says what became of them. What is
+    /// refused leaves the keys in force as they are.
+    fn look_at_keys(&mut self) {
+        let asked = self.wake.take_reload();
+        let Some(auth) = &mut self.auth else { return };
+        if !auth.is_due(wall_now(), asked) {
+            return;
+        }
+        let text = match auth.reload() {
+            Ok(()) => {
+                let loaded = auth.loaded();
+                self.driver.observer.rekeyed(loaded);
+                format!(
+                    "keys read again: ring {}, signing with epoch {}",
+                    loaded.serial, loaded.epoch
+                )
+            }
+            Err(error) => format!("new keys refused: {error}"),
+        };
+        self.driver.machine.set_security(auth.security());
+        self.driver.observer.notice(&text);
+    }
+}
+
+fn machine(options: &Options, clock: ClockIdentity, ports: usize) -> Machine {
+    let now = wall_now();
+    if options.role == Role::Transparent {
+        let mut config = TransparentConfig::new(clock, ports as u16, options.profile);
+        config.security = options.auth.as_ref().map(Auth::security);
+        config.jump_bound = options.jump_bound;
+        config.asymmetry = options.asymmetry.clone();
+        return Machine::transparent(config, now);
+    }
+    let mut config = OrdinaryConfig::new(clock, options.profile);
+    config.quality = options.quality;
+    config.slave_only = options.role != Role::Grandmaster;
+    config.free_running = options.steering.is_none() || options.role == Role::Monitor;
+    config.software_stamps = options.stamping == Stamping::Software;
+    config.ptp_timescale = options.ptp_timescale;
+    config.security = options.auth.as_ref().map(Auth::security);
+    config.jump_bound = options.jump_bound;
+    Machine::ordinary(config, now)
+}

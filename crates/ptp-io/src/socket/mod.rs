@@ -1,0 +1,197 @@
+//! The sockets of one port: messages in and out, and the stamps of both.
+//!
+//! A port has two descriptors. Event messages go out by the first, whose every
+//! departure the kernel stamps; general messages by the second, so that no
+//! stamp is made that nobody waits for. Layer 2 receives everything by the
+//! first, UDP by the descriptor of the message's port number.
+//!
+//! A departure's stamp comes back on the error queue together with a copy of
+//! the frame, and is matched by that copy: the kernel's running number, the
+//! other way, is off by one for ever after a send that failed half-way.
+
+mod control;
+pub(crate) mod hardware;
+mod layer2;
+mod options;
+mod udp;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use timeloom_ptp::{Packet, Stamp};
+use timeloom_wire::VlanTag;
+
+use crate::{Interface, PtpError};
+use control::Envelope;
+
+/// How messages travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Ethernet, Ethertype 0x88F7 (annex F).
+    Layer2,
+    /// UDP over IPv4, ports 319 and 320 (annex D).
+    Udp4,
+}
+
+/// Which clock stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamping {
+    /// The kernel, by the civil clock, as it hands frames to the driver.
+    Software,
+    /// The card.
+    Hardware,
+}
+
+/// A message that came in.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) packet: Packet,
+    pub(crate) stamp: Option<Stamp>,
+}
+
+/// The sockets of one port.
+#[derive(Debug)]
+pub(crate) struct PortSocket {
+    interface: Interface,
+    transport: Transport,
+    stamping: Stamping,
+    event: OwnedFd,
+    general: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+/// Longer than any frame of the interfaces we serve.
+const BUFFER: usize = 9216;
+/// Messages read in one go, so that a flood on one port leaves the others a turn.
+const BURST: usize = 64;
+
+impl PortSocket {
+    pub(crate) fn open(
+        interface: &Interface,
+        transport: Transport,
+        stamping: Stamping,
+    ) -> Result<Self, PtpError> {
+        if stamping == Stamping::Hardware {
+            hardware::enable(interface)?;
+        }
+        let opened = match transport {
+            Transport::Layer2 => layer2::open(interface, stamping),
+            Transport::Udp4 => udp::open(interface, stamping),
+        };
+        let (event, general) = opened.map_err(PtpError::doing(format!(
+            "open PTP sockets on {}",
+            interface.name
+        )))?;
+        Ok(Self {
+            interface: interface.clone(),
+            transport,
+            stamping,
+            event,
+            general,
+            buffer: vec![0; BUFFER],
+        })
+    }
+
+    pub(crate) fn descriptors(&self) -> [RawFd; 2] {
+        [self.event.as_raw_fd(), self.general.as_raw_fd()]
+    }
+
+    /// Sends `packet`; a stamp will follow when it is an event message.
+    pub(crate) fn send(&self, packet: &Packet) -> io::Result<()> {
+        let socket = if is_event(&packet.bytes) {
+            &self.event
+        } else {
+            &self.general
+        };
+        match self.transport {
+            Transport::Layer2 => layer2::send(socket, &self.interface, packet),
+            Transport::Udp4 => udp::send(socket, packet),
+        }
+    }
+
+    /// What has arrived. `Err` only when the interface is gone or down.
+    pub(crate) fn receive(&mut self, mut sink: impl FnMut(Arrival)) -> io::Result<()> {
+        for socket in [&self.event, &self.general] {
+            for _ in 0..BURST {
+                let Some(envelope) = control::receive(socket, 0, &mut self.buffer)? else {
+                    break;
+                };
+                let stamp = self.stamping.pick(&envelope).map(Stamp::from_ns);
+                let taken = match self.transport {
+                    Transport::Layer2 => layer2::open_frame(&envelope, self.interface.mac),
+                    Transport::Udp4 => Some((envelope.bytes, None)),
+                };
+                let Some((bytes, vlan)) = taken else { continue };
+                sink(arrival(bytes, vlan, stamp));
+            }
+        }
+        Ok(())
+    }
+
+    /// Departures whose stamps have come: a copy of the frame, and when it left.
+    pub(crate) fn departures(&mut self, mut sink: impl FnMut(&[u8], Stamp)) {
+        for _ in 0..BURST {
+            match control::receive(&self.event, libc::MSG_ERRQUEUE, &mut self.buffer) {
+                Ok(Some(envelope)) => {
+                    if let Some(ns) = self.stamping.pick(&envelope) {
+                        sink(envelope.bytes, Stamp::from_ns(ns));
+                    }
+                }
+                // What is broken is found out by the next send or receive.
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Stamping {
+    const fn pick(self, envelope: &Envelope<'_>) -> Option<i64> {
+        match self {
+            Self::Software => envelope.software_ns,
+            Self::Hardware => envelope.hardware_ns,
+        }
+    }
+}
+
+pub(crate) fn is_event(message: &[u8]) -> bool {
+    message.first().is_some_and(|first| first & 0x0f < 8)
+}
+
+/// A message ends where its `messageLength` says, if it says something
+/// possible; what is malformed is for the state machine to drop and count.
+fn arrival(bytes: &[u8], vlan: Option<VlanTag>, stamp: Option<Stamp>) -> Arrival {
+    let said = match bytes {
+        [_, version, high, low, ..] if version & 0x0f == 2 => {
+            usize::from(u16::from_be_bytes([*high, *low]))
+        }
+        _ => bytes.len(),
+    };
+    let bytes = bytes.get(..said).unwrap_or(bytes).to_vec();
+    let stamp = stamp.filter(|_| is_event(&bytes));
+    Arrival {
+        packet: Packet { bytes, vlan },
+        stamp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_is_cut_and_nonsense_is_left_for_the_parser() {
+        let mut frame = vec![0u8; 60];
+        (frame[1], frame[3]) = (2, 44);
+        assert_eq!(arrival(&frame, None, None).packet.bytes.len(), 44);
+        frame[2] = 0xff;
+        assert_eq!(arrival(&frame, None, None).packet.bytes.len(), 60);
+        assert!(arrival(&[], None, None).packet.bytes.is_empty());
+        let stamp = Some(Stamp::from_ns(1));
+        assert_eq!(
+            arrival(&[0x8, 2, 0, 4], None, stamp).stamp,
+            None,
+            "general messages have no stamp"
+        );
+        assert_eq!(arrival(&[0x3, 2, 0, 4], None, stamp).stamp, stamp);
+    }
+}

@@ -1,0 +1,88 @@
+//! A thread for signatures, so that none stands between a message and its
+//! stamp. It runs at a lower priority than the event loop, and does jobs in the
+//! order they were handed over. The queue has no bound of its own: the machines
+//! keep budgets of what they let be signed and verified in a second.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use timeloom_ptp::security::{SignJob, Signed, Verdict, VerifyJob};
+
+use crate::{PtpError, Wake};
+
+/// What there is to do.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Verify(Box<VerifyJob>),
+    Sign(Box<SignJob>),
+}
+
+/// What was done.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Verified(Box<VerifyJob>, Verdict),
+    Signed(Signed),
+}
+
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Done>,
+    thread: Option<JoinHandle<()>>,
+}
+
+const NICE: libc::c_int = 5;
+
+impl Verifier {
+    pub(crate) fn start(wake: Wake) -> Result<Self, PtpError> {
+        let (jobs, queue) = channel();
+        let (finished, done) = channel();
+        let thread = Builder::new()
+            .name("ptp-signatures".to_owned())
+            .spawn(move || work(&queue, &finished, &wake))
+            .map_err(PtpError::doing("start a thread"))?;
+        Ok(Self {
+            jobs: Some(jobs),
+            done,
+            thread: Some(thread),
+        })
+    }
+
+    pub(crate) fn submit(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            jobs.send(job).expect("the thread lives as long as this");
+        }
+    }
+
+    /// The next outcome, if there is one.
+    pub(crate) fn finished(&self) -> Option<Done> {
+        self.done.try_recv().ok()
+    }
+}
+
+fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &Wake) {
+    // SAFETY: no pointers. On Linux, 0 means the calling thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+    while let Ok(job) = queue.recv() {
+        let done = match job {
+            Job::Verify(job) => {
+                let verdict = job.run();
+                Done::Verified(job, verdict)
+            }
+            Job::Sign(job) => Done::Signed(job.run()),
+        };
+        if finished.send(done).is_err() {
+            return;
+        }
+        wake.nudge();
+    }
+}
+
+impl Drop for Verifier {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Signed time end to end on real cables: keys, chains, evidence.
+
+mod support;
+
+use std::process::Command;
+
+use support::{Scratch, lab};
+use timeloom_ptp::security::Policy;
+use timeloom_ptp_io::Fate;
+use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind};
+use timeloom_wire::TimeInterval;
+use timeloom_wire::tlv::{EntryForm, Suite};
+
+use NodeKind::{Ours, Ptp4l};
+
+fn inline(suite: Suite, form: EntryForm) -> impl FnOnce(&mut LabOptions) {
+    move |options| {
+        options.auth = Some(LabAuth {
+            suite,
+            form,
+            secondary: false,
+        })
+    }
+}
+
+/// Every Sync since the first that was accepted is, and each hop answers.
+/// Before, clocks may not know their neighbours yet, and nothing is accepted.
+fn assert_accepted(report: &LabReport, hops: usize) {
+    let told = || format!("{:?} {:?}", report.counters, report.violations());
+    assert!(report.count(Fate::Accepted) >= 10, "{}", told());
+    let since = report
+        .syncs()
+        .skip_while(|sync| sync.verdict != Fate::Accepted);
+    let since: Vec<_> = since
+        .filter(|sync| sync.verdict != Fate::Incomplete)
+        .collect();
+    let first = since[0].sequence;
+    let late = since
+        .iter()
+        .filter(|sync| sync.sequence >= first && sync.verdict != Fate::Accepted);
+    assert_eq!(late.count(), 0, "{}", told());
+    assert_eq!(report.count(Fate::Unsigned), 0, "{}", told());
+    assert_eq!(report.alarms().count(), 0, "{}", told());
+    for sync in report.syncs().filter(|sync| sync.verdict == Fate::Accepted) {
+        let names: Vec<&str> = sync.hops.iter().map(|hop| hop.clock.as_str()).collect();
+        let expected: Vec<String> = (1..=hops).map(|hop| format!("tc{hop}")).collect();
+        assert_eq!(names, expected, "{sync:?}");
+        assert!(
+            sync.hops.iter().all(|hop| hop.verdict == "holds"),
+            "{sync:?}"
+        );
+        let sum: f64 = sync.hops.iter().map(|hop| hop.contribution_ns).sum();
+        assert!((sum - sync.correction_ns.unwrap()).abs() < 1.0, "{sync:?}");
+        assert!(sync.failures.is_empty(), "{sync:?}");
+    }
+    let offsets = report.offsets().expect("there are accepted Syncs");
+    assert!(offsets.median_ns.abs() < 50_000.0, "{offsets:?}");
+}
+
+#[test]
+fn an_ed25519_chain_of_three_hops_and_its_capture() {
+    let scratch = Scratch::new("ed25519");
+    let report = lab(
+        &scratch,
+        &[Ours; 5],
+        inline(Suite::Ed25519, EntryForm::Full),
+    );
+    assert_accepted(&report, 3);
+    assert_dissects(&report);
+}
+
+#[test]
+fn a_compact_bls_chain_of_three_hops() {
+    let scratch = Scratch::new("bls");
+    assert_accepted(
+        &lab(&scratch, &[Ours; 5], inline(Suite::Bls, EntryForm::Compact)),
+        3,
+    );
+}
+
+#[test]
+fn statements_on_a_second_network() {
+    let scratch = Scratch::new("secondary");
+    let report = lab(&scratch, &[Ours; 4], |options| {
+        options.auth = Some(LabAuth {
+            suite: Suite::Ed25519,
+            form: EntryForm::Full,
+            secondary: true,
+        });
+    });
+    assert_accepted(&report, 2);
+}
+
+/// The grandmaster allows unsigned clocks by policy; the slave bounds them.
+fn mixed(options: &mut LabOptions) {
+    inline(Suite::Ed25519, EntryForm::Full)(options);
+    options.policy = Policy::Mixed {
+        budget: TimeInterval::from_ns(100_000_000),
+    };
+}
+
+#[test]
+fn signed_time_passes_a_ptp4l_transparent_clock_unharmed() {
+    let scratch = Scratch::new("through-ptp4l");
+    let report = lab(&scratch, &[Ours, Ours, Ptp4l, Ours], mixed);
+    assert_accepted_through(&report);
+}
+
+fn assert_accepted_through(report: &LabReport) {
+    assert!(
+        report.count(Fate::Accepted) >= 10,
+        "{:?} {:?}",
+        report.counters,
+        report.lines
+    );
+    assert_eq!(report.count(Fate::Rejected), 0, "{:?}", report.lines);
+    let offsets = report.offsets().expect("there are accepted Syncs");
+    assert!(offsets.median_ns.abs() < 50_000.0, "{offsets:?}");
+}
+
+#[test]
+fn signed_time_is_good_time_for_a_ptp4l_slave() {
+    let scratch = Scratch::new("to-ptp4l");
+    let report = lab(&scratch, &[Ours, Ours, Ptp4l], mixed);
+    let offsets = report
+        .offsets()
+        .unwrap_or_else(|| panic!("{:?} {:?}", report.logs, report.counters));
+    assert!(
+        offsets.count >= 2 && offsets.median_ns.abs() < 50_000.0,
+        "{offsets:?}"
+    );
+    let log = &report.logs["slave"];
+    assert!(
+        !log.contains("bad message") && !log.contains("FAULTY"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_monitor_reports_what_a_strict_slave_refuses_and_goes_on() {
+    let scratch = Scratch::new("monitor");
+    let report = lab(&scratch, &[Ours; 3], |options| {
+        inline(Suite::Ed25519, EntryForm::Full)(options);
+        options.policy = Policy::Monitor;
+        options.attack = Some((Attack::Strip, 1));
+        options.enough = Some(40);
+    });
+    let unsigned: Vec<_> = report
+        .syncs()
+        .filter(|sync| sync.verdict == Fate::Unsigned)
+        .collect();
+    assert!(unsigned.len() >= 5, "{:?}", report.violations());
+    for sync in unsigned {
+        assert!(
+            sync.failures
+                .iter()
+                .any(|violation| violation.reason == "Unsigned"),
+            "{sync:?}"
+        );
+    }
+    assert!(report.count(Fate::Accepted) >= 5, "there was peace before");
+}
+
+/// tshark finds PTP in every frame of the capture and nothing malformed.
+fn assert_dissects(report: &LabReport) {
+    let fields = [
+        "frame.number",
+        "ptp.v2.messagetype",
+        "_ws.malformed",
+        "_ws.expert.severity",
+    ];
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(&report.capture).args(["-T", "fields"]);
+    fields.iter().for_each(|field| {
+        tshark.args(["-e", field]);
+    });
+    let output = tshark.output().expect("tshark is installed");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut types = std::collections::BTreeSet::new();
+    for line in text.lines() {
+        let mut cells = line.split('\t').skip(1);
+        let kind = cells.next().filter(|kind| !kind.is_empty());
+        types.insert(kind.unwrap_or_else(|| panic!("not PTP: {line}")).to_owned());
+        assert!(cells.all(str::is_empty), "malformed or suspicious: {line}");
+    }
+    // Sync, Follow_Up, Announce, and the three of peer delay.
+    assert_eq!(types.len(), 6, "{types:?}");
+}

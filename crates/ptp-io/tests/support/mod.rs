@@ -1,0 +1,48 @@
+//! What the tests on real cables share.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part"
+)]
+
+use std::path::PathBuf;
+
+use timeloom_ptp_io::Wake;
+use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind, run};
+use timeloom_time::Duration;
+
+/// A directory that vanishes with the test.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("timeloom-ptp-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a chain until its slave has measured a few Syncs. A busy machine gets
+/// its time; an idle one does not waste it.
+pub fn lab(
+    scratch: &Scratch,
+    nodes: &[NodeKind],
+    change: impl FnOnce(&mut LabOptions),
+) -> LabReport {
+    let mut options = LabOptions::new(nodes.to_vec(), scratch.0.clone());
+    options.duration = Duration::from_s(40);
+    options.enough = Some(if nodes.last() == Some(&NodeKind::Ptp4l) {
+        2
+    } else {
+        12
+    });
+    change(&mut options);
+    run(&options, &Wake::new().unwrap())
+        .unwrap_or_else(|error| panic!("{error}; needs root and ptp4l"))
+}

@@ -1,0 +1,288 @@
+//! Cycles of the core that this thread runs on, through the user page of perf.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{
+    AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, fence,
+};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use timeloom_clock::counter::CycleCounter;
+
+/// The core cycles of one thread in user mode and kernel mode, as far as it may
+/// count them: the paper's counter, which changes its pace with the core's
+/// frequency and stands while the core idles or another thread has it.
+///
+/// It counts *for the thread that opened it*, whatever core that is on; so it is
+/// neither `Send` nor `Sync`. What it needs: a performance-monitoring unit, which
+/// many virtual machines lack, and `perf_event_paranoid` at 2 or below.
+///
+/// The fast way is `rdpmc`, without a system call; where the page does not permit
+/// that, or the counter is not on the unit at this moment, the descriptor is read.
+#[derive(Debug)]
+pub struct CoreCycles {
+    fd: OwnedFd,
+    page: NonNull<UserPage>,
+    _not_send: PhantomData<UnsafeCell<()>>,
+}
+
+/// Why cores' cycles cannot be counted here.
+#[derive(Debug)]
+pub enum NoCoreCycles {
+    /// There is no unit that counts them (a virtual machine, mostly).
+    NoUnit,
+    /// The kernel does not permit it: `/proc/sys/kernel/perf_event_paranoid`.
+    NotPermitted,
+    /// Something else.
+    System(io::Error),
+}
+
+impl fmt::Display for NoCoreCycles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoUnit => f.write_str(
+                "core cycles are not available: this machine shows no performance-monitoring unit",
+            ),
+            Self::NotPermitted => f.write_str(
+                "core cycles are not available: not permitted (see /proc/sys/kernel/perf_event_paranoid)",
+            ),
+            Self::System(error) => write!(f, "core cycles are not available: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for NoCoreCycles {}
+
+/// `struct perf_event_attr` up to its first published size.
+#[repr(C)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+/// The beginning of `struct perf_event_mmap_page`, as the kernel writes it.
+#[repr(C)]
+#[derive(Debug)]
+struct UserPage {
+    version: AtomicU32,
+    compat_version: AtomicU32,
+    lock: AtomicU32,
+    index: AtomicU32,
+    offset: AtomicI64,
+    time_enabled: AtomicU64,
+    time_running: AtomicU64,
+    capabilities: AtomicU64,
+    width: AtomicU16,
+}
+
+const _: () = assert!(size_of::<Attributes>() == 64);
+const _: () = assert!(core::mem::offset_of!(UserPage, lock) == 8);
+const _: () = assert!(core::mem::offset_of!(UserPage, capabilities) == 40);
+const _: () = assert!(core::mem::offset_of!(UserPage, width) == 48);
+
+impl CoreCycles {
+    /// Begins to count for this thread.
+    ///
+    /// # Errors
+    /// [`NoCoreCycles`], which says why in words.
+    pub fn open() -> Result<Self, NoCoreCycles> {
+        // With the kernel's cycles if that is permitted, else without.
+        let fd = open(0).or_else(|_| open(EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR));
+        let fd = fd.map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENOSYS) => {
+                NoCoreCycles::NoUnit
+            }
+            Some(libc::EACCES | libc::EPERM) => NoCoreCycles::NotPermitted,
+            _ => NoCoreCycles::System(error),
+        })?;
+        // SAFETY: a fresh mapping at an address that the kernel chooses.
+        let address = unsafe {
+            mmap(
+                core::ptr::null_mut(),
+                rustix::param::page_size(),
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                &fd,
+                0,
+            )
+        };
+        let address = address.map_err(|error| NoCoreCycles::System(error.into()))?;
+        let page = NonNull::new(address.cast())
+            .ok_or_else(|| NoCoreCycles::System(io::ErrorKind::OutOfMemory.into()))?;
+        let made = Self {
+            fd,
+            page,
+            _not_send: PhantomData,
+        };
+        // A hypervisor may offer a unit that never counts.
+        if made.read_descriptor() == 0 && made.read_descriptor() == 0 {
+            return Err(NoCoreCycles::NoUnit);
+        }
+        Ok(made)
+    }
+
+    /// Whether a reading needs no system call at this moment.
+    pub fn is_fast(&self) -> bool {
+        self.read_page().is_some()
+    }
+
+    /// `None` where the page does not permit it, or the counter is not on the
+    /// unit now.
+    fn read_page(&self) -> Option<u64> {
+        if !cfg!(target_arch = "x86_64") {
+            return None;
+        }
+        // SAFETY: mapped until drop; the kernel writes what these atomics read.
+        let page = unsafe { self.page.as_ref() };
+        loop {
+            let lock = page.lock.load(Acquire);
+            let index = page.index.load(Relaxed);
+            if page.capabilities.load(Relaxed) & USER_RDPMC == 0 || index == 0 {
+                return None;
+            }
+            let width = u32::from(page.width.load(Relaxed)).clamp(1, 64);
+            // What the unit shows is a signed number of `width` bits.
+            let unused = 64 - width;
+            let shown = ((rdpmc(index - 1) << unused) as i64) >> unused;
+            let count = page.offset.load(Relaxed).wrapping_add(shown);
+            fence(Acquire);
+            if page.lock.load(Relaxed) == lock {
+                return Some(count as u64);
+            }
+        }
+    }
+
+    /// 0 when it cannot be read.
+    fn read_descriptor(&self) -> u64 {
+        let mut count = [0; 8];
+        // SAFETY: eight bytes to write to.
+        let length = unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), 8) };
+        if length == 8 {
+            u64::from_ne_bytes(count)
+        } else {
+            0
+        }
+    }
+}
+
+impl CycleCounter for CoreCycles {
+    fn width_bits(&self) -> u32 {
+        64
+    }
+
+    fn cycles(&self) -> u64 {
+        self.read_page().unwrap_or_else(|| self.read_descriptor())
+    }
+}
+
+impl Drop for CoreCycles {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that `open` made; nobody refers into it.
+        let _ = unsafe { munmap(self.page.as_ptr().cast(), rustix::param::page_size()) };
+    }
+}
+
+fn open(flags: u64) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind: 0, // PERF_TYPE_HARDWARE
+        size: size_of::<Attributes>() as u32,
+        config: 0, // PERF_COUNT_HW_CPU_CYCLES
+        sample_period: 0,
+        sample_type: 0,
+        read_format: 0,
+        flags,
+        wakeup_events: 0,
+        breakpoint_type: 0,
+        config1: 0,
+    };
+    // SAFETY: the structure says its size and lives for the call. This thread, on
+    // whatever processor, in no group.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            0,
+            -1,
+            -1,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: fresh, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn rdpmc(index: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: touches no memory; the page has just said that it is permitted. If
+    // the permission is taken away in between, the kernel kills the program: it
+    // is not, while the event is open.
+    unsafe {
+        core::arch::asm!(
+            "lfence",
+            "rdpmc",
+            in("ecx") index,
+            out("eax") low,
+            out("edx") high,
+            options(nostack, preserves_flags),
+        );
+    }
+    (u64::from(high) << 32) | u64::from(low)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn rdpmc(_: u32) -> u64 {
+    0
+}
+
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const PERF_FLAG_FD_CLOEXEC: u64 = 8;
+/// `cap_user_rdpmc`.
+const USER_RDPMC: u64 = 1 << 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeloom_clock::counter::{CoreClock, Frequency};
+
+    #[test]
+    fn it_counts_this_thread_or_says_why_not() {
+        let counter = match CoreCycles::open() {
+            Ok(counter) => counter,
+            Err(reason) => {
+                let text = reason.to_string();
+                assert!(text.starts_with("core cycles are not available"), "{text}");
+                return;
+            }
+        };
+        // The frequency is only nominal; what counts is that time goes on.
+        let mut clock = CoreClock::new(&counter, Frequency::from_mhz(2_000));
+        let mut last = clock.read(&counter).age;
+        for turn in 0..10_000 {
+            let now = clock.read(&counter).age;
+            assert!(now > last, "turn {turn}: {now:?} after {last:?}");
+            last = now;
+        }
+        // Asleep the thread has no cycles: a sleep costs far less than its length.
+        let before = counter.cycles();
+        std::thread::sleep(core::time::Duration::from_millis(50));
+        let slept = counter.cycles() - before;
+        assert!(slept < 50_000_000, "{slept} cycles in a sleep of 50 ms");
+    }
+}

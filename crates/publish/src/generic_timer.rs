@@ -1,0 +1,46 @@
+//! The generic timer of ARM processors as a counter of the RVEC structure.
+
+use timeloom_clock::counter::{CycleCounter, Frequency};
+
+/// CNTVCT_EL0: one rate on all cores, whatever their frequency (ARM ARM, D12). It
+/// does not stop while a core idles. Linux permits user programs to read it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GenericTimer;
+
+impl GenericTimer {
+    /// Its rate, as the firmware has stated it; `None` where it has not.
+    pub fn frequency(self) -> Option<Frequency> {
+        let hz: u64;
+        // SAFETY: reads a register, touches no memory.
+        unsafe { core::arch::asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack)) };
+        Frequency::from_hz(hz & 0xffff_ffff)
+    }
+}
+
+impl CycleCounter for GenericTimer {
+    /// The architecture promises no more than 56.
+    fn width_bits(&self) -> u32 {
+        56
+    }
+
+    fn cycles(&self) -> u64 {
+        let count: u64;
+        // SAFETY: as above. `isb` keeps it after what comes before in the program;
+        // not `nomem`, so that the compiler does so too.
+        unsafe { core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nostack)) };
+        count & (u64::MAX >> 8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_counts() {
+        let before = GenericTimer.cycles();
+        std::thread::sleep(core::time::Duration::from_millis(2));
+        assert!(GenericTimer.cycles() > before);
+        assert!(GenericTimer.frequency().is_some());
+    }
+}

@@ -1,0 +1,250 @@
+//! A run's network as a model: portals at the stations, the session's clock,
+//! captures, and what is to be said at the end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use timeloom_fabric::Fabric;
+use timeloom_guest::Clock;
+use timeloom_net::World;
+use timeloom_portal::{Address, Emulation, Follow, Options, Portals, Report, Tap, Timing};
+use timeloom_results::RunDirectory;
+use timeloom_scenario::{Background, Mode, Plan, Simulated};
+use timeloom_time::{ClockMap, Duration, Instant, Utc, Virtual, Wall};
+
+use crate::error::RunError;
+use crate::record::Scribe;
+
+/// A simulated network that runs.
+pub(crate) struct Network {
+    /// Ended before the captures.
+    emulation: Option<Emulation>,
+    captures: Vec<JoinHandle<()>>,
+    traffic: Vec<(String, Background)>,
+    idle: Arc<AtomicBool>,
+}
+
+/// The session's clock, for an emulation that follows it.
+struct SessionClock {
+    clock: Arc<Clock>,
+    idle: Arc<AtomicBool>,
+    /// Whether it skips and so has to know what comes next.
+    skips: bool,
+}
+
+impl Follow for SessionClock {
+    fn map(&self) -> ClockMap<Wall, Virtual> {
+        self.clock.map()
+    }
+
+    fn asleep(&self, next: Option<Instant<Virtual>>) {
+        if self.skips {
+            self.clock.announce(next);
+            self.idle.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn awake(&self) {
+        self.idle.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Network {
+    /// Joins every station of the fabric to the plan's simulated network;
+    /// `None` where it has none.
+    pub(crate) fn start(
+        plan: &Plan,
+        fabric: &Fabric,
+        directory: &RunDirectory,
+        clock: &Arc<Clock>,
+        civil_start: Instant<Utc>,
+        scribe: &Scribe,
+    ) -> Result<Option<Self>, RunError> {
+        let Some(built) = plan.simulated() else {
+            return Ok(None);
+        };
+        let simulated = built.map_err(|fault| {
+            RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message))
+        })?;
+        let failed = |error| RunError::Start(format!("the simulated network: {error}"));
+        let mut portals = Portals::new();
+        let system = &plan.system;
+        for name in system.hosts.keys().chain(system.devices.keys()) {
+            let node = simulated.nodes[name];
+            let Some(address) = address(&simulated, name) else {
+                continue; // a single host needs no network
+            };
+            let station = fabric
+                .station(name)
+                .expect("every host of a checked plan is a station");
+            let tap = Tap::create(station, "eth0", &address).map_err(failed)?;
+            portals
+                .join(node, name, Box::new(tap), Default::default())
+                .map_err(failed)?;
+        }
+        let mut links = BTreeMap::new();
+        let mut captures = Vec::new();
+        for capture in &plan.captures {
+            let joins = |link: &timeloom_scenario::Link| link.joins(&capture.link);
+            let Some(index) = system.links.iter().position(joins) else {
+                continue; // the check has refused it
+            };
+            let (there, back) = simulated.links[index];
+            let name = capture.link.join("-");
+            let (frames, thread) = record(&name, directory, civil_start, scribe)?;
+            links.insert(there, frames.clone());
+            links.insert(back, frames);
+            captures.push(thread);
+        }
+        let traffic = plan.network.as_ref().map_or(&[][..], |n| &n.traffic);
+        let traffic = traffic
+            .iter()
+            .zip(&simulated.traffic)
+            .map(|(what, how)| (format!("{} to {}", what.from, what.to), *how))
+            .collect();
+        let idle = Arc::new(AtomicBool::new(false));
+        let skips = plan.time.mode == Mode::Skip;
+        let follow = SessionClock {
+            clock: Arc::clone(clock),
+            idle: Arc::clone(&idle),
+            skips,
+        };
+        let mut options = Options {
+            watch: links.keys().copied().collect(),
+            ..Options::default()
+        };
+        if skips {
+            // Skipping waits for this thread, which had better not doze.
+            options.moderation = Duration::ZERO;
+        }
+        if !links.is_empty() {
+            options.capture = Some(Box::new(move |port, at, wall, frame: &[u8]| {
+                if let Some(frames) = links.get(&port) {
+                    // The recorder ends after us, unless its disk is full.
+                    let _ = frames.send((at, wall, frame.to_vec()));
+                }
+            }));
+        }
+        let timing = Timing::Follow(Box::new(follow));
+        let emulation =
+            Emulation::start(simulated.world, portals, timing, options).map_err(failed)?;
+        clock.on_change(emulation.waker());
+        Ok(Some(Self {
+            emulation: Some(emulation),
+            captures,
+            traffic,
+            idle,
+        }))
+    }
+
+    /// Whether nothing happens in it before what it has announced.
+    pub(crate) fn quiet(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.idle)
+    }
+
+    /// Ends it; what is to be said about it goes to the scribe, and what makes
+    /// the results doubtful comes back.
+    pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<String> {
+        let Some(emulation) = self.emulation.take() else {
+            return Vec::new();
+        };
+        let traffic = std::mem::take(&mut self.traffic);
+        let told = emulation.with(move |engine| {
+            let tell = |(name, how): (String, Background)| tell(&engine.model, &name, how);
+            traffic.into_iter().map(tell).collect::<Vec<_>>()
+        });
+        for text in told.unwrap_or_default() {
+            scribe.event("local", "network", "traffic", &text);
+        }
+        let report = emulation.stop();
+        for thread in self.captures.drain(..) {
+            let _ = thread.join();
+        }
+        match report {
+            Some(report) => doubts(&report, scribe),
+            None => vec!["The simulated network's thread has died.".to_owned()],
+        }
+    }
+}
+
+fn address(simulated: &Simulated, name: &str) -> Option<Address> {
+    let (world, node) = (&simulated.world, simulated.nodes[name]);
+    let port = world.port_of(node)?;
+    Some(Address {
+        address: world.address(port),
+        prefix: world.prefix(port),
+        mac: world.mac(port),
+        gateway: world.gateway(node),
+    })
+}
+
+type Seen = (Instant<Virtual>, Instant<Wall>, Vec<u8>);
+
+/// Writes what comes through the channel to `net/NAME.pcapng`, in a thread of
+/// its own, so that the disk does not delay the network.
+fn record(
+    name: &str,
+    directory: &RunDirectory,
+    start: Instant<Utc>,
+    scribe: &Scribe,
+) -> Result<(mpsc::Sender<Seen>, JoinHandle<()>), RunError> {
+    let mut file = directory.capture(name, start)?;
+    let (frames, seen) = mpsc::channel::<Seen>();
+    let (scribe, name) = (scribe.clone(), name.to_owned());
+    let thread = std::thread::spawn(move || {
+        for (at, wall, frame) in seen {
+            if let Err(error) = file.packet(at, wall, &frame, None) {
+                let text = format!("the capture ended: {error}");
+                return scribe.event("local", &name, "error", &text);
+            }
+        }
+    });
+    Ok((frames, thread))
+}
+
+fn tell(world: &World, name: &str, how: Background) -> String {
+    match how {
+        Background::Flow(flow) => {
+            let stats = world.tcp(flow);
+            format!(
+                "{name}: {} bytes by TCP, {} segments sent again, {} timeouts",
+                stats.delivered_bytes, stats.retransmitted, stats.timeouts
+            )
+        }
+        Background::Source(source) => {
+            let stats = world.traffic(source);
+            format!("{name}: {stats:?}")
+        }
+    }
+}
+
+fn doubts(report: &Report, scribe: &Scribe) -> Vec<String> {
+    let lateness = &report.lateness;
+    let summary = format!(
+        "{} events, {} frames in, {} out; at most {} late, 99 % within {}; {} refused, {} malformed, {} dropped by this machine",
+        report.events,
+        report.ports.iter().map(|port| port.received).sum::<u64>(),
+        report.ports.iter().map(|port| port.sent).sum::<u64>(),
+        lateness.worst(),
+        lateness.quantile(0.99),
+        report.ports.iter().map(|port| port.refused).sum::<u64>(),
+        report.counters.malformed + report.ports.iter().map(|port| port.malformed).sum::<u64>(),
+        report.dropped_by_machine(),
+    );
+    scribe.event("local", "network", "summary", &summary);
+    if !report.untrusted() {
+        return Vec::new();
+    }
+    let text = format!(
+        "This machine was too slow for the simulated network, so its results are not to be trusted: {} of {} events were more than 1 ms late, the worst by {}; it dropped {} frames.",
+        lateness.late(),
+        lateness.events(),
+        lateness.worst(),
+        report.dropped_by_machine(),
+    );
+    scribe.event("local", "network", "untrusted", &text);
+    vec![text]
+}

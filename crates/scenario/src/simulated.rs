@@ -1,0 +1,423 @@
+//! From the plan to a simulated network, for the check before a run and for
+//! the run itself.
+
+use std::collections::HashMap;
+
+use timeloom_net::topology::{self, Campus};
+use timeloom_net::{
+    BuildError, Control, FlowId, Impairment, LinkConfig, NetworkBuilder, Node, Pattern, PortId,
+    QueueConfig, RedConfig, Size, SourceId, TcpConfig, TrafficConfig, World,
+};
+use timeloom_time::{Duration, Instant};
+
+use crate::plan::{Discipline, Generate, Network, Plan, Shape, Traffic, TrafficKind, Wire};
+use crate::suggest;
+
+/// The network of a plan, ready to run.
+#[derive(Debug)]
+pub struct Simulated {
+    /// The model.
+    pub world: World,
+    /// All nodes by name.
+    pub nodes: HashMap<String, Node>,
+    /// The two ports of each of the plan's links, in its order.
+    pub links: Vec<(PortId, PortId)>,
+    /// What became of the traffic, in its order.
+    pub traffic: Vec<Background>,
+}
+
+/// Traffic of the model.
+#[derive(Clone, Copy, Debug)]
+pub enum Background {
+    /// A TCP flow.
+    Flow(FlowId),
+    /// A source of datagrams.
+    Source(SourceId),
+}
+
+/// Why there is no such network: where, what, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Path of what is wrong.
+    pub path: Vec<String>,
+    /// Whether the path names a table and not a value.
+    pub is_table: bool,
+    /// What is wrong.
+    pub message: String,
+    /// The fix.
+    pub help: String,
+}
+
+impl Plan {
+    /// The simulated network; `None` where the plan has none. Reads the GML
+    /// file, if there is one.
+    ///
+    /// # Errors
+    /// With the place, when the network cannot be.
+    pub fn simulated(&self) -> Option<Result<Simulated, Fault>> {
+        let network = self.network.as_ref()?;
+        Some(Maker::new(self, network).make())
+    }
+}
+
+struct Maker<'a> {
+    plan: &'a Plan,
+    network: &'a Network,
+    builder: NetworkBuilder,
+    nodes: HashMap<String, Node>,
+}
+
+impl<'a> Maker<'a> {
+    fn new(plan: &'a Plan, network: &'a Network) -> Self {
+        Self {
+            plan,
+            network,
+            builder: NetworkBuilder::new(plan.seed),
+            nodes: HashMap::new(),
+        }
+    }
+
+    fn make(mut self) -> Result<Simulated, Fault> {
+        let system = &self.plan.system;
+        for name in &system.switches {
+            let node = self.builder.switch(name);
+            self.nodes.insert(name.clone(), node);
+        }
+        for name in &self.network.routers {
+            let node = self.builder.router(name);
+            self.nodes.insert(name.clone(), node);
+        }
+        for name in system.hosts.keys().chain(system.devices.keys()) {
+            let node = self.builder.host(name);
+            self.nodes.insert(name.clone(), node);
+        }
+        for generate in &self.network.generate {
+            self.generate(generate);
+        }
+        if let Some(file) = &self.network.gml {
+            self.gml(file)?;
+        }
+        self.nodes.extend(self.builder.nodes());
+        let links = self.links()?;
+        for (name, address) in addresses(self.plan) {
+            let node = self.nodes[name];
+            // Who has no link is refused below.
+            if let Some(port) = self.builder.port(node, 0) {
+                self.builder
+                    .set_address(port, address.address, address.prefix);
+            }
+        }
+        let built = std::mem::take(&mut self.builder).build();
+        let mut world = built.map_err(|error| self.locate(&error))?;
+        self.reach(&world)?;
+        let traffic = self.traffic(&mut world)?;
+        Ok(Simulated {
+            world,
+            nodes: self.nodes,
+            links,
+            traffic,
+        })
+    }
+
+    fn generate(&mut self, what: &Generate) {
+        let prefix = format!("{}-", what.name);
+        let (access, trunk) = (self.link(what.access), self.link(what.trunk));
+        let (size, fanout) = (u32::from(what.size), u32::from(what.fanout));
+        let network = &mut self.builder;
+        match what.shape {
+            Shape::Dumbbell => {
+                topology::dumbbell(network, &prefix, size, &access, &trunk);
+            }
+            Shape::Star => {
+                topology::star(network, &prefix, size, &access);
+            }
+            Shape::Tree => {
+                topology::tree(network, &prefix, size, fanout, &access);
+            }
+            Shape::FatTree => {
+                topology::fat_tree(network, &prefix, size, &access);
+            }
+            Shape::Ring => {
+                topology::ring(network, &prefix, size, &access, &trunk);
+            }
+            Shape::Line => {
+                topology::line(network, &prefix, size, &access, &trunk);
+            }
+            Shape::Campus => {
+                let shape = Campus {
+                    backbone: size,
+                    buildings: fanout,
+                    lans: fanout,
+                    hosts: fanout,
+                    trunk,
+                    lan: access,
+                };
+                topology::campus(network, &prefix, &shape);
+            }
+        }
+    }
+
+    fn gml(&mut self, file: &std::path::Path) -> Result<(), Fault> {
+        let wrong = |message: String, help: &str| Fault {
+            path: vec!["network".to_owned(), "gml".to_owned()],
+            is_table: false,
+            message,
+            help: help.to_owned(),
+        };
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            let message = format!("cannot read {}: {error}", file.display());
+            wrong(message, "name a file relative to the scenario file")
+        })?;
+        let link = self.link(Wire::default());
+        topology::gml(&mut self.builder, &text, &link).map_err(|error| {
+            let message = format!("{}:{}: {}", file.display(), error.line, error.message);
+            wrong(
+                message,
+                "mend the file; docs/network.md says what is read of it",
+            )
+        })?;
+        Ok(())
+    }
+
+    fn links(&mut self) -> Result<Vec<(PortId, PortId)>, Fault> {
+        let plan = self.plan;
+        let mut ports = Vec::new();
+        for (index, link) in plan.system.links.iter().enumerate() {
+            let path = |rest: &[&str]| {
+                let index = index.to_string();
+                let start = ["system", "links", &index];
+                start
+                    .iter()
+                    .chain(rest)
+                    .map(|part| (*part).to_owned())
+                    .collect()
+            };
+            let mut ends = Vec::new();
+            for (side, name) in link.between.iter().enumerate() {
+                let Some(node) = self.nodes.get(name) else {
+                    let known = self.nodes.keys().map(String::as_str);
+                    return Err(Fault {
+                        path: path(&["between", &side.to_string()]),
+                        is_table: false,
+                        message: format!("`{name}` is no switch, router, host or device"),
+                        help: suggest::hint(name, "node", known),
+                    });
+                };
+                let is_station =
+                    plan.system.hosts.contains_key(name) || plan.system.devices.contains_key(name);
+                if is_station && self.builder.port(*node, 0).is_some() {
+                    return Err(Fault {
+                        path: path(&["between", &side.to_string()]),
+                        is_table: false,
+                        message: format!("`{name}` has a single interface and is attached already"),
+                        help: "put a switch between".to_owned(),
+                    });
+                }
+                ends.push(*node);
+            }
+            ports.push(self.builder.connect(ends[0], ends[1], self.link(link.wire)));
+        }
+        Ok(ports)
+    }
+
+    /// Every host reaches every other.
+    fn reach(&self, world: &World) -> Result<(), Fault> {
+        let mut names = addresses(self.plan).map(|(name, _)| name);
+        let Some(first) = names.next() else {
+            return Ok(());
+        };
+        for name in names {
+            if world
+                .check_route(self.nodes[first], self.nodes[name])
+                .is_err()
+            {
+                let kind = self.table_of(name);
+                return Err(Fault {
+                    path: vec!["system".to_owned(), kind.to_owned(), name.to_owned()],
+                    is_table: true,
+                    message: format!("there is no route from `{first}` to `{name}`"),
+                    help: "link their switches or routers; hosts of different subnets need a router between".to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn traffic(&self, world: &mut World) -> Result<Vec<Background>, Fault> {
+        let mut all = Vec::new();
+        for (index, traffic) in self.network.traffic.iter().enumerate() {
+            let fault = |key: &str, message: String, help: String| Fault {
+                path: vec![
+                    "network".to_owned(),
+                    "traffic".to_owned(),
+                    index.to_string(),
+                    key.to_owned(),
+                ],
+                is_table: false,
+                message,
+                help,
+            };
+            let mut ends = Vec::new();
+            for (key, name) in [("from", &traffic.from), ("to", &traffic.to)] {
+                let known = self.nodes.keys().map(String::as_str);
+                let Some(node) = self.nodes.get(name) else {
+                    let help = suggest::hint(name, "node", known);
+                    return Err(fault(key, format!("`{name}` is no node"), help));
+                };
+                if self.is_station(name) {
+                    let message =
+                        format!("`{name}` is real, and simulated traffic ends in the model");
+                    let help = "name hosts of a generated topology or of the GML file";
+                    return Err(fault(key, message, help.to_owned()));
+                }
+                ends.push(*node);
+            }
+            let start = Instant::ZERO + traffic.start;
+            let added = match source_of(traffic, start) {
+                Ok(Some(config)) => world
+                    .add_traffic(ends[0], ends[1], config)
+                    .map(Background::Source),
+                Ok(None) => {
+                    let control = match traffic.kind {
+                        TrafficKind::Cubic => Control::Cubic,
+                        _ => Control::NewReno,
+                    };
+                    let config = TcpConfig {
+                        control,
+                        start,
+                        ..TcpConfig::default()
+                    };
+                    world
+                        .add_tcp(ends[0], ends[1], config)
+                        .map(Background::Flow)
+                }
+                Err(help) => {
+                    let message = "a source of datagrams needs a `rate`".to_owned();
+                    return Err(fault("kind", message, help.to_owned()));
+                }
+            };
+            let added = added.map_err(|error| {
+                let help = "traffic begins and ends at hosts that reach one another";
+                fault("from", error.to_string(), help.to_owned())
+            })?;
+            all.push(added);
+        }
+        Ok(all)
+    }
+
+    fn is_station(&self, name: &str) -> bool {
+        let system = &self.plan.system;
+        system.hosts.contains_key(name) || system.devices.contains_key(name)
+    }
+
+    fn table_of(&self, name: &str) -> &'static str {
+        if self.plan.system.hosts.contains_key(name) {
+            "hosts"
+        } else {
+            "devices"
+        }
+    }
+
+    fn link(&self, wire: Wire) -> LinkConfig {
+        let wire = wire.or(self.network.link);
+        let rate_bps = wire.rate.map_or(1_000_000_000, |rate| rate.as_bits_per_s());
+        let packets = wire.queue.map_or(1_000, u32::from);
+        let queue = match wire.discipline.unwrap_or_default() {
+            Discipline::DropTail => QueueConfig::DropTail { packets },
+            Discipline::Red => QueueConfig::Red(RedConfig {
+                min_threshold: 5.0,
+                max_threshold: 15.0,
+                max_probability: 0.1,
+                weight: 0.002,
+                packets,
+            }),
+            Discipline::Codel => QueueConfig::CoDel {
+                target: Duration::from_ms(5),
+                interval: Duration::from_ms(100),
+                packets,
+            },
+            Discipline::Priority => QueueConfig::Priority { packets },
+        };
+        LinkConfig::new(rate_bps, wire.delay.unwrap_or(Duration::ZERO))
+            .with_queue(queue)
+            .with_impairment(Impairment {
+                loss: wire.loss.unwrap_or(0.0),
+                jitter: wire.jitter.unwrap_or(Duration::ZERO),
+                ..Impairment::default()
+            })
+    }
+
+    /// Where in the file a fault of the network stands.
+    fn locate(&self, error: &BuildError) -> Fault {
+        let nodes = error.nodes();
+        let help = match error {
+            BuildError::AddressConflict(..) => "give each an address of its own",
+            BuildError::MixedPrefixes(..) => {
+                "give them addresses of one subnet, or put a router between"
+            }
+            BuildError::SwitchLoop(..) => "remove a link of the ring, or make one of them a router",
+            BuildError::NotConnected(_) => "add a link in `system.links`",
+            BuildError::PortUsedTwice(_) => "put a switch between",
+            BuildError::DuplicateName(_) => "rename one of them",
+            BuildError::RedWithJitter(..) => "leave out `jitter`, or choose another discipline",
+            _ => "see docs/network.md",
+        };
+        let message = error.to_string();
+        let fault = |path: &[&str], is_table| Fault {
+            path: path.iter().map(|part| (*part).to_owned()).collect(),
+            is_table,
+            message: message.clone(),
+            help: help.to_owned(),
+        };
+        if matches!(
+            error,
+            BuildError::AddressConflict(..) | BuildError::MixedPrefixes(..)
+        ) && let Some(name) = nodes.iter().rev().find(|name| self.is_station(name))
+        {
+            return fault(&["system", self.table_of(name), name, "address"], false);
+        }
+        if let [a, b] = nodes[..] {
+            let ends = [a.to_owned(), b.to_owned()];
+            let links = &self.plan.system.links;
+            if let Some(index) = links.iter().position(|link| link.joins(&ends)) {
+                return fault(&["system", "links", &index.to_string()], true);
+            }
+        }
+        match nodes.iter().find(|name| self.is_station(name)) {
+            Some(name) => fault(&["system", self.table_of(name), name], true),
+            None => fault(&["network"], true),
+        }
+    }
+}
+
+/// Hosts and devices with their addresses.
+fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, crate::Ipv4Interface)> {
+    let hosts = plan.system.hosts.iter();
+    let hosts = hosts.map(|(name, host)| (name.as_str(), host.address));
+    let devices = plan.system.devices.iter();
+    hosts.chain(devices.map(|(name, device)| (name.as_str(), device.address)))
+}
+
+/// The source of datagrams, if it is one; the error says what is missing.
+fn source_of(
+    traffic: &Traffic,
+    start: Instant<timeloom_time::Virtual>,
+) -> Result<Option<TrafficConfig>, &'static str> {
+    let pattern = match (traffic.kind, traffic.rate) {
+        (TrafficKind::Reno | TrafficKind::Cubic, _) => return Ok(None),
+        (_, None) => return Err("add `rate`, as in `rate = \"10 Mbit/s\"`"),
+        (TrafficKind::Udp, Some(rate)) => Pattern::Constant {
+            rate_bps: rate.as_bits_per_s(),
+        },
+        (TrafficKind::Poisson, Some(rate)) => {
+            let bits = i64::from(traffic.bytes) * 8;
+            let mean_ns = bits as f64 * 1e9 / rate.as_bits_per_s() as f64;
+            Pattern::Poisson {
+                mean: Duration::from_ns(mean_ns.max(1.0) as i64),
+            }
+        }
+    };
+    let mut config = TrafficConfig::udp(pattern, Size::Fixed(traffic.bytes));
+    config.start = start;
+    Ok(Some(config))
+}

@@ -1,0 +1,148 @@
+//! Simulated networks that cannot be: refused before the start, with the place
+//! and the fix.
+
+use timeloom_scenario::parse;
+
+const GOOD: &str = r#"schema = "timeloom/1"
+name = "net"
+time = { duration = "10 s" }
+[network]
+routers = ["r1"]
+link = { delay = "1 ms" }
+generate = [{ name = "g", shape = "star", size = 3 }]
+traffic = [{ from = "g-h0", to = "g-h1", kind = "reno" }]
+[system]
+switches = ["s1"]
+links = [
+    { between = ["a", "s1"], rate = "10 Mbit/s", loss = 0.01 },
+    { between = ["b", "s1"] },
+    { between = ["s1", "r1"] },
+    { between = ["c", "r1"] },
+    { between = ["g-switch", "r1"] },
+]
+[system.hosts.a]
+address = "10.1.0.1/24"
+[system.hosts.b]
+address = "10.1.0.2/24"
+[system.hosts.c]
+address = "10.2.0.1/30"
+"#;
+
+/// Changes the good file and gives back what is wrong with it, with its line.
+fn wrong(change: &str, to: &str) -> (String, String) {
+    assert!(GOOD.contains(change), "{change}");
+    let text = GOOD.replacen(change, to, 1);
+    let errors = parse(&text, "net.toml", &[]).expect_err(&format!("{to} is wrong"));
+    let mistakes: Vec<_> = errors.to_string().lines().map(str::to_owned).collect();
+    assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
+    let number: usize = mistakes[0].split(':').nth(1).unwrap().parse().unwrap();
+    let line = text.lines().nth(number - 1).unwrap().to_owned();
+    (mistakes[0].clone(), line)
+}
+
+#[test]
+fn the_good_one_is_good() {
+    let plan = parse(GOOD, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(plan.simulated().unwrap().is_ok());
+}
+
+#[test]
+fn each_fault_is_found_where_it_stands() {
+    // What is changed, to what, a part of the line named, a part of the message.
+    let cases = [
+        (
+            r#"["b", "s1"]"#,
+            r#"["b", "s2"]"#,
+            "s2",
+            "`s2` is no switch, router, host or device",
+        ),
+        (
+            r#"["b", "s1"]"#,
+            r#"["a", "s1"]"#,
+            r#"["a", "s1"]"#,
+            "attached already",
+        ),
+        (
+            "10.1.0.2/24",
+            "10.1.0.1/24",
+            "10.1.0.1/24",
+            "both have 10.1.0.1",
+        ),
+        (
+            "10.1.0.2/24",
+            "10.9.0.2/24",
+            "10.9.0.2/24",
+            "in different networks",
+        ),
+        (
+            r#"{ between = ["s1", "r1"] },"#,
+            "",
+            "hosts.c",
+            "no route from `a` to `c`",
+        ),
+        ("loss = 0.01", "loss = 1.5", "1.5", "no probability"),
+        ("delay = \"1 ms\"", "delay = \"-1 ms\"", "-1 ms", "negative"),
+        ("size = 3", "size = 0", "size = 0", "at least 1"),
+        (
+            r#"from = "g-h0""#,
+            r#"from = "a""#,
+            "from = \"a\"",
+            "`a` is real",
+        ),
+        (
+            r#"to = "g-h1""#,
+            r#"to = "g-h7""#,
+            "g-h7",
+            "`g-h7` is no node",
+        ),
+        ("kind = \"reno\"", "kind = \"udp\"", "udp", "needs a `rate`"),
+        (
+            r#"name = "g""#,
+            r#"name = "x""#,
+            "g-switch",
+            "`g-switch` is no switch",
+        ),
+    ];
+    for (change, to, line, message) in cases {
+        let (mistake, found) = wrong(change, to);
+        assert!(mistake.contains(message), "{to}: {mistake}");
+        assert!(found.contains(line), "{to}: {mistake} in `{found}`");
+    }
+}
+
+#[test]
+fn a_ring_of_switches_is_refused_and_one_of_routers_is_not() {
+    let extra = r#"switches = ["s1"]"#;
+    let with = r#"switches = ["s1", "s2", "s3"]"#;
+    let link = r#"    { between = ["s1", "r1"] },"#;
+    let ring = [["s1", "s2"], ["s2", "s3"], ["s3", "s1"]];
+    let ring = ring
+        .map(|[a, b]| format!("{{ between = [\"{a}\", \"{b}\"] }},\n"))
+        .concat();
+    let text = GOOD
+        .replace(extra, with)
+        .replace(link, &format!("{link}\n{ring}"));
+    let errors = parse(&text, "net.toml", &[]).unwrap_err().to_string();
+    assert!(errors.contains("closes a ring of switches"), "{errors}");
+    let routers = text
+        .replace(with, extra)
+        .replace(r#"routers = ["r1"]"#, r#"routers = ["r1", "s2", "s3"]"#);
+    parse(&routers, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+}
+
+#[test]
+fn delays_need_a_simulated_network() {
+    let text = r#"schema = "timeloom/1"
+name = "net"
+time = { duration = "10 s" }
+[system]
+links = [{ between = ["a", "b"], delay = "1 ms" }]
+[system.hosts.a]
+address = "10.1.0.1/24"
+[system.hosts.b]
+address = "10.1.0.2/24"
+"#;
+    let errors = parse(text, "net.toml", &[]).unwrap_err().to_string();
+    assert!(errors.starts_with("net.toml:5:"), "{errors}");
+    assert!(errors.contains("add the table `[network]`"), "{errors}");
+}

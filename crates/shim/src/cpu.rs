@@ -1,0 +1,133 @@
+//! Time on the processor: CPU clocks, `times`, `getrusage`.
+//!
+//! The kernel counts processor time in real seconds. A session that runs at a
+//! tenth of the speed would show programs a processor ten times slower than the
+//! one they have, or more than 100 % of one. So processor time is divided by the
+//! dilation as all other time is. A pause needs nothing: who does not run is not
+//! charged.
+//!
+//! As long as a session keeps its rate, that is one division. Once the rate has
+//! changed, what a thread had used by then counts at the old rate, and only the
+//! supervisor knows how much that was: it is asked.
+
+use timeloom_page::CPU_TIME_CALL;
+
+use crate::abi::NS_PER_S;
+use crate::clock::{now_ns, page};
+use crate::sys::{nr, syscall};
+
+/// Whether the clock counts time on the processor: the calling process's, the
+/// calling thread's, or that of the one whose number is in the identifier.
+pub(crate) fn is_cpu_clock(id: u32) -> bool {
+    matches!(id, PROCESS | THREAD) || (id as i32) < 0 && id & 3 != CLOCK_BY_DESCRIPTOR
+}
+
+/// What CPU clock `id` is to show when the kernel says `real_ns`.
+pub(crate) fn shown_ns(id: u32, real_ns: i64) -> i64 {
+    let (_, changed) = page().past.dilation();
+    if changed {
+        let args = [id as usize, real_ns as usize, 0, 0, 0, 0];
+        // SAFETY: no pointers; the filter gives this number to the supervisor.
+        let shown = unsafe { syscall(CPU_TIME_CALL, args) };
+        if shown >= 0 {
+            return shown as i64;
+        }
+    }
+    at_present_rate(real_ns)
+}
+
+/// (Good to a nanosecond for a hundred days of processor time.)
+fn at_present_rate(real_ns: i64) -> i64 {
+    let (dilation, _) = page().past.dilation();
+    if dilation == 1.0 || dilation <= 0.0 {
+        return real_ns;
+    }
+    (real_ns as f64 / dilation) as i64
+}
+
+/// `times(buffer)`: the result counts hundredths of a second of virtual time.
+pub(crate) fn times(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::TIMES, args) };
+    if result < 0 {
+        return result;
+    }
+    if args[0] != 0 {
+        let buffer = args[0] as *mut [[i64; 2]; 2];
+        // SAFETY: the kernel has just written these 32 bytes.
+        let [own, children] = unsafe { buffer.read_unaligned() };
+        let times = [
+            scaled(own, TICK_NS, |ns| shown_ns(PROCESS, ns)),
+            scaled(children, TICK_NS, at_present_rate),
+        ];
+        // SAFETY: as above.
+        unsafe { buffer.write_unaligned(times) };
+    }
+    (now_ns(7).unwrap_or(0) / TICK_NS) as isize
+}
+
+/// `getrusage(who, usage)`.
+pub(crate) fn getrusage(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::GETRUSAGE, args) };
+    if result == 0 {
+        let id = match args[0] as i32 {
+            RUSAGE_SELF => Some(PROCESS),
+            RUSAGE_THREAD => Some(THREAD),
+            _ => None,
+        };
+        // SAFETY: the kernel has just written there.
+        unsafe { scale_usage(args[1], id) };
+    }
+    result
+}
+
+/// `wait4(pid, status, options, usage)` and `waitid(…, usage)` that ask for the
+/// usage of the ended child, which is their argument `usage`.
+pub(crate) fn wait(call: usize, args: [usize; 6], usage: usize) -> isize {
+    // SAFETY: the kernel checks the pointers.
+    let result = unsafe { syscall(call, args) };
+    // `wait4` tells by zero that there is nothing yet; `waitid` always says zero,
+    // and leaves zeroes.
+    if result > 0 || (result == 0 && call == nr::WAITID) {
+        // SAFETY: the kernel has just written there.
+        unsafe { scale_usage(usage, None) };
+    }
+    result
+}
+
+/// # Safety
+/// A `struct rusage` may be read and written at this address.
+unsafe fn scale_usage(address: usize, id: Option<u32>) {
+    let usage = address as *mut [[i64; 2]; 2];
+    // SAFETY: the caller vouches for it. User and system time come first.
+    let times = unsafe { usage.read_unaligned() };
+    let us = times.map(|[s, us]| s.wrapping_mul(1_000_000).wrapping_add(us));
+    let us = scaled(us, 1_000, |ns| match id {
+        Some(id) => shown_ns(id, ns),
+        None => at_present_rate(ns),
+    });
+    let times = us.map(|us| [us / 1_000_000, us % 1_000_000]);
+    // SAFETY: as above.
+    unsafe { usage.write_unaligned(times) };
+}
+
+/// User and system time, in units of `unit_ns`. The kernel's clock counts their
+/// sum; that is put through `shown`, and divided as it was.
+fn scaled([user, system]: [i64; 2], unit_ns: i64, shown: impl Fn(i64) -> i64) -> [i64; 2] {
+    let sum = user.wrapping_add(system);
+    let total = shown(sum.wrapping_mul(unit_ns)) / unit_ns;
+    if sum <= 0 || total == sum {
+        return [user, system];
+    }
+    let user = (user as f64 * total as f64 / sum as f64) as i64;
+    [user, total - user]
+}
+
+const PROCESS: u32 = 2;
+const THREAD: u32 = 3;
+const CLOCK_BY_DESCRIPTOR: u32 = 3;
+const RUSAGE_SELF: i32 = 0;
+const RUSAGE_THREAD: i32 = 1;
+/// Of `times`: USER_HZ is 100 everywhere.
+const TICK_NS: i64 = NS_PER_S / 100;

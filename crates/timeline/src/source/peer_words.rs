@@ -1,0 +1,188 @@
+//! The two-way exchange between daemons: one question, one answer, each of
+//! [`LENGTH`] bytes, so that an answer is never longer than its question. Big
+//! endian.
+//!
+//! | byte | what |
+//! |---|---|
+//! | 0 | `TLPX` |
+//! | 4 | version 1; 1 question, 2 answer; two bytes 0 |
+//! | 8 | the timeline's id |
+//! | 24 | nonce of the question, random |
+//! | 32 | answer: the middle of the interval when the question came, ns |
+//! | 40 | answer: the same when the answer left |
+//! | 48 | answer: the wider interval's half, ns; all ones: there is none |
+//! | 56 | zero |
+//! | 64 | HMAC-SHA256 of bytes 0–63 with the shared key; zero without a key |
+
+use sha2::{Digest, Sha256};
+use timeloom_clock::quality::TimelineId;
+
+/// Both ways.
+pub(crate) const LENGTH: usize = 96;
+
+const SIGNED: usize = 64;
+
+/// A shared secret.
+#[derive(Clone)]
+pub(crate) struct Key(Vec<u8>);
+
+impl Key {
+    /// # Errors
+    /// When the file cannot be read or holds less than 16 bytes.
+    pub(crate) fn read(path: &std::path::Path) -> Result<Self, String> {
+        let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        if bytes.len() < 16 {
+            return Err(format!("{}: a key has 16 bytes at least", path.display()));
+        }
+        Ok(Self(bytes))
+    }
+
+    /// HMAC with SHA-256 (RFC 2104).
+    fn sign(&self, message: &[u8]) -> [u8; 32] {
+        let mut block = [0; 64];
+        if self.0.len() > block.len() {
+            block[..32].copy_from_slice(&Sha256::digest(&self.0));
+        } else {
+            block[..self.0.len()].copy_from_slice(&self.0);
+        }
+        let pad = |with: u8| block.map(|byte| byte ^ with);
+        let inner = Sha256::new()
+            .chain_update(pad(0x36))
+            .chain_update(message)
+            .finalize();
+        Sha256::new()
+            .chain_update(pad(0x5c))
+            .chain_update(inner)
+            .finalize()
+            .into()
+    }
+}
+
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// A packet with a meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packet {
+    pub(crate) timeline: TimelineId,
+    pub(crate) nonce: u64,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Question,
+    Answer(Option<Shown>),
+}
+
+/// What the answering side's timeline showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) asked_ns: i64,
+    pub(crate) answered_ns: i64,
+    pub(crate) error_ns: i64,
+}
+
+impl Packet {
+    pub(crate) fn emit(&self, key: Option<&Key>) -> [u8; LENGTH] {
+        let mut packet = [0; LENGTH];
+        let mut put = |at: usize, bytes: &[u8]| packet[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, b"TLPX");
+        put(8, &self.timeline.0.to_be_bytes());
+        put(24, &self.nonce.to_be_bytes());
+        match self.kind {
+            Kind::Question => put(4, &[1, 1]),
+            Kind::Answer(shown) => {
+                put(4, &[1, 2]);
+                put(48, &u64::MAX.to_be_bytes());
+                if let Some(shown) = shown {
+                    put(32, &shown.asked_ns.to_be_bytes());
+                    put(40, &shown.answered_ns.to_be_bytes());
+                    put(48, &shown.error_ns.to_be_bytes());
+                }
+            }
+        }
+        if let Some(key) = key {
+            let signature = key.sign(&packet[..SIGNED]);
+            packet[SIGNED..].copy_from_slice(&signature);
+        }
+        packet
+    }
+
+    /// `None` when it is none, or when there is a key and the signature is not
+    /// by it.
+    pub(crate) fn parse(packet: &[u8], key: Option<&Key>) -> Option<Self> {
+        if packet.len() != LENGTH || packet[..4] != *b"TLPX" || packet[4] != 1 {
+            return None;
+        }
+        if let Some(key) = key {
+            let signature = key.sign(&packet[..SIGNED]);
+            // All bytes are looked at: how long it takes tells nothing.
+            let differ = signature
+                .iter()
+                .zip(&packet[SIGNED..])
+                .fold(0, |all, (a, b)| all | (a ^ b));
+            if differ != 0 {
+                return None;
+            }
+        }
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&packet[at..at + 8]);
+            u64::from_be_bytes(word)
+        };
+        let kind = match packet[5] {
+            1 => Kind::Question,
+            2 => Kind::Answer(i64::try_from(word(48)).ok().map(|error_ns| Shown {
+                asked_ns: word(32) as i64,
+                answered_ns: word(40) as i64,
+                error_ns,
+            })),
+            _ => return None,
+        };
+        Some(Self {
+            timeline: TimelineId(u128::from(word(8)) << 64 | u128::from(word(16))),
+            nonce: word(24),
+            kind,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_signature_is_the_published_one() {
+        // RFC 4231, test case 1 and 6 (a key longer than a block).
+        let short = Key(vec![0x0b; 20]).sign(b"Hi There");
+        assert_eq!(short[..4], [0xb0, 0x34, 0x4c, 0x61]);
+        let message = b"Test Using Larger Than Block-Size Key - Hash Key First";
+        let long = Key(vec![0xaa; 131]).sign(message);
+        assert_eq!(long[..4], [0x60, 0xe4, 0x31, 0x59]);
+    }
+
+    proptest! {
+        #[test]
+        fn packets_come_back_and_bent_ones_are_noticed(
+            timeline in any::<u128>(), nonce in any::<u64>(), asked_ns in any::<i64>(),
+            error_ns in 0i64..i64::MAX, bend in 0usize..LENGTH, with in 1u8..,
+        ) {
+            let key = Key(vec![7; 32]);
+            let shown = Shown { asked_ns, answered_ns: asked_ns ^ 5, error_ns };
+            for kind in [Kind::Question, Kind::Answer(None), Kind::Answer(Some(shown))] {
+                let packet = Packet { timeline: TimelineId(timeline), nonce, kind };
+                let mut bytes = packet.emit(Some(&key));
+                prop_assert_eq!(Packet::parse(&bytes, Some(&key)), Some(packet));
+                prop_assert_eq!(Packet::parse(&bytes, Some(&Key(vec![8; 32]))), None);
+                bytes[bend] ^= with;
+                prop_assert_eq!(Packet::parse(&bytes, Some(&key)), None);
+                prop_assert_eq!(Packet::parse(&bytes[..bend], None), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! linuxptp's `ptp4l` as a source, by what its slave event monitor tells.
+//!
+//! Its offset is an average over filtered delays and so no bound. The monitor
+//! (`slave_event_monitor` in its configuration) hands out the four stamps
+//! themselves, and they give both sides without any assumption about the path.
+//! Its management socket (`uds_address`) says what the master's seconds count
+//! and how many clocks lie between.
+//!
+//! For software time stamping: the slave's own stamps are CLOCK_REALTIME, which
+//! `ptp4l` may or may not steer meanwhile.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration as StdDuration;
+
+use timeloom_clock::timeline::Era;
+use timeloom_time::{Duration, Instant};
+use timeloom_wire::PortIdentity;
+
+use super::ptp4l_words::{
+    DataSet, Heard, HeardKind, Told, accuracy_ns, get, parse_heard, parse_told,
+};
+use super::realtime_line::RealtimeLine;
+use super::sides::Sides;
+use super::{Sample, Source, Untold};
+use crate::HostClock;
+use crate::config::{Ptp4lConfig, Shows, TimelineConfig};
+use crate::protocol::ScaleName;
+
+pub(super) struct Ptp4l {
+    config: Ptp4lConfig,
+    scale: ScaleName,
+    tai_offset_s: Option<i16>,
+    shared: Arc<Mutex<Shared>>,
+    sequence_id: u16,
+    told: Option<(std::time::Instant, Reference)>,
+}
+
+/// What the monitor's thread and the questions share.
+struct Shared {
+    sides: Sides,
+    master: Option<PortIdentity>,
+    heard: u64,
+    given: u64,
+    last_refusal: Option<Untold>,
+}
+
+/// The master's clock against the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reference {
+    /// To be added to what the master shows.
+    shift: Duration,
+    /// How far it may be off.
+    error: Duration,
+}
+
+impl Ptp4l {
+    pub(super) fn new(
+        config: Ptp4lConfig,
+        timeline: &TimelineConfig,
+        clock: Arc<HostClock>,
+    ) -> Result<Self, Untold> {
+        let path = config.monitor.clone();
+        let failed = |error: std::io::Error| Untold(format!("{}: {error}", path.display()));
+        // What a dead predecessor left; a living one holds the timeline's lock.
+        let _ = std::fs::remove_file(&config.monitor);
+        let socket = UnixDatagram::bind(&config.monitor).map_err(failed)?;
+        socket
+            .set_read_timeout(Some(StdDuration::from_millis(500)))
+            .map_err(failed)?;
+        let max_error = clock.oscillator(timeline.oscillator()).max_error;
+        let shared = Arc::new(Mutex::new(Shared {
+            sides: Sides::new(Era::default(), max_error),
+            master: None,
+            heard: 0,
+            given: 0,
+            last_refusal: None,
+        }));
+        let weak = Arc::downgrade(&shared);
+        std::thread::spawn(move || listen(&socket, &clock, &weak));
+        Ok(Self {
+            config,
+            scale: timeline.scale,
+            tai_offset_s: timeline.tai_offset_s,
+            shared,
+            sequence_id: 0,
+            told: None,
+        })
+    }
+
+    /// What the management socket says of the master, asked again from time to time.
+    fn reference(&mut self) -> Result<Reference, Untold> {
+        if let Some((at, reference)) = self.told
+            && at.elapsed() < RETOLD
+        {
+            return Ok(reference);
+        }
+        let (socket, _name) = self.management()?;
+        let Told::Current { steps_removed } = self.get(&socket, DataSet::Current)? else {
+            return Err(Untold::because("ptp4l answers something else"));
+        };
+        let Told::Parent { accuracy } = self.get(&socket, DataSet::Parent)? else {
+            return Err(Untold::because("ptp4l answers something else"));
+        };
+        let Told::TimeProperties {
+            utc_offset_s,
+            ptp_timescale,
+        } = self.get(&socket, DataSet::TimeProperties)?
+        else {
+            return Err(Untold::because("ptp4l answers something else"));
+        };
+        let reference = Reference {
+            shift: self.shift(ptp_timescale, utc_offset_s)?,
+            error: self.error(steps_removed, accuracy)?,
+        };
+        self.told = Some((std::time::Instant::now(), reference));
+        Ok(reference)
+    }
+
+    fn shift(&self, ptp_timescale: bool, utc_offset_s: Option<i16>) -> Result<Duration, Untold> {
+        let shows = match self.config.shows {
+            Some(shows) => shows,
+            None if ptp_timescale => Shows::Tai,
+            None if self.scale == ScaleName::Local => return Ok(Duration::ZERO),
+            None => {
+                return Err(Untold::because(
+                    "the master counts from a zero of its own: set `shows`, or make the timeline local",
+                ));
+            }
+        };
+        if self.scale == ScaleName::Local || shows == Shows::Tai {
+            return Ok(Duration::ZERO);
+        }
+        let offset_s = utc_offset_s.or(self.tai_offset_s);
+        offset_s
+            .map(|offset_s| Duration::from_s(offset_s.into()))
+            .ok_or_else(|| Untold::because(timeloom_publish::Unusable::NoTaiOffset))
+    }
+
+    fn error(&self, steps_removed: u16, accuracy: u8) -> Result<Duration, Untold> {
+        let master = match (
+            self.config.reference_error,
+            accuracy_ns(accuracy),
+            self.scale,
+        ) {
+            (Some(stated), _, _) => stated,
+            (None, Some(ns), _) => Duration::from_ns(ns),
+            // The grandmaster's clock is what such a timeline shows.
+            (None, None, ScaleName::Local) => Duration::ZERO,
+            (None, None, ScaleName::Tai) => {
+                return Err(Untold::because(
+                    "the grandmaster does not say how good it is: set `reference_error`",
+                ));
+            }
+        };
+        let between = i64::from(steps_removed.saturating_sub(1));
+        let hops = match self.config.hop_error {
+            Some(each) => Duration::from_ns(each.as_ns().saturating_mul(between)),
+            None if between == 0 => Duration::ZERO,
+            None => {
+                return Err(Untold(format!(
+                    "{between} boundary clocks lie between: set `hop_error`"
+                )));
+            }
+        };
+        Ok(master + hops + self.config.path_error)
+    }
+
+    /// A socket with a name of its own, to which the answers come.
+    fn management(&self) -> Result<(UnixDatagram, Unlinked), Untold> {
+        let path = self
+            .config
+            .monitor
+            .with_extension(format!("{}", std::process::id()));
+        let failed = |error: std::io::Error| {
+            Untold(format!(
+                "ptp4l at {}: {error}",
+                self.config.socket.display()
+            ))
+        };
+        let _ = std::fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path).map_err(failed)?;
+        let name = Unlinked(path);
+        socket
+            .set_read_timeout(Some(StdDuration::from_millis(300)))
+            .map_err(failed)?;
+        socket.connect(&self.config.socket).map_err(failed)?;
+        Ok((socket, name))
+    }
+
+    fn get(&mut self, socket: &UnixDatagram, set: DataSet) -> Result<Told, Untold> {
+        self.sequence_id = self.sequence_id.wrapping_add(1);
+        let request = get(set, self.config.domain, self.sequence_id);
+        let failed = |error: std::io::Error| Untold(format!("ptp4l does not answer: {error}"));
+        socket.send(&request).map_err(failed)?;
+        let mut buffer = [0; 1500];
+        for _ in 0..8 {
+            let length = socket.recv(&mut buffer).map_err(failed)?;
+            if let Some(told) = parse_told(&buffer[..length], self.sequence_id) {
+                return Ok(told);
+            }
+        }
+        Err(Untold::because("ptp4l answers something else"))
+    }
+}
+
+/// A name in the file system that goes with this.
+struct Unlinked(PathBuf);
+
+impl Drop for Unlinked {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Source for Ptp4l {
+    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+        let reference = self.reference()?;
+        let mut shared = self.shared.lock().expect("no panic holds it");
+        if shared.sides.era() != era {
+            shared.sides.begin(era);
+        }
+        if shared.heard == shared.given {
+            return Err(shared.last_refusal.take().unwrap_or_else(|| {
+                Untold::because("ptp4l has heard nothing new from its master")
+            }));
+        }
+        let bound = shared
+            .sides
+            .bound()
+            .ok_or_else(|| Untold::because("ptp4l has not heard both ways yet"))?;
+        shared.given = shared.heard;
+        let mut bound = bound;
+        bound.earliest = bound.earliest + reference.shift - reference.error;
+        bound.latest = bound.latest + reference.shift + reference.error;
+        Ok(Sample::Bound {
+            era,
+            bound,
+            authenticated: false,
+        })
+    }
+}
+
+/// Takes in what the monitor tells, at once: `ptp4l` would wait for us.
+fn listen(socket: &UnixDatagram, clock: &HostClock, shared: &Weak<Mutex<Shared>>) {
+    let mut line = RealtimeLine::default();
+    let mut buffer = [0; 1500];
+    loop {
+        let received = socket.recv(&mut buffer);
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let Ok(length) = received else { continue };
+        let heard = parse_heard(&buffer[..length]);
+        let mut shared = shared.lock().expect("no panic holds it");
+        let taken = heard.map_err(Untold::because).and_then(|all| {
+            all.iter()
+                .try_for_each(|one| shared.take(one, &mut line, clock))
+        });
+        if let Err(untold) = taken {
+            let era = shared.sides.era();
+            shared.sides.begin(era);
+            shared.last_refusal = Some(untold);
+        }
+    }
+}
+
+impl Shared {
+    fn take(
+        &mut self,
+        heard: &Heard,
+        line: &mut RealtimeLine,
+        clock: &HostClock,
+    ) -> Result<(), Untold> {
+        if self
+            .master
+            .replace(heard.master)
+            .is_some_and(|before| before != heard.master)
+        {
+            let era = self.sides.era();
+            self.sides.begin(era);
+        }
+        let correction = rounded_down(heard.correction_2_16);
+        match heard.kind {
+            HeardKind::Sync => {
+                // It left at T1 and was at least its correction under way.
+                let (_, at) = line.place(clock, heard.arrived_ns)?;
+                self.sides
+                    .not_before(at, Instant::from_ns(heard.left_ns) + correction);
+            }
+            HeardKind::DelayReq => {
+                let (at, _) = line.place(clock, heard.left_ns)?;
+                self.sides
+                    .not_after(at, Instant::from_ns(heard.arrived_ns) - correction);
+            }
+        }
+        self.heard += 1;
+        Ok(())
+    }
+}
+
+/// What the master's seconds count changes seldom.
+const RETOLD: StdDuration = StdDuration::from_secs(5);
+
+/// Two corrections that are less than they were leave both sides where they are
+/// or further out.
+fn rounded_down(correction_2_16: i64) -> Duration {
+    Duration::from_ns(correction_2_16 >> 16)
+}

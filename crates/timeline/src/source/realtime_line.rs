@@ -1,0 +1,102 @@
+//! Stamps of the system clock, made by other programs or the kernel a moment
+//! ago, on the core clock.
+
+use timeloom_clock::{Core, RateError};
+use timeloom_time::{Duration, Instant};
+
+use super::Untold;
+use crate::HostClock;
+use crate::host_clock::Pair;
+
+/// Follows how the system clock lies to the core clock.
+#[derive(Debug, Default)]
+pub(super) struct RealtimeLine {
+    last: Option<Pair>,
+}
+
+impl RealtimeLine {
+    /// Between which instants of the core clock the system clock showed
+    /// `stamp_ns`, a moment ago.
+    ///
+    /// # Errors
+    /// When the clock was stepped since the last look, or when the stamp is of
+    /// the future or older than two seconds: then nothing is said about it.
+    pub(super) fn place(
+        &mut self,
+        clock: &HostClock,
+        stamp_ns: i64,
+    ) -> Result<(Instant<Core>, Instant<Core>), Untold> {
+        let pair = clock.realtime();
+        if let Some(last) = self.last.replace(pair) {
+            check_even(&last, &pair)?;
+        }
+        place(&pair, stamp_ns)
+    }
+}
+
+/// Whether the system clock ran evenly from one look to the next.
+pub(crate) fn check_even(last: &Pair, now: &Pair) -> Result<(), Untold> {
+    let passed_ns = now.other_ns.saturating_sub(last.other_ns);
+    let least = now.before - last.after;
+    let most = now.after - last.before;
+    let slew = STEERED.over_up(most);
+    let passed = Duration::from_ns(passed_ns);
+    if passed < least - slew || passed > most + slew {
+        return Err(Untold::because(
+            "the system clock was set, or is being slewed fast",
+        ));
+    }
+    Ok(())
+}
+
+fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), Untold> {
+    let age = Duration::from_ns(pair.other_ns.saturating_sub(stamp_ns));
+    if age > Duration::from_s(2) {
+        return Err(Untold::because(
+            "a time stamp is old, or the system clock was set",
+        ));
+    }
+    // Whoever stamped may have looked a little after us.
+    if age < -Duration::from_ms(1) {
+        return Err(Untold::because("a time stamp lies in the future"));
+    }
+    let slew = STEERED.over_up(age.max(-age)) + Duration::from_ns(1);
+    Ok((pair.before - age - slew, pair.after - age + slew))
+}
+
+/// How far the system clock's rate may be from the core clock's: the kernel
+/// steers by 500 ppm at most, and the counter's calibration may be 50 off.
+pub(super) const STEERED: RateError = RateError::from_ppb(550_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(core_ns: i64, other_ns: i64) -> Pair {
+        Pair {
+            before: Instant::from_ns(core_ns),
+            other_ns,
+            after: Instant::from_ns(core_ns + 100),
+        }
+    }
+
+    #[test]
+    fn a_step_is_noticed_and_slewing_is_not() {
+        let first = pair(1_000_000_000, 5_000_000_000);
+        assert!(check_even(&first, &pair(2_000_000_000, 6_000_500_000)).is_ok());
+        assert!(check_even(&first, &pair(2_000_000_000, 6_001_000_000)).is_err());
+        assert!(check_even(&first, &pair(2_000_000_000, 5_999_000_000)).is_err());
+    }
+
+    #[test]
+    fn a_stamp_lies_between_the_two_instants() {
+        let now = pair(1_000_000_000, 5_000_000_000);
+        let (low, high) = place(&now, 4_999_000_000).unwrap();
+        // A millisecond ago, by the slowest and the fastest system clock.
+        assert!(low.as_ns() <= 998_999_450 && high.as_ns() >= 999_000_650);
+        assert!((high - low) < Duration::from_us(2));
+        assert!(place(&now, 2_000_000_000).is_err());
+        assert!(place(&now, 6_000_000_000).is_err());
+        assert!(place(&now, i64::MIN).is_err());
+    }
+}

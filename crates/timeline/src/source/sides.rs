@@ -1,0 +1,144 @@
+//! A bound out of facts that each tell one side only.
+//!
+//! A time stamp that was sent at T1 and has arrived says "not before T1"; a
+//! question that was answered with T4 says "not after T4" of when it was asked.
+//! No average and no assumption about paths is in either.
+
+use timeloom_clock::timeline::{Bound, Era};
+use timeloom_clock::{Core, RateError, Timeline};
+use timeloom_time::Instant;
+
+/// The narrowest bound that all facts of an era leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sides {
+    era: Era,
+    /// How far the timeline's rate may be from the core clock's (positive).
+    outer: RateError,
+    low: Option<Bound>,
+    high: Option<Bound>,
+}
+
+impl Sides {
+    pub(super) fn new(era: Era, max_error: RateError) -> Self {
+        Self {
+            era,
+            outer: (-max_error).of_inverse_outward(),
+            low: None,
+            high: None,
+        }
+    }
+
+    pub(super) fn era(&self) -> Era {
+        self.era
+    }
+
+    /// Forgets all facts; those of another era are not to be mixed in.
+    pub(super) fn begin(&mut self, era: Era) {
+        self.era = era;
+        (self.low, self.high) = (None, None);
+    }
+
+    /// At `at` the timeline was not before `earliest`.
+    pub(super) fn not_before(&mut self, at: Instant<Core>, earliest: Instant<Timeline>) {
+        let fact = Bound {
+            at,
+            earliest,
+            latest: earliest,
+        };
+        self.low = Some(match self.carried(self.low, at) {
+            Some(known) if known.earliest > earliest => known,
+            _ => fact,
+        });
+    }
+
+    /// At `at` the timeline was not after `latest`.
+    pub(super) fn not_after(&mut self, at: Instant<Core>, latest: Instant<Timeline>) {
+        let fact = Bound {
+            at,
+            earliest: latest,
+            latest,
+        };
+        self.high = Some(match self.carried(self.high, at) {
+            Some(known) if known.latest < latest => known,
+            _ => fact,
+        });
+    }
+
+    /// What is known at the later of the two sides' instants, once there are
+    /// both. When they contradict each other nothing is: then the oscillator or
+    /// the source is not what was stated, and all begins anew.
+    pub(super) fn bound(&mut self) -> Option<Bound> {
+        let at = self.low?.at.max(self.high?.at);
+        let (low, high) = (self.carried(self.low, at)?, self.carried(self.high, at)?);
+        if low.earliest > high.latest {
+            self.begin(self.era);
+            return None;
+        }
+        Some(Bound {
+            at,
+            earliest: low.earliest,
+            latest: high.latest,
+        })
+    }
+
+    /// A fact of an earlier instant at `to`; one of a later instant is carried
+    /// back, where the timeline was less.
+    fn carried(&self, side: Option<Bound>, to: Instant<Core>) -> Option<Bound> {
+        let bound = side?;
+        if to >= bound.at {
+            return Some(bound.carried_to(to, (-self.outer, self.outer)));
+        }
+        let back = bound.at - to;
+        Some(Bound {
+            at: to,
+            earliest: bound.earliest - (back + self.outer.over_up(back)),
+            latest: bound.latest - (back + (-self.outer).over_down(back)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use timeloom_time::Duration;
+
+    proptest! {
+        #[test]
+        fn truth_stays_inside_whatever_order_facts_come_in(
+            facts in prop::collection::vec((0i64..20_000_000_000, 0i64..5_000_000, any::<bool>()), 2..40),
+            drift_ppb in -90_000i64..90_000,
+        ) {
+            let mut sides = Sides::new(Era::default(), RateError::from_ppb(100_000));
+            // The timeline is true time; the core clock runs 1 + drift.
+            let core = |t: i64| Instant::from_ns(t + (i128::from(t) * i128::from(drift_ppb)).div_euclid(1_000_000_000) as i64);
+            for (t, slack, is_low) in facts {
+                if is_low {
+                    sides.not_before(core(t + 1), Instant::from_ns(t - slack));
+                } else {
+                    sides.not_after(core(t), Instant::from_ns(t + 1 + slack));
+                }
+                if let Some(bound) = sides.bound() {
+                    // True time when the core clock showed `at`.
+                    let at = i128::from(bound.at.as_ns());
+                    let truth = at * 1_000_000_000 / (1_000_000_000 + i128::from(drift_ppb));
+                    prop_assert!(i128::from(bound.earliest.as_ns()) <= truth + 2, "{bound:?} {truth}");
+                    prop_assert!(i128::from(bound.latest.as_ns()) >= truth - 2, "{bound:?} {truth}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_contradiction_begins_anew() {
+        let mut sides = Sides::new(Era(3), RateError::from_ppb(100_000));
+        let at = Instant::from_ns(1_000);
+        sides.not_before(at, Instant::from_ns(500));
+        assert_eq!(sides.bound(), None);
+        sides.not_after(at, Instant::from_ns(400));
+        assert_eq!((sides.bound(), sides.bound()), (None, None));
+        sides.not_after(at, Instant::from_ns(900));
+        sides.not_before(at, Instant::from_ns(500));
+        assert_eq!(sides.bound().unwrap().width(), Duration::from_ns(400));
+    }
+}

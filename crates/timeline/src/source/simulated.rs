@@ -1,0 +1,110 @@
+//! A reference that is made up: for trying a timeline out, for tests of sources
+//! that lie, and for programs whose tests need a clock of known faults.
+//!
+//! Its time is a line over the machine's core clock; it answers as if over a
+//! path of stated delays. Nothing waits: the delays are in the stamps.
+
+use std::sync::Arc;
+
+use timeloom_clock::noise::Noise;
+use timeloom_clock::timeline::{Era, Exchange};
+use timeloom_clock::{Core, RateError, Timeline};
+use timeloom_time::{Duration, Instant};
+
+use super::{Sample, Source, Untold};
+use crate::HostClock;
+use crate::config::SimulatedConfig;
+
+pub(super) struct Simulated {
+    config: SimulatedConfig,
+    clock: Arc<HostClock>,
+    noise: Noise,
+}
+
+impl Simulated {
+    pub(super) fn new(config: SimulatedConfig, clock: Arc<HostClock>) -> Self {
+        Self {
+            noise: Noise::new(config.seed),
+            config,
+            clock,
+        }
+    }
+}
+
+impl Source for Simulated {
+    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+        let received = self.clock.core();
+        answer(&self.config, &mut self.noise, era, received)
+            .map(Sample::Exchange)
+            .ok_or_else(|| Untold::because("the answer was lost"))
+    }
+}
+
+/// What the reference truly shows when the core clock shows `core`.
+pub(super) fn truth(config: &SimulatedConfig, core: Instant<Core>) -> Instant<Timeline> {
+    let since = core - Instant::ZERO;
+    let gained = RateError::from_ppb(config.rate_ppb).over_down(since);
+    Instant::ZERO + config.offset + since + gained
+}
+
+fn answer(
+    config: &SimulatedConfig,
+    noise: &mut Noise,
+    era: Era,
+    received: Instant<Core>,
+) -> Option<Exchange> {
+    if noise.chance(config.loss) {
+        return None;
+    }
+    let mut way = |least: Duration| {
+        let queued = noise.unit().powi(3) * config.jitter.as_ns() as f64;
+        least + Duration::from_ns(queued as i64)
+    };
+    let (up, down) = (way(config.delay_up), way(config.delay_down));
+    let error_ns = config.stated_error.as_ns();
+    let error = Duration::from_ns(noise.between(-error_ns, error_ns + 1)) + config.lie;
+    let shows = truth(config, received - down) + error;
+    Some(Exchange {
+        era,
+        sent: received - down - up,
+        asked: shows,
+        answered: shows,
+        received,
+        root_delay: Duration::ZERO,
+        root_dispersion: config.stated_error + Duration::from_ns(2),
+        least_delay: Duration::ZERO,
+        asymmetry: None,
+        authenticated: config.authenticated,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_is_as_good_as_it_says_unless_it_lies(
+            seed in any::<u64>(), rate_ppb in -90_000i64..90_000,
+            up in 0i64..10_000_000, down in 0i64..10_000_000, at in 1i64 << 40..1i64 << 50,
+        ) {
+            let config = SimulatedConfig {
+                seed, rate_ppb,
+                delay_up: Duration::from_ns(up), delay_down: Duration::from_ns(down),
+                jitter: Duration::from_us(300), stated_error: Duration::from_us(5),
+                ..SimulatedConfig::default()
+            };
+            let received = Instant::from_ns(at);
+            let rate = RateError::from_ppb(-100_000).of_inverse_outward();
+            let bound = |config: &SimulatedConfig| {
+                let exchange = answer(config, &mut Noise::new(seed), Era::default(), received).unwrap();
+                exchange.bound(Duration::from_ns(1), rate).unwrap()
+            };
+            let (honest, true_time) = (bound(&config), truth(&config, received));
+            prop_assert!(honest.earliest <= true_time && true_time <= honest.latest);
+            let liar = bound(&SimulatedConfig { lie: Duration::from_ms(50), ..config });
+            prop_assert!(liar.earliest > true_time);
+        }
+    }
+}

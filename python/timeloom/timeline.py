@@ -1,0 +1,218 @@
+"""Timelines: a time that says how far it may be from true. Integer nanoseconds throughout.
+
+::
+
+    from timeloom.timeline import Requirement, Timeline
+
+    timeline = Timeline("plant")
+    stamp = timeline.read()              # stamp.earliest_ns <= true time <= stamp.latest_ns
+    with timeline.bind(Requirement.within(50_000)) as binding:
+        binding.subscribe(print)         # told when the clock is not good enough any more
+        timeline.commit_wait(stamp)      # now it is in the past for everybody
+
+The daemon is ``timeloom timeline serve``; who has only its page opens ``Timeline(page="/run/timelines/plant.page")``
+and can read and wait. The extension module is built by ``make build``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import NamedTuple
+
+from timeloom import _timeline
+from timeloom._timeline import Error as TimelineError
+from timeloom._timeline import Stamp, Timer
+
+__all__ = [
+    "Binding", "Change", "ErrorCode", "Order", "Requirement", "Schedule", "Stamp", "Status",
+    "Timeline", "TimelineError", "Timer", "Woken",
+]  # fmt: skip
+
+
+class Status(IntEnum):
+    """How far a reading can be trusted. Only the middle three may have an interval."""
+
+    NEVER_SYNCHRONISED = 0
+    OK = 1
+    SOURCE_LOST = 2
+    DAEMON_DEAD = 3
+    DISRUPTED = 4
+    UNAUTHENTICATED = 5
+
+    def __str__(self) -> str:
+        return _timeline.status_text(int(self))
+
+
+class Order(IntEnum):
+    """What :meth:`Stamp.compare` gives."""
+
+    BEFORE = -1
+    UNCERTAIN = 0
+    AFTER = 1
+
+
+class ErrorCode(IntEnum):
+    """The first argument of a :class:`TimelineError`; the second is the reason."""
+
+    BAD_ARGUMENT = -1
+    NO_DAEMON = -2
+    REFUSED_PAGE = -3
+    IMPOSSIBLE = -4
+    VOID = -5
+    DAEMON_FAILED = -6
+    OTHER_TIMELINE = -7
+    SYSTEM = -8
+
+
+class Woken(NamedTuple):
+    """How a wait ended."""
+
+    target_ns: int
+    #: At least so much too late; never negative.
+    overshoot_ns: int
+    #: The reading that showed that the target had come.
+    stamp: Stamp
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a program needs: how far true time may lie before and after the estimate, and the clock's coarsest step."""
+
+    below_ns: int
+    above_ns: int
+    resolution_ns: int
+
+    @classmethod
+    def within(cls, accuracy_ns: int) -> Requirement:
+        return cls(accuracy_ns, accuracy_ns, max(accuracy_ns, 1))
+
+
+@dataclass(frozen=True)
+class Change:
+    """A requirement has ceased or begun to be met."""
+
+    met: bool
+    status: Status
+    #: Lengths to both sides; ``None`` when it is met, or there is no interval.
+    below_ns: int | None
+    above_ns: int | None
+    reason: str
+
+
+@dataclass
+class Schedule:
+    """Beginnings at ``start_ns`` and whole periods from there."""
+
+    period_ns: int
+    start_ns: int = 0
+    #: The last beginning that was waited for.
+    last_ns: int | None = None
+
+
+class Binding(_timeline.Binding):
+    """Made by :meth:`Timeline.bind`; ends with :meth:`unbind`, ``with``, or when it is forgotten."""
+
+    @property
+    def requirement(self) -> Requirement:
+        return Requirement(*self._requirement())
+
+    @requirement.setter
+    def requirement(self, needed: Requirement) -> None:
+        self._set_requirement(needed.below_ns, needed.above_ns, needed.resolution_ns)
+
+    @property
+    def accuracy_ns(self) -> int:
+        """Of the tighter side; setting it sets both."""
+        needed = self.requirement
+        return min(needed.below_ns, needed.above_ns)
+
+    @accuracy_ns.setter
+    def accuracy_ns(self, accuracy_ns: int) -> None:
+        self.requirement = replace(self.requirement, below_ns=accuracy_ns, above_ns=accuracy_ns)
+
+    @property
+    def resolution_ns(self) -> int:
+        return self.requirement.resolution_ns
+
+    @resolution_ns.setter
+    def resolution_ns(self, resolution_ns: int) -> None:
+        self.requirement = replace(self.requirement, resolution_ns=resolution_ns)
+
+    def subscribe(self, told: Callable[[Change], object]) -> None:
+        """Call ``told`` from another thread whenever the requirement ceases or begins to be met: edges only, the
+        first at once. When the daemon ends, that is told too, and nothing after it."""
+
+        def translate(met: bool, status: int, below_ns: int, above_ns: int, reason: str) -> None:
+            bounded = below_ns >= 0
+            told(Change(met, Status(status), below_ns if bounded else None, above_ns if bounded else None, reason))
+
+        self._subscribe(translate)
+
+    def __enter__(self) -> Binding:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unbind()
+
+
+class Timeline(_timeline.Timeline):
+    """An open timeline; any number of threads may use it.
+
+    ``Timeline("plant")`` asks the daemon, in ``directory`` when that is not the usual place; ``Timeline(page=path)`` and
+    ``Timeline(fd=number)`` take the page alone. ``read()``, ``read_strict()``, ``event()`` and ``convert(ticks)`` are
+    the extension's.
+
+    Raises:
+        TimelineError: here and in all methods, with an :class:`ErrorCode` and the reason.
+    """
+
+    def bind(self, needed: Requirement) -> Binding:
+        """Say what the program needs: the daemon then asks its sources as often as that takes."""
+        return self._bind(Binding, needed.below_ns, needed.above_ns, needed.resolution_ns)
+
+    def wait_until(self, target_ns: int) -> Woken:
+        """Wait until the timeline has certainly reached ``target_ns``."""
+        return Woken(*self._wait_until(target_ns))
+
+    def sleep(self, length_ns: int) -> Woken:
+        """Wait until ``length_ns`` has certainly passed."""
+        return Woken(*self._sleep(length_ns))
+
+    def commit_wait(self, stamp: Stamp) -> Woken:
+        """Wait until ``stamp`` is certainly in the past, for every reader of the timeline."""
+        return Woken(*self._commit_wait(stamp))
+
+    def wait_until_next_period(self, schedule: Schedule) -> Woken:
+        """Wait for the next beginning; those that passed meanwhile are left out."""
+        woken = Woken(*self._next_period(schedule.period_ns, schedule.start_ns, schedule.last_ns))
+        schedule.last_ns = woken.target_ns
+        return woken
+
+    def timer(
+        self,
+        first_ns: int,
+        fire: Callable[[Woken], object],
+        period_ns: int = 0,
+        lost: Callable[[TimelineError], object] | None = None,
+    ) -> Timer:
+        """Call ``fire`` from another thread at ``first_ns`` and every period from there; ``lost`` when the timeline
+        has no interval any more, which ends the timer. It is cancelled when it is forgotten."""
+
+        def translate(result: int, what: tuple[int, int, Stamp] | str) -> None:
+            if isinstance(what, tuple):
+                fire(Woken(*what))
+            elif lost is not None:
+                lost(TimelineError(result, what))
+
+        return self._timer(first_ns, period_ns, translate)
+
+    def utc_ns(self, stamp: Stamp) -> tuple[int, int, int] | None:
+        """Earliest, estimate and latest of ``stamp`` as UTC, with today's difference from TAI; ``None`` when there is
+        no interval or the difference is not known."""
+        offset_s = self.tai_offset_s
+        if offset_s is None or stamp.estimate_ns is None:
+            return None
+        shift_ns = offset_s * 1_000_000_000
+        return (stamp.earliest_ns - shift_ns, stamp.estimate_ns - shift_ns, stamp.latest_ns - shift_ns)
