@@ -43,6 +43,7 @@ fn condition(when: When) -> &'static str {
         When::NotZero(_) | When::NotZeroOrGiven(..) => "when it may wait",
         When::Null(_) => "when set to now",
         When::FutexWait => "waits with a timeout",
+        When::IntervalTimer => "always",
         When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`",
     }
 }
@@ -68,6 +69,9 @@ fn outcome(number: i64, treatment: Treatment) -> &'static str {
         (Treatment::Ask, call) if clock_calls::is_one(call) => {
             "acts on the clock of the guest's host, as the kernel would, by the supervisor"
         }
+        (Treatment::Ask, libc::SYS_setitimer | libc::SYS_getitimer) => {
+            "virtual, by the supervisor; `ITIMER_VIRTUAL` and `ITIMER_PROF` divided by the dilation, in the process"
+        }
         (Treatment::Ask, call) if timer_calls::is_one(call) => {
             "virtual, by the supervisor (CPU-time clocks: real, reported)"
         }
@@ -82,19 +86,22 @@ fn outcome(number: i64, treatment: Treatment) -> &'static str {
 }
 
 #[cfg(test)]
+mod matrix;
+
+#[cfg(test)]
 mod tests {
     /// `UPDATE=1 cargo test -p timeloom-guest coverage` writes the page anew.
     #[test]
     fn the_page_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coverage.md");
+        let expected = super::coverage() + &super::matrix::table();
         if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(path, super::coverage()).unwrap();
+            std::fs::write(path, &expected).unwrap();
         }
         let page = std::fs::read_to_string(path).unwrap_or_default();
         assert_eq!(
-            page,
-            super::coverage(),
-            "docs/coverage.md is not what the filter does; run with UPDATE=1"
+            page, expected,
+            "docs/coverage.md is not what the filter and the tests do; run with UPDATE=1"
         );
     }
 }

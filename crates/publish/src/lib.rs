@@ -51,6 +51,8 @@ mod layout;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+mod phc;
+#[cfg(not(loom))]
 mod reader;
 #[cfg(not(loom))]
 mod refusal;
@@ -76,6 +78,8 @@ pub use host_strict::HostStrict;
 #[cfg(not(loom))]
 pub use layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
 #[cfg(not(loom))]
+pub use phc::{Phc, PhcLook};
+#[cfg(not(loom))]
 pub use reader::{PageReader, Reading};
 #[cfg(not(loom))]
 pub use refusal::Refusal;
@@ -84,4 +88,4 @@ pub use system_clock::{SystemClock, Unusable};
 #[cfg(all(not(loom), target_arch = "x86_64"))]
 pub use tsc::{Tsc, TscError};
 #[cfg(not(loom))]
-pub use writer::{PageWriter, WriterError};
+pub use writer::{PageWriter, TimeType, WriterError};

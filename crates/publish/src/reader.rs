@@ -86,6 +86,12 @@ impl PageReader {
         self.timeline
     }
 
+    /// How many seconds TAI is ahead of UTC, as the daemon knew it when it last
+    /// published; `None` when it does not know, or the timeline is not TAI.
+    pub fn tai_offset_s(&self) -> Option<i16> {
+        self.memory.get().vmclock.tai_offset_s()
+    }
+
     /// The page's counter now; what a *past* local stamp is taken with.
     #[inline(always)]
     pub fn ticks(&self) -> u64 {

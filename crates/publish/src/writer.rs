@@ -1,6 +1,7 @@
 //! Publishing a timeline: one writer per page.
 
 use core::fmt;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,8 +27,37 @@ pub struct PageWriter {
     fd: OwnedFd,
     kind: CounterKind,
     scale: CoreScale,
+    /// What readers of `vmclock_abi` are told that the time is.
+    time_type: AtomicU32,
     /// Held while this writer lives: a second daemon for the file is refused.
     _lock: Option<File>,
+}
+
+/// What a timeline's nanoseconds count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeType {
+    /// TAI, and how many seconds it is ahead of UTC now, when that is known.
+    Tai(Option<i16>),
+    /// A zero of the timeline's own.
+    Local,
+}
+
+impl TimeType {
+    fn packed(self) -> u32 {
+        match self {
+            Self::Local => 1 << 17,
+            Self::Tai(None) => 0,
+            Self::Tai(Some(offset_s)) => 1 << 16 | u32::from(offset_s as u16),
+        }
+    }
+
+    fn unpacked(word: u32) -> Self {
+        match word >> 16 {
+            0 => Self::Tai(None),
+            1 => Self::Tai(Some(word as u16 as i16)),
+            _ => Self::Local,
+        }
+    }
 }
 
 /// Why a page cannot be made.
@@ -164,8 +194,15 @@ impl PageWriter {
                 .store(segment.origin.marker, Relaxed);
         }
         page.latch.publish(encoded.to_words());
-        page.vmclock
-            .store(&Vmclock::of(segment, &encoded, self.kind));
+        let time_type = TimeType::unpacked(self.time_type.load(Relaxed));
+        let vmclock = Vmclock::of(segment, &encoded, self.kind);
+        page.vmclock.store(&vmclock.with_type(time_type));
+    }
+
+    /// Says what the timeline's nanoseconds count, from the next publication on.
+    /// A new page says TAI, with an unknown offset of UTC.
+    pub fn set_time_type(&self, time_type: TimeType) {
+        self.time_type.store(time_type.packed(), Relaxed);
     }
 
     /// Gives readers words as they are: for tests of readers.
@@ -201,6 +238,7 @@ impl PageWriter {
             fd,
             kind,
             scale,
+            time_type: AtomicU32::new(TimeType::Tai(None).packed()),
             _lock: lock,
         };
         let page = writer.page();

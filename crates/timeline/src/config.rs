@@ -117,6 +117,8 @@ pub enum SourceConfig {
     ClockBound(PathConfig),
     /// A vmclock page that says how wrong it may be.
     Vmclock(PathConfig),
+    /// A network card's clock.
+    Phc(PhcConfig),
     /// The page of another timeline of this machine.
     Timeline(PathConfig),
     /// The daemon of the same timeline on another host.
@@ -152,6 +154,20 @@ impl Default for ChronyConfig {
 pub struct PathConfig {
     /// Where it lies.
     pub path: PathBuf,
+}
+
+/// A network card's clock, which somebody else keeps in step.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhcConfig {
+    /// `/dev/ptp0`, or another.
+    pub device: PathBuf,
+    /// How far it may be off. The card cannot tell: whoever writes this vouches.
+    #[serde(deserialize_with = "length")]
+    pub vouched_error: Duration,
+    /// What its seconds count.
+    #[serde(default = "tai")]
+    pub shows: Shows,
 }
 
 /// The daemon of the same timeline on another host.
@@ -439,7 +455,11 @@ impl SourceConfig {
     pub fn hangs_on_system_clock(&self) -> bool {
         match self {
             Self::SystemClock(_) | Self::Chrony(_) | Self::Ptp4l(_) | Self::ClockBound(_) => true,
-            Self::Vmclock(_) | Self::Timeline(_) | Self::Peer(_) | Self::Simulated(_) => false,
+            Self::Vmclock(_)
+            | Self::Phc(_)
+            | Self::Timeline(_)
+            | Self::Peer(_)
+            | Self::Simulated(_) => false,
         }
     }
 
@@ -450,6 +470,7 @@ impl SourceConfig {
             Self::Chrony(chrony) => format!("chrony {}", chrony.address),
             Self::ClockBound(page) => format!("clockbound {}", page.path.display()),
             Self::Vmclock(page) => format!("vmclock {}", page.path.display()),
+            Self::Phc(phc) => format!("phc {}", phc.device.display()),
             Self::Timeline(page) => format!("timeline {}", page.path.display()),
             Self::Peer(peer) => format!("peer {}", peer.address),
             Self::Simulated(_) => "simulated".into(),
@@ -477,6 +498,10 @@ impl Default for PollConfig {
             longest: Duration::from_s(64),
         }
     }
+}
+
+fn tai() -> Shows {
+    Shows::Tai
 }
 
 fn ptp4l_socket() -> PathBuf {

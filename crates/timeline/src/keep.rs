@@ -15,14 +15,14 @@ use timeloom_clock::quality::{Requirement, Shortfall, Stamp, TimelineId};
 use timeloom_clock::timeline::{
     Action, BindingId, Config, Disturbance, Era, Impossible, Keeper, PastError, SourceId,
 };
-use timeloom_publish::{PageWriter, WriterError};
+use timeloom_publish::{PageWriter, TimeType, WriterError};
 use timeloom_time::Duration;
 
 use crate::config::TimelineConfig;
 use crate::protocol::{
     Binding, Event as Told, Message, Page, Report, ScaleName, SourceReport, VERSION, encode,
 };
-use crate::source::{self, Sample, Source, Untold};
+use crate::source::{self, FromUtc, Sample, Source, Untold};
 use crate::{Directory, HostClock, TimelineName, packet};
 
 /// A timeline that is being kept, in a thread that ends with its
@@ -60,6 +60,7 @@ pub(crate) struct Kept {
     keeper: Keeper,
     config: Config,
     clock: Arc<HostClock>,
+    from_utc: FromUtc,
     /// The sealed memfd and the file: the same words in both.
     pages: [PageWriter; 2],
     sources: Vec<Asked>,
@@ -114,6 +115,7 @@ impl Timeline {
             keeper: Keeper::new(keeper_config, clock.now()),
             config: keeper_config,
             clock: clock.clone(),
+            from_utc: FromUtc::of(config),
             pages: [memory, file],
             sources,
             bindees: BTreeMap::new(),
@@ -317,6 +319,10 @@ impl Kept {
             match action {
                 Action::Poll { source, era } => self.sources[source.0].ask(era),
                 Action::Publish(segment) => {
+                    let time_type = self.time_type();
+                    self.pages
+                        .iter()
+                        .for_each(|page| page.set_time_type(time_type));
                     self.pages.iter().for_each(|page| page.publish(&segment));
                     self.published += 1;
                 }
@@ -329,6 +335,19 @@ impl Kept {
                     self.last_disturbance = Some(disturbance);
                 }
             }
+        }
+    }
+
+    /// The kernel may learn how far TAI is from UTC, and that changes.
+    fn time_type(&self) -> TimeType {
+        match self.from_utc.scale() {
+            ScaleName::Local => TimeType::Local,
+            ScaleName::Tai => TimeType::Tai(
+                self.from_utc
+                    .now()
+                    .ok()
+                    .and_then(|offset| i16::try_from(offset.as_ns() / 1_000_000_000).ok()),
+            ),
         }
     }
 

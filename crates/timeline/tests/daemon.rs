@@ -56,6 +56,7 @@ fn a_client_reads_what_the_daemon_keeps() {
     ];
     for reader in &readers {
         wait_for_status(reader, Status::Ok);
+        assert_eq!(reader.tai_offset_s(), Some(37));
         for _ in 0..100 {
             let tai_ns = |utc_ns: i64| utc_ns + 37_000_000_000;
             let before_ns = tai_ns(realtime_ns());

@@ -11,6 +11,10 @@
 #include <sys/sysinfo.h>
 #include <sys/times.h>
 
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
 #define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
 
 static struct timespec at(clockid_t clock, struct outcome *out) { return spec(clock_ns(clock) + out->want_ns); }
@@ -120,7 +124,7 @@ static long run_futex_waitv(struct outcome *out) {
         { 1, (uintptr_t)&words[0], 2, 0 }, { 2, (uintptr_t)&words[1], 2, 0 },
     };
     struct timespec until = at(CLOCK_MONOTONIC, out);
-    return FAILS(syscall(449, waits, 2, 0, &until, CLOCK_MONOTONIC));
+    return FAILS(syscall(SYS_futex_waitv, waits, 2, 0, &until, CLOCK_MONOTONIC));
 }
 // Its clock: ticks since boot, of which those that it slept are a part.
 static long run_times(struct outcome *out) {

@@ -17,6 +17,7 @@ mod live_changes;
 mod popular;
 mod processes;
 mod refusals;
+mod register;
 mod sessions;
 mod signals;
 mod sockets;

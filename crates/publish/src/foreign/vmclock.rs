@@ -4,7 +4,7 @@
 //! Updated under its readers as the kernel and QEMU do: sequence odd, fields,
 //! sequence even. (Our own readers use the latch behind it instead.)
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI16, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
 use timeloom_clock::quality::Status;
@@ -15,6 +15,7 @@ use super::Malformed;
 use super::bytes::{at_least, expect, put, take};
 use crate::PAGE_SIZE;
 use crate::encode::PageSegment;
+use crate::writer::TimeType;
 
 /// "VCLK".
 pub const MAGIC: u32 = 0x4b4c_4356;
@@ -34,6 +35,11 @@ pub const COUNTER_INVALID: u8 = 0xff;
 
 /// `time_type`: TAI.
 pub const TIME_TAI: u8 = 1;
+/// `time_type`: nanoseconds since a zero that is nobody else's.
+pub const TIME_MONOTONIC: u8 = 2;
+
+/// Flag: `tai_offset_sec` holds.
+pub const TAI_OFFSET_VALID: u64 = 1 << 0;
 
 /// The structure in shared memory; see the kernel's header for the fields.
 #[repr(C)]
@@ -149,6 +155,23 @@ impl Vmclock {
         }
     }
 
+    /// The same with what its time counts.
+    #[must_use]
+    pub fn with_type(self, time_type: TimeType) -> Self {
+        match time_type {
+            TimeType::Tai(None) => self,
+            TimeType::Tai(Some(tai_offset_s)) => Self {
+                tai_offset_s,
+                flags: self.flags | TAI_OFFSET_VALID,
+                ..self
+            },
+            TimeType::Local => Self {
+                time_type: TIME_MONOTONIC,
+                ..self
+            },
+        }
+    }
+
     /// The 112 bytes, with an even sequence.
     pub fn emit(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
@@ -220,6 +243,21 @@ impl Vmclock {
 }
 
 impl VmclockAbi {
+    /// TAI minus UTC, when the page says so; `None` also while it is being
+    /// written, for longer than that takes.
+    pub(crate) fn tai_offset_s(&self) -> Option<i16> {
+        for _ in 0..1000 {
+            let sequence = self.seq_count.load(Acquire);
+            let flags = u64::from_le(self.flags.load(Relaxed));
+            let offset_s = i16::from_le(self.tai_offset_sec.load(Relaxed));
+            fence(Acquire);
+            if sequence & 1 == 0 && self.seq_count.load(Relaxed) == sequence {
+                return (flags & TAI_OFFSET_VALID != 0).then_some(offset_s);
+            }
+        }
+        None
+    }
+
     /// Writes the structure under its readers. One writer at a time. The
     /// disruption marker is stored by who learns of a disruption, not here.
     pub(crate) fn store(&self, values: &Vmclock) {

@@ -11,6 +11,7 @@ mod chrony_words;
 mod pages;
 pub(crate) mod peer;
 pub(crate) mod peer_words;
+mod phc;
 mod ptp4l;
 mod ptp4l_words;
 pub(crate) mod realtime_line;
@@ -95,6 +96,9 @@ pub fn open(
             Box::new(pages::ClockBound::new(config, timeline, clock))
         }
         SourceConfig::Vmclock(config) => Box::new(pages::VmclockPage::new(config, timeline, clock)),
+        SourceConfig::Phc(config) => {
+            Box::new(phc::HardwareClock::new(config.clone(), timeline, clock))
+        }
         SourceConfig::Timeline(config) => Box::new(pages::OtherTimeline::new(config, clock)),
         SourceConfig::Peer(config) => {
             let key = timeline.key().map_err(Untold)?;
@@ -117,20 +121,24 @@ pub fn open(
 /// What has to be added to UTC to have the timeline's time. Asked for with every
 /// question: the kernel may learn it, and it changes with a leap second.
 #[derive(Clone, Copy, Debug)]
-struct FromUtc {
+pub(crate) struct FromUtc {
     scale: ScaleName,
     configured_s: Option<i16>,
 }
 
 impl FromUtc {
-    fn of(timeline: &TimelineConfig) -> Self {
+    pub(crate) fn of(timeline: &TimelineConfig) -> Self {
         Self {
             scale: timeline.scale,
             configured_s: timeline.tai_offset_s,
         }
     }
 
-    fn now(self) -> Result<Duration, Untold> {
+    pub(crate) fn scale(self) -> ScaleName {
+        self.scale
+    }
+
+    pub(crate) fn now(self) -> Result<Duration, Untold> {
         if self.scale == ScaleName::Local {
             return Ok(Duration::ZERO);
         }

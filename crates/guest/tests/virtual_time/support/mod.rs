@@ -11,7 +11,7 @@ mod world;
 pub(crate) use build::{built, c_program, c_program_static, c_program_unwinding, must_run, source};
 pub(crate) use differential::{Differential, differences, natively};
 pub(crate) use lines::Lines;
-pub(crate) use world::{Gate, World, pipe};
+pub(crate) use world::{Gate, Program, World, pipe};
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

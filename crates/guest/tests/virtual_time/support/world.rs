@@ -200,6 +200,19 @@ impl Program {
         }
     }
 
+    /// The process of one that runs natively.
+    pub(crate) fn native_pid(&self) -> i32 {
+        match &self.runner {
+            Runner::Native(child) => child.id() as i32,
+            Runner::Guest(_) => panic!("{} is a guest", self.name),
+        }
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn next_line(&mut self) -> String {
+        self.wait_for_line(|_| true)
+    }
+
     /// Waits until it has printed this line.
     pub(crate) fn wait_for(&mut self, wanted: &str) {
         self.wait_for_line(|line| line == wanted);

@@ -1,0 +1,148 @@
+//! `timeloom timeline` as people and their scripts use it: real processes, a
+//! real kill.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A short life, so that its end can be watched.
+const CONFIG: &str = r#"
+[[timeline]]
+name = "short"
+scale = "local"
+fresh_for = "1 s"
+alive_for = "600 ms"
+time_to_live = "2500 ms"
+poll = { shortest = "50 ms", longest = "200 ms" }
+[[timeline.source]]
+type = "system-clock"
+vouched_error = "0 ns"
+"#;
+
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(directory: &Path) -> Self {
+        let config = directory.join("timelines.toml");
+        std::fs::write(&config, CONFIG).unwrap();
+        let child = timeloom()
+            .args(["timeline", "serve", "--config"])
+            .arg(&config)
+            .arg("--directory")
+            .arg(directory)
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    /// Without a chance to tidy up.
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn timeloom() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_timeloom"))
+}
+
+fn timeline(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = timeloom();
+    command
+        .arg("timeline")
+        .args(arguments)
+        .arg("--directory")
+        .arg(directory);
+    command.output().unwrap()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap_or(serde_json::Value::Null)
+}
+
+/// Reads until the timeline is as wanted; the last reading.
+fn wait_for(directory: &Path, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let reading = json(&timeline(directory, &["read", "short", "--json"]));
+        if wanted(&reading) {
+            return reading;
+        }
+        assert!(Instant::now() < deadline, "{reading}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_daemon_is_noticed_and_its_page_adopted() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let first = Daemon::start(directory);
+    let reading = wait_for(directory, |reading| reading["status"] == "ok");
+    assert!(reading["earliest_ns"].as_i64() <= reading["latest_ns"].as_i64());
+    // A reader that stays.
+    let page = std::fs::File::open(directory.join("short.page")).unwrap();
+    let inode =
+        |file: &std::fs::File| std::os::unix::fs::MetadataExt::ino(&file.metadata().unwrap());
+    let list = json(&timeline(directory, &["list", "--json"]));
+    assert_eq!(list["daemon"]["pid"], first.0.id());
+    assert_eq!(list["daemon"]["sources"][0]["source"], "system-clock");
+    let second = timeline(directory, &["serve", "short", "--source", "system-clock"]);
+    assert_eq!(
+        second.status.code(),
+        Some(2),
+        "two daemons for one timeline"
+    );
+    first.kill();
+    let dead = wait_for(directory, |reading| reading["status"] == "daemon_dead");
+    assert_eq!(dead["timeline"], reading["timeline"]);
+    let void = wait_for(directory, |reading| reading["latest_ns"].is_null());
+    assert_eq!(void["status"], "daemon_dead");
+    assert_eq!(
+        timeline(directory, &["read", "short"]).status.code(),
+        Some(1)
+    );
+    // The socket is still there and nobody answers; the successor takes it over.
+    assert!(directory.join("short.sock").exists());
+    let list = json(&timeline(directory, &["list", "--json"]));
+    assert!(list["daemon"].is_null());
+    let successor = Daemon::start(directory);
+    wait_for(directory, |reading| reading["status"] == "ok");
+    let now = std::fs::File::open(directory.join("short.page")).unwrap();
+    assert_eq!(
+        inode(&page),
+        inode(&now),
+        "the page is the same, for those who have it mapped"
+    );
+    assert_eq!(page.metadata().unwrap().len(), 4096);
+    let watched = timeline(
+        directory,
+        &[
+            "watch", "short", "--count", "3", "--every", "10 ms", "--json",
+        ],
+    );
+    assert_eq!(String::from_utf8_lossy(&watched.stdout).lines().count(), 3);
+    drop(successor);
+}
+
+#[test]
+fn mistakes_have_their_exit_code() {
+    let place = tempfile::tempdir().unwrap();
+    let code = |arguments: &[&str]| timeline(place.path(), arguments).status.code();
+    assert_eq!(code(&["serve", "x", "--source", "sundial"]), Some(2));
+    assert_eq!(code(&["serve", "x"]), Some(2), "no source");
+    assert_eq!(
+        code(&["serve", "../x", "--source", "system-clock"]),
+        Some(2)
+    );
+    assert_eq!(code(&["serve", "--config", "/nonexistent"]), Some(2));
+    assert_eq!(code(&["read", "x"]), Some(1));
+    assert_eq!(code(&["list"]), Some(0));
+}

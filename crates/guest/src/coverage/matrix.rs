@@ -1,0 +1,205 @@
+//! Which call is made by which test program, and under which conditions those
+//! are run: the second table of `docs/coverage.md`.
+//!
+//! A program makes a call when its source names it, or a function of the C
+//! library that makes it. The conditions are those of the tests in
+//! `tests/virtual_time`, where every program is also run natively for comparison;
+//! they are repeated here by hand, and the tests below notice a program that is
+//! missing or is not run any more.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::filter::CALLS;
+
+/// Program, and where its cases pass as they do natively.
+const PROGRAMS: &[(&str, &[&str])] = &[
+    (
+        "waits",
+        &[PAUSED, "×1/10", "×1/5", "×2", "×10", CHANGED, STORM, MUSL],
+    ),
+    ("libc_waits", &[PAUSED, "×1/5", "×2", CHANGED, STORM]),
+    ("queues", &[PAUSED, "×1/5", "×2", CHANGED, STORM, MUSL]),
+    ("posix_timers", &[PAUSED, "×1/5", "×2", CHANGED, STORM]),
+    ("sockets", &[PAUSED, "×1/10", "×1/5", "×10", CHANGED, MUSL]),
+    ("stamps", &[PAUSED, "×1/5", CHANGED, STORM, MUSL]),
+    ("cpu_time", &[PAUSED, "×1/4", "×2", CHANGED, MUSL]),
+    ("clocks", &[PAUSED, CHANGED, STORM]),
+    ("steer", &["as the kernel", CHANGED]),
+    ("processes", &[PAUSED, STORM, MUSL]),
+    ("signals", &[PAUSED]),
+    ("masks", &[PAUSED, MUSL]),
+    ("cancel", &[PAUSED]),
+    ("early", &[PAUSED]),
+    ("storm", &[CHANGED]),
+    ("errors", &[NATIVE]),
+    ("files", &["another date", MUSL]),
+    ("set_time", &["as the kernel"]),
+    ("unhandled", &["refused"]),
+];
+const NATIVE: &str = "native errors";
+const PAUSED: &str = "paused";
+const CHANGED: &str = "rate changed";
+const STORM: &str = "many pauses";
+const MUSL: &str = "musl";
+
+/// Functions of the C library that come down to a call.
+const WRAPPERS: &[(&str, &[&str])] = &[
+    (
+        "futex",
+        &[
+            "pthread_cond_timedwait",
+            "pthread_cond_clockwait",
+            "sem_timedwait",
+            "sem_clockwait",
+            "pthread_mutex_clocklock",
+            "pthread_timedjoin_np",
+        ],
+    ),
+    ("rt_sigtimedwait", &["sigtimedwait", "sigwaitinfo"]),
+    ("rt_sigprocmask", &["sigprocmask", "pthread_sigmask"]),
+    ("rt_sigaction", &["sigaction", "signal"]),
+    ("rt_sigsuspend", &["sigsuspend"]),
+    ("pselect6", &["pselect"]),
+    (
+        "execve",
+        &["execv", "execl", "execlp", "posix_spawn", "system", "popen"],
+    ),
+    ("execveat", &["fexecve"]),
+    ("utimensat", &["futimens"]),
+    ("mq_timedsend", &["mq_timedsend"]),
+    ("adjtimex", &["ntp_adjtime", "adjtime"]),
+    ("recvfrom", &["recv"]),
+    ("sendto", &["send"]),
+];
+
+/// Calls that trap only in processes that have asked for it.
+const ON_DEMAND: &[&str] = &[
+    "read", "readv", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4", "connect", "write",
+    "writev", "sendto", "sendmsg", "sendmmsg",
+];
+
+/// The table in Markdown.
+pub(super) fn table() -> String {
+    let mut text = String::from(
+        "\n# Where each call is tested\n\n\
+         Every case is run natively and under the clock and must return the same and last as long, in virtual time. \
+         *paused*: for a second in its middle; *×1/5*: the clock at a fifth of the speed; *rate changed*: in its middle; \
+         *many pauses*: hundreds of short ones; *musl*: also with musl's C library; *native errors*: invalid arguments give \
+         the errno they give natively; *as the kernel*: against the kernel's own clock. Programs in Go, Java, JavaScript, \
+         Python, Rust and shell, and redis, nginx, curl and sqlite are tested beside these.\n\n\
+         | call | test programs | where it passes |\n|---|---|---|\n",
+    );
+    let sources: Vec<(&str, String)> = PROGRAMS
+        .iter()
+        .map(|(program, _)| {
+            (
+                *program,
+                fs::read_to_string(source(program)).unwrap_or_default(),
+            )
+        })
+        .collect();
+    let of_table = CALLS
+        .iter()
+        .filter(|(number, ..)| *number != timeloom_page::CPU_TIME_CALL as i64)
+        .map(|(_, name, ..)| (*name, None));
+    // These mean something only where a timeout or stamps were asked for.
+    let on_demand = ON_DEMAND
+        .iter()
+        .map(|name| (*name, Some(["sockets", "stamps"])));
+    for (call, only) in of_table.chain(on_demand) {
+        if only.is_some() && CALLS.iter().any(|entry| entry.1 == call) {
+            continue;
+        }
+        let makers: Vec<&str> = sources
+            .iter()
+            .filter(|(program, source)| {
+                only.is_none_or(|only| only.contains(program)) && makes(source, call)
+            })
+            .map(|(program, _)| *program)
+            .collect();
+        let mut places: Vec<&str> = Vec::new();
+        for (_, conditions) in PROGRAMS.iter().filter(|(name, _)| makers.contains(name)) {
+            for condition in *conditions {
+                if !places.contains(condition) {
+                    places.push(condition);
+                }
+            }
+        }
+        let list = |items: &[&str]| {
+            if items.is_empty() {
+                "—".to_owned()
+            } else {
+                items.join(", ")
+            }
+        };
+        text.push_str(&format!(
+            "| `{call}` | {} | {} |\n",
+            list(&makers),
+            list(&places)
+        ));
+    }
+    text
+}
+
+/// Whether a source names the call, as a word before a parenthesis or as SYS_….
+fn makes(source: &str, call: &str) -> bool {
+    let wrappers = WRAPPERS
+        .iter()
+        .find(|(name, _)| *name == call)
+        .map_or(&[][..], |(_, wrappers)| wrappers);
+    let called = |name: &str| {
+        source
+            .match_indices(&format!("{name}("))
+            .any(|(at, _)| !source[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+    };
+    let by_number = source
+        .match_indices(&format!("SYS_{call}"))
+        .any(|(at, found)| {
+            !source[at + found.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        });
+    by_number || called(call) || wrappers.iter().any(|name| called(name))
+}
+
+fn tests() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+fn source(program: &str) -> PathBuf {
+    tests().join("programs").join(format!("{program}.c"))
+}
+
+#[test]
+fn every_test_program_is_in_the_table_and_is_run() {
+    let mut programs: Vec<String> = fs::read_dir(tests().join("programs"))
+        .expect("the programs")
+        .filter_map(|entry| {
+            let name = entry.expect("an entry").file_name().into_string().ok()?;
+            name.strip_suffix(".c").map(str::to_owned)
+        })
+        .collect();
+    programs.sort();
+    let mut known: Vec<&str> = PROGRAMS.iter().map(|(program, _)| *program).collect();
+    known.sort_unstable();
+    assert_eq!(programs, known);
+    let runs: String = fs::read_dir(tests().join("virtual_time"))
+        .expect("the tests")
+        .filter_map(|entry| fs::read_to_string(entry.expect("an entry").path()).ok())
+        .collect();
+    for program in known {
+        // `signals.rs` names its programs as arguments; all are in quotes.
+        assert!(
+            runs.contains(&format!("\"{program}\"")),
+            "{program} is not run"
+        );
+    }
+}
+
+#[test]
+fn a_call_is_a_word() {
+    assert!(makes("x = poll(fds, 1, 5);", "poll"));
+    assert!(!makes("x = ppoll(fds, 1, 5);", "poll"));
+    assert!(makes("syscall(SYS_time, NULL)", "time"));
+    assert!(!makes("syscall(SYS_times, NULL)", "time"));
+    assert!(makes("sigwaitinfo(&set, NULL)", "rt_sigtimedwait"));
+}

@@ -1,0 +1,41 @@
+//! A program that runs already is brought in: its clocks show the session's time
+//! from then on, its waits follow it, and its threads go on.
+
+use std::time::Duration;
+
+use crate::support::{Program, World};
+
+const SCRIPT: &str = "import threading, time, sys\n\
+    def other():\n\
+    \x20   while True: time.sleep(0.01)\n\
+    threading.Thread(target=other, daemon=True).start()\n\
+    while True:\n\
+    \x20   begun = time.monotonic()\n\
+    \x20   time.sleep(0.05)\n\
+    \x20   long = time.monotonic() - begun\n\
+    \x20   print(time.gmtime().tm_year, 'ok' if 0.05 <= long < 0.5 else long, flush=True)\n";
+
+#[test]
+fn a_running_program_is_brought_in() {
+    let clock = timeloom_guest::ClockOptions {
+        start: Some(timeloom_time::Instant::from_ns(1_559_563_200_000_000_000)), // 2019-06-03
+        ..Default::default()
+    };
+    let world = World::with_clock("register", clock);
+    let mut program = Program::native(&["python3", "-c", SCRIPT].map(Into::into));
+    program.wait_for_line(|line| line.ends_with("ok") && !line.starts_with("2019"));
+    let pid = program.native_pid();
+    world.session.register(pid).expect("a program of ours");
+    // The wait under way at that moment may measure the change of the clocks.
+    program.wait_for_line(|line| line.starts_with("2019"));
+    for _ in 0..3 {
+        program.wait_for("2019 ok");
+        // Were the pause counted, the wait would last too long.
+        world.pause_for(Duration::from_millis(700));
+        assert_eq!(program.next_line(), "2019 ok");
+    }
+    assert!(world.pids().contains(&pid));
+    let again = world.session.register(pid);
+    assert!(again.is_err(), "it is in a session already");
+    world.session.kill_all();
+}

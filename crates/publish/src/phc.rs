@@ -1,0 +1,161 @@
+//! A network card's clock (`/dev/ptp*`) beside the system clock.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// A PTP hardware clock.
+#[derive(Debug)]
+pub struct Phc {
+    device: File,
+}
+
+/// The hardware clock between two readings of CLOCK_REALTIME.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhcLook {
+    /// CLOCK_REALTIME before, in nanoseconds.
+    pub before_ns: i64,
+    /// The hardware clock.
+    pub phc_ns: i64,
+    /// CLOCK_REALTIME after.
+    pub after_ns: i64,
+}
+
+/// `struct ptp_clock_time` (linux/ptp_clock.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ClockTime {
+    s: i64,
+    ns: u32,
+    reserved: u32,
+}
+
+/// `struct ptp_sys_offset_extended`.
+#[repr(C)]
+struct SysOffsetExtended {
+    samples: u32,
+    reserved: [u32; 3],
+    stamps: [[ClockTime; 3]; 25],
+}
+
+/// `struct ptp_sys_offset`.
+#[repr(C)]
+struct SysOffset {
+    samples: u32,
+    reserved: [u32; 3],
+    stamps: [ClockTime; 51],
+}
+
+const _: () = assert!(size_of::<SysOffsetExtended>() == 16 + 25 * 3 * 16);
+const _: () = assert!(size_of::<SysOffset>() == 16 + 51 * 16);
+
+/// Looks at a time; the closest is taken.
+const SAMPLES: u32 = 9;
+
+impl Phc {
+    /// # Errors
+    /// When there is no such device, or not for us.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        Ok(Self {
+            device: File::open(path)?,
+        })
+    }
+
+    /// The closest of a few looks: by PTP_SYS_OFFSET_EXTENDED, which reads the
+    /// system clock right around the register, else by PTP_SYS_OFFSET.
+    ///
+    /// # Errors
+    /// When the device has neither, or is none.
+    pub fn look(&self) -> std::io::Result<PhcLook> {
+        let looks = self.extended().or_else(|_| self.plain())?;
+        let closest = looks
+            .into_iter()
+            .min_by_key(|look| look.after_ns - look.before_ns);
+        closest.ok_or_else(|| std::io::Error::other("the clock gave no reading"))
+    }
+
+    fn extended(&self) -> std::io::Result<Vec<PhcLook>> {
+        let mut request = SysOffsetExtended {
+            samples: SAMPLES,
+            reserved: [0; 3],
+            stamps: [[ClockTime::default(); 3]; 25],
+        };
+        // SAFETY: the request is of the type that this ioctl reads and writes,
+        // and lives until it returns.
+        let done = unsafe { libc::ioctl(self.device.as_raw_fd(), EXTENDED, &raw mut request) };
+        if done != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        let look = |[before, phc, after]: &[ClockTime; 3]| PhcLook {
+            before_ns: ns(before),
+            phc_ns: ns(phc),
+            after_ns: ns(after),
+        };
+        Ok(request.stamps[..SAMPLES as usize]
+            .iter()
+            .map(look)
+            .collect())
+    }
+
+    fn plain(&self) -> std::io::Result<Vec<PhcLook>> {
+        let mut request = SysOffset {
+            samples: SAMPLES,
+            reserved: [0; 3],
+            stamps: [ClockTime::default(); 51],
+        };
+        // SAFETY: as above.
+        let done = unsafe { libc::ioctl(self.device.as_raw_fd(), PLAIN, &raw mut request) };
+        if done != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // System, hardware, system, hardware, …, system.
+        let all = &request.stamps[..2 * SAMPLES as usize + 1];
+        let look = |three: &[ClockTime]| PhcLook {
+            before_ns: ns(&three[0]),
+            phc_ns: ns(&three[1]),
+            after_ns: ns(&three[2]),
+        };
+        Ok(all.windows(3).step_by(2).map(look).collect())
+    }
+}
+
+fn ns(time: &ClockTime) -> i64 {
+    time.s
+        .saturating_mul(1_000_000_000)
+        .saturating_add(i64::from(time.ns))
+}
+
+/// `_IOWR('=', 9, struct ptp_sys_offset_extended)`.
+const EXTENDED: libc::Ioctl = request(3, 9, size_of::<SysOffsetExtended>());
+/// `_IOW('=', 5, struct ptp_sys_offset)`.
+const PLAIN: libc::Ioctl = request(1, 5, size_of::<SysOffset>());
+
+/// The generic encoding (asm-generic/ioctl.h); powerpc and mips have another.
+const fn request(direction: u32, number: u32, size: usize) -> libc::Ioctl {
+    ((direction << 30) | ((size as u32) << 16) | ((b'=' as u32) << 8) | number) as libc::Ioctl
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_have_the_kernels_numbers_and_other_devices_refuse_them() {
+        // From a C program with linux/ptp_clock.h.
+        assert_eq!((EXTENDED as u32, PLAIN as u32), (0xc4c0_3d09, 0x4340_3d05));
+        let none = Phc::open(Path::new("/dev/null")).unwrap().look();
+        assert_eq!(none.unwrap_err().raw_os_error(), Some(libc::ENOTTY));
+    }
+
+    #[test]
+    fn a_clock_of_this_machine_lies_between_the_two_readings() {
+        let Ok(phc) = Phc::open(Path::new("/dev/ptp0")) else {
+            return; // Not on this machine.
+        };
+        let look = phc.look().unwrap();
+        assert!(
+            look.before_ns <= look.after_ns && look.phc_ns > 0,
+            "{look:?}"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! A network card's clock (PHC), which `ptp4l` or the card itself keeps in step.
+
+use std::sync::Arc;
+
+use timeloom_clock::timeline::{Era, Exchange};
+use timeloom_publish::{Phc, PhcLook};
+use timeloom_time::{Duration, Instant};
+
+use super::realtime_line::RealtimeLine;
+use super::{FromUtc, Sample, Source, Untold};
+use crate::HostClock;
+use crate::config::{PhcConfig, Shows, TimelineConfig};
+
+pub(super) struct HardwareClock {
+    config: PhcConfig,
+    clock: Arc<HostClock>,
+    from_utc: FromUtc,
+    line: RealtimeLine,
+    device: Option<Phc>,
+}
+
+impl HardwareClock {
+    pub(super) fn new(config: PhcConfig, timeline: &TimelineConfig, clock: Arc<HostClock>) -> Self {
+        Self {
+            config,
+            clock,
+            from_utc: FromUtc::of(timeline),
+            line: RealtimeLine::default(),
+            device: None,
+        }
+    }
+
+    /// The kernel reads the card between two readings of the system clock; that
+    /// was a moment ago.
+    fn place(&mut self, look: &PhcLook, era: Era) -> Result<Sample, Untold> {
+        let shift = match self.config.shows {
+            Shows::Tai => Duration::ZERO,
+            Shows::Utc => self.from_utc.now()?,
+        };
+        let (sent, _) = self.line.place(&self.clock, look.before_ns)?;
+        let (_, received) = self.line.place(&self.clock, look.after_ns)?;
+        let shows = Instant::from_ns(look.phc_ns) + shift;
+        Ok(Sample::Exchange(Exchange {
+            era,
+            sent,
+            asked: shows,
+            answered: shows,
+            received: received.max(sent),
+            root_delay: Duration::ZERO,
+            root_dispersion: self.config.vouched_error,
+            least_delay: Duration::ZERO,
+            asymmetry: None,
+            authenticated: true,
+        }))
+    }
+}
+
+impl Source for HardwareClock {
+    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+        let failed =
+            |error: std::io::Error| Untold(format!("{}: {error}", self.config.device.display()));
+        let device = match self.device.take() {
+            Some(device) => device,
+            None => Phc::open(&self.config.device).map_err(failed)?,
+        };
+        let look = device.look().map_err(failed)?;
+        self.device = Some(device);
+        self.place(&look, era)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeloom_clock::RateError;
+
+    #[test]
+    fn a_card_that_shows_the_system_clock_is_placed_where_that_is() {
+        let clock = Arc::new(HostClock::of_this_machine());
+        let config = PhcConfig {
+            device: "/dev/null".into(),
+            vouched_error: Duration::from_ns(100),
+            shows: Shows::Utc,
+        };
+        let mut timeline = TimelineConfig::new("card".parse().unwrap());
+        timeline.scale = crate::protocol::ScaleName::Local;
+        let mut card = HardwareClock::new(config, &timeline, clock.clone());
+        assert!(card.ask(Era::default()).is_err(), "no card");
+        let before = clock.realtime();
+        let look = PhcLook {
+            before_ns: before.other_ns,
+            phc_ns: before.other_ns + 400,
+            after_ns: before.other_ns + 900,
+        };
+        let Ok(Sample::Exchange(exchange)) = card.place(&look, Era::default()) else {
+            panic!("not placed");
+        };
+        let outer = RateError::from_ppb(-600_000).of_inverse_outward();
+        let bound = exchange.bound(Duration::from_ns(1), outer).unwrap();
+        // The system clock is the truth here.
+        let now = clock.realtime();
+        let bound = bound.carried_to(now.after, (-outer, outer));
+        assert!(
+            bound.earliest.as_ns() <= now.other_ns + 2_000,
+            "{bound:?} {now:?}"
+        );
+        assert!(bound.latest.as_ns() >= now.other_ns, "{bound:?} {now:?}");
+        // Two stamps are placed, each by a look of its own.
+        assert!(bound.width() < Duration::from_ms(5), "{bound:?}");
+    }
+}
