@@ -132,6 +132,14 @@ impl HostClock {
         self.next_step.into_iter().chain(kernel).min()
     }
 
+    /// What `adjtimex` would tell at `now`, without changing anything.
+    pub fn state(&mut self, now: Instant<Virtual>) -> Timex {
+        let mut timex = Timex::default();
+        // Reading needs no privilege and cannot fail.
+        let _ = self.adjust(now, &mut timex, false);
+        timex
+    }
+
     /// Steps and leap seconds of CLOCK_REALTIME so far.
     pub fn discontinuities(&self) -> u64 {
         self.kernel.discontinuities()

@@ -24,7 +24,7 @@ use crate::memory::PageMapping;
 use calibration::Calibration;
 pub(crate) use calibration::{Counter, wall_now};
 pub(crate) use hosts::{Base, HostInstant};
-pub use hosts::{Host, HostOptions};
+pub use hosts::{Belief, Host, HostOptions, HostReading};
 use hosts::{HostState, Moment};
 
 /// How a new clock starts.

@@ -51,7 +51,7 @@ mod timer_calls;
 mod timers;
 mod vdso;
 
-pub use clock::{Change, ChangeKind, Clock, ClockOptions, Host, HostOptions};
+pub use clock::{Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading};
 pub use control::{
     ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions,
     runtime_directory, serve,

@@ -20,7 +20,7 @@ use crate::record::{ClockSink, Scribe};
 use crate::simulated::Network;
 use crate::testbed::{Keyboard, PausedTestbed};
 use crate::verdict::{End, Reporter, Verdict};
-use crate::{devices, network, outputs, plants};
+use crate::{devices, hosts, network, outputs, plants};
 
 /// What a run needs to know besides its plan.
 pub struct Options {
@@ -114,6 +114,7 @@ struct Run<'a> {
     recorder: Arc<timeloom_results::Recorder>,
     verdict: Verdict,
     bus: Bus,
+    hosts: hosts::Hosts,
     session: Arc<Session>,
 }
 
@@ -134,6 +135,7 @@ impl<'a> Run<'a> {
             },
             warn: Box::new(move |text| warn(text)),
         })?);
+        let hosts = hosts::add(plan, &session)?;
         if session.freeze_kind() == FreezeKind::Signals {
             manifest.degraded_modes.push(
                 "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may notice.".into(),
@@ -183,6 +185,7 @@ impl<'a> Run<'a> {
             recorder,
             verdict,
             bus,
+            hosts,
             session,
         })
     }
@@ -195,6 +198,7 @@ impl<'a> Run<'a> {
         let stage = Stage {
             session: &self.session,
             fabric: &self.fabric,
+            hosts: &self.hosts,
             directory: self.directory,
             scribe: &self.scribe,
             reporter: &reporter,
@@ -233,6 +237,11 @@ impl<'a> Run<'a> {
                 if clock.wait_until(planned_end, || over_ref.load(Ordering::SeqCst)) {
                     reached.reached();
                 }
+            });
+            let (plan, scribe) = (self.plan, self.scribe.clone());
+            scope.spawn(move || {
+                let over = || over_ref.load(Ordering::SeqCst);
+                hosts::record(plan, clock, &scribe, over);
             });
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));

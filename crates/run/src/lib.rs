@@ -14,6 +14,7 @@
 mod devices;
 mod error;
 mod experiment;
+mod hosts;
 mod network;
 mod outputs;
 mod plants;

@@ -14,6 +14,7 @@ use timeloom_results::RunDirectory;
 use timeloom_scenario::{OpenFlow, Program, Ready};
 use timeloom_time::{Duration, Instant};
 
+use crate::hosts::Hosts;
 use crate::outputs::Log;
 use crate::readiness::is_ready;
 use crate::record::Scribe;
@@ -23,6 +24,7 @@ use crate::verdict::Reporter;
 pub(crate) struct Stage<'a> {
     pub(crate) session: &'a Session,
     pub(crate) fabric: &'a Fabric,
+    pub(crate) hosts: &'a Hosts,
     pub(crate) directory: &'a RunDirectory,
     pub(crate) scribe: &'a Scribe,
     pub(crate) reporter: &'a Reporter,
@@ -122,7 +124,7 @@ impl<'a> Stage<'a> {
             directory: Some(program.directory.clone()),
             output: Output::To(output),
             network: Some(network),
-            host: None,
+            host: self.hosts.get(host).cloned(),
         };
         let guest = self
             .session

@@ -57,6 +57,26 @@ impl Scribe {
         }));
     }
 
+    /// What was seen of a host's clock.
+    pub(crate) fn host_sample(
+        &self,
+        host: &Arc<str>,
+        at: Instant<timeloom_time::Virtual>,
+        name: &str,
+        value: f64,
+        unit: &str,
+    ) {
+        self.check(self.recorder.signal(&SignalRow {
+            t_virtual: at,
+            t_wall: self.clock.wall(),
+            host: Arc::clone(host),
+            source: Arc::clone(host),
+            name: name.into(),
+            value,
+            unit: unit.into(),
+        }));
+    }
+
     /// An attack begins, and lasts until the end of the run unless said so
     /// again.
     pub(crate) fn label(&self, attack: &Attack, end: Instant<timeloom_time::Virtual>) {

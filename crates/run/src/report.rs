@@ -236,7 +236,11 @@ impl Opened {
     /// Those of the scenario, or one for each unit that was recorded.
     fn panels(&self, remarks: &mut Vec<String>) -> Vec<Panel> {
         match &self.plan {
-            Some(plan) if !plan.panels.is_empty() => plan.panels.iter().map(panel).collect(),
+            Some(plan) if !plan.panels.is_empty() => {
+                let own = plan.panels.iter().map(panel);
+                own.chain(self.clock_panels(plan)).collect()
+            }
+            Some(plan) if plan.simulation.plants.is_empty() => self.clock_panels(plan),
             _ => match self.run.signal_names() {
                 Ok(names) => panels_by_unit(names, remarks),
                 Err(error) => {
@@ -245,6 +249,51 @@ impl Opened {
                 }
             },
         }
+    }
+
+    /// How far the hosts' clocks are from true time, for hosts whose clock the
+    /// scenario describes and does not draw itself.
+    fn clock_panels(&self, plan: &Plan) -> Vec<Panel> {
+        // A clock that no daemon vouches for has no believed error.
+        let recorded = self.run.signal_names().unwrap_or_default();
+        let is_recorded = |name: &str| recorded.iter().any(|(other, _)| *other == *name);
+        let drawn = |name: &str| {
+            let mut signals = plan.panels.iter().flat_map(|panel| &panel.signals);
+            signals.any(|signal| signal.name.to_string() == name)
+        };
+        let with_clock = plan.system.hosts.iter().filter(|(_, h)| h.clock.is_some());
+        let hosts: Vec<&String> = with_clock.map(|(name, _)| name).collect();
+        let panel = |title: &str, unit: &str, wanted: &[(&str, &str)]| Panel {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            signals: hosts
+                .iter()
+                .flat_map(|host| {
+                    wanted.iter().map(move |(name, legend)| PanelSignal {
+                        name: format!("{host}.{name}"),
+                        legend: format!("{host}{legend}"),
+                    })
+                })
+                .filter(|signal| is_recorded(&signal.name) && !drawn(&signal.name))
+                .take(MOST_CURVES)
+                .collect(),
+            ..Panel::default()
+        };
+        let offsets = [
+            ("clock.offset", ": true error"),
+            ("clock.esterror", ": believed error"),
+        ];
+        let panels = [
+            panel("Clocks of the hosts against true time", "s", &offsets),
+            panel(
+                "How much too fast the clocks of the hosts run",
+                "ppm",
+                &[("clock.frequency", "")],
+            ),
+        ];
+        let mut panels = Vec::from(panels);
+        panels.retain(|panel| !panel.signals.is_empty());
+        panels
     }
 }
 

@@ -45,14 +45,14 @@ use std::path::Path;
 pub use assertion::{Assertion, Measure, Outcome, Relation};
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
-    Attack, Capture, Check, Condition, Device, Discipline, Generate, Host, Link, Mode, Named,
-    Network, OpenFlow, Panel, PanelSignal, Place, Placement, Plan, Plant, Program, Protocol,
-    Record, Reference, Register, RegisterTable, RegisterType, SCHEMA, Shape, Simulation, System,
-    Time, Traffic, TrafficKind, Wire,
+    Attack, CLOCK_SIGNALS, Capture, Check, Condition, Device, Discipline, Generate, Host,
+    HostClock, Link, Mode, Named, Network, OpenFlow, Panel, PanelSignal, Place, Placement, Plan,
+    Plant, Program, Protocol, Record, Reference, Register, RegisterTable, RegisterType, SCHEMA,
+    Shape, Simulation, System, Temperature, Time, Traffic, TrafficKind, Wire,
 };
 pub use schema::json_schema;
 pub use simulated::{Background, Fault, Simulated};
-pub use words::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
+pub use words::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 
 use error::{Report, Source};
 use read::Context;

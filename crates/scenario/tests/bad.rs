@@ -40,6 +40,32 @@ const fn here(replace: &'static str, with: &'static str, message: &'static str) 
 }
 
 const CASES: &[Case] = &[
+    // Clocks of hosts.
+    here(
+        "frequency = \"50 ppm\"",
+        "frequency = \"50 ppx\"",
+        "`50 ppx` is not a frequency error",
+    ),
+    here(
+        "frequency = \"50 ppm\"",
+        "frequency = \"-20000 ppm\"",
+        "no crystal is as far off as -20000 ppm",
+    ),
+    here(
+        "wander = \"1 ppb\"",
+        "wander = \"-1 ppb\"",
+        "`wander` is a standard deviation, and -1 ppb cannot be one",
+    ),
+    here(
+        "frequency = \"50 ppm\"",
+        "freqency = \"50 ppm\"",
+        "unknown key `freqency` in a clock; did you mean `frequency`?",
+    ),
+    here(
+        "temperature = { swing_k = 4.0, period = \"24 h\"",
+        "temperature = { swing_k = 400.0, period = \"24 h\"",
+        "400 K is too much for a crystal",
+    ),
     // Syntax and shape.
     here("seed = 7", "seed = = 7", "this is not valid TOML").counting(2),
     here(

@@ -267,7 +267,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
         }
         for (key, property) in properties {
             let wire = ["delay", "jitter", "loss", "queue", "discipline"];
-            let optional = ["ready", "network"].contains(&key.as_str())
+            let optional = ["ready", "network", "clock"].contains(&key.as_str())
                 || path.contains("links") && wire.contains(&key.as_str());
             match table.get(key) {
                 Some(value) => compare(root, property, value, &format!("{path}.{key}")),

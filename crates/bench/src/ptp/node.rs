@@ -4,7 +4,7 @@
 //! apart by `domainNumber`, all on the same sockets and the same thread. So the
 //! variants take turns within milliseconds and see the same machine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use timeloom_ptp::security::{Verdict, VerifyJob};
 use timeloom_ptp::{
     Action, OrdinaryClock, Packet, Random, Report, SplitMix, Stamp, Token, TransparentClock,
 };
-use timeloom_time::{Instant, Wall};
+use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::{Header, MessageType};
 
 use super::sockets::Stamped;
@@ -66,6 +66,8 @@ pub(super) struct Node {
     verdicts: Receiver<(usize, Verdict)>,
     wake: WakeUp,
     begun_ns: i64,
+    /// The grandmaster's Follow_Ups, and when each may leave.
+    held: VecDeque<(Instant<Wall>, usize, Packet)>,
 }
 
 impl Node {
@@ -99,6 +101,7 @@ impl Node {
             verdicts,
             wake,
             begun_ns: 0,
+            held: VecDeque::new(),
         };
         Ok(spawn(move || {
             node.events.push(Event::Scheduled(first_in_line()));
@@ -135,6 +138,11 @@ impl Node {
             }
             self.drain(variant)?;
         }
+        while self.held.front().is_some_and(|(at, ..)| *at <= wall()) {
+            if let Some((_, variant, packet)) = self.held.pop_front() {
+                self.transmit(variant, 0, &packet, None)?;
+            }
+        }
         Ok(())
     }
 
@@ -148,6 +156,7 @@ impl Node {
     fn wait(&self) -> io::Result<()> {
         let due = (0..self.clocks.len())
             .filter_map(|v| self.next_wake(v))
+            .chain(self.held.front().map(|(at, ..)| *at))
             .min();
         let wait_ns = due.map_or(LONGEST_WAIT_NS, |at| (at - wall()).as_ns());
         let wait_ns = wait_ns.clamp(0, LONGEST_WAIT_NS);
@@ -266,7 +275,28 @@ impl Node {
         }
     }
 
+    /// A grandmaster's Follow_Up leaves well after its Sync, as in the thesis:
+    /// else an unsigned one arrives while the transparent clock is still busy
+    /// with the Sync, a signed one later, and the wait hides the signature.
     fn send(
+        &mut self,
+        variant: usize,
+        port: usize,
+        packet: &Packet,
+        token: Option<Token>,
+    ) -> io::Result<()> {
+        let nibble = packet.bytes.first().map_or(0, |first| first & 0x0f);
+        if nibble == MessageType::FollowUp as u8
+            && matches!(self.clocks[variant], Clock::Ordinary(_))
+        {
+            let held = (wall() + FOLLOW_UP_AFTER, variant, packet.clone());
+            self.held.push_back(held);
+            return Ok(());
+        }
+        self.transmit(variant, port, packet, token)
+    }
+
+    fn transmit(
         &mut self,
         variant: usize,
         port: usize,
@@ -323,6 +353,8 @@ impl Passing {
     }
 }
 
+/// From a Sync's stamp to its Follow_Up.
+const FOLLOW_UP_AFTER: Duration = Duration::from_ns(1_000_000);
 /// So that a node sees `stop` in time.
 const LONGEST_WAIT_NS: i64 = 50_000_000;
 

@@ -419,7 +419,10 @@ fn offset(offsets: &Blocks, variant: usize, suffix: &str, figure: &mut dyn FnMut
     );
     let shifts = offsets.compared(variant, |signed, plain| median(signed) - median(plain));
     let metric = format!("offset{suffix}_mean_shift_ns");
-    figure(note(Figure::new(BENCH, metric, "ns", &shifts)).bar(100.0));
+    let mut shift = note(Figure::new(BENCH, metric, "ns", &shifts)).bar(100.0);
+    // The bar is for either direction.
+    shift.value = shift.value.abs();
+    figure(shift);
 }
 
 const DEVIATION: &str = "half the distance between the 15.9th and 84.1th percentile: sigma, but for the scheduler's rare milliseconds";

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use timeloom_clock::host::{Crystal, HostClock, HostClockOptions, HostLine};
-use timeloom_clock::kernel::{Adjusted, Errno, KernelClockOptions, Timex};
+use timeloom_clock::kernel::{Adjusted, Errno, KernelClockOptions, Timex, status};
 use timeloom_page::PageMap;
 use timeloom_time::{ClockMap, Counter as CounterScale, Duration, Instant, Rate, Virtual, Wall};
 
@@ -37,6 +37,28 @@ pub struct Host {
     index: usize,
     page: PageMapping,
     counter: Counter,
+}
+
+/// A host's clock against true time.
+#[derive(Clone)]
+pub struct HostReading {
+    /// Whose.
+    pub host: Arc<Host>,
+    /// How far its CLOCK_REALTIME is ahead of true civil time.
+    pub error: Duration,
+    /// How much too fast its clocks run, as a fraction.
+    pub frequency_error: f64,
+    /// What is believed of it, if its kernel holds it for synchronised.
+    pub believed: Option<Belief>,
+}
+
+/// The bounds that a kernel states of its clock, as a daemon has set them.
+#[derive(Clone, Copy, Debug)]
+pub struct Belief {
+    /// `timex.esterror`.
+    pub estimated_error: Duration,
+    /// `timex.maxerror`.
+    pub maximum_error: Duration,
 }
 
 /// Which clock of a host an instant is on.
@@ -353,16 +375,30 @@ impl Clock {
         instants.into_iter().filter_map(when).min()
     }
 
-    /// How far each host's CLOCK_REALTIME is ahead of true civil time.
-    pub fn host_errors(&self) -> Vec<(Arc<Host>, Duration)> {
+    /// What the clock of each host shows against true time, and what its kernel
+    /// believes of it; with the instant that this is true of.
+    pub fn host_readings(&self) -> (Instant<Virtual>, Vec<HostReading>) {
         let mut state = self.lock();
-        let now = self.now();
+        // Not before what the models were asked for already.
+        let lines = state.hosts.iter().map(|host| host.line.core.in0);
+        let now = lines.fold(self.now(), Instant::max);
         let truth = Instant::from_ns(now.as_ns() + state.offsets.realtime_ns);
-        let error = |host: &mut HostState| {
-            let shown = host.model.line(now.max(host.line.core.in0)).realtime(now);
-            (Arc::clone(&host.host), shown - truth)
+        let read = |host: &mut HostState| {
+            let line = host.model.line(now);
+            let belief = host.model.state(now);
+            let synchronised = belief.status & status::UNSYNC == 0;
+            HostReading {
+                host: Arc::clone(&host.host),
+                error: line.realtime(now) - truth,
+                frequency_error: line.monotonic.rate.as_f64() - 1.0,
+                believed: synchronised.then(|| Belief {
+                    estimated_error: Duration::from_us(belief.esterror),
+                    maximum_error: Duration::from_us(belief.maxerror),
+                }),
+            }
         };
-        state.hosts.iter_mut().map(error).collect()
+        let readings = state.hosts.iter_mut().map(read).collect();
+        (now, readings)
     }
 
     fn hosts_changed(&self) {

@@ -3,6 +3,7 @@
 //! who runs it needs nothing else, and may trust every rule that
 //! [`crate::parse`] checks.
 
+mod clock;
 mod events;
 mod network;
 mod openflow;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use clock::{CLOCK_SIGNALS, HostClock, Temperature};
 pub use events::{Attack, Capture, Check, Condition};
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, Wire};
 pub use openflow::OpenFlow;

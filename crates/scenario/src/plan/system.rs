@@ -9,7 +9,7 @@ use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::plan::network::Wire;
-use crate::plan::{Named, OpenFlow};
+use crate::plan::{HostClock, Named, OpenFlow};
 use crate::read::{Fields, Read};
 use crate::words::{self, Ipv4Interface, Ready, SignalName};
 
@@ -61,6 +61,9 @@ impl Link {
 pub struct Host {
     /// The address of its `eth0` with the length of the subnet's prefix.
     pub address: Ipv4Interface,
+    /// Its clock, when that differs from true time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<HostClock>,
     /// What it runs.
     #[schemars(default)]
     pub programs: Vec<Program>,
@@ -271,6 +274,7 @@ impl Read for Host {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         Self {
             address: fields.required("address"),
+            clock: fields.optional("clock"),
             programs: fields.or_default("programs"),
         }
     }

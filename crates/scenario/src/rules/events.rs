@@ -1,7 +1,7 @@
 //! Attacks, captures, records and checks: that what they speak of exists.
 
 use super::{Rules, at};
-use crate::plan::{Check, Condition};
+use crate::plan::{CLOCK_SIGNALS, Check, Condition};
 use crate::suggest;
 use crate::words::SignalName;
 
@@ -117,6 +117,23 @@ fn records(rules: &mut Rules<'_>) {
 pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]) {
     let plants = &rules.plan.simulation.plants;
     let SignalName { plant, signal } = name;
+    if let Some(host) = rules.plan.system.hosts.get(plant) {
+        // Of a host, its clock is recorded.
+        let clock = host.clock.is_some() || rules.may_exist(&["system", "hosts", plant, "clock"]);
+        if !CLOCK_SIGNALS.contains(&signal.as_str()) {
+            let help = suggest::hint(signal, "signal of a host", CLOCK_SIGNALS);
+            rules.broken(
+                path,
+                format!("`{signal}` of `{plant}` is not recorded"),
+                help,
+            );
+        } else if !clock {
+            let message = format!("the clock of `{plant}` is not recorded");
+            let help = format!("add a table `[system.hosts.{plant}.clock]`; it may be empty");
+            rules.broken(path, message, help);
+        }
+        return;
+    }
     match plants.get(plant) {
         None if rules.may_exist(&["simulation", "plants", plant]) => {}
         None => {

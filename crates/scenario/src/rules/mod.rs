@@ -1,6 +1,7 @@
 //! The rules that no single value can show. Each file holds those of one
 //! subject; all are tried, so that one run shows all mistakes.
 
+mod clocks;
 mod devices;
 mod events;
 mod machine;
@@ -22,6 +23,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     names::check(&mut rules);
     network::check(&mut rules, machine);
     openflow::check(&mut rules);
+    clocks::check(&mut rules);
     devices::check(&mut rules);
     schedule::check(&mut rules);
     programs::check(&mut rules);

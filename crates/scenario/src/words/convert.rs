@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::{BitRate, Ipv4Interface, ParseWordError, Ready, SignalName};
+use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 use crate::assertion::Assertion;
 use crate::plan::{
     Condition, Discipline, Mode, Place, Protocol, RegisterTable, RegisterType, Shape, TrafficKind,
@@ -26,6 +26,7 @@ macro_rules! serialize_as_text {
 }
 serialize_as_text!(
     BitRate,
+    FrequencyError,
     Ipv4Interface,
     Ready,
     SignalName,
@@ -48,6 +49,7 @@ macro_rules! read_from_text {
 }
 read_from_text!(
     BitRate,
+    FrequencyError,
     Ipv4Interface,
     Ready,
     SignalName,
@@ -138,6 +140,12 @@ text_schema!(
     "BitRate",
     r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]?bit/s\s*$",
     "A bit rate: a number and bit/s, kbit/s, Mbit/s or Gbit/s, as in `100 Mbit/s`."
+);
+text_schema!(
+    FrequencyError,
+    "FrequencyError",
+    r"^\s*[+-]?[0-9]+(\.[0-9]+)?\s*pp[mbt]\s*$",
+    "A frequency error: a number and ppm, ppb or ppt, as in `-12.5 ppm`."
 );
 text_schema!(
     Ipv4Interface,

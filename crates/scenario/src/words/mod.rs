@@ -3,6 +3,7 @@
 
 mod address;
 mod convert;
+mod frequency;
 mod name;
 mod rate;
 mod time;
@@ -14,6 +15,7 @@ use timeloom_time::Duration;
 
 pub use address::Ipv4Interface;
 pub(crate) use convert::{as_optional_text, as_text};
+pub use frequency::FrequencyError;
 pub use name::{Ready, SignalName};
 pub use rate::BitRate;
 pub(crate) use time::{CivilText, DurationText, parse_duration, utc_as_text};

@@ -1,0 +1,95 @@
+//! The hosts' clocks: made as the scenario describes them, recorded as they go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use timeloom_clock::RateError;
+use timeloom_clock::host::Crystal;
+use timeloom_clock::oscillator::TemperatureCycle;
+use timeloom_guest::{Clock, GuestError, Host, HostOptions, HostReading, Session};
+use timeloom_scenario::{FrequencyError, HostClock, Plan};
+use timeloom_time::{Duration, Instant};
+
+use crate::record::Scribe;
+
+/// The hosts of a session, by their names in the scenario.
+pub(crate) type Hosts = BTreeMap<String, Arc<Host>>;
+
+/// Makes a clock for each host of the plan.
+pub(crate) fn add(plan: &Plan, session: &Session) -> Result<Hosts, GuestError> {
+    let mut hosts = Hosts::new();
+    for (name, host) in &plan.system.hosts {
+        let options = host
+            .clock
+            .as_ref()
+            .map_or_else(HostOptions::default, |clock| {
+                options_of(clock, seed_of(plan.seed, name))
+            });
+        hosts.insert(name.clone(), session.add_host(name, &options)?);
+    }
+    Ok(hosts)
+}
+
+fn options_of(clock: &HostClock, seed: u64) -> HostOptions {
+    let rate = |error: FrequencyError| RateError::from_ppt(error.as_ppt());
+    let temperature = clock
+        .temperature
+        .as_ref()
+        .map_or(TemperatureCycle::STEADY, |temperature| TemperatureCycle {
+            swing_k: temperature.swing_k,
+            period_s: temperature.period.as_s_f64(),
+            above_turnover_k: temperature.above_turnover_k,
+        });
+    HostOptions {
+        crystal: Crystal {
+            frequency: rate(clock.frequency),
+            drift_per_day: rate(clock.drift_per_day),
+            wander: rate(clock.wander),
+            jitter: rate(clock.jitter),
+            temperature,
+        },
+        seed,
+        offset: clock.offset,
+    }
+}
+
+/// A seed of a host's own, whatever other hosts there are (FNV-1a).
+fn seed_of(seed: u64, name: &str) -> u64 {
+    name.bytes()
+        .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+/// Records, each second until `over`, the clocks that the plan describes.
+pub(crate) fn record(plan: &Plan, clock: &Clock, scribe: &Scribe, over: impl Fn() -> bool) {
+    let described = |reading: &HostReading| {
+        let host = plan.system.hosts.get(reading.host.name());
+        host.is_some_and(|host| host.clock.is_some())
+    };
+    if plan.system.hosts.values().all(|host| host.clock.is_none()) {
+        return;
+    }
+    let mut next = Instant::ZERO;
+    while clock.wait_until(next, &over) {
+        let (at, readings) = clock.host_readings();
+        for reading in readings.iter().filter(|reading| described(reading)) {
+            let source: Arc<str> = reading.host.name().into();
+            let sample = |name: &str, value: f64, unit: &str| {
+                scribe.host_sample(&source, at, name, value, unit);
+            };
+            sample("clock.offset", reading.error.as_s_f64(), "s");
+            sample("clock.frequency", reading.frequency_error * 1e6, "ppm");
+            if let Some(believed) = reading.believed {
+                let estimated = believed.estimated_error.as_s_f64();
+                sample("clock.esterror", estimated, "s");
+                sample("clock.maxerror", believed.maximum_error.as_s_f64(), "s");
+            }
+        }
+        while next <= at {
+            next += EVERY;
+        }
+    }
+}
+
+const EVERY: Duration = Duration::from_s(1);

@@ -1,0 +1,51 @@
+//! The clocks of hosts: that there is such a crystal.
+
+use timeloom_time::Duration;
+
+use super::{Rules, at};
+use crate::words::FrequencyError;
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    for (name, host) in &rules.plan.system.hosts {
+        let Some(clock) = &host.clock else { continue };
+        let path = at(&[], ["system", "hosts", name, "clock"]);
+        for (key, value) in [
+            ("frequency", clock.frequency),
+            ("drift_per_day", clock.drift_per_day),
+        ] {
+            if value.as_ppt().abs() > WORST.as_ppt() {
+                let message = format!("no crystal is as far off as {value}");
+                let help = format!("give at most {WORST} in either direction");
+                rules.broken(&at(&path, [key]), message, help);
+            }
+        }
+        for (key, value) in [("wander", clock.wander), ("jitter", clock.jitter)] {
+            if !(0..=WORST.as_ppt()).contains(&value.as_ppt()) {
+                let message = format!("`{key}` is a standard deviation, and {value} cannot be one");
+                let help = format!("give 0 ppm … {WORST}");
+                rules.broken(&at(&path, [key]), message, help);
+            }
+        }
+        if let Some(temperature) = &clock.temperature {
+            let path = at(&path, ["temperature"]);
+            if temperature.period <= Duration::ZERO && rules.part_was_read(&path, "period") {
+                let help = "give the length of a cycle, as in `24 h`";
+                rules.broken(&at(&path, ["period"]), "`period` must be above 0", help);
+            }
+            for (key, value) in [
+                ("swing_k", temperature.swing_k),
+                ("above_turnover_k", temperature.above_turnover_k),
+            ] {
+                if value.abs() > MOST_KELVIN {
+                    let message = format!("{value} K is too much for a crystal");
+                    let help = format!("give at most {MOST_KELVIN} K");
+                    rules.broken(&at(&path, [key]), message, help);
+                }
+            }
+        }
+    }
+}
+
+/// Far beyond any crystal; `adjtimex` can make up for 10 %.
+const WORST: FrequencyError = FrequencyError::from_ppt(10_000_000_000);
+const MOST_KELVIN: f64 = 100.0;

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Runs the real chronyd on a host of the experiment: server or client.
+#
+# Everything that it writes goes to a directory of its own, and it stays root:
+# the experiment's hosts share this machine's files.
+set -eu
+# Where Debian has it, or where `make packages-test` unpacks it.
+chronyd=/usr/sbin/chronyd
+[ -x "$chronyd" ] || chronyd=../../.tools/chrony/usr/sbin/chronyd
+state=$(mktemp -d)
+trap 'rm -rf "$state"' EXIT
+case $1 in
+server) what='local stratum 1
+allow 10.0.0.0/24' ;;
+client) what='server 10.0.0.1 iburst minpoll 3 maxpoll 4
+makestep 0.01 3
+rtcsync' ;;
+esac
+cat >"$state/chrony.conf" <<EOF
+$what
+driftfile $state/drift
+pidfile $state/pid
+bindcmdaddress /
+cmdport 0
+user root
+EOF
+"$chronyd" -d -d -f "$state/chrony.conf" &
+wait $!
