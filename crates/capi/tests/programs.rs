@@ -98,7 +98,7 @@ fn the_cpp_example_keeps_its_period() {
     let source = root().join("examples/timeline/cpp/control.cpp");
     let program = compile("c++", &["-std=c++17"], &source, directory.path());
     let out = said(&run(directory.path(), &program, &["cell"]));
-    assert_eq!(out.matches(": phase 0 ns").count(), 5, "{out}");
+    assert!(out.matches(": phase 0 ns").count() >= 5, "{out}");
     assert!(out.ends_with("the timer fired between\n"), "{out}");
 }
 

@@ -43,6 +43,7 @@ fn condition(when: When) -> &'static str {
         When::NotZero(_) | When::NotZeroOrGiven(..) => "when it may wait",
         When::Null(_) => "when set to now",
         When::FutexWait => "waits with a timeout",
+        When::IntervalTimer => "always",
         When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`",
     }
 }
@@ -67,6 +68,9 @@ fn outcome(number: i64, treatment: Treatment) -> &'static str {
         }
         (Treatment::Ask, call) if clock_calls::is_one(call) => {
             "acts on the clock of the guest's host, as the kernel would, by the supervisor"
+        }
+        (Treatment::Ask, libc::SYS_setitimer | libc::SYS_getitimer) => {
+            "virtual, by the supervisor; `ITIMER_VIRTUAL` and `ITIMER_PROF` divided by the dilation, in the process"
         }
         (Treatment::Ask, call) if timer_calls::is_one(call) => {
             "virtual, by the supervisor (CPU-time clocks: real, reported)"

@@ -46,13 +46,17 @@ pub(crate) enum When {
     FutexWait,
     /// A socket option that is about time.
     SocketTime,
+    /// An interval timer: of real time as the treatment says, of processor time
+    /// in the image.
+    IntervalTimer,
 }
 
 /// The whole filter as data: number (x86-64), name, treatment, condition.
 pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
     use Treatment::{Ask, Refuse, Trap};
     use When::{
-        Always, EitherGiven, FutexWait, Given, NotZero, NotZeroOrGiven, Null, Positive, SocketTime,
+        Always, EitherGiven, FutexWait, Given, IntervalTimer, NotZero, NotZeroOrGiven, Null,
+        Positive, SocketTime,
     };
     &[
         // Clocks, by `syscall` instruction instead of the vDSO.
@@ -111,8 +115,8 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
         (libc::SYS_timer_gettime, "timer_gettime", Ask, Always),
         (libc::SYS_timer_getoverrun, "timer_getoverrun", Ask, Always),
         (libc::SYS_timer_delete, "timer_delete", Ask, Always),
-        (libc::SYS_setitimer, "setitimer", Ask, Always),
-        (libc::SYS_getitimer, "getitimer", Ask, Always),
+        (libc::SYS_setitimer, "setitimer", Ask, IntervalTimer),
+        (libc::SYS_getitimer, "getitimer", Ask, IntervalTimer),
         (libc::SYS_alarm, "alarm", Ask, Always),
         // Would change the machine's clock.
         (libc::SYS_clock_settime, "clock_settime", Ask, Always),
@@ -230,6 +234,11 @@ fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             steps.push(Step::Mark(waits));
             given(steps, 3);
             steps.push(Step::Mark(skip));
+        }
+        When::IntervalTimer => {
+            steps.push(Step::Load(argument_low(0)));
+            steps.push(Step::IfEqual(libc::ITIMER_REAL as u32, label));
+            steps.push(Step::Goto(TRAPPED));
         }
         When::SocketTime => {
             let socket_level = skip + 1;

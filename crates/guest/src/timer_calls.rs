@@ -56,9 +56,6 @@ pub(crate) fn answer(
             Some(store(asker, asker.args[1], context.timers.get(key), 1))
         }
         libc::SYS_timer_create => timer_create(listener, context, asker),
-        libc::SYS_setitimer | libc::SYS_getitimer if asker.args[0] as i32 != libc::ITIMER_REAL => {
-            None
-        }
         libc::SYS_setitimer => Some(setitimer(listener, context, asker)),
         libc::SYS_getitimer => {
             let key = Key::Interval {

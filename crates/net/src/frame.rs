@@ -37,6 +37,8 @@ pub struct Frame<'a> {
 pub(crate) struct Macs {
     others: HashMap<[u8; 6], u32>,
     list: Vec<[u8; 6]>,
+    /// Interfaces with a MAC address of their own.
+    given: HashMap<PortId, [u8; 6]>,
 }
 
 /// Numbers from here on are in the list. Ports are below 2^29.
@@ -47,6 +49,11 @@ const OTHERS_AT_MOST: usize = 65_536;
 impl Macs {
     /// The number of an address; `None` when there are too many.
     pub(crate) fn key(&mut self, mac: [u8; 6]) -> Option<PortId> {
+        if !self.given.is_empty()
+            && let Some((port, _)) = self.given.iter().find(|(_, given)| **given == mac)
+        {
+            return Some(*port);
+        }
         let [2, 0, number @ ..] = mac else {
             return self.other(mac);
         };
@@ -78,6 +85,11 @@ impl Macs {
     pub(crate) fn mac(&self, key: PortId) -> [u8; 6] {
         if key == PortId::NONE {
             return [0xff; 6];
+        }
+        if !self.given.is_empty()
+            && let Some(mac) = self.given.get(&key)
+        {
+            return *mac;
         }
         match self.list.get(key.0.wrapping_sub(OTHERS) as usize) {
             Some(mac) if key.0 >= OTHERS => *mac,
@@ -272,6 +284,14 @@ impl World {
             target,
         };
         message.write(head);
+    }
+
+    /// Says that the real interface at a host has this MAC address and not the
+    /// model's: a container's or a machine's that is there already.
+    pub fn set_mac(&mut self, node: Node, mac: [u8; 6]) {
+        if let Some(port) = self.port_of(node) {
+            self.outside.macs.given.insert(port, mac);
+        }
     }
 
     /// The MAC address of an interface.

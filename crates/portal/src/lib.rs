@@ -1,7 +1,8 @@
 //! Emulation portals: real programs on a simulated network.
 //!
 //! A *portal* joins a host of a [`timeloom_net::World`] to something real: a
-//! namespace through a TAP device ([`Tap`]). [`Emulation`] is the thread that runs the engine at the
+//! namespace through a TAP device ([`Tap`]), or an interface that is there
+//! already ([`PacketPort`]). [`Emulation`] is the thread that runs the engine at the
 //! pace of a clock, sleeps until the next event or frame, and carries frames
 //! between the portals and the model.
 //!
@@ -24,6 +25,7 @@ mod emulation;
 mod error;
 mod filter;
 mod interface;
+mod packet;
 mod poll;
 mod port;
 mod segment;
@@ -35,6 +37,7 @@ pub use emulation::{Capture, Emulation, Options, PortReport, Portals, Report};
 pub use error::PortalError;
 pub use filter::{Filter, Rule};
 pub use interface::Address;
+pub use packet::{PacketOptions, PacketPort};
 pub use port::{Port, Received, Sent};
 pub use segment::segments;
 pub use tap::Tap;

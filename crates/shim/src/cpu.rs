@@ -14,7 +14,7 @@ use timeloom_page::CPU_TIME_CALL;
 
 use crate::abi::NS_PER_S;
 use crate::clock::{now_ns, page};
-use crate::sys::{nr, syscall};
+use crate::sys::{errno, nr, readable, syscall};
 
 /// Whether the clock counts time on the processor: the calling process's, the
 /// calling thread's, or that of the one whose number is in the identifier.
@@ -95,6 +95,87 @@ pub(crate) fn wait(call: usize, args: [usize; 6], usage: usize) -> isize {
     }
     result
 }
+
+/// `setitimer(which, new, old)` of a timer of processor time: the kernel's, with
+/// intervals as they are at the present rate. (One that is armed keeps its length
+/// in real time when the rate changes.)
+pub(crate) fn setitimer(args: [usize; 6]) -> isize {
+    let [which, new, old, ..] = args;
+    if new != 0 && !readable(new, size_of::<IntervalTimer>()) {
+        return errno::EFAULT;
+    }
+    let wanted = if new == 0 {
+        [[0; 2]; 2]
+    } else {
+        // SAFETY: the kernel has just read both ends of it.
+        let given = unsafe { (new as *const IntervalTimer).read_unaligned() };
+        // What the kernel would refuse stays as it is.
+        let valid = given
+            .iter()
+            .all(|[s, us]| *s >= 0 && (0..1_000_000).contains(us));
+        if valid {
+            given.map(|one| in_us(one, to_real_us))
+        } else {
+            given
+        }
+    };
+    let address = if new == 0 {
+        0
+    } else {
+        &raw const wanted as usize
+    };
+    // SAFETY: the kernel checks `old`; the new setting is ours.
+    let result = unsafe { syscall(nr::SETITIMER, [which, address, old, 0, 0, 0]) };
+    if result == 0 && old != 0 {
+        // SAFETY: the kernel has just written there.
+        unsafe { show_timer(old) };
+    }
+    result
+}
+
+/// `getitimer(which, value)` of the same.
+pub(crate) fn getitimer(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::GETITIMER, args) };
+    if result == 0 {
+        // SAFETY: the kernel has just written there.
+        unsafe { show_timer(args[1]) };
+    }
+    result
+}
+
+/// # Safety
+/// A `struct itimerval` may be read and written at this address.
+unsafe fn show_timer(address: usize) {
+    let timer = address as *mut IntervalTimer;
+    // SAFETY: the caller vouches for it.
+    let real = unsafe { timer.read_unaligned() };
+    // Rounded up, for zero would mean "disarmed".
+    let shown = real.map(|one| in_us(one, |us| (at_present_rate(us * 1_000) + 999) / 1_000));
+    // SAFETY: as above.
+    unsafe { timer.write_unaligned(shown) };
+}
+
+fn to_real_us(us: i64) -> i64 {
+    let (dilation, _) = page().past.dilation();
+    let real = us as f64 * dilation;
+    // Rounded up, as the kernel rounds timers.
+    let whole = real as i64;
+    if (whole as f64) < real {
+        whole + 1
+    } else {
+        whole
+    }
+}
+
+/// A `struct timeval` put through a function of microseconds.
+fn in_us([s, us]: [i64; 2], change: impl Fn(i64) -> i64) -> [i64; 2] {
+    let us = change(s.saturating_mul(1_000_000).saturating_add(us));
+    [us / 1_000_000, us % 1_000_000]
+}
+
+/// `struct itimerval`: interval and value, in seconds and microseconds.
+type IntervalTimer = [[i64; 2]; 2];
 
 /// # Safety
 /// A `struct rusage` may be read and written at this address.

@@ -55,6 +55,8 @@ pub(crate) mod nr {
     pub(crate) const WRITEV: usize = 20;
     pub(crate) const SELECT: usize = 23;
     pub(crate) const NANOSLEEP: usize = 35;
+    pub(crate) const GETITIMER: usize = 36;
+    pub(crate) const SETITIMER: usize = 38;
     pub(crate) const CONNECT: usize = 42;
     pub(crate) const ACCEPT: usize = 43;
     pub(crate) const SENDTO: usize = 44;

@@ -66,6 +66,8 @@ fn dispatch(call: usize, context: &mut Context) -> isize {
         nr::SYSINFO => queues::sysinfo(args),
         nr::TIMES => cpu::times(args),
         nr::GETRUSAGE => cpu::getrusage(args),
+        nr::SETITIMER => cpu::setitimer(args),
+        nr::GETITIMER => cpu::getitimer(args),
         nr::WAIT4 => cpu::wait(call, args, args[3]),
         nr::WAITID => cpu::wait(call, args, args[4]),
         nr::UTIMENSAT => files::utimensat(args),

@@ -39,8 +39,8 @@ int main(int argc, char **argv)
     if (timeloom_open(argv[1], NULL, &timeline) != TIMELOOM_DONE)
         return failed("open");
 
-    /* 20 ms to either side will do, in steps of a microsecond. */
-    timeloom_requirement need = {20000000, 20000000, 1000}, possible;
+    /* Half a second to either side will do, in steps of a microsecond. */
+    timeloom_requirement need = {500000000, 500000000, 1000}, possible;
     int bound = timeloom_bind(timeline, &need, &binding, &possible);
     if (bound == TIMELOOM_IMPOSSIBLE)
         fprintf(stderr, "possible: %" PRId64 " ns\n", possible.below_ns);
@@ -78,8 +78,8 @@ int main(int argc, char **argv)
     printf("event: %" PRId64 " ns, again %" PRId64 " ns\n", event.estimate_ns, later.estimate_ns);
 
     int64_t accuracy = 0;
-    if (timeloom_set_accuracy(binding, 30000000) != TIMELOOM_DONE
-        || timeloom_get_accuracy(binding, &accuracy) != TIMELOOM_DONE || accuracy != 30000000)
+    if (timeloom_set_accuracy(binding, 600000000) != TIMELOOM_DONE
+        || timeloom_get_accuracy(binding, &accuracy) != TIMELOOM_DONE || accuracy != 600000000)
         return failed("accuracy");
     timeloom_unbind(binding);
     timeloom_close(timeline);

@@ -16,7 +16,7 @@ LEASE_NS = 20_000_000
 def main(name: str) -> None:
     timeline = Timeline(name)
     told = threading.Event()
-    with timeline.bind(Requirement.within(50_000_000)) as binding:
+    with timeline.bind(Requirement.within(500_000_000)) as binding:
         binding.subscribe(lambda change: (print("the clock is", "good" if change.met else change.reason), told.set()))
 
         granted = timeline.read()

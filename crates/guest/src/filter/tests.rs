@@ -178,7 +178,7 @@ fn by_the_table(number: i64, address: u64, args: [u64; 6]) -> u32 {
     let given = |index: u32| args[index as usize] != 0;
     let int = |index: u32| args[index as usize] as i32;
     let holds = match *when {
-        When::Always => true,
+        When::Always | When::IntervalTimer => true,
         When::Given(index) => given(index),
         When::EitherGiven(one, other) => given(one) || given(other),
         When::Positive(index) => int(index) > 0,
@@ -192,6 +192,11 @@ fn by_the_table(number: i64, address: u64, args: [u64; 6]) -> u32 {
         When::SocketTime => args[1] as u32 == 1 && SOCKET_TIME_OPTIONS.contains(&(args[2] as u32)),
     };
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
+    // Processor time: in the image.
+    let treatment = match when {
+        When::IntervalTimer if int(0) != 0 => &Treatment::Trap,
+        _ => treatment,
+    };
     match treatment {
         _ if !holds => ALLOW,
         Treatment::Refuse => REFUSE,

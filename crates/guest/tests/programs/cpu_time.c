@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/times.h>
 
 static int64_t of_usage(int who) {
@@ -110,6 +111,40 @@ static long run_of_child_by_waitid(struct outcome *out) {
     judged(out);
     return ret;
 }
+// Timers of processor time: the signal comes when so much has been used.
+static volatile sig_atomic_t fired;
+static void fire(int signal) { (void)signal; fired++; }
+static long timer(struct outcome *out, int which, int signal_number) {
+    signal(signal_number, fire);
+    struct itimerval wanted = { { 0, 0 }, { out->want_ns / 8 / S, out->want_ns / 8 % S / 1000 } }, old, left;
+    int64_t begun = process();
+    long ret = setitimer(which, &wanted, NULL);
+    getitimer(which, &left);
+    while (!fired) {}
+    int64_t used = process() - begun;
+    ret += setitimer(which, &wanted, &old);
+    ret += setitimer(which, NULL, &left);
+    // ITIMER_VIRTUAL counts user time only, by the kernel's ticks.
+    note(out, "early=%d,late=%d,old=%ld.%ld,disarmed=%d", used < out->want_ns / 8 - 20 * MS, used > out->want_ns / 8 + S,
+         old.it_value.tv_sec, old.it_value.tv_usec, left.it_value.tv_sec == 0 && left.it_value.tv_usec > 0);
+    judged(out);
+    return ret;
+}
+static long run_timer_prof(struct outcome *out) { return timer(out, ITIMER_PROF, SIGPROF); }
+static long run_timer_virtual(struct outcome *out) { return timer(out, ITIMER_VIRTUAL, SIGVTALRM); }
+static long run_timer_errors(struct outcome *out) {
+    struct itimerval wrong = { { 0, 0 }, { 0, 1000000 } }, negative = { { -1, 0 }, { 1, 0 } }, value = { { 0, 0 }, { 0, 0 } };
+    char text[200] = "";
+#define TRY(call) { errno = 0; long got = call; snprintf(text + strlen(text), 16, "%ld/%d,", got, errno); }
+    TRY(setitimer(ITIMER_PROF, &wrong, NULL))
+    TRY(setitimer(ITIMER_PROF, &negative, NULL))
+    TRY(setitimer(77, &value, NULL))
+    TRY(syscall(SYS_setitimer, ITIMER_PROF, 8, NULL))
+    TRY(syscall(SYS_getitimer, ITIMER_PROF, 8))
+    note(out, "%s", text);
+    out->want_ns = 0;
+    return 0;
+}
 static long run_errors(struct outcome *out) {
     struct rusage usage;
     long one = getrusage(77, &usage);
@@ -125,6 +160,7 @@ static long run_errors(struct outcome *out) {
 #define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(process), CASE(thread), CASE(raw_process), CASE(by_number), CASE(by_thread_number), CASE(c_clock),
-    CASE(usage_self), CASE(usage_thread), CASE(by_times), CASE(agree), CASE(of_child), CASE(of_child_by_waitid), CASE(errors),
+    CASE(usage_self), CASE(usage_thread), CASE(by_times), CASE(agree), CASE(of_child), CASE(of_child_by_waitid), CASE(timer_prof),
+    CASE(timer_virtual), CASE(timer_errors), CASE(errors),
 };
 MAIN(cases)

@@ -216,6 +216,87 @@ fn sum(bytes: &[u8]) -> u32 {
     })
 }
 
+/// An interface that is there already, as a container has it: one end of a
+/// veth pair in the guest's namespace, the packet socket on the other.
+#[test]
+fn a_packet_socket_is_a_portal_too() {
+    use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, StationSpec};
+    use timeloom_net::NetworkBuilder;
+    use timeloom_portal::{Commanded, Emulation, PacketOptions, PacketPort, Portals, Timing};
+    use timeloom_time::Rate;
+
+    for offloads in [true, false] {
+        let station = |name: &str, address: [u8; 4], prefix_len| StationSpec {
+            name: name.into(),
+            address: address.into(),
+            prefix_len,
+            mac: None,
+        };
+        let link = |a: &str, b: &str| LinkSpec {
+            a: a.into(),
+            b: b.into(),
+            rate_bits_per_s: None,
+        };
+        let fabric = Fabric::build(&NetworkSpec {
+            stations: vec![
+                station("a", [10, 0, 0, 1], 24),
+                station("b", [10, 0, 0, 2], 24),
+                station("pa", [192, 0, 2, 1], 30),
+                station("pb", [192, 0, 2, 5], 30),
+            ],
+            links: vec![link("a", "pa"), link("b", "pb")],
+            ..NetworkSpec::default()
+        })
+        .unwrap();
+        let mut network = NetworkBuilder::new(1);
+        let (switch, a, b) = (network.switch("s"), network.host("a"), network.host("b"));
+        let gigabit = LinkConfig::new(1_000_000_000, Duration::from_us(100));
+        for (host, last) in [(a, 1), (b, 2)] {
+            let (port, _) = network.connect(host, switch, gigabit.clone());
+            network.set_address(port, [10, 0, 0, last].into(), 24);
+        }
+        let mut world = network.build().unwrap();
+        let mut portals = Portals::new();
+        for (node, name, beyond) in [(a, "a", "pa"), (b, "b", "pb")] {
+            world.set_mac(node, fabric.mac(name).unwrap().0);
+            let options = PacketOptions {
+                offloads,
+                ..PacketOptions::default()
+            };
+            let port = PacketPort::open(fabric.station(beyond).unwrap(), "eth0", options).unwrap();
+            let filters = Default::default();
+            portals.join(node, name, Box::new(port), filters).unwrap();
+        }
+        let clock = std::sync::Arc::new(Commanded::new(Rate::ONE));
+        let timing = Timing::Follow(Box::new(clock));
+        let emulation = Emulation::start(world, portals, timing, Options::default()).unwrap();
+        let listener = fabric
+            .station("b")
+            .unwrap()
+            .tcp_listener("0.0.0.0:80")
+            .unwrap();
+        let bytes = random_bytes(2_000_000, 4);
+        let receiver = thread::spawn(move || {
+            let mut received = Vec::new();
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_to_end(&mut received).unwrap();
+            received
+        });
+        let target = ([10, 0, 0, 2], 80);
+        fabric
+            .station("a")
+            .unwrap()
+            .run(|| {
+                let mut stream = TcpStream::connect(std::net::SocketAddr::from(target)).unwrap();
+                stream.write_all(&bytes).unwrap();
+            })
+            .unwrap();
+        assert!(receiver.join().unwrap() == bytes, "offloads: {offloads}");
+        let report = emulation.stop().unwrap();
+        assert_eq!(report.counters.malformed, 0, "{report:?}");
+    }
+}
+
 /// The kernel's queue to a portal is bounded, and what it drops is counted.
 #[test]
 fn what_the_kernel_drops_is_counted() {

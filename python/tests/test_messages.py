@@ -1,0 +1,88 @@
+"""Messages with their interval and their time to act, between two peers on the loopback interface."""
+
+from __future__ import annotations
+
+import queue
+import random
+import socket
+import time
+import uuid
+
+import pytest
+from test_timeline import PATIENCE_S, Daemon, daemon, truth_ns  # noqa: F401
+
+from timeloom.messages import Channel, Envelope, Malformed, Message
+from timeloom.timeline import Order, Stamp, Status
+
+
+def free_endpoint() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return "tcp/127.0.0.1:%d" % server.getsockname()[1]
+
+
+def test_envelopes_come_back_as_they_were() -> None:
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    for _ in range(200):
+        ends = sorted(chance.randrange(-(2**63), 2**63) for _ in range(3))
+        identity = (chance.randrange(2**64), chance.randrange(2**64))
+        stamp = Stamp(*identity, Status.OK, *ends) if chance.random() < 0.7 else Stamp(*identity, Status.DISRUPTED)
+        act_at_ns = chance.choice([None, 0, -1, chance.randrange(-(2**63), 2**63)])
+        envelope = Envelope(stamp, act_at_ns, chance.randbytes(chance.randrange(20)))
+        back = Envelope.decode(envelope.encode())
+        assert (back.act_at_ns, back.payload) == (envelope.act_at_ns, envelope.payload), seed
+        assert repr(back.stamp) == repr(stamp) and back.encode() == envelope.encode(), seed
+
+
+def test_what_is_no_envelope_is_refused() -> None:
+    good = Envelope(Stamp(1, 2, Status.OK, 1, 2, 3), 4, b"x").encode()
+    assert good[:8] == b"TLMS\x01\x03\x01\x00" and len(good) == 57
+    inverted = good[:24] + good[40:48] + good[32:40] + good[24:32] + good[48:]
+    for bad in [b"", good[:55], b"XXXX" + good[4:], good[:4] + b"\x02" + good[5:], good[:5] + b"\xff" + good[6:], inverted]:
+        with pytest.raises(Malformed):
+            Envelope.decode(bad)
+
+
+def test_messages_carry_their_interval_and_wait_for_their_time(daemon: Daemon) -> None:  # noqa: F811
+    timeline, endpoint, prefix = daemon.timeline, free_endpoint(), f"test-{uuid.uuid4().hex}"
+    got: queue.Queue[tuple[Message, int]] = queue.Queue()
+    with Channel(timeline, prefix, listen=endpoint) as here, Channel(timeline, prefix, connect=[endpoint]) as there:
+        there.subscribe("cell/*", lambda message: got.put((message, truth_ns())), at_time=True)
+        assert here.wait_for_subscriber("cell/valve", PATIENCE_S)
+        sent = here.publish("cell/valve", b"now")
+        message, _ = got.get(timeout=PATIENCE_S)
+        assert (message.key, message.payload, message.act_at_ns) == ("cell/valve", b"now", None)
+        assert message.sent.estimate_ns == sent.estimate_ns
+        assert message.order != Order.AFTER and message.in_time
+        # Sent in another order than they are due in.
+        base = truth_ns() + 200_000_000
+        for after_ms in (20, 0, 40):
+            here.publish("cell/valve", b"%d" % after_ms, act_at_ns=base + after_ms * 1_000_000)
+        for after_ms in (0, 20, 40):
+            message, at = got.get(timeout=PATIENCE_S)
+            due = base + after_ms * 1_000_000
+            assert (message.payload, message.act_at_ns) == (b"%d" % after_ms, due)
+            assert at >= due, f"acted {due - at} ns early"
+            assert message.acted.earliest_ns >= due
+        late = timeline.read().earliest_ns - 1
+        here.publish("cell/valve", b"late", act_at_ns=late)
+        message, _ = got.get(timeout=PATIENCE_S)
+        assert message.payload == b"late" and not message.in_time
+        # What is no message, or of another timeline, is dropped and counted.
+        here._publisher("cell/valve").put(b"rubbish")
+        here._publisher("cell/valve").put(Envelope(Stamp(1, 2, Status.OK, 1, 2, 3), None, b"x").encode())
+        deadline = time.monotonic() + PATIENCE_S
+        while there.dropped < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert there.dropped == 2 and got.empty()
+
+
+def test_runs_with_other_prefixes_do_not_hear_each_other(daemon: Daemon) -> None:  # noqa: F811
+    timeline, endpoint = daemon.timeline, free_endpoint()
+    got: queue.Queue[Message] = queue.Queue()
+    with Channel(timeline, "run-a", listen=endpoint) as here, Channel(timeline, "run-b", connect=[endpoint]) as other:
+        other.subscribe("**", got.put)
+        assert not here.wait_for_subscriber("key", 0.3)
+        here.publish("key", b"x")
+        with pytest.raises(queue.Empty):
+            got.get(timeout=0.2)
