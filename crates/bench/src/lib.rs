@@ -44,6 +44,7 @@ use std::str::FromStr;
 
 pub use error::BenchError;
 pub use figure::{Better, Figure, TABLE_HEADER};
+pub use net::net_figures;
 pub use ptp::write_ptp_document;
 pub use stats::{median, percentile};
 pub use worker::worker_main;

@@ -208,7 +208,7 @@ impl World {
     }
 
     /// A packet leaves by the cut link `port`.
-    #[cold]
+    #[inline]
     pub(crate) fn export(&mut self, port: PortId, id: PacketId) {
         let mut packet = self.packets[id];
         if packet.flags & Packet::LOST != 0 {

@@ -14,8 +14,8 @@ use crate::datagram::{Body, Header, Key, OVERHEAD, Reader};
 /// How eagerly packets of a class are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a packet may wait for others. Never longer than half of the
-    /// time that it has left.
+    /// How long a packet may wait for others. Not longer than half of the time
+    /// that it has left, unless that is too short to get anywhere in time.
     pub hold: Duration,
     /// A datagram of this size goes at once.
     pub bytes: usize,
@@ -274,7 +274,7 @@ impl Peer {
         let mail = &mut self.boxes[class];
         mail.body.put(packet, bytes, statics);
         let half = Duration::from_ns(slack.as_ns().max(0) / 2);
-        let due = now + policy.hold.min(half);
+        let due = now + policy.hold.min(half.max(TRANSPORT));
         mail.due = Some(mail.due.map_or(due, |before| before.min(due)));
         self.stats.packets_sent += 1;
     }
@@ -395,6 +395,10 @@ impl Peer {
         due.fold(beat, core::cmp::Ord::min)
     }
 }
+
+/// What carrying a datagram takes at best: a packet with less time left comes
+/// late anyway, and sending it alone makes all others later.
+const TRANSPORT: Duration = Duration::from_us(10);
 
 /// No record is longer, so that a datagram never grows past its size.
 const MOST_OF_A_RECORD: usize = 96;

@@ -19,7 +19,8 @@ use crate::foreign::ForeignMasters;
 use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
 use crate::security::{
-    self, Admission, Budget, Failure, Freshness, Reason, ReplayWindow, Security, Suspect, Verdict,
+    self, Admission, Budget, DUE, Failure, Freshness, Reason, ReplayWindow, Security, Suspect,
+    Verdict,
 };
 use crate::{Action, DelayMechanism, DropReason, Packet, Profile, Random, Report, Stamp, Token};
 use master::Master;
@@ -375,7 +376,7 @@ impl OrdinaryClock {
             // Who has no key costs nothing to refuse.
             if security.ring.knows(header.source.clock) {
                 let window = self.announced.get(&header.source);
-                let due = window.is_some_and(|window| window.is_due(header.sequence_id));
+                let due = window.is_some_and(|window| window.is_due(header.sequence_id, DUE));
                 let key = due.then_some((header.source, header.sequence_id));
                 let admission = self.announce_budget.admit(now, key);
                 if admission != Admission::Granted {

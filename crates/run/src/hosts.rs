@@ -81,8 +81,11 @@ pub(crate) fn record(plan: &Plan, clock: &Clock, scribe: &Scribe, over: impl Fn(
             sample("clock.offset", reading.error.as_s_f64(), "s");
             sample("clock.frequency", reading.frequency_error * 1e6, "ppm");
             if let Some(believed) = reading.believed {
+                // A kernel starts with 16 s; ptp4l leaves it at that.
                 let estimated = believed.estimated_error.as_s_f64();
-                sample("clock.esterror", estimated, "s");
+                if estimated < 16.0 {
+                    sample("clock.esterror", estimated, "s");
+                }
                 sample("clock.maxerror", believed.maximum_error.as_s_f64(), "s");
             }
         }

@@ -1,7 +1,7 @@
 //! The daemon that keeps timelines: what stands between the models of
 //! `timeloom-clock` and the pages of `timeloom-publish`.
 //!
-//! - [`serve`] runs it: a thread per timeline that owns its keeper and its
+//! - [`serve()`] runs it: a thread per timeline that owns its keeper and its
 //!   pages ([`keep`](crate::Timeline)), a thread per source that asks when the
 //!   keeper wants to know, a thread per client.
 //! - [`source`] adapts what knows the time: the system clock, and others.

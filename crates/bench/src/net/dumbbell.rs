@@ -1,11 +1,11 @@
 //! The dumbbell against ns-3, side by side: equal model, equal window.
 
-use super::BENCH;
 use super::model::{self, Outcome, Shape};
 use super::ns3::Ns3;
+use super::{BENCH, higher};
 use crate::Options;
 use crate::error::BenchError;
-use crate::figure::{Better, Figure};
+use crate::figure::Figure;
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let ns3 = match Ns3::compile()? {
@@ -119,11 +119,4 @@ fn over_flows(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), B
         );
     }
     Ok(())
-}
-
-fn higher(figure: Figure) -> Figure {
-    Figure {
-        better: Better::Higher,
-        ..figure
-    }
 }

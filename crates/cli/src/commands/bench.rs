@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_bench::{BenchError, Name, Options, TABLE_HEADER, worker_main};
+use timeloom_bench::{BenchError, Name, Options, TABLE_HEADER, net_figures, worker_main};
 
 use crate::exit::Failure;
 
@@ -24,7 +24,8 @@ pub(crate) struct Bench {
     /// Print one JSON object per figure and line
     #[arg(long)]
     json: bool,
-    /// ptp: also write the curves as a page with charts into this directory
+    /// ptp: also write the curves as a page with charts into this directory;
+    /// net: measure the paper's figures instead, as tables and plots (minutes)
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
     /// Be the process that is measured
@@ -38,6 +39,10 @@ impl Bench {
             return Ok(worker_main(&argument));
         }
         let name = self.name.expect("clap demands it");
+        if let (Some(directory), "net") = (&self.figures, name.as_str()) {
+            net_figures(directory, |text| eprintln!("timeloom: {text}"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let names = match name.as_str() {
             "all" => Name::ALL.to_vec(),
             one => vec![

@@ -8,14 +8,14 @@ mod steering;
 
 use std::collections::{HashMap, VecDeque};
 
-use timeloom_time::{Instant, Wall};
+use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::Body;
 use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval};
 
 use super::OrdinaryConfig;
 use crate::outbox::Outbox;
 use crate::security::{
-    Admission, Budget, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts,
+    Admission, Budget, DUE, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts,
     Verdict, VerifyJob,
 };
 use crate::{Action, DropReason, Neighbour, Packet, Report, Stamp};
@@ -39,6 +39,9 @@ pub(super) struct Slave {
     samples: VecDeque<Sample>,
     steering: Steering,
 }
+
+/// A verdict that did not come within this time will not come.
+const VERDICT_LOST: Duration = Duration::from_s(4);
 
 impl Slave {
     pub(super) fn new(config: &OrdinaryConfig) -> Self {
@@ -96,7 +99,7 @@ impl Slave {
         let window = source.and_then(|parent| self.replay.get(&parent));
         let matching = &self.matching;
         let is_due = |sequence| {
-            matching.has_sync(sequence) || window.is_some_and(|window| window.is_due(sequence))
+            matching.has_sync(sequence) || window.is_some_and(|window| window.is_due(sequence, DUE))
         };
         match self.stated.hear(now, record, security, source, is_due) {
             Ok(true) => {}
@@ -235,7 +238,19 @@ impl Slave {
             }
             return;
         }
-        let due = self.window().is_some_and(|window| window.is_due(sequence));
+        // Whoever verifies has fallen behind. The newest waits for nothing: a
+        // verdict on an older one moves the window on, and so what is due.
+        if self.jobs.len() == MAX_FOLLOW_UPS {
+            out.dropped(1, DropReason::QueueFull);
+            let oldest = self.jobs.front().map(|(_, waiting, _)| waiting.at);
+            if oldest.is_none_or(|oldest| waiting.at - oldest < VERDICT_LOST) {
+                return;
+            }
+            self.jobs.pop_front();
+        }
+        let due = self
+            .window()
+            .is_some_and(|window| window.is_due(sequence, DUE));
         match self.budget.admit(waiting.at, due.then_some(sequence)) {
             Admission::Granted => {}
             refused => {
@@ -257,11 +272,6 @@ impl Slave {
             policy: security.policy,
             limits: security.limits,
         })));
-        if self.jobs.len() == MAX_FOLLOW_UPS {
-            // Whoever verifies has fallen behind.
-            self.jobs.pop_front();
-            out.dropped(1, DropReason::QueueFull);
-        }
         self.jobs.push_back((self.next_job, waiting, syncs));
     }
 

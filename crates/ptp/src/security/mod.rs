@@ -57,6 +57,7 @@ pub use keyring::{KeyError, KeyRing, Member};
 pub use keys::{PublicKey, SecretKey};
 pub use peer::{PeerFacts, sign_peer, verify_peer};
 pub use policy::{Limits, Policy};
+pub(crate) use replay::DUE;
 pub use replay::{Freshness, ReplayWindow};
 pub use secondary::{Role, Statement};
 pub use sign_job::{SignJob, Signed};

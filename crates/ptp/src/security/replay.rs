@@ -22,9 +22,9 @@ pub struct ReplayWindow {
     seen: u64,
 }
 
-/// How far beyond the last accepted number a number is due: losses are
-/// shorter, and a transparent clock verifies only every sixteenth.
-const DUE: u16 = 48;
+/// How far beyond the last accepted number a number is due where every one is
+/// verified: losses are shorter.
+pub(crate) const DUE: u16 = 48;
 
 impl ReplayWindow {
     /// Judges without remembering: remember only what has been verified, or a
@@ -46,10 +46,10 @@ impl ReplayWindow {
         self.newest
     }
 
-    /// Whether `sequence_id` is one of the numbers that come next.
-    pub(crate) fn is_due(&self, sequence_id: u16) -> bool {
+    /// Whether `sequence_id` is one of the `ahead` numbers that come next.
+    pub(crate) fn is_due(&self, sequence_id: u16, ahead: u16) -> bool {
         self.newest
-            .is_some_and(|newest| (1..=DUE).contains(&sequence_id.wrapping_sub(newest as u16)))
+            .is_some_and(|newest| (1..=ahead).contains(&sequence_id.wrapping_sub(newest as u16)))
     }
 
     /// Remembers `sequence`.

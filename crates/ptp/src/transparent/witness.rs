@@ -49,6 +49,9 @@ pub(super) struct Witness {
 }
 
 const MAX_COPIES: usize = 128;
+/// How many numbers beyond the last verified one are due: only one in sixteen
+/// is verified, and at 128 a second whoever verifies may be two seconds behind.
+const DUE: u16 = 256;
 const MAX_PENDING: usize = 16;
 /// A clock that does not watch verifies one in so many.
 const ADVANCE_EVERY: u64 = 16;
@@ -82,7 +85,7 @@ impl Witness {
         sequence_id: u16,
     ) -> Admission {
         let window = self.verified.get(&stream);
-        let due = window.is_some_and(|window| window.is_due(sequence_id));
+        let due = window.is_some_and(|window| window.is_due(sequence_id, DUE));
         self.budget.admit(now, due.then_some((stream, sequence_id)))
     }
 

@@ -1,10 +1,8 @@
 //! Signed time end to end on real cables: keys, chains, evidence.
 
-mod support;
-
 use std::process::Command;
 
-use support::{Scratch, lab};
+use crate::support::{Scratch, lab};
 use timeloom_ptp::security::Policy;
 use timeloom_ptp_io::Fate;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind};

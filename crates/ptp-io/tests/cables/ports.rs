@@ -1,13 +1,11 @@
 //! A transparent clock with three ports, and the power profile's tag.
 
-mod support;
-
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::spawn;
 use std::time::{Duration, Instant};
 
-use support::{Scratch, lab};
+use crate::support::{Scratch, lab};
 use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::lab::NodeKind::Ours;

@@ -4,9 +4,7 @@
 //! they tell a wrong sign, a missing correction or a lost second from noise,
 //! not a good machine from a busy one.
 
-mod support;
-
-use support::{Scratch, lab};
+use crate::support::{Scratch, lab};
 use timeloom_ptp::DelayMechanism;
 use timeloom_ptp_io::Transport;
 use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind};

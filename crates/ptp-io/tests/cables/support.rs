@@ -1,9 +1,4 @@
 //! What the tests on real cables share.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test file uses its own part"
-)]
 
 use std::path::PathBuf;
 
@@ -12,10 +7,10 @@ use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind, run};
 use timeloom_time::Duration;
 
 /// A directory that vanishes with the test.
-pub struct Scratch(pub PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("timeloom-ptp-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -30,7 +25,7 @@ impl Drop for Scratch {
 
 /// Runs a chain until its slave has measured a few Syncs. A busy machine gets
 /// its time; an idle one does not waste it.
-pub fn lab(
+pub(crate) fn lab(
     scratch: &Scratch,
     nodes: &[NodeKind],
     change: impl FnOnce(&mut LabOptions),

@@ -4,11 +4,9 @@
 //! The wire behind the second of three hops lies; so whoever is accused must be
 //! at an end of it, or say only "upstream of me" from below it.
 
-mod support;
-
 use std::collections::BTreeMap;
 
-use support::{Scratch, lab};
+use crate::support::{Scratch, lab};
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabReport, NodeKind};
 use timeloom_ptp_io::{Fate, Line};
 use timeloom_time::Duration;
@@ -103,6 +101,18 @@ fn check(name: &str, attack: Attack, report: &LabReport) {
             || violation.before == "tc2"
             || violation.after.as_deref() == Some("gm");
         assert!(!innocent, "{node} accuses {violation:?}: {}", told());
+    }
+    if matches!(attack, Attack::Correction | Attack::Origin) {
+        // Those below the wire are believed, those at it suspected, those above
+        // not shown.
+        let rejected = report.syncs().filter(|sync| sync.verdict == Fate::Rejected);
+        let said = rejected.map(|sync| sync.hops.iter().map(|hop| hop.verdict).collect::<Vec<_>>());
+        assert!(
+            said.into_iter()
+                .any(|hops| hops == ["unproven", "suspect", "suspect"]),
+            "{}",
+            told()
+        );
     }
     // The wire is a program, and late when the machine is busy: single Syncs
     // are, with or without an attack. Their median is not.

@@ -1,0 +1,153 @@
+//! What a second engine gains, with and without waiting, and what not waiting
+//! costs in lateness.
+
+use timeloom_time::Duration;
+
+use super::pair::{self, Free, Model};
+use super::{BENCH, higher, load};
+use crate::Options;
+use crate::error::BenchError;
+use crate::figure::Figure;
+
+pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    two_over_one(options, figure)?;
+    lateness(options, figure)?;
+    over_conservative(options, figure)
+}
+
+/// The mean of the two neighbours of each round is what it is compared with.
+fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let simulated = Duration::from_ms(options.pick(200, 500));
+    let across = |bar| Model::tcp(16, bar);
+    // One flow in eight crosses, as where a network is cut where it is thin.
+    let local = |bar| Model {
+        local: 14,
+        ..Model::tcp(2, bar)
+    };
+    for (name, model) in [
+        ("two_engines_over_one", local(Duration::from_us(100))),
+        (
+            "two_engines_over_one_all_cross",
+            across(Duration::from_ms(1)),
+        ),
+        (
+            "two_engines_over_one_all_cross_100us",
+            across(Duration::from_us(100)),
+        ),
+    ] {
+        pair::conservative(&model, simulated, false)?;
+        let mut before = pair::single(&model, simulated)?;
+        let (mut ratios, mut bounds) = (Vec::new(), Vec::new());
+        for _ in 0..options.pick(5, 9) {
+            let two = pair::conservative(&model, simulated, false)?;
+            let after = pair::single(&model, simulated)?;
+            ratios.push((before.wall_s + after.wall_s) / 2.0 / two.wall_s);
+            let cpu = two.cpu_s.iter().copied().fold(0.0, f64::max);
+            bounds.push((before.cpu_s[0] + after.cpu_s[0]) / 2.0 / cpu);
+            before = after;
+        }
+        figure(
+            higher(Figure::new(BENCH, name, "ratio", &ratios))
+                .bar(1.7)
+                .with("by_cpu_time", crate::median(&bounds))
+                .with("cut_ns", model.bar.as_ns())
+                .with("flows_across", model.flows)
+                .with("flows_on_each_side", model.local)
+                .with("load", load())
+                .with("engines", "two threads that wait for one another; by_cpu_time: what two cores of their own would give"),
+        );
+    }
+    Ok(())
+}
+
+fn lateness(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    for (name, bar, bar_fraction) in [
+        ("late_fraction_1ms", Duration::from_ms(1), 0.0005),
+        ("late_fraction_50us", Duration::from_us(50), 0.005),
+    ] {
+        // 20,000 packets per second, as where the figures of the plain socket
+        // come from.
+        let model = Model {
+            poisson: true,
+            ..Model::udp(20, 8_000_000, bar)
+        };
+        let mut fractions = Vec::new();
+        let mut last = None;
+        for _ in 0..options.pick(3, 5) {
+            let found = pair::free(
+                &model,
+                Duration::from_ms(options.pick(500, 1_500)),
+                &Free::default(),
+            )?;
+            fractions.push(found.late_fraction());
+            last = Some(found);
+        }
+        let last = last.expect("a round");
+        figure(
+            Figure::new(BENCH, name, "ratio", &fractions)
+                .bar(bar_fraction)
+                .with("packets", last.taken)
+                .with("late_p99_ns", last.late_p99_ns)
+                .with("load", load())
+                .with(
+                    "counts",
+                    "packets that came to the other engine after their instant",
+                ),
+        );
+    }
+    Ok(())
+}
+
+/// Speeds that are tried: simulated over wall time.
+const RATES: [f64; 8] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+
+/// Engines that do not wait, at the fastest pace that they keep (fewer than one
+/// event in ten more than 1 ms behind: a kernel withholds the processor from
+/// threads of this kind for a twentieth of the time), against engines that do.
+fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    for (name, bar) in [
+        ("peering_over_conservative", Duration::from_us(1)),
+        ("peering_over_conservative_100us", Duration::from_us(100)),
+    ] {
+        let model = Model::tcp(16, bar);
+        let simulated = Duration::from_ms(options.pick(60, 200));
+        let (mut ratios, mut speeds, mut late, mut goodput) = (vec![], vec![], vec![], vec![]);
+        for _ in 0..options.pick(2, 5) {
+            let waiting = pair::conservative(&model, simulated, false)?;
+            let mut best = 0.0f64;
+            for rate in RATES {
+                let length = Duration::from_ns((simulated.as_ns() as f64 * rate.max(1.0)) as i64);
+                let how = Free {
+                    rate,
+                    ..Free::default()
+                };
+                let found = pair::free(&model, length, &how)?;
+                if found.behind > 0.1 {
+                    continue;
+                }
+                let speed = length.as_s_f64() / found.common.wall_s;
+                if speed > best {
+                    best = speed;
+                    late.push(found.late_fraction());
+                    goodput.push(found.common.delivered as f64 * 8.0 / length.as_s_f64() / 1e9);
+                }
+            }
+            speeds.push(best);
+            ratios.push(best * waiting.wall_s / simulated.as_s_f64());
+        }
+        let mut metric = higher(Figure::new(BENCH, name, "ratio", &ratios)).bar(2.0);
+        metric = metric
+            .with("simulated_over_wall", crate::median(&speeds))
+            .with("cut_ns", bar.as_ns());
+        if !late.is_empty() {
+            metric = metric
+                .with("late_fraction", crate::median(&late))
+                .with("goodput_gbps", crate::median(&goodput));
+        }
+        figure(metric.with("load", load()).with(
+            "counts",
+            "simulated over wall time: two engines that share a clock, at the fastest pace they keep, over two that wait",
+        ));
+    }
+    Ok(())
+}
