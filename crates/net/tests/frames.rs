@@ -211,26 +211,26 @@ fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
 
 #[test]
 fn a_queue_takes_the_part_that_it_has_room_for() {
-    // One in transmission and nine that wait.
-    let link = bare(10 * MBIT, Duration::ZERO, 9);
-    let (mut engine, ends) = routed(link);
-    let (macs, ips) = between(&engine, ends);
-    let payload = random_bytes(25 * MSS, 3);
-    put(
-        &mut engine,
-        ends[0],
-        &tcp(macs, ips, 0x10, &payload),
-        train(),
-    );
-    engine.run_until(ms(1_000), u64::MAX);
-    let got: usize = take_all(&mut engine)
-        .iter()
-        .map(|out| out.bytes.len() - 14 - HEADERS)
-        .sum();
-    assert_eq!(got, 10 * MSS);
-    let port = engine.model.port_of(ends[1]).unwrap().peer();
-    let stats = engine.model.link(port);
-    assert_eq!((stats.packets, stats.dropped), (10, 15));
+    // One in transmission and eight that wait; cut into single packets, and
+    // into parts of five of which the second does not fit.
+    for rate in [10 * MBIT, GBIT] {
+        let (mut engine, ends) = routed(bare(rate, Duration::ZERO, 8));
+        let (macs, ips) = between(&engine, ends);
+        let payload = random_bytes(25 * MSS, 3);
+        put(
+            &mut engine,
+            ends[0],
+            &tcp(macs, ips, 0x10, &payload),
+            train(),
+        );
+        engine.run_until(ms(1_000), u64::MAX);
+        let out = take_all(&mut engine);
+        let got: usize = out.iter().map(|out| out.bytes.len() - 14 - HEADERS).sum();
+        assert_eq!(got, 9 * MSS);
+        let port = engine.model.port_of(ends[1]).unwrap().peer();
+        let stats = engine.model.link(port);
+        assert_eq!((stats.packets, stats.dropped), (9, 16));
+    }
 }
 
 #[test]
