@@ -31,7 +31,7 @@ const START: (&str, i64) = ("2000-01-01T00:00:00Z", 946_684_800_000_000_000);
 /// Also for one that reads on while the pause is still on its way to it.
 #[test]
 fn a_step_ends_at_exactly_its_instant_for_every_reader() {
-    for factor in ["1", "0.1", "7"] {
+    for (factor, least_ns) in [("1", 3_000_003), ("0.1", 30_000_003), ("7", 400_003)] {
         let line = CommandLine::new("step", User::Same);
         let session = ["--paused", "--start", START.0, "--dilate", factor];
         let reader = ["--", "python3", "-c", READER];
@@ -39,27 +39,26 @@ fn a_step_ends_at_exactly_its_instant_for_every_reader() {
         eventually(StdDuration::from_secs(20), "the session", || {
             line.try_ask(&["query"]).status.success()
         });
-        let mut shown_ns = 300_000_000;
-        let mut stood = vec![START.1 + shown_ns];
-        line.ask(&["run-until", "300 ms"]);
-        for turn in 0..30 {
-            let span_ns = 2_000_003 + turn * 77_777;
+        let (mut shown_ns, mut stood) = (0, Vec::new());
+        for turn in 0.. {
+            let span_ns = least_ns + turn * 7_777;
             let answer = line.ask(&["step", &format!("{span_ns}ns")]);
             shown_ns += span_ns;
             stood.push(START.1 + shown_ns);
             assert_eq!(answer["virtual_ns"].as_i64(), Some(shown_ns), "{answer}");
             assert_eq!(answer["paused"].as_bool(), Some(true), "{answer}");
             assert!(answer["stopped_after_ns"].as_i64() >= Some(0), "{answer}");
+            // Until the reader was there at some ends, on however busy a machine.
+            if turn > 10 && line.output().lines().count() >= 3 {
+                break;
+            }
+            assert!(turn < 5_000, "{factor}: no reader was there at any end");
         }
         let seen = line.output();
         for line in seen.lines() {
             let at = line.parse::<i64>().unwrap_or_else(|_| panic!("{seen}"));
             assert!(stood.contains(&at), "{factor}: it stood at {at}: {stood:?}");
         }
-        assert!(
-            seen.lines().count() > 0,
-            "{factor}: no reader was there at any end of a step"
-        );
         running.signal(libc::SIGTERM);
         running.wait();
     }
