@@ -7,6 +7,8 @@
 
 mod line;
 mod log;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
