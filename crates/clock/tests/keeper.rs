@@ -217,6 +217,9 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
         interval.width() < Duration::from_ms(1),
         "afresh, not from where the void began: {interval:?}"
     );
+    // Nor does the gap count as an error of the clock's.
+    let rate = keeper.segment().map.rate.as_f64();
+    assert!((rate - 1.0).abs() < 1e-6, "steered by {rate}");
 }
 
 #[test]
