@@ -5,8 +5,10 @@ CARGO ?= cargo
 BINARY := target/release/timeloom
 # Other people's clients, beside which `timeloom bench timeline` measures ours.
 PEERS := crates/bench/peers/Cargo.toml
+# Exact runs over MPI, which the product does not need.
+MPI := crates/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test proof-timeline bench lint fmt clean
+.PHONY: help build demo test test-mpi proof-timeline bench lint fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -26,6 +28,10 @@ test: packages-test .venv/ready ## Every test
 	.venv/bin/python python/build_timeline.py target/debug
 	.venv/bin/python -m pytest -q python
 
+test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
+	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target
+	scripts/test-mpi target/release/timeloom-peering-mpi
+
 proof-timeline: packages-test ## Ten minutes of timelines over real ptp4l and chronyd: the bound holds for every sample
 	$(CARGO) test --release --locked -p timeloom-timeline --test real_ptp4l --test real_chrony -- --include-ignored --nocapture --test-threads 1
 
@@ -36,6 +42,7 @@ bench: packages-test build .venv/ready ## All benchmarks, as tables; and the pro
 lint: packages-build ## Formatting and static checks
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path $(PEERS) --check
+	$(CARGO) fmt --manifest-path $(MPI) --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --manifest-path $(PEERS) --target-dir target -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --document-private-items
@@ -56,7 +63,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by what needs them.
-.PHONY: packages-build packages-demo packages-test
+.PHONY: packages-build packages-demo packages-test packages-mpi
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
@@ -66,3 +73,5 @@ packages-test: packages-demo
 	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ptp4l:linuxptp @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools nginx:nginx-light sqlite3:sqlite3 curl:curl
 	@scripts/chronyd
+packages-mpi: packages-build
+	@scripts/packages mpirun:openmpi-bin @libopenmpi-dev:libopenmpi-dev @libclang-dev:libclang-dev

@@ -172,6 +172,57 @@ fn without_proof_of_origin_there_is_no_time_when_it_is_demanded() {
 }
 
 #[test]
+fn unproven_time_ends_nothing_and_begins_nothing() {
+    // Not even where proof is not demanded of others.
+    let mut keeper = Keeper::new(config(), at(0.0));
+    let era = exchange(0.5).era;
+    let unproven = |keeper: &mut Keeper, s: f64| {
+        let refused = keeper.handle_unproven(at(s), SourceId(0), era);
+        assert_eq!(refused, Err(Refused::Unauthenticated));
+        keeper.read(&at(s))
+    };
+    let first = unproven(&mut keeper, 0.5);
+    assert_eq!(
+        (first.status(), first.interval()),
+        (Status::Unauthenticated, None)
+    );
+    let heard = exchange(1.0);
+    keeper
+        .handle_exchange(at(1.0), SourceId(0), &heard)
+        .unwrap();
+    let before = keeper.read(&at(1.5));
+    assert_eq!(unproven(&mut keeper, 1.5), before, "nobody can end it");
+    let late = 2.0 + config().time_to_live.as_ns() as f64 * 1e-9;
+    keeper.handle_tick(at(late));
+    let ended = keeper.read(&at(late));
+    assert_eq!(
+        (ended.status(), ended.interval()),
+        (Status::SourceLost, None)
+    );
+    assert_eq!(
+        unproven(&mut keeper, late).status(),
+        Status::Unauthenticated
+    );
+    // Proved time comes back.
+    let heard = exchange(late + 1.0);
+    keeper
+        .handle_exchange(at(late + 1.0), SourceId(0), &heard)
+        .unwrap();
+    let again = keeper.read(&at(late + 1.0));
+    assert_eq!(again.status(), Status::Ok);
+    let truth_ns = at(late + 1.0).core.as_ns() + AHEAD_NS;
+    let interval = again.interval().unwrap();
+    assert!(interval.earliest().as_ns() <= truth_ns && truth_ns <= interval.latest().as_ns());
+    assert!(
+        interval.width() < Duration::from_ms(1),
+        "afresh, not from where the void began: {interval:?}"
+    );
+    // Nor does the gap count as an error of the clock's.
+    let rate = keeper.segment().map.rate.as_f64();
+    assert!((rate - 1.0).abs() < 1e-6, "steered by {rate}");
+}
+
+#[test]
 fn a_binding_is_told_edges_with_reasons_and_what_is_possible() {
     let mut keeper = Keeper::new(config(), at(0.0));
     let fine = Requirement {

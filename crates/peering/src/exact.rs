@@ -11,7 +11,8 @@
 //! history is that of a single engine to the last bit.
 //!
 //! How engines hand over is the part of an [`Exchange`]: [`Shared`] for threads
-//! of one process; MPI is in a crate of its own, which few can build.
+//! of one process; MPI (in `mpi/`, a crate of its own, which few can build) and
+//! others between processes, for which [`crate::message`] has the bytes.
 
 use core::fmt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};

@@ -22,6 +22,7 @@ pub mod codec;
 mod cut;
 pub mod datagram;
 pub mod exact;
+pub mod message;
 pub mod partition;
 pub mod peer;
 mod portal;

@@ -119,6 +119,7 @@ impl Driver {
             self.machine.handle_wake(now, &mut self.random);
             self.act();
         }
+        self.observer.settled();
         Ok(())
     }
 

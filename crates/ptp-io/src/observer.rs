@@ -16,6 +16,8 @@ pub trait Observer: Send {
     fn verified(&mut self, _job: &VerifyJob, _verdict: &Verdict) {}
     /// A record came by the second network.
     fn statement(&mut self, _record: &[u8]) {}
+    /// All that one turn of the loop brought has been told.
+    fn settled(&mut self) {}
     /// Other keys are in force.
     fn rekeyed(&mut self, _keys: &Loaded) {}
     /// Something for people: a file not taken, a clock that was set.

@@ -161,7 +161,11 @@ impl<'a> Run<'a> {
         let bus = build_bus(plan, &session, &scribe, verdict.reporter(), &options.warn);
         // Early, since a session that does not answer counts as dead: `timeloom
         // clean` would take its cgroup away.
-        let keyboard = Arc::new(Keyboard::new(Arc::clone(&session), bus.clone()));
+        let keyboard = Arc::new(Keyboard::new(
+            Arc::clone(&session),
+            bus.clone(),
+            plan.time.mode == Mode::Skip,
+        ));
         serve(&keyboard)?;
         let fabric = Fabric::build(&network::specification(plan))?;
         let plants = plants::start(plan, directory, &bus, &scribe)?;

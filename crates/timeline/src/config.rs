@@ -108,6 +108,8 @@ pub struct PollConfig {
 pub enum SourceConfig {
     /// CLOCK_REALTIME.
     SystemClock(SystemClockConfig),
+    /// `timeloom ptp slave` on this machine.
+    Ptp(PtpConfig),
     /// linuxptp's slave on this machine.
     Ptp4l(Ptp4lConfig),
     /// chronyd on this machine.
@@ -237,6 +239,29 @@ pub struct Ptp4lConfig {
     pub path_error: Duration,
 }
 
+/// `timeloom ptp slave --feed` on this machine. Only Syncs that it accepted,
+/// every signature checked, become time.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PtpConfig {
+    /// The slave's `--feed`: a socket that this daemon makes, for its own user.
+    pub feed: PathBuf,
+    /// What the grandmaster's seconds count; needed unless the timeline is local.
+    #[serde(default)]
+    pub shows: Option<Shows>,
+    /// How far the grandmaster may be off. Whoever writes this vouches.
+    #[serde(default, deserialize_with = "length")]
+    pub reference_error: Duration,
+    /// How far the delay this way may be from the mean of both, over all links
+    /// together; without, the whole of link delay and correction.
+    #[serde(default, deserialize_with = "optional_length")]
+    pub asymmetry: Option<Duration>,
+    /// How much longer or shorter than measured one Sync may have been under
+    /// way, and stamps may be off; without, the slave's `--jump-bound`.
+    #[serde(default, deserialize_with = "optional_length")]
+    pub stamp_error: Option<Duration>,
+}
+
 /// What a clock's seconds count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -313,6 +338,15 @@ impl DaemonConfig {
                 return bad("oscillator.jitter_ppb and wander_ppt_per_s must not be negative");
             }
             for source in &timeline.sources {
+                if let SourceConfig::Ptp(ptp) = source {
+                    let fits = |length: Duration| {
+                        (Duration::ZERO..Duration::from_s(1000)).contains(&length)
+                    };
+                    let stated = [ptp.asymmetry, ptp.stamp_error, Some(ptp.reference_error)];
+                    if !stated.into_iter().flatten().all(fits) {
+                        return bad("a ptp source's errors must be within 0 … 1000 s");
+                    }
+                }
                 if let SourceConfig::Simulated(simulated) = source {
                     let lengths = [
                         simulated.delay_up,
@@ -454,7 +488,11 @@ impl SourceConfig {
     /// said holds when that is set.
     pub fn hangs_on_system_clock(&self) -> bool {
         match self {
-            Self::SystemClock(_) | Self::Chrony(_) | Self::Ptp4l(_) | Self::ClockBound(_) => true,
+            Self::SystemClock(_)
+            | Self::Chrony(_)
+            | Self::Ptp(_)
+            | Self::Ptp4l(_)
+            | Self::ClockBound(_) => true,
             Self::Vmclock(_)
             | Self::Phc(_)
             | Self::Timeline(_)
@@ -474,6 +512,7 @@ impl SourceConfig {
             Self::Timeline(page) => format!("timeline {}", page.path.display()),
             Self::Peer(peer) => format!("peer {}", peer.address),
             Self::Simulated(_) => "simulated".into(),
+            Self::Ptp(ptp) => format!("ptp {}", ptp.feed.display()),
             Self::Ptp4l(ptp4l) => format!("ptp4l {}", ptp4l.socket.display()),
         }
     }

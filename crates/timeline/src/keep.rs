@@ -284,10 +284,12 @@ impl Kept {
             let width = match &sample {
                 Sample::Exchange(exchange) => exchange
                     .bound(self.config.resolution, outer)
-                    .map(|bound| bound.width()),
-                Sample::Bound { bound, .. } => Ok(bound.width()),
+                    .map(|bound| bound.width())
+                    .ok(),
+                Sample::Bound { bound, .. } => Some(bound.width()),
+                Sample::Unproven { .. } => None,
             };
-            if width.is_ok_and(|width| width > WORTHLESS) {
+            if width.is_some_and(|width| width > WORTHLESS) {
                 return Err("the interval is too wide to be worth anything".to_owned());
             }
             let taken = match sample {
@@ -299,9 +301,10 @@ impl Kept {
                 } => self
                     .keeper
                     .handle_bound(now, id, (era, authenticated), &bound),
+                Sample::Unproven { era } => self.keeper.handle_unproven(now, id, era),
             };
             taken.map_err(|refused| refused.to_string())?;
-            Ok(width.ok())
+            Ok(width)
         });
         let source = &mut self.sources[id.0];
         match taken {

@@ -189,6 +189,24 @@ impl Keeper {
         Ok(())
     }
 
+    /// Takes in that a source was heard and did not prove who it is, where such
+    /// an answer never counts, whatever the timeline demands. Nothing but the
+    /// status can come of it.
+    ///
+    /// # Errors
+    /// Always: why the answer tells nothing.
+    pub fn handle_unproven(
+        &mut self,
+        now: LocalNow,
+        source: SourceId,
+        era: Era,
+    ) -> Result<(), Refused> {
+        self.look_for_disturbance(&now);
+        self.admit(&now, source, era, true)?;
+        self.say_unauthenticated(&now);
+        Err(Refused::Unauthenticated)
+    }
+
     fn admit(
         &mut self,
         now: &LocalNow,
@@ -203,12 +221,22 @@ impl Keeper {
             return Err(Refused::UnknownSource);
         }
         if self.config.demand_authentication && !authenticated {
-            if self.segment.status == Status::NeverSynchronised {
-                self.publish_void(*now, Status::Unauthenticated);
-            }
+            self.say_unauthenticated(now);
             return Err(Refused::Unauthenticated);
         }
         Ok(())
+    }
+
+    /// Where there is no interval to lose. One that rests on proved answers goes
+    /// on to the end of its time to live: else whoever can send an unsigned
+    /// message could end it.
+    fn say_unauthenticated(&mut self, now: &LocalNow) {
+        let segment = &self.segment;
+        let has_ended = segment.status.may_have_interval() && now.core > segment.void_after;
+        if segment.status == Status::NeverSynchronised || has_ended {
+            self.combined = None;
+            self.publish_void(*now, Status::Unauthenticated);
+        }
     }
 
     fn take_in(&mut self, now: LocalNow, source: SourceId, heard: Bound) {

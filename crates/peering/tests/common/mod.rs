@@ -6,7 +6,7 @@ use timeloom_net::{
     Arrival, Control, Impairment, LinkConfig, LinkStats, NetworkBuilder, Node, Owner, Pattern,
     QueueConfig, Size, TcpConfig, TcpStats, TrafficConfig, TrafficStats, World,
 };
-use timeloom_peering::exact::{self, Shared};
+use timeloom_peering::exact::{self, Exchange, Shared};
 use timeloom_peering::{Cut, partition};
 use timeloom_time::{Duration, Instant};
 
@@ -169,13 +169,24 @@ pub(crate) fn single(shape: Shape, seed: u64) -> Report {
 
 /// In several, in step.
 pub(crate) fn parallel(shape: Shape, seed: u64, parts: Owner) -> Found {
+    parallel_over(shape, seed, parts, Shared::new(parts))
+}
+
+/// The same by these transports, one for each engine.
+pub(crate) fn parallel_over(
+    shape: Shape,
+    seed: u64,
+    parts: Owner,
+    transports: Vec<impl Exchange + Send + 'static>,
+) -> Found {
     let whole = build(shape, seed);
     let owners = partition::of_world(&whole, parts, Duration::from_us(100));
     let cut = Cut::new(&whole, owners.clone()).expect("a cut");
-    let threads: Vec<_> = Shared::new(cut.engines())
+    assert_eq!(cut.engines(), parts, "each has a part");
+    let threads: Vec<_> = transports
         .into_iter()
         .enumerate()
-        .map(|(here, mut shared)| {
+        .map(|(here, mut transport)| {
             let cut = cut.clone();
             std::thread::spawn(move || {
                 let mut world = build(shape, seed);
@@ -183,7 +194,7 @@ pub(crate) fn parallel(shape: Shape, seed: u64, parts: Owner) -> Found {
                 cut.apply(&mut world, here as Owner);
                 let mut engine: Engine<World> = Engine::new(world);
                 engine.with(|world, agenda| world.start(agenda));
-                let windows = exact::run(&mut engine, &cut, &mut shared, END).expect("all stay");
+                let windows = exact::run(&mut engine, &cut, &mut transport, END).expect("all stay");
                 (engine.model, windows.left)
             })
         })

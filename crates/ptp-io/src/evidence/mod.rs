@@ -7,12 +7,14 @@
 
 mod line;
 mod log;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{
-    Failure, KeyRing, ORGANIZATION, Reason, Role, Statement, Suspect, Verdict, VerifyJob,
+    Failure, KeyRing, ORGANIZATION, Policy, Reason, Role, Statement, Suspect, Verdict, VerifyJob,
 };
 use timeloom_ptp::{Packet, PortState, Report, Stamp};
 use timeloom_time::{Duration, Instant, Wall};
@@ -67,6 +69,8 @@ pub struct Evidence {
     domain: u8,
     /// Whether Syncs end here.
     follows: bool,
+    /// Whether a Sync whose arrival jumped is used all the same.
+    uses_delayed: bool,
     names: Names,
     ring: Option<Arc<KeyRing>>,
     /// Statements of the second network by (source, sequence).
@@ -97,12 +101,21 @@ impl Evidence {
             node: node.to_owned(),
             domain,
             follows: matches!(role, ClockRole::Slave | ClockRole::Monitor),
+            uses_delayed: role == ClockRole::Monitor,
             names,
             ring,
             stated: VecDeque::new(),
             open: VecDeque::new(),
             sink,
         }
+    }
+
+    /// Evidence of a clock that works by `policy`: under [`Policy::Monitor`] it
+    /// uses a Sync that jumped, and the line says `accepted` beside the failure.
+    #[must_use]
+    pub fn by_policy(mut self, policy: Policy) -> Self {
+        self.uses_delayed |= policy == Policy::Monitor;
+        self
     }
 
     fn entry(&mut self, source: PortIdentity, sequence: u16) -> Option<&mut Open> {
@@ -189,8 +202,9 @@ impl Evidence {
         let violation = self
             .names
             .violation(&format!("{:?}", failure.reason), &failure.suspect);
+        let holds_over = !self.uses_delayed;
         if let Some(open) = self.entry(failure.source, failure.sequence) {
-            if failure.reason == Reason::Delayed {
+            if failure.reason == Reason::Delayed && holds_over {
                 // Every signature holds, and it does not discipline all the same.
                 open.fate = Some(Fate::Rejected);
             }
@@ -370,6 +384,10 @@ impl Observer for Evidence {
             }),
             Report::Dropped { .. } => {}
         }
+    }
+
+    fn settled(&mut self) {
+        self.close_old();
     }
 
     fn rekeyed(&mut self, keys: &Loaded) {

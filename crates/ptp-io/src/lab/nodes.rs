@@ -139,7 +139,8 @@ pub(super) fn start(
         names,
         ring,
         sink,
-    );
+    )
+    .by_policy(options.policy);
     let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
     let told = wake.clone();
     // Sockets belong to the namespace they were opened in, wherever they are used.

@@ -12,8 +12,10 @@ mod pages;
 pub(crate) mod peer;
 pub(crate) mod peer_words;
 mod phc;
+mod ptp;
 mod ptp4l;
 mod ptp4l_words;
+mod ptp_words;
 pub(crate) mod realtime_line;
 mod sides;
 mod simulated;
@@ -53,6 +55,12 @@ pub enum Sample {
         bound: Bound,
         /// Whether the messages were proved to come from the source.
         authenticated: bool,
+    },
+    /// The source was heard and nobody vouches for what it said. For sources of
+    /// which an unproved word never counts, whatever the timeline demands.
+    Unproven {
+        /// As given by the question.
+        era: Era,
     },
 }
 
@@ -112,6 +120,7 @@ pub fn open(
         SourceConfig::Simulated(config) => {
             Box::new(simulated::Simulated::new(config.clone(), clock))
         }
+        SourceConfig::Ptp(config) => Box::new(ptp::Ptp::new(config.clone(), timeline, clock)?),
         SourceConfig::Ptp4l(config) => {
             Box::new(ptp4l::Ptp4l::new(config.clone(), timeline, clock)?)
         }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_ptp_io::{
-    Auth, DelayMechanism, EntryForm, Evidence, LineWriter, Options, Program, Role, Stamping,
+    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Options, Program, Role, Stamping,
     SystemClock, TimeInterval, Transport, Wake, profile_named,
 };
 use timeloom_time::Duration;
@@ -154,6 +154,10 @@ pub(crate) struct Slave {
     /// Discipline the machine's clock, by which all its programs live
     #[arg(long)]
     steer: bool,
+    /// Tell every Sync to a timeline's source of type `ptp`, at the socket that
+    /// its configuration calls `feed`
+    #[arg(long, value_name = "SOCKET")]
+    feed: Option<PathBuf>,
 }
 
 /// Hand Syncs on between interfaces and say what that cost
@@ -194,7 +198,11 @@ impl Slave {
             })?;
             options.steering = Some(Box::new(clock));
         }
-        self.common.start(options)
+        let feed = self
+            .feed
+            .map(|path| Feed::open(&path, &options, self.common.policy.0))
+            .transpose()?;
+        self.common.start_with(options, feed)
     }
 }
 
@@ -261,6 +269,10 @@ impl Common {
     }
 
     fn start(&self, options: Options) -> Result<ExitCode, Failure> {
+        self.start_with(options, None)
+    }
+
+    fn start_with(&self, options: Options, feed: Option<Feed>) -> Result<ExitCode, Failure> {
         let wake =
             Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
         listen_to_signals(&wake)
@@ -278,6 +290,7 @@ impl Common {
                 sink(&line);
             }
             text.iter_mut().for_each(|sink| sink(&line));
+            feed.iter().for_each(|feed| feed.tell(&line));
         });
         let (names, ring) = options
             .auth
@@ -291,7 +304,8 @@ impl Common {
             names.unwrap_or_default(),
             ring,
             sink,
-        );
+        )
+        .by_policy(self.policy.0);
         let program = Program::open(options, wake, Box::new(evidence))?;
         eprintln!(
             "timeloom: {name} {} on {}",

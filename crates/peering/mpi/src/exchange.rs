@@ -1,0 +1,89 @@
+//! The transport between ranks: each tells each other one once per window.
+//!
+//! One message carries both the sender's earliest instant and its packets, so a
+//! window costs one crossing and not the two of a reduction and an exchange.
+//! Messages from one rank to another overtake one another nowhere (MPI 4.0,
+//! 3.5), hence need no numbers.
+
+use mpi::request;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
+use timeloom_net::World;
+use timeloom_peering::exact::{Batch, Exchange, Gone};
+use timeloom_peering::message::Messages;
+use timeloom_time::{Instant, Virtual};
+
+/// Windows among the ranks of a communicator; rank *n* is engine *n*. A rank
+/// that is lost ends the whole run: that is MPI's default.
+pub(crate) struct Ranks<'a> {
+    ranks: &'a SimpleCommunicator,
+    here: usize,
+    messages: Messages,
+    /// By rank.
+    out: Vec<Vec<u8>>,
+    into: Vec<u8>,
+}
+
+impl<'a> Ranks<'a> {
+    pub(crate) fn new(ranks: &'a SimpleCommunicator, world: &World) -> Self {
+        Self {
+            ranks,
+            here: ranks.rank() as usize,
+            messages: Messages::of(world),
+            out: vec![Vec::new(); ranks.size() as usize],
+            into: Vec::new(),
+        }
+    }
+}
+
+impl Exchange for Ranks<'_> {
+    fn exchange(
+        &mut self,
+        next: Instant<Virtual>,
+        leaving: &mut [Batch],
+        arriving: &mut Batch,
+    ) -> Result<Instant<Virtual>, Gone> {
+        if leaving.len() != self.out.len() {
+            let why = format!("{} ranks for {} engines", self.out.len(), leaving.len());
+            return Err(Gone(why));
+        }
+        for (batch, out) in leaving.iter_mut().zip(&mut self.out) {
+            out.clear();
+            self.messages.write(next, batch, out);
+            batch.clear();
+        }
+        let Self {
+            ranks,
+            here,
+            messages,
+            out,
+            into,
+        } = self;
+        let others = || (0..out.len()).filter(|rank| rank != here);
+        request::scope(|scope| {
+            let send = |to: usize| {
+                let process = ranks.process_at_rank(to as i32);
+                process.immediate_send(scope, &out[to][..])
+            };
+            let sends: Vec<_> = others().map(send).collect();
+            let mut least = Ok(next);
+            for from in others() {
+                receive(ranks, from, into);
+                let theirs = messages.read(into, arriving);
+                let theirs = theirs.map_err(|_| Gone(format!("rank {from} sent nonsense")));
+                least = least.and_then(|least| Ok(least.min(theirs?)));
+            }
+            for send in sends {
+                send.wait();
+            }
+            least
+        })
+    }
+}
+
+/// The next message of that rank, however long.
+pub(crate) fn receive(ranks: &SimpleCommunicator, from: usize, into: &mut Vec<u8>) {
+    let (message, status) = ranks.process_at_rank(from as i32).matched_probe();
+    into.resize(status.count(u8::equivalent_datatype()) as usize, 0);
+    message.matched_receive_into(&mut into[..]);
+}

@@ -1,0 +1,213 @@
+//! Exact runs over MPI: one network, a part of it in each rank.
+//!
+//! ```text
+//! mpirun -n 2 timeloom-peering-mpi --shape dumbbell --delay-us 100 --ms 200
+//! ```
+//!
+//! First the proof: the digest of all arrivals, of ranks, of threads and of one
+//! engine. Exits with 1 when they are not the same. Then, with `--rounds N`,
+//! the speeds: ranks, threads and one engine in turns, and engines that do not
+//! wait at the fastest pace that they keep. JSON lines on standard output.
+//!
+//! Who needs the transport in a program of their own takes `exchange.rs`; this
+//! is a proof and a benchmark, and nothing of the product depends on it.
+
+mod exchange;
+mod network;
+mod part;
+mod ways;
+
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
+use timeloom_net::Owner;
+use timeloom_time::Duration;
+
+use network::{Model, Shape};
+use part::Whole;
+
+struct Arguments {
+    model: Model,
+    rounds: u32,
+}
+
+const USAGE: &str = "timeloom-peering-mpi [--shape dumbbell|thin|ring] [--seed N] [--delay-us N] [--ms N] [--rounds N]";
+
+fn arguments() -> Result<Arguments, String> {
+    let mut arguments = Arguments {
+        model: Model {
+            shape: Shape::Dumbbell,
+            seed: 1,
+            delay: Duration::from_us(100),
+            length: Duration::from_ms(100),
+        },
+        rounds: 0,
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or(USAGE)?;
+        match &word[..] {
+            "--shape" => arguments.model.shape = value.parse()?,
+            "--seed" => arguments.model.seed = number(&value)?,
+            "--delay-us" => arguments.model.delay = Duration::from_us(positive(&value)?),
+            "--ms" => arguments.model.length = Duration::from_ms(positive(&value)?),
+            "--rounds" => arguments.rounds = number(&value)?,
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
+    Ok(arguments)
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("no number: `{text}`"))
+}
+
+fn positive(text: &str) -> Result<i64, String> {
+    let value = number::<u32>(text)?;
+    if value == 0 {
+        return Err(format!("to be above 0: `{text}`"));
+    }
+    Ok(value.into())
+}
+
+fn main() -> ExitCode {
+    let Some(universe) = mpi::initialize() else {
+        eprintln!("MPI does not start");
+        return ExitCode::from(3);
+    };
+    let ranks = universe.world();
+    match arguments().and_then(|arguments| all(&arguments, &ranks)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("rank {}: {error}", ranks.rank());
+            // The other ranks would wait for this one.
+            ranks.abort(2)
+        }
+    }
+}
+
+/// Whether all digests are the same.
+fn all(arguments: &Arguments, ranks: &SimpleCommunicator) -> Result<bool, String> {
+    let same = proof(&arguments.model, ranks)?;
+    if same && arguments.rounds > 0 {
+        speeds(&arguments.model, ranks, arguments.rounds)?;
+    }
+    Ok(same)
+}
+
+fn proof(model: &Model, ranks: &SimpleCommunicator) -> Result<bool, String> {
+    let parts = ranks.size() as Owner;
+    let Some(over_mpi) = ways::ranks(model, ranks, true)? else {
+        return Ok(ways::agree(ranks, true));
+    };
+    let single = ways::single(model, true)?;
+    let threads = ways::threads(model, parts, true)?;
+    for (way, whole) in [
+        ("one engine", &single),
+        ("threads", &threads),
+        ("mpi", &over_mpi),
+    ] {
+        println!(
+            r#"{{"shape":"{}","seed":{},"way":"{way}","engines":{},"arrivals":{},"hops":{},"crossed":{},"digest":"{}"}}"#,
+            model.shape,
+            model.seed,
+            if way == "one engine" { 1 } else { parts },
+            whole.arrivals,
+            whole.hops,
+            whole.left,
+            whole.digest,
+        );
+    }
+    let same = single.digest == over_mpi.digest && single.digest == threads.digest;
+    if !same {
+        eprintln!("{model:?}: the digests differ");
+    }
+    // A comparison of nothing proves nothing.
+    if single.arrivals < 1_000 || parts > 1 && over_mpi.left < 100 {
+        return Err("too little happens in this network".to_owned());
+    }
+    Ok(ways::agree(ranks, same))
+}
+
+/// Simulated over wall time, tried for engines that do not wait.
+const RATES: [f64; 8] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+
+fn speeds(model: &Model, ranks: &SimpleCommunicator, rounds: u32) -> Result<(), String> {
+    let parts = ranks.size() as Owner;
+    let (mut single, mut threads, mut over_mpi) = (Vec::new(), Vec::new(), Vec::new());
+    let mut free = Vec::new();
+    for _ in 0..rounds {
+        let Some(whole) = ways::ranks(model, ranks, false)? else {
+            continue;
+        };
+        over_mpi.push(whole);
+        threads.push(ways::threads(model, parts, false)?);
+        single.push(ways::single(model, false)?);
+        let mut best = None;
+        for rate in RATES {
+            let found = ways::free(model, parts, rate)?;
+            // As `timeloom bench net` counts: fewer than one event in ten more
+            // than 1 ms behind.
+            if found.behind <= 0.1 {
+                best = Some(found);
+            }
+        }
+        free.extend(best);
+    }
+    if ranks.rank() != 0 {
+        return Ok(());
+    }
+    let length = model.length.as_s_f64();
+    let line = |way: &str, wholes: &[&Whole], more: &str| {
+        let median = |of: &dyn Fn(&Whole) -> f64| median(wholes.iter().map(|whole| of(whole)));
+        println!(
+            r#"{{"shape":"{}","delay_us":{},"way":"{way}","rounds":{},"simulated_over_wall":{:.3},"cpu_ns_per_hop":{:.1},"most_cpu_ns_per_hop":{:.1},"goodput_gbps":{:.3}{more}}}"#,
+            model.shape,
+            model.delay.as_ns() / 1_000,
+            wholes.len(),
+            median(&|whole| length / whole.wall_s),
+            median(&|whole| whole.cpu_s * 1e9 / whole.hops as f64),
+            median(&|whole| whole.most_cpu_s * 1e9 / whole.hops as f64),
+            median(&|whole| whole.delivered as f64 * 8e-9 / length),
+        );
+    };
+    let windows = |wholes: &[Whole]| {
+        let each = wholes
+            .iter()
+            .map(|whole| whole.wall_s * 1e6 / whole.windows as f64);
+        let each = median(each);
+        let count = wholes.first().map_or(0, |whole| whole.windows);
+        format!(r#","windows":{count},"us_per_window":{each:.2}"#)
+    };
+    fn of(wholes: &[Whole]) -> Vec<&Whole> {
+        wholes.iter().collect()
+    }
+    line("one engine", &of(&single), "");
+    line("threads", &of(&threads), &windows(&threads));
+    line("mpi", &of(&over_mpi), &windows(&over_mpi));
+    if free.is_empty() {
+        println!(
+            r#"{{"shape":"{}","delay_us":{},"way":"not waiting","rounds":0,"kept":"none of the paces that were tried"}}"#,
+            model.shape,
+            model.delay.as_ns() / 1_000,
+        );
+        return Ok(());
+    }
+    let late = median(free.iter().map(|free| free.late));
+    let kept: Vec<&Whole> = free.iter().map(|free| &free.whole).collect();
+    line(
+        "not waiting",
+        &kept,
+        &format!(r#","late_fraction":{late:.4}"#),
+    );
+    Ok(())
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,265 @@
+//! The ways to run one network: in one engine, in threads and in ranks that
+//! wait for one another, and in threads that share a clock and nothing else.
+
+use std::net::UdpSocket;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time;
+
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
+use timeloom_engine::{Engine, Limit, Pace, Paced};
+use timeloom_net::{Owner, World};
+use timeloom_peering::datagram::Key;
+use timeloom_peering::exact::{self, Exchange, Shared, Windows};
+use timeloom_peering::peer::PeerConfig;
+use timeloom_peering::{Pause, Portal, Socket, run, wall_now};
+use timeloom_time::{ClockMap, Duration, Instant, Rate};
+
+use crate::exchange::{Ranks, receive};
+use crate::network::Model;
+use crate::part::{Part, Whole};
+
+fn started(mut world: World, note: bool) -> Engine<World> {
+    if note {
+        world.note_arrivals();
+    }
+    let mut engine: Engine<World> = Engine::new(world);
+    engine.with(|world, agenda| world.start(agenda));
+    engine
+}
+
+/// Wall and CPU time since it was made, s. While it lives its thread goes before
+/// all ordinary ones, where that is allowed: what is measured are the engines,
+/// not the other tenants of the machine.
+struct Watch(time::Instant, f64);
+
+impl Watch {
+    fn start() -> Self {
+        set_policy(libc::SCHED_FIFO, 1);
+        Self(time::Instant::now(), thread_cpu_s())
+    }
+
+    fn read(&self) -> (f64, f64) {
+        (self.0.elapsed().as_secs_f64(), thread_cpu_s() - self.1)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        set_policy(libc::SCHED_OTHER, 0);
+    }
+}
+
+fn set_policy(policy: i32, sched_priority: i32) {
+    let parameters = libc::sched_param { sched_priority };
+    // SAFETY: the parameters live; 0 is the calling thread. Where it is not
+    // allowed, the thread stays as it is.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+}
+
+fn thread_cpu_s() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// In one engine.
+pub(crate) fn single(model: &Model, note: bool) -> Result<Whole, String> {
+    let mut engine = started(model.build()?, note);
+    let watch = Watch::start();
+    engine.run_until(model.end(), u64::MAX);
+    let times = watch.read();
+    Ok(Whole::of(&[Part::of(
+        &mut engine,
+        Windows::default(),
+        times,
+    )]))
+}
+
+/// One of the engines that wait for one another.
+fn waiting<E: Exchange>(
+    model: &Model,
+    (here, parts): (Owner, Owner),
+    note: bool,
+    transport: impl FnOnce(&World) -> E,
+    together: impl FnOnce(),
+) -> Result<Part, String> {
+    let mut world = model.build()?;
+    let cut = model.cut(&world, parts)?;
+    cut.apply(&mut world, here);
+    let mut transport = transport(&world);
+    let mut engine = started(world, note);
+    together();
+    let watch = Watch::start();
+    let windows = exact::run(&mut engine, &cut, &mut transport, model.end());
+    let times = watch.read();
+    let windows = windows.map_err(|gone| gone.to_string())?;
+    Ok(Part::of(&mut engine, windows, times))
+}
+
+/// In one engine per rank. To be called by all; rank 0 has the result.
+pub(crate) fn ranks(
+    model: &Model,
+    ranks: &SimpleCommunicator,
+    note: bool,
+) -> Result<Option<Whole>, String> {
+    let (here, parts) = (ranks.rank() as Owner, ranks.size() as Owner);
+    agree(ranks, true);
+    let transport = |world: &World| Ranks::new(ranks, world);
+    let part = waiting(model, (here, parts), note, transport, || ranks.barrier())?;
+    if here != 0 {
+        ranks.process_at_rank(0).send(&part.to_bytes()[..]);
+        return Ok(None);
+    }
+    let mut all = vec![part];
+    for from in 1..usize::from(parts) {
+        let mut bytes = Vec::new();
+        receive(ranks, from, &mut bytes);
+        all.push(Part::from_bytes(&bytes).ok_or("a part that cannot be read")?);
+    }
+    Ok(Some(Whole::of(&all)))
+}
+
+/// What rank 0 says, to all. Others wait for it, which does more than they. Not
+/// in a broadcast: MPI would keep the processor busy.
+pub(crate) fn agree(ranks: &SimpleCommunicator, said: bool) -> bool {
+    if ranks.rank() == 0 {
+        for to in 1..ranks.size() {
+            ranks.process_at_rank(to).send(&u8::from(said));
+        }
+        return said;
+    }
+    while ranks.process_at_rank(0).immediate_probe().is_none() {
+        std::thread::sleep(time::Duration::from_millis(2));
+    }
+    let mut bytes = Vec::new();
+    receive(ranks, 0, &mut bytes);
+    bytes == [1]
+}
+
+/// In threads that wait for one another.
+pub(crate) fn threads(model: &Model, parts: Owner, note: bool) -> Result<Whole, String> {
+    let together = Barrier::new(parts.into());
+    let all = on_threads(Shared::new(parts), |here, shared| {
+        let meet = || {
+            together.wait();
+        };
+        waiting(model, (here, parts), note, |_| shared, meet)
+    })?;
+    Ok(Whole::of(&all))
+}
+
+/// Engines that share a clock and nothing else.
+#[derive(Debug)]
+pub(crate) struct Free {
+    pub(crate) whole: Whole,
+    /// Events handled more than 1 ms after their instant, as a fraction.
+    pub(crate) behind: f64,
+    /// Packets from other engines that came after theirs, as a fraction.
+    pub(crate) late: f64,
+}
+
+/// In threads that do not wait, at `rate` times real time.
+pub(crate) fn free(model: &Model, parts: Owner, rate: f64) -> Result<Free, String> {
+    let rate = Rate::from_f64(rate).ok_or("a rate is above 0")?;
+    let (together, origin) = (Barrier::new(parts.into()), AtomicI64::new(0));
+    let all = on_threads(mesh(parts)?, |here, sockets| {
+        let mut world = model.build()?;
+        let cut = model.cut(&world, parts)?;
+        cut.apply(&mut world, here);
+        let epoch = 1 + u64::from(here);
+        let key = Key::new([1; 32]);
+        let mut portal = Portal::new(&world, cut, here, key, epoch, Limit::default());
+        for (there, socket) in sockets {
+            let config = PeerConfig {
+                // A starved engine is not one that has left.
+                silence: Duration::from_s(10),
+                ..PeerConfig::default()
+            };
+            portal.add(&mut world, there, socket, config);
+        }
+        let mut engine = started(world, false);
+        let asked = time::Instant::now();
+        let mut polled = Ok(());
+        while polled.is_ok()
+            && !portal.is_complete()
+            && asked.elapsed() < time::Duration::from_secs(10)
+        {
+            polled = portal.poll(&mut engine, wall_now());
+            std::thread::yield_now();
+        }
+        let complete = portal.is_complete();
+        // Whatever went wrong: the others wait here.
+        together.wait();
+        if here == 0 {
+            let start = wall_now() + Duration::from_ms(2);
+            origin.store(start.as_ns(), Ordering::SeqCst);
+        }
+        together.wait();
+        polled.map_err(|error| error.to_string())?;
+        if !complete {
+            return Err("another engine did not come".to_owned());
+        }
+        let start = Instant::from_ns(origin.load(Ordering::SeqCst));
+        let pace = Pace::Clock(ClockMap::new(start, Instant::ZERO, rate));
+        let mut paced = Paced::new(engine, pace, Limit::default());
+        let watch = Watch::start();
+        let pause = Pause::default();
+        let ran = run(&mut paced, &mut portal, model.end(), pause, || false);
+        ran.map_err(|error| error.to_string())?;
+        let times = watch.read();
+        let behind = paced.lateness().late_fraction();
+        let part = Part::of(&mut paced.engine, Windows::default(), times);
+        Ok((part, behind, portal.stats()))
+    })?;
+    let (late, taken) = all.iter().fold((0, 0), |(late, taken), (_, _, stats)| {
+        (late + stats.late, taken + stats.taken)
+    });
+    let behind = all.iter().map(|(_, behind, _)| *behind).fold(0.0, f64::max);
+    let parts: Vec<Part> = all.into_iter().map(|(part, _, _)| part).collect();
+    Ok(Free {
+        whole: Whole::of(&parts),
+        behind,
+        late: late as f64 / taken.max(1) as f64,
+    })
+}
+
+/// For each engine, a socket to each other one.
+fn mesh(parts: Owner) -> Result<Vec<Vec<(Owner, Socket)>>, String> {
+    let failed = |error: std::io::Error| format!("the sockets of the engines: {error}");
+    let mut all: Vec<Vec<(Owner, Socket)>> = (0..parts).map(|_| Vec::new()).collect();
+    for a in 0..parts {
+        for b in a + 1..parts {
+            let bind = || UdpSocket::bind("127.0.0.1:0").map_err(failed);
+            let (at_a, at_b) = (bind()?, bind()?);
+            let to_a = at_a.local_addr().map_err(failed)?;
+            let to_b = at_b.local_addr().map_err(failed)?;
+            all[usize::from(a)].push((b, Socket::new(at_a, to_b).map_err(failed)?));
+            all[usize::from(b)].push((a, Socket::new(at_b, to_a).map_err(failed)?));
+        }
+    }
+    Ok(all)
+}
+
+/// Does `part` on a thread for each of `tools`.
+fn on_threads<T: Send, R: Send>(
+    tools: Vec<T>,
+    part: impl Fn(Owner, T) -> Result<R, String> + Sync,
+) -> Result<Vec<R>, String> {
+    std::thread::scope(|scope| {
+        let part = &part;
+        let threads: Vec<_> = (0..)
+            .zip(tools)
+            .map(|(here, tool)| scope.spawn(move || part(here, tool)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|result| result.unwrap_or_else(|_| Err("an engine panicked".to_owned())))
+            .collect()
+    })
+}

@@ -1,0 +1,77 @@
+//! A window's packets as bytes: what engines in other processes hand over in
+//! exact runs, whatever carries it.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 8 | the sender's earliest instant, ns, little-endian |
+//! | number | how many packets |
+//! | | their records ([`crate::codec`]), instants relative to the earliest |
+//! | rest | what the real packets carry, one after the other |
+//!
+//! Not sealed, unlike datagrams: for transports that keep strangers out.
+
+use timeloom_net::{Kind, World};
+use timeloom_time::{Instant, Virtual};
+
+use crate::codec::{self, Decoder, Encoder, Malformed, Statics};
+use crate::exact::Batch;
+
+/// Writes and reads messages of one network.
+#[derive(Clone, Debug)]
+pub struct Messages {
+    statics: Statics,
+    encoder: Encoder,
+    decoder: Decoder,
+}
+
+impl Messages {
+    /// For this world, once it has all its traffic; alike in all engines.
+    pub fn of(world: &World) -> Self {
+        Self {
+            statics: Statics::of(world),
+            encoder: Encoder::default(),
+            decoder: Decoder::default(),
+        }
+    }
+
+    /// Appends the message to `out`.
+    pub fn write(&mut self, next: Instant<Virtual>, batch: &Batch, out: &mut Vec<u8>) {
+        out.extend_from_slice(&next.as_ns().to_le_bytes());
+        codec::put(out, batch.packets.len() as u64);
+        self.encoder.begin(next);
+        for packet in &batch.packets {
+            self.encoder.put(packet, &self.statics, out);
+        }
+        out.extend_from_slice(&batch.bytes);
+    }
+
+    /// Adds what is in a message to `batch`; gives back the sender's earliest
+    /// instant.
+    ///
+    /// # Errors
+    ///
+    /// When it is not a message of this network; `batch` is then of no use.
+    pub fn read(
+        &mut self,
+        message: &[u8],
+        batch: &mut Batch,
+    ) -> Result<Instant<Virtual>, Malformed> {
+        let (next, mut rest) = message.split_first_chunk().ok_or(Malformed)?;
+        let next = Instant::from_ns(i64::from_le_bytes(*next));
+        let count = codec::take(&mut rest)?;
+        self.decoder.begin(next);
+        let mut carried = 0;
+        for _ in 0..count {
+            let packet = self.decoder.take(&mut rest, &self.statics)?;
+            if packet.kind == Kind::Raw {
+                carried += usize::from(packet.size);
+            }
+            batch.packets.push(packet);
+        }
+        if rest.len() != carried {
+            return Err(Malformed);
+        }
+        batch.bytes.extend_from_slice(rest);
+        Ok(next)
+    }
+}

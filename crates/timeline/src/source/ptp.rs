@@ -1,0 +1,183 @@
+//! `timeloom ptp slave` as a source, by what it tells of every Sync.
+//!
+//! The daemon makes a datagram socket and the slave sends to it. A Sync becomes
+//! time only when the slave accepted it, every signature checked. That unsigned
+//! or rejected ones come in is told to the keeper, too, so that a timeline can
+//! say `unauthenticated`; they never make an interval, whatever the timeline
+//! demands of its other sources.
+//!
+//! The slave's stamps are CLOCK_REALTIME, which it or others may steer meanwhile.
+
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration as StdDuration;
+
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use timeloom_clock::timeline::Era;
+
+use super::ptp_words::{Fact, Heard, MAX_DATAGRAM, parse};
+use super::realtime_line::RealtimeLine;
+use super::sides::Sides;
+use super::{FromUtc, Sample, Source, Untold};
+use crate::HostClock;
+use crate::config::{PtpConfig, Shows, TimelineConfig};
+use crate::protocol::ScaleName;
+
+pub(super) struct Ptp {
+    config: PtpConfig,
+    /// Present when the grandmaster counts UTC and the timeline does not.
+    from_utc: Option<FromUtc>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// What the listening thread and the questions share.
+struct Shared {
+    config: PtpConfig,
+    sides: Sides,
+    master: String,
+    /// Since the last question.
+    proved: bool,
+    unproven: bool,
+    last_refusal: Option<Untold>,
+}
+
+impl Ptp {
+    pub(super) fn new(
+        config: PtpConfig,
+        timeline: &TimelineConfig,
+        clock: Arc<HostClock>,
+    ) -> Result<Self, Untold> {
+        let from_utc = match (timeline.scale, config.shows) {
+            (ScaleName::Local, _) | (_, Some(Shows::Tai)) => None,
+            (ScaleName::Tai, Some(Shows::Utc)) => Some(FromUtc::of(timeline)),
+            (ScaleName::Tai, None) => {
+                return Err(Untold::because(
+                    "what the grandmaster's seconds count is not said: set `shows`, or make the timeline local",
+                ));
+            }
+        };
+        let socket = listener(&config.feed)
+            .map_err(|error| Untold(format!("{}: {error}", config.feed.display())))?;
+        let max_error = clock.oscillator(timeline.oscillator()).max_error;
+        let shared = Arc::new(Mutex::new(Shared {
+            config: config.clone(),
+            sides: Sides::new(Era::default(), max_error),
+            master: String::new(),
+            proved: false,
+            unproven: false,
+            last_refusal: None,
+        }));
+        let weak = Arc::downgrade(&shared);
+        std::thread::spawn(move || listen(&socket, &clock, &weak));
+        Ok(Self {
+            config,
+            from_utc,
+            shared,
+        })
+    }
+}
+
+impl Source for Ptp {
+    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+        let mut shared = self.shared.lock().expect("no panic holds it");
+        if shared.sides.era() != era {
+            shared.sides.begin(era);
+            (shared.proved, shared.unproven) = (false, false);
+        }
+        let heard = (shared.proved, shared.unproven);
+        (shared.proved, shared.unproven) = (false, false);
+        if !heard.0 {
+            return match heard.1 {
+                true => Ok(Sample::Unproven { era }),
+                false => Err(shared.last_refusal.take().unwrap_or_else(|| {
+                    Untold::because("the slave has told nothing of a Sync since the last question")
+                })),
+            };
+        }
+        let mut bound = shared
+            .sides
+            .bound()
+            .ok_or_else(|| Untold::because("what the slave told contradicts itself"))?;
+        let shift = self.from_utc.map_or(Ok(Default::default()), FromUtc::now)?;
+        bound.earliest = bound.earliest + shift - self.config.reference_error;
+        bound.latest = bound.latest + shift + self.config.reference_error;
+        Ok(Sample::Bound {
+            era,
+            bound,
+            authenticated: true,
+        })
+    }
+}
+
+impl Drop for Ptp {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.config.feed);
+    }
+}
+
+/// A socket at `path` that only this user can write to.
+fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
+    // What a dead predecessor left; a living one holds the timeline's lock.
+    if path
+        .symlink_metadata()
+        .is_ok_and(|found| found.file_type().is_socket())
+    {
+        std::fs::remove_file(path)?;
+    }
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    // Before it has a name: nobody gets in first.
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let socket = UnixDatagram::from(socket);
+    socket.set_read_timeout(Some(StdDuration::from_millis(500)))?;
+    Ok(socket)
+}
+
+fn listen(socket: &UnixDatagram, clock: &HostClock, shared: &Weak<Mutex<Shared>>) {
+    let mut line = RealtimeLine::default();
+    // One more than fits: what is longer shows.
+    let mut buffer = [0; MAX_DATAGRAM + 1];
+    loop {
+        let received = socket.recv(&mut buffer);
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let Ok(length) = received else { continue };
+        let heard = parse(&buffer[..length]);
+        let mut shared = shared.lock().expect("no panic holds it");
+        match heard {
+            Ok(Heard::Proved(fact)) => shared.take(&fact, &mut line, clock),
+            Ok(Heard::Unproven) => shared.unproven = true,
+            Ok(Heard::Nothing) => {}
+            Err(why) => shared.last_refusal = Some(Untold::because(why)),
+        }
+    }
+}
+
+impl Shared {
+    fn take(&mut self, fact: &Fact, line: &mut RealtimeLine, clock: &HostClock) {
+        let era = self.sides.era();
+        if self.master != fact.source {
+            self.master.clone_from(&fact.source);
+            self.sides.begin(era);
+        }
+        match line.place(clock, fact.arrival_ns) {
+            Ok((first, last)) => {
+                let (config, sides) = (&self.config, &mut self.sides);
+                let (earliest, latest) = fact.master(config.asymmetry, config.stamp_error);
+                // Which of the two instants is the worse one differs by side.
+                sides.not_before(last, earliest);
+                sides.not_after(first, latest);
+                self.proved = true;
+            }
+            Err(untold) => {
+                self.sides.begin(era);
+                self.last_refusal = Some(untold);
+            }
+        }
+    }
+}
