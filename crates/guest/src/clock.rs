@@ -370,11 +370,16 @@ impl Clock {
     /// Lets a running clock show `to` at once, and go on from there. Does
     /// nothing when it stands or is there already. The caller vouches that
     /// nothing would have happened in between.
-    pub(crate) fn skip_to(&self, to: Instant<Virtual>) {
+    ///
+    /// `kick` is called when guests read the new time and before anybody in this
+    /// process is told of it.
+    pub(crate) fn skip_to(&self, to: Instant<Virtual>, kick: impl FnOnce()) {
         let mut state = self.lock();
         if state.paused_since.is_none() && self.now() < to {
             let rate = state.rate;
-            self.change_to(&mut state, ChangeKind::Skip, rate, to);
+            self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
+            kick();
+            self.tell();
         }
     }
 
@@ -432,11 +437,13 @@ impl Clock {
         kind: ChangeKind,
         rate: Rate,
     ) -> Instant<Wall> {
-        self.change_to(state, kind, rate, Instant::ZERO)
+        let at = self.put_in_force(state, kind, rate, Instant::ZERO);
+        self.tell();
+        at
     }
 
-    /// The same, from no earlier than `at_least` on.
-    fn change_to(
+    /// The same, from no earlier than `at_least` on; nobody is told.
+    fn put_in_force(
         &self,
         state: &mut MutexGuard<'_, State>,
         kind: ChangeKind,
@@ -462,10 +469,14 @@ impl Clock {
         });
         let next = state.map;
         state.history.push(Change { kind, map: next });
+        next.in0
+    }
+
+    /// Tells those in this process who wait for an instant.
+    fn tell(&self) {
         self.changed.notify_all();
         let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
         listeners.iter().for_each(|listener| listener());
-        next.in0
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -113,11 +113,27 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
     if next - session.clock().now() < LEAST_GAIN {
         return Attempt::NotNow;
     }
-    session.clock().skip_to(next);
-    for waiter in second.waiting {
-        // SAFETY: a thread of our own session.
-        unsafe { libc::syscall(libc::SYS_tgkill, waiter.pid, waiter.thread, libc::SIGSYS) };
-    }
+    let due = |waiter: &Waiter| {
+        let deadline = waiter.deadline.map(|(host, ns)| HostInstant {
+            host,
+            base: Base::Monotonic,
+            ns,
+        });
+        session.clock().first_of(deadline) <= Some(next) && deadline.is_some()
+    };
+    // A kick must find its thread asleep: one that is just making a call that
+    // traps would lose the call, since a signal that is pending already keeps the
+    // filter's from being queued, and the program would read the call's number
+    // as its result. So all are kicked before anybody who may wake one goes on:
+    // those first whose time has not come, who do nothing but sleep again; and
+    // those of ours who deliver packets afterwards.
+    let (now, not_yet): (Vec<_>, Vec<_>) = second.waiting.iter().partition(|waiter| due(waiter));
+    session.clock().skip_to(next, || {
+        for waiter in not_yet.into_iter().chain(now) {
+            // SAFETY: a thread of our own session.
+            unsafe { libc::syscall(libc::SYS_tgkill, waiter.pid, waiter.thread, libc::SIGSYS) };
+        }
+    });
     Attempt::Skipped
 }
 
