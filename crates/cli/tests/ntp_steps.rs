@@ -1,4 +1,4 @@
-//! Table 2 of the RVEC paper with the real chronyd, on nine hosts' worth of
+//! Table 2 of the RVEC paper with the real chronyd, on eighteen hosts with their own
 //! oscillators, an hour of virtual time. Needs root.
 
 use std::process::Command;
