@@ -6,11 +6,13 @@ use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_time::Duration;
 
 use crate::Experiment;
+use crate::ntp_chronyd::{ChronydRow, Client};
 
 /// How large NTP's corrections are by how long it waits between questions, on
 /// simulated oscillators in virtual time. `quick` takes a tenth of the paper's
-/// 200 runs of 20 questions.
-pub fn ntp_steps(seed: u64, quick: bool) -> Experiment {
+/// 200 runs of 20 questions. Beside the model stands what was measured of the
+/// real `chronyd`, if it was.
+pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
     let size = (if quick { 20 } else { 200 }, 20);
     let (mut rows, mut table) = (Vec::new(), Vec::new());
     for platform in &PLATFORMS {
@@ -24,7 +26,7 @@ pub fn ntp_steps(seed: u64, quick: bool) -> Experiment {
                     "mean_ms": row.mean_ms, "deviation_ms": row.deviation_ms,
                     "greatest_ms": row.greatest_ms,
                     "paper_mean_ms": paper_mean, "paper_deviation_ms": paper_deviation,
-                    "seed": seed, "clock": "simulated oscillator",
+                    "seed": seed, "clock": "simulated oscillator", "client": "model",
                 }));
             }
             table.push(vec![
@@ -62,12 +64,19 @@ pub fn ntp_steps(seed: u64, quick: bool) -> Experiment {
             curves: curves.collect(),
         }
     };
-    let sheet = Sheet {
+    rows.extend(chronyd.iter().map(|row| row_of(row, seed)));
+    let mut sheet = Sheet {
         title: "What NTP does to a clock, by how often it asks".to_owned(),
         lead: format!(
             "Table 2 of the RVEC paper on simulated oscillators in virtual time: {} runs of {} \
-             questions, seed {seed}. No NTP daemon runs here.",
-            size.0, size.1
+             questions, seed {seed}. {}",
+            size.0,
+            size.1,
+            if chronyd.is_empty() {
+                "No NTP daemon ran here."
+            } else {
+                "Below it the real chronyd on such oscillators."
+            }
         ),
         parts: vec![
             Part::Table {
@@ -97,7 +106,82 @@ pub fn ntp_steps(seed: u64, quick: bool) -> Experiment {
             },
         ],
     };
+    if !chronyd.is_empty() {
+        sheet.parts.insert(1, chronyd_table(chronyd));
+    }
     Experiment { rows, sheet }
+}
+
+/// The paper's mean and deviation, where it has the interval.
+fn paper_of(row: &ChronydRow) -> Option<(f64, f64)> {
+    let mut rows = row.platform.paper.iter();
+    rows.find(|(interval, ..)| row.client == Client::Once && *interval == row.interval)
+        .map(|&(_, mean_ms, deviation_ms)| (mean_ms, deviation_ms))
+}
+
+fn row_of(row: &ChronydRow, seed: u64) -> serde_json::Value {
+    let (client, discipline) = match row.client {
+        Client::Once => ("chronyd -q", "phase"),
+        Client::Daemon => ("chronyd", "phase_and_frequency"),
+    };
+    let paper = paper_of(row);
+    json!({
+        "experiment": "ntp-steps", "platform": row.platform.name,
+        "interval_ns": row.interval.as_ns(), "discipline": discipline,
+        "mean_ms": row.mean_ms, "deviation_ms": row.deviation_ms,
+        "greatest_ms": row.greatest_ms,
+        "corrections": row.corrections, "discarded": row.discarded, "failures": row.failures,
+        "true_mean_ms": row.true_mean_ms,
+        "paper_mean_ms": paper.map(|paper| paper.0), "paper_deviation_ms": paper.map(|paper| paper.1),
+        "seed": seed, "clock": "simulated oscillator", "client": client,
+    })
+}
+
+fn chronyd_table(rows: &[ChronydRow]) -> Part {
+    let columns = [
+        "platform",
+        "chronyd",
+        "interval (s)",
+        "paper μ (ms)",
+        "chronyd μ (ms)",
+        "chronyd σ (ms)",
+        "μ ÷ paper μ",
+        "corrections",
+        "from true time (ms)",
+    ];
+    let cells = |row: &ChronydRow| {
+        let paper_ms = paper_of(row).map(|paper| paper.0);
+        vec![
+            row.platform.name.to_owned(),
+            match row.client {
+                Client::Once => "asks once".to_owned(),
+                Client::Daemon => "daemon".to_owned(),
+            },
+            format!("{:.0}", row.interval.as_s_f64()),
+            paper_ms.map_or(String::new(), |ms| format!("{ms:.3}")),
+            format!("{:.3}", row.mean_ms),
+            format!("{:.3}", row.deviation_ms),
+            paper_ms.map_or(String::new(), |ms| format!("{:.2}", row.mean_ms / ms)),
+            row.corrections.to_string(),
+            format!("{:.3}", row.true_mean_ms),
+        ]
+    };
+    let (failures, discarded) = rows.iter().fold((0, 0), |(failures, discarded), row| {
+        (failures + row.failures, discarded + row.discarded)
+    });
+    Part::Table {
+        heading: "The real chronyd".to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: rows.iter().map(cells).collect(),
+        note: format!(
+            "Unmodified chronyd on hosts with these oscillators, over a simulated network, in virtual time. Asks \
+             once: `chronyd -q` for each question, which corrects the time alone as the paper's client does. \
+             Daemon: the time and the frequency, at intervals that are powers of two. The last column is the \
+             clock's mean distance from true time, which chronyd cannot know. The delays are uniform with the \
+             deviation of the model's queueing; nothing is fitted to these rows. {failures} `chronyd -q` ended \
+             without a correction; {discarded} corrections after such a one are left out."
+        ),
+    }
 }
 
 fn curve(

@@ -47,9 +47,9 @@ fn a_trace_of_the_users_own() {
 
 #[test]
 fn corrections_grow_with_the_interval() {
-    let experiment = ntp_steps(1, true);
+    let experiment = ntp_steps(1, true, &[]);
     assert_eq!(experiment.rows.len(), 18);
     assert!(experiment.text().contains("Raspberry Pi, WiFi"));
-    assert_eq!(experiment, ntp_steps(1, true), "one seed, one outcome");
-    assert_ne!(experiment, ntp_steps(2, true));
+    assert_eq!(experiment, ntp_steps(1, true, &[]), "one seed, one outcome");
+    assert_ne!(experiment, ntp_steps(2, true, &[]));
 }

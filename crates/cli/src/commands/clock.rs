@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
 use timeloom_bench::Options;
-use timeloom_lab::Experiment;
+use timeloom_lab::{Chronyd, ChronydError, Experiment, chronyd_corrections};
 
 use crate::exit::Failure;
 
@@ -45,12 +47,16 @@ struct Dvfs {
 /// How large NTP's corrections are by how long it waits between questions.
 ///
 /// Oscillators, network and client are simulated, in virtual time: 600 s
-/// between questions take no longer than none. No NTP daemon is run.
+/// between questions take no longer than none. With --chronyd the real one
+/// stands beside the model; that needs root.
 #[derive(Args)]
 struct NtpSteps {
-    /// A tenth of the paper's runs
+    /// A tenth of the paper's runs; with --chronyd 6 questions instead of 20
     #[arg(long)]
     quick: bool,
+    /// Run the real chronyd too, on hosts with such oscillators, in virtual time
+    #[arg(long)]
+    chronyd: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -72,10 +78,7 @@ impl Clock {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self.experiment {
             Which::Dvfs(dvfs) => dvfs.run(),
-            Which::NtpSteps(steps) => {
-                let experiment = timeloom_lab::ntp_steps(steps.common.seed, steps.quick);
-                steps.common.give(&experiment, "runs/clock-ntp-steps")
-            }
+            Which::NtpSteps(steps) => steps.run(),
         }
     }
 }
@@ -104,9 +107,46 @@ impl Dvfs {
     }
 }
 
+impl NtpSteps {
+    fn run(self) -> Result<ExitCode, Failure> {
+        const DEFAULT: &str = "runs/clock-ntp-steps";
+        let mut rows = Vec::new();
+        if self.chronyd {
+            let interrupted = Arc::new(AtomicBool::new(false));
+            for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+                signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                    .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
+            }
+            rows = chronyd_corrections(Chronyd {
+                directory: self.common.directory(DEFAULT).join("chronyd"),
+                seed: self.common.seed,
+                questions: if self.quick { 6 } else { 20 },
+                interrupted,
+                warn: Arc::new(|text| eprintln!("timeloom: {text}")),
+            })?;
+        }
+        let experiment = timeloom_lab::ntp_steps(self.common.seed, self.quick, &rows);
+        self.common.give(&experiment, DEFAULT)
+    }
+}
+
+impl From<ChronydError> for Failure {
+    fn from(error: ChronydError) -> Self {
+        match error {
+            ChronydError::Missing => Self::machine(error),
+            ChronydError::Run(error) => error.into(),
+            _ => Self::run(error),
+        }
+    }
+}
+
 impl Common {
+    fn directory(&self, default: &str) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| default.into())
+    }
+
     fn give(self, experiment: &Experiment, default: &str) -> Result<ExitCode, Failure> {
-        let directory = self.output.unwrap_or_else(|| default.into());
+        let directory = self.directory(default);
         let written = experiment
             .write(&directory)
             .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;

@@ -32,28 +32,33 @@ impl Board {
         *word != before
     }
 
-    pub(crate) fn clear(&mut self, segment: u64) {
-        let at = segment & self.mask;
-        self.words[(at / 64) as usize] &= !(1 << (at % 64));
+    /// Sets the marks of `from..to`; says how many were not set before.
+    pub(crate) fn fill(&mut self, from: u64, to: u64) -> u32 {
+        let mut fresh = 0;
+        for (word, bits) in pieces(self.mask, from, to) {
+            let word = &mut self.words[word];
+            fresh += (bits & !*word).count_ones();
+            *word |= bits;
+        }
+        fresh
+    }
+
+    /// Takes the marks of `from..to` away; says how many there were.
+    pub(crate) fn erase(&mut self, from: u64, to: u64) -> u32 {
+        let mut marked = 0;
+        for (word, bits) in pieces(self.mask, from, to) {
+            let word = &mut self.words[word];
+            marked += (bits & *word).count_ones();
+            *word &= !bits;
+        }
+        marked
     }
 
     /// How many of `from..to` are marked.
     pub(crate) fn count(&self, from: u64, to: u64) -> u32 {
-        let mut at = from;
-        let mut sum = 0;
-        while at < to {
-            let bit = (at & self.mask) % 64;
-            let take = (64 - bit).min(to - at);
-            let word = self.words[((at & self.mask) / 64) as usize] >> bit;
-            let keep = if take == 64 {
-                u64::MAX
-            } else {
-                (1 << take) - 1
-            };
-            sum += (word & keep).count_ones();
-            at += take;
-        }
-        sum
+        pieces(self.mask, from, to)
+            .map(|(word, bits)| (self.words[word] & bits).count_ones())
+            .sum()
     }
 
     /// The first of `from..to` that is not marked, else `to`.
@@ -72,6 +77,22 @@ impl Board {
     }
 }
 
+/// The words that have the marks of `from..to`, and which of their bits those are.
+#[inline]
+fn pieces(mask: u64, from: u64, to: u64) -> impl Iterator<Item = (usize, u64)> {
+    let mut at = from;
+    core::iter::from_fn(move || {
+        if at >= to {
+            return None;
+        }
+        let place = at & mask;
+        let bit = place % 64;
+        let take = (64 - bit).min(to - at);
+        at += take;
+        Some(((place / 64) as usize, u64::MAX >> (64 - take) << bit))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,7 +102,7 @@ mod tests {
     fn agrees_with_a_list_of_booleans() {
         let mut random = Random::new(1, 0);
         let mut board = Board::new(256);
-        let (mut list, mut base) = (vec![false; 100_000], 0u64);
+        let (mut list, mut base) = (vec![false; 200_000], 0u64);
         for _ in 0..5_000 {
             let segment = base + random.below(256);
             assert_eq!(board.set(segment), !list[segment as usize]);
@@ -93,11 +114,21 @@ mod tests {
             let clear = marks.iter().position(|mark| !mark);
             let clear = clear.map_or(to, |at| from + at as u64);
             assert_eq!(board.first_clear(from, to), clear);
-            for _ in 0..random.below(8) {
-                board.clear(base);
-                assert!(!board.get(base));
-                base += 1;
+            if random.chance(0.1) {
+                let from = base + random.below(200);
+                let to = (from + random.below(150)).min(base + 256);
+                let marks = &mut list[from as usize..to as usize];
+                let fresh = marks.iter().filter(|mark| !**mark).count();
+                assert_eq!(board.fill(from, to), fresh as u32);
+                marks.fill(true);
             }
+            let most = if random.chance(0.1) { 200 } else { 8 };
+            let next = base + random.below(most);
+            let marks = &list[base as usize..next as usize];
+            let marked = marks.iter().filter(|mark| **mark).count();
+            assert_eq!(board.erase(base, next), marked as u32);
+            assert!((base..next).all(|segment| !board.get(segment)));
+            base = next;
         }
     }
 }

@@ -83,7 +83,7 @@ impl Receiver {
     fn out_of_order(&mut self, segment: u64, stamp: Instant<Virtual>) -> Option<Ack> {
         if segment == self.next {
             let filled = self.board.first_clear(segment + 1, segment + self.window);
-            (segment + 1..filled).for_each(|at| self.board.clear(at));
+            self.board.erase(segment + 1, filled);
             self.ahead -= filled - segment - 1;
             self.next = filled;
             self.stamp = stamp;

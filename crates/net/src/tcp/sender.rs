@@ -50,6 +50,8 @@ pub(crate) struct Sender {
     board: Board,
     sacked: u32,
     highest_sacked: u64,
+    /// The last block that was marked; those of it from `una` on still are.
+    block: (u64, u64),
     /// Segments below this that are not marked count as lost.
     lost_edge: u64,
     /// Where to look for the next lost segment to send again.
@@ -120,6 +122,7 @@ impl Sender {
             board: Board::new(config.receive_window),
             sacked: 0,
             highest_sacked: 0,
+            block: (0, 0),
             lost_edge: 0,
             resend: 0,
             lost: 0,
@@ -251,8 +254,7 @@ impl Sender {
         let flight = (self.nxt - self.una) as u32;
         let acked = (ack.next - self.una) as u32;
         if self.sacked > 0 {
-            self.sacked -= self.board.count(self.una, ack.next);
-            (self.una..ack.next).for_each(|segment| self.board.clear(segment));
+            self.sacked -= self.board.erase(self.una, ack.next);
         }
         self.una = ack.next;
         self.duplicates = 0;
@@ -291,20 +293,31 @@ impl Sender {
         self.lost = (self.lost_edge - self.resend) as u32 - marked;
     }
 
+    /// Marks that `from..to` arrived.
+    fn mark(&mut self, from: u64, to: u64) {
+        let (first, last) = self.block;
+        // The receiver names its newest block whole each time, and mostly it is
+        // the block before and one segment more: thousands after a large loss.
+        let continues = (first..=last).contains(&from);
+        let new = if continues { last } else { from };
+        if new >= to {
+            return;
+        }
+        self.block = (if continues { first } else { from }, to);
+        // Some had been thought lost, and not been sent again.
+        let found = self
+            .board
+            .fill(new.max(self.resend), to.min(self.lost_edge));
+        self.lost -= found;
+        self.sacked += found + self.board.fill(new, to);
+    }
+
     /// Marks what arrived and finds what is lost: a segment with
     /// [`THRESHOLD`] marked ones above it (RFC 6675, `IsLost`).
     #[cold]
     fn look_for_loss(&mut self, ack: Ack) {
         let (from, to) = (ack.sack_from.max(self.una), ack.sack_to.min(self.nxt));
-        for segment in from..to {
-            if self.board.set(segment) {
-                self.sacked += 1;
-                // It had been thought lost, and not been sent again.
-                if segment >= self.resend && segment < self.lost_edge {
-                    self.lost -= 1;
-                }
-            }
-        }
+        self.mark(from, to);
         self.highest_sacked = self.highest_sacked.max(to);
         let mut edge = self.una;
         if self.sacked >= THRESHOLD {

@@ -33,8 +33,7 @@ struct Arguments {
     rounds: u32,
 }
 
-const USAGE: &str =
-    "timeloom-peering-mpi [--shape dumbbell|ring] [--seed N] [--delay-us N] [--ms N] [--rounds N]";
+const USAGE: &str = "timeloom-peering-mpi [--shape dumbbell|thin|ring] [--seed N] [--delay-us N] [--ms N] [--rounds N]";
 
 fn arguments() -> Result<Arguments, String> {
     let mut arguments = Arguments {
@@ -165,12 +164,13 @@ fn speeds(model: &Model, ranks: &SimpleCommunicator, rounds: u32) -> Result<(), 
     let line = |way: &str, wholes: &[&Whole], more: &str| {
         let median = |of: &dyn Fn(&Whole) -> f64| median(wholes.iter().map(|whole| of(whole)));
         println!(
-            r#"{{"shape":"{}","delay_us":{},"way":"{way}","rounds":{},"simulated_over_wall":{:.3},"cpu_ns_per_hop":{:.1},"goodput_gbps":{:.3}{more}}}"#,
+            r#"{{"shape":"{}","delay_us":{},"way":"{way}","rounds":{},"simulated_over_wall":{:.3},"cpu_ns_per_hop":{:.1},"most_cpu_ns_per_hop":{:.1},"goodput_gbps":{:.3}{more}}}"#,
             model.shape,
             model.delay.as_ns() / 1_000,
             wholes.len(),
             median(&|whole| length / whole.wall_s),
             median(&|whole| whole.cpu_s * 1e9 / whole.hops as f64),
+            median(&|whole| whole.most_cpu_s * 1e9 / whole.hops as f64),
             median(&|whole| whole.delivered as f64 * 8e-9 / length),
         );
     };

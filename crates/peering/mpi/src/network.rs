@@ -16,6 +16,9 @@ pub(crate) enum Shape {
     /// 2 × 64 hosts, 16 TCP flows from the left to the right; two engines are
     /// cut at the bar.
     Dumbbell,
+    /// The same hosts, 14 TCP flows within each side and 2 across: cut where it
+    /// is thin.
+    Thin,
     /// Twelve routers with a host each, TCP flows and UDP sources between all,
     /// jitter, loss and duplication.
     Ring,
@@ -25,6 +28,7 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Dumbbell => "dumbbell",
+            Self::Thin => "thin",
             Self::Ring => "ring",
         })
     }
@@ -34,10 +38,10 @@ impl FromStr for Shape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Dumbbell, Self::Ring]
+        [Self::Dumbbell, Self::Thin, Self::Ring]
             .into_iter()
             .find(|shape| shape.to_string() == text)
-            .ok_or_else(|| format!("no shape `{text}`; there are dumbbell and ring"))
+            .ok_or_else(|| format!("no shape `{text}`; there are dumbbell, thin and ring"))
     }
 }
 
@@ -63,10 +67,17 @@ impl Model {
         };
         let access = link(1_000_000_000, Duration::from_ms(1));
         let pairs: Vec<(Node, Node)> = match self.shape {
-            Shape::Dumbbell => {
+            Shape::Dumbbell | Shape::Thin => {
                 let bar = link(10_000_000_000, self.delay);
                 let ends = dumbbell(&mut network, "", 64, &access, &bar);
-                ends.left.into_iter().zip(ends.right).take(16).collect()
+                let within = (0..14).flat_map(|flow| {
+                    [&ends.left, &ends.right].map(|side| (side[63 - 2 * flow], side[62 - 2 * flow]))
+                });
+                let across = ends.left.iter().copied().zip(ends.right.iter().copied());
+                match self.shape {
+                    Shape::Thin => across.take(2).chain(within).collect(),
+                    _ => across.take(16).collect(),
+                }
             }
             Shape::Ring => {
                 let rough = Impairment {
@@ -90,6 +101,11 @@ impl Model {
             let config = TcpConfig {
                 control: [Control::NewReno, Control::Cubic][index % 2],
                 start: Instant::from_ns(index as i64 * 370_000),
+                // As much as fills the way within a side.
+                receive_window: match self.shape {
+                    Shape::Thin => 512,
+                    _ => TcpConfig::default().receive_window,
+                },
                 ..TcpConfig::default()
             };
             let added = world.add_tcp(from, to, config);
@@ -107,7 +123,7 @@ impl Model {
     /// `world` in so many parts.
     pub(crate) fn cut(&self, world: &World, parts: Owner) -> Result<Cut, String> {
         let owners = match (self.shape, parts) {
-            (Shape::Dumbbell, 2) => {
+            (Shape::Dumbbell | Shape::Thin, 2) => {
                 let nodes = (0..world.nodes() as u32).map(Node);
                 let right = |node| world.name(node).starts_with('r');
                 nodes.map(|node| Owner::from(right(node))).collect()

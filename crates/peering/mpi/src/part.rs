@@ -95,6 +95,8 @@ pub(crate) struct Whole {
     pub(crate) wall_s: f64,
     /// Of all engines together.
     pub(crate) cpu_s: f64,
+    /// Of the one that needed most.
+    pub(crate) most_cpu_s: f64,
     pub(crate) windows: u64,
     pub(crate) left: u64,
     pub(crate) hops: u64,
@@ -119,6 +121,7 @@ impl Whole {
         Self {
             wall_s: parts.iter().map(|part| part.wall_s).fold(0.0, f64::max),
             cpu_s: parts.iter().map(|part| part.cpu_s).sum(),
+            most_cpu_s: parts.iter().map(|part| part.cpu_s).fold(0.0, f64::max),
             windows: parts.iter().map(|part| part.windows).max().unwrap_or(0),
             left: sum(|part| part.left),
             hops,

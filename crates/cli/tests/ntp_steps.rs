@@ -1,0 +1,60 @@
+//! Table 2 of the RVEC paper with the real chronyd, on nine hosts' worth of
+//! oscillators, an hour of virtual time. Needs root.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn chronyd_corrects_by_what_the_oscillator_drifted() {
+    let directory = std::env::temp_dir().join(format!("timeloom-ntp-steps-{}", std::process::id()));
+    let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args(["clock", "ntp-steps", "--chronyd", "--quick", "--json", "-o"])
+        .arg(&directory)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .output()
+        .expect("our own program");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(!text.contains("not virtualised"), "{text}");
+    let rows: Vec<Value> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let mean_ms = |platform: &str, client: &str, interval_s: i64| {
+        let found = rows.iter().find(|row| {
+            row["platform"] == platform
+                && row["client"] == client
+                && row["interval_ns"] == interval_s * 1_000_000_000
+        });
+        let found =
+            found.unwrap_or_else(|| panic!("no {platform} {client} {interval_s} s\n{text}"));
+        found["mean_ms"].as_f64().expect("a number")
+    };
+    // 600 s at 16.9 and 33.9 ppm; delays of a loaded machine come on top.
+    for (platform, drift_ms) in [
+        ("Intel i7-870, Ethernet", 10.1),
+        ("Raspberry Pi, Ethernet", 20.3),
+        ("Raspberry Pi, WiFi", 20.3),
+    ] {
+        let once_ms = mean_ms(platform, "chronyd -q", 600);
+        assert!(
+            (once_ms - drift_ms).abs() < 5.0,
+            "{platform}: {once_ms} ms where the oscillator drifted by {drift_ms} ms\n{text}"
+        );
+        let soon_ms = mean_ms(platform, "chronyd -q", 0);
+        assert!(
+            soon_ms > 0.0 && soon_ms < once_ms,
+            "{platform}: {soon_ms} ms at once"
+        );
+        // Who learns the frequency has less to correct.
+        let daemon_ms = mean_ms(platform, "chronyd", 512);
+        assert!(
+            daemon_ms < once_ms / 2.0,
+            "{platform}: {daemon_ms} ms, {once_ms} ms"
+        );
+    }
+    let page = std::fs::read_to_string(directory.join("index.html")).expect("a page");
+    assert!(page.contains("The real chronyd"));
+    std::fs::remove_dir_all(&directory).expect("our own");
+}

@@ -1,0 +1,401 @@
+//! Table 2 of the RVEC paper with the real chronyd.
+//!
+//! A generated scenario: a server with true time, and per platform one host for
+//! each interval, whose clock drifts as the model's does. On some of them an
+//! unmodified chronyd is started for one question, corrects the clock and ends
+//! (`chronyd -q`), as the paper's client corrects the time alone; on others it
+//! stays as a daemon and learns the frequency too. In mode `skip` hours of that
+//! pass while one waits.
+//!
+//! A correction is what chronyd says that it is: "System clock wrong by …", or
+//! the offset in its tracking log. How far the clock then was from true time is
+//! the run's own record, which chronyd does not see.
+//!
+//! The links delay each packet by a uniform time with the standard deviation of
+//! the model's queueing, in each direction. The rare long delays of a wireless
+//! link are left out.
+
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use timeloom_clock::ntp_steps::{PLATFORMS, Platform};
+use timeloom_results::{ResultsError, RunDirectory};
+use timeloom_run::{End, Options, RunError};
+use timeloom_time::Duration;
+
+/// How to run it.
+pub struct Chronyd {
+    /// Where the scenario and its run are put.
+    pub directory: PathBuf,
+    /// Of oscillators and network.
+    pub seed: u64,
+    /// Questions per host, of which the first half is not counted.
+    pub questions: u32,
+    /// Set from outside to end it.
+    pub interrupted: Arc<AtomicBool>,
+    /// Called with messages for the user.
+    pub warn: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+/// How chronyd was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// A new `chronyd -q` for each question: it sets the time and ends.
+    Once,
+    /// One daemon, whose interval is a power of two seconds.
+    Daemon,
+}
+
+/// What one host's chronyd did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChronydRow {
+    /// Whose drift and delays the host had.
+    pub platform: &'static Platform,
+    /// How chronyd was run.
+    pub client: Client,
+    /// Between two questions; 0: as soon as it could.
+    pub interval: Duration,
+    /// Mean size of the corrections, in ms.
+    pub mean_ms: f64,
+    /// Their standard deviation, in ms.
+    pub deviation_ms: f64,
+    /// The greatest, in ms.
+    pub greatest_ms: f64,
+    /// How many.
+    pub corrections: usize,
+    /// Not counted, since the question before it got no answer: the paper's rule too.
+    pub discarded: usize,
+    /// How many `chronyd -q` ended without a correction, in the whole run.
+    pub failures: usize,
+    /// Mean distance of the clock from true time over the same span, in ms,
+    /// sampled each second.
+    pub true_mean_ms: f64,
+}
+
+/// Why there are no rows.
+#[derive(Debug)]
+pub enum ChronydError {
+    /// There is no chronyd on this machine.
+    Missing,
+    /// A file of ours.
+    Io(PathBuf, std::io::Error),
+    /// The run could not begin.
+    Run(RunError),
+    /// The run's record cannot be read.
+    Results(ResultsError),
+    /// The run did not reach its end, or a host's chronyd hardly corrected anything.
+    Ended(String),
+}
+
+impl fmt::Display for ChronydError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str(
+                "there is no chronyd on the PATH, in /usr/sbin or in .tools: install the package \
+                 chrony, or have `scripts/chronyd` unpack it beside the sources",
+            ),
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Run(error) => error.fmt(f),
+            Self::Results(error) => error.fmt(f),
+            Self::Ended(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for ChronydError {}
+
+/// Runs the scenario and reads what its chronyds did.
+///
+/// # Errors
+/// See [`ChronydError`]. What was recorded stays in the directory.
+pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydError> {
+    let chronyd = find_chronyd().ok_or(ChronydError::Missing)?;
+    let hosts = hosts();
+    let text = scenario(&hosts, &chronyd, options.seed, options.questions);
+    let folder = &options.directory;
+    let file = folder.join("ntp-steps.toml");
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&file, &text))
+        .map_err(|error| ChronydError::Io(file.clone(), error))?;
+    let plan = timeloom_scenario::load(&file, &[])
+        .map_err(|errors| ChronydError::Ended(errors.render(false)))?;
+    let run = folder.join("run");
+    let (warn, warn_of_run) = (Arc::clone(&options.warn), Arc::clone(&options.warn));
+    let mut said = 0;
+    let summary = timeloom_run::run(
+        &plan,
+        Options {
+            directory: run.clone(),
+            session: format!("ntp-steps-{}", std::process::id()),
+            interrupted: options.interrupted,
+            progress: Box::new(move |progress| {
+                let tens_of_s = progress.wall.as_ns() / 10_000_000_000;
+                if tens_of_s > said {
+                    said = tens_of_s;
+                    let (at, of) = (progress.virtual_time.as_s_f64(), progress.planned);
+                    warn(format!("chronyd: virtual {at:.0} of {of}"));
+                }
+            }),
+            warn: warn_of_run,
+        },
+    )
+    .map_err(ChronydError::Run)?;
+    match summary.end {
+        End::Reached => {}
+        End::Interrupted => return Err(ChronydError::Ended("stopped from outside".into())),
+        End::Failed { culprit, what } => {
+            return Err(ChronydError::Ended(format!("{culprit}: {what}")));
+        }
+    }
+    let directory = RunDirectory::open(&run).map_err(ChronydError::Results)?;
+    let manifest = directory.manifest().map_err(ChronydError::Results)?;
+    for doubt in manifest.degraded_modes {
+        (options.warn)(doubt);
+    }
+    hosts
+        .iter()
+        .map(|host| host.row(&directory, &run))
+        .collect()
+}
+
+/// A host of the scenario.
+struct Host {
+    name: String,
+    platform: &'static Platform,
+    client: Client,
+    interval: Duration,
+}
+
+/// The intervals of the paper, and for the daemon the powers of two beside them
+/// and one between.
+fn hosts() -> Vec<Host> {
+    let mut hosts = Vec::new();
+    for (index, platform) in PLATFORMS.iter().enumerate() {
+        let once = platform
+            .paper
+            .map(|(interval, ..)| (Client::Once, interval));
+        let daemon = POLLS.map(|poll| (Client::Daemon, Duration::from_s(1 << poll)));
+        for (client, interval) in once.into_iter().chain(daemon) {
+            let letter = match client {
+                Client::Once => 'q',
+                Client::Daemon => 'd',
+            };
+            hosts.push(Host {
+                name: format!("p{index}-{letter}{:.0}", interval.as_s_f64()),
+                platform,
+                client,
+                interval,
+            });
+        }
+    }
+    hosts
+}
+
+fn scenario(hosts: &[Host], chronyd: &Path, seed: u64, questions: u32) -> String {
+    let longest = hosts.iter().map(|host| host.interval).max();
+    let duration_s = longest.map_or(0.0, Duration::as_s_f64) * f64::from(questions) + 60.0;
+    let mut text = format!(
+        "schema = \"timeloom/1\"\nname = \"ntp-steps\"\nseed = {seed}\n\
+         time = {{ duration = \"{duration_s} s\", mode = \"skip\", start = \"2024-01-01T00:00:00Z\" }}\n\
+         [network]\n[system]\nswitches = [\"s1\"]\nlinks = [\n    {{ between = [\"server\", \"s1\"] }},\n"
+    );
+    for host in hosts {
+        let jitter_ns = (host.platform.queueing.as_ns() as f64 * 12f64.sqrt()).round();
+        let _ = writeln!(
+            text,
+            "    {{ between = [\"{}\", \"s1\"], jitter = \"{jitter_ns} ns\" }},",
+            host.name
+        );
+    }
+    text.push_str("]\n");
+    let chronyd = chronyd.display().to_string();
+    let mut add = |name: &str, number: usize, clock: &str, script: &str, arguments: &[String]| {
+        let essential = clock.is_empty();
+        let arguments: Vec<String> = ["sh", "-c", script, "sh", &chronyd]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(arguments.iter().cloned())
+            .map(|argument| format!("{argument:?}"))
+            .collect();
+        let _ = write!(
+            text,
+            "[system.hosts.{name}]\naddress = \"10.0.0.{number}/24\"\n{clock}\
+             [[system.hosts.{name}.programs]]\nname = \"{name}-chronyd\"\nessential = {essential}\n\
+             start = \"{} s\"\nrun = [{}]\n",
+            if essential { 0 } else { 2 },
+            arguments.join(", ")
+        );
+    };
+    add("server", 1, "", SERVER, &[]);
+    for (index, host) in hosts.iter().enumerate() {
+        // The model's oscillator; what is constant of it is the platform's.
+        let clock = format!(
+            "clock = {{ frequency = \"{} ppt\", wander = \"2 ppb\", jitter = \"20 ppb\" }}\n",
+            host.platform.drift.as_ppt()
+        );
+        let interval_s = host.interval.as_s_f64();
+        let (script, arguments) = match host.client {
+            Client::Once => (ONCE, [questions.to_string(), interval_s.to_string()]),
+            Client::Daemon => (
+                DAEMON,
+                [
+                    interval_s.log2().to_string(),
+                    (interval_s * f64::from(questions)).to_string(),
+                ],
+            ),
+        };
+        add(&host.name, index + 2, &clock, script, &arguments);
+    }
+    text
+}
+
+impl Host {
+    fn row(&self, run: &RunDirectory, path: &Path) -> Result<ChronydRow, ChronydError> {
+        let file = path.join(format!("logs/{}-chronyd.log", self.name));
+        let log = std::fs::read_to_string(&file)
+            .map_err(|error| ChronydError::Io(file.clone(), error))?;
+        let all: Vec<(f64, f64)> = log.lines().filter_map(correction).collect();
+        // The first half is not counted; what follows a lost one neither.
+        let counted_from = (all.len() / 2).max(1);
+        let longest_s = match self.client {
+            Client::Once => self.interval.as_s_f64() * 1.5 + 5.0,
+            // A daemon learns from answers that it does not act upon, too.
+            Client::Daemon => f64::INFINITY,
+        };
+        let (mut sizes_ms, mut discarded) = (Vec::new(), 0);
+        for pair in all.windows(2).skip(counted_from - 1) {
+            if pair[1].0 - pair[0].0 > longest_s {
+                discarded += 1;
+            } else {
+                sizes_ms.push(pair[1].1.abs() * 1e3);
+            }
+        }
+        if sizes_ms.len() < 2 {
+            return Err(ChronydError::Ended(format!(
+                "{}: chronyd made only {} corrections; see {}",
+                self.name,
+                all.len(),
+                file.display()
+            )));
+        }
+        let (from, until) = (all[counted_from].0, all[all.len() - 1].0);
+        let name = format!("{}.clock.offset", self.name);
+        let series = run.series(&[&name]).map_err(ChronydError::Results)?;
+        let offsets_ms: Vec<f64> = series
+            .iter()
+            .flat_map(|series| &series.samples)
+            .filter(|(at, _)| (from..=until.max(from + 1.0)).contains(&(at.as_ns() as f64 / 1e9)))
+            .map(|(_, offset_s)| offset_s.abs() * 1e3)
+            .collect();
+        let mean_ms = mean(&sizes_ms);
+        let squares: f64 = sizes_ms.iter().map(|ms| (ms - mean_ms).powi(2)).sum();
+        Ok(ChronydRow {
+            platform: self.platform,
+            client: self.client,
+            interval: self.interval,
+            mean_ms,
+            deviation_ms: (squares / (sizes_ms.len() as f64 - 1.0)).sqrt(),
+            greatest_ms: sizes_ms.iter().copied().fold(0.0, f64::max),
+            corrections: sizes_ms.len(),
+            discarded,
+            failures: log.matches(FAILED).count(),
+            true_mean_ms: mean(&offsets_ms),
+        })
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// When, in virtual s, and by how much, in s, a line of a log says that chronyd
+/// corrected its clock.
+fn correction(line: &str) -> Option<(f64, f64)> {
+    let (stamp, text) = line.strip_prefix('[')?.split_once("] ")?;
+    let at_s = stamp.trim().parse().ok()?;
+    if let Some((_, rest)) = text.split_once("System clock wrong by ") {
+        return Some((at_s, rest.split(' ').next()?.parse().ok()?));
+    }
+    // Date, time, source, its stratum, frequency, skew, offset: the tracking log.
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    if fields.len() >= 14 && fields[2] == "10.0.0.1" {
+        return Some((at_s, fields[6].parse().ok()?));
+    }
+    None
+}
+
+/// Debian has it where only root looks, or it was unpacked for the tests.
+fn find_chronyd() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/sbin", ".tools/chrony/usr/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(more)
+        .map(|folder| folder.join("chronyd"))
+        .find(|file| file.is_file())
+        .and_then(|file| file.canonicalize().ok())
+}
+
+/// What [`ONCE`] prints.
+const FAILED: &str = "chronyd ended with status";
+
+/// Exponents of the daemon's intervals: 8, 64 and 512 s.
+const POLLS: [u32; 3] = [3, 6, 9];
+
+/// Arguments: chronyd.
+const SERVER: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
+"$1" -d -d "local stratum 1" "allow 10.0.0.0/24" "pidfile $d/pid" "bindcmdaddress /" "cmdport 0" "user root" &
+wait $!"#;
+
+/// Arguments: chronyd, how often, seconds between.
+const ONCE: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
+for i in $(seq "$2"); do
+    "$1" -q "server 10.0.0.1 iburst maxsamples 1" "pidfile $d/pid" "bindcmdaddress /" "cmdport 0" "user root" ||
+        echo "chronyd ended with status $?"
+    sleep "$3"
+done"#;
+
+/// Arguments: chronyd, exponent of the interval, seconds until it ends. The
+/// tracking log is a pipe, so that it goes to the run's log line by line.
+const DAEMON: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
+mkfifo "$d/tracking.log"; cat "$d/tracking.log" &
+"$1" -d -d "server 10.0.0.1 iburst minpoll $2 maxpoll $2" "makestep 0.01 3" "logdir $d" "log tracking" \
+    "pidfile $d/pid" "bindcmdaddress /" "cmdport 0" "user root" &
+daemon=$!
+sleep "$3"
+kill $daemon
+wait"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corrections_are_found_in_what_chronyd_prints() {
+        let once =
+            "[  602.544494] 2024-01-01T00:10:02Z System clock wrong by -0.009752 seconds (step)";
+        assert_eq!(correction(once), Some((602.544494, -0.009752)));
+        let tracking = "[  521.127256] 2024-01-01 00:08:41 10.0.0.1         2     34.501     17.286  \
+                        1.714e-02 N  1  6.502e-04  1.540e-08  3.196e-03  6.574e-04  5.136e+02";
+        assert_eq!(correction(tracking), Some((521.127256, 0.01714)));
+        for none in [
+            "[    2.146180] 2024-01-01 00:00:02 0.0.0.0          0      0.000 1000000.000  0.000e+00 ?  0  \
+             0.000e+00  0.000e+00  1.000e+00  1.000e+00  1.500e+00",
+            "[  521.127167] 2024-01-01T00:08:41Z System clock was stepped by -0.017145 seconds",
+            "[    6.410135] 2024-01-01T00:00:06Z Selected source 10.0.0.1",
+            "",
+        ] {
+            assert_eq!(correction(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn the_scenario_is_one() {
+        let text = scenario(&hosts(), Path::new("/usr/sbin/chronyd"), 7, 20);
+        let plan = timeloom_scenario::parse(&text, "ntp-steps.toml", &[]);
+        let plan = plan.unwrap_or_else(|errors| panic!("{}\n{text}", errors.render(false)));
+        assert_eq!(plan.system.hosts.len(), 19);
+        assert_eq!(plan.time.duration, Duration::from_s(12_060));
+    }
+}
