@@ -12,6 +12,7 @@
 
 mod calibration;
 mod hosts;
+mod stop;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -80,6 +81,8 @@ pub struct Clock {
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     /// Raised when a host's clock was changed by a program.
     host_version: AtomicU64,
+    /// Raised when the clock is not to stop by itself any more.
+    stops: AtomicU64,
 }
 
 struct State {
@@ -87,7 +90,9 @@ struct State {
     /// wall → virtual, in force now.
     map: ClockMap<Wall, Virtual>,
     /// counter → virtual, as readers have it.
-    published: ClockMap<timeloom_time::Counter, Virtual>,
+    published: PageMap,
+    /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
+    ceiling: Instant<Virtual>,
     /// The rate while running.
     rate: Rate,
     dilation: f64,
@@ -130,17 +135,23 @@ impl Clock {
             if options.paused { Rate::STOPPED } else { rate },
         );
         let offsets = offsets_at_start(options.start);
-        let first = compose(
-            &calibration.map(),
-            &map,
-            started.as_ticks(),
-            rate,
-            &offsets,
-            Instant::ZERO,
-        );
-        let state = State {
+        let nothing = PageMap {
+            map: ClockMap::new(started, Instant::ZERO, Rate::STOPPED),
+            ceiling: Instant::FAR_FUTURE,
+            wall_per_virtual: Rate::ONE,
+            realtime_offset_ns: 0,
+            monotonic_offset_ns: 0,
+            boottime_offset_ns: 0,
+            tai_offset_ns: 0,
+            raw0_ns: 0,
+            raw_rate: Rate::STOPPED,
+            raw_ceiling_ns: i64::MAX,
+        };
+        let calibrated = calibration.map();
+        let mut state = State {
             map,
-            published: first.map,
+            published: nothing,
+            ceiling: Instant::FAR_FUTURE,
             rate,
             dilation: options.dilation,
             paused_since: options.paused.then_some(wall0),
@@ -157,6 +168,8 @@ impl Clock {
             hosts: Vec::new(),
             calibration,
         };
+        let first = compose(&calibrated, &state, started.as_ticks(), Instant::ZERO);
+        state.published = first;
         page.page().initialise(counter.kind(), &first);
         Ok(Self {
             page,
@@ -165,6 +178,7 @@ impl Clock {
             changed: Condvar::new(),
             listeners: Mutex::default(),
             host_version: AtomicU64::new(0),
+            stops: AtomicU64::new(0),
         })
     }
 
@@ -276,7 +290,11 @@ impl Clock {
         let index = state
             .history
             .partition_point(|change| change.map.in0 <= wall);
-        state.history[index.saturating_sub(1)].map.at(wall)
+        // A clock that stopped by itself has been stopped a moment later.
+        let next = state.history.get(index);
+        let most = next.map_or(state.ceiling, |change| change.map.out0);
+        let shown = state.history[index.saturating_sub(1)].map.at(wall);
+        shown.min(most)
     }
 
     /// All changes so far, in order; the first is the start.
@@ -299,7 +317,11 @@ impl Clock {
             if self.now() >= target {
                 break true;
             }
-            let due = state.map.first_reaching(target);
+            // Beyond the instant where the clock stops, only a change helps.
+            let due = match target <= state.ceiling {
+                true => state.map.first_reaching(target),
+                false => None,
+            };
             state = match due {
                 // Half a microsecond more, since the page may lag the exact
                 // map by its rounding.
@@ -371,14 +393,7 @@ impl Clock {
         // The floor: readers saw the old line, rounded differently.
         self.publish_all(&mut state, |state, ticks| {
             let floor = state.published.at(Instant::from_ticks(ticks));
-            compose(
-                &calibration.map(),
-                &state.map,
-                ticks,
-                state.rate,
-                &state.offsets,
-                floor,
-            )
+            compose(&calibration.map(), state, ticks, floor)
         });
     }
 
@@ -396,6 +411,7 @@ impl Clock {
                 let map = next(state, ticks);
                 let moment = Moment {
                     virtual_map: map.map,
+                    ceiling: map.ceiling,
                     running: state.rate,
                     wall: calibration.at(map.map.in0),
                     virtual_per_wall: state.map.rate,
@@ -406,7 +422,7 @@ impl Clock {
                 map
             },
         );
-        state.published = map.map;
+        state.published = map;
     }
 
     /// Puts a new wall → virtual rate in force now; returns when that was.
@@ -433,16 +449,16 @@ impl Clock {
             let ticks = Instant::from_ticks(ticks);
             let mut next = old.continued(calibration.at(ticks), rate);
             next.out0 = next.out0.max(state.published.at(ticks)).max(at_least);
+            if next.out0 >= state.ceiling {
+                next.out0 = state.ceiling;
+                // It has been standing since it got there.
+                let since = old
+                    .first_reaching(next.out0)
+                    .filter(|_| rate == Rate::STOPPED);
+                next.in0 = since.map_or(next.in0, |since| since.min(next.in0));
+            }
             state.map = next;
-            let (offsets, running) = (&state.offsets, state.rate);
-            compose(
-                &calibration,
-                &next,
-                ticks.as_ticks(),
-                running,
-                offsets,
-                next.out0,
-            )
+            compose(&calibration, state, ticks.as_ticks(), next.out0)
         });
         let next = state.map;
         state.history.push(Change { kind, map: next });
@@ -460,31 +476,33 @@ impl Clock {
     }
 }
 
-/// counter → wall → virtual as one line that starts at `ticks`, and not below
-/// `floor`: two lines through the same point round differently, and no reader
-/// may see a step back of even a nanosecond.
+/// counter → wall → virtual as one line that starts at `ticks`, not above the
+/// state's ceiling, and not below `floor`: two lines through the same point round
+/// differently, and no reader may see a step back of even a nanosecond.
 fn compose(
     calibration: &ClockMap<timeloom_time::Counter, Wall>,
-    map: &ClockMap<Wall, Virtual>,
+    state: &State,
     ticks: u64,
-    running: Rate,
-    offsets: &Offsets,
     floor: Instant<Virtual>,
 ) -> PageMap {
+    let offsets = &state.offsets;
     let here = calibration.continued(Instant::from_ticks(ticks), calibration.rate);
-    let line = here.then(map);
+    let line = here.then(&state.map);
+    let shown = line.out0.min(state.ceiling).max(floor);
     PageMap {
-        map: ClockMap::new(line.in0, line.out0.max(floor), line.rate),
+        map: ClockMap::new(line.in0, shown, line.rate),
+        ceiling: state.ceiling,
         // Kept while paused: a wait that is computed just then must not be
         // without bounds.
-        wall_per_virtual: running.inverse().unwrap_or(Rate::ONE),
+        wall_per_virtual: state.rate.inverse().unwrap_or(Rate::ONE),
         realtime_offset_ns: offsets.realtime_ns,
         monotonic_offset_ns: offsets.monotonic_ns,
         boottime_offset_ns: offsets.boottime_ns,
         tai_offset_ns: offsets.tai_ns,
         // Nobody reads it here; the hosts' pages have one.
-        raw0_ns: line.out0.as_ns(),
+        raw0_ns: shown.as_ns(),
         raw_rate: line.rate,
+        raw_ceiling_ns: state.ceiling.as_ns(),
     }
 }
 

@@ -9,9 +9,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use serde::{Deserialize, Serialize};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::GuestError;
 use crate::session::{Session, Status};
+use crate::until::run_until;
 
 /// What can be controlled through the socket.
 pub trait Controlled: Send + Sync {
@@ -19,6 +21,12 @@ pub trait Controlled: Send + Sync {
     fn pause(&self) -> Result<(), String>;
     /// Lets them go on.
     fn resume(&self) -> Result<(), String>;
+    /// Whether it was paused by [`Self::pause`], or has not been let go yet.
+    fn is_held(&self) -> bool {
+        self.session().clock().is_paused()
+    }
+    /// Lets time skip while everything waits, or not any more.
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), String>;
     /// The session behind it, for all else.
     fn session(&self) -> &Session;
 }
@@ -32,6 +40,11 @@ impl Controlled for Session {
 
     fn resume(&self) -> Result<(), String> {
         Session::resume(self).map_err(|error| error.to_string())
+    }
+
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), String> {
+        self.set_skipping(on);
+        Ok(())
     }
 
     fn session(&self) -> &Session {
@@ -51,6 +64,25 @@ pub enum Request {
     Dilate {
         /// The new factor.
         factor: f64,
+    },
+    /// From where it is paused, run for exactly so much virtual time; then
+    /// pause. The answer comes when that is done.
+    Step {
+        /// How long, in nanoseconds.
+        span_ns: i64,
+    },
+    /// Run until an instant, then pause; as [`Self::Step`].
+    #[serde(rename = "run-until")]
+    RunUntil {
+        /// Virtual nanoseconds: since the session began, or from now.
+        at_ns: i64,
+        /// From now.
+        relative: bool,
+    },
+    /// While everything waits, skip to the next thing that happens.
+    Skip {
+        /// Or not any more.
+        on: bool,
     },
     /// How is it going?
     Query,
@@ -88,6 +120,13 @@ pub struct StatusText {
     pub paused: bool,
     /// Wall seconds per virtual second.
     pub dilation: f64,
+    /// Whether time skips while everything waits.
+    #[serde(default)]
+    pub skipping: bool,
+    /// After a step: wall time from when the clock stood at the instant asked
+    /// for to when all processes stood. No reader saw a later time meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_after_ns: Option<i64>,
     /// Its processes.
     pub processes: Vec<ProcessText>,
 }
@@ -111,6 +150,8 @@ impl From<Status> for StatusText {
             paused_total_ns: status.paused_total.as_ns(),
             paused: status.paused,
             dilation: status.dilation,
+            skipping: status.skipping,
+            stopped_after_ns: None,
             processes: status
                 .processes
                 .into_iter()
@@ -307,27 +348,73 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
     {
         return;
     }
+    let result = match serde_json::from_str(&line) {
+        Ok(request) => obey(controlled, request),
+        Err(error) => Err(format!("not a request: {error}")),
+    };
     let Some(controlled) = controlled.upgrade() else {
         return;
     };
-    let session = controlled.session();
-    let text = |error: GuestError| error.to_string();
-    let result = match serde_json::from_str(&line) {
-        Ok(Request::Pause) => controlled.pause(),
-        Ok(Request::Resume) => controlled.resume(),
-        Ok(Request::Dilate { factor }) => session.dilate(factor).map_err(text),
-        Ok(Request::Query) => Ok(()),
-        Ok(Request::Register { pid }) => session.register(pid).map_err(text),
-        Err(error) => Err(format!("not a request: {error}")),
-    };
     let response = match result {
-        Ok(()) => Response::Ok(session.status().into()),
+        Ok(stopped_after) => Response::Ok(StatusText {
+            stopped_after_ns: stopped_after.map(Duration::as_ns),
+            ..controlled.session().status().into()
+        }),
         Err(error) => Response::Error(error),
     };
     if let Ok(mut text) = serde_json::to_string(&response) {
         text.push('\n');
         let _ = stream.write_all(text.as_bytes());
     }
+}
+
+/// Does what was asked. What that took beyond, if it was to stop at an instant.
+fn obey<C: Controlled>(controlled: &Weak<C>, request: Request) -> Result<Option<Duration>, String> {
+    let held = controlled.upgrade().ok_or("the session has ended")?;
+    let session = held.session();
+    let text = |error: GuestError| error.to_string();
+    match request {
+        Request::Pause => {
+            held.pause()?;
+            // Who pauses by hand does not want it to run to somewhere any more.
+            session.clock().forget_stop();
+        }
+        Request::Resume => held.resume()?,
+        Request::Dilate { factor } => session.dilate(factor).map_err(text)?,
+        Request::Query => {}
+        Request::Register { pid } => session.register(pid).map_err(text)?,
+        Request::Skip { on } => Arc::clone(&held).skip(on)?,
+        Request::Step { span_ns } => {
+            if !held.is_held() {
+                return Err(
+                    "the session is running; `timeloom pause` it first, or `timeloom run-until +SPAN`"
+                        .into(),
+                );
+            }
+            let target = ahead(session, span_ns)?;
+            drop(held);
+            return run_until(controlled, target).map(Some);
+        }
+        Request::RunUntil { at_ns, relative } => {
+            let target = match relative {
+                true => ahead(session, at_ns)?,
+                false => Instant::from_ns(at_ns),
+            };
+            drop(held);
+            return run_until(controlled, target).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// So much later than the session's clock shows.
+fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, String> {
+    if span_ns <= 0 {
+        return Err("a span to run must be more than zero".into());
+    }
+    let now_ns = session.clock().now().as_ns();
+    let at_ns = now_ns.checked_add(span_ns).ok_or("the span is too long")?;
+    Ok(Instant::from_ns(at_ns))
 }
 
 /// A status of a session with ten thousand processes fits.

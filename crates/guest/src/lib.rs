@@ -49,6 +49,7 @@ mod session;
 mod skip;
 mod timer_calls;
 mod timers;
+mod until;
 mod vdso;
 
 pub use clock::{Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading};
@@ -63,3 +64,4 @@ pub use launch::{CommandSpec, Guest, Output};
 pub use leftovers::{Leftovers, clean};
 pub use report::UnhandledCall;
 pub use session::{Session, SessionOptions, Status};
+pub use until::run_until;

@@ -53,6 +53,8 @@ pub struct Status {
     pub paused: bool,
     /// Wall seconds per virtual second.
     pub dilation: f64,
+    /// Whether time skips while everything waits.
+    pub skipping: bool,
     /// Processes: identifier and name.
     pub processes: Vec<(i32, String)>,
 }
@@ -69,6 +71,8 @@ pub struct Session {
     threads: Vec<JoinHandle<()>>,
     /// Says whether anything outside the guests is about to happen to them.
     quiet: OnceLock<QuietCheck>,
+    /// The thread that skips, while one does, and what ends it.
+    skipper: Mutex<Option<(Arc<AtomicBool>, JoinHandle<()>)>>,
     ended: Arc<AtomicBool>,
     /// Whether the socket of our name is ours.
     pub(crate) has_socket: AtomicBool,
@@ -128,6 +132,7 @@ impl Session {
             page_name,
             threads: Vec::new(),
             quiet: OnceLock::new(),
+            skipper: Mutex::default(),
             ended: Arc::default(),
             has_socket: AtomicBool::new(false),
             keeper,
@@ -262,9 +267,31 @@ impl Session {
     /// often and must be quick.
     pub fn skip_while_waiting(self: &Arc<Self>, quiet: impl Fn() -> bool + Send + Sync + 'static) {
         if self.quiet.set(Box::new(quiet)).is_ok() {
-            let (session, ended) = (Arc::downgrade(self), Arc::clone(&self.ended));
-            std::thread::spawn(move || skip::serve(&session, &ended));
+            self.set_skipping(true);
         }
+    }
+
+    /// Begins or ends skipping, as [`Self::skip_while_waiting`]. Where nobody
+    /// said what else is about to happen, only the guests count: what they wait
+    /// for from outside the session comes late, or too late. When this returns,
+    /// a time that is not to skip does not.
+    pub fn set_skipping(self: &Arc<Self>, on: bool) {
+        let mut skipper = self.skipper.lock().unwrap_or_else(|e| e.into_inner());
+        if on && skipper.is_none() {
+            let (session, ended) = (Arc::downgrade(self), Arc::new(AtomicBool::new(false)));
+            let seen = Arc::clone(&ended);
+            let thread = std::thread::spawn(move || skip::serve(&session, &seen));
+            *skipper = Some((ended, thread));
+        } else if !on && let Some((ended, thread)) = skipper.take() {
+            ended.store(true, Ordering::SeqCst);
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether time skips while everything waits.
+    pub fn is_skipping(&self) -> bool {
+        let skipper = self.skipper.lock().unwrap_or_else(|e| e.into_inner());
+        skipper.is_some()
     }
 
     /// Keeps clock and processes from being changed meanwhile, if nobody does.
@@ -276,7 +303,7 @@ impl Session {
         // One who waits for the lock sleeps, but is about to do something.
         self.context.wanting.load(Ordering::SeqCst) == 0
             && !self.context.is_starting_one()
-            && self.quiet.get().is_some_and(|quiet| quiet())
+            && self.quiet.get().is_none_or(|quiet| quiet())
     }
 
     pub(crate) fn warn(&self, text: String) {
@@ -303,6 +330,7 @@ impl Session {
             paused_total: self.clock.paused_total(),
             paused: self.clock.is_paused(),
             dilation: self.clock.dilation(),
+            skipping: self.is_skipping(),
             processes: pids
                 .into_iter()
                 .map(|pid| (pid, processes::name(pid)))

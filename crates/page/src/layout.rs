@@ -28,7 +28,7 @@ pub const CPU_TIME_CALL: usize = 0x1e57_0001;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 
 /// Raised whenever the layout changes; image and supervisor must agree.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// Where in the page [`ClockPage::host`] lies.
 pub const HOST_OFFSET: usize = 152;
@@ -74,9 +74,9 @@ pub struct MapCopy {
     /// of whole part allow a 10 MHz counter at a dilation of 0.4; 56 bits of
     /// fraction err by less than 0.1 ns a second at 4 GHz.
     pub rate_8_56: AtomicU64,
-    /// Wall nanoseconds per virtual nanosecond in 32.32 fixed point, rounded
-    /// up; 0 when paused. For turning a virtual wait into a kernel timeout.
-    pub wall_per_virtual_32_32: AtomicU64,
+    /// How far the line goes, in nanoseconds after `virtual0_ns`: there the
+    /// clock stands until the next one is published. `i64::MAX`: for ever.
+    pub most_ns: AtomicI64,
     /// CLOCK_REALTIME = virtual time + this.
     pub realtime_offset_ns: AtomicI64,
     /// CLOCK_MONOTONIC = virtual time + this.
@@ -89,4 +89,9 @@ pub struct MapCopy {
     pub raw0_ns: AtomicI64,
     /// Its nanoseconds per tick, as `rate_8_56`.
     pub raw_rate_8_56: AtomicU64,
+    /// How far it goes after `raw0_ns`, as `most_ns`.
+    pub raw_most_ns: AtomicI64,
+    /// Wall nanoseconds per virtual nanosecond in 32.32 fixed point, rounded
+    /// up; 0 when paused. For turning a virtual wait into a kernel timeout.
+    pub wall_per_virtual_32_32: AtomicU64,
 }

@@ -19,17 +19,19 @@ impl ClockPage {
         // A counter a few ticks behind (another core's, before the kernel has
         // aligned it) counts as no time, not as 2^64 ticks.
         let ticks = look.now.saturating_sub(look.counter0);
-        let now_ns = virtual0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56));
+        let now_ns = virtual0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56, look.most_ns));
         (now_ns, value)
     }
 
     /// CLOCK_MONOTONIC_RAW; otherwise as [`Self::read`].
     pub fn read_raw(&self, counter: impl Fn() -> u64) -> i64 {
-        let (look, (raw0_ns, rate_8_56)) = self.look_patiently(counter, |copy| {
-            (copy.raw0_ns.load(Relaxed), copy.raw_rate_8_56.load(Relaxed))
+        let (look, (raw0_ns, (rate_8_56, most_ns))) = self.look_patiently(counter, |copy| {
+            let (rate, most_ns) = (&copy.raw_rate_8_56, &copy.raw_most_ns);
+            let line = (rate.load(Relaxed), most_ns.load(Relaxed));
+            (copy.raw0_ns.load(Relaxed), line)
         });
         let ticks = look.now.saturating_sub(look.counter0);
-        raw0_ns.wrapping_add(advance_ns(ticks, rate_8_56))
+        raw0_ns.wrapping_add(advance_ns(ticks, rate_8_56, most_ns))
     }
 
     #[inline(always)]
@@ -71,7 +73,8 @@ impl ClockPage {
         let start = |copy: &MapCopy| copy.virtual0_ns.load(Relaxed).wrapping_add(offset_ns(copy));
         let (look, start_ns) = self.look(sequence, &counter, start)?;
         let ticks = look.now.checked_sub(look.counter0)?;
-        Some(start_ns.wrapping_add(advance_ns(ticks, look.rate_8_56)))
+        let advance = advance_ns(ticks, look.rate_8_56, look.most_ns);
+        Some(start_ns.wrapping_add(advance))
     }
 
     /// The counter, the line in force and `field` of it; `None` when `sequence`
@@ -92,6 +95,7 @@ impl ClockPage {
         };
         let counter0 = copy.counter0.load(Relaxed);
         let rate_8_56 = copy.rate_8_56.load(Relaxed);
+        let most_ns = copy.most_ns.load(Relaxed);
         let value = field(copy);
         let now = counter();
         fence(Acquire);
@@ -101,6 +105,7 @@ impl ClockPage {
                 now,
                 counter0,
                 rate_8_56,
+                most_ns,
             },
             value,
         ))
@@ -112,6 +117,7 @@ struct Look {
     now: u64,
     counter0: u64,
     rate_8_56: u64,
+    most_ns: i64,
 }
 
 /// Whether the writer is in its window.
@@ -120,10 +126,10 @@ fn is_closed(sequence: u32) -> bool {
     sequence & 1 == 1
 }
 
-/// Virtual nanoseconds in so many ticks.
+/// Virtual nanoseconds in so many ticks, on a line that ends after `most_ns`.
 #[inline(always)]
-fn advance_ns(ticks: u64, rate_8_56: u64) -> i64 {
-    ((u128::from(ticks) * u128::from(rate_8_56)) >> 56) as i64
+fn advance_ns(ticks: u64, rate_8_56: u64, most_ns: i64) -> i64 {
+    (((u128::from(ticks) * u128::from(rate_8_56)) >> 56) as i64).min(most_ns)
 }
 
 /// Turns of the waiting loop before the writer is taken for dead: around a

@@ -1,6 +1,6 @@
 //! Changing the clock: one writer per page, the supervisor.
 
-use timeloom_time::{ClockMap, Counter, Rate, Virtual};
+use timeloom_time::{ClockMap, Counter, Instant, Rate, Virtual};
 
 use crate::CounterKind;
 use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy};
@@ -12,6 +12,9 @@ use crate::sync::fence;
 pub struct PageMap {
     /// Counter to virtual time; rate 0 while paused.
     pub map: ClockMap<Counter, Virtual>,
+    /// What the map does not go beyond: there readers see the clock stand until
+    /// the next map is published. [`Instant::FAR_FUTURE`] for none.
+    pub ceiling: Instant<Virtual>,
     /// Wall nanoseconds per virtual nanosecond; [`Rate::STOPPED`] while paused.
     pub wall_per_virtual: Rate,
     /// CLOCK_REALTIME minus virtual time, in nanoseconds.
@@ -26,6 +29,22 @@ pub struct PageMap {
     pub raw0_ns: i64,
     /// Its nanoseconds per tick; [`Rate::STOPPED`] while paused.
     pub raw_rate: Rate,
+    /// What that clock does not go beyond; `i64::MAX` for none.
+    pub raw_ceiling_ns: i64,
+}
+
+impl PageMap {
+    /// What readers see at `counter`.
+    pub fn at(&self, counter: Instant<Counter>) -> Instant<Virtual> {
+        self.map.at(counter).min(self.ceiling)
+    }
+
+    /// What they see of CLOCK_MONOTONIC_RAW, in nanoseconds.
+    pub fn raw_at_ns(&self, counter: Instant<Counter>) -> i64 {
+        let raw0 = Instant::<Virtual>::from_ns(self.raw0_ns);
+        let raw = ClockMap::new(self.map.in0, raw0, self.raw_rate).at(counter);
+        raw.as_ns().min(self.raw_ceiling_ns)
+    }
 }
 
 impl ClockPage {
@@ -91,10 +110,22 @@ impl ClockPage {
         copy.boottime_offset_ns
             .store(page_map.boottime_offset_ns, Relaxed);
         copy.tai_offset_ns.store(page_map.tai_offset_ns, Relaxed);
+        let most_ns = most_ns(page_map.map.out0.as_ns(), page_map.ceiling.as_ns());
+        copy.most_ns.store(most_ns, Relaxed);
         copy.raw0_ns.store(page_map.raw0_ns, Relaxed);
+        let most_ns = self::most_ns(page_map.raw0_ns, page_map.raw_ceiling_ns);
+        copy.raw_most_ns.store(most_ns, Relaxed);
         copy.raw_rate_8_56
             .store(to_8_56(page_map.raw_rate), Relaxed);
     }
+}
+
+/// From a line's start to its end; for ever, if it has none.
+fn most_ns(start_ns: i64, ceiling_ns: i64) -> i64 {
+    if ceiling_ns == i64::MAX {
+        return i64::MAX;
+    }
+    ceiling_ns.saturating_sub(start_ns).max(0)
 }
 
 /// Rounded down; saturates at the largest rate that the page can hold.
@@ -112,7 +143,6 @@ mod tests {
     use super::*;
     use core::sync::atomic::AtomicBool;
     use std::sync::atomic::AtomicU64;
-    use timeloom_time::Instant;
 
     fn page() -> Box<ClockPage> {
         // SAFETY: every field is an atomic integer, for which zero is a value.
@@ -126,6 +156,7 @@ mod tests {
                 Instant::from_ns(virtual0_ns),
                 rate,
             ),
+            ceiling: Instant::FAR_FUTURE,
             wall_per_virtual: Rate::ONE,
             realtime_offset_ns: 7,
             monotonic_offset_ns: 0,
@@ -133,6 +164,7 @@ mod tests {
             tai_offset_ns: 0,
             raw0_ns: 3,
             raw_rate: rate,
+            raw_ceiling_ns: i64::MAX,
         }
     }
 
@@ -162,6 +194,39 @@ mod tests {
         assert_eq!(page.read_raw(|| 300), 1_050);
         assert_eq!(page.read(|| 300, |_| ()).0, 205);
         assert_eq!(page.read_raw(|| 99), 1_000, "a counter behind the map");
+    }
+
+    /// To the nanosecond, however late the writer looks again, and on both clocks.
+    #[test]
+    fn a_line_goes_no_further_than_its_ceiling() {
+        let page = page();
+        let first = PageMap {
+            ceiling: Instant::from_ns(105),
+            raw0_ns: 1_000,
+            raw_ceiling_ns: 1_050,
+            raw_rate: Rate::from_ratio(1, 2).unwrap(),
+            ..running(100, 5, Rate::ONE)
+        };
+        page.initialise(CounterKind::Tsc, &first);
+        for (counter, shown, raw) in [
+            (150, 55, 1_025),
+            (200, 105, 1_050),
+            (201, 105, 1_050),
+            (u64::MAX >> 8, 105, 1_050),
+        ] {
+            assert_eq!(page.read(|| counter, |_| ()).0, shown, "at {counter}");
+            assert_eq!(page.try_read(|| counter, |_| 7), Some(shown + 7));
+            assert_eq!(page.read_raw(|| counter), raw, "at {counter}");
+            assert_eq!(first.at(Instant::from_ticks(counter)).as_ns(), shown);
+            assert_eq!(first.raw_at_ns(Instant::from_ticks(counter)), raw);
+        }
+        // Below the line's own start it cannot pull the clock back.
+        let late = PageMap {
+            ceiling: Instant::from_ns(90),
+            ..running(300, 105, Rate::ONE)
+        };
+        page.publish(|| 300, |_| late);
+        assert_eq!(page.read(|| 400, |_| ()).0, 105);
     }
 
     #[test]

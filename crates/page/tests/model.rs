@@ -69,6 +69,8 @@ fn new_page() -> ClockPage {
         tai_offset_ns: Default::default(),
         raw0_ns: Default::default(),
         raw_rate_8_56: AtomicU64::new(0),
+        most_ns: Default::default(),
+        raw_most_ns: Default::default(),
     };
     ClockPage {
         vmclock: core::array::from_fn(|_| AtomicU64::new(0)),
@@ -92,6 +94,7 @@ fn line(counter0: u64, virtual0_ns: i64, rate: Rate) -> PageMap {
             Instant::from_ns(virtual0_ns),
             rate,
         ),
+        ceiling: Instant::FAR_FUTURE,
         wall_per_virtual: Rate::ONE,
         // Tells the lines apart: twice where each starts.
         realtime_offset_ns: 2 * virtual0_ns,
@@ -100,6 +103,7 @@ fn line(counter0: u64, virtual0_ns: i64, rate: Rate) -> PageMap {
         tai_offset_ns: 0,
         raw0_ns: 0,
         raw_rate: Rate::ONE,
+        raw_ceiling_ns: i64::MAX,
     }
 }
 

@@ -161,17 +161,18 @@ impl<'a> Run<'a> {
         let bus = build_bus(plan, &session, &scribe, verdict.reporter(), &options.warn);
         // Early, since a session that does not answer counts as dead: `timeloom
         // clean` would take its cgroup away.
-        let keyboard = Arc::new(Keyboard::new(Arc::clone(&session), bus.clone()));
+        let keyboard = Arc::new(Keyboard::new(
+            Arc::clone(&session),
+            bus.clone(),
+            plan.time.mode == Mode::Skip,
+        ));
         serve(&keyboard)?;
         let fabric = Fabric::build(&network::specification(plan))?;
         let plants = plants::start(plan, directory, &bus, &scribe)?;
         let clock = session.clock();
         let network = Network::start(plan, &fabric, directory, clock, civil_start, &scribe)?;
         let devices = devices::start(plan, &fabric, &plants, &scribe, &verdict.reporter())?;
-        let captures = match network {
-            Some(_) => BTreeMap::new(),
-            None => outputs::captures(plan, &fabric, directory, clock, civil_start, &scribe)?,
-        };
+        let captures = outputs::captures(plan, &fabric, directory, clock, civil_start, &scribe)?;
         Ok(Self {
             plan,
             directory,

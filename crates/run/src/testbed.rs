@@ -33,15 +33,18 @@ pub(crate) struct Keyboard {
     /// Whether the run has begun. Until then the clock stands for its own
     /// reasons, and letting go of a hold must not set it going.
     begun: AtomicBool,
+    /// Whether the plan's time mode is `skip`.
+    may_skip: bool,
 }
 
 impl Keyboard {
-    pub(crate) fn new(session: Arc<Session>, bus: Bus) -> Self {
+    pub(crate) fn new(session: Arc<Session>, bus: Bus, may_skip: bool) -> Self {
         Self {
             session,
             bus,
             hold: Mutex::new(None),
             begun: AtomicBool::new(false),
+            may_skip,
         }
     }
 
@@ -84,6 +87,23 @@ impl Controlled for Keyboard {
             Some(hold) => drop(hold),
             None => return Err("this run was not paused by hand".into()),
         }
+        Ok(())
+    }
+
+    fn is_held(&self) -> bool {
+        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        hold.is_some()
+    }
+
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), String> {
+        // Only then does the session know what its network has in flight.
+        if !self.may_skip {
+            return Err(
+                "this run is not one that can skip; say mode = \"skip\" under [time] in its scenario"
+                    .into(),
+            );
+        }
+        self.session.set_skipping(on);
         Ok(())
     }
 

@@ -1,11 +1,11 @@
-//! `timeloom ps`, `pause`, `resume`, `dilate`, `query`, `register`: requests to
-//! a running session.
+//! `timeloom ps`, `pause`, `resume`, `dilate`, `step`, `run-until`, `skip`,
+//! `query`, `register`: requests to a running session.
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use timeloom_guest::{Request, StatusText, connect, list_sessions};
-use timeloom_time::Duration;
+use timeloom_time::{Duration, ParseTimeError};
 
 use crate::exit::Failure;
 
@@ -67,7 +67,10 @@ impl Ps {
 /// less wall time from now on.
 #[derive(Args)]
 pub(crate) struct Dilate {
-    /// Wall seconds per virtual second: 10 is ten times slower, 0.5 twice as fast
+    /// Wall seconds per virtual second: 10 is ten times slower, 0.5 twice as
+    /// fast. `inf` lets the clock stand, as `pause`; with 0 waiting takes no wall
+    /// time, as `skip on`
+    #[arg(allow_negative_numbers = true)]
     factor: f64,
     #[command(flatten)]
     target: Target,
@@ -75,8 +78,112 @@ pub(crate) struct Dilate {
 
 impl Dilate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.target.send(&Request::Dilate {
-            factor: self.factor,
+        self.target.send(&match self.factor {
+            f64::INFINITY => Request::Pause,
+            0.0 => Request::Skip { on: true },
+            factor => Request::Dilate { factor },
+        })
+    }
+}
+
+/// Let a paused session run for exactly a span of virtual time, then pause it
+///
+/// The clock stands at exactly that instant for every program, also for those
+/// that were waiting; the processes are stopped a moment later, and the answer
+/// says how much later. Returns when that is done. `timeloom pause` meanwhile
+/// ends it early.
+#[derive(Args)]
+#[command(after_help = "Example: timeloom step '10 ms'")]
+pub(crate) struct Step {
+    /// How much virtual time, e.g. 10ms or '1.5 s'
+    #[arg(value_name = "SPAN", allow_hyphen_values = true, value_parser = parse_span)]
+    span: Duration,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Step {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.target.send(&Request::Step {
+            span_ns: self.span.as_ns(),
+        })
+    }
+}
+
+/// Let a session run until an instant of its clock, then pause it
+///
+/// As `step`, for a session that is paused or runs already.
+#[derive(Args)]
+#[command(after_help = "Example: timeloom run-until '90 s'   timeloom run-until +250ms")]
+pub(crate) struct RunUntil {
+    /// Virtual time since the session began, e.g. '90 s'; with + from now on
+    #[arg(value_name = "INSTANT", allow_hyphen_values = true, value_parser = parse_instant)]
+    instant: When,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl RunUntil {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.target.send(&Request::RunUntil {
+            at_ns: self.instant.at.as_ns(),
+            relative: self.instant.relative,
+        })
+    }
+}
+
+/// An instant of a session's clock.
+#[derive(Clone, Copy)]
+struct When {
+    at: Duration,
+    /// From now, else since the session began.
+    relative: bool,
+}
+
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let span: Duration = text
+        .parse()
+        .map_err(|error: ParseTimeError| error.to_string())?;
+    if span <= Duration::ZERO {
+        return Err("a span to run must be more than zero".into());
+    }
+    Ok(span)
+}
+
+fn parse_instant(text: &str) -> Result<When, String> {
+    let (at, relative) = match text.strip_prefix('+') {
+        Some(span) => (parse_span(span)?, true),
+        None => {
+            let at: Result<_, ParseTimeError> = text.parse();
+            (at.map_err(|error| error.to_string())?, false)
+        }
+    };
+    Ok(When { at, relative })
+}
+
+/// Let time skip to the next thing that happens while every program waits
+///
+/// Waiting then takes no wall time; computing takes what it takes. What comes
+/// from outside the session (a server on the network, a key pressed) is not
+/// waited for: timeouts run out before it arrives.
+#[derive(Args)]
+pub(crate) struct Skip {
+    /// Whether to skip from now on
+    skip: Switch,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl Skip {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.target.send(&Request::Skip {
+            on: matches!(self.skip, Switch::On),
         })
     }
 }
@@ -111,13 +218,21 @@ fn print(status: &StatusText, json: bool) {
     }
     let s = |ns: i64| format!("{:.6} s", Duration::from_ns(ns).as_s_f64());
     println!(
-        "{}: virtual {}, wall {}, paused {}, dilation {}, {}, {} processes",
+        "{}: virtual {}, wall {}, paused {}, dilation {}{}, {}, {} processes",
         status.name,
         s(status.virtual_ns),
         s(status.wall_ns),
         s(status.paused_total_ns),
         status.dilation,
+        if status.skipping { " and skipping" } else { "" },
         if status.paused { "standing" } else { "running" },
         status.processes.len(),
     );
+    if let Some(after_ns) = status.stopped_after_ns {
+        println!(
+            "  the clock stopped at {}; all processes stood {:.0} µs later",
+            Duration::from_ns(status.virtual_ns),
+            after_ns as f64 / 1e3
+        );
+    }
 }

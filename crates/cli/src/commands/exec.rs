@@ -33,6 +33,10 @@ pub(crate) struct Exec {
     /// Start with the clock standing; `timeloom resume` lets it go
     #[arg(long)]
     paused: bool,
+    /// While every program waits, skip to the next thing that happens
+    /// (`timeloom skip` switches that on and off)
+    #[arg(long)]
+    skip: bool,
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
@@ -78,6 +82,7 @@ impl Exec {
         if self.allow_leaks {
             session.allow_leaks();
         }
+        session.set_skipping(self.skip);
         serve(&session)?;
         // The terminal sends Ctrl-C to the program as well; it decides.
         ignore_terminal_signals();
@@ -94,6 +99,8 @@ impl Exec {
         if self.report_leaks {
             report_leaks(&session);
         }
+        // The thread that skips must not be the one that the session ends in.
+        session.set_skipping(false);
         drop(session);
         Ok(ExitCode::from(status as u8))
     }

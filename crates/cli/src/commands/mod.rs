@@ -39,6 +39,9 @@ enum Command {
     /// Let a paused session go on
     Resume(control::Target),
     Dilate(control::Dilate),
+    Step(control::Step),
+    RunUntil(control::RunUntil),
+    Skip(control::Skip),
     /// Show a session's clock: virtual time, wall time, total paused, dilation
     Query(control::Target),
     Register(control::Register),
@@ -66,6 +69,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Pause(target) => target.send(&Request::Pause),
         Command::Resume(target) => target.send(&Request::Resume),
         Command::Dilate(command) => command.run(),
+        Command::Step(command) => command.run(),
+        Command::RunUntil(command) => command.run(),
+        Command::Skip(command) => command.run(),
         Command::Query(target) => target.send(&Request::Query),
         Command::Register(command) => command.run(),
         Command::Run(command) => command.run(),

@@ -127,8 +127,7 @@ pub(super) struct HostState {
     line: HostLine,
     /// counter → its virtual time, and → its CLOCK_MONOTONIC_RAW, as readers
     /// have it.
-    published: ClockMap<CounterScale, Virtual>,
-    published_raw: ClockMap<CounterScale, Virtual>,
+    published: Option<PageMap>,
     offsets: Offsets,
     /// Steps and leap seconds that were told already.
     discontinuities: u64,
@@ -138,6 +137,8 @@ pub(super) struct HostState {
 pub(super) struct Moment {
     /// counter → virtual, from that instant on.
     pub(super) virtual_map: ClockMap<CounterScale, Virtual>,
+    /// Where virtual time stops by itself.
+    pub(super) ceiling: Instant<Virtual>,
     /// Virtual per wall while running.
     pub(super) running: Rate,
     /// The machine's clock then.
@@ -161,13 +162,11 @@ impl HostState {
             crystal: options.crystal,
             seed: options.seed,
         });
-        let nowhere = ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::STOPPED);
         Self {
             line: model.line(Instant::ZERO),
             host,
             model,
-            published: nowhere,
-            published_raw: nowhere,
+            published: None,
             offsets,
             discontinuities: 0,
         }
@@ -181,6 +180,7 @@ impl HostState {
     fn compose(&mut self, moment: &Moment) -> PageMap {
         let Moment {
             virtual_map,
+            ceiling,
             running,
             ..
         } = moment;
@@ -190,7 +190,7 @@ impl HostState {
         let mut shown = Instant::from_ns(self.line.monotonic.out0.as_ns() - start_ns);
         // Readers saw the old line: rounded differently, and perhaps for a
         // moment longer than it was to be in force.
-        let floor = self.published.at(ticks);
+        let floor = self.published.map_or(shown, |last| last.at(ticks));
         if floor > shown {
             if floor - shown > ROUNDING {
                 self.model.absorb(now, floor - shown);
@@ -198,13 +198,21 @@ impl HostState {
             }
             shown = floor;
         }
-        let raw = Instant::from_ns(self.line.core.out0.as_ns()).max(self.published_raw.at(ticks));
+        let raw_ns = self.line.core.out0.as_ns();
+        let raw0_ns = self
+            .published
+            .map_or(raw_ns, |last| last.raw_at_ns(ticks).max(raw_ns));
         let rate = virtual_map.rate.times(self.line.monotonic.rate);
-        let raw_rate = virtual_map.rate.times(self.line.core.rate);
-        self.published = ClockMap::new(ticks, shown, rate);
-        self.published_raw = ClockMap::new(ticks, raw, raw_rate);
-        PageMap {
-            map: self.published,
+        // What its clocks show where virtual time stops.
+        let (mut last, mut raw_last_ns) = (Instant::FAR_FUTURE, i64::MAX);
+        if *ceiling != Instant::FAR_FUTURE {
+            let monotonic_ns = self.line.monotonic.at(*ceiling).as_ns();
+            last = Instant::from_ns(monotonic_ns - start_ns).max(shown);
+            raw_last_ns = self.line.core.at(*ceiling).as_ns().max(raw0_ns);
+        }
+        let map = PageMap {
+            map: ClockMap::new(ticks, shown, rate),
+            ceiling: last,
             wall_per_virtual: running
                 .times(self.line.monotonic.rate)
                 .inverse()
@@ -213,9 +221,12 @@ impl HostState {
             monotonic_offset_ns: start_ns,
             boottime_offset_ns: self.offsets.boottime_ns,
             tai_offset_ns: start_ns + self.line.tai_offset_ns,
-            raw0_ns: raw.as_ns(),
-            raw_rate,
-        }
+            raw0_ns,
+            raw_rate: virtual_map.rate.times(self.line.core.rate),
+            raw_ceiling_ns: raw_last_ns,
+        };
+        self.published = Some(map);
+        map
     }
 
     /// Opens the page that was closed.
@@ -224,16 +235,16 @@ impl HostState {
         let page = self.host.page.page();
         let steered = self.model.next_wake().is_some();
         page.steered.fetch_or(u32::from(steered), Ordering::Relaxed);
-        self.record(moment);
+        self.record(moment, &map);
         page.open(&map);
     }
 
     /// Notes the line for those who ask what the clock showed at a past instant
     /// of the machine.
-    fn record(&self, moment: &Moment) {
+    fn record(&self, moment: &Moment, map: &PageMap) {
         let rate = moment.virtual_per_wall.times(self.line.monotonic.rate);
         let past = &self.host.page.page().past;
-        past.record(moment.wall, self.published.out0, rate);
+        past.record(moment.wall, map.map.out0, rate);
     }
 
     /// When this instant of the host comes, as its clock goes now.
@@ -268,7 +279,8 @@ impl Clock {
         let mut added = HostState::new(Arc::clone(&host), options, state.offsets, tai_s);
         let ticks = Instant::from_ticks(self.counter.ticks());
         let moment = Moment {
-            virtual_map: state.published.continued(ticks, state.published.rate),
+            virtual_map: ClockMap::new(ticks, state.published.at(ticks), state.published.map.rate),
+            ceiling: state.published.ceiling,
             running: state.rate,
             wall: state.calibration.map().at(ticks),
             virtual_per_wall: state.map.rate,
@@ -277,7 +289,7 @@ impl Clock {
         let page = host.page.page();
         page.host.store(host.index as u32, Ordering::Relaxed);
         page.initialise(self.counter.kind(), &first);
-        added.record(&moment);
+        added.record(&moment, &first);
         state.hosts.push(added);
         drop(state);
         self.hosts_changed();
@@ -412,14 +424,7 @@ impl Clock {
         let calibration = state.calibration.map();
         self.publish_all(state, |state, ticks| {
             let floor = state.published.at(Instant::from_ticks(ticks));
-            let map = super::compose(
-                &calibration,
-                &state.map,
-                ticks,
-                state.rate,
-                &state.offsets,
-                floor,
-            );
+            let map = super::compose(&calibration, state, ticks, floor);
             change(&mut state.hosts, map.map.out0);
             map
         });

@@ -21,6 +21,7 @@ mod register;
 mod sessions;
 mod signals;
 mod sockets;
+mod stops;
 mod supervisor;
 mod unprivileged;
 mod waits;

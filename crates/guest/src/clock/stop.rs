@@ -1,0 +1,206 @@
+//! Running until an instant and no further.
+//!
+//! A thread that stops a clock "at" an instant always comes too late: by its
+//! wake-up, tens of microseconds. So the line that is published ends there
+//! ([`timeloom_page::PageMap::ceiling`]): every reader sees the clock stand at
+//! exactly that instant, whenever the pause follows that stops the processes.
+
+use std::sync::atomic::Ordering;
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::{ChangeKind, Clock, compose, wall_now};
+use crate::error::GuestError;
+
+/// The number of a stop that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stop(u64);
+
+impl Clock {
+    /// Lets the clock go no further than `target`, through pauses and changes of
+    /// rate, until [`Self::forget_stop`]. A clock that stands is not set going.
+    ///
+    /// # Errors
+    /// It shows that instant already, or is to stop somewhere else.
+    pub(crate) fn stop_at(&self, target: Instant<Virtual>) -> Result<Stop, GuestError> {
+        let mut state = self.lock();
+        if state.ceiling != Instant::FAR_FUTURE {
+            return Err(GuestError::Usage(format!(
+                "the session runs until {} already (`timeloom pause` ends that)",
+                shown(state.ceiling)
+            )));
+        }
+        let past = |now| {
+            GuestError::Usage(format!(
+                "{} is in the past: the session's clock shows {}",
+                shown(target),
+                shown(now)
+            ))
+        };
+        let now = self.now();
+        if now >= target {
+            return Err(past(now));
+        }
+        state.ceiling = target;
+        let calibration = state.calibration.map();
+        self.publish_all(&mut state, |state, ticks| {
+            let floor = state.published.at(Instant::from_ticks(ticks));
+            // Passed since we looked: no reader may see it go back.
+            if floor > target {
+                state.ceiling = Instant::FAR_FUTURE;
+            }
+            compose(&calibration, state, ticks, floor)
+        });
+        if state.ceiling == Instant::FAR_FUTURE {
+            return Err(past(self.now()));
+        }
+        // Who waits for a later instant waits for the next change now.
+        self.changed.notify_all();
+        Ok(Stop(self.stops.load(Ordering::SeqCst)))
+    }
+
+    /// Whether this stop was forgotten before the clock was stopped for it.
+    pub(crate) fn is_forgotten(&self, stop: Stop) -> bool {
+        self.stops.load(Ordering::SeqCst) != stop.0
+    }
+
+    /// From now on the clock does not stop by itself. Where it has reached the
+    /// instant and still runs, it goes on from there.
+    pub(crate) fn forget_stop(&self) {
+        let mut state = self.lock();
+        if state.ceiling == Instant::FAR_FUTURE {
+            return;
+        }
+        if state.paused_since.is_none() {
+            let rate = state.rate;
+            self.change(&mut state, ChangeKind::Resume, rate);
+        }
+        state.ceiling = Instant::FAR_FUTURE;
+        let calibration = state.calibration.map();
+        self.publish_all(&mut state, |state, ticks| {
+            let floor = state.published.at(Instant::from_ticks(ticks));
+            compose(&calibration, state, ticks, floor)
+        });
+        self.stops.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_all();
+    }
+
+    /// For how much wall time it has been standing; `None` while it runs.
+    pub(crate) fn standing_for(&self) -> Option<Duration> {
+        let since = self.lock().paused_since?;
+        Some(wall_now() - since)
+    }
+}
+
+fn shown(at: Instant<Virtual>) -> String {
+    (at - Instant::ZERO).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration as StdDuration;
+
+    use timeloom_clock::RateError;
+    use timeloom_clock::host::Crystal;
+
+    use super::*;
+    use crate::clock::{Base, ClockOptions, HostOptions};
+    use crate::memory::PageMapping;
+
+    fn clock(dilation: f64) -> Clock {
+        let page = PageMapping::new(c"test-of-stops").expect("a page");
+        let options = ClockOptions {
+            dilation,
+            ..ClockOptions::default()
+        };
+        Clock::new(Arc::new(page), &options).expect("a clock")
+    }
+
+    fn fast_host(clock: &Clock) -> Arc<crate::clock::Host> {
+        let page = PageMapping::new(c"test-of-stops").expect("a page");
+        let options = HostOptions {
+            crystal: Crystal {
+                frequency: RateError::from_ppb(10_000_000),
+                ..Crystal::default()
+            },
+            ..HostOptions::default()
+        };
+        clock.add_host("fast", page, &options)
+    }
+
+    /// The session's clock and the one of a host that runs 1 % fast.
+    #[test]
+    fn the_clock_stands_at_the_instant_before_anybody_stops_it() {
+        for dilation in [1.0, 0.03, 5.0] {
+            let clock = clock(dilation);
+            let host = fast_host(&clock);
+            let target = clock.now() + Duration::from_ns(2_000_001);
+            let before = host.now_ns(Base::Monotonic);
+            let stop = clock.stop_at(target).expect("an instant ahead");
+            assert!(clock.wait_until(target, || false));
+            std::thread::sleep(StdDuration::from_millis(5));
+            let shown = host.now_ns(Base::Monotonic);
+            // What changes anything republishes the line; it goes no further.
+            clock.calibrate();
+            clock.advance_hosts();
+            clock.skip_to(target + Duration::from_s(1));
+            clock.dilate(dilation / 2.0).expect("a possible factor");
+            assert_eq!(clock.now(), target);
+            let after = host.now_ns(Base::Monotonic);
+            assert!((after - shown).abs() <= 2, "{shown} {after}");
+            assert!(after > before, "{before} {after}");
+            assert_eq!(clock.at(clock.wall()), target, "the record agrees");
+            assert!(!clock.is_paused() && !clock.is_forgotten(stop));
+
+            assert_eq!(clock.pause(), target);
+            let stood = clock.standing_for().expect("it was paused");
+            assert!(stood >= Duration::ZERO, "{stood:?}");
+            clock.forget_stop();
+            assert!(clock.is_forgotten(stop));
+            assert_eq!(clock.now(), target, "it stands, stop or no stop");
+            clock.resume();
+            let later = target + Duration::from_us(50);
+            assert!(clock.wait_until(later, || false), "it goes on");
+            assert!(host.now_ns(Base::Monotonic) >= after);
+        }
+    }
+
+    #[test]
+    fn a_clock_counts_as_paused_since_the_instant() {
+        let clock = clock(1.0);
+        let target = clock.now() + Duration::from_ms(1);
+        clock.stop_at(target).expect("an instant ahead");
+        assert!(clock.wait_until(target, || false));
+        std::thread::sleep(StdDuration::from_millis(20));
+        clock.pause();
+        let stood = clock.standing_for().expect("it was paused");
+        assert!(stood >= Duration::from_ms(20), "{stood:?}");
+        assert!(clock.paused_total() >= stood);
+        // Wall time is running time and paused time, and nothing else.
+        let accounted = (target - Instant::ZERO) + clock.paused_total();
+        let difference = (clock.wall_elapsed() - accounted).as_ns().abs();
+        assert!(difference < 1_000_000, "{difference} ns");
+    }
+
+    /// No jump to where it would be by now.
+    #[test]
+    fn a_stop_forgotten_too_late_does_not_let_time_jump() {
+        let clock = clock(1.0);
+        let target = clock.now() + Duration::from_ms(1);
+        clock.stop_at(target).expect("an instant ahead");
+        assert!(clock.wait_until(target, || false));
+        std::thread::sleep(StdDuration::from_millis(50));
+        let wall = clock.wall();
+        clock.forget_stop();
+        let (now, elapsed) = (clock.now() - target, clock.wall() - wall);
+        assert!(
+            now <= elapsed + Duration::from_us(10),
+            "{now:?} {elapsed:?}"
+        );
+        assert!(clock.stop_at(target).is_err(), "it is past");
+        let ahead = clock.now() + Duration::from_s(100);
+        clock.stop_at(ahead).expect("none is in force");
+        assert!(clock.stop_at(ahead).is_err(), "one is in force");
+    }
+}
