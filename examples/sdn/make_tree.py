@@ -1,20 +1,22 @@
-"""Writes a scenario: a binary tree of Open vSwitch bridges with hosts at its leaves, two at each.
+"""Writes a scenario: binary trees of Open vSwitch bridges with two hosts at each leaf.
 
-Half of the hosts send to the other half, across the root, at a constant rate (iperf3, UDP).
+With one tree, half of its hosts send to the other half, across the root. With more, the roots are joined by a
+simulated network, and each host of the first tree sends to one of another, across it (iperf3, UDP).
 
-    python3 make_tree.py --hosts 64 > tree64.toml      # 63 switches
+    python3 make_tree.py --hosts 64 > tree64.toml                # 63 switches
+    python3 make_tree.py --hosts 8 --trees 2 > joined.toml       # Figure 4 of the network paper, smaller
 """
 
 import argparse
 
-HEAD = """# Written by make_tree.py: {switches} switches, {hosts} hosts.
+HEAD = """# Written by make_tree.py: {trees} x {hosts} hosts, {count} switches.
 schema = "timeloom/1"
-name = "tree{hosts}"
+name = "sdn-{trees}x{hosts}"
 seed = 1
 
 [time]
 duration = "{seconds} s"
-
+{network}
 [system]
 switches = [{names}]
 links = [
@@ -22,19 +24,26 @@ links = [
 ]
 
 [system.openflow]
-switches = [{names}]
+switches = [{real}]
 [system.openflow.controller]
 name = "controller"
-run = ["python3", "-u", "learning_switch.py", "--switches", "{switches}"]
-ready = "log:all {switches} switches connected"
+run = ["python3", "-u", "learning_switch.py", "--switches", "{count}"]
+ready = "log:all {count} switches connected"
 ready_timeout = "60 s"
 """
 
+NETWORK = """
+[network]
+link = { rate = "1 Gbit/s" }
+"""
+
+CABLE = '    {{ between = ["{0}", "{1}"], rate = "1 Gbit/s"{2} }},'
+
 HOST = """
-[system.hosts.h{number}]
-address = "10.0.0.{number}/24"
-[[system.hosts.h{number}.programs]]
-name = "{role}{number}"
+[system.hosts.{name}]
+address = "{address}/16"
+[[system.hosts.{name}.programs]]
+name = "{role}-{name}"
 {program}
 essential = false
 """
@@ -43,33 +52,64 @@ SINK = """run = ["iperf3", "--server", "--one-off"]
 ready = "tcp:5201"
 ready_timeout = "60 s\""""
 
-SOURCE = """run = ["iperf3", "--client", "10.0.0.{sink}", "--udp", "--bitrate", "{rate}", "--time", "{time}"]
-after = ["controller", "sink{sink}"]"""
+SOURCE = """run = ["iperf3", "--client", "{address}", "--udp", "--bitrate", "{rate}", "--time", "{time}"]
+after = ["controller", "sink-{sink}"]"""
 
 
-def tree(hosts):
-    """Names of the switches, and the links as pairs: switch 1 is the root, switch n has 2n and 2n + 1 below it."""
-    switches = hosts - 1
-    links = [("s%d" % (n // 2), "s%d" % n) for n in range(2, switches + 1)]
-    first_leaf = hosts // 2
-    links += [("h%d" % (n + 1), "s%d" % (first_leaf + n // 2)) for n in range(hosts)]
-    return ["s%d" % n for n in range(1, switches + 1)], links
+class Tree:
+    """Switch 1 is the root; switch n has 2n and 2n + 1 below it."""
+
+    def __init__(self, number, hosts):
+        letter = "abcdefgh"[number]
+        self.switches = ["%ss%d" % (letter, n) for n in range(1, hosts)]
+        self.hosts = ["%sh%d" % (letter, n) for n in range(1, hosts + 1)]
+        self.addresses = ["10.0.%d.%d" % (number + 1, n) for n in range(1, hosts + 1)]
+        self.links = [(self.switches[n // 2 - 1], self.switches[n - 1]) for n in range(2, hosts)]
+        first_leaf = hosts // 2
+        self.links += [(host, self.switches[first_leaf + n // 2 - 1]) for n, host in enumerate(self.hosts)]
 
 
-def scenario(hosts, seconds, rate):
-    names, links = tree(hosts)
+def pairs(trees):
+    """Who sends to whom, as (name, address) of each."""
+    ends = [list(zip(tree.hosts, tree.addresses)) for tree in trees]
+    if len(ends) == 1:
+        half = len(ends[0]) // 2
+        return list(zip(ends[0][:half], ends[0][half:]))
+    others = [end for tree in ends[1:] for end in tree]
+    step = len(others) // len(ends[0])
+    return list(zip(ends[0], others[::step]))
+
+
+def scenario(options):
+    trees = [Tree(number, options.hosts) for number in range(options.trees)]
+    real = [switch for tree in trees for switch in tree.switches]
+    cables = [CABLE.format(*link, "") for tree in trees for link in tree.links]
+    joined = options.trees > 1
+    if joined:
+        delay = ', delay = "%s"' % options.delay
+        cables += [CABLE.format(tree.switches[0], "core", delay) for tree in trees]
     text = HEAD.format(
-        switches=len(names),
-        hosts=hosts,
-        seconds=seconds,
-        names=", ".join('"%s"' % name for name in names),
-        links="\n".join('    { between = ["%s", "%s"], rate = "1 Gbit/s" },' % link for link in links),
+        trees=options.trees,
+        hosts=options.hosts,
+        count=len(real),
+        seconds=options.seconds,
+        network=NETWORK if joined else "",
+        names=", ".join('"%s"' % name for name in real + ["core"] * joined),
+        real=", ".join('"%s"' % name for name in real),
+        links="\n".join(cables),
     )
-    half = hosts // 2
-    for number in range(1, hosts + 1):
-        role = "source" if number <= half else "sink"
-        source = SOURCE.format(sink=number + half, rate=rate, time=max(1, seconds - 15))
-        text += HOST.format(number=number, role=role, program=source if role == "source" else SINK)
+    time = max(1, options.seconds - 15)
+    programs = {}
+    for (source, _), (sink, address) in pairs(trees):
+        programs[source] = ("source", SOURCE.format(address=address, sink=sink, rate=options.rate, time=time))
+        programs[sink] = ("sink", SINK)
+    for tree in trees:
+        for name, address in zip(tree.hosts, tree.addresses):
+            if name in programs:
+                role, program = programs[name]
+                text += HOST.format(name=name, address=address, role=role, program=program)
+            else:
+                text += '\n[system.hosts.%s]\naddress = "%s/16"\n' % (name, address)
     return text
 
 
@@ -82,8 +122,9 @@ def power_of_two(text):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hosts", type=power_of_two, default=8, help="a power of two, 4 to 128 (default 8)")
+    parser.add_argument("--hosts", type=power_of_two, default=8, help="of each tree, a power of two, 4 to 128 (default 8)")
+    parser.add_argument("--trees", type=int, choices=range(1, 9), default=1, help="joined by a simulated network (default 1)")
+    parser.add_argument("--delay", default="5 ms", help="between each tree and the core (default 5 ms)")
     parser.add_argument("--seconds", type=int, default=20, help="virtual length of the run (default 20)")
     parser.add_argument("--rate", default="1M", help="of each sender, as iperf3 takes it (default 1M)")
-    options = parser.parse_args()
-    print(scenario(options.hosts, options.seconds, options.rate), end="")
+    print(scenario(parser.parse_args()), end="")

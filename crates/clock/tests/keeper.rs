@@ -172,6 +172,18 @@ fn without_proof_of_origin_there_is_no_time_when_it_is_demanded() {
 }
 
 #[test]
+fn a_short_time_to_live_has_sources_asked_before_it_is_over() {
+    let mut config = config();
+    config.time_to_live = Duration::from_s(3);
+    let mut keeper = Keeper::new(config, at(0.0));
+    keeper
+        .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
+        .unwrap();
+    assert_eq!(keeper.interval(), Duration::from_s(1));
+    assert!(synchronised().interval() > Duration::from_s(1));
+}
+
+#[test]
 fn unproven_time_ends_nothing_and_begins_nothing() {
     // Not even where proof is not demanded of others.
     let mut keeper = Keeper::new(config(), at(0.0));

@@ -244,14 +244,17 @@ impl World {
             return None;
         }
         let port = packet.link;
-        let late = (agenda.now() - packet.at).max(Duration::ZERO);
-        let mut packet = *packet;
-        packet.at = packet.at.max(agenda.now());
-        if packet.kind == Kind::Raw && !self.take_over_bytes(&mut packet, bytes) {
-            return None;
-        }
-        let at = packet.at;
-        let id = self.packets.insert(packet);
+        let at = packet.at.max(agenda.now());
+        let late = at - packet.at;
+        let id = if late > Duration::ZERO || packet.kind == Kind::Raw {
+            let mut packet = Packet { at, ..*packet };
+            if packet.kind == Kind::Raw && !self.take_over_bytes(&mut packet, bytes) {
+                return None;
+            }
+            self.packets.insert(packet)
+        } else {
+            self.packets.insert(*packet)
+        };
         let node = NodeId(self.ports[port.index()].peer_node);
         let link = &mut self.links[port.index()];
         match link.take_over(id, &mut self.packets) {

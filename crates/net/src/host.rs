@@ -26,7 +26,7 @@ pub(crate) struct Flow {
 
 impl World {
     /// Sends a packet from the host that owns `packet.src`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn originate<Q: EventQueue>(&mut self, mut packet: Packet, agenda: &mut Agenda<Q>) {
         // Answers bear the stamp of what they answer.
         if !matches!(
@@ -36,8 +36,18 @@ impl World {
             packet.stamp = agenda.now();
         }
         let (port, dst) = (packet.src, packet.dst);
-        let here = self.ports[port.index()];
         let id = self.packets.insert(packet);
+        self.send_off(port, dst, id, agenda);
+    }
+
+    fn send_off<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        dst: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let here = self.ports[port.index()];
         let via = if self.ports[dst.index()].segment == here.segment {
             dst
         } else {

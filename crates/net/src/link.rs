@@ -298,7 +298,10 @@ impl Link {
         // A scheduled link has nothing in flight: its packets cross at the end
         // of their transmission.
         let first = before.map_or(self.flight.first(), |last| packets.after(last));
-        first.map_or(answer, Offered::Crosses)
+        match first {
+            Some(first) => Offered::Crosses(first),
+            None => nothing_crosses(answer),
+        }
     }
 
     /// A packet of which another engine has computed the arrival. Those that
@@ -474,6 +477,15 @@ impl Link {
         let next = self.flight.first().map(|id| packets[id].at);
         (first, next)
     }
+}
+
+/// What a cut link answers when a packet waits or is lost. Not inlined: the answer
+/// would be copied, on the way that all other packets take, right after it was
+/// written piece by piece, which makes the processor wait.
+#[cold]
+#[inline(never)]
+fn nothing_crosses(answer: Offered) -> Offered {
+    answer
 }
 
 /// What comes out of a transmitter.

@@ -3,7 +3,7 @@
 use core::ops::{Index, IndexMut};
 
 use crate::buffers::Buffers;
-use crate::packet::{Kind, NIL, Packet};
+use crate::packet::{Kind, NIL, Packet, PortId};
 
 /// The place of a packet in its [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,21 +30,31 @@ impl Slab {
         }
     }
 
-    #[inline]
+    /// Inlined, so that whoever makes a packet writes its fields to its place. A
+    /// copy in wide pieces of fields just written waits until all stores before
+    /// them are done: long, where those are to memory that another core has.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
         self.live += 1;
         if packet.kind == Kind::Raw {
             self.buffers.share(packet.flow);
         }
         if self.free == NIL {
-            self.packets.push(packet);
-            return PacketId(self.packets.len() as u32 - 1);
+            self.grow();
         }
         let id = self.free;
         let place = &mut self.packets[id as usize];
         self.free = place.next;
         *place = packet;
         PacketId(id)
+    }
+
+    /// One more place.
+    #[cold]
+    fn grow(&mut self) {
+        let none = PortId::NONE;
+        self.free = self.packets.len() as u32;
+        self.packets.push(Packet::new(Kind::Udp, none, none, 0, 0));
     }
 
     #[inline]

@@ -282,7 +282,12 @@ impl Exchange for Shared {
         for (to, batch) in leaving.iter_mut().enumerate() {
             if !batch.packets.is_empty() {
                 let mut place = lock(&self.board.slots[slot(self.here, to)]);
-                core::mem::swap(&mut *place, batch);
+                // Copied in one go, as below, and not exchanged: the next window's
+                // packets would be written, one by one in between other work, to
+                // lines that the other core has.
+                place.packets.extend_from_slice(&batch.packets);
+                place.bytes.extend_from_slice(&batch.bytes);
+                batch.clear();
             }
         }
         self.board.nexts[parity * engines + self.here]

@@ -172,10 +172,7 @@ impl<'a> Run<'a> {
         let clock = session.clock();
         let network = Network::start(plan, &fabric, directory, clock, civil_start, &scribe)?;
         let devices = devices::start(plan, &fabric, &plants, &scribe, &verdict.reporter())?;
-        let captures = match network {
-            Some(_) => BTreeMap::new(),
-            None => outputs::captures(plan, &fabric, directory, clock, civil_start, &scribe)?,
-        };
+        let captures = outputs::captures(plan, &fabric, directory, clock, civil_start, &scribe)?;
         Ok(Self {
             plan,
             directory,

@@ -1,7 +1,9 @@
 //! The plan's network as the fabric wants it.
 
+use std::net::Ipv4Addr;
+
 use timeloom_fabric::{LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
-use timeloom_scenario::{Ipv4Interface, Plan};
+use timeloom_scenario::{Ipv4Interface, Medium, Plan};
 
 /// Hosts and field devices become stations alike.
 pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
@@ -16,36 +18,68 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
         .iter()
         .map(|(name, device)| (name, &device.address));
     let openflow = plan.system.openflow.as_ref();
-    if plan.network.is_some() {
-        // Portals make the interfaces; switches and links are in the model.
-        let stations: Vec<StationSpec> = hosts.chain(devices).map(station).collect();
-        let unplugged = stations.iter().map(|station| station.name.clone());
-        return NetworkSpec {
-            unplugged: unplugged.collect(),
-            stations,
-            ..NetworkSpec::default()
-        };
+    let (plugged, unplugged): (Vec<_>, Vec<_>) = hosts
+        .chain(devices)
+        .map(station)
+        .partition(|station| plan.is_real(&station.name));
+    // Portals make the others' interfaces.
+    let names = unplugged.iter().map(|station| station.name.clone());
+    let names = names.collect();
+    let mut stations = [plugged, unplugged].concat();
+    let mut links = Vec::new();
+    for (index, link) in plan.system.links.iter().enumerate() {
+        let [a, b] = &link.between;
+        let rate_bits_per_s = link.wire.rate.map(|rate| rate.as_bits_per_s());
+        match plan.medium(link) {
+            Medium::Model => {}
+            Medium::Kernel => links.push(LinkSpec {
+                a: a.clone(),
+                b: b.clone(),
+                rate_bits_per_s,
+            }),
+            // A namespace in which a portal takes what the switch sends; the
+            // model has the rate.
+            Medium::Uplink { switch, .. } => {
+                let name = uplink(index);
+                links.push(LinkSpec {
+                    a: switch.to_owned(),
+                    b: name.clone(),
+                    rate_bits_per_s: None,
+                });
+                stations.push(StationSpec {
+                    name,
+                    // Nobody asks for it: a station has to have one.
+                    address: Ipv4Addr::from(LINK_LOCAL + index as u32),
+                    prefix_len: 32,
+                    mac: None,
+                });
+            }
+        }
     }
+    let switches = plan.system.switches.iter();
     NetworkSpec {
         openflow: openflow.map_or_else(OpenFlowSpec::default, |openflow| OpenFlowSpec {
             switches: openflow.switches.clone(),
             controlled: openflow.controller.is_some(),
         }),
-        switches: plan.system.switches.clone(),
-        stations: hosts.chain(devices).map(station).collect(),
-        links: plan
-            .system
-            .links
-            .iter()
-            .map(|link| LinkSpec {
-                a: link.between[0].clone(),
-                b: link.between[1].clone(),
-                rate_bits_per_s: link.wire.rate.map(|rate| rate.as_bits_per_s()),
-            })
+        switches: switches
+            .filter(|name| plan.is_real(name))
+            .cloned()
             .collect(),
-        unplugged: Vec::new(),
+        stations,
+        links,
+        unplugged: names,
     }
 }
+
+/// The name of the station that stands between a real switch and the model, at
+/// link number `index`. No node of a scenario can have it.
+pub(crate) fn uplink(index: usize) -> String {
+    format!("up.{index}")
+}
+
+/// 169.254.1.0
+const LINK_LOCAL: u32 = 0xa9fe_0100;
 
 fn station((name, interface): (&String, &Ipv4Interface)) -> StationSpec {
     StationSpec {

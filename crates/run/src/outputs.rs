@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric};
 use timeloom_guest::Clock;
 use timeloom_results::RunDirectory;
-use timeloom_scenario::Plan;
+use timeloom_scenario::{Capture, Medium, Plan};
 use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
@@ -103,7 +103,11 @@ pub(crate) fn captures(
     scribe: &Scribe,
 ) -> Result<BTreeMap<String, Recording>, RunError> {
     let mut recordings = BTreeMap::new();
-    for capture in &plan.captures {
+    let is_real = |capture: &&Capture| {
+        let link = plan.link_of(capture);
+        link.is_none_or(|link| plan.medium(link) == Medium::Kernel)
+    };
+    for capture in plan.captures.iter().filter(is_real) {
         let [a, b] = &capture.link;
         let name = format!("{a}-{b}");
         let port = fabric

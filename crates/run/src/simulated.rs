@@ -10,12 +10,15 @@ use std::thread::JoinHandle;
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
 use timeloom_net::World;
-use timeloom_portal::{Address, Emulation, Follow, Options, Portals, Report, Tap, Timing};
+use timeloom_portal::{
+    Address, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Report, Tap, Timing,
+};
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{Background, Mode, Plan, Simulated};
 use timeloom_time::{ClockMap, Duration, Instant, Utc, Virtual, Wall};
 
 use crate::error::RunError;
+use crate::network;
 use crate::record::Scribe;
 
 /// A simulated network that runs.
@@ -72,7 +75,8 @@ impl Network {
         let failed = |error| RunError::Start(format!("the simulated network: {error}"));
         let mut portals = Portals::new();
         let system = &plan.system;
-        for name in system.hosts.keys().chain(system.devices.keys()) {
+        let stations = system.hosts.keys().chain(system.devices.keys());
+        for name in stations.filter(|name| !plan.is_real(name)) {
             let node = simulated.nodes[name];
             let Some(address) = address(&simulated, name) else {
                 continue; // a single host needs no network
@@ -85,6 +89,15 @@ impl Network {
                 .join(node, name, Box::new(tap), Default::default())
                 .map_err(failed)?;
         }
+        for (index, node) in &simulated.uplinks {
+            let name = network::uplink(*index);
+            let station = fabric.station(&name).expect("the fabric was told of it");
+            let port = PacketPort::open(station, "eth0", PacketOptions::default());
+            let port = Box::new(port.map_err(failed)?);
+            portals
+                .join(*node, &name, port, Default::default())
+                .map_err(failed)?;
+        }
         let mut links = BTreeMap::new();
         let mut captures = Vec::new();
         for capture in &plan.captures {
@@ -92,7 +105,9 @@ impl Network {
             let Some(index) = system.links.iter().position(joins) else {
                 continue; // the check has refused it
             };
-            let (there, back) = simulated.links[index];
+            let Some((there, back)) = simulated.links[index] else {
+                continue; // the fabric's capture has it
+            };
             let name = capture.link.join("-");
             let (frames, thread) = record(&name, directory, civil_start, scribe)?;
             links.insert(there, frames.clone());

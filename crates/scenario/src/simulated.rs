@@ -10,7 +10,7 @@ use timeloom_net::{
 };
 use timeloom_time::{Duration, Instant};
 
-use crate::plan::{Discipline, Generate, Network, Plan, Shape, Traffic, TrafficKind, Wire};
+use crate::plan::{Discipline, Generate, Medium, Network, Plan, Shape, Traffic, TrafficKind, Wire};
 use crate::suggest;
 
 /// The network of a plan, ready to run.
@@ -20,8 +20,12 @@ pub struct Simulated {
     pub world: World,
     /// All nodes by name.
     pub nodes: HashMap<String, Node>,
-    /// The two ports of each of the plan's links, in its order.
-    pub links: Vec<(PortId, PortId)>,
+    /// The two ports of each of the plan's links, in its order; `None` for
+    /// those of kernel parts.
+    pub links: Vec<Option<(PortId, PortId)>>,
+    /// Where the frames of real switches enter: the node that stands for
+    /// them, by the number of the link.
+    pub uplinks: Vec<(usize, Node)>,
     /// What became of the traffic, in its order.
     pub traffic: Vec<Background>,
 }
@@ -79,7 +83,9 @@ impl<'a> Maker<'a> {
 
     fn make(mut self) -> Result<Simulated, Fault> {
         let system = &self.plan.system;
-        for name in &system.switches {
+        let plan = self.plan;
+        let modelled = |name: &&String| !plan.is_real(name);
+        for name in system.switches.iter().filter(modelled) {
             let node = self.builder.switch(name);
             self.nodes.insert(name.clone(), node);
         }
@@ -87,7 +93,8 @@ impl<'a> Maker<'a> {
             let node = self.builder.router(name);
             self.nodes.insert(name.clone(), node);
         }
-        for name in system.hosts.keys().chain(system.devices.keys()) {
+        let stations = system.hosts.keys().chain(system.devices.keys());
+        for name in stations.filter(modelled) {
             let node = self.builder.host(name);
             self.nodes.insert(name.clone(), node);
         }
@@ -98,7 +105,7 @@ impl<'a> Maker<'a> {
             self.gml(file)?;
         }
         self.nodes.extend(self.builder.nodes());
-        let links = self.links()?;
+        let (links, uplinks) = self.links()?;
         for (name, address) in addresses(self.plan) {
             let node = self.nodes[name];
             // Who has no link is refused below.
@@ -115,6 +122,7 @@ impl<'a> Maker<'a> {
             world,
             nodes: self.nodes,
             links,
+            uplinks,
             traffic,
         })
     }
@@ -179,9 +187,10 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    fn links(&mut self) -> Result<Vec<(PortId, PortId)>, Fault> {
+    fn links(&mut self) -> Result<(Links, Uplinks), Fault> {
         let plan = self.plan;
         let mut ports = Vec::new();
+        let mut uplinks = Vec::new();
         for (index, link) in plan.system.links.iter().enumerate() {
             let path = |rest: &[&str]| {
                 let index = index.to_string();
@@ -192,8 +201,22 @@ impl<'a> Maker<'a> {
                     .map(|part| (*part).to_owned())
                     .collect()
             };
+            let medium = plan.medium(link);
+            if medium == Medium::Kernel {
+                ports.push(None);
+                continue;
+            }
             let mut ends = Vec::new();
             for (side, name) in link.between.iter().enumerate() {
+                if let Medium::Uplink { switch, node } = medium
+                    && switch == name
+                {
+                    // A host that is a mere plug; its name cannot be a node's.
+                    let plug = self.builder.host(format!("{switch}.{node}"));
+                    uplinks.push((index, plug));
+                    ends.push(plug);
+                    continue;
+                }
                 let Some(node) = self.nodes.get(name) else {
                     let known = self.nodes.keys().map(String::as_str);
                     return Err(Fault {
@@ -215,9 +238,10 @@ impl<'a> Maker<'a> {
                 }
                 ends.push(*node);
             }
-            ports.push(self.builder.connect(ends[0], ends[1], self.link(link.wire)));
+            let wire = self.link(link.wire);
+            ports.push(Some(self.builder.connect(ends[0], ends[1], wire)));
         }
-        Ok(ports)
+        Ok((ports, uplinks))
     }
 
     /// Every host reaches every other.
@@ -390,12 +414,17 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Hosts and devices with their addresses.
+type Links = Vec<Option<(PortId, PortId)>>;
+type Uplinks = Vec<(usize, Node)>;
+
+/// Modelled hosts and devices with their addresses.
 fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, crate::Ipv4Interface)> {
     let hosts = plan.system.hosts.iter();
     let hosts = hosts.map(|(name, host)| (name.as_str(), host.address));
     let devices = plan.system.devices.iter();
-    hosts.chain(devices.map(|(name, device)| (name.as_str(), device.address)))
+    hosts
+        .chain(devices.map(|(name, device)| (name.as_str(), device.address)))
+        .filter(|(name, _)| !plan.is_real(name))
 }
 
 /// The source of datagrams, if it is one; the error says what is missing.

@@ -146,3 +146,68 @@ address = "10.1.0.2/24"
     assert!(errors.starts_with("net.toml:5:"), "{errors}");
     assert!(errors.contains("add the table `[network]`"), "{errors}");
 }
+
+const ISLANDS: &str = r#"schema = "timeloom/1"
+name = "islands"
+time = { duration = "10 s" }
+[network]
+[system]
+switches = ["s1", "s2", "core"]
+links = [
+    { between = ["a", "s1"] },
+    { between = ["s1", "core"], delay = "5 ms" },
+    { between = ["core", "s2"], delay = "5 ms" },
+    { between = ["b", "s2"] },
+    { between = ["c", "core"] },
+]
+[system.openflow]
+switches = ["s1", "s2"]
+[system.hosts.a]
+address = "10.1.0.1/24"
+[system.hosts.b]
+address = "10.1.0.2/24"
+[system.hosts.c]
+address = "10.1.0.3/24"
+"#;
+
+#[test]
+fn real_switches_are_islands_in_a_simulated_network() {
+    let plan = parse(ISLANDS, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let simulated = plan.simulated().unwrap().unwrap();
+    assert_eq!(simulated.uplinks.len(), 2);
+    assert!(!simulated.nodes.contains_key("a") && simulated.nodes.contains_key("c"));
+    let modelled: Vec<bool> = simulated.links.iter().map(Option::is_some).collect();
+    assert_eq!(modelled, [false, true, true, false, true]);
+}
+
+#[test]
+fn where_real_and_simulated_switches_do_not_meet() {
+    for (change, to, message) in [
+        (
+            r#"{ between = ["a", "s1"] }"#,
+            r#"{ between = ["a", "s1"], delay = "1 ms" }"#,
+            "a link of real switches has a `rate` and nothing else",
+        ),
+        (
+            r#"["c", "core"] },"#,
+            r#"["c", "core"] }, { between = ["s1", "s2"] },"#,
+            "closes a loop",
+        ),
+        (
+            r#"["c", "core"] },"#,
+            r#"["c", "core"] }, { between = ["a", "core"] },"#,
+            "`a` has a single interface and 2 links",
+        ),
+        ("10.1.0.2/24", "10.1.0.3/24", "have the same address"),
+        ("[network]\n", "[network]\nrouters = [\"r\"]\n", ""),
+    ] {
+        let mut text = ISLANDS.replacen(change, to, 1);
+        let mut message = message;
+        if message.is_empty() {
+            text = text.replace(r#"["s1", "core"]"#, r#"["s1", "r"]"#);
+            message = "`s1` is a real switch, and `r` no simulated one";
+        }
+        let errors = parse(&text, "net.toml", &[]).expect_err(to);
+        assert!(errors.to_string().contains(message), "{to}: {errors}");
+    }
+}

@@ -121,9 +121,10 @@ fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
 /// overlap, and the testbed goes on when the last of them is done.
 #[test]
 fn overlapping_requests_share_one_pause() {
-    let poll = ["python3", "poll.py", "10.0.0.10", "0"];
+    // Long enough for a busy machine to start two interpreters.
+    let poll = ["python3", "poll.py", "10.0.0.10", "0.002"];
     let lab = Lab::new(
-        &Scenario::lasting("600 ms")
+        &Scenario::lasting("2 s")
             .program('a', "one", &poll, "")
             .program('b', "two", &poll, "")
             .plant("{ slow_ms = 3 }"),

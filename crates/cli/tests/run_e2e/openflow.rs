@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Lab, log_lines, need_program};
+use crate::support::{Lab, log_lines, need_program, samples};
 
 /// A plant behind two Open vSwitch bridges, and somebody who reads it.
 fn scenario(controller: &str) -> String {
@@ -39,16 +39,19 @@ step = "10 ms"
     )
 }
 
+fn controller() -> String {
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sdn/learning_switch.py");
+    format!(
+        r#"{{ name = "controller", run = ["python3", "{}", "--switches", "2"], ready = "log:all 2 switches" }}"#,
+        script.display()
+    )
+}
+
 #[test]
 fn frames_pass_where_the_controller_lets_them() {
     need_program("ovs-vsctl", "openvswitch-switch");
-    let script =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sdn/learning_switch.py");
-    let controller = format!(
-        r#"{{ name = "controller", run = ["python3", "{}", "--switches", "2"], ready = "log:all 2 switches" }}"#,
-        script.display()
-    );
-    let lab = Lab::with_text(&scenario(&controller));
+    let lab = Lab::with_text(&scenario(&controller()));
     let run = lab.run(&[]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
@@ -65,4 +68,25 @@ fn a_dead_controller_is_the_culprit() {
     let run = Lab::with_text(&scenario(controller)).run(&[]);
     assert_eq!(run.code, 1, "{}", run.stderr);
     assert!(run.stdout.contains("controller"), "{}", run.stdout);
+}
+
+/// Two real switches, and a simulated one between them: what crosses it takes
+/// the time that the model says, four times for each request.
+#[test]
+fn real_switches_are_joined_by_a_simulated_network() {
+    need_program("ovs-vsctl", "openvswitch-switch");
+    let text = scenario(&controller())
+        .replace(
+            r#"{ between = ["s1", "s2"] }"#,
+            r#"{ between = ["s1", "core"], delay = "3 ms" }, { between = ["core", "s2"], delay = "2 ms" }"#,
+        )
+        .replacen(r#"switches = ["s1", "s2"]"#, r#"switches = ["s1", "core", "s2"]"#, 1)
+        .replace("[system]\n", "[network]\n[system]\n");
+    let lab = Lab::with_text(&text);
+    let run = lab.run(&[]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let polled = samples(&lab.run_path(), "poll");
+    assert!(!polled.is_empty(), "{}", run.stderr);
+    let soonest = polled.iter().map(|sample| sample.lasted).min().unwrap_or(0);
+    assert!(soonest >= 10_000_000, "{soonest} ns there and back");
 }

@@ -355,12 +355,16 @@ impl Keeper {
         }
         let after_sync = self.segment.below.max(self.segment.above);
         let growth = self.segment.below_growth.max(self.segment.above_growth);
+        // Two answers may be lost before the time to live is over, unless it is
+        // shorter than that.
+        let third = Duration::from_ns(self.config.time_to_live.as_ns() / 3);
         poll_interval(
             self.bindings.tightest(),
             after_sync,
             growth,
             self.config.poll,
         )
+        .min(third.max(self.config.poll.shortest))
     }
 
     /// The statistical view with this probability, such as 0.999999.

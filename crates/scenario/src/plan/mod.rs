@@ -5,6 +5,7 @@
 
 mod clock;
 mod events;
+mod medium;
 mod network;
 mod openflow;
 mod panels;
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 pub use clock::{CLOCK_SIGNALS, HostClock, Temperature};
 pub use events::{Attack, Capture, Check, Condition};
+pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, Wire};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};

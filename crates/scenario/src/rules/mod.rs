@@ -4,6 +4,7 @@
 mod clocks;
 mod devices;
 mod events;
+mod islands;
 mod machine;
 mod names;
 mod network;
@@ -21,6 +22,7 @@ use crate::tree::Node;
 pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Report) {
     let mut rules = Rules { plan, root, report };
     names::check(&mut rules);
+    islands::check(&mut rules);
     network::check(&mut rules, machine);
     openflow::check(&mut rules);
     clocks::check(&mut rules);

@@ -33,11 +33,6 @@ fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     let plan = rules.plan;
     properties(rules);
     let Some(network) = &plan.network else { return };
-    if plan.system.openflow.is_some() {
-        let message = "the switches of a simulated network do not speak OpenFlow";
-        let help = "leave out `[network]` or `[system.openflow]`";
-        rules.misplaced(&at(&[], ["system", "openflow"]), message, help);
-    }
     let looks_at_disk = network.gml.is_some();
     if !rules.was_read(&["system"]) || looks_at_disk && machine == Machine::Ignored {
         return;
