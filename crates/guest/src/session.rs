@@ -299,6 +299,17 @@ impl Session {
         self.context.change.try_lock().ok()
     }
 
+    /// Does `work` while the processes, which it is told, stand. The clock is
+    /// not touched; the caller holds [`Self::try_change`].
+    pub(crate) fn with_guests_stopped(&self, work: impl FnOnce(&[i32])) -> Result<(), GuestError> {
+        let frozen = self.context.freezer.freeze(PATIENCE);
+        if frozen.is_ok() {
+            work(&self.context.freezer.processes());
+        }
+        self.context.freezer.thaw()?;
+        frozen
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         // One who waits for the lock sleeps, but is about to do something.
         self.context.wanting.load(Ordering::SeqCst) == 0

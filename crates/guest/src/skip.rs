@@ -17,9 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
-use timeloom_time::Duration;
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::{Base, HostInstant};
+use crate::freeze::FreezeKind;
+use crate::kick;
 use crate::processes;
 use crate::remote::read_memory;
 use crate::session::Session;
@@ -126,8 +128,12 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
     // filter's from being queued, and the program would read the call's number
     // as its result. So all are kicked before anybody who may wake one goes on:
     // those first whose time has not come, who do nothing but sleep again; and
-    // those of ours who deliver packets afterwards.
+    // those of ours who deliver packets afterwards. Of two whose time has come
+    // the first may wake the second, so then all stand while they are kicked.
     let (now, not_yet): (Vec<_>, Vec<_>) = second.waiting.iter().partition(|waiter| due(waiter));
+    if now.len() > 1 && session.freeze_kind() == FreezeKind::Cgroup {
+        return skip_frozen(session, next);
+    }
     session.clock().skip_to(next, || {
         for waiter in not_yet.into_iter().chain(now) {
             // SAFETY: a thread of our own session.
@@ -135,6 +141,21 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
         }
     });
     Attempt::Skipped
+}
+
+fn skip_frozen(session: &Session, next: Instant<Virtual>) -> Attempt {
+    let stopped = session.with_guests_stopped(|pids| {
+        session.clock().skip_to(next, || {
+            kick::kick_waiting(pids, session.wait_range());
+        });
+    });
+    match stopped {
+        Ok(()) => Attempt::Skipped,
+        Err(error) => {
+            session.warn(format!("time does not skip: {error}"));
+            Attempt::NotNow
+        }
+    }
 }
 
 /// All threads of the guests, asleep.

@@ -60,13 +60,13 @@ impl Traces {
         left.extend(cgroups(mark).iter().map(|path| path.display().to_string()));
         let socket = PathBuf::from(format!("/run/timeloom/{mark}.sock"));
         left.extend(socket.exists().then(|| socket.display().to_string()));
+        let inodes: BTreeSet<u64> = self.namespaces.iter().map(|known| known.inode).collect();
         left.extend(
             mounts()
                 .difference(&self.mounts)
-                .filter(|text| ours(text))
+                .filter(|text| ours(text, &inodes))
                 .cloned(),
         );
-        let inodes: BTreeSet<u64> = self.namespaces.iter().map(|known| known.inode).collect();
         for pid in numbers("/proc") {
             for (inode, path) in namespaces_at(pid) {
                 let alive = inodes.contains(&inode)
@@ -178,9 +178,15 @@ fn mounts() -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A mount that a run could have made; the machine may get others meanwhile.
-fn ours(mount: &str) -> bool {
-    ["nsfs", "netns", "timeloom", "/tmp"]
-        .iter()
-        .any(|word| mount.contains(word))
+/// A mount that a run could have made. The machine may get others meanwhile,
+/// and others may name namespaces of theirs; those of the run are known.
+fn ours(mount: &str, inodes: &BTreeSet<u64>) -> bool {
+    let namespace = mount.split(' ').find_map(|field| {
+        let number = field.strip_prefix("net:[")?.strip_suffix(']')?;
+        number.parse::<u64>().ok()
+    });
+    match namespace {
+        Some(inode) => inodes.contains(&inode),
+        None => ["timeloom", "/tmp"].iter().any(|word| mount.contains(word)),
+    }
 }
