@@ -6,11 +6,11 @@ use core::sync::atomic::fence;
 use std::fs::File;
 use std::path::Path;
 
-use crate::foreign::clockbound::{SIZE_V3, SegmentV3, next_generation};
+use crate::foreign::clockbound::{AnySegment, SIZE_V3, next_generation};
 use crate::memory::Mapping;
 
-/// A file that programs written for ClockBound 3 (`/var/run/clockbound/shm1`)
-/// read unchanged. One writer at a time.
+/// A file that programs written for ClockBound (`/var/run/clockbound/shm0` for
+/// version 2, `…/shm1` for version 3) read unchanged. One writer at a time.
 #[derive(Debug)]
 pub struct ClockBoundFile {
     memory: Mapping<Words>,
@@ -27,7 +27,8 @@ impl ClockBoundFile {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn create(path: &Path, first: &SegmentV3) -> std::io::Result<Self> {
+    pub fn create(path: &Path, first: impl Into<AnySegment>) -> std::io::Result<Self> {
+        let first = first.into();
         let fresh = path.with_extension("new");
         let file = File::options()
             .read(true)
@@ -35,7 +36,7 @@ impl ClockBoundFile {
             .create(true)
             .truncate(true)
             .open(&fresh)?;
-        file.set_len(SIZE_V3 as u64)?;
+        file.set_len(first.size() as u64)?;
         let made = Self {
             memory: Mapping::new(&file, true)?,
         };
@@ -44,31 +45,26 @@ impl ClockBoundFile {
         Ok(made)
     }
 
-    /// Replaces the segment under its readers; `generation` is taken care of.
-    pub fn publish(&self, segment: &SegmentV3) {
+    /// Replaces the segment under its readers by another of the same version;
+    /// `generation` is taken care of.
+    pub fn publish(&self, segment: impl Into<AnySegment>) {
+        let segment = segment.into();
         let words = &self.memory.get().0;
         // Bytes 14 and 15 of the segment: the generation.
         let now = words[1].load(Relaxed).to_ne_bytes();
         let generation = u16::from_ne_bytes([now[6], now[7]]);
-        let next = next_generation(generation);
-        let encode = |generation| {
-            SegmentV3 {
-                generation,
-                ..*segment
-            }
-            .emit()
-        };
         let word = |bytes: &[u8; SIZE_V3], index: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[8 * index..8 * index + 8]);
             u64::from_ne_bytes(word)
         };
-        let (odd, even) = (encode(generation | 1), encode(next));
+        let odd = segment.emit_as(generation | 1);
+        let even = segment.emit_as(next_generation(generation));
         words[1].store(word(&odd, 1), Relaxed);
         // Their readers look at the generation, read, and look again: none of
         // the fields may be seen before the odd generation is.
         fence(Release);
-        for index in (0..SIZE_V3 / 8).filter(|index| *index != 1) {
+        for index in (0..segment.size() / 8).filter(|index| *index != 1) {
             words[index].store(word(&even, index), Relaxed);
         }
         words[1].store(word(&even, 1), Release);

@@ -51,6 +51,8 @@ mod layout;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+mod ntp_shm_memory;
+#[cfg(not(loom))]
 mod phc;
 #[cfg(not(loom))]
 mod reader;
@@ -77,6 +79,8 @@ pub use generic_timer::GenericTimer;
 pub use host_strict::HostStrict;
 #[cfg(not(loom))]
 pub use layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
+#[cfg(not(loom))]
+pub use ntp_shm_memory::NtpShm;
 #[cfg(not(loom))]
 pub use phc::{Phc, PhcLook};
 #[cfg(not(loom))]

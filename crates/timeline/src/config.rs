@@ -12,9 +12,9 @@ use timeloom_clock::quality::TimelineId;
 use timeloom_clock::timeline::{Config, PollLimits};
 use timeloom_time::Duration;
 
-use crate::TimelineName;
 use crate::protocol::ScaleName;
 use crate::source::peer_words::Key;
+use crate::{TimelineName, outputs};
 
 /// A daemon's configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -70,6 +70,18 @@ pub struct TimelineConfig {
     /// asked, answered or believed.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
+    /// A segment for ClockBound's readers.
+    #[serde(default)]
+    pub clockbound: Option<PathBuf>,
+    /// Which version it has: 2 or 3.
+    #[serde(default = "three")]
+    pub clockbound_version: u8,
+    /// Samples go to chronyd's SOCK reference clock here.
+    #[serde(default)]
+    pub chrony_sock: Option<PathBuf>,
+    /// Samples lie in this unit of NTP's shared memory.
+    #[serde(default)]
+    pub ntp_shm: Option<u16>,
     /// What knows the time.
     #[serde(default, rename = "source")]
     pub sources: Vec<SourceConfig>,
@@ -378,6 +390,7 @@ impl DaemonConfig {
             {
                 return bad("tolerated_liars must be less than the number of sources");
             }
+            outputs::check(timeline, &self.timelines[..index]).or_else(|mistake| bad(&mistake))?;
         }
         Ok(())
     }
@@ -437,6 +450,10 @@ impl TimelineConfig {
             demand_authentication: false,
             listen: None,
             key_file: None,
+            clockbound: None,
+            clockbound_version: three(),
+            chrony_sock: None,
+            ntp_shm: None,
             sources: Vec::new(),
         }
     }
@@ -537,6 +554,10 @@ impl Default for PollConfig {
             longest: Duration::from_s(64),
         }
     }
+}
+
+fn three() -> u8 {
+    3
 }
 
 fn tai() -> Shows {

@@ -19,6 +19,7 @@ use timeloom_publish::{PageWriter, TimeType, WriterError};
 use timeloom_time::Duration;
 
 use crate::config::TimelineConfig;
+use crate::outputs::Outputs;
 use crate::protocol::{
     Binding, Event as Told, Message, Page, Report, ScaleName, SourceReport, VERSION, encode,
 };
@@ -46,6 +47,8 @@ pub(crate) enum KeepError {
     Page(WriterError),
     /// A source can never work as configured.
     Source(Untold),
+    /// An output cannot be written as configured: place and fix.
+    Output(String),
 }
 
 enum Event {
@@ -63,6 +66,7 @@ pub(crate) struct Kept {
     from_utc: FromUtc,
     /// The sealed memfd and the file: the same words in both.
     pages: [PageWriter; 2],
+    outputs: Outputs,
     sources: Vec<Asked>,
     bindees: BTreeMap<BindingId, Bindee>,
     published: u64,
@@ -105,6 +109,7 @@ impl Timeline {
             .map(|source| source::open(source, config, clock).map(|open| (source.label(), open)))
             .collect();
         let sources = opened.map_err(KeepError::Source)?;
+        let outputs = Outputs::open(config, clock).map_err(KeepError::Output)?;
         let sources = sources
             .into_iter()
             .enumerate()
@@ -117,6 +122,7 @@ impl Timeline {
             clock: clock.clone(),
             from_utc: FromUtc::of(config),
             pages: [memory, file],
+            outputs,
             sources,
             bindees: BTreeMap::new(),
             published: 0,
@@ -254,6 +260,7 @@ impl Kept {
         for page in &self.pages {
             page.keep_alive(now);
         }
+        self.outputs.end();
     }
 
     /// Not below a fifth of a millisecond, whatever the keeper wants: nothing
@@ -327,9 +334,15 @@ impl Kept {
                         .iter()
                         .for_each(|page| page.set_time_type(time_type));
                     self.pages.iter().for_each(|page| page.publish(&segment));
+                    self.outputs.update(&segment, &self.clock, time_type);
                     self.published += 1;
                 }
-                Action::Alive(until) => self.pages.iter().for_each(|page| page.keep_alive(until)),
+                Action::Alive(until) => {
+                    self.pages.iter().for_each(|page| page.keep_alive(until));
+                    let time_type = self.time_type();
+                    let segment = self.keeper.segment();
+                    self.outputs.refresh(segment, &self.clock, time_type);
+                }
                 Action::Violated { binding, why } => self.tell(binding, Some(why)),
                 Action::Restored { binding } => self.tell(binding, None),
                 Action::Disturbed(disturbance) => {

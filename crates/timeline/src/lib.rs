@@ -19,6 +19,7 @@ mod host_clock;
 mod keep;
 mod look;
 mod name;
+mod outputs;
 mod packet;
 pub mod protocol;
 mod rendezvous;

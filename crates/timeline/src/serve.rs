@@ -20,7 +20,7 @@ use crate::protocol::{
     Answer, Ask, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, decode, encode,
 };
 use crate::source::peer;
-use crate::{Directory, HostClock, Timeline, TimelineName, packet, step_watch};
+use crate::{Directory, HostClock, Timeline, TimelineName, outputs, packet, step_watch};
 
 /// A running daemon; it ends when this is dropped.
 #[derive(Debug)]
@@ -105,6 +105,9 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
             KeepError::Page(WriterError::Io(error)) => {
                 ServeError::System(format!("making the page of {name}"), error)
             }
+            KeepError::Output(why) => {
+                ServeError::Config(BadConfig(format!("timeline {name}: {why}")))
+            }
             KeepError::Source(untold) => {
                 ServeError::Config(BadConfig(format!("timeline {name}: {untold}")))
             }
@@ -147,6 +150,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
                 .sources
                 .iter()
                 .any(SourceConfig::hangs_on_system_clock)
+                || outputs::hang_on_system_clock(config)
         });
     let hangs: Vec<Timeline> = hangs.map(|(_, timeline)| timeline.clone()).collect();
     if !hangs.is_empty() {

@@ -249,6 +249,102 @@ impl SegmentV3 {
     }
 }
 
+/// A segment of either version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnySegment {
+    /// Version 2.
+    V2(SegmentV2),
+    /// Version 3.
+    V3(SegmentV3),
+}
+
+impl From<&SegmentV2> for AnySegment {
+    fn from(segment: &SegmentV2) -> Self {
+        Self::V2(*segment)
+    }
+}
+
+impl From<&SegmentV3> for AnySegment {
+    fn from(segment: &SegmentV3) -> Self {
+        Self::V3(*segment)
+    }
+}
+
+impl AnySegment {
+    /// A segment of version 2 or 3 that gives no time and says why.
+    pub fn void(version: u8, status: ClockStatus) -> Self {
+        let (zero, far_ns) = (Seconds { s: 0, ns: 0 }, 1_000_000_000_000_000);
+        if version == 2 {
+            return Self::V2(SegmentV2 {
+                generation: 2,
+                as_of: zero,
+                void_after: zero,
+                bound_ns: far_ns,
+                disruption_marker: 0,
+                max_drift_ppb: 0,
+                status,
+                disruption_support: false,
+            });
+        }
+        Self::V3(SegmentV3 {
+            generation: 2,
+            as_of_tsc: 0,
+            as_of: zero,
+            void_after: zero,
+            period_frac: 0,
+            period_err_frac: 0,
+            bound_ns: far_ns,
+            disruption_marker: 0,
+            max_drift_ppb: 0,
+            status,
+            disruption_support: false,
+            period_shift: 0,
+            period_err_shift: 0,
+        })
+    }
+
+    /// Its bytes in the file.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::V2(_) => SIZE_V2,
+            Self::V3(_) => SIZE_V3,
+        }
+    }
+
+    /// The bytes with this generation; behind [`Self::size`] zeros.
+    pub(crate) fn emit_as(&self, generation: u16) -> [u8; SIZE_V3] {
+        match *self {
+            Self::V2(segment) => {
+                let mut bytes = [0; SIZE_V3];
+                let segment = SegmentV2 {
+                    generation,
+                    ..segment
+                };
+                bytes[..SIZE_V2].copy_from_slice(&segment.emit());
+                bytes
+            }
+            Self::V3(segment) => SegmentV3 {
+                generation,
+                ..segment
+            }
+            .emit(),
+        }
+    }
+}
+
+/// The version of the segment that begins with `bytes`, written or not; `None`
+/// when it is none.
+pub fn version_of(bytes: &[u8]) -> Option<u8> {
+    if bytes.len() < 16 || [take(bytes, 0), take(bytes, 4)].map(u32::from_ne_bytes) != MAGIC {
+        return None;
+    }
+    match u16::from_ne_bytes(take(bytes, 12)) {
+        VERSION_V2 => Some(2),
+        VERSION_V3 => Some(3),
+        _ => None,
+    }
+}
+
 /// The generation of the next update after `generation`: even, never 0.
 pub fn next_generation(generation: u16) -> u16 {
     match (generation | 1).wrapping_add(1) {

@@ -1,0 +1,141 @@
+//! The memory of NTP's shared-memory reference clock, for its readers (ntpd,
+//! chronyd, gpsd's tools). The bytes are [`crate::foreign::ntp_shm`]'s.
+
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::fence;
+use std::io;
+
+use crate::foreign::Malformed;
+use crate::foreign::ntp_shm::{SIZE, ShmSample};
+
+/// Key of unit 0: "NTP0".
+const KEY: i32 = 0x4e54_5030;
+
+/// The segment as words; `valid` is the thirteenth, `count` the second.
+type Words = [AtomicU32; SIZE / 4];
+const COUNT: usize = 1;
+const VALID: usize = 12;
+
+/// A unit's segment, attached until this is dropped. It stays when its writer
+/// ends: readers have it attached too. One writer at a time.
+#[derive(Debug)]
+pub struct NtpShm {
+    words: NonNull<Words>,
+    id: i32,
+}
+
+// SAFETY: the segment holds atomics only, and an attachment belongs to no thread.
+unsafe impl Send for NtpShm {}
+
+impl NtpShm {
+    /// Attaches the unit's segment, which is made (for its own user only) when
+    /// there is none.
+    ///
+    /// # Errors
+    /// When the system refuses, or what is there has another size or form, or
+    /// belongs to a user that is neither this one nor root.
+    pub fn open(unit: u16) -> io::Result<Self> {
+        let key = KEY + i32::from(unit);
+        // SAFETY: takes and gives numbers.
+        let id = unsafe { libc::shmget(key, SIZE, libc::IPC_CREAT | 0o600) };
+        if id == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `shmid_ds` is numbers, for which zeros are values.
+        let mut about: libc::shmid_ds = unsafe { core::mem::zeroed() };
+        // SAFETY: `about` is what IPC_STAT fills.
+        if unsafe { libc::shmctl(id, libc::IPC_STAT, &mut about) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: gives a number.
+        let own = unsafe { libc::geteuid() };
+        let not_ours = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        if about.shm_segsz != SIZE {
+            return not_ours("a segment of another size is there");
+        }
+        if about.shm_perm.uid != own && about.shm_perm.uid != 0 {
+            return not_ours("the segment that is there belongs to another user");
+        }
+        // SAFETY: attaches at an address that the kernel chooses.
+        let address = unsafe { libc::shmat(id, core::ptr::null(), 0) };
+        if address as isize == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        let words = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let made = Self { words, id };
+        if made.read().is_err() {
+            return not_ours("the segment that is there is not a reference clock's");
+        }
+        Ok(made)
+    }
+
+    /// Gives the reader a sample; `count` and `valid` are taken care of.
+    pub fn publish(&self, sample: &ShmSample) {
+        let words = self.get();
+        let count = words[COUNT].load(Relaxed).wrapping_add(1);
+        self.free();
+        words[COUNT].store(count, Relaxed);
+        fence(Release);
+        let bytes = sample.emit();
+        for (index, word) in bytes.chunks_exact(4).enumerate() {
+            if index != COUNT && index != VALID {
+                let word = [word[0], word[1], word[2], word[3]];
+                words[index].store(u32::from_ne_bytes(word), Relaxed);
+            }
+        }
+        words[COUNT].store(count.wrapping_add(1), Release);
+        words[VALID].store(1, Release);
+    }
+
+    /// Takes back a sample that was not yet taken.
+    pub fn free(&self) {
+        self.get()[VALID].store(0, Relaxed);
+        fence(Release);
+    }
+
+    /// What the segment holds now.
+    ///
+    /// # Errors
+    /// When it is no reference clock's, or changes while it is read.
+    pub fn read(&self) -> Result<ShmSample, Malformed> {
+        let words = self.get();
+        let count = words[COUNT].load(Acquire);
+        let mut bytes = [0; SIZE];
+        for (bytes, word) in bytes.chunks_exact_mut(4).zip(words) {
+            bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        }
+        fence(Acquire);
+        if words[COUNT].load(Relaxed) != count {
+            return Err(Malformed::Updating);
+        }
+        ShmSample::parse(&bytes)
+    }
+
+    /// Has the system take the segment away when nobody has it attached.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn remove(self) -> io::Result<()> {
+        // SAFETY: IPC_RMID looks at no buffer.
+        match unsafe { libc::shmctl(self.id, libc::IPC_RMID, core::ptr::null_mut()) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+
+    fn get(&self) -> &Words {
+        // SAFETY: attached until drop, at a page's start, `SIZE` bytes long as
+        // asked for, and every bit pattern is a value of the atomics in it.
+        unsafe { self.words.as_ref() }
+    }
+}
+
+impl Drop for NtpShm {
+    fn drop(&mut self) {
+        // SAFETY: this is the attachment that `open` made, and nobody can hold a
+        // reference into it any more.
+        let _ = unsafe { libc::shmdt(self.words.as_ptr().cast()) };
+    }
+}

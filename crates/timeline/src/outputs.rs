@@ -1,0 +1,359 @@
+//! A timeline in others' formats: a ClockBound segment, samples for chronyd's
+//! SOCK and for NTP's shared memory. Written by the keeper's thread after the
+//! pages; the formats are `timeloom_publish::foreign`'s.
+//!
+//! What it is not: a promise about CLOCK_REALTIME beyond ClockBound version 2,
+//! which bounds that clock. Samples carry no bound at all, because their formats
+//! have none; so only a timeline that is `ok` gives any.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::time::{ClockId, clock_gettime};
+use timeloom_clock::RateError;
+use timeloom_clock::quality::Status;
+use timeloom_clock::timeline::{Segment, UtcView};
+use timeloom_page::CounterKind;
+use timeloom_publish::foreign::chrony_sock::SockSample;
+use timeloom_publish::foreign::clockbound::{
+    AnySegment, ClockStatus, Seconds, SegmentV2, SegmentV3, version_of,
+};
+use timeloom_publish::foreign::ntp_shm::{ShmSample, ShmTime};
+use timeloom_publish::{ClockBoundFile, NtpShm, PageSegment, TimeType};
+use timeloom_time::Duration;
+
+use crate::HostClock;
+use crate::config::TimelineConfig;
+use crate::protocol::ScaleName;
+
+/// What one timeline writes for others; mostly nothing.
+pub(crate) struct Outputs {
+    clockbound: Option<ClockBound>,
+    chrony: Option<(UnixDatagram, PathBuf)>,
+    shm: Option<NtpShm>,
+}
+
+struct ClockBound {
+    file: ClockBoundFile,
+    version: u8,
+    /// How fast CLOCK_REALTIME may leave true time between two updates.
+    drift_ppb: u32,
+    /// Held while this daemon writes.
+    _lock: File,
+}
+
+/// What no single value shows: the mistake.
+pub(crate) fn check(config: &TimelineConfig, others: &[TimelineConfig]) -> Result<(), String> {
+    if !(2..=3).contains(&config.clockbound_version) {
+        return Err("clockbound_version must be 2 or 3".into());
+    }
+    let samples = config.chrony_sock.is_some() || config.ntp_shm.is_some();
+    if config.scale == ScaleName::Local && (samples || config.clockbound.is_some()) {
+        return Err("clockbound, chrony_sock and ntp_shm tell UTC: scale must be \"tai\"".into());
+    }
+    let same = |ours: &Option<PathBuf>, theirs: &Option<PathBuf>| {
+        ours.as_deref()
+            .zip(theirs.as_deref())
+            .is_some_and(|(ours, theirs)| place(ours) == place(theirs))
+    };
+    for other in others {
+        let shared = [
+            ("clockbound", same(&config.clockbound, &other.clockbound)),
+            ("chrony_sock", same(&config.chrony_sock, &other.chrony_sock)),
+            (
+                "ntp_shm",
+                config.ntp_shm.is_some() && config.ntp_shm == other.ntp_shm,
+            ),
+        ];
+        if let Some((key, _)) = shared.iter().find(|(_, shared)| *shared) {
+            let name = &other.name;
+            return Err(format!(
+                "{key} is also that of timeline {name}: give each its own"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether what is written is wrong as soon as the system clock is set.
+pub(crate) fn hang_on_system_clock(config: &TimelineConfig) -> bool {
+    config.clockbound.is_some() && config.clockbound_version == 2
+}
+
+/// The same for all ways to write it, as far as the directory exists.
+fn place(path: &Path) -> PathBuf {
+    let directory = directory_of(path).canonicalize();
+    directory.map_or_else(
+        |_| path.to_owned(),
+        |found| found.join(path.file_name().unwrap_or_default()),
+    )
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+impl Outputs {
+    /// Makes what `config` asks for; nothing is claimed in it yet.
+    ///
+    /// # Errors
+    /// The place, what is wrong with it, and what would mend it.
+    pub(crate) fn open(config: &TimelineConfig, clock: &HostClock) -> Result<Self, String> {
+        let clockbound = config.clockbound.as_deref();
+        let clockbound = clockbound.map(|path| ClockBound::open(path, config, clock));
+        let chrony = config.chrony_sock.as_deref().map(open_chrony);
+        let shm = config.ntp_shm.map(|unit| {
+            let open = NtpShm::open(unit);
+            open.map_err(|error| {
+                format!("ntp_shm {unit}: {error}: choose another unit, or remove what `ipcs -m` shows for key 0x{:x}",
+                    0x4e54_5030u32 + u32::from(unit))
+            })
+        });
+        let outputs = Self {
+            clockbound: clockbound.transpose()?,
+            chrony: chrony.transpose()?,
+            shm: shm.transpose()?,
+        };
+        outputs.free();
+        Ok(outputs)
+    }
+
+    /// Writes everything for a segment that was just published.
+    pub(crate) fn update(&self, segment: &Segment, clock: &HostClock, time_type: TimeType) {
+        self.refresh(segment, clock, time_type);
+        let ok = segment.status_at(clock.core()) == Status::Ok;
+        match utc_of(time_type).filter(|_| ok) {
+            Some(utc) => self.sample(segment, clock, &utc),
+            None => self.free(),
+        }
+    }
+
+    /// Writes what holds between two samples too, for what age has made of it.
+    pub(crate) fn refresh(&self, segment: &Segment, clock: &HostClock, time_type: TimeType) {
+        if let Some(clockbound) = &self.clockbound {
+            let segment = clockbound.segment(segment, clock, utc_of(time_type));
+            clockbound.file.publish(segment);
+        }
+        if segment.status_at(clock.core()) != Status::Ok {
+            self.free();
+        }
+    }
+
+    /// Nothing is claimed any more.
+    pub(crate) fn end(&self) {
+        if let Some(clockbound) = &self.clockbound {
+            let void = AnySegment::void(clockbound.version, ClockStatus::Unknown);
+            clockbound.file.publish(void);
+        }
+        self.free();
+    }
+
+    fn free(&self) {
+        if let Some(shm) = &self.shm {
+            shm.free();
+        }
+    }
+
+    fn sample(&self, segment: &Segment, clock: &HostClock, utc: &UtcView) {
+        if self.chrony.is_none() && self.shm.is_none() {
+            return;
+        }
+        let pair = clock.realtime();
+        let took = pair.after - pair.before;
+        if took > LONGEST_LOOK {
+            return self.free(); // A busy machine: the next update will do.
+        }
+        let middle = pair.before + Duration::from_ns(took.as_ns() / 2);
+        let true_ns = utc.view(segment.interval_at(middle)).estimate().as_ns();
+        let system_ns = pair.other_ns;
+        if let Some((socket, path)) = &self.chrony {
+            let system = Seconds::from_ns(system_ns);
+            let sample = SockSample {
+                tv_s: system.s,
+                tv_us: system.ns / 1000,
+                // The time stamp has no nanoseconds, a difference does.
+                offset_s: (true_ns - system_ns) as f64 / 1e9,
+                pulse: false,
+                leap: 0,
+            };
+            // chronyd may be away, and comes back with another socket.
+            let _ = socket.send_to(&sample.emit(), path);
+        }
+        if let Some(shm) = &self.shm {
+            let time = |ns| {
+                let Seconds { s, ns } = Seconds::from_ns(ns);
+                ShmTime { s, ns: ns as i32 }
+            };
+            shm.publish(&ShmSample {
+                count: 0,
+                clock: time(true_ns),
+                receive: time(system_ns),
+                leap: 0,
+                precision: PRECISION,
+                valid: true,
+            });
+        }
+    }
+}
+
+impl ClockBound {
+    fn open(path: &Path, config: &TimelineConfig, clock: &HostClock) -> Result<Self, String> {
+        let bad = |what: &str| Err(format!("clockbound {}: {what}", path.display()));
+        let version = config.clockbound_version;
+        if version == 3 && clock.kind() != CounterKind::Tsc {
+            return bad(
+                "version 3 counts by the time-stamp counter, which is not in use here: clockbound_version = 2",
+            );
+        }
+        if path.file_name().is_none() || !directory_of(path).is_dir() {
+            return bad("its directory does not exist: make it, or name another");
+        }
+        match std::fs::metadata(path) {
+            Ok(found) if !found.is_file() => return bad("is not a file: name another"),
+            Ok(_) => {
+                let mut start = Vec::new();
+                let read = File::open(path).and_then(|file| file.take(16).read_to_end(&mut start));
+                if let Err(error) = read {
+                    return bad(&format!("{error}: name another"));
+                }
+                if version_of(&start) != Some(version) {
+                    return bad(&format!(
+                        "is there and is not a ClockBound segment of version {version}: move it away, or name another"
+                    ));
+                }
+            }
+            Err(_) => {}
+        }
+        let mut lock = path.as_os_str().to_owned();
+        lock.push(".lock");
+        let opened = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&lock);
+        let lock = match opened {
+            Ok(lock) => lock,
+            Err(error) => {
+                return bad(&format!(
+                    "its lock {}: {error}: name another place",
+                    Path::new(&lock).display()
+                ));
+            }
+        };
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return bad("another daemon writes it: name another");
+        }
+        let void = AnySegment::void(version, ClockStatus::Unknown);
+        let file = match ClockBoundFile::create(path, void) {
+            Ok(file) => file,
+            Err(error) => return bad(&format!("{error}: name another place")),
+        };
+        let stated = clock.oscillator(config.oscillator()).max_error;
+        // Twice: true time against the counter, and the kernel's idea of the
+        // counter's rate against ours.
+        let drift = STEERED + stated + stated;
+        Ok(Self {
+            file,
+            version,
+            drift_ppb: u32::try_from(drift.as_ppt() / 1000 + 1).unwrap_or(u32::MAX),
+            _lock: lock,
+        })
+    }
+
+    fn segment(&self, segment: &Segment, clock: &HostClock, utc: Option<UtcView>) -> AnySegment {
+        let status = segment.status_at(clock.core());
+        let void = |status| AnySegment::void(self.version, ClockStatus::from(status));
+        let Some(utc) = utc.filter(|_| status.may_have_interval()) else {
+            // Without an offset of UTC there is no word for what is known.
+            let known = status.may_have_interval();
+            return void(if known {
+                Status::NeverSynchronised
+            } else {
+                status
+            });
+        };
+        if self.version == 3 {
+            let encoded = PageSegment::new(segment, &clock.scale());
+            let aged = Segment { status, ..*segment };
+            return (&SegmentV3::of(&aged, &encoded, &utc)).into();
+        }
+        // Readers add what has passed since on the coarse clock, which is late.
+        let as_of_ns = nanoseconds(ClockId::MonotonicCoarse);
+        let pair = clock.realtime();
+        let life = segment.void_after - pair.after;
+        if life <= Duration::ZERO {
+            return void(status);
+        }
+        let earliest = utc.view(segment.interval_at(pair.before)).earliest();
+        let latest = utc.view(segment.interval_at(pair.after)).latest();
+        let system_ns = pair.other_ns;
+        let bound_ns = earliest
+            .as_ns()
+            .abs_diff(system_ns)
+            .max(latest.as_ns().abs_diff(system_ns));
+        AnySegment::V2(SegmentV2 {
+            generation: 2,
+            as_of: Seconds::from_ns(as_of_ns),
+            void_after: Seconds::from_ns(as_of_ns.saturating_add(life.as_ns())),
+            // Two more: readers cut fractions off.
+            bound_ns: i64::try_from(bound_ns)
+                .unwrap_or(i64::MAX)
+                .saturating_add(2),
+            disruption_marker: 0,
+            max_drift_ppb: self.drift_ppb,
+            status: status.into(),
+            disruption_support: false,
+        })
+    }
+}
+
+fn open_chrony(path: &Path) -> Result<(UnixDatagram, PathBuf), String> {
+    let bad = |what: &str| Err(format!("chrony_sock {}: {what}", path.display()));
+    // chronyd makes the socket, and may start later.
+    if path.file_name().is_none() || !directory_of(path).is_dir() {
+        return bad("its directory does not exist: name the path of chronyd's `refclock SOCK`");
+    }
+    if std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
+        return bad("is not a socket: name the path of chronyd's `refclock SOCK`");
+    }
+    if let Err(error) = std::os::unix::net::SocketAddr::from_pathname(path) {
+        return bad(&format!("{error}: name a shorter path"));
+    }
+    let socket = UnixDatagram::unbound().and_then(|socket| {
+        // The keeper waits for nobody.
+        socket.set_nonblocking(true)?;
+        Ok((socket, path.to_owned()))
+    });
+    socket.or_else(|error| bad(&error.to_string()))
+}
+
+fn utc_of(time_type: TimeType) -> Option<UtcView> {
+    match time_type {
+        TimeType::Tai(Some(tai_offset_s)) => Some(UtcView {
+            tai_offset_s,
+            leap: None,
+        }),
+        TimeType::Tai(None) | TimeType::Local => None,
+    }
+}
+
+fn nanoseconds(clock: ClockId) -> i64 {
+    let now = clock_gettime(clock);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// As far as the kernel's own discipline steers CLOCK_REALTIME.
+const STEERED: RateError = RateError::from_ppb(500_000);
+
+/// Two clocks read further apart than this make no sample.
+const LONGEST_LOOK: Duration = Duration::from_us(100);
+
+/// A microsecond: about what two clocks are read apart.
+const PRECISION: i32 = -20;
