@@ -77,6 +77,9 @@ pub struct Clock {
     counter: Counter,
     state: Mutex<State>,
     changed: Condvar,
+    /// Told of by [`Self::wake`] alone. Who cares for nothing else waits here, so
+    /// that a pause need not wake a thread that only goes back to sleep.
+    woken: Condvar,
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     /// Raised when a host's clock was changed by a program.
@@ -176,6 +179,7 @@ impl Clock {
             counter,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            woken: Condvar::new(),
             listeners: Mutex::default(),
             host_version: AtomicU64::new(0),
             stops: AtomicU64::new(0),
@@ -387,6 +391,7 @@ impl Clock {
     pub fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
+        self.woken.notify_all();
     }
 
     /// Follows the machine's clock; to be called about once a second.

@@ -370,7 +370,7 @@ impl Clock {
             None => {
                 let mut state = self.lock();
                 while !changed() {
-                    state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+                    state = self.woken.wait(state).unwrap_or_else(|e| e.into_inner());
                 }
                 false
             }
