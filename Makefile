@@ -8,10 +8,10 @@ PEERS := crates/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test test-mpi proof-timeline bench lint fmt clean
+.PHONY: help build demo test fuzz test-mpi test-aarch64 proof-timeline bench lint fmt clean
 
 help: ## Say what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 build: packages-build ## Release binaries in target/release/
 	$(CARGO) build --release --locked -p timeloom -p timeloom-capi
@@ -28,9 +28,15 @@ test: packages-test .venv/ready ## Every test
 	.venv/bin/python python/build_timeline.py target/debug
 	.venv/bin/python -m pytest -q python
 
+fuzz: packages-test ## PTP messages and frames at a host's port under libFuzzer, FUZZ_S seconds each (60); nightly compiler
+	scripts/fuzz
+
 test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
 	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target
 	scripts/test-mpi target/release/timeloom-peering-mpi
+
+test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and guests in an emulated machine (QEMU)
+	scripts/test-aarch64
 
 proof-timeline: packages-test ## Ten minutes of timelines over real ptp4l and chronyd: the bound holds for every sample
 	$(CARGO) test --release --locked -p timeloom-timeline --test real_ptp4l --test real_chrony -- --include-ignored --nocapture --test-threads 1
@@ -43,6 +49,7 @@ lint: packages-build ## Formatting and static checks
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path $(PEERS) --check
 	$(CARGO) fmt --manifest-path $(MPI) --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --manifest-path $(PEERS) --target-dir target -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --document-private-items
@@ -63,7 +70,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by what needs them.
-.PHONY: packages-build packages-demo packages-test packages-mpi
+.PHONY: packages-build packages-demo packages-test packages-mpi packages-aarch64
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
@@ -75,3 +82,6 @@ packages-test: packages-demo
 	@scripts/chronyd
 packages-mpi: packages-build
 	@scripts/packages mpirun:openmpi-bin @libopenmpi-dev:libopenmpi-dev @libclang-dev:libclang-dev
+packages-aarch64: packages-build
+	@scripts/packages aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu @libc6-dev-arm64-cross:libc6-dev-arm64-cross @libgcc-12-dev-arm64-cross:libgcc-12-dev-arm64-cross \
+		qemu-system-aarch64:qemu-system-arm cpio:cpio

@@ -41,12 +41,29 @@ fn main() {
     link(&out, &crates.join("guest/image"));
 }
 
+/// The processor that is built for, and the linker for it.
+fn target() -> (String, &'static str) {
+    let target = env::var("TARGET").expect("cargo sets TARGET");
+    let processor = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    let is_native = env::var("HOST").is_ok_and(|host| host == target);
+    let linker = match processor.as_str() {
+        "x86_64" | "aarch64" if is_native => "ld",
+        "x86_64" => "x86_64-linux-gnu-ld",
+        "aarch64" => "aarch64-linux-gnu-ld",
+        other => {
+            panic!("guests are supported on x86-64 and 64-bit ARM (aarch64) only, not on {other}")
+        }
+    };
+    (processor, linker)
+}
+
 fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
     let mut rustc = Command::new(env::var_os("RUSTC").expect("cargo sets RUSTC"));
     rustc
         .arg(source)
         .args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
-    rustc.args(["--cfg", "timeloom_image", "--cap-lints=allow"]);
+    rustc.args(["--cfg", "timeloom_image", "--cap-lints=allow", "--target"]);
+    rustc.arg(env::var_os("TARGET").expect("cargo sets TARGET"));
     // Unwind tables: a cancelled thread is unwound through the handler.
     // No vector units beyond the baseline: the image is mapped everywhere.
     rustc.args([
@@ -70,7 +87,8 @@ fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
 }
 
 fn link(out: &Path, scripts: &Path) {
-    let mut linker = Command::new("ld");
+    let (processor, linker) = target();
+    let mut linker = Command::new(linker);
     linker.args([
         "-shared",
         "-soname=linux-vdso.so.1",
@@ -95,14 +113,17 @@ fn link(out: &Path, scripts: &Path) {
         "timeloom_handler",
         "timeloom_restorer",
         "timeloom_wait",
-        "__vdso_clock_gettime",
+        "timeloom_vdso_clock_gettime",
     ] {
         linker.arg(format!("--undefined={root}"));
+    }
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+        linker.arg("--undefined=timeloom_fault");
     }
     linker.arg("-T").arg(scripts.join("image.lds"));
     linker.arg(format!(
         "--version-script={}",
-        scripts.join("image.map").display()
+        scripts.join(format!("{processor}.map")).display()
     ));
     linker
         .arg(out.join("libtimeloom_shim.a"))
@@ -114,7 +135,7 @@ fn link(out: &Path, scripts: &Path) {
 fn run(mut command: Command, what: &str) {
     let output = command
         .output()
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
+        .unwrap_or_else(|error| panic!("{what}: {}: {error}", command.get_program().display()));
     if !output.status.success() {
         panic!(
             "{what} failed:\n{command:?}\n{}",

@@ -44,7 +44,7 @@ use std::str::FromStr;
 
 pub use error::BenchError;
 pub use figure::{Better, Figure, TABLE_HEADER};
-pub use net::net_figures;
+pub use net::{NET_FIGURES, NET_GROUPS, TcpModels, net_figures, validate_tcp};
 pub use ptp::write_ptp_document;
 pub use stats::{median, percentile};
 pub use worker::worker_main;
@@ -122,6 +122,9 @@ pub struct Options {
     pub quick: bool,
     /// The command that ends in [`worker_main`] with one more argument.
     pub worker: Vec<OsString>,
+    /// Of [`Name::Net`], which takes long, only this group of figures
+    /// ([`NET_GROUPS`]).
+    pub only: Option<String>,
     /// Called with remarks for the user: what was left out and why.
     pub remark: fn(&str),
 }

@@ -45,6 +45,7 @@ fn check(name: Name, metrics: &[&str], rounds: u64) {
     let own = std::env::current_exe().expect("a program knows its path");
     let options = Options {
         quick: true,
+        only: None,
         worker: vec![own.into(), WORKER.into()],
         remark: |text| eprintln!("{text}"),
     };

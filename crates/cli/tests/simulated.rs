@@ -86,3 +86,59 @@ fn check(directory: &Path, mode: &str) {
     let found = capture.windows(1000).filter(|part| *part == payload);
     assert_eq!(found.count(), 10, "{mode}: five there and five back");
 }
+
+const CLOCKS: &str = r#"
+schema = "timeloom/1"
+name = "clocks"
+seed = 5
+time = { duration = "40 s", mode = "skip" }
+[network]
+routers = []
+[network.ptp]
+profile = "c37.238-2017"
+transport = "l2"
+[network.clocks]
+gm = { role = "grandmaster" }
+s1 = { role = "transparent", clock = { frequency = "30 ppm", wander = "0.01 ppm" } }
+s2 = { role = "transparent", clock = { frequency = "-45 ppm", wander = "0.01 ppm" } }
+slave = { role = "slave", resolution = "8 ns", clock = { frequency = "-20 ppm" } }
+[system]
+switches = ["s1", "s2"]
+links = [
+    { between = ["gm", "s1"] },
+    { between = ["s1", "s2"], rate = "10 Mbit/s", delay = "1 ms" },
+    { between = ["s2", "slave"] },
+]
+[[check]]
+name = "begins-behind"
+assert = "first(slave.clock.offset) < -5e-5"
+[[check]]
+name = "not-ahead"
+assert = "max(slave.clock.offset) < 1e-7 from 25 s"
+[[check]]
+name = "not-behind"
+assert = "min(slave.clock.offset) > -1e-7 from 25 s"
+[[check]]
+name = "measured"
+assert = "max(slave.ptp.offset) < 1e-7 from 25 s"
+"#;
+
+/// The file's checks are the test: true and measured error of a slave whose
+/// oscillator runs 20 ppm slow.
+#[test]
+fn a_simulated_slave_follows_its_grandmaster_through_transparent_switches() {
+    let base = std::env::temp_dir().join(format!("timeloom-clocks-{}", std::process::id()));
+    fs::create_dir_all(&base).unwrap();
+    let file = base.join("clocks.toml");
+    fs::write(&file, CLOCKS).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .arg("run")
+        .arg(&file)
+        .arg("-o")
+        .arg(base.join("run"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    fs::remove_dir_all(&base).unwrap();
+}

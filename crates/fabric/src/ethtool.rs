@@ -41,7 +41,7 @@ fn set(socket: &impl AsFd, interface: &str, command: u32, data: u32) -> io::Resu
         .iter_mut()
         .zip(interface.bytes().take(room))
     {
-        *to = from.cast_signed();
+        *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: SIOCETHTOOL takes an ifreq whose data pointer leads to the

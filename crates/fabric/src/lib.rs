@@ -39,7 +39,9 @@
 //! [`Namespace::confine`] and records links with [`Capture`]; `timeloom doctor`
 //! calls [`probe()`].
 
+pub mod ancillary;
 mod cable;
+
 mod capture;
 mod error;
 mod ethtool;

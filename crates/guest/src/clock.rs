@@ -22,7 +22,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::memory::PageMapping;
-use calibration::Calibration;
+use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, wall_now};
 pub(crate) use hosts::{Base, HostInstant};
 pub use hosts::{Belief, Host, HostOptions, HostReading};
@@ -37,6 +37,20 @@ pub struct ClockOptions {
     pub dilation: f64,
     /// Whether it stands until it is resumed.
     pub paused: bool,
+    /// What programs see of the time-stamp counter.
+    pub tsc: Tsc,
+}
+
+/// What a program sees that reads the processor's time-stamp counter itself
+/// (`rdtsc`, `rdtscp`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tsc {
+    /// The machine's counter: real time, and nobody learns of it.
+    #[default]
+    Native,
+    /// A virtual counter of the machine's frequency, in step with the host's
+    /// CLOCK_MONOTONIC_RAW. Each read traps, and clock reads make a system call.
+    Emulate,
 }
 
 impl Default for ClockOptions {
@@ -45,6 +59,7 @@ impl Default for ClockOptions {
             start: None,
             dilation: 1.0,
             paused: false,
+            tsc: Tsc::Native,
         }
     }
 }
@@ -75,6 +90,8 @@ pub struct Change {
 pub struct Clock {
     page: Arc<PageMapping>,
     counter: Counter,
+    /// The counter that guests see, if it is not the machine's.
+    tsc: Option<TscLine>,
     state: Mutex<State>,
     changed: Condvar,
     /// Told of by [`Self::wake`] alone. Who cares for nothing else waits here, so
@@ -128,7 +145,16 @@ impl Clock {
     /// A dilation that is not within 2^-32 … 2^32.
     pub(crate) fn new(page: Arc<PageMapping>, options: &ClockOptions) -> Result<Self, GuestError> {
         let rate = running_rate(options.dilation)?;
-        let counter = Counter::detect();
+        // Where the counter traps, the image's own reads would trap as well.
+        let (counter, tsc) = match options.tsc {
+            Tsc::Native => (Counter::detect(), None),
+            Tsc::Emulate if cfg!(not(target_arch = "x86_64")) => {
+                return Err(GuestError::Unsupported(
+                    "reads of this processor's counter cannot be made to trap; run without `--tsc emulate`".into(),
+                ));
+            }
+            Tsc::Emulate => (Counter::MONOTONIC, Some(TscLine::measure())),
+        };
         let calibration = Calibration::start(counter);
         let started = calibration.map().in0;
         let wall0 = calibration.map().out0;
@@ -177,6 +203,7 @@ impl Clock {
         Ok(Self {
             page,
             counter,
+            tsc,
             state: Mutex::new(state),
             changed: Condvar::new(),
             woken: Condvar::new(),
@@ -190,10 +217,17 @@ impl Clock {
     pub fn degraded_mode(&self) -> Option<&'static str> {
         match self.counter.kind() {
             CounterKind::Tsc => None,
+            // Chosen, and documented with the choice.
+            CounterKind::Monotonic if self.tsc.is_some() => None,
             CounterKind::Monotonic => Some(
-                "The kernel does not trust the TSC here; clock reads make a system call and are slower.",
+                "The kernel does not trust the processor's counter here; clock reads make a system call and are slower.",
             ),
         }
+    }
+
+    /// Whether guests see a virtual time-stamp counter.
+    pub(crate) fn emulates_tsc(&self) -> bool {
+        self.tsc.is_some()
     }
 
     /// Virtual time now.

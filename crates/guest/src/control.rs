@@ -91,6 +91,11 @@ pub enum Request {
         /// Its identifier.
         pid: i32,
     },
+    /// Let a process go that was brought in.
+    Unregister {
+        /// Its identifier.
+        pid: i32,
+    },
 }
 
 /// What the session answers.
@@ -383,6 +388,7 @@ fn obey<C: Controlled>(controlled: &Weak<C>, request: Request) -> Result<Option<
         Request::Dilate { factor } => session.dilate(factor).map_err(text)?,
         Request::Query => {}
         Request::Register { pid } => session.register(pid).map_err(text)?,
+        Request::Unregister { pid } => session.unregister(pid).map_err(text)?,
         Request::Skip { on } => Arc::clone(&held).skip(on)?,
         Request::Step { span_ns } => {
             if !held.is_held() {

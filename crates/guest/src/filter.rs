@@ -8,10 +8,12 @@
 use libc::sock_filter;
 use timeloom_page::{CPU_TIME_CALL, IMAGE_ADDRESS, IMAGE_LIMIT};
 
+use crate::arch::{AUDIT_ARCH, OLD_CALLS};
 use crate::bpf::{
     ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, Step, argument_high, argument_low,
     assemble,
 };
+use crate::timers::FIRST_POSIX;
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,10 @@ pub(crate) enum Treatment {
 
 /// When a call gets its treatment; otherwise it passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "some are for old calls only")
+)]
 pub(crate) enum When {
     /// Always.
     Always,
@@ -49,30 +55,56 @@ pub(crate) enum When {
     /// An interval timer: of real time as the treatment says, of processor time
     /// in the image.
     IntervalTimer,
+    /// A timer's clock that does not count processor time. (Timers on one that
+    /// does are the kernel's.)
+    NotOfProcessor,
+    /// A timer that is the session's.
+    OwnPosixTimer,
+    /// The same; a timer that is the kernel's, in the image.
+    PosixTimer,
+    /// `prctl` that asks or says whether the time-stamp counter may be read.
+    TscControl,
 }
 
-/// The whole filter as data: number (x86-64), name, treatment, condition.
-pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
+/// What happens to a call: number, name, treatment, condition.
+pub(crate) type Call = (i64, &'static str, Treatment, When);
+
+/// The whole filter as data.
+pub(crate) const CALLS: &[Call] = {
+    const JOINED: [Call; EVERYWHERE.len() + OLD_CALLS.len()] = {
+        let mut joined = [EVERYWHERE[0]; EVERYWHERE.len() + OLD_CALLS.len()];
+        let (mut index, mut old) = (0, 0);
+        while index < EVERYWHERE.len() {
+            joined[index] = EVERYWHERE[index];
+            index += 1;
+        }
+        while old < OLD_CALLS.len() {
+            joined[index + old] = OLD_CALLS[old];
+            old += 1;
+        }
+        joined
+    };
+    &JOINED
+};
+
+/// The calls that all architectures have.
+const EVERYWHERE: &[Call] = {
     use Treatment::{Ask, Refuse, Trap};
     use When::{
-        Always, EitherGiven, FutexWait, Given, IntervalTimer, NotZero, NotZeroOrGiven, Null,
-        Positive, SocketTime,
+        Always, EitherGiven, FutexWait, Given, IntervalTimer, NotOfProcessor, NotZeroOrGiven,
+        OwnPosixTimer, PosixTimer, SocketTime,
     };
     &[
         // Clocks, by `syscall` instruction instead of the vDSO.
         (libc::SYS_clock_gettime, "clock_gettime", Trap, Always),
         (libc::SYS_gettimeofday, "gettimeofday", Trap, Always),
-        (libc::SYS_time, "time", Trap, Always),
         // Waits with a timeout, or with a signal mask that must not hold SIGSYS.
         (libc::SYS_nanosleep, "nanosleep", Trap, Always),
         (libc::SYS_clock_nanosleep, "clock_nanosleep", Trap, Always),
-        (libc::SYS_poll, "poll", Trap, Positive(2)),
         (libc::SYS_ppoll, "ppoll", Trap, EitherGiven(2, 3)),
-        (libc::SYS_select, "select", Trap, Given(4)),
         (libc::SYS_pselect6, "pselect6", Trap, EitherGiven(4, 5)),
-        // These without a timeout too: frozen in them, a program would be told
-        // EINTR by the kernel.
-        (libc::SYS_epoll_wait, "epoll_wait", Trap, NotZero(3)),
+        // These, and `epoll_wait`, without a timeout too: frozen in them, a program
+        // would be told EINTR by the kernel.
         (
             libc::SYS_epoll_pwait,
             "epoll_pwait",
@@ -95,9 +127,6 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
         (libc::SYS_waitid, "waitid", Trap, Given(4)),
         // Times of files set to "now".
         (libc::SYS_utimensat, "utimensat", Trap, Always),
-        (libc::SYS_utime, "utime", Trap, Null(1)),
-        (libc::SYS_utimes, "utimes", Trap, Null(1)),
-        (libc::SYS_futimesat, "futimesat", Trap, Null(2)),
         (libc::SYS_setsockopt, "setsockopt", Trap, SocketTime),
         // What could take SIGSYS away from us.
         (libc::SYS_rt_sigprocmask, "rt_sigprocmask", Trap, Given(1)),
@@ -110,14 +139,18 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
         (libc::SYS_timerfd_create, "timerfd_create", Ask, Always),
         (libc::SYS_timerfd_settime, "timerfd_settime", Ask, Always),
         (libc::SYS_timerfd_gettime, "timerfd_gettime", Ask, Always),
-        (libc::SYS_timer_create, "timer_create", Ask, Always),
-        (libc::SYS_timer_settime, "timer_settime", Ask, Always),
-        (libc::SYS_timer_gettime, "timer_gettime", Ask, Always),
-        (libc::SYS_timer_getoverrun, "timer_getoverrun", Ask, Always),
-        (libc::SYS_timer_delete, "timer_delete", Ask, Always),
+        (libc::SYS_timer_create, "timer_create", Ask, NotOfProcessor),
+        (libc::SYS_timer_settime, "timer_settime", Ask, PosixTimer),
+        (libc::SYS_timer_gettime, "timer_gettime", Ask, PosixTimer),
+        (
+            libc::SYS_timer_getoverrun,
+            "timer_getoverrun",
+            Ask,
+            OwnPosixTimer,
+        ),
+        (libc::SYS_timer_delete, "timer_delete", Ask, OwnPosixTimer),
         (libc::SYS_setitimer, "setitimer", Ask, IntervalTimer),
         (libc::SYS_getitimer, "getitimer", Ask, IntervalTimer),
-        (libc::SYS_alarm, "alarm", Ask, Always),
         // Would change the machine's clock.
         (libc::SYS_clock_settime, "clock_settime", Ask, Always),
         (libc::SYS_settimeofday, "settimeofday", Ask, Always),
@@ -130,51 +163,130 @@ pub(crate) const CALLS: &[(i64, &str, Treatment, When)] = {
     ]
 };
 
+/// What comes in addition, or instead, where the time-stamp counter is emulated:
+/// the image stands between a program and its SIGSEGV, which shows in masks and
+/// actions.
+pub(crate) const EMULATING_TSC: &[Call] = {
+    use Treatment::Trap;
+    use When::{Always, TscControl};
+    &[
+        (libc::SYS_rt_sigprocmask, "rt_sigprocmask", Trap, Always),
+        (libc::SYS_rt_sigaction, "rt_sigaction", Trap, Always),
+        (libc::SYS_rt_sigpending, "rt_sigpending", Trap, Always),
+        (libc::SYS_prctl, "prctl", Trap, TscControl),
+    ]
+};
+
 /// The name of a call in [`CALLS`].
 pub(crate) fn name_of(number: i64) -> &'static str {
     CALLS
         .iter()
+        .chain(EMULATING_TSC)
         .find(|entry| entry.0 == number)
         .map_or("?", |entry| entry.1)
 }
 
+/// Whose filter it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guest {
+    /// Started in the session, where it stays to its end.
+    Launched,
+    /// The same, where the time-stamp counter is emulated.
+    EmulatingTsc,
+    /// Brought in, perhaps to be let go again: what it then asks the kernel for
+    /// comes from inside the image, where nobody else asks for it.
+    Registered,
+}
+
+/// The calls that stay with a supervisor after a program was let go: what an exec
+/// starts needs the image.
+fn is_never_native(number: i64) -> bool {
+    matches!(number, libc::SYS_execve | libc::SYS_execveat) || number == CPU_TIME_CALL as i64
+}
+
 /// The program for `seccomp(SECCOMP_SET_MODE_FILTER)`.
-pub(crate) fn program() -> Vec<sock_filter> {
+pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
+    let instead = match guest {
+        Guest::EmulatingTsc => EMULATING_TSC,
+        Guest::Launched | Guest::Registered => &[],
+    };
+    let calls = || {
+        let replaced = |number| instead.iter().any(|(other, ..)| *other == number);
+        let usual = CALLS.iter().filter(move |(number, ..)| !replaced(*number));
+        usual.chain(instead)
+    };
     let mut steps = vec![
         Step::Load(ARCHITECTURE),
-        Step::IfEqual(AUDIT_ARCH_X86_64, NATIVE),
+        Step::IfEqual(AUDIT_ARCH, NATIVE),
         Step::Return(REFUSE),
         Step::Mark(NATIVE),
         Step::Load(NUMBER),
-        // The x32 calls, through which a program could reach everything.
+        // The x32 calls of x86-64, through which a program could reach everything.
+        // (Elsewhere there are no calls up there.)
         Step::IfAtLeast(X32_BIT, REFUSED),
     ];
-    for (index, (number, ..)) in CALLS.iter().enumerate() {
+    for (index, (number, ..)) in calls().enumerate() {
         steps.push(Step::IfEqual(*number as u32, FIRST_CALL + index as Label));
     }
     steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
-    for (index, (_, _, treatment, when)) in CALLS.iter().enumerate() {
+    for (index, (number, _, treatment, when)) in calls().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
-        condition(&mut steps, *when, label_of(*treatment));
+        let label = match treatment {
+            Treatment::Ask if guest == Guest::Registered && !is_never_native(*number) => {
+                ASKED_OUTSIDE
+            }
+            treatment => label_of(*treatment),
+        };
+        condition(&mut steps, *when, label);
         steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
     }
+    unless_inside(&mut steps, TRAPPED, libc::SECCOMP_RET_TRAP);
+    unless_inside(&mut steps, ASKED_OUTSIDE, libc::SECCOMP_RET_USER_NOTIF);
     steps.extend([
-        Step::Mark(TRAPPED),
-        Step::Load(ADDRESS_HIGH),
-        Step::IfEqual((IMAGE_ADDRESS >> 32) as u32, PERHAPS_INSIDE),
-        Step::Return(libc::SECCOMP_RET_TRAP),
-        Step::Mark(PERHAPS_INSIDE),
-        Step::Load(ADDRESS_LOW),
-        Step::IfAtLeast(IMAGE_LIMIT as u32, OUTSIDE),
-        Step::Return(libc::SECCOMP_RET_ALLOW),
-        Step::Mark(OUTSIDE),
-        Step::Return(libc::SECCOMP_RET_TRAP),
         Step::Mark(ASKED),
         Step::Return(libc::SECCOMP_RET_USER_NOTIF),
         Step::Mark(REFUSED),
         Step::Return(REFUSE),
     ]);
     assemble(&steps)
+}
+
+/// What a registered program gets in addition when it is let go. What it would ask
+/// the supervisor for traps instead, for a trap goes before a question; and from
+/// inside the image it passes. So it needs nobody, but for an exec.
+pub(crate) fn release_program() -> Vec<sock_filter> {
+    let mut steps = vec![
+        Step::Load(ARCHITECTURE),
+        Step::IfEqual(AUDIT_ARCH, NATIVE),
+        Step::Return(libc::SECCOMP_RET_ALLOW), // the first filter refuses
+        Step::Mark(NATIVE),
+        Step::Load(NUMBER),
+    ];
+    for (number, _, treatment, _) in CALLS {
+        if *treatment == Treatment::Ask && !is_never_native(*number) {
+            steps.push(Step::IfEqual(*number as u32, TRAPPED));
+        }
+    }
+    steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
+    unless_inside(&mut steps, TRAPPED, libc::SECCOMP_RET_TRAP);
+    assemble(&steps)
+}
+
+/// From `label` on: `action`, but calls from inside the image pass.
+fn unless_inside(steps: &mut Vec<Step>, label: Label, action: u32) {
+    let [inside, outside] = [label + INSIDE, label + OUTSIDE];
+    steps.extend([
+        Step::Mark(label),
+        Step::Load(ADDRESS_HIGH),
+        Step::IfEqual((IMAGE_ADDRESS >> 32) as u32, inside),
+        Step::Return(action),
+        Step::Mark(inside),
+        Step::Load(ADDRESS_LOW),
+        Step::IfAtLeast(IMAGE_LIMIT as u32, outside),
+        Step::Return(libc::SECCOMP_RET_ALLOW),
+        Step::Mark(outside),
+        Step::Return(action),
+    ]);
 }
 
 const _: () = assert!(
@@ -240,6 +352,35 @@ fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             steps.push(Step::IfEqual(libc::ITIMER_REAL as u32, label));
             steps.push(Step::Goto(TRAPPED));
         }
+        When::NotOfProcessor => {
+            steps.push(Step::Load(argument_low(0)));
+            for clock in [
+                libc::CLOCK_PROCESS_CPUTIME_ID,
+                libc::CLOCK_THREAD_CPUTIME_ID,
+            ] {
+                steps.push(Step::IfEqual(clock as u32, skip));
+            }
+            // Negative ones are those of processes, threads and clock devices.
+            // The kernel refuses timers on the last.
+            steps.push(Step::IfAtLeast(0x8000_0000, skip));
+            steps.push(Step::Goto(label));
+            steps.push(Step::Mark(skip));
+        }
+        When::OwnPosixTimer | When::PosixTimer => {
+            steps.push(Step::Load(argument_low(0)));
+            steps.push(Step::IfAtLeast(0x8000_0000, skip));
+            steps.push(Step::IfAtLeast(FIRST_POSIX as u32, label));
+            steps.push(Step::Mark(skip));
+            if when == When::PosixTimer {
+                steps.push(Step::Goto(TRAPPED));
+            }
+        }
+        When::TscControl => {
+            steps.push(Step::Load(argument_low(0)));
+            for option in [PR_GET_TSC, PR_SET_TSC] {
+                steps.push(Step::IfEqual(option, label));
+            }
+        }
         When::SocketTime => {
             let socket_level = skip + 1;
             steps.push(Step::Load(argument_low(1)));
@@ -267,16 +408,19 @@ fn label_of(treatment: Treatment) -> Label {
 const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
 /// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
 const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+const PR_GET_TSC: u32 = libc::PR_GET_TSC as u32;
+const PR_SET_TSC: u32 = libc::PR_SET_TSC as u32;
 const X32_BIT: u32 = 0x4000_0000;
 const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 const NATIVE: Label = 1;
 const TRAPPED: Label = 2;
-const PERHAPS_INSIDE: Label = 3;
-const OUTSIDE: Label = 4;
-const ASKED: Label = 5;
-const REFUSED: Label = 6;
+const ASKED: Label = 3;
+const REFUSED: Label = 4;
+const ASKED_OUTSIDE: Label = 5;
+/// Added to a label by [`unless_inside`].
+const INSIDE: Label = 100;
+const OUTSIDE: Label = 200;
 const FIRST_CALL: Label = 1_000;
 const LOCAL: Label = 100_000;
 

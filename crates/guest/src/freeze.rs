@@ -94,6 +94,27 @@ impl Freezer {
         Ok(())
     }
 
+    /// Puts a process out of the session, to the cgroup `home` where it was before.
+    pub(crate) fn let_go(&self, pid: i32, home: Option<&Path>) -> Result<(), GuestError> {
+        match self {
+            Self::Cgroup(freezer) => {
+                // Gone meanwhile, or never known: where everything begins.
+                let mount = freezer.directory.parent().unwrap_or(Path::new("/"));
+                let enter =
+                    |directory: &Path| fs::write(directory.join("cgroup.procs"), pid.to_string());
+                home.map_or(Err(io::ErrorKind::NotFound.into()), enter)
+                    .or_else(|_| enter(mount))
+                    .map_err(GuestError::system(format!(
+                        "taking process {pid} out of the session's cgroup"
+                    )))
+            }
+            Self::Signals(freezer) => {
+                freezer.let_go(pid);
+                Ok(())
+            }
+        }
+    }
+
     /// All processes of the session.
     pub(crate) fn processes(&self) -> Vec<i32> {
         match self {
@@ -311,6 +332,16 @@ impl SignalFreezer {
         }
     }
 
+    fn let_go(&self, pid: i32) {
+        if let Some(stopped) = self.lock().as_mut()
+            && let Some(index) = stopped.iter().position(|&other| other == pid)
+        {
+            stopped.swap_remove(index);
+            // SAFETY: a process of our own session.
+            unsafe { libc::kill(pid, libc::SIGCONT) };
+        }
+    }
+
     fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         let begun = Instant::now();
         let mut guard = self.lock();
@@ -377,6 +408,13 @@ fn is_stopped(pid: i32) -> bool {
             Some('D') => processes::waits_for_vfork_child(thread),
             Some(_) => false,
         })
+}
+
+/// The cgroup that a process is in now.
+pub(crate) fn cgroup_of(pid: i32) -> Option<PathBuf> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(cgroup2_mount()?.join(path))
 }
 
 /// Where the cgroup v2 hierarchy is mounted, if it is.

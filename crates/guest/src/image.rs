@@ -6,6 +6,7 @@ use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE};
 
+use crate::arch;
 use crate::error::GuestError;
 use crate::memory::sealed_memfd;
 
@@ -13,13 +14,16 @@ use crate::memory::sealed_memfd;
 pub(crate) struct Image {
     /// Sealed; mapped shared, so that all guests together hold one copy.
     pub(crate) file: File,
+    bytes: Vec<u8>,
     /// Bytes to map, a multiple of the page size.
     pub(crate) length: usize,
     /// Handler of SIGSYS.
     pub(crate) handler: u64,
+    /// Handler of SIGSEGV, where the time-stamp counter is emulated (x86-64 only).
+    pub(crate) fault: Option<u64>,
     /// What the handler returns into (`sa_restorer`).
     pub(crate) restorer: u64,
-    /// A `syscall` instruction that the filter lets pass.
+    /// An instruction for system calls that the filter lets pass.
     pub(crate) syscall: u64,
     /// The functions that a vDSO exports, with their addresses.
     functions: Vec<(String, u64)>,
@@ -77,8 +81,10 @@ impl Image {
         Ok(Self {
             functions,
             file: sealed_memfd(c"timeloom-image", &bytes)?,
+            bytes,
             length,
             handler: symbol("timeloom_handler"),
+            fault: cfg!(target_arch = "x86_64").then(|| symbol("timeloom_fault")),
             restorer: symbol("timeloom_restorer"),
             syscall: symbol("timeloom_syscall"),
             wait: symbol("timeloom_wait_begin")..=symbol("timeloom_wait_end"),
@@ -87,6 +93,11 @@ impl Image {
 }
 
 impl Image {
+    /// A copy under another name, by which those who map it can be told.
+    pub(crate) fn copy(&self, name: &std::ffi::CStr) -> Result<File, GuestError> {
+        sealed_memfd(name, &self.bytes)
+    }
+
     /// Where the image has a function of the vDSO, by its exported name.
     pub(crate) fn function(&self, name: &str) -> Option<u64> {
         self.functions
@@ -105,7 +116,7 @@ fn relocate(elf: &ElfFile64<'_, Endianness>, bytes: &mut [u8]) {
     for (offset, relocation) in relocations {
         let kind = relocation.flags();
         let relative = object::RelocationFlags::Elf {
-            r_type: elf::R_X86_64_RELATIVE,
+            r_type: arch::RELATIVE,
         };
         assert_eq!(kind, relative, "the image refers to something outside");
         let value = IMAGE_ADDRESS.wrapping_add_signed(relocation.addend());

@@ -6,10 +6,11 @@
 //! vector, whose entry AT_SYSINFO_EHDR tells where the vDSO is. We map ours,
 //! change that entry, install the handler of SIGSYS, and let go.
 
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 
 use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
 
+use crate::arch::{self, Registers};
 use crate::auxv;
 use crate::error::GuestError;
 use crate::image::Image;
@@ -19,6 +20,19 @@ use crate::ptrace::{Stop, Tracee};
 /// What every guest of a session gets mapped, beside its host's clock page.
 pub(crate) struct Injector {
     pub(crate) image: Image,
+    /// Whether programs see an emulated time-stamp counter.
+    pub(crate) emulates_tsc: bool,
+}
+
+/// What a new program gets mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Outfit<'a> {
+    /// Its clock page.
+    pub(crate) page: BorrowedFd<'a>,
+    /// The image.
+    pub(crate) image: BorrowedFd<'a>,
+    /// Whether the image takes the place of the kernel's vDSO.
+    pub(crate) is_vdso: bool,
 }
 
 /// How an exec ended.
@@ -44,16 +58,15 @@ impl Injector {
         &self,
         listener: &Listener,
         asker: &Notification,
+        outfit: Outfit<'_>,
         before_release: impl FnOnce(i32, &ExecOutcome) -> Result<(), GuestError>,
     ) -> Result<ExecOutcome, GuestError> {
         // The descriptors survive the exec, to be mapped and closed after it.
-        let given = listener
-            .give(asker, listener.host().page().file.as_fd(), false)
-            .and_then(|page| {
-                listener
-                    .give(asker, self.image.file.as_fd(), false)
-                    .map(|image| [page, image])
-            });
+        let given = listener.give(asker, outfit.page, false).and_then(|page| {
+            listener
+                .give(asker, outfit.image, false)
+                .map(|image| [page, image])
+        });
         let descriptors = match given {
             Ok(descriptors) => descriptors,
             Err(source) => {
@@ -106,7 +119,7 @@ impl Injector {
             return before_release(tracee.pid(), &ExecOutcome::Failed)
                 .map(|()| ExecOutcome::Failed);
         }
-        let prepared = self.prepare(&mut tracee, descriptors);
+        let prepared = self.prepare(&mut tracee, descriptors, outfit.is_vdso);
         match prepared.and_then(|()| before_release(tracee.pid(), &ExecOutcome::Running)) {
             Ok(()) => Ok(ExecOutcome::Running),
             Err(error) => {
@@ -117,7 +130,12 @@ impl Injector {
         }
     }
 
-    fn prepare(&self, tracee: &mut Tracee, [page, image]: [i32; 2]) -> Result<(), GuestError> {
+    fn prepare(
+        &self,
+        tracee: &mut Tracee,
+        [page, image]: [i32; 2],
+        is_vdso: bool,
+    ) -> Result<(), GuestError> {
         let pid = tracee.pid();
         refuse_32_bit(pid)?;
         let failed = |what: &str| GuestError::system(format!("{what} of process {pid}"));
@@ -125,33 +143,37 @@ impl Injector {
             .registers()
             .map_err(failed("reading the registers"))?;
 
-        // There is no instruction of ours in the process yet: borrow two bytes
-        // of the program's first one for `syscall`.
+        // There is no instruction of ours in the process yet: borrow the place of
+        // the program's first one.
+        let at = arch::instruction(&base);
         let entry = tracee
-            .peek(base.rip)
+            .peek(at)
             .map_err(failed("reading the first instruction"))?;
         tracee
-            .poke(base.rip, (entry & !0xffff) | 0x050f)
+            .poke(at, arch::with_syscall(entry))
             .map_err(failed("writing the first instruction"))?;
-        self.map(tracee, &base, base.rip, page, image)?;
+        self.map(tracee, &base, at, page, image)?;
         tracee
-            .poke(base.rip, entry)
+            .poke(at, entry)
             .map_err(failed("restoring the first instruction"))?;
 
         // Below the stack pointer and its red zone nothing is in use yet.
-        self.install_handler(tracee, &base, (base.rsp - 1024) & !15)?;
-        replace_vdso(tracee, base.rsp)?;
+        let stack = arch::stack(&base);
+        self.install_handler(tracee, &base, (stack - 1024) & !15)?;
+        if is_vdso {
+            replace_vdso(tracee, stack)?;
+        }
         tracee
             .set_registers(&base)
             .map_err(failed("restoring the registers"))
     }
 
     /// Maps both at their fixed addresses and closes the descriptors, by the
-    /// `syscall` instruction at `instruction`.
+    /// instruction for system calls at `instruction`.
     pub(crate) fn map(
         &self,
         tracee: &mut Tracee,
-        base: &libc::user_regs_struct,
+        base: &Registers,
         instruction: u64,
         page: i32,
         image: i32,
@@ -191,34 +213,31 @@ impl Injector {
         Ok(())
     }
 
-    /// `rt_sigaction` is itself a trapped call; made by the image's `syscall`
-    /// instruction it passes. `scratch` is 32 bytes of the process to write to.
+    /// Installs the handler of SIGSYS and, where the time-stamp counter traps,
+    /// that of SIGSEGV. `scratch` is 32 bytes of the process to write to.
     pub(crate) fn install_handler(
         &self,
         tracee: &mut Tracee,
-        base: &libc::user_regs_struct,
+        base: &Registers,
         scratch: u64,
     ) -> Result<(), GuestError> {
         // SA_RESTART: a kick that comes late must not show in another call.
-        let flags =
-            libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART | SA_RESTORER;
-        let action = [
-            self.image.handler,
-            flags as u64,
-            self.image.restorer,
-            HANDLER_MASK,
-        ];
-        for (index, word) in action.into_iter().enumerate() {
-            tracee
-                .poke(scratch + 8 * index as u64, word)
-                .map_err(GuestError::system(format!(
-                    "writing to process {}",
-                    tracee.pid()
-                )))?;
+        let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64
+            | (libc::SA_RESTART | SA_RESTORER) as u64;
+        let Image {
+            handler,
+            fault,
+            restorer,
+            ..
+        } = self.image;
+        let action = [handler, flags, restorer, HANDLER_MASK];
+        self.set_action(tracee, base, libc::SIGSYS, scratch, action)?;
+        if let (true, Some(fault)) = (self.emulates_tsc, fault) {
+            // The program's own action lies in the place of the restorer: the
+            // default one. See `fault.rs` of the image.
+            let action = [fault, flags, libc::SIG_DFL as u64, 0];
+            self.set_action(tracee, base, libc::SIGSEGV, scratch, action)?;
         }
-        let args = [libc::SIGSYS as u64, scratch, 0, 8, 0, 0];
-        let call = ("installing the trap handler", libc::SYS_rt_sigaction);
-        tracee.syscall_checked(base, self.image.syscall, call, args)?;
         // An inherited mask may hold SIGSYS when the program was started by
         // something outside the session.
         tracee
@@ -227,6 +246,31 @@ impl Injector {
                 "unblocking the trap signal in process {}",
                 tracee.pid()
             )))
+    }
+
+    /// `rt_sigaction` is itself a trapped call; made by the image's `syscall`
+    /// instruction it passes.
+    fn set_action(
+        &self,
+        tracee: &mut Tracee,
+        base: &libc::user_regs_struct,
+        signal: i32,
+        scratch: u64,
+        action: [u64; 4],
+    ) -> Result<(), GuestError> {
+        for (index, word) in action.into_iter().enumerate() {
+            tracee
+                .poke(scratch + 8 * index as u64, word)
+                .map_err(GuestError::system(format!(
+                    "writing to process {}",
+                    tracee.pid()
+                )))?;
+        }
+        let args = [signal as u64, scratch, 0, 8, 0, 0];
+        let call = ("installing a handler of ours", libc::SYS_rt_sigaction);
+        tracee
+            .syscall_checked(base, self.image.syscall, call, args)
+            .map(drop)
     }
 }
 
@@ -289,11 +333,12 @@ fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
     // Best effort in a process whose exec failed: two descriptors of ours more
     // would do no harm, but a program may count on their numbers.
     let Ok(base) = tracee.registers() else { return };
-    // The thread stands behind its own `syscall` instruction.
+    // The thread stands behind the instruction of its own call.
+    let instruction = arch::instruction(&base) - arch::SYSCALL.len() as u64;
     for descriptor in descriptors {
         let _ = tracee.syscall(
             &base,
-            base.rip - 2,
+            instruction,
             libc::SYS_close,
             [descriptor as u64, 0, 0, 0, 0, 0],
         );

@@ -134,6 +134,8 @@ struct Prepared {
     environment: Vec<*const libc::c_char>,
     directory: Option<CString>,
     filter: Vec<libc::sock_filter>,
+    /// Whether the time-stamp counter is to trap.
+    emulates_tsc: bool,
     /// Strings that the pointer lists point into.
     _strings: Vec<CString>,
 }
@@ -143,9 +145,10 @@ struct Prepared {
 /// answer.
 pub(crate) fn launch(
     spec: &CommandSpec,
+    emulates_tsc: bool,
     on_listener: impl FnOnce(i32, OwnedFd),
 ) -> Result<Guest, GuestError> {
-    let prepared = prepare(spec)?;
+    let prepared = prepare(spec, emulates_tsc)?;
     let (ours, theirs) = socket_pair()?;
     let (mut failure, failure_theirs) = pipe()?;
 
@@ -203,6 +206,9 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
         STEP_FILTER => GuestError::Unsupported(format!(
             "this kernel refused the seccomp filter ({source}); Linux 5.19 or later is needed"
         )),
+        STEP_TSC => GuestError::Unsupported(format!(
+            "this kernel cannot make reads of the time-stamp counter trap ({source}); run without `--tsc emulate`"
+        )),
         _ => GuestError::System {
             doing: format!("preparing `{program}` (step {step})"),
             source,
@@ -210,7 +216,7 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
     }
 }
 
-fn prepare(spec: &CommandSpec) -> Result<Prepared, GuestError> {
+fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared, GuestError> {
     let first = spec
         .argv
         .first()
@@ -254,7 +260,11 @@ fn prepare(spec: &CommandSpec) -> Result<Prepared, GuestError> {
             .as_ref()
             .map(|path| c_string(path.as_os_str().as_bytes().to_vec()))
             .transpose()?,
-        filter: filter::program(),
+        filter: filter::program(match emulates_tsc {
+            true => filter::Guest::EmulatingTsc,
+            false => filter::Guest::Launched,
+        }),
+        emulates_tsc,
         _strings: strings,
     })
 }
@@ -293,6 +303,7 @@ const STEP_NETWORK: i32 = 2;
 const STEP_STREAMS: i32 = 3;
 const STEP_FILTER: i32 = 4;
 const STEP_EXEC: i32 = 5;
+const STEP_TSC: i32 = 6;
 
 /// The child's side of the fork.
 ///
@@ -340,6 +351,11 @@ unsafe fn child(spec: &CommandSpec, prepared: &Prepared, socket: RawFd, failure:
             if !done {
                 fail(STEP_STREAMS);
             }
+        }
+        // Kept by whatever this process starts or becomes: threads, children and
+        // programs executed.
+        if prepared.emulates_tsc && libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) != 0 {
+            fail(STEP_TSC);
         }
         let listener = install_filter(&prepared.filter);
         if listener < 0 {

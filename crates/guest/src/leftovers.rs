@@ -119,6 +119,13 @@ impl PageName {
         processes::that_map(&format!("{} ", self.0))
     }
 
+    /// A name for the image of a registered process of the session.
+    pub(crate) fn image_name(&self, pid: i32) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let rest = self.0.strip_prefix(PAGE_PREFIX).unwrap_or_default();
+        format!("timeloom-image-{rest}-{pid}.{}", NEXT.fetch_add(1, Relaxed))
+    }
+
     fn session(&self) -> &str {
         self.parts().next().unwrap_or_default()
     }

@@ -20,6 +20,7 @@
 //!
 //! It does not know about scenarios, networks or plants.
 
+mod arch;
 mod auxv;
 mod bpf;
 mod clock;
@@ -52,7 +53,9 @@ mod timers;
 mod until;
 mod vdso;
 
-pub use clock::{Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading};
+pub use clock::{
+    Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading, Tsc,
+};
 pub use control::{
     ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions,
     runtime_directory, serve,

@@ -1,5 +1,6 @@
 //! Answers what the filter asks: execs, timerfds, and calls not handled yet.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -9,9 +10,9 @@ use crate::cpu_time::CpuTime;
 use crate::error::GuestError;
 use crate::filter;
 use crate::freeze::Freezer;
-use crate::inject::{ExecOutcome, Injector};
+use crate::inject::{ExecOutcome, Injector, Outfit};
 use crate::kick;
-use crate::notify::{Answer, Listener, Notification};
+use crate::notify::{Answer, GIVE, Listener, Notification};
 use crate::processes;
 use crate::report::Report;
 use crate::session::PATIENCE;
@@ -54,6 +55,12 @@ impl Context {
     /// and threads in a wait with a deadline on it.
     pub(crate) fn clock_was_set(self: &Arc<Self>, host: &Host) {
         self.timers.clock_was_set(host);
+        self.kick_soon();
+    }
+
+    /// Makes every thread that waits in virtual time compute its timeout anew, when
+    /// nobody is changing anything.
+    pub(crate) fn kick_soon(self: &Arc<Self>) {
         // Counted from now on, so that time does not skip before it is done.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let context = Arc::clone(self);
@@ -115,11 +122,23 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                 });
                 listener.answer(&asker, answer);
             }
+            CPU_TIME if asker.args[0] == GIVE => {
+                let answer = listener.give_gift(&asker);
+                listener.answer(&asker, answer);
+            }
             CPU_TIME => {
-                let [clock, real_ns, ..] = asker.args;
+                let [clock, real_ns, timer, ..] = asker.args;
+                let clock = match timer {
+                    0 => Some(clock as i32),
+                    number => processes::clock_of_timer(asker.thread, number as i32 - 1),
+                };
+                let Some(clock) = clock else {
+                    listener.answer(&asker, Answer::Error(libc::EINVAL));
+                    continue;
+                };
                 let shown_ns = context.cpu_time.shown_ns(
                     asker.thread,
-                    clock as i32,
+                    clock,
                     real_ns as i64,
                     context.clock.dilation(),
                 );
@@ -137,6 +156,9 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                     for host in context.clock.take_stepped() {
                         context.clock_was_set(&host);
                     }
+                }
+                if context.clock.take_sped_up() {
+                    context.kick_soon();
                 }
                 listener.answer(&asker, answer);
             }
@@ -165,7 +187,13 @@ fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
             None => context.freezer.keep_stopped(pid),
         }
     };
-    match context.injector.follow_exec(listener, asker, adopt) {
+    let image = listener.image().unwrap_or(&context.injector.image.file);
+    let outfit = Outfit {
+        page: listener.host().page().file.as_fd(),
+        image: image.as_fd(),
+        is_vdso: true,
+    };
+    match context.injector.follow_exec(listener, asker, outfit, adopt) {
         Ok(ExecOutcome::Running) => warn_of_lost_privileges(context, asker.thread),
         Ok(ExecOutcome::Failed | ExecOutcome::Gone) => {}
         Err(error) => (context.warn)(error.to_string()),

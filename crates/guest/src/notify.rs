@@ -1,17 +1,31 @@
 //! The kernel's interface for answering system calls of other processes
 //! (`SECCOMP_RET_USER_NOTIF`, seccomp_unotify(2)).
 
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex};
 
 use crate::clock::Host;
+use crate::error::{GuestError, check};
 
 /// The descriptor on which a filter's questions arrive.
 pub(crate) struct Listener {
     fd: OwnedFd,
     /// The host that those who ask live on: a filter is inherited.
     host: Arc<Host>,
+    /// What a registered program needs to be let go again.
+    leave: Option<Leave>,
+}
+
+struct Leave {
+    /// What the program and its children have for an image: one of their own, by
+    /// whose name they are found.
+    image: File,
+    /// An eventfd: raised when nobody is to listen here any more.
+    stop: File,
+    /// Files for those who ask for them by [`GIVE`].
+    gifts: Mutex<Vec<File>>,
 }
 
 /// One question: a process (`thread`) stands in a system call and waits.
@@ -40,6 +54,7 @@ pub(crate) enum Answer {
 }
 
 impl Listener {
+    /// For a launched program.
     pub(crate) fn new(fd: OwnedFd, host: Arc<Host>) -> Self {
         // Linux 6.6: the answered process runs at once on this processor,
         // which cuts the round trip from 4–22 µs to about 4. Older kernels
@@ -47,7 +62,91 @@ impl Listener {
         let sync_wake_up = 1u64;
         // SAFETY: the argument is passed by value.
         unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, sync_wake_up) };
-        Self { fd, host }
+        Self {
+            fd,
+            host,
+            leave: None,
+        }
+    }
+
+    /// For a registered program, whose image is `image`.
+    ///
+    /// # Errors
+    /// When this process may open no more files.
+    pub(crate) fn registered(
+        fd: OwnedFd,
+        host: Arc<Host>,
+        image: File,
+    ) -> Result<Self, GuestError> {
+        // SAFETY: a plain call without pointers.
+        let stop = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        check(stop.into(), "making an eventfd")?;
+        let leave = Leave {
+            image,
+            // SAFETY: just created and owned by nobody else.
+            stop: unsafe { File::from_raw_fd(stop) },
+            gifts: Mutex::default(),
+        };
+        Ok(Self {
+            leave: Some(leave),
+            ..Self::new(fd, host)
+        })
+    }
+
+    /// Another listener on the same questions, for a process that is to go on
+    /// after this one.
+    pub(crate) fn for_another(&self) -> Result<Self, GuestError> {
+        let fd = self.fd.try_clone();
+        let fd = fd.map_err(GuestError::system("duplicating a filter's listener"))?;
+        Ok(Self::new(fd, Arc::clone(&self.host)))
+    }
+
+    /// The image that those who ask have, if it is not that of all.
+    pub(crate) fn image(&self) -> Option<&File> {
+        self.leave.as_ref().map(|leave| &leave.image)
+    }
+
+    /// Ends [`Self::receive`] of a registered program, so that another may listen.
+    pub(crate) fn stop(&self) {
+        if let Some(leave) = &self.leave {
+            let _ = { &leave.stop }.write(&1u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether [`Self::stop`] was called.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let Some(leave) = &self.leave else {
+            return false;
+        };
+        let mut stop = libc::pollfd {
+            fd: leave.stop.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one pollfd, ours.
+        unsafe { libc::poll(&raw mut stop, 1, 0) == 1 }
+    }
+
+    /// What the asker of [`GIVE`] gets, by number.
+    pub(crate) fn set_gifts(&self, files: Vec<File>) {
+        if let Some(leave) = &self.leave {
+            *leave.gifts.lock().unwrap_or_else(|e| e.into_inner()) = files;
+        }
+    }
+
+    /// Answers [`GIVE`]: a descriptor in the asker, or an error.
+    pub(crate) fn give_gift(&self, asker: &Notification) -> Answer {
+        let Some(leave) = &self.leave else {
+            return Answer::Error(libc::EINVAL);
+        };
+        let gifts = leave.gifts.lock().unwrap_or_else(|e| e.into_inner());
+        match gifts.get(asker.args[1] as usize) {
+            Some(file) => match self.give(asker, file.as_fd(), true) {
+                Ok(number) => Answer::Value(number.into()),
+                Err(error) => Answer::Error(error.raw_os_error().unwrap_or(libc::EMFILE)),
+            },
+            None => Answer::Error(libc::EINVAL),
+        }
     }
 
     pub(crate) fn host(&self) -> &Arc<Host> {
@@ -55,16 +154,23 @@ impl Listener {
     }
 
     /// Waits for the next question. `None` when no process is left that could
-    /// ask one.
+    /// ask one, or after [`Self::stop`].
     pub(crate) fn receive(&self) -> Option<Notification> {
         loop {
-            let mut ready = libc::pollfd {
-                fd: self.fd.as_raw_fd(),
+            let wanted = |fd: i32| libc::pollfd {
+                fd,
                 events: libc::POLLIN,
                 revents: 0,
             };
-            // SAFETY: one pollfd, ours.
-            unsafe { libc::poll(&raw mut ready, 1, -1) };
+            // A negative one is passed over.
+            let stop = self.leave.as_ref().map_or(-1, |it| it.stop.as_raw_fd());
+            let mut both = [wanted(self.fd.as_raw_fd()), wanted(stop)];
+            // SAFETY: two pollfds, ours.
+            unsafe { libc::poll(both.as_mut_ptr(), 2, -1) };
+            let [ready, stop] = both;
+            if stop.revents != 0 {
+                return None;
+            }
             if ready.revents & libc::POLLHUP != 0 && ready.revents & libc::POLLIN == 0 {
                 return None;
             }
@@ -137,6 +243,17 @@ impl Listener {
         } else {
             Ok(number)
         }
+    }
+}
+
+/// First argument of the image's own call ([`timeloom_page::CPU_TIME_CALL`]), made
+/// on behalf of a program that is being let go: the second is the number of a file
+/// that it is to get. (No clock has this number.)
+pub(crate) const GIVE: u64 = 0x7fff_fff0;
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

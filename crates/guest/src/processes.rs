@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crate::arch::VFORK;
+
 /// Identifiers under a directory of /proc.
 fn numbers_in(path: &str) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(path) else {
@@ -72,10 +74,8 @@ pub(crate) fn waits_for_vfork_child(thread: i32) -> bool {
         .split_ascii_whitespace()
         .next()
         .and_then(|number| number.parse().ok());
-    matches!(
-        number,
-        Some(libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3)
-    )
+    number.is_some()
+        && (number == VFORK || matches!(number, Some(libc::SYS_clone | libc::SYS_clone3)))
 }
 
 /// The processes that have a file of this name mapped. A session's clock page
@@ -90,4 +90,33 @@ pub(crate) fn that_map(name: &str) -> Vec<i32> {
 fn maps(pid: i32, name: &str) -> bool {
     pid != std::process::id() as i32
         && fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|text| text.contains(name))
+}
+
+/// The clock of a timer that the kernel keeps for a process.
+pub(crate) fn clock_of_timer(pid: i32, timer: i32) -> Option<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/timers")).ok()?;
+    clock_in(&text, timer)
+}
+
+/// From /proc/PID/timers: a line `ID: 0` and, among those below it, `ClockID: -6`.
+fn clock_in(text: &str, timer: i32) -> Option<i32> {
+    let value = |line: &str, name: &str| line.strip_prefix(name)?.trim().parse::<i32>().ok();
+    text.lines()
+        .skip_while(|line| value(line, "ID:") != Some(timer))
+        .find_map(|line| value(line, "ClockID:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timers_clock_is_told_by_its_number() {
+        let text = "ID: 1\nsignal: 10/00000000cafe\nnotify: signal/pid.7\nClockID: -6\n\
+                    ID: 11\nsignal: 10/0\nnotify: signal/tid.8\nClockID: -2\n";
+        assert_eq!(clock_in(text, 1), Some(-6));
+        assert_eq!(clock_in(text, 11), Some(-2));
+        assert_eq!(clock_in(text, 2), None);
+        assert_eq!(clock_in("", 1), None);
+    }
 }

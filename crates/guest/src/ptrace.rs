@@ -4,6 +4,7 @@
 
 use std::io;
 
+use crate::arch::{self, Registers};
 use crate::error::GuestError;
 
 /// A thread of another process that this thread has seized and stopped.
@@ -112,26 +113,26 @@ impl Tracee {
         self.pid
     }
 
-    pub(crate) fn registers(&self) -> io::Result<libc::user_regs_struct> {
+    pub(crate) fn registers(&self) -> io::Result<Registers> {
         // SAFETY: plain data.
-        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        request(
-            libc::PTRACE_GETREGS,
-            self.pid,
-            0,
-            &raw mut registers as usize,
-        )?;
+        let mut registers: Registers = unsafe { std::mem::zeroed() };
+        self.exchange_registers(libc::PTRACE_GETREGSET, &raw mut registers)?;
         Ok(registers)
     }
 
-    pub(crate) fn set_registers(&self, registers: &libc::user_regs_struct) -> io::Result<()> {
-        request(
-            libc::PTRACE_SETREGS,
-            self.pid,
-            0,
-            registers as *const _ as usize,
-        )
-        .map(drop)
+    pub(crate) fn set_registers(&self, registers: &Registers) -> io::Result<()> {
+        // The kernel only reads them.
+        let registers = std::ptr::from_ref(registers).cast_mut();
+        self.exchange_registers(libc::PTRACE_SETREGSET, registers)
+    }
+
+    fn exchange_registers(&self, what: libc::c_uint, registers: *mut Registers) -> io::Result<()> {
+        let mut whole = libc::iovec {
+            iov_base: registers.cast(),
+            iov_len: size_of::<Registers>(),
+        };
+        let general = libc::NT_PRSTATUS as usize;
+        request(what, self.pid, general, &raw mut whole as usize).map(drop)
     }
 
     /// Takes a signal out of the thread's mask.
@@ -173,42 +174,29 @@ impl Tracee {
         .map(drop)
     }
 
-    /// Makes one system call in the tracee with the `syscall` instruction at
+    /// Makes one system call in the tracee with the instruction for it at
     /// `instruction`; `base` are its own registers, which the caller restores
     /// when done. Returns the kernel's raw result.
     pub(crate) fn syscall(
         &mut self,
-        base: &libc::user_regs_struct,
+        base: &Registers,
         instruction: u64,
         number: i64,
         args: [u64; 6],
     ) -> io::Result<i64> {
-        let mut registers = *base;
-        registers.rip = instruction;
-        registers.rax = number as u64;
-        // No restart logic: the kernel must not take this for a call that it
-        // interrupted.
-        registers.orig_rax = u64::MAX;
-        [
-            registers.rdi,
-            registers.rsi,
-            registers.rdx,
-            registers.r10,
-            registers.r8,
-            registers.r9,
-        ] = args;
-        self.set_registers(&registers)?;
+        self.set_registers(&arch::calling(base, instruction, number, args))?;
         loop {
             request(libc::PTRACE_SINGLESTEP, self.pid, 0, 0)?;
             match self.wait() {
-                Stop::Signal(libc::SIGTRAP) => return Ok(self.registers()?.rax as i64),
+                Stop::Signal(libc::SIGTRAP) => return Ok(arch::result(&self.registers()?)),
                 Stop::Signal(other) => self.hold_signal(other),
                 Stop::Gone => return Err(io::ErrorKind::NotFound.into()),
                 // A group stop or a late interrupt: step again.
                 Stop::Interrupted | Stop::Exec => {}
             }
-            if self.registers()?.rip != instruction {
-                return Ok(self.registers()?.rax as i64);
+            let registers = self.registers()?;
+            if arch::instruction(&registers) != instruction {
+                return Ok(arch::result(&registers));
             }
         }
     }
@@ -216,7 +204,7 @@ impl Tracee {
     /// As [`Self::syscall`], with the kernel's errors as errors.
     pub(crate) fn syscall_checked(
         &mut self,
-        base: &libc::user_regs_struct,
+        base: &Registers,
         instruction: u64,
         (doing, number): (&str, i64),
         args: [u64; 6],

@@ -8,27 +8,38 @@
 //!
 //! What this cannot reach: timers that the program has armed already stay in
 //! real time, and processes that it has started already stay outside.
+//!
+//! It can be let go again: [`mod@release`].
 
-use std::fs;
+mod escort;
+mod leave;
+mod release;
+
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use timeloom_page::IMAGE_ADDRESS;
 
+use crate::arch::{self, Registers};
 use crate::error::{GuestError, check};
-use crate::filter;
+use crate::filter::{self, Guest};
 use crate::inject::Injector;
 use crate::memory::PageMapping;
 use crate::processes;
 use crate::ptrace::{Stop, Tracee};
-use crate::vdso;
+use crate::vdso::{self, Jump};
+
+pub(crate) use release::{Registration, release};
 
 /// Prepares a running process. `on_listener` gets the listener of its filter
 /// and must serve it; `adopt` is called while all its threads stand.
+///
+/// `image` is its own copy of the image.
 pub(crate) fn register(
     injector: &Injector,
-    page: &PageMapping,
+    (page, image): (&PageMapping, &File),
     pid: i32,
-    on_listener: impl FnOnce(OwnedFd),
+    on_listener: impl FnOnce(OwnedFd) -> Result<(), GuestError>,
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
 ) -> Result<(), GuestError> {
     refuse_impossible(pid)?;
@@ -54,7 +65,7 @@ pub(crate) fn register(
         libc::SYS_mmap,
         [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0],
     )?;
-    let result = prepare(injector, page, &mut worker, scratch).and_then(|listener| {
+    let result = prepare(injector, (page, image), &mut worker, scratch).and_then(|listener| {
         vdso.redirect(worker.tracee, injector)?;
         Ok(listener)
     });
@@ -68,13 +79,13 @@ pub(crate) fn register(
         .set_registers(&base)
         .map_err(failed(pid, "restoring the registers"))?;
     let listener = result?;
-    for thread in &threads {
+    for thread in &mut threads {
         thread
             .unblock(libc::SIGSYS)
             .map_err(failed(pid, "unblocking the trap signal"))?;
-        begin_wait_anew(thread).map_err(failed(pid, "restarting a wait"))?;
+        arch::begin_wait_anew(thread, vdso.syscall).map_err(failed(pid, "restarting a wait"))?;
     }
-    on_listener(listener);
+    on_listener(listener)?;
     adopt(pid)
 }
 
@@ -87,6 +98,11 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
     }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(GuestError::system(format!("looking at process {pid}")))?;
+    if maps.contains(RELEASED_PAGE) {
+        return Err(GuestError::Usage(format!(
+            "process {pid} was in a session and was let go; it cannot be brought in again"
+        )));
+    }
     if maps.contains("timeloom-image") {
         return Err(GuestError::Usage(format!(
             "process {pid} is in a session already"
@@ -153,11 +169,10 @@ fn stand(tracee: &mut Tracee) -> bool {
 fn step_out_of(vdso: &Vdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
     for thread in threads {
         for _ in 0..MOST_STEPS {
-            let at = thread
+            let registers = thread
                 .registers()
-                .map_err(failed(thread.pid(), "reading the registers"))?
-                .rip;
-            if !vdso.range.contains(&at) {
+                .map_err(failed(thread.pid(), "reading the registers"))?;
+            if !vdso.range.contains(&arch::instruction(&registers)) {
                 break;
             }
             let again = thread.proceed().and_then(|()| thread.interrupt());
@@ -171,8 +186,8 @@ fn step_out_of(vdso: &Vdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
 /// One stopped thread that makes system calls for us.
 struct Worker<'a> {
     tracee: &'a mut Tracee,
-    base: libc::user_regs_struct,
-    /// Address of a `syscall` instruction in the process.
+    base: Registers,
+    /// Address of an instruction for system calls in the process.
     syscall: u64,
     pid: i32,
 }
@@ -214,12 +229,12 @@ impl Worker<'_> {
 /// Maps, handler, masks, filter. Returns the filter's listener.
 fn prepare(
     injector: &Injector,
-    page: &PageMapping,
+    (page, image): (&PageMapping, &File),
     worker: &mut Worker<'_>,
     scratch: u64,
 ) -> Result<OwnedFd, GuestError> {
     let page = worker.open(page.file.as_raw_fd(), scratch)?;
-    let image = worker.open(injector.image.file.as_raw_fd(), scratch)?;
+    let image = worker.open(image.as_raw_fd(), scratch)?;
     let (base, syscall) = (worker.base, worker.syscall);
     injector.map(worker.tracee, &base, syscall, page, image)?;
     keep_sigsys_out_of_actions(worker, scratch)?;
@@ -258,20 +273,7 @@ fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(
 }
 
 fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, GuestError> {
-    let program = filter::program();
-    let mut bytes = Vec::with_capacity(16 + 8 * program.len());
-    bytes.extend_from_slice(&(program.len() as u64).to_ne_bytes());
-    bytes.extend_from_slice(&(scratch + 16).to_ne_bytes());
-    for instruction in &program {
-        bytes.extend_from_slice(&instruction.code.to_ne_bytes());
-        bytes.extend_from_slice(&[instruction.jt, instruction.jf]);
-        bytes.extend_from_slice(&instruction.k.to_ne_bytes());
-    }
-    assert!(
-        bytes.len() as u64 <= SCRATCH_BYTES,
-        "the filter has outgrown the room for it"
-    );
-    worker.write(scratch, &bytes)?;
+    write_filter(worker, scratch, &filter::program(Guest::Registered))?;
     let args = [SET_MODE_FILTER, FILTER_FLAGS, scratch, 0, 0, 0];
     let installed = match worker.call("installing the filter", libc::SYS_seccomp, args) {
         Err(GuestError::System { source, .. }) if source.raw_os_error() == Some(libc::EACCES) => {
@@ -294,6 +296,27 @@ fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, Gues
     Ok(listener)
 }
 
+/// Puts a `sock_fprog` and what it points to at `scratch`.
+fn write_filter(
+    worker: &Worker<'_>,
+    scratch: u64,
+    program: &[libc::sock_filter],
+) -> Result<(), GuestError> {
+    let mut bytes = Vec::with_capacity(16 + 8 * program.len());
+    bytes.extend_from_slice(&(program.len() as u64).to_ne_bytes());
+    bytes.extend_from_slice(&(scratch + 16).to_ne_bytes());
+    for instruction in program {
+        bytes.extend_from_slice(&instruction.code.to_ne_bytes());
+        bytes.extend_from_slice(&[instruction.jt, instruction.jf]);
+        bytes.extend_from_slice(&instruction.k.to_ne_bytes());
+    }
+    assert!(
+        bytes.len() as u64 <= SCRATCH_BYTES,
+        "the filter has outgrown the room for it"
+    );
+    worker.write(scratch, &bytes)
+}
+
 /// Takes a duplicate of a descriptor of the process.
 fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
     // SAFETY: no pointers; both results are checked and then owned by us.
@@ -309,22 +332,11 @@ fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
     }
 }
 
-/// A wait that the kernel would go on with in real time is called again
-/// instead, and traps. (For other interrupted calls nothing changes.)
-fn begin_wait_anew(thread: &Tracee) -> std::io::Result<()> {
-    let mut registers = thread.registers()?;
-    if (registers.orig_rax as i64) >= 0 && registers.rax as i64 == ERESTART_RESTARTBLOCK {
-        registers.rax = ERESTARTNOINTR as u64;
-        thread.set_registers(&registers)?;
-    }
-    Ok(())
-}
-
 /// The kernel's vDSO in a process.
 struct Vdso {
     range: std::ops::Range<u64>,
     bytes: Vec<u8>,
-    /// Address of a `syscall` instruction in it.
+    /// Address of an instruction for system calls in it.
     syscall: u64,
 }
 
@@ -364,10 +376,7 @@ impl Vdso {
                 "reading the vDSO of process {pid}"
             )));
         }
-        let offset = bytes
-            .windows(2)
-            .position(|pair| pair == [0x0f, 0x05])
-            .ok_or_else(missing)?;
+        let offset = arch::find_syscall(&bytes).ok_or_else(missing)?;
         Ok(Self {
             syscall: range.start + offset as u64,
             range,
@@ -375,20 +384,24 @@ impl Vdso {
         })
     }
 
-    /// Overwrites each function with `jmp *0(%rip)` and the address of ours.
-    fn redirect(&self, tracee: &Tracee, injector: &Injector) -> Result<(), GuestError> {
-        let jumps = vdso::jumps(&self.bytes, &self.range, |name| {
+    fn jumps(&self, injector: &Injector) -> Result<Vec<Jump>, GuestError> {
+        vdso::jumps(&self.bytes, &self.range, |name| {
             injector.image.function(name)
-        });
-        for jump in jumps.map_err(GuestError::Unsupported)? {
-            let tail = tracee
-                .peek(jump.at + 8)
+        })
+        .map_err(GuestError::Unsupported)
+    }
+
+    /// Overwrites each function with a jump to ours.
+    fn redirect(&self, tracee: &Tracee, injector: &Injector) -> Result<(), GuestError> {
+        for jump in self.jumps(injector)? {
+            let last = tracee
+                .peek(jump.at + Jump::SPAN - 8)
                 .map_err(failed(tracee.pid(), "reading its vDSO"))?;
-            let [first, second] = jump.words(tail);
-            let written = tracee
-                .poke(jump.at, first)
-                .and_then(|()| tracee.poke(jump.at + 8, second));
-            written.map_err(failed(tracee.pid(), "redirecting its vDSO"))?;
+            for (index, word) in jump.words(last).into_iter().enumerate() {
+                tracee
+                    .poke(jump.at + 8 * index as u64, word)
+                    .map_err(failed(tracee.pid(), "redirecting its vDSO"))?;
+            }
         }
         Ok(())
     }
@@ -398,10 +411,10 @@ fn failed(pid: i32, what: &str) -> impl FnOnce(std::io::Error) -> GuestError + u
     GuestError::system(format!("bringing in process {pid}: {what}"))
 }
 
+/// The clock page of a program that was let go, in /proc/PID/maps.
+const RELEASED_PAGE: &str = "timeloom-released";
 const SCRATCH_BYTES: u64 = 8192;
 const MOST_STEPS: usize = 10_000;
-const ERESTARTNOINTR: i64 = -513;
-const ERESTART_RESTARTBLOCK: i64 = -516;
 const SET_MODE_FILTER: u64 = 1;
 /// TSYNC (all threads), SPEC_ALLOW, NEW_LISTENER, TSYNC_ESRCH, WAIT_KILLABLE.
 const FILTER_FLAGS: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;

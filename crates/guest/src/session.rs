@@ -10,7 +10,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::clock::{Clock, ClockOptions, Host, HostOptions};
 use crate::cpu_time::CpuTime;
 use crate::error::GuestError;
-use crate::freeze::{FreezeKind, Freezer};
+use crate::freeze::{FreezeKind, Freezer, cgroup_of};
 use crate::image::Image;
 use crate::inject::Injector;
 use crate::kick;
@@ -20,7 +20,7 @@ use crate::listener::{self, Context};
 use crate::memory::PageMapping;
 use crate::notify::Listener;
 use crate::processes;
-use crate::register::register;
+use crate::register::{Registration, register, release};
 use crate::report::{Report, UnhandledCall};
 use crate::skip;
 use crate::timers::Timers;
@@ -74,6 +74,8 @@ pub struct Session {
     /// The thread that skips, while one does, and what ends it.
     skipper: Mutex<Option<(Arc<AtomicBool>, JoinHandle<()>)>>,
     ended: Arc<AtomicBool>,
+    /// Programs that were brought in.
+    registered: Mutex<Vec<Registration>>,
     /// Whether the socket of our name is ours.
     pub(crate) has_socket: AtomicBool,
     keeper: Keeper,
@@ -86,9 +88,11 @@ impl Session {
     /// Makes the clock and everything around it; runs nothing yet.
     ///
     /// # Errors
-    /// A bad name or dilation; a machine without memfd or seccomp listeners.
+    /// A bad name or dilation; a machine without memfd or seccomp listeners, or
+    /// with pages of another size than 4 KiB.
     pub fn new(options: SessionOptions) -> Result<Self, GuestError> {
         check_name(&options.name)?;
+        check_pages()?;
         // All that is made below is found by this name, also at its removal:
         // two sessions of one name would end each other's programs.
         if crate::control::list_sessions().contains(&options.name) {
@@ -111,6 +115,7 @@ impl Session {
         let context = Arc::new(Context {
             injector: Injector {
                 image: Image::new()?,
+                emulates_tsc: clock.emulates_tsc(),
             },
             clock: Arc::clone(&clock),
             timers: Timers::new(Arc::clone(&clock)),
@@ -134,6 +139,7 @@ impl Session {
             quiet: OnceLock::new(),
             skipper: Mutex::default(),
             ended: Arc::default(),
+            registered: Mutex::default(),
             has_socket: AtomicBool::new(false),
             keeper,
         };
@@ -204,7 +210,7 @@ impl Session {
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
         let context = Arc::clone(&self.context);
         let host = spec.host.clone().unwrap_or_else(|| self.own_host());
-        launch(spec, move |pid, descriptor| {
+        launch(spec, self.clock.emulates_tsc(), move |pid, descriptor| {
             context
                 .newcomers
                 .lock()
@@ -350,23 +356,78 @@ impl Session {
     }
 
     /// Brings a running process into the session, with all its threads. Its
-    /// clocks show the session's time from then on.
+    /// clocks show the session's time from then on, until [`Self::unregister`].
     ///
     /// # Errors
     /// When there is no such process, it is in a session already, or it may
     /// not be attached to.
     pub fn register(&self, pid: i32) -> Result<(), GuestError> {
+        if self.clock.emulates_tsc() {
+            return Err(GuestError::Usage(
+                "a session that emulates the time-stamp counter cannot bring in a running program, whose handler of SIGSEGV is its own; start the program in the session, or use `--tsc native`".into(),
+            ));
+        }
         let _change = self.lock();
-        let context = Arc::clone(&self.context);
+        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
+        registered.retain(|registration| !registration.is_over());
+        let tag = self.page_name.image_name(pid);
+        let home = cgroup_of(pid);
+        let context = &self.context;
+        let name = std::ffi::CString::new(tag.as_str()).expect("no zero byte");
+        let image = context.injector.image.copy(&name)?;
+        let its_image = image
+            .try_clone()
+            .map_err(GuestError::system("duplicating a descriptor"))?;
         let host = self.own_host();
         let its_host = Arc::clone(&host);
-        let serve = move |descriptor| {
-            let listener = Arc::new(Listener::new(descriptor, its_host));
+        let mut listening = None;
+        let serve = |descriptor| {
+            let listener = Arc::new(Listener::registered(descriptor, its_host, its_image)?);
+            listening = Some(Arc::clone(&listener));
+            let context = Arc::clone(context);
             std::thread::spawn(move || listener::serve(&listener, &context));
+            Ok(())
         };
-        register(&self.context.injector, host.page(), pid, serve, |pid| {
-            self.context.freezer.adopt(pid)
-        })
+        let done = register(
+            &context.injector,
+            (host.page(), &image),
+            pid,
+            serve,
+            |pid| context.freezer.adopt(pid),
+        );
+        // Also when it could not be adopted: it is on our clock then.
+        if let Some(listener) = listening {
+            registered.push(Registration {
+                pid,
+                tag,
+                listener,
+                home,
+            });
+        }
+        done
+    }
+
+    /// Lets a program go that [`Self::register`] brought in, with all that it has
+    /// started since: its clocks are the machine's again, what is left of its waits
+    /// and timers is left in real time, and it outlives the session.
+    ///
+    /// # Errors
+    /// When it was not brought in; when it cannot be stopped; when something of it
+    /// could not be handed back.
+    pub fn unregister(&self, pid: i32) -> Result<(), GuestError> {
+        let _change = self.lock();
+        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
+        let index = registered.iter().position(|one| one.pid == pid);
+        let Some(index) = index else {
+            return Err(GuestError::Usage(format!(
+                "process {pid} was not brought into this session by `timeloom register`"
+            )));
+        };
+        let result = release(&self.context, &registered[index]);
+        if registered[index].is_released() {
+            registered.swap_remove(index);
+        }
+        result
     }
 
     /// Calls that programs made and that are not virtualised yet.
@@ -397,6 +458,9 @@ fn serve_hosts(context: &Arc<Context>, ended: &AtomicBool) {
             context.clock.advance_hosts();
         }
         context.timers.look_again();
+        if context.clock.take_sped_up() {
+            context.kick_soon();
+        }
         for host in context.clock.take_stepped() {
             context.clock_was_set(&host);
         }
@@ -417,6 +481,19 @@ impl Drop for Session {
         }
         self.keeper.dismiss();
     }
+}
+
+/// Clock page and image lie 4 KiB apart in guests; kernels for ARM may have larger
+/// pages.
+fn check_pages() -> Result<(), GuestError> {
+    // SAFETY: no pointers.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    if usize::try_from(bytes) == Ok(timeloom_page::PAGE_SIZE) {
+        return Ok(());
+    }
+    Err(GuestError::Unsupported(format!(
+        "this kernel's memory pages have {bytes} bytes; a kernel with pages of 4096 bytes is needed"
+    )))
 }
 
 fn check_name(name: &str) -> Result<(), GuestError> {

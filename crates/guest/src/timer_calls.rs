@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use crate::arch::ALARM;
 use crate::listener::Context;
 use crate::notify::{Answer, Listener, Notification};
 use crate::processes;
@@ -22,12 +23,10 @@ pub(crate) fn is_one(call: i64) -> bool {
             | libc::SYS_timer_delete
             | libc::SYS_setitimer
             | libc::SYS_getitimer
-            | libc::SYS_alarm
-    )
+    ) || Some(call) == ALARM
 }
 
-/// The answer; `None` for a timer that is not ours (of CPU time, or made
-/// outside the session).
+/// The answer; `None` for a timer that is not ours (made outside the session).
 pub(crate) fn answer(
     listener: &Listener,
     context: &Context,
@@ -63,7 +62,7 @@ pub(crate) fn answer(
             };
             Some(store(asker, asker.args[1], context.timers.get(key), 1000))
         }
-        libc::SYS_alarm => Some(alarm(listener, context, asker)),
+        call if Some(call) == ALARM => Some(alarm(listener, context, asker)),
         _ => posix(listener, context, asker),
     }
 }
@@ -91,7 +90,8 @@ fn timerfd_create(listener: &Listener, context: &Context, asker: &Notification) 
 fn timer_create(listener: &Listener, context: &Context, asker: &Notification) -> Option<Answer> {
     let [clock, event, out, ..] = asker.args;
     if !is_known_clock(clock as i32) && clock as i32 != libc::CLOCK_TAI {
-        return None; // CPU time: the kernel's
+        // One that the kernel has no timers on.
+        return Some(Answer::Continue);
     }
     let pid = processes::process_of(asker.thread);
     let mut bytes = [0u8; 20];

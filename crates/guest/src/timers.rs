@@ -13,6 +13,8 @@
 //! that the kernel would have given it. While the signal of an earlier
 //! expiration is still pending, expirations are counted as overruns.
 
+mod leaving;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -22,6 +24,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::clock::{Base, Clock, Host, HostInstant};
 use crate::error::{GuestError, check};
 use crate::processes;
+pub(crate) use leaving::{HeldDescriptor, Leaving};
 
 /// An `itimerspec`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -475,6 +478,10 @@ fn forget_orphans(table: &mut Table) {
     if table.timers.len() < 64 || !table.timers.len().is_power_of_two() {
         return;
     }
+    forget_unheld(table);
+}
+
+fn forget_unheld(table: &mut Table) {
     let own = std::process::id() as i32;
     let mut held = Vec::new();
     for pid in processes::all().into_iter().filter(|&pid| pid != own) {

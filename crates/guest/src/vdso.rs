@@ -9,7 +9,9 @@ use std::ops::Range;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
 
-/// A jump to be written: `jmp *0(%rip)` and the address.
+use crate::arch;
+
+/// A jump to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Jump {
     /// Where in the process.
@@ -19,14 +21,12 @@ pub(crate) struct Jump {
 }
 
 impl Jump {
-    /// Bytes that one takes.
-    pub(crate) const BYTES: u64 = 14;
+    /// Bytes of the words that are written.
+    pub(crate) const SPAN: u64 = 8 * arch::JUMP_WORDS as u64;
 
-    /// The two words to write at `at`, given the one that is at `at + 8` now.
-    pub(crate) fn words(self, tail: u64) -> [u64; 2] {
-        let first = 0x25ff_u64 | (self.to << 48);
-        let second = (self.to >> 16) | (tail & 0xffff_0000_0000_0000);
-        [first, second]
+    /// The words to write at `at`, given the last of them as it is now.
+    pub(crate) fn words(self, last: u64) -> [u64; arch::JUMP_WORDS] {
+        arch::jump(self.to, last)
     }
 }
 
@@ -47,8 +47,11 @@ pub(crate) fn jumps(
         let Some(to) = ours(name) else { continue };
         // Symbols of a vDSO are relative to where it is loaded.
         let offset = symbol.address().checked_rem(length).unwrap_or(0);
-        if symbol.size() < Jump::BYTES || length - offset.min(length) < 16 {
+        if symbol.size() < arch::JUMP_BYTES || length - offset.min(length) < Jump::SPAN {
             return Err(format!("the kernel's {name} is too short to be redirected"));
+        }
+        if !offset.is_multiple_of(arch::INSTRUCTION_ALIGN as u64) {
+            return Err(format!("the kernel's {name} is no code"));
         }
         let jump = Jump {
             at: range.start + offset,
@@ -60,7 +63,7 @@ pub(crate) fn jumps(
         }
         if jumps
             .iter()
-            .any(|other| other.at.abs_diff(jump.at) < Jump::BYTES)
+            .any(|other| other.at.abs_diff(jump.at) < arch::JUMP_BYTES)
         {
             return Err(format!("the kernel's {name} lies in another function"));
         }
@@ -95,7 +98,7 @@ mod tests {
     }
 
     fn ours(name: &str) -> Option<u64> {
-        let plain = name.strip_prefix("__vdso_").unwrap_or(name);
+        let plain = name.strip_prefix(arch::VDSO.0).unwrap_or(name);
         let known = [
             "clock_gettime",
             "gettimeofday",
@@ -111,17 +114,18 @@ mod tests {
     fn this_kernels_functions_can_all_be_redirected() {
         let (bytes, range) = own_vdso();
         let jumps = jumps(&bytes, &range, ours).expect("a vDSO");
-        assert!(jumps.len() >= 4, "{jumps:?}");
+        assert!(jumps.len() >= arch::VDSO.1, "{jumps:?}");
         for jump in jumps {
-            // What would be written is the instruction and the whole address.
-            let [first, second] = jump.words(0xabcd_0000_0000_0000);
-            let code: Vec<u8> = [first, second]
+            // What would be written ends with the whole address.
+            let code: Vec<u8> = jump
+                .words(0xabcd_ef01_2345_6789)
                 .iter()
                 .flat_map(|w| w.to_le_bytes())
                 .collect();
-            assert_eq!(code[..6], [0xff, 0x25, 0, 0, 0, 0]);
-            assert_eq!(code[6..14], jump.to.to_le_bytes());
-            assert_eq!(code[14..], [0xcd, 0xab], "what follows stays");
+            let (written, rest) = code.split_at(arch::JUMP_BYTES as usize);
+            assert!(written.ends_with(&jump.to.to_le_bytes()));
+            let stays = 0xabcd_ef01_2345_6789_u64.to_le_bytes();
+            assert!(stays.ends_with(rest), "what follows stays");
         }
     }
 
@@ -150,7 +154,7 @@ mod tests {
             match jumps(&bytes, &range, ours) {
                 Ok(jumps) => {
                     for jump in jumps {
-                        let inside = range.contains(&jump.at) && range.end - jump.at >= 16;
+                        let inside = range.contains(&jump.at) && range.end - jump.at >= Jump::SPAN;
                         assert!(inside, "seed {seed}: {jump:x?}");
                     }
                 }

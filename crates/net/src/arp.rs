@@ -4,10 +4,11 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::icmp::Refusal;
 use crate::packet::{Kind, Packet, PortId};
 use crate::raw::Opened;
 use crate::slab::{Fifo, PacketId};
-use crate::world::{Token, World};
+use crate::world::{Place, Token, World};
 
 /// What an interface on a LAN knows about its neighbours.
 #[derive(Debug, Default)]
@@ -193,19 +194,15 @@ impl World {
     /// A second has passed since an interface asked.
     pub(crate) fn handle_arp_timer<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
         let place = self.ports[port.index()].arp as usize;
-        let mut again = Vec::new();
+        let (mut again, mut lost) = (Vec::new(), Vec::new());
         let packets = &mut self.packets;
-        let failed = &mut self.counters.arp_failed;
         self.arps[place].asked.retain_mut(|question| {
             question.tries += 1;
             if question.tries <= TRIES {
                 again.push(question.interface);
                 return true;
             }
-            while let Some(id) = question.waiting.pop(packets) {
-                packets.remove(id);
-                *failed += 1;
-            }
+            lost.extend(core::iter::from_fn(|| question.waiting.pop(packets)));
             false
         });
         self.arps[place].ticking = !again.is_empty();
@@ -215,6 +212,16 @@ impl World {
         }
         for via in again {
             self.ask(port, via, agenda);
+        }
+        self.counters.arp_failed += lost.len() as u64;
+        let node = self.ports[port.index()].node;
+        for id in lost {
+            match self.places[node as usize] {
+                Place::Router(index) => {
+                    self.refuse((node, index), id, Refusal::HostUnreachable, agenda);
+                }
+                _ => self.packets.remove(id),
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::host::NO_GATEWAY;
 use crate::link::Link;
 use crate::packet::{NIL, PortId};
 use crate::raw::Outside;
+use crate::resident::Residents;
 use crate::route::{Edge, Hop, Routes};
 use crate::router::{Router, StaticRoute};
 use crate::segment::Segments;
@@ -89,6 +90,7 @@ impl World {
             next_sizes: Vec::new(),
             counters: Counters::default(),
             crossings: Crossings::default(),
+            residents: Residents::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })
     }
@@ -147,6 +149,7 @@ fn assign(plan: &Plan, segments: &Segments) -> Result<Vec<(u32, u8)>, BuildError
         }
         addresses[port.index()] = (address, *prefix);
     }
+    let taken = given_networks(plan, segments, &addresses)?;
     let mut next: u64 = 10 << 24;
     for members in &segments.members {
         let mut fixed = members.iter().filter(|port| addresses[port.index()].1 != 0);
@@ -156,7 +159,10 @@ fn assign(plan: &Plan, segments: &Segments) -> Result<Vec<(u32, u8)>, BuildError
             None => {
                 // Network and broadcast address are not for interfaces.
                 let size = (members.len() as u64 + 2).next_power_of_two();
-                let network = next.next_multiple_of(size);
+                let mut network = next.next_multiple_of(size);
+                while let Some(end) = reaches_into(&taken, network, size) {
+                    network = (end + 1).next_multiple_of(size);
+                }
                 next = network + size;
                 if next > 11 << 24 {
                     return Err(BuildError::TooLarge);
@@ -189,6 +195,39 @@ fn assign(plan: &Plan, segments: &Segments) -> Result<Vec<(u32, u8)>, BuildError
         }
     }
     Ok(addresses)
+}
+
+/// The networks that addresses were given of, as ranges in order. Stations take
+/// those of their network for neighbours, so that one network cannot be in two
+/// places.
+fn given_networks(
+    plan: &Plan,
+    segments: &Segments,
+    addresses: &[(u32, u8)],
+) -> Result<Vec<(u64, u64)>, BuildError> {
+    let given = segments.members.iter().filter_map(|members| {
+        let mut members = members.iter();
+        let port = *members.find(|port| addresses[port.index()].1 != 0)?;
+        let (address, length) = addresses[port.index()];
+        let network = address & mask(length);
+        Some((u64::from(network), u64::from(network | !mask(length)), port))
+    });
+    let mut given: Vec<_> = given.collect();
+    given.sort_unstable();
+    for pair in given.windows(2) {
+        let ((_, end, a), (begin, _, b)) = (pair[0], pair[1]);
+        if begin <= end {
+            return Err(BuildError::SplitNetwork(plan.name(a), plan.name(b)));
+        }
+    }
+    Ok(given.iter().map(|(begin, end, _)| (*begin, *end)).collect())
+}
+
+/// The end of a range that overlaps the `size` addresses from `network` on.
+fn reaches_into(taken: &[(u64, u64)], network: u64, size: u64) -> Option<u64> {
+    let place = taken.partition_point(|(_, end)| *end < network);
+    let (begin, end) = taken.get(place)?;
+    (*begin < network + size).then_some(*end)
 }
 
 /// The lowest router on a segment serves it.

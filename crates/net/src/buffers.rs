@@ -165,6 +165,15 @@ impl Buffer {
         &self.bytes[usize::from(self.start)..self.used as usize]
     }
 
+    /// The Ethertype of the frame.
+    pub(crate) fn ethertype(&self) -> u16 {
+        match self.content {
+            Content::Ip => 0x0800,
+            Content::Arp => 0x0806,
+            Content::Other => bytes::be16(&self.bytes, 12),
+        }
+    }
+
     /// What each of its segments carries, when it holds a train.
     pub(crate) fn train(&self) -> Option<Train> {
         self.offload.train
@@ -201,7 +210,7 @@ impl Buffer {
         let checksum = self.offload.checksum.map(moved);
         let ip = &mut head[usize::from(ETHERNET)..];
         let Some(train) = self.offload.train else {
-            bytes::set_ttl(ip, packet.ttl);
+            bytes::set_tos_and_ttl(ip, packet.tos, packet.ttl);
             let rest = &bytes[end..used];
             return (
                 rest,
@@ -228,7 +237,7 @@ fn part_of_train(ip: &mut [u8], train: Train, packet: &Packet, is_last: bool) {
     bytes::put16(ip, 2, packet.size);
     let identification = bytes::be16(ip, 4).wrapping_add(first as u16);
     bytes::put16(ip, 4, identification);
-    bytes::set_ttl(ip, packet.ttl);
+    bytes::set_tos_and_ttl(ip, packet.tos, packet.ttl);
     let header = usize::from(ip[0] & 15) * 4;
     let (addresses, transport) = ip.split_at_mut(header);
     let length = packet.size - header as u16;

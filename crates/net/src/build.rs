@@ -183,8 +183,11 @@ impl NetworkBuilder {
     }
 }
 
+/// RFC 791, section 3.2.
+const LEAST_MTU: u16 = 68;
+
 fn check(plan: &Plan) -> Result<(), BuildError> {
-    if plan.ports() >= 1 << 29 {
+    if plan.ports() >= 1 << 28 {
         return Err(BuildError::TooLarge);
     }
     let mut names = std::collections::HashSet::new();
@@ -219,6 +222,9 @@ fn check(plan: &Plan) -> Result<(), BuildError> {
                 .any(|time| time.is_negative() || *time == Duration::MAX)
         {
             return Err(BuildError::BadImpairment(a, b));
+        }
+        if link.mtu < LEAST_MTU {
+            return Err(BuildError::BadMtu(a, b));
         }
         if matches!(link.queue, QueueConfig::Red(_)) && wire.disturbs() {
             return Err(BuildError::RedWithJitter(a, b));

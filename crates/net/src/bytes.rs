@@ -17,6 +17,10 @@ pub(crate) struct IpHeader {
     pub(crate) dst: u32,
     /// Whether it is a part of a larger packet.
     pub(crate) fragment: bool,
+    /// Whether that is not the first part.
+    pub(crate) later_fragment: bool,
+    /// Whether it must not be cut.
+    pub(crate) dont_fragment: bool,
 }
 
 impl IpHeader {
@@ -34,10 +38,13 @@ impl IpHeader {
             src: be32(header, 12),
             dst: be32(header, 16),
             fragment: be16(header, 6) & 0x3fff != 0,
+            later_fragment: be16(header, 6) & 0x1fff != 0,
+            dont_fragment: be16(header, 6) & 0x4000 != 0,
         })
     }
 }
 
+pub(crate) const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 
@@ -119,8 +126,10 @@ pub(crate) fn complete(bytes: &mut [u8], start: u16, offset: u16) -> bool {
     true
 }
 
-/// Writes the time to live and the header's checksum anew.
-pub(crate) fn set_ttl(header: &mut [u8], ttl: u8) {
+/// Writes what changes on the way, the type of service (by marks of
+/// congestion) and the time to live, and the header's checksum anew.
+pub(crate) fn set_tos_and_ttl(header: &mut [u8], tos: u8, ttl: u8) {
+    header[1] = tos;
     header[8] = ttl;
     renew_ip_checksum(header);
 }
@@ -136,7 +145,6 @@ pub(crate) fn renew_ip_checksum(header: &mut [u8]) {
 /// Makes an ICMP echo request the reply to itself (RFC 792); says whether it
 /// was one.
 pub(crate) fn turn_into_echo_reply(bytes: &mut [u8]) -> bool {
-    const ICMP: u8 = 1;
     const ECHO_REQUEST: u8 = 8;
     let header = usize::from(bytes[0] & 15) * 4;
     if bytes[9] != ICMP || bytes.len() < header + 8 || bytes[header] != ECHO_REQUEST {
@@ -148,7 +156,7 @@ pub(crate) fn turn_into_echo_reply(bytes: &mut [u8]) -> bool {
     put16(bytes, header + 2, 0);
     let sum = checksum(&bytes[header..]);
     put16(bytes, header + 2, sum);
-    set_ttl(bytes, 64);
+    set_tos_and_ttl(bytes, bytes[1], 64);
     true
 }
 

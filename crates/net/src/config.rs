@@ -19,6 +19,10 @@ pub struct LinkConfig {
     pub queue: QueueConfig,
     /// What the wire does to them.
     pub impairment: Impairment,
+    /// Bytes of the longest IP packet of a real program that it takes: routers
+    /// cut longer ones, or refuse them when they must not be cut. Packets
+    /// without payload are as long as their owner says and pass anyway.
+    pub mtu: u16,
     /// Cost for shortest paths.
     pub cost: u32,
 }
@@ -33,6 +37,7 @@ impl LinkConfig {
             overhead_bytes: ETHERNET_OVERHEAD,
             queue: QueueConfig::DropTail { packets: 1_000 },
             impairment: Impairment::default(),
+            mtu: u16::MAX,
             cost: 1,
         }
     }
@@ -40,6 +45,12 @@ impl LinkConfig {
     /// The same with another queue.
     pub fn with_queue(mut self, queue: QueueConfig) -> Self {
         self.queue = queue;
+        self
+    }
+
+    /// The same for packets of up to this many bytes.
+    pub fn with_mtu(mut self, mtu: u16) -> Self {
+        self.mtu = mtu;
         self
     }
 
@@ -69,6 +80,9 @@ pub enum QueueConfig {
         interval: Duration,
         /// Packets that may wait.
         packets: u32,
+        /// Whether packets that know congestion marks are marked where others
+        /// are dropped (RFC 3168).
+        ecn: bool,
     },
     /// Eight strict priorities by IP precedence, the highest first.
     Priority {
@@ -91,6 +105,10 @@ pub struct RedConfig {
     pub weight: f64,
     /// Packets that may wait.
     pub packets: u32,
+    /// Whether packets that know congestion marks are marked where others are
+    /// dropped early (RFC 3168). Above `max_threshold` all are dropped, as its
+    /// section 7 asks.
+    pub ecn: bool,
 }
 
 /// What the wire does to packets, beyond delaying them.

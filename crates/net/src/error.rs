@@ -18,6 +18,9 @@ pub enum BuildError {
     ZeroRate(String, String),
     /// A probability that is none, or a negative delay, on that cable.
     BadImpairment(String, String),
+    /// An MTU below the 68 bytes that every IPv4 link takes (RFC 791), between
+    /// these two.
+    BadMtu(String, String),
     /// Random early detection on a link with jitter or reordering, between
     /// these two: its average needs a transmitter whose times are known.
     RedWithJitter(String, String),
@@ -27,13 +30,15 @@ pub enum BuildError {
     AddressConflict(Ipv4Addr, String, String),
     /// Interfaces on one Ethernet segment in different networks.
     MixedPrefixes(String, String),
+    /// Interfaces of one network on two Ethernet segments.
+    SplitNetwork(String, String),
     /// Switches in a ring: frames would circle for ever, there is no spanning
     /// tree protocol. The cable between these two closes the ring.
     SwitchLoop(String, String),
     /// The modes of two switch ports, or of a switch port and a station, do
     /// not fit together.
     VlanMismatch(String, String),
-    /// More than 2^29 ports, or no addresses left in 10.0.0.0/8.
+    /// More than 2^28 ports, or no addresses left in 10.0.0.0/8.
     TooLarge,
     /// There is no way from the first node to the second.
     NoRoute(String, String),
@@ -54,9 +59,11 @@ impl BuildError {
             | Self::NotAHost(a) => vec![a],
             Self::ZeroRate(a, b)
             | Self::BadImpairment(a, b)
+            | Self::BadMtu(a, b)
             | Self::RedWithJitter(a, b)
             | Self::AddressConflict(_, a, b)
             | Self::MixedPrefixes(a, b)
+            | Self::SplitNetwork(a, b)
             | Self::SwitchLoop(a, b)
             | Self::VlanMismatch(a, b)
             | Self::NoRoute(a, b)
@@ -83,6 +90,10 @@ impl fmt::Display for BuildError {
                 f,
                 "the link `{a}` – `{b}` has a probability outside 0 … 1 or a negative time"
             ),
+            Self::BadMtu(a, b) => write!(
+                f,
+                "the link `{a}` – `{b}` takes fewer than the 68 bytes that IPv4 needs"
+            ),
             Self::RedWithJitter(a, b) => write!(
                 f,
                 "the link `{a}` – `{b}` has RED and jitter or reordering; put them on two links"
@@ -93,11 +104,15 @@ impl fmt::Display for BuildError {
                 f,
                 "`{a}` and `{b}` are on one segment but their addresses are in different networks"
             ),
+            Self::SplitNetwork(a, b) => write!(
+                f,
+                "`{a}` and `{b}` have addresses of one network but are on different segments"
+            ),
             Self::SwitchLoop(a, b) => write!(f, "the link `{a}` – `{b}` closes a ring of switches"),
             Self::VlanMismatch(a, b) => {
                 write!(f, "the port modes at the ends of `{a}` – `{b}` do not fit")
             }
-            Self::TooLarge => write!(f, "more ports than 2^29, or than addresses in 10.0.0.0/8"),
+            Self::TooLarge => write!(f, "more ports than 2^28, or than addresses in 10.0.0.0/8"),
             Self::NoRoute(a, b) => write!(f, "there is no route from `{a}` to `{b}`"),
             Self::NotAHost(name) => write!(f, "`{name}` is not a host"),
             Self::NotANeighbour(a, b) => write!(f, "`{b}` is not a neighbour of `{a}`"),

@@ -41,7 +41,7 @@ pub(crate) struct Macs {
     given: HashMap<PortId, [u8; 6]>,
 }
 
-/// Numbers from here on are in the list. Ports are below 2^29.
+/// Numbers from here on are in the list. Ports are below 2^28.
 const OTHERS: u32 = 1 << 31;
 /// Addresses beyond those of interfaces that are told apart.
 const OTHERS_AT_MOST: usize = 65_536;
@@ -134,7 +134,11 @@ impl World {
         self.transmit(port, id, agenda);
     }
 
-    fn read_frame(&mut self, frame: &[u8], offload: Offload) -> Option<(Packet, Description)> {
+    pub(crate) fn read_frame(
+        &mut self,
+        frame: &[u8],
+        offload: Offload,
+    ) -> Option<(Packet, Description)> {
         let ethernet: &[u8; ETHERNET as usize] = frame.first_chunk()?;
         let inner = &frame[ethernet.len()..];
         let mut what = Description {

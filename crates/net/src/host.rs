@@ -48,7 +48,8 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let here = self.ports[port.index()];
-        let via = if self.ports[dst.index()].segment == here.segment {
+        let place = self.ports.get(dst.index());
+        let via = if place.is_some_and(|place| place.segment == here.segment) {
             dst
         } else {
             self.gateways[here.node as usize]
@@ -83,6 +84,10 @@ impl World {
         match packet.kind {
             Kind::TcpData => {
                 let receiver = &mut self.flows[packet.flow as usize].receiver;
+                if packet.tos & Packet::CONGESTED != 0 {
+                    let marked = packet.tos & Packet::CONGESTED == Packet::CONGESTED;
+                    receiver.note_congestion(marked, packet.flags & Packet::CWR != 0);
+                }
                 let segment = widen(packet.seq, receiver.next);
                 if let Some(ack) = receiver.handle_segment(now, segment, packet.stamp) {
                     self.send_ack(packet.flow, ack, agenda);
@@ -97,6 +102,7 @@ impl World {
                     stamp: packet.stamp,
                     sack_from: widen(packet.sack_from, near),
                     sack_to: widen(packet.sack_to, near),
+                    congested: packet.flags & Packet::ECE != 0,
                 };
                 sender.handle_ack(now, ack);
                 self.pump(packet.flow, agenda);
@@ -129,15 +135,18 @@ impl World {
         let now = agenda.now();
         loop {
             let flow = &mut self.flows[index as usize];
+            let mut congestion = (0, 0);
             let (kind, seq, size) = match flow.sender.poll_transmit(now) {
                 None => break,
                 Some(Transmit::Syn) => (Kind::TcpSyn, 0, HEADER_BYTES),
                 Some(Transmit::Segment(segment)) => {
+                    congestion = flow.sender.congestion_bits(segment);
                     (Kind::TcpData, segment, flow.segment_bytes + HEADER_BYTES)
                 }
             };
             let mut packet = Packet::new(kind, flow.from, flow.to, index, size);
             packet.seq = seq as u32;
+            (packet.tos, packet.flags) = congestion;
             self.originate(packet, agenda);
         }
         let flow = &mut self.flows[index as usize];
@@ -167,6 +176,9 @@ impl World {
         packet.stamp = ack.stamp;
         packet.sack_from = ack.sack_from as u32;
         packet.sack_to = ack.sack_to as u32;
+        if ack.congested {
+            packet.flags |= Packet::ECE;
+        }
         if ack.sack_from < ack.sack_to {
             packet.size += SACK_BYTES;
         }

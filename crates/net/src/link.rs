@@ -8,7 +8,7 @@ use timeloom_time::{Duration, Instant, Rate, Virtual};
 
 use crate::config::{Impairment, LinkConfig, QueueConfig};
 use crate::packet::{NIL, Packet};
-use crate::queue::{Discipline, Red};
+use crate::queue::{Discipline, Red, Verdict};
 use crate::slab::{Fifo, PacketId, Slab};
 
 /// One direction of a cable.
@@ -40,6 +40,7 @@ pub(crate) struct Link {
     extra: Option<Box<Extra>>,
     pub(crate) stats: LinkStats,
     up: bool,
+    mtu: u16,
     /// Another engine has the other end: what is transmitted leaves this world.
     crosses: bool,
 }
@@ -60,6 +61,9 @@ struct Scheduled {
     serving: Option<PacketId>,
     /// No packet may arrive before this one, where order is kept.
     last_arrival: Instant<Virtual>,
+    /// The departure that a transmission which has begun is, if somebody waits
+    /// for it.
+    begun: Option<u32>,
 }
 
 /// What one direction of a link has done.
@@ -71,6 +75,8 @@ pub struct LinkStats {
     pub bytes: u64,
     /// Packets dropped by the queue.
     pub dropped: u64,
+    /// Packets marked as having met congestion (RFC 3168) instead.
+    pub marked: u64,
     /// Packets lost on the wire.
     pub lost: u64,
     /// Sum of the times waited before transmission, in ns.
@@ -113,6 +119,7 @@ impl Link {
                     queue: Discipline::new(&config.queue),
                     serving: None,
                     last_arrival: Instant::ZERO,
+                    begun: None,
                 }),
             })
         });
@@ -130,6 +137,7 @@ impl Link {
             extra,
             stats: LinkStats::default(),
             up: true,
+            mtu: config.mtu,
             crosses: false,
         }
     }
@@ -141,6 +149,11 @@ impl Link {
 
     pub(crate) fn delay(&self) -> Duration {
         self.delay
+    }
+
+    /// Bytes of the longest IP packet that it takes.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu
     }
 
     /// Puts the link up or down. What is in flight still arrives.
@@ -226,6 +239,27 @@ impl Link {
         self.free = start + self.per_byte * u128::from(bytes);
         // Rounded up: the last bit has left at the instant that is named.
         Instant::from_ns(((self.free + u128::from(u64::MAX)) >> 64) as i64)
+    }
+
+    /// How long the wire is busy with a packet, rounded up.
+    pub(crate) fn time_of(&self, packet: &Packet) -> Duration {
+        let bits = self.per_byte * u128::from(packet.wire_bytes(self.overhead));
+        Duration::from_ns(((bits + u128::from(u64::MAX)) >> 64) as i64)
+    }
+
+    /// When the transmission of a packet would begin that is offered at `now`,
+    /// rounded up. `None` where others may overtake it while it waits.
+    pub(crate) fn next_start(&self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
+        if self.extra.as_ref().is_some_and(|e| e.scheduled.is_some()) {
+            return None;
+        }
+        let free = (self.free + u128::from(u64::MAX)) >> 64;
+        Some(now.max(Instant::from_ns(free as i64)))
+    }
+
+    /// The departure of which the transmission has begun since the last call.
+    pub(crate) fn take_begun(&mut self) -> Option<u32> {
+        self.extra.as_mut()?.scheduled.as_mut()?.begun.take()
     }
 
     /// Puts the packet behind the others, its times computed.
@@ -344,17 +378,20 @@ impl Link {
         extra: &mut Extra,
     ) -> Offered {
         let waiting = self.unsent.saturating_sub(1);
-        let admitted = match &mut extra.red {
+        let verdict = match &mut extra.red {
             Some(red) => {
                 let idle_ns = now.as_ns() as f64 - (self.free >> 64) as f64;
                 let bytes = f64::from(packets[id].size) + f64::from(self.overhead);
                 let packet_ns = (self.per_byte >> 32) as f64 / f64::from(u32::MAX) * bytes;
-                red.admits(waiting, idle_ns / packet_ns.max(1.0), &mut extra.random)
+                red.judge(waiting, idle_ns / packet_ns.max(1.0), &mut extra.random)
             }
-            None => self.unsent <= self.limit,
+            None if self.unsent <= self.limit => Verdict::Admit,
+            None => Verdict::Drop,
         };
-        if !admitted {
-            return self.drop(id, packets);
+        match verdict {
+            Verdict::Admit => {}
+            Verdict::Mark if packets[id].mark() => self.stats.marked += 1,
+            Verdict::Mark | Verdict::Drop => return self.drop(id, packets),
         }
         let lost = extra.random.chance(extra.impairment.loss);
         if lost {
@@ -399,10 +436,13 @@ impl Link {
         packets: &mut Slab,
         scheduled: &mut Scheduled,
     ) -> Option<Instant<Virtual>> {
-        let dropped = &mut self.stats.dropped;
-        scheduled.serving = scheduled.queue.dequeue(now, packets, dropped);
+        let stats = &mut self.stats;
+        scheduled.serving = scheduled.queue.dequeue(now, packets, stats);
         let id = scheduled.serving?;
         self.stats.waited_ns += (now - packets[id].at).as_ns() as u64;
+        if packets[id].flags & Packet::STAMPED != 0 {
+            scheduled.begun = Some(packets[id].link.0);
+        }
         // A fraction of the last packet's final nanosecond may still be taken;
         // that is not waiting.
         let waited = self.stats.waited_ns;
@@ -439,6 +479,7 @@ impl Link {
                 }
             }
             transmitted.next_end = self.serve(now, packets, scheduled);
+            transmitted.begun = scheduled.begun.take();
         }
         self.extra = Some(extra);
         transmitted
@@ -495,4 +536,6 @@ pub(crate) struct Transmitted {
     pub(crate) packets: [Option<PacketId>; 2],
     /// The end of the transmission that has begun now.
     pub(crate) next_end: Option<Instant<Virtual>>,
+    /// Which departure that is, if somebody waits for it.
+    pub(crate) begun: Option<u32>,
 }

@@ -85,7 +85,8 @@ pub struct Packet {
     pub sack_from: u32,
     /// Segment after that block; equal to `sack_from` when there is none.
     pub sack_to: u32,
-    /// The link by which it leaves for another engine.
+    /// The link by which it leaves for another engine; of a [`Packet::STAMPED`]
+    /// one, the number of its departure.
     pub link: PortId,
     /// Bytes from the IP header on (for ARP: of the ARP message).
     pub size: u16,
@@ -95,15 +96,37 @@ pub struct Packet {
     pub kind: Kind,
     /// Hops left.
     pub ttl: u8,
-    /// [`Packet::LOST`], or 0.
+    /// [`Packet::LOST`], [`Packet::STAMPED`], [`Packet::ECE`], [`Packet::CWR`].
     pub flags: u8,
-    /// IP type of service; the three high bits are the precedence.
+    /// IP type of service; the three high bits are the precedence, the two low
+    /// ones say what becomes of it in congestion (RFC 3168, section 5).
     pub tos: u8,
 }
 
 impl Packet {
     /// Lost on the wire: it takes its time on the link and arrives nowhere.
     pub const LOST: u8 = 1;
+    /// Somebody waits to be told when its transmission begins.
+    pub(crate) const STAMPED: u8 = 2;
+
+    /// In an acknowledgement: a mark of congestion has arrived.
+    pub const ECE: u8 = 4;
+    /// In a segment: its sender has slowed down because of that.
+    pub const CWR: u8 = 8;
+    /// In [`Packet::tos`]: its transport knows marks of congestion, ECT(0).
+    pub const ECN_CAPABLE: u8 = 2;
+    /// In [`Packet::tos`]: it has met congestion, CE; and the field's bits.
+    pub const CONGESTED: u8 = 3;
+
+    /// Marks that it has met congestion, and says whether its transport knows
+    /// such marks; else nothing has changed.
+    pub(crate) fn mark(&mut self) -> bool {
+        let capable = self.tos & Self::CONGESTED != 0;
+        if capable {
+            self.tos |= Self::CONGESTED;
+        }
+        capable
+    }
 
     /// A packet with the usual values: TTL 64, untagged, precedence 0.
     #[inline]
@@ -138,6 +161,16 @@ impl Packet {
             self.sack_from & 0xffff
         } else {
             1
+        }
+    }
+
+    /// Bytes of the largest of its packets, when `payload` is what each segment
+    /// of a train carries.
+    pub(crate) fn largest(&self, payload: u16) -> u32 {
+        if self.segments() > 1 {
+            u32::from(self.segment_header()) + u32::from(payload)
+        } else {
+            u32::from(self.size)
         }
     }
 

@@ -93,17 +93,19 @@ impl World {
         self.outside.opened[node.0 as usize] = Opened::Packets;
     }
 
-    /// Sends an IPv4 packet from a host. What is no IPv4 packet, or is for an
-    /// address that nobody has, is dropped and counted.
+    /// Sends an IPv4 packet from a host. What is no IPv4 packet is dropped and
+    /// counted.
     pub fn send_raw<Q: EventQueue>(&mut self, node: Node, bytes: &[u8], agenda: &mut Agenda<Q>) {
         let Some(ip) = IpHeader::read(bytes) else {
             self.counters.malformed += 1;
             return;
         };
-        let (Some(dst), Some(src)) = (self.interface_at(ip.dst), self.port_of(node)) else {
+        let Some(src) = self.port_of(node) else {
             self.counters.no_route += 1;
             return;
         };
+        // What nobody here has is the router's to refuse.
+        let dst = self.interface_at(ip.dst).unwrap_or(PortId::NONE);
         let bytes = &bytes[..usize::from(ip.length)];
         let what = Description {
             used: u32::from(ip.length),
@@ -211,7 +213,7 @@ impl World {
 
     /// The IPv4 packet as one piece with all its checksums, in the scratch
     /// buffer, which the caller gives back.
-    fn assemble(&mut self, packet: &Packet) -> Vec<u8> {
+    pub(crate) fn assemble(&mut self, packet: &Packet) -> Vec<u8> {
         let mut scratch = core::mem::take(&mut self.outside.scratch);
         let buffer = self.packets.buffers.get(packet.flow);
         let (rest, offload) = buffer.write_head(packet, [[0; 6]; 2], &mut scratch);
@@ -236,6 +238,10 @@ impl World {
         if self.outside.watched.get(link.index()) == Some(&true) {
             let copy = self.packets.insert(self.packets[id]);
             self.keep(|outside| &mut outside.seen, link.0, copy, agenda.now());
+        }
+        self.packets[id].flags &= !Packet::STAMPED;
+        if self.offer_to_resident(node, into, id, agenda) {
+            return;
         }
         match self.places[node.0 as usize] {
             Place::Switch(index) => self.bridge(index, into, id, agenda),
@@ -307,11 +313,15 @@ impl World {
             }
             _ => {}
         }
+        if self.refuse_datagram(port, id, agenda) {
+            return;
+        }
         self.counters.not_for_us += 1;
         self.packets.remove(id);
     }
 
-    /// A router answers echo requests and drops all else that is for it.
+    /// A router answers echo requests, refuses datagrams and drops all else that
+    /// is for it.
     pub(crate) fn answer_echo<Q: EventQueue>(
         &mut self,
         node: u32,
@@ -324,24 +334,16 @@ impl World {
             .interface_at(self.source_address(&packet))
             .filter(|_| packet.segments() == 1);
         let reply = back.and_then(|_| self.echo_reply(&packet));
-        self.packets.remove(id);
         let (Some(back), Some(reply)) = (back, reply) else {
-            self.counters.not_for_us += 1;
+            if !self.refuse_datagram(packet.dst, id, agenda) {
+                self.counters.not_for_us += 1;
+                self.packets.remove(id);
+            }
             return;
         };
-        let ip = IpHeader::read(&reply).expect("it has just been written");
-        let what = Description {
-            used: reply.len() as u32,
-            content: Content::Ip,
-            start: 0,
-            header: ip.header,
-            offload: Offload::default(),
-        };
-        let buffer = self.packets.buffers.fill(&reply, what);
-        let mut answer = Packet::raw(packet.dst, back, buffer, ip.length);
-        answer.sack_to = bytes::flow_hash(&ip, &reply);
+        self.packets.remove(id);
+        let id = self.own_packet(packet.dst, back, &reply);
         self.outside.scratch = reply;
-        let id = self.packets.insert(answer);
         if self.ports[back.index()].node == node {
             return self.packets.remove(id);
         }

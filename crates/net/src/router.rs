@@ -3,6 +3,7 @@
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
+use crate::icmp::Refusal;
 use crate::packet::{Kind, NIL, PortId};
 use crate::route::Hop;
 use crate::slab::PacketId;
@@ -40,21 +41,32 @@ impl World {
         let dst = packet.dst;
         if dst == PortId::NONE {
             // For an address that nobody here has.
-            self.counters.no_route += 1;
-            return self.packets.remove(id);
+            return self.refuse_unroutable((node, index), id, agenda);
         }
-        let place = self.ports[dst.index()];
-        if place.node == node {
+        if self.ports[dst.index()].node == node {
             return self.receive_at_router(node, index, id, agenda);
         }
         if packet.ttl <= 1 {
             self.counters.ttl_exceeded += 1;
-            return self.packets.remove(id);
+            return self.refuse((node, index), id, Refusal::TimeExceeded, agenda);
         }
         packet.ttl -= 1;
         let flow = packet.path_key();
+        match self.hop(node, index, dst, flow) {
+            Some(hop) if self.is_too_long(hop.port, id) => {
+                self.send_in_parts((node, index), hop, id, agenda);
+            }
+            Some(hop) => self.emit(hop.port, hop.via, id, agenda),
+            None => self.refuse_unroutable((node, index), id, agenda),
+        }
+    }
+
+    /// Where a router sends what is for interface `dst`.
+    #[inline]
+    pub(crate) fn hop(&self, node: u32, index: u32, dst: PortId, flow: u32) -> Option<Hop> {
+        let place = self.ports[dst.index()];
         let router = &self.routers[index as usize];
-        let hop = if let Some(hop) = self.static_hop(index, dst) {
+        if let Some(hop) = self.static_hop(index, dst) {
             Some(hop)
         } else if place.peer_node == node {
             // The destination is at the other end of a cable of ours.
@@ -71,13 +83,6 @@ impl World {
             None
         } else {
             self.routes.hop(router.number, place.target, flow)
-        };
-        match hop {
-            Some(hop) => self.emit(hop.port, hop.via, id, agenda),
-            None => {
-                self.counters.no_route += 1;
-                self.packets.remove(id);
-            }
         }
     }
 
@@ -93,7 +98,8 @@ impl World {
         Some(route.hop)
     }
 
-    /// Routers answer echo requests and drop all else that is for them.
+    /// Routers answer echo requests, refuse datagrams of real programs, and drop
+    /// all else that is for them.
     fn receive_at_router<Q: EventQueue>(
         &mut self,
         node: u32,

@@ -63,7 +63,7 @@ impl Switch {
         }
     }
 
-    fn mode(&self, port: PortId) -> Option<&PortMode> {
+    pub(crate) fn mode(&self, port: PortId) -> Option<&PortMode> {
         let mut ports = self.ports.iter();
         ports
             .find(|(other, _)| *other == port)

@@ -14,6 +14,7 @@ use crate::host::{Flow, NO_GATEWAY};
 use crate::link::{Link, LinkStats, Offered};
 use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::raw::Outside;
+use crate::resident::Residents;
 use crate::route::Routes;
 use crate::router::Router;
 use crate::slab::{PacketId, Slab};
@@ -46,6 +47,11 @@ pub struct Counters {
     pub not_for_us: u64,
     /// What real programs sent and is no IPv4 packet, or no Ethernet frame.
     pub malformed: u64,
+    /// Packets of real programs that a link does not take for their length, and
+    /// that must not be cut.
+    pub too_long: u64,
+    /// ICMP errors sent to real programs.
+    pub icmp_errors: u64,
     /// Packets for real programs that nobody took out in time.
     pub not_taken: u64,
 }
@@ -98,24 +104,29 @@ pub struct World {
     pub(crate) next_sizes: Vec<u16>,
     pub(crate) counters: Counters,
     pub(crate) crossings: Crossings,
+    pub(crate) residents: Residents,
 }
 
-/// Event tokens: three bits of kind, 29 of index.
+/// Event tokens: four bits of kind, 28 of index.
 pub(crate) struct Token;
 
 impl Token {
     /// The first packet of this link arrives.
     pub(crate) const ARRIVAL: u32 = 0;
     /// This link's transmitter has sent its packet.
-    const END: u32 = 1 << 29;
+    const END: u32 = 1 << 28;
     /// The first of the packets that travel alone on this link arrives.
-    pub(crate) const SINGLE: u32 = 2 << 29;
-    pub(crate) const SENDER: u32 = 3 << 29;
-    pub(crate) const RECEIVER: u32 = 4 << 29;
-    pub(crate) const SOURCE: u32 = 5 << 29;
-    pub(crate) const ARP: u32 = 6 << 29;
-    const START: u32 = 7 << 29;
-    const INDEX: u32 = (1 << 29) - 1;
+    pub(crate) const SINGLE: u32 = 2 << 28;
+    pub(crate) const SENDER: u32 = 3 << 28;
+    pub(crate) const RECEIVER: u32 = 4 << 28;
+    pub(crate) const SOURCE: u32 = 5 << 28;
+    pub(crate) const ARP: u32 = 6 << 28;
+    const START: u32 = 7 << 28;
+    /// This resident is due.
+    pub(crate) const RESIDENT: u32 = 8 << 28;
+    /// The transmission with this number of a resident's frame begins.
+    pub(crate) const DEPARTURE: u32 = 9 << 28;
+    pub(crate) const INDEX: u32 = (1 << 28) - 1;
 }
 
 impl<Q: EventQueue> Model<Q> for World {
@@ -142,6 +153,8 @@ impl<Q: EventQueue> Model<Q> for World {
             Token::RECEIVER => self.handle_receiver_timer(index, agenda),
             Token::SOURCE => self.handle_source(index, agenda),
             Token::ARP => self.handle_arp_timer(PortId(index), agenda),
+            Token::RESIDENT => self.wake_resident(index, agenda),
+            Token::DEPARTURE => self.departed(index, Some(event.at), agenda),
             _ => self.pump(index, agenda),
         }
     }
@@ -165,6 +178,7 @@ impl World {
                 self.schedule_source(index, agenda);
             }
         }
+        self.start_residents(agenda);
     }
 
     /// Adds a TCP flow between two hosts.
@@ -271,6 +285,20 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
+        if self.packets[id].kind == Kind::Raw {
+            return self.transmit_raw(port, id, agenda);
+        }
+        self.transmit_one(port, id, agenda);
+    }
+
+    /// The same for what a real program sent. Routers have seen to its length;
+    /// what a station or switch puts on a link that does not take it is lost.
+    #[cold]
+    fn transmit_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
+        if self.is_too_long(port, id) {
+            self.counters.too_long += u64::from(self.packets[id].segments());
+            return self.packets.remove(id);
+        }
         if self.packets[id].segments() > 1 {
             return self.transmit_train(port, id, agenda);
         }
@@ -314,6 +342,9 @@ impl World {
         } = self.ports[port.index()];
         if let Some(at) = done.next_end {
             agenda.schedule(at, NodeId(node), Token::END | port.0);
+        }
+        if let Some(number) = done.begun {
+            self.departed(number, Some(agenda.now()), agenda);
         }
         for id in done.packets.into_iter().flatten() {
             if self.crossings.is_cut(port) {
@@ -379,6 +410,11 @@ impl World {
         self.links[port.index()].set_up(up);
     }
 
+    /// Bytes of the longest IP packet that the link out of `port` takes.
+    pub fn mtu(&self, port: PortId) -> u16 {
+        self.links[port.index()].mtu()
+    }
+
     /// The address of an interface.
     pub fn address(&self, port: PortId) -> Ipv4Addr {
         Ipv4Addr::from(self.addresses[port.index()].0)
@@ -396,6 +432,7 @@ impl World {
         TcpStats {
             delivered_bytes: flow.receiver.next * u64::from(flow.segment_bytes),
             retransmitted: flow.sender.retransmitted,
+            slowed_by_marks: flow.sender.slowed_by_marks,
             timeouts: flow.sender.timeouts,
             window: flow.sender.window(),
             smoothed_rtt: flow.sender.smoothed_rtt(),

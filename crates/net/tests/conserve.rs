@@ -35,6 +35,7 @@ fn random_link(random: &mut Random) -> LinkConfig {
             target: Duration::from_ms(1 + random.below(5) as i64),
             interval: Duration::from_ms(20),
             packets,
+            ecn: false,
         },
         1 => QueueConfig::Priority { packets },
         2 => {
@@ -47,6 +48,7 @@ fn random_link(random: &mut Random) -> LinkConfig {
                 max_probability: 0.1,
                 weight: 0.01,
                 packets,
+                ecn: false,
             })
         }
         _ => QueueConfig::DropTail { packets },

@@ -78,6 +78,7 @@ fn active_queues_keep_the_wait_short_at_full_rate() {
         target: Duration::from_ms(5),
         interval: Duration::from_ms(100),
         packets: 1_000,
+        ecn: false,
     };
     let (rate, wait_ms) = congested(link.clone().with_queue(codel));
     assert!(rate > 80.0, "CoDel: {rate} Mbit/s");
@@ -89,6 +90,7 @@ fn active_queues_keep_the_wait_short_at_full_rate() {
         max_probability: 0.05,
         weight: 0.002,
         packets: 1_000,
+        ecn: false,
     });
     let (rate, wait_ms) = congested(link.with_queue(red));
     assert!(rate > 80.0, "RED: {rate} Mbit/s");

@@ -121,6 +121,7 @@ fn history<Q: EventQueue>(seed: u64) -> String {
         target: Duration::from_ms(5),
         interval: Duration::from_ms(100),
         packets: 100,
+        ecn: false,
     };
     let link = bare(10 * MBIT, Duration::from_ms(1), 20);
     let shape = Campus {

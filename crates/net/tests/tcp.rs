@@ -74,6 +74,36 @@ fn new_reno_goes_with_one_over_the_root_and_one_over_the_round_trip() {
     );
 }
 
+/// RFC 9438, equation 6, or in the Reno-friendly region (section 4.3) Reno's;
+/// segments per second.
+fn cubic_window(loss: f64, round_trip_s: f64) -> f64 {
+    let (c, beta) = (0.4, 0.7);
+    let factor: f64 = c * (3.0 + beta) / (4.0 * (1.0 - beta));
+    let window = factor.powf(0.25) * (round_trip_s / loss).powf(0.75);
+    window.max((1.5 / loss).sqrt()) / round_trip_s
+}
+
+#[test]
+fn cubic_follows_the_formula() {
+    for (loss, ms) in [
+        (1e-2, 10),
+        (1e-3, 10),
+        (1e-2, 100),
+        (1e-3, 100),
+        (1e-4, 100),
+    ] {
+        let got = lossy(loss, Duration::from_ms(ms), Control::Cubic);
+        let expected = cubic_window(loss, ms as f64 / 1e3);
+        let ratio = got / expected;
+        // The formula has losses at equal distances. At random ones the
+        // convex part of the curve gains more than the concave one loses.
+        assert!(
+            (0.85..1.6).contains(&ratio),
+            "loss {loss}, {ms} ms: {got} against {expected}"
+        );
+    }
+}
+
 #[test]
 fn cubic_is_the_faster_one_on_long_paths_only() {
     let ratio = |loss, ms| {

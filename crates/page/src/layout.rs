@@ -21,17 +21,22 @@ pub const IMAGE_LIMIT: u64 = 0x1_0000;
 pub const PAGE_ADDRESS: u64 = IMAGE_ADDRESS - PAGE_SIZE as u64;
 
 /// Number of a system call that no kernel has, by which the image asks the
-/// supervisor what a CPU clock shows: `(clock, real_ns)`.
+/// supervisor what a CPU clock shows: `(clock, real_ns, 0)`; or that of a timer:
+/// `(_, real_ns, timer + 1)`.
 pub const CPU_TIME_CALL: usize = 0x1e57_0001;
 
 /// First word of our part of the page: "TLCP", little-endian.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 
 /// Raised whenever the layout changes; image and supervisor must agree.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 6;
 
 /// Where in the page [`ClockPage::host`] lies.
 pub const HOST_OFFSET: usize = 152;
+
+/// In place of a [`crate::CounterKind`], on the page of a program that was let go
+/// from its session: its clocks are the machine's again.
+pub const RELEASED: u32 = 3;
 
 /// The clock page. All fields are atomics: the other side may be writing.
 #[repr(C, align(4096))]
@@ -42,7 +47,7 @@ pub struct ClockPage {
     pub magic: AtomicU32,
     /// [`ABI_VERSION`].
     pub version: AtomicU32,
-    /// A [`crate::CounterKind`].
+    /// A [`crate::CounterKind`], or [`RELEASED`].
     pub counter: AtomicU32,
     /// Which of `copies` is in force: 0 or 1.
     pub active: AtomicU32,
@@ -56,6 +61,15 @@ pub struct ClockPage {
     /// 1 when the clock's rate may change without a kick to those who wait: its
     /// crystal wanders, or a daemon steers it. Waits then look at it on the way.
     pub steered: AtomicU32,
+    /// What an emulated time-stamp counter showed at the zero of
+    /// CLOCK_MONOTONIC_RAW, modulo 2^64. Neither changes after the start.
+    pub tsc0: AtomicU64,
+    /// Its ticks per nanosecond of that clock in 8.56 fixed point; 0 where
+    /// programs read the machine's own.
+    pub tsc_per_ns_8_56: AtomicU64,
+    /// On a page that is [`RELEASED`]: the machine's CLOCK_MONOTONIC minus virtual
+    /// time, on which scale waits that began in the session still have their end.
+    pub released_offset_ns: AtomicI64,
     /// The map in force and the one before.
     pub copies: [MapCopy; 2],
     /// What the clock showed until now, line by line.

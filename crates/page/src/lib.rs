@@ -20,6 +20,7 @@
 //! fills for readers in virtual machines; ours begins at byte 128.
 #![cfg_attr(not(test), no_std)]
 
+mod arch;
 mod counter;
 mod layout;
 mod past;
@@ -30,7 +31,7 @@ mod write;
 pub use counter::{CounterKind, ticks_ordered};
 pub use layout::{
     ABI_VERSION, CPU_TIME_CALL, ClockPage, HOST_OFFSET, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy,
-    PAGE_ADDRESS, PAGE_SIZE,
+    PAGE_ADDRESS, PAGE_SIZE, RELEASED,
 };
 pub use past::Past;
 pub use write::PageMap;

@@ -34,6 +34,22 @@ impl ClockPage {
         raw0_ns.wrapping_add(advance_ns(ticks, rate_8_56, most_ns))
     }
 
+    /// Whether programs see an emulated time-stamp counter instead of the
+    /// machine's.
+    #[inline(always)]
+    pub fn emulates_tsc(&self) -> bool {
+        self.tsc_per_ns_8_56.load(Relaxed) != 0
+    }
+
+    /// What the emulated time-stamp counter shows when CLOCK_MONOTONIC_RAW shows
+    /// `raw_ns`. It counts what that clock counts, the host's bare crystal: a
+    /// daemon that steers the clock does not change the counter's rate.
+    pub fn tsc_at(&self, raw_ns: i64) -> u64 {
+        let per_ns = self.tsc_per_ns_8_56.load(Relaxed);
+        let ticks = (u128::from(raw_ns.unsigned_abs()) * u128::from(per_ns)) >> 56;
+        self.tsc0.load(Relaxed).wrapping_add(ticks as u64)
+    }
+
     #[inline(always)]
     fn look_patiently<T>(
         &self,

@@ -3,7 +3,7 @@
 use timeloom_time::{ClockMap, Counter, Instant, Rate, Virtual};
 
 use crate::CounterKind;
-use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy};
+use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy, RELEASED};
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::fence;
 
@@ -55,6 +55,42 @@ impl ClockPage {
         self.counter.store(kind as u32, Relaxed);
         self.version.store(ABI_VERSION, Relaxed);
         self.magic.store(MAGIC, Release);
+    }
+
+    /// Says that readers of this page see an emulated time-stamp counter: `tsc0`
+    /// at the zero of CLOCK_MONOTONIC_RAW, `per_ns` ticks per nanosecond of that
+    /// clock. Once, before there are readers.
+    pub fn emulate_tsc(&self, tsc0: u64, per_ns: Rate) {
+        self.tsc0.store(tsc0, Relaxed);
+        self.tsc_per_ns_8_56.store(to_8_56(per_ns), Relaxed);
+    }
+
+    /// Makes a zeroed page one that takes the place of `former` in a program that
+    /// is let go. `first` continues the former line at the machine's pace:
+    /// [`Self::released_offset_ns`](ClockPage::released_offset_ns) is `offset_ns`.
+    ///
+    /// Threads may be stopped anywhere in a read of the former page. Whatever they
+    /// have of it does not go with what they find here: the sequence number is one
+    /// that the former never had. One that has already decided by which counter to
+    /// read finds a line for it.
+    pub fn release(&self, former: &ClockPage, kind: CounterKind, first: &PageMap, offset_ns: i64) {
+        self.initialise(kind, first);
+        let far = 1 << 30;
+        let sequence = former.sequence.load(Relaxed) & !1;
+        self.sequence.store(sequence.wrapping_add(far), Relaxed);
+        let epoch = former.epoch.load(Relaxed);
+        self.epoch.store(epoch.wrapping_add(far), Relaxed);
+        self.host.store(former.host.load(Relaxed), Relaxed);
+        // Processor time is shown as it is.
+        self.past.set_dilation(1.0);
+        self.released_offset_ns.store(offset_ns, Relaxed);
+        self.counter.store(RELEASED, Release);
+    }
+
+    /// Whether the program that reads this page was let go from its session.
+    #[inline(always)]
+    pub fn is_released(&self) -> bool {
+        self.counter.load(Relaxed) == RELEASED
     }
 
     /// Closes the window, lets `next` compute the new map from the one in
@@ -248,6 +284,26 @@ mod tests {
         );
     }
 
+    /// A thread that is in the middle of a read when the page is exchanged.
+    #[test]
+    fn a_read_across_a_release_is_made_anew() {
+        let (former, page) = (self::page(), self::page());
+        former.initialise(CounterKind::Tsc, &running(0, 0, Rate::ONE));
+        former.publish(|| 9, |ticks| running(ticks, 9, Rate::ONE));
+        page.release(&former, CounterKind::Tsc, &running(500, 70, Rate::ONE), -3);
+        assert!(page.is_released() && !former.is_released());
+        let seen = former.sequence.load(Relaxed);
+        assert_ne!(page.sequence.load(Relaxed), seen);
+        assert_eq!(
+            page.sequence.load(Relaxed) & 1,
+            0,
+            "nobody waits for a writer"
+        );
+        assert_ne!(page.epoch.load(Relaxed), former.epoch.load(Relaxed));
+        assert_eq!(page.read(|| 510, |_| ()).0, 80);
+        assert_eq!(page.past.dilation(), (1.0, false));
+    }
+
     #[test]
     fn a_writer_killed_in_its_window_does_not_hang_readers() {
         let page = page();
@@ -286,5 +342,19 @@ mod tests {
             }
             done.store(true, Relaxed);
         });
+    }
+
+    #[test]
+    fn an_emulated_counter_counts_the_raw_clock() {
+        let page = page();
+        page.initialise(CounterKind::Monotonic, &running(0, 0, Rate::ONE));
+        assert!(!page.emulates_tsc());
+        // 2.5 GHz, begun 1,000 ticks before the clock's zero would have it.
+        page.emulate_tsc(1_000u64.wrapping_neg(), Rate::from_ratio(5, 2).unwrap());
+        assert!(page.emulates_tsc());
+        assert_eq!(page.tsc_at(400), 0);
+        assert_eq!(page.tsc_at(1_000_000_400), 2_500_000_000);
+        // A month later it is not a tick off.
+        assert_eq!(page.tsc_at(2_592_000_000_000_000), 6_479_999_999_999_000);
     }
 }

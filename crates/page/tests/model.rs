@@ -12,6 +12,8 @@
     reason = "sources of a library, of which the models use a part"
 )]
 
+#[path = "../src/arch/mod.rs"]
+mod arch;
 #[path = "../src/counter.rs"]
 mod counter;
 #[path = "../src/layout.rs"]
@@ -82,6 +84,9 @@ fn new_page() -> ClockPage {
         epoch: AtomicU32::new(0),
         host: AtomicU32::new(0),
         steered: AtomicU32::new(0),
+        tsc0: AtomicU64::new(0),
+        tsc_per_ns_8_56: AtomicU64::new(0),
+        released_offset_ns: Default::default(),
         copies: [copy(), copy()],
         past: Past::default(),
     }

@@ -31,5 +31,5 @@ mod socket;
 
 pub use cut::{Cut, CutError};
 pub use portal::{Portal, PortalStats};
-pub use run::{Pause, run, wall_now};
+pub use run::{Door, Pause, run, wall_now};
 pub use socket::Socket;

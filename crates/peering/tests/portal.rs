@@ -235,3 +235,52 @@ fn a_flood_of_nonsense_costs_no_memory() {
     assert_eq!(stats.packets_received, 0);
     assert_eq!(left.world().packets_alive(), before);
 }
+
+/// The policy of the calling thread.
+fn policy() -> i32 {
+    // SAFETY: the call takes a number; 0 is the calling thread.
+    unsafe { libc::sched_getscheduler(0) }
+}
+
+/// Whether this process may put a thread before ordinary ones.
+fn may_go_first() -> bool {
+    let asked = std::thread::spawn(|| {
+        let parameters = libc::sched_param { sched_priority: 1 };
+        // SAFETY: the kernel reads the parameters, which live until it returns.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
+    });
+    asked.join().unwrap()
+}
+
+#[test]
+fn a_thread_goes_first_while_it_runs_an_engine_and_is_then_what_it_was() {
+    let allowed = may_go_first();
+    for first in [true, false] {
+        let (a, _b) = sockets();
+        let mut one = instance(0, a, 1);
+        let before = policy();
+        assert_eq!(before, libc::SCHED_OTHER);
+        let mut during = Vec::new();
+        let pause = Pause {
+            first,
+            ..Pause::default()
+        };
+        let end = Instant::ZERO + Duration::from_ms(5);
+        run(&mut one.paced, &mut one.portal, end, pause, || {
+            during.push(policy());
+            false
+        })
+        .unwrap();
+        let expected = if first && allowed {
+            libc::SCHED_FIFO
+        } else {
+            before
+        };
+        assert!(!during.is_empty());
+        assert!(
+            during.iter().all(|policy| *policy == expected),
+            "{during:?}"
+        );
+        assert_eq!(policy(), before);
+    }
+}

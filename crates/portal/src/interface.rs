@@ -69,6 +69,15 @@ pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     Ok(())
 }
 
+/// Sets the longest IP packet that `name` sends.
+pub(crate) fn set_mtu(name: &str, mtu: u16) -> Result<(), PortalError> {
+    let failed = |error| PortalError::kernel(format!("set the MTU of {name}"), error);
+    let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed)?;
+    let mut request = Request::new(&socket, name);
+    request.ifreq.ifr_ifru.ifru_mtu = i32::from(mtu);
+    request.call(libc::SIOCSIFMTU).map_err(failed)
+}
+
 /// How many frames `name` dropped on their way out, as the calling thread's
 /// namespace counts them.
 pub(crate) fn transmit_drops(name: &str) -> Option<u64> {

@@ -14,10 +14,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use timeloom_fabric::Namespace;
-use timeloom_net::{Frame, LARGE, Offload};
+use timeloom_net::{Frame, Offload};
 
 use crate::port::outcome;
-use crate::tap::nothing_or;
 use crate::{Port, PortalError, Received, Sent, segments, vnet};
 
 /// How a packet socket is to be used.
@@ -179,33 +178,10 @@ impl Port for PacketPort {
     }
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
-        if buffer.len() < LARGE {
-            buffer.resize(LARGE, 0);
-        }
-        let mut header = [0u8; vnet::LENGTH];
-        let parts = [
-            libc::iovec {
-                iov_base: header.as_mut_ptr().cast(),
-                iov_len: self.header,
-            },
-            libc::iovec {
-                iov_base: buffer.as_mut_ptr().cast(),
-                iov_len: buffer.len(),
-            },
-        ];
-        // SAFETY: both parts are ours and as long as they say.
-        let answer = unsafe { libc::readv(self.socket.as_raw_fd(), parts.as_ptr(), 2) };
-        let length = match outcome(answer) {
-            Ok(length) => length,
+        match vnet::receive(self.socket.as_raw_fd(), self.header, buffer) {
             // Said once when the interface goes down; it may come back.
-            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
-                return Ok(Received::Nothing);
-            }
-            Err(error) => return nothing_or(error),
-        };
-        match (length.checked_sub(self.header), vnet::read(&header)) {
-            (Some(used), Some(offload)) => Ok(Received::Frame(used, offload)),
-            _ => Ok(Received::Malformed),
+            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => Ok(Received::Nothing),
+            other => other,
         }
     }
 

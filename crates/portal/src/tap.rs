@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use timeloom_fabric::Namespace;
-use timeloom_net::{Frame, LARGE, Offload};
+use timeloom_net::{Frame, Offload};
 
 use crate::interface::{self, Address};
 use crate::port::outcome;
@@ -61,6 +61,21 @@ impl Tap {
         address: &Address,
     ) -> Result<Self, PortalError> {
         Self::create_as(namespace, interface, address, false)
+    }
+
+    /// Sets the longest IP packet that its kernel sends through it; 1500 bytes
+    /// before.
+    ///
+    /// # Errors
+    /// When the kernel refuses the size, or the namespace is gone.
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), PortalError> {
+        let interface = &self.drops.interface;
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let namespace = self.drops.namespace.as_ref();
+        let namespace = namespace.ok_or_else(gone);
+        let namespace =
+            namespace.map_err(|error| PortalError::kernel("enter a namespace", error))?;
+        namespace.run(|| interface::set_mtu(interface, mtu))?
     }
 
     fn create_as(
@@ -153,31 +168,7 @@ impl Port for Tap {
     }
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
-        if buffer.len() < LARGE {
-            buffer.resize(LARGE, 0);
-        }
-        let mut header = [0u8; vnet::LENGTH];
-        let parts = [
-            libc::iovec {
-                iov_base: header.as_mut_ptr().cast(),
-                iov_len: self.header,
-            },
-            libc::iovec {
-                iov_base: buffer.as_mut_ptr().cast(),
-                iov_len: buffer.len(),
-            },
-        ];
-        // SAFETY: both parts are ours and as long as they say.
-        let answer = unsafe { libc::readv(self.file.as_raw_fd(), parts.as_ptr(), 2) };
-        let length = match outcome(answer) {
-            Ok(length) => length,
-            Err(error) => return nothing_or(error),
-        };
-        let offload = vnet::read(&header);
-        match (length.checked_sub(self.header), offload) {
-            (Some(used), Some(offload)) => Ok(Received::Frame(used, offload)),
-            _ => Ok(Received::Malformed),
-        }
+        vnet::receive(self.file.as_raw_fd(), self.header, buffer)
     }
 
     fn send(&mut self, frame: &Frame<'_>) -> io::Result<Sent> {
@@ -213,14 +204,6 @@ impl Port for Tap {
             .as_ref()
             .and_then(|namespace| namespace.run(|| interface::transmit_drops(interface)).ok());
         count.flatten().unwrap_or(0)
-    }
-}
-
-/// A read that found nothing is no error.
-pub(crate) fn nothing_or(error: io::Error) -> io::Result<Received> {
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
-        _ => Err(error),
     }
 }
 

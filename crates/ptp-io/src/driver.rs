@@ -1,18 +1,21 @@
 //! The event loop: one thread, all ports, one clock's state machine.
 //!
 //! In the order that keeps the path of a Sync short: what arrived is handed to
-//! the machine and what it wants sent is sent; stamps of departures follow;
-//! verification, records and key files are other threads' work or come last.
+//! the machine and what it wants sent is sent; stamps of departures follow.
+//! Verification is another thread's work, and so is a signature unless it has
+//! been prepared; records and key files come last.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
-use timeloom_ptp::{Action, DropReason, Report, Stamp};
+use timeloom_ptp::security::{GroupKey, SecretKey, Security};
+use timeloom_ptp::{Action, DropReason, Machine, Report, Stamp};
 use timeloom_time::{Duration, Instant, Wall};
 
 use crate::clocks::{StepGuard, realtime_ns, wall_now};
 use crate::departures::Departures;
-use crate::machine::Machine;
+use crate::preparer::Preparer;
 use crate::random::KernelRandom;
 use crate::socket::{Arrival, PortSocket};
 use crate::verifier::{Done, Job, Verifier};
@@ -50,12 +53,17 @@ pub(crate) struct Driver {
     random: KernelRandom,
     guard: Option<StepGuard>,
     verifier: Verifier,
+    preparer: Preparer,
+    /// Whose signatures are prepared.
+    secret: Option<Arc<SecretKey>>,
     wake: Wake,
     steering: Option<Box<dyn Steering>>,
     pub(crate) observer: Box<dyn Observer>,
     pub(crate) counters: Counters,
     /// The second network, when there is one.
     second: Option<SecondNetwork>,
+    /// What is sent bears this group's code, and what does not is not taken.
+    group: Option<GroupKey>,
 }
 
 /// An interface that went down is tried again this often.
@@ -89,12 +97,20 @@ impl Driver {
             // A card's clock is nobody else's to set.
             guard: (stamping == Stamping::Software).then(StepGuard::new),
             verifier: Verifier::start(wake.clone())?,
+            preparer: Preparer::start()?,
+            secret: None,
             wake,
             steering,
             observer,
             counters: Counters::default(),
             second,
+            group: None,
         })
+    }
+
+    pub(crate) fn with_group(mut self, group: Option<GroupKey>) -> Self {
+        self.group = group;
+        self
     }
 
     /// Waits until something is due, does it, and returns.
@@ -120,7 +136,20 @@ impl Driver {
             self.act();
         }
         self.observer.settled();
+        self.prepare();
         Ok(())
+    }
+
+    /// What to sign with from now on. The machine knows it too.
+    pub(crate) fn sign_with(&mut self, security: &Security) {
+        self.secret = Some(security.secret.clone());
+        self.prepare();
+    }
+
+    fn prepare(&self) {
+        if let Some(secret) = &self.secret {
+            self.preparer.top_up(secret);
+        }
     }
 
     fn wait(&self, until: Instant<Wall>) -> Result<(), PtpError> {
@@ -186,8 +215,18 @@ impl Driver {
             }
             // Asked after reading: every stamp is from before the answer.
             let stepped = self.look_at_clock();
-            for Arrival { packet, stamp } in arrivals {
+            for Arrival { mut packet, stamp } in arrivals {
                 self.counters.received += 1;
+                if let Some(group) = &self.group {
+                    match group.check(&packet.bytes) {
+                        Ok(bytes) => packet.bytes = bytes,
+                        Err(error) => {
+                            let reason = format!("group: {error:?}");
+                            *self.counters.dropped.entry(reason).or_default() += 1;
+                            continue;
+                        }
+                    }
+                }
                 let stamp = stamp.filter(|stamp| !stepped && self.is_plausible(*stamp));
                 let port = number as u16;
                 self.observer.received(port, &packet, stamp);
@@ -276,9 +315,17 @@ impl Driver {
             match action {
                 Action::Send {
                     port,
-                    packet,
+                    mut packet,
                     token,
                 } => {
+                    if let Some(group) = &self.group {
+                        let Some(bytes) = group.protect(&packet.bytes) else {
+                            // With the TLV it is longer than a message can be.
+                            self.counters.send_errors += 1;
+                            continue;
+                        };
+                        packet.bytes = bytes;
+                    }
                     let sent = self.ports[usize::from(port) - 1].socket.send(&packet);
                     let now = wall_now();
                     match (sent, token) {
@@ -303,6 +350,9 @@ impl Driver {
                 Action::Step(length) => self.steer(|clock| clock.step(length)),
                 Action::Frequency(ppb) => self.steer(|clock| clock.frequency(ppb)),
                 Action::Verify(job) => self.verifier.submit(Job::Verify(job)),
+                Action::Sign(job) if job.is_quick() => {
+                    self.machine.handle_signed(wall_now(), job.run());
+                }
                 Action::Sign(job) => self.verifier.submit(Job::Sign(job)),
                 Action::Statement(record) => {
                     if let Some(second) = &self.second {

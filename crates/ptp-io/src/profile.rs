@@ -1,17 +1,8 @@
 //! Profiles by the names that the command line knows.
 
-use timeloom_ptp::Profile;
+use timeloom_ptp::{PROFILES, Profile};
 
 use crate::PtpError;
-
-/// Every profile and its name.
-pub const PROFILES: [(&str, Profile); 5] = [
-    ("default", Profile::DEFAULT),
-    ("p2p", Profile::DEFAULT_PEER_TO_PEER),
-    ("61850-9-3", Profile::POWER_UTILITY),
-    ("c37.238-2011", Profile::C37_238_2011),
-    ("c37.238-2017", Profile::C37_238_2017),
-];
 
 /// The profile called `name`.
 ///

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use timeloom_ptp::{DelayMechanism, OrdinaryConfig, Profile, TransparentConfig};
+use timeloom_ptp::security::GroupKey;
+use timeloom_ptp::{DelayMechanism, Machine, OrdinaryConfig, Profile, TransparentConfig};
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 
 use crate::clocks::wall_now;
 use crate::driver::{Counters, Driver};
-use crate::machine::Machine;
 use crate::socket::{PortSocket, hardware};
 use crate::{
     Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Transport, Wake,
@@ -47,6 +47,8 @@ pub struct Options {
     pub ptp_timescale: bool,
     /// Keys, when time is authenticated.
     pub auth: Option<Auth>,
+    /// The key of a group, when all that is sent and taken bears its code.
+    pub group: Option<GroupKey>,
     /// Where statements go, and which address they come to.
     pub second: Option<(SocketAddr, Vec<SocketAddr>)>,
     /// How far delay may jump before that counts as an attack.
@@ -76,6 +78,7 @@ impl Options {
             },
             ptp_timescale: false,
             auth: None,
+            group: None,
             second: None,
             jump_bound: TimeInterval::from_ns(100_000),
             asymmetry: Vec::new(),
@@ -105,6 +108,11 @@ impl Options {
         if secondary != self.second.is_some() {
             return Err(PtpError::usage(
                 "a second network is needed with `secondary`, and only there: --second-bind and --second-to",
+            ));
+        }
+        if self.auth.is_some() && self.group.is_some() {
+            return Err(PtpError::usage(
+                "a group's code covers what each hop changes: use it or the hops' own signatures",
             ));
         }
         if self.auth.is_some() && self.profile.delay == DelayMechanism::EndToEnd {
@@ -180,7 +188,7 @@ impl Program {
             .second
             .map(|(own, to)| SecondNetwork::open(own, to))
             .transpose()?;
-        let driver = Driver::new(
+        let mut driver = Driver::new(
             machine,
             sockets,
             options.stamping,
@@ -188,7 +196,11 @@ impl Program {
             options.steering,
             second,
             observer,
-        )?;
+        )?
+        .with_group(options.group);
+        if let Some(auth) = &options.auth {
+            driver.sign_with(&auth.security());
+        }
         Ok(Self {
             driver,
             wake,
@@ -245,7 +257,9 @@ impl Program {
             }
             Err(error) => format!("new keys refused: {error}"),
         };
-        self.driver.machine.set_security(auth.security());
+        let security = auth.security();
+        self.driver.sign_with(&security);
+        self.driver.machine.set_security(security);
         self.driver.observer.notice(&text);
     }
 }

@@ -49,6 +49,20 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// What came in, with whatever followed it. A message ends where its
+    /// `messageLength` says, if it says something possible; what is malformed is
+    /// for the state machine to drop and count.
+    pub fn received(bytes: &[u8], vlan: Option<VlanTag>) -> Self {
+        let said = match bytes {
+            [_, version, high, low, ..] if version & 0x0f == 2 => {
+                usize::from(u16::from_be_bytes([*high, *low]))
+            }
+            _ => bytes.len(),
+        };
+        let bytes = bytes.get(..said).unwrap_or(bytes).to_vec();
+        Self { bytes, vlan }
+    }
+
     /// The multicast address that the message goes to (annex F.3).
     pub fn destination(&self) -> MacAddress {
         let nibble = self.bytes.first().map_or(0, |first| first & 0x0f);

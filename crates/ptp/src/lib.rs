@@ -10,6 +10,7 @@
 //!   algorithm decides.
 //! - [`TransparentClock`]: any number of ports; forwards Sync and adds, per
 //!   egress port, what it cost.
+//! - [`Machine`]: either of them.
 //! - [`security`]: signatures by which every hop answers for what it added.
 //!
 //! Programs drive these machines with real sockets; `tests/world` drives them
@@ -20,6 +21,7 @@ mod action;
 mod best_master;
 mod delay_request;
 mod foreign;
+mod machine;
 mod ordinary;
 mod outbox;
 mod peer_delay;
@@ -34,9 +36,10 @@ mod transparent;
 
 pub use action::{Action, Packet, Token};
 pub use best_master::{Dataset, Preference};
+pub use machine::Machine;
 pub use ordinary::{OrdinaryClock, OrdinaryConfig, PortState};
 pub use peer_delay::{Neighbour, PeerDelay};
-pub use profile::{DelayMechanism, PowerTlv, Profile};
+pub use profile::{DelayMechanism, PROFILES, PowerTlv, Profile};
 pub use random::{Random, SplitMix};
 pub use report::{DropReason, Drops, Report};
 pub use servo::{PiServo, ServoOutput};

@@ -242,16 +242,17 @@ impl PeerDelay {
         );
     }
 
+    /// The request that a message with `header` for `requesting` answers.
+    fn answered(&mut self, requesting: PortIdentity, header: &Header) -> Option<&mut Request> {
+        let ours = requesting == self.own;
+        self.request
+            .as_mut()
+            .filter(|request| ours && request.sequence == header.sequence_id)
+    }
+
     /// The neighbour answers.
     pub(crate) fn handle_response(&mut self, header: &Header, body: &PdelayResp, stamp: Stamp) {
-        if body.requesting != self.own {
-            return;
-        }
-        let Some(request) = self
-            .request
-            .as_mut()
-            .filter(|r| r.sequence == header.sequence_id)
-        else {
+        let Some(request) = self.answered(body.requesting, header) else {
             return;
         };
         if request.responses.len() < MAX_RESPONSES && header.flags.has(Flags::TWO_STEP) {
@@ -275,14 +276,7 @@ impl PeerDelay {
         security: Option<&Security>,
         out: &mut Outbox,
     ) {
-        if body.requesting != self.own {
-            return;
-        }
-        let Some(request) = self
-            .request
-            .as_mut()
-            .filter(|r| r.sequence == header.sequence_id)
-        else {
+        let Some(request) = self.answered(body.requesting, header) else {
             return;
         };
         let Some(departed) = request.departed else {
@@ -311,7 +305,7 @@ impl PeerDelay {
             .filter(|r| r.source == header.source)
         {
             let facts = PeerFacts {
-                requesting: self.own,
+                requesting: body.requesting,
                 nonce: request.nonce,
                 request_receipt: response.body.request_receipt,
                 response_origin: body.response_origin,

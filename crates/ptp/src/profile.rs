@@ -21,6 +21,15 @@ pub enum PowerTlv {
     V2017,
 }
 
+/// Every profile by the name that users know it by.
+pub const PROFILES: [(&str, Profile); 5] = [
+    ("default", Profile::DEFAULT),
+    ("p2p", Profile::DEFAULT_PEER_TO_PEER),
+    ("61850-9-3", Profile::POWER_UTILITY),
+    ("c37.238-2011", Profile::C37_238_2011),
+    ("c37.238-2017", Profile::C37_238_2017),
+];
+
 /// Everything a profile settles. A program may change a field; then it is its
 /// own profile.
 #[derive(Clone, Copy, Debug, PartialEq)]

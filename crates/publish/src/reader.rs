@@ -222,7 +222,6 @@ fn interpret(page: &TimelinePage, words: &[u64; 12], now: u64) -> Reading {
     if !good {
         return doubtful(words, now, disrupted, alive_until, backwards);
     }
-    let _ = (fresh_until, void_after);
     Reading {
         estimate_ns: (estimate0 as i64).wrapping_add(scaled(ticks, rate, 56) as i64),
         below_ns: below.saturating_add(scaled(ticks, below_growth, 64) + 1),

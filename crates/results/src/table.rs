@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
+use timeloom_time::{Duration, Instant, Scale};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,75 @@ pub trait Row: Sized {
     /// The row from its cells; `None` when they do not fit the columns.
     #[doc(hidden)]
     fn from_cells(cells: Cells) -> Option<Self>;
+}
+
+/// A type that fills one column.
+pub(crate) trait Column: Sized {
+    const KIND: Kind;
+    fn cell(&self) -> Cell;
+    /// From the next cell; `None` when it does not fit.
+    fn take(cells: &mut Cells) -> Option<Self>;
+}
+
+impl<S: Scale> Column for Instant<S> {
+    const KIND: Kind = Kind::Int;
+
+    fn cell(&self) -> Cell {
+        Cell::Int(self.as_ns())
+    }
+
+    fn take(cells: &mut Cells) -> Option<Self> {
+        cells.int().map(Self::from_ns)
+    }
+}
+
+impl Column for Duration {
+    const KIND: Kind = Kind::Int;
+
+    fn cell(&self) -> Cell {
+        Cell::Int(self.as_ns())
+    }
+
+    fn take(cells: &mut Cells) -> Option<Self> {
+        cells.int().map(Self::from_ns)
+    }
+}
+
+/// The same bits: a counter stays far below the sign.
+impl Column for u64 {
+    const KIND: Kind = Kind::Int;
+
+    fn cell(&self) -> Cell {
+        Cell::Int(*self as i64)
+    }
+
+    fn take(cells: &mut Cells) -> Option<Self> {
+        cells.int().map(|value| value as u64)
+    }
+}
+
+impl Column for f64 {
+    const KIND: Kind = Kind::Real;
+
+    fn cell(&self) -> Cell {
+        Cell::Real(*self)
+    }
+
+    fn take(cells: &mut Cells) -> Option<Self> {
+        cells.real()
+    }
+}
+
+impl Column for Arc<str> {
+    const KIND: Kind = Kind::Text;
+
+    fn cell(&self) -> Cell {
+        Cell::Text(self.clone())
+    }
+
+    fn take(cells: &mut Cells) -> Option<Self> {
+        cells.text()
+    }
 }
 
 /// Takes a row's cells one by one, each as the type its column promises.

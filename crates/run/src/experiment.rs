@@ -132,6 +132,10 @@ impl<'a> Run<'a> {
                 start: plan.time.start,
                 dilation: plan.time.dilation,
                 paused: true,
+                tsc: match plan.time.tsc {
+                    timeloom_scenario::Tsc::Native => timeloom_guest::Tsc::Native,
+                    timeloom_scenario::Tsc::Emulate => timeloom_guest::Tsc::Emulate,
+                },
             },
             warn: Box::new(move |text| warn(text)),
         })?);

@@ -31,6 +31,15 @@ pub(crate) fn add(plan: &Plan, session: &Session) -> Result<Hosts, GuestError> {
 }
 
 fn options_of(clock: &HostClock, seed: u64) -> HostOptions {
+    HostOptions {
+        crystal: crystal_of(clock),
+        seed,
+        offset: clock.offset,
+    }
+}
+
+/// The crystal that a scenario describes.
+pub(crate) fn crystal_of(clock: &HostClock) -> Crystal {
     let rate = |error: FrequencyError| RateError::from_ppt(error.as_ppt());
     let temperature = clock
         .temperature
@@ -40,21 +49,17 @@ fn options_of(clock: &HostClock, seed: u64) -> HostOptions {
             period_s: temperature.period.as_s_f64(),
             above_turnover_k: temperature.above_turnover_k,
         });
-    HostOptions {
-        crystal: Crystal {
-            frequency: rate(clock.frequency),
-            drift_per_day: rate(clock.drift_per_day),
-            wander: rate(clock.wander),
-            jitter: rate(clock.jitter),
-            temperature,
-        },
-        seed,
-        offset: clock.offset,
+    Crystal {
+        frequency: rate(clock.frequency),
+        drift_per_day: rate(clock.drift_per_day),
+        wander: rate(clock.wander),
+        jitter: rate(clock.jitter),
+        temperature,
     }
 }
 
 /// A seed of a host's own, whatever other hosts there are (FNV-1a).
-fn seed_of(seed: u64, name: &str) -> u64 {
+pub(crate) fn seed_of(seed: u64, name: &str) -> u64 {
     name.bytes()
         .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -19,6 +19,7 @@ mod network;
 mod outputs;
 mod plants;
 mod programs;
+mod ptp_clocks;
 mod readiness;
 mod reckoning;
 mod record;

@@ -19,6 +19,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Utc, Virtual, Wall};
 
 use crate::error::RunError;
 use crate::network;
+use crate::ptp_clocks::{self, PtpClocks};
 use crate::record::Scribe;
 
 /// A simulated network that runs.
@@ -26,6 +27,7 @@ pub(crate) struct Network {
     /// Ended before the captures.
     emulation: Option<Emulation>,
     captures: Vec<JoinHandle<()>>,
+    clocks: PtpClocks,
     traffic: Vec<(String, Background)>,
     idle: Arc<AtomicBool>,
 }
@@ -69,7 +71,7 @@ impl Network {
         let Some(built) = plan.simulated() else {
             return Ok(None);
         };
-        let simulated = built.map_err(|fault| {
+        let mut simulated = built.map_err(|fault| {
             RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message))
         })?;
         let failed = |error| RunError::Start(format!("the simulated network: {error}"));
@@ -85,6 +87,11 @@ impl Network {
                 .station(name)
                 .expect("every host of a checked plan is a station");
             let tap = Tap::create(station, "eth0", &address).map_err(failed)?;
+            let port = simulated.world.port_of(node).expect("it has an address");
+            let mtu = simulated.world.mtu(port);
+            if mtu < u16::MAX {
+                tap.set_mtu(mtu).map_err(failed)?;
+            }
             portals
                 .join(node, name, Box::new(tap), Default::default())
                 .map_err(failed)?;
@@ -120,6 +127,7 @@ impl Network {
             .zip(&simulated.traffic)
             .map(|(what, how)| (format!("{} to {}", what.from, what.to), *how))
             .collect();
+        let clocks = PtpClocks::start(plan, &mut simulated, civil_start, scribe)?;
         let idle = Arc::new(AtomicBool::new(false));
         let skips = plan.time.mode == Mode::Skip;
         let follow = SessionClock {
@@ -150,6 +158,7 @@ impl Network {
         Ok(Some(Self {
             emulation: Some(emulation),
             captures,
+            clocks,
             traffic,
             idle,
         }))
@@ -167,14 +176,21 @@ impl Network {
             return Vec::new();
         };
         let traffic = std::mem::take(&mut self.traffic);
+        let clocks = self.clocks.nodes();
         let told = emulation.with(move |engine| {
-            let tell = |(name, how): (String, Background)| tell(&engine.model, &name, how);
-            traffic.into_iter().map(tell).collect::<Vec<_>>()
+            let world = &engine.model;
+            let tell = |(name, how): (String, Background)| ("traffic", tell(world, &name, how));
+            let traffic = traffic.into_iter().map(tell);
+            let clocks = clocks
+                .iter()
+                .filter_map(|(name, node)| Some(("ptp", ptp_clocks::tell(world, name, *node)?)));
+            traffic.chain(clocks).collect::<Vec<_>>()
         });
-        for text in told.unwrap_or_default() {
-            scribe.event("local", "network", "traffic", &text);
+        for (kind, text) in told.unwrap_or_default() {
+            scribe.event("local", "network", kind, &text);
         }
         let report = emulation.stop();
+        self.clocks.stop();
         for thread in self.captures.drain(..) {
             let _ = thread.join();
         }

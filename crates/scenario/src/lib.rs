@@ -46,9 +46,10 @@ pub use assertion::{Assertion, Measure, Outcome, Relation};
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
     Attack, CLOCK_SIGNALS, Capture, Check, Condition, Device, Discipline, Generate, Host,
-    HostClock, Link, Medium, Mode, Named, Network, OpenFlow, Panel, PanelSignal, Place, Placement,
-    Plan, Plant, Program, Protocol, Record, Reference, Register, RegisterTable, RegisterType,
-    SCHEMA, Shape, Simulation, System, Temperature, Time, Traffic, TrafficKind, Wire,
+    HostClock, Link, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal,
+    Place, Placement, Plan, Plant, Program, Protocol, Ptp, PtpClock, PtpProfile, PtpRole,
+    PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, SCHEMA, Shape,
+    Simulation, System, Temperature, Time, Traffic, TrafficKind, Tsc, Wire,
 };
 pub use schema::json_schema;
 pub use simulated::{Background, Fault, Simulated};

@@ -10,7 +10,9 @@ use timeloom_net::{
 };
 use timeloom_time::{Duration, Instant};
 
-use crate::plan::{Discipline, Generate, Medium, Network, Plan, Shape, Traffic, TrafficKind, Wire};
+use crate::plan::{
+    Discipline, Generate, Medium, Network, Plan, PtpRole, Shape, Traffic, TrafficKind, Wire,
+};
 use crate::suggest;
 
 /// The network of a plan, ready to run.
@@ -26,6 +28,9 @@ pub struct Simulated {
     /// Where the frames of real switches enter: the node that stands for
     /// them, by the number of the link.
     pub uplinks: Vec<(usize, Node)>,
+    /// The nodes of `network.clocks`. Whoever runs the world lets clocks live
+    /// there.
+    pub clocks: Vec<(String, Node)>,
     /// What became of the traffic, in its order.
     pub traffic: Vec<Background>,
 }
@@ -53,8 +58,8 @@ pub struct Fault {
 }
 
 impl Plan {
-    /// The simulated network; `None` where the plan has none. Reads the GML
-    /// file, if there is one.
+    /// The simulated network; `None` where the plan has none. Reads the
+    /// topology's file, if there is one.
     ///
     /// # Errors
     /// With the place, when the network cannot be.
@@ -101,10 +106,18 @@ impl<'a> Maker<'a> {
         for generate in &self.network.generate {
             self.generate(generate);
         }
-        if let Some(file) = &self.network.gml {
-            self.gml(file)?;
+        if let Some(file) = &self.network.topology {
+            self.topology(file)?;
         }
-        self.nodes.extend(self.builder.nodes());
+        let mut names = std::collections::HashSet::new();
+        for (name, node) in self.builder.nodes() {
+            if !names.insert(name.clone()) {
+                // Links would else lead to the wrong one.
+                return Err(self.locate(&BuildError::DuplicateName(name)));
+            }
+            self.nodes.insert(name, node);
+        }
+        self.clock_hosts()?;
         let (links, uplinks) = self.links()?;
         for (name, address) in addresses(self.plan) {
             let node = self.nodes[name];
@@ -114,17 +127,67 @@ impl<'a> Maker<'a> {
                     .set_address(port, address.address, address.prefix);
             }
         }
+        for (name, clock) in &self.network.clocks {
+            if let (PtpRole::Grandmaster | PtpRole::Slave | PtpRole::Monitor, Some(address)) =
+                (clock.role, clock.address)
+                && let Some(port) = self.builder.port(self.nodes[name], 0)
+            {
+                self.builder
+                    .set_address(port, address.address, address.prefix);
+            }
+        }
         let built = std::mem::take(&mut self.builder).build();
         let mut world = built.map_err(|error| self.locate(&error))?;
         self.reach(&world)?;
+        let clocks = self.clocks(&world)?;
         let traffic = self.traffic(&mut world)?;
         Ok(Simulated {
             world,
             nodes: self.nodes,
             links,
             uplinks,
+            clocks,
             traffic,
         })
+    }
+
+    /// Hosts that are there for the sake of their clocks alone.
+    fn clock_hosts(&mut self) -> Result<(), Fault> {
+        for (name, clock) in &self.network.clocks {
+            if self.is_station(name) || self.plan.is_real(name) {
+                let message = format!("`{name}` is real, and so its clock is a program's");
+                let help = "let it run ptp4l or `timeloom ptp`, or name a simulated node";
+                return Err(clock_fault(name, message, help));
+            }
+            if self.nodes.contains_key(name) {
+                continue;
+            }
+            if clock.role == PtpRole::Transparent {
+                let known = self.nodes.keys().map(String::as_str);
+                let help = suggest::hint(name, "node", known);
+                let message = format!("there is no simulated switch `{name}`");
+                return Err(clock_fault(name, message, &help));
+            }
+            let node = self.builder.host(name);
+            self.nodes.insert(name.clone(), node);
+        }
+        Ok(())
+    }
+
+    /// The nodes of the clocks, each of the kind that its role needs.
+    fn clocks(&self, world: &World) -> Result<Vec<(String, Node)>, Fault> {
+        let mut all = Vec::new();
+        for (name, clock) in &self.network.clocks {
+            let node = self.nodes[name];
+            let at_switch = clock.role == PtpRole::Transparent;
+            if world.is_switch(node) != at_switch || self.network.routers.contains(name) {
+                let message = format!("`{name}` is no place for this clock");
+                let help = "transparent clocks are at switches, all others at simulated hosts";
+                return Err(clock_fault(name, message, help));
+            }
+            all.push((name.clone(), node));
+        }
+        Ok(all)
     }
 
     fn generate(&mut self, what: &Generate) {
@@ -165,19 +228,28 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn gml(&mut self, file: &std::path::Path) -> Result<(), Fault> {
+    fn topology(&mut self, file: &std::path::Path) -> Result<(), Fault> {
         let wrong = |message: String, help: &str| Fault {
-            path: vec!["network".to_owned(), "gml".to_owned()],
+            path: vec!["network".to_owned(), "topology".to_owned()],
             is_table: false,
             message,
             help: help.to_owned(),
+        };
+        let ending = file.extension().and_then(|ending| ending.to_str());
+        let read = match ending {
+            Some("gml") => topology::gml,
+            Some("graphml") => topology::graphml,
+            _ => {
+                let message = format!("{} is no graph", file.display());
+                return Err(wrong(message, "name a file that ends in .gml or .graphml"));
+            }
         };
         let text = std::fs::read_to_string(file).map_err(|error| {
             let message = format!("cannot read {}: {error}", file.display());
             wrong(message, "name a file relative to the scenario file")
         })?;
         let link = self.link(Wire::default());
-        topology::gml(&mut self.builder, &text, &link).map_err(|error| {
+        read(&mut self.builder, &text, &link).map_err(|error| {
             let message = format!("{}:{}: {}", file.display(), error.line, error.message);
             wrong(
                 message,
@@ -291,7 +363,7 @@ impl<'a> Maker<'a> {
                 if self.is_station(name) {
                     let message =
                         format!("`{name}` is real, and simulated traffic ends in the model");
-                    let help = "name hosts of a generated topology or of the GML file";
+                    let help = "name hosts of a generated topology or of the graph";
                     return Err(fault(key, message, help.to_owned()));
                 }
                 ends.push(*node);
@@ -308,6 +380,7 @@ impl<'a> Maker<'a> {
                     };
                     let config = TcpConfig {
                         control,
+                        ecn: traffic.ecn,
                         start,
                         ..TcpConfig::default()
                     };
@@ -346,6 +419,7 @@ impl<'a> Maker<'a> {
         let wire = wire.or(self.network.link);
         let rate_bps = wire.rate.map_or(1_000_000_000, |rate| rate.as_bits_per_s());
         let packets = wire.queue.map_or(1_000, u32::from);
+        let ecn = wire.ecn.unwrap_or(false);
         let queue = match wire.discipline.unwrap_or_default() {
             Discipline::DropTail => QueueConfig::DropTail { packets },
             Discipline::Red => QueueConfig::Red(RedConfig {
@@ -354,16 +428,19 @@ impl<'a> Maker<'a> {
                 max_probability: 0.1,
                 weight: 0.002,
                 packets,
+                ecn,
             }),
             Discipline::Codel => QueueConfig::CoDel {
                 target: Duration::from_ms(5),
                 interval: Duration::from_ms(100),
                 packets,
+                ecn,
             },
             Discipline::Priority => QueueConfig::Priority { packets },
         };
         LinkConfig::new(rate_bps, wire.delay.unwrap_or(Duration::ZERO))
             .with_queue(queue)
+            .with_mtu(wire.mtu.unwrap_or(u16::MAX))
             .with_impairment(Impairment {
                 loss: wire.loss.unwrap_or(0.0),
                 jitter: wire.jitter.unwrap_or(Duration::ZERO),
@@ -376,13 +453,18 @@ impl<'a> Maker<'a> {
         let nodes = error.nodes();
         let help = match error {
             BuildError::AddressConflict(..) => "give each an address of its own",
+            BuildError::SplitNetwork(..) => {
+                "give each segment a network of its own, or join them by switches only"
+            }
             BuildError::MixedPrefixes(..) => {
                 "give them addresses of one subnet, or put a router between"
             }
             BuildError::SwitchLoop(..) => "remove a link of the ring, or make one of them a router",
             BuildError::NotConnected(_) => "add a link in `system.links`",
             BuildError::PortUsedTwice(_) => "put a switch between",
-            BuildError::DuplicateName(_) => "rename one of them",
+            BuildError::DuplicateName(_) => {
+                "rename one of them; names of generated topologies and of graphs count, too"
+            }
             BuildError::RedWithJitter(..) => "leave out `jitter`, or choose another discipline",
             _ => "see docs/network.md",
         };
@@ -395,7 +477,9 @@ impl<'a> Maker<'a> {
         };
         if matches!(
             error,
-            BuildError::AddressConflict(..) | BuildError::MixedPrefixes(..)
+            BuildError::AddressConflict(..)
+                | BuildError::MixedPrefixes(..)
+                | BuildError::SplitNetwork(..)
         ) && let Some(name) = nodes.iter().rev().find(|name| self.is_station(name))
         {
             return fault(&["system", self.table_of(name), name, "address"], false);
@@ -404,6 +488,12 @@ impl<'a> Maker<'a> {
             let ends = [a.to_owned(), b.to_owned()];
             let links = &self.plan.system.links;
             if let Some(index) = links.iter().position(|link| link.joins(&ends)) {
+                return fault(&["system", "links", &index.to_string()], true);
+            }
+        }
+        if let (BuildError::PortUsedTwice(_), [node]) = (error, &nodes[..]) {
+            let mut links = self.plan.system.links.iter();
+            if let Some(index) = links.position(|link| link.between.iter().any(|end| end == node)) {
                 return fault(&["system", "links", &index.to_string()], true);
             }
         }
@@ -416,6 +506,15 @@ impl<'a> Maker<'a> {
 
 type Links = Vec<Option<(PortId, PortId)>>;
 type Uplinks = Vec<(usize, Node)>;
+
+fn clock_fault(name: &str, message: String, help: &str) -> Fault {
+    Fault {
+        path: ["network", "clocks", name].map(str::to_owned).to_vec(),
+        is_table: true,
+        message,
+        help: help.to_owned(),
+    }
+}
 
 /// Modelled hosts and devices with their addresses.
 fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, crate::Ipv4Interface)> {

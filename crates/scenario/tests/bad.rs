@@ -163,6 +163,19 @@ const CASES: &[Case] = &[
         "dilation = 2",
         "real time cannot be dilated",
     ),
+    Case {
+        replace: "mode = \"virtual\"",
+        with: "mode = \"real\"\ntsc = \"emulate\"",
+        line: "tsc = \"emulate\"",
+        message: "in real time the counter is the machine's",
+        count: 2, // it cannot be dilated either
+    },
+    case(
+        "dilation = 2",
+        "dilation = 2\ntsc = \"emulated\"",
+        "tsc = \"emulated\"",
+        "`emulated` is not known here; did you mean `emulate`?",
+    ),
     here(
         "dilation = 2",
         "dilation = 0",

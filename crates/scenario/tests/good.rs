@@ -210,15 +210,21 @@ fn the_schema_names_the_keys_that_are_written() {
 fn a_simulated_network_survives_writing_and_reading() {
     let plan = parse(SIMULATED, "lab/simulated.toml", &[]).unwrap();
     let network = plan.network.as_ref().unwrap();
-    assert!(network.gml.as_ref().unwrap().ends_with("lab/backbone.gml"));
+    assert!(
+        network
+            .topology
+            .as_ref()
+            .unwrap()
+            .ends_with("lab/backbone.gml")
+    );
     let again = parse(&plan.to_toml(), "elsewhere/again.toml", &[]);
     assert_eq!(again, Ok(plan));
 }
 
-/// Without the GML file, which is not there.
+/// Without the graph, which is not there.
 #[test]
 fn a_simulated_network_is_built_as_written() {
-    let text = SIMULATED.replace("gml = \"backbone.gml\"", "");
+    let text = SIMULATED.replace("topology = \"backbone.gml\"", "");
     let plan = parse(&text, "lab/simulated.toml", &[]).unwrap();
     let built = plan.simulated().unwrap().unwrap();
     assert_eq!(built.links.len(), 5);
@@ -266,8 +272,17 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
             );
         }
         for (key, property) in properties {
-            let wire = ["delay", "jitter", "loss", "queue", "discipline"];
+            let wire = [
+                "delay",
+                "jitter",
+                "loss",
+                "queue",
+                "discipline",
+                "ecn",
+                "mtu",
+            ];
             let optional = ["ready", "network", "clock"].contains(&key.as_str())
+                || path.ends_with("network.ptp")
                 || path.contains("links") && wire.contains(&key.as_str());
             match table.get(key) {
                 Some(value) => compare(root, property, value, &format!("{path}.{key}")),

@@ -211,3 +211,72 @@ fn where_real_and_simulated_switches_do_not_meet() {
         assert!(errors.to_string().contains(message), "{to}: {errors}");
     }
 }
+
+const CLOCKS: &str = r#"schema = "timeloom/1"
+name = "clocks"
+time = { duration = "10 s" }
+[network]
+ptp = { profile = "default", transport = "udp4", sync_interval = "125 ms" }
+generate = [{ name = "g", shape = "star", size = 3 }]
+[network.clocks.s1]
+role = "transparent"
+clock = { frequency = "30 ppm" }
+resolution = "8 ns"
+[network.clocks.gm]
+role = "grandmaster"
+address = "10.1.0.9/24"
+[network.clocks.g-h0]
+role = "slave"
+[system]
+switches = ["s1"]
+links = [
+    { between = ["a", "s1"] },
+    { between = ["gm", "s1"] },
+    { between = ["g-switch", "s1"] },
+]
+[system.hosts.a]
+address = "10.1.0.1/24"
+[[check]]
+name = "close"
+assert = "max(g-h0.clock.offset) < 0.001"
+"#;
+
+#[test]
+fn ptp_clocks_are_at_switches_and_simulated_hosts() {
+    let plan = parse(CLOCKS, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
+    let simulated = plan.simulated().unwrap().unwrap();
+    let names: Vec<_> = simulated.clocks.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["g-h0", "gm", "s1"]);
+    let world = &simulated.world;
+    let gm = world.port_of(simulated.nodes["gm"]).unwrap();
+    assert_eq!(world.address(gm).to_string(), "10.1.0.9");
+    for (change, to, message) in [
+        ("\"125 ms\"", "\"120 ms\"", "PTP knows no `sync_interval`"),
+        ("\"8 ns\"", "\"0 ns\"", "no clock has such a resolution"),
+        ("30 ppm", "30000 ppm", "no crystal is as far off"),
+        (
+            "clocks.s1",
+            "clocks.s2",
+            "there is no simulated switch `s2`",
+        ),
+        ("clocks.g-h0", "clocks.a", "`a`"),
+        ("\"slave\"", "\"transparent\"", "`g-h0`"),
+        (
+            "\"grandmaster\"",
+            "\"master\"",
+            "`master` is not known here",
+        ),
+        (
+            "between = [\"gm\", \"s1\"]",
+            "between = [\"g-h1\", \"s1\"]",
+            "g",
+        ),
+        ("g-h0.clock.offset", "gm.clock.offset", "is not recorded"),
+    ] {
+        assert!(CLOCKS.contains(change), "{change}");
+        let text = CLOCKS.replacen(change, to, 1);
+        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
+        assert!(errors.contains(message), "{to}: {errors}");
+    }
+}

@@ -45,64 +45,6 @@ impl Timespec {
     }
 }
 
-/// The interrupted context that a signal handler is given (`ucontext_t`).
-#[repr(C)]
-pub(crate) struct Context {
-    flags: u64,
-    link: u64,
-    stack: [u64; 3],
-    /// `gregs`, in the order of `REG_*` of `<sys/ucontext.h>`.
-    registers: [u64; 23],
-    fpregs: u64,
-    reserved: [u64; 8],
-    /// The signal mask that the return from the handler restores.
-    pub(crate) mask: u64,
-}
-
-const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
-
-impl Context {
-    const R8: usize = 0;
-    const R9: usize = 1;
-    const R10: usize = 2;
-    const RDI: usize = 8;
-    const RSI: usize = 9;
-    const RDX: usize = 12;
-    const RAX: usize = 13;
-    const RIP: usize = 16;
-
-    /// The six arguments of the interrupted system call.
-    pub(crate) fn arguments(&self) -> [usize; 6] {
-        [
-            Self::RDI,
-            Self::RSI,
-            Self::RDX,
-            Self::R10,
-            Self::R8,
-            Self::R9,
-        ]
-        .map(|index| self.registers[index] as usize)
-    }
-
-    /// What the interrupted call returned, or is to return.
-    pub(crate) fn result(&self) -> isize {
-        self.registers[Self::RAX] as isize
-    }
-
-    pub(crate) fn set_result(&mut self, value: isize) {
-        self.registers[Self::RAX] = value as u64;
-    }
-
-    /// Where the thread was interrupted.
-    pub(crate) fn instruction(&self) -> usize {
-        self.registers[Self::RIP] as usize
-    }
-
-    pub(crate) fn set_instruction(&mut self, address: usize) {
-        self.registers[Self::RIP] = address as u64;
-    }
-}
-
 /// `struct msghdr`.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use timeloom_page::{ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, ticks_ordered};
+use timeloom_page::{ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, RELEASED, ticks_ordered};
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::cpu::{is_cpu_clock, shown_ns};
@@ -21,8 +21,13 @@ pub(crate) fn page() -> &'static ClockPage {
 #[inline(always)]
 pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (i64, T) {
     let page = page();
-    if page.counter.load(Relaxed) == CounterKind::Tsc as u32 {
+    let counter = page.counter.load(Relaxed);
+    if counter == CounterKind::Tsc as u32 {
         page.read(ticks_ordered, field)
+    } else if counter == RELEASED {
+        let ahead_ns = page.released_offset_ns.load(Relaxed);
+        let now_ns = (monotonic_ns() as i64).wrapping_sub(ahead_ns);
+        (now_ns, field(&page.copies[0]))
     } else {
         page.read(monotonic_ns, field)
     }
@@ -71,6 +76,9 @@ pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
 /// The clock `id` now, in nanoseconds since its zero.
 #[inline(always)]
 pub(crate) fn now_ns(id: u32) -> Option<i64> {
+    if page().is_released() {
+        return machine_ns(id);
+    }
     if id == MONOTONIC_RAW {
         return Some(raw_ns());
     }
@@ -78,10 +86,25 @@ pub(crate) fn now_ns(id: u32) -> Option<i64> {
     offset.map(|offset| virtual_ns.wrapping_add(offset))
 }
 
+/// The machine's clock `id`, for a program that was let go.
+#[cold]
+#[inline(never)]
+fn machine_ns(id: u32) -> Option<i64> {
+    let mut now = Timespec { s: 0, ns: 0 };
+    // SAFETY: writes 16 bytes into `now`.
+    let result = unsafe {
+        syscall(
+            nr::CLOCK_GETTIME,
+            [id as usize, &raw mut now as usize, 0, 0, 0, 0],
+        )
+    };
+    if result == 0 { now.to_ns() } else { None }
+}
+
 /// The one clock that is not an offset away: the host's bare oscillator.
 #[cold]
 #[inline(never)]
-fn raw_ns() -> i64 {
+pub(crate) fn raw_ns() -> i64 {
     let page = page();
     if page.counter.load(Relaxed) == CounterKind::Tsc as u32 {
         page.read_raw(ticks_ordered)
@@ -108,7 +131,7 @@ fn now_ns_at_once(id: u32) -> Option<u64> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
+extern "C" fn timeloom_vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
     match now_ns_at_once(id) {
         Some(ns) => {
             // SAFETY: the caller of clock_gettime vouches for `out`, as it does
@@ -151,7 +174,7 @@ fn store_now(id: u32, out: *mut Timespec) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i32 {
+extern "C" fn timeloom_vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i32 {
     if zone != 0 {
         // Fills both; the time is then overwritten.
         // SAFETY: the kernel checks both pointers.
@@ -174,7 +197,7 @@ extern "C" fn __vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __vdso_time(out: *mut i64) -> i64 {
+pub(crate) extern "C" fn timeloom_vdso_time(out: *mut i64) -> i64 {
     let s = now_ns(0).unwrap_or(0) / NS_PER_S;
     if !out.is_null() {
         // SAFETY: as above.
@@ -184,12 +207,12 @@ extern "C" fn __vdso_time(out: *mut i64) -> i64 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __vdso_clock_getres(id: u32, out: *mut Timespec) -> i32 {
+extern "C" fn timeloom_vdso_clock_getres(id: u32, out: *mut Timespec) -> i32 {
     native(nr::CLOCK_GETRES, id, out as usize) as i32
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __vdso_getcpu(cpu: *mut u32, node: *mut u32, _cache: usize) -> i32 {
+extern "C" fn timeloom_vdso_getcpu(cpu: *mut u32, node: *mut u32, _cache: usize) -> i32 {
     // SAFETY: the kernel checks the pointers.
     unsafe { syscall(nr::GETCPU, [cpu as usize, node as usize, 0, 0, 0, 0]) as i32 }
 }
@@ -198,7 +221,7 @@ extern "C" fn __vdso_getcpu(cpu: *mut u32, node: *mut u32, _cache: usize) -> i32
 /// (`state_length` all ones) is answered with ENOSYS, on which libraries use
 /// the system call.
 #[unsafe(no_mangle)]
-extern "C" fn __vdso_getrandom(
+extern "C" fn timeloom_vdso_getrandom(
     buffer: usize,
     length: usize,
     flags: u32,
@@ -211,21 +234,6 @@ extern "C" fn __vdso_getrandom(
     // SAFETY: the kernel checks the buffer.
     unsafe { syscall(nr::GETRANDOM, [buffer, length, flags as usize, 0, 0, 0]) }
 }
-
-core::arch::global_asm!(
-    // The names without prefix, weak, as the kernel's vDSO has them.
-    ".macro alias name",
-    ".weak \\name",
-    ".set \\name, __vdso_\\name",
-    ".type \\name, @function",
-    ".endm",
-    "alias clock_gettime",
-    "alias gettimeofday",
-    "alias time",
-    "alias clock_getres",
-    "alias getcpu",
-    "alias getrandom",
-);
 
 fn native(number: usize, id: u32, out: usize) -> isize {
     // SAFETY: the kernel checks the pointer.
@@ -262,19 +270,9 @@ pub(crate) fn gettimeofday(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks both pointers.
     let result = unsafe { syscall(nr::GETTIMEOFDAY, args) };
     if result == 0 {
-        __vdso_gettimeofday(args[0] as *mut Timespec, 0);
+        timeloom_vdso_gettimeofday(args[0] as *mut Timespec, 0);
     }
     result
-}
-
-/// `time` by `syscall` instruction.
-pub(crate) fn time(args: [usize; 6]) -> isize {
-    // SAFETY: the kernel checks the pointer.
-    let result = unsafe { syscall(nr::TIME, args) };
-    if result < 0 {
-        return result;
-    }
-    __vdso_time(args[0] as *mut i64) as isize
 }
 
 const MONOTONIC_RAW: u32 = 4;

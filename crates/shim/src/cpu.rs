@@ -24,9 +24,18 @@ pub(crate) fn is_cpu_clock(id: u32) -> bool {
 
 /// What CPU clock `id` is to show when the kernel says `real_ns`.
 pub(crate) fn shown_ns(id: u32, real_ns: i64) -> i64 {
+    shown(id, real_ns, 0)
+}
+
+/// What the CPU clock of a timer of the kernel's is to show.
+pub(crate) fn shown_by_timer_ns(timer: usize, real_ns: i64) -> i64 {
+    shown(0, real_ns, timer + 1)
+}
+
+fn shown(id: u32, real_ns: i64, timer: usize) -> i64 {
     let (_, changed) = page().past.dilation();
     if changed {
-        let args = [id as usize, real_ns as usize, 0, 0, 0, 0];
+        let args = [id as usize, real_ns as usize, timer, 0, 0, 0];
         // SAFETY: no pointers; the filter gives this number to the supervisor.
         let shown = unsafe { syscall(CPU_TIME_CALL, args) };
         if shown >= 0 {
@@ -37,7 +46,7 @@ pub(crate) fn shown_ns(id: u32, real_ns: i64) -> i64 {
 }
 
 /// (Good to a nanosecond for a hundred days of processor time.)
-fn at_present_rate(real_ns: i64) -> i64 {
+pub(crate) fn at_present_rate(real_ns: i64) -> i64 {
     let (dilation, _) = page().past.dilation();
     if dilation == 1.0 || dilation <= 0.0 {
         return real_ns;
@@ -114,7 +123,7 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
             .iter()
             .all(|[s, us]| *s >= 0 && (0..1_000_000).contains(us));
         if valid {
-            given.map(|one| in_us(one, to_real_us))
+            given.map(|one| in_us(one, to_real))
         } else {
             given
         }
@@ -156,9 +165,10 @@ unsafe fn show_timer(address: usize) {
     unsafe { timer.write_unaligned(shown) };
 }
 
-fn to_real_us(us: i64) -> i64 {
+/// Processor time that looks like so much at the present rate; in any unit.
+pub(crate) fn to_real(shown: i64) -> i64 {
     let (dilation, _) = page().past.dilation();
-    let real = us as f64 * dilation;
+    let real = shown as f64 * dilation;
     // Rounded up, as the kernel rounds timers.
     let whole = real as i64;
     if (whole as f64) < real {

@@ -12,6 +12,7 @@
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
+use crate::arch::AUDIT_ARCH;
 use crate::sys::{errno, nr, syscall};
 
 /// What a process asked for.
@@ -97,7 +98,7 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
     steps[0] = load(ARCHITECTURE);
     // A call of another architecture has other numbers; it is refused by the
     // filter that every guest has.
-    steps[1] = if_equal(X86_64, 0, (behind + ALLOWED - 2) as u8);
+    steps[1] = if_equal(AUDIT_ARCH, 0, (behind + ALLOWED - 2) as u8);
     steps[2] = load(NUMBER);
     let mut index = 0;
     while index < CALLS {
@@ -183,7 +184,6 @@ const ARCHITECTURE: u32 = 4;
 const ADDRESS_LOW: u32 = 8;
 const ADDRESS_HIGH: u32 = 12;
 const FIRST_ARGUMENT: u32 = 16;
-const X86_64: u32 = 0xc000_003e;
 const SET_MODE_FILTER: usize = 1;
 /// TSYNC (all threads), SPEC_ALLOW (without it every call would be slower).
 const FLAGS: usize = 1 | 1 << 2;

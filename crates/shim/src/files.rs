@@ -39,11 +39,4 @@ pub(crate) fn utimensat(args: [usize; 6]) -> isize {
     result
 }
 
-/// `utime`, `utimes` and `futimesat` without times.
-pub(crate) fn set_to_now(directory: usize, path: usize) -> isize {
-    utimensat([directory, path, 0, 0, 0, 0])
-}
-
-/// AT_FDCWD.
-pub(crate) const HERE: usize = -100isize as usize;
 const UTIME_NOW: i64 = 0x3fff_ffff;

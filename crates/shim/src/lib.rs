@@ -2,15 +2,17 @@
 //!
 //! The launcher maps it at [`timeloom_page::IMAGE_ADDRESS`] at every `execve`
 //! and points the auxiliary vector at it, so that the program takes it for the
-//! kernel's vDSO. It has two kinds of entry:
+//! kernel's vDSO. It has three kinds of entry:
 //!
-//! 1. **As a vDSO** (`clock.rs`): `__vdso_clock_gettime` and its siblings. The
+//! 1. **As a vDSO** (`clock.rs`): `clock_gettime` and its siblings. The
 //!    C library, Go and others call these like any function, on any stack, in
 //!    any signal handler. They read the clock page and return.
 //! 2. **As the handler of SIGSYS** (`trap.rs`). A seccomp filter makes every
 //!    system call that carries time arrive here instead of in the kernel. The
 //!    handler does what the call asks for, in virtual time, and writes the
 //!    result into the interrupted context.
+//! 3. **As the handler of SIGSEGV** (`arch/x86_64/fault.rs`), where the time-stamp counter is
+//!    emulated: then the instructions that read it fault.
 //!
 //! The filter lets system calls through that are made *from inside this image*
 //! (it compares the instruction's address), which is how the handler itself
@@ -22,7 +24,7 @@
 //! (`wait.rs`). A turn that ends early because the clock was paused is followed
 //! by another; a turn that has become too long because the clock was made to
 //! run faster is cut short by a *kick*: SIGSYS sent by the supervisor to the
-//! threads that it sees inside its one `syscall` instruction.
+//! threads that it sees inside its one waiting instruction.
 //!
 //! The handler keeps no state outside its own stack frame: no thread-local
 //! storage, no allocation, no locks. So nothing is lost when the program's own
@@ -44,17 +46,14 @@
 //! thread-local storage, little stack: a handler may run on an alternate stack of 8 KiB.
 #![no_std]
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("the image exists for x86-64 only, so far");
-
 mod abi;
+mod arch;
 mod clock;
 mod cpu;
+mod cpu_timer;
 mod extra;
 mod files;
 mod futex;
-#[cfg(timeloom_image)]
-mod memory;
 mod poll;
 mod queues;
 mod select;

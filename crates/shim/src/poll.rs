@@ -1,14 +1,9 @@
 //! `poll`, `ppoll` and the `epoll_wait` family.
 
-use crate::abi::{PollFd, SIGSYS_BIT, Timespec};
+use crate::abi::{PollFd, Timespec};
+use crate::arch::fault::kernel_mask;
 use crate::sys::{nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
-
-/// `poll(fds, count, timeout_ms)`.
-pub(crate) fn poll(args: [usize; 6]) -> isize {
-    let deadline = after_ms(args[2]);
-    until(deadline, 0, |turn| ppoll_turn(turn, args[0], args[1], 0))
-}
 
 /// `ppoll(fds, count, timeout, mask, mask_size)`.
 pub(crate) fn ppoll(args: [usize; 6]) -> isize {
@@ -22,11 +17,6 @@ pub(crate) fn ppoll(args: [usize; 6]) -> isize {
     });
     store_left(timeout, deadline, 1);
     result
-}
-
-/// `epoll_wait(epoll, events, count, timeout_ms)`.
-pub(crate) fn epoll_wait(args: [usize; 6]) -> isize {
-    epoll(args, after_ms(args[3]), &SignalMask::Unchanged)
 }
 
 /// `epoll_pwait(epoll, events, count, timeout_ms, mask, mask_size)`.
@@ -47,10 +37,11 @@ pub(crate) fn epoll_pwait2(args: [usize; 6]) -> isize {
     }
 }
 
-/// See the crate's documentation for why the kernel's `epoll_wait` only looks.
-fn epoll(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
+/// A wait for the events of `epoll(args[0], args[1], args[2])`. See the crate's
+/// documentation for why the kernel's `epoll_pwait` only looks.
+pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
     // SAFETY: the kernel checks the pointer.
-    let look = || unsafe { syscall(nr::EPOLL_WAIT, [args[0], args[1], args[2], 0, 0, 0]) };
+    let look = || unsafe { syscall(nr::EPOLL_PWAIT, [args[0], args[1], args[2], 0, 0, 8]) };
     loop {
         let ready = look();
         if ready != 0 {
@@ -106,7 +97,7 @@ impl SignalMask {
         }
         // SAFETY: the kernel has just read it.
         let mask = unsafe { (address as *const u64).read_unaligned() };
-        Ok(Self::During(mask & !SIGSYS_BIT))
+        Ok(Self::During(kernel_mask(mask)))
     }
 
     /// For a system call's argument; valid as long as `self`.
@@ -149,7 +140,8 @@ pub(crate) fn store_left(timeout: usize, deadline: Deadline, unit_ns: i64) {
     }
 }
 
-fn after_ms(timeout_ms: usize) -> Deadline {
+/// A timeout of `int` milliseconds; below zero: for ever.
+pub(crate) fn after_ms(timeout_ms: usize) -> Deadline {
     match timeout_ms as i32 {
         ..0 => Deadline::Never,
         ms => Deadline::after_ns(i64::from(ms) * 1_000_000),

@@ -3,22 +3,10 @@
 //! The kernel overwrites the descriptor sets, and clears them on a timeout. A
 //! wait of several turns therefore works on copies and stores the last result.
 
-use crate::abi::{NS_PER_S, Timespec};
+use crate::abi::Timespec;
 use crate::poll::{Invalid, SignalMask, deadline_of, store_left};
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
-
-/// `select(count, read, write, except, timeval)`.
-pub(crate) fn select(args: [usize; 6]) -> isize {
-    let timeval = args[4];
-    let Ok(deadline) = timeval_deadline(timeval) else {
-        // SAFETY: invalid, so that the kernel refuses.
-        return unsafe { syscall(nr::SELECT, args) };
-    };
-    let result = wait(args, deadline, &SignalMask::Unchanged);
-    store_left(timeval, deadline, 1_000);
-    result
-}
 
 /// `pselect6(count, read, write, except, timespec, [mask, mask_size])`.
 pub(crate) fn pselect6(args: [usize; 6]) -> isize {
@@ -31,7 +19,8 @@ pub(crate) fn pselect6(args: [usize; 6]) -> isize {
     result
 }
 
-fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
+/// The wait of both; the first four arguments are the same.
+pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
     let [count, sets @ .., _, _] = args;
     let bytes = (count as i32).max(0).unsigned_abs().div_ceil(64) as usize * 8;
     if bytes > MOST_BYTES
@@ -117,22 +106,6 @@ fn packed_mask(address: usize) -> Result<SignalMask, Invalid> {
     // SAFETY: the kernel has just read it.
     let [mask, size] = unsafe { (address as *const [usize; 2]).read_unaligned() };
     SignalMask::load(mask, size)
-}
-
-fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
-    if address == 0 {
-        return Ok(Deadline::Never);
-    }
-    let given = Timespec::load(address).ok_or(Invalid)?;
-    // Unlike a `timespec`, a `timeval` may carry more than a second of µs.
-    if given.s < 0 || given.ns < 0 {
-        return Err(Invalid);
-    }
-    let ns = given
-        .s
-        .saturating_mul(NS_PER_S)
-        .saturating_add(given.ns.saturating_mul(1000));
-    Ok(Deadline::after_ns(ns))
 }
 
 /// Sets of 1,024 descriptors (FD_SETSIZE) are copied to the stack.

@@ -3,7 +3,10 @@
 //! A trapped call while SIGSYS is blocked, or handled by the program, would
 //! kill the process. So no mask ever contains it and no action replaces it.
 
-use crate::abi::{Context, SIGSYS_BIT};
+use crate::abi::SIGSYS_BIT;
+use crate::arch::Context;
+use crate::arch::fault::{self, SIGSEGV, SIGSTKFLT, kernel_mask, program_mask};
+use crate::clock::page;
 use crate::poll::SignalMask;
 use crate::sys::{errno, nr, readable, syscall};
 
@@ -15,7 +18,7 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     if size != 8 {
         return errno::EINVAL;
     }
-    let before = context.mask;
+    let before = program_mask(context.mask);
     if set != 0 {
         if !readable(set, 8) {
             return errno::EFAULT;
@@ -28,7 +31,7 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
             SIG_SETMASK => set,
             _ => return errno::EINVAL,
         };
-        context.mask = after & !SIGSYS_BIT;
+        context.mask = kernel_mask(after);
     }
     if old == 0 {
         return 0;
@@ -36,7 +39,12 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     // Asked of the kernel with no new set: checks the pointer and writes the
     // mask now in force, which is the interrupted context's old one.
     // SAFETY: the kernel checks the pointer.
-    unsafe { syscall(nr::RT_SIGPROCMASK, [0, 0, old, 8, 0, 0]) }
+    let result = unsafe { syscall(nr::RT_SIGPROCMASK, [0, 0, old, 8, 0, 0]) };
+    if result == 0 && page().emulates_tsc() {
+        // SAFETY: the kernel has just written there.
+        unsafe { (old as *mut u64).write_unaligned(before) };
+    }
+    result
 }
 
 /// Puts a mask in force at once, in the handler too.
@@ -51,6 +59,17 @@ pub(crate) fn set_mask(mask: u64) {
     };
 }
 
+/// Blocks these signals at once, in the handler too.
+pub(crate) fn block(signals: u64) {
+    // SAFETY: the kernel reads eight bytes of ours.
+    unsafe {
+        syscall(
+            nr::RT_SIGPROCMASK,
+            [SIG_BLOCK as usize, &raw const signals as usize, 0, 8, 0, 0],
+        )
+    };
+}
+
 /// Whether one of these pending signals would interrupt a wait: it has a
 /// handler, or ends the program. One that is ignored, by the program or by
 /// default, or that stops, does not.
@@ -59,12 +78,7 @@ pub(crate) fn interrupts(pending: u64) -> bool {
         if pending & (1 << (signal - 1)) == 0 {
             return false;
         }
-        let mut action = Action {
-            handler: 0,
-            flags: 0,
-            restorer: 0,
-            mask: 0,
-        };
+        let mut action = Action::DEFAULT;
         // SAFETY: the kernel writes `action`.
         unsafe {
             syscall(
@@ -83,30 +97,54 @@ pub(crate) fn interrupts(pending: u64) -> bool {
 /// `rt_sigaction(signal, action, old, size)`.
 pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     let [signal, action, old, size, ..] = args;
-    if size != 8 || action == 0 {
+    let emulates_tsc = page().emulates_tsc();
+    if size != 8 || (action == 0 && !emulates_tsc) {
         // SAFETY: the kernel checks the pointers.
         return unsafe { syscall(nr::RT_SIGACTION, args) };
     }
-    if !readable(action, size_of::<Action>()) {
-        return errno::EFAULT;
+    if signal == SIGSYS && action == 0 {
+        return answer_as_default(old);
     }
-    // SAFETY: the kernel has just read both ends of it.
-    let mut wanted = unsafe { (action as *const Action).read_unaligned() };
-    if signal == SIGSYS {
-        return answer_sigsys(old);
+    let mut wanted = Action::DEFAULT;
+    if action != 0 {
+        if !readable(action, size_of::<Action>()) {
+            return errno::EFAULT;
+        }
+        // SAFETY: the kernel has just read both ends of it.
+        wanted = unsafe { (action as *const Action).read_unaligned() };
     }
-    wanted.mask &= !SIGSYS_BIT;
+    if signal == SIGSYS || (emulates_tsc && signal == SIGSTKFLT) {
+        return answer_as_default(old);
+    }
+    if emulates_tsc && signal == SIGSEGV {
+        wanted = fault::kernel_action(&wanted);
+    } else {
+        wanted.mask = kernel_mask(wanted.mask);
+    }
+    let wanted = if action == 0 {
+        0
+    } else {
+        &raw const wanted as usize
+    };
     // SAFETY: the kernel checks `old`; `wanted` is ours.
-    unsafe {
-        syscall(
-            nr::RT_SIGACTION,
-            [signal, &raw const wanted as usize, old, 8, 0, 0],
-        )
+    let result = unsafe { syscall(nr::RT_SIGACTION, [signal, wanted, old, 8, 0, 0]) };
+    if result == 0 && old != 0 && emulates_tsc {
+        let old = old as *mut Action;
+        // SAFETY: the kernel has just written there.
+        let mut shown = unsafe { old.read_unaligned() };
+        if signal == SIGSEGV {
+            shown = fault::program_action(&shown);
+        } else {
+            shown.mask = program_mask(shown.mask);
+        }
+        // SAFETY: as above.
+        unsafe { old.write_unaligned(shown) };
     }
+    result
 }
 
 /// Says yes and does nothing; the old action is given as the default one.
-fn answer_sigsys(old: usize) -> isize {
+fn answer_as_default(old: usize) -> isize {
     if old == 0 {
         return 0;
     }
@@ -114,14 +152,8 @@ fn answer_sigsys(old: usize) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::RT_SIGACTION, [1, 0, old, 8, 0, 0]) };
     if result == 0 {
-        let default = Action {
-            handler: 0,
-            flags: 0,
-            restorer: 0,
-            mask: 0,
-        };
         // SAFETY: the kernel has just written there.
-        unsafe { (old as *mut Action).write_unaligned(default) };
+        unsafe { (old as *mut Action).write_unaligned(Action::DEFAULT) };
     }
     result
 }
@@ -139,12 +171,23 @@ pub(crate) fn rt_sigsuspend(args: [usize; 6]) -> isize {
 }
 
 /// The kernel's `struct sigaction`.
+#[derive(Clone, Copy)]
 #[repr(C)]
-struct Action {
-    handler: usize,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
+pub(crate) struct Action {
+    pub(crate) handler: usize,
+    pub(crate) flags: u64,
+    pub(crate) restorer: usize,
+    pub(crate) mask: u64,
+}
+
+impl Action {
+    /// The default one.
+    pub(crate) const DEFAULT: Self = Self {
+        handler: SIG_DFL,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
 }
 
 const SIGSYS: usize = 31;
@@ -153,8 +196,8 @@ const SIGCHLD: usize = 17;
 const SIGTTOU: usize = 22;
 const SIGURG: usize = 23;
 const SIGWINCH: usize = 28;
-const SIG_DFL: usize = 0;
-const SIG_IGN: usize = 1;
+pub(crate) const SIG_DFL: usize = 0;
+pub(crate) const SIG_IGN: usize = 1;
 const SIG_BLOCK: i32 = 0;
 const SIG_UNBLOCK: i32 = 1;
 const SIG_SETMASK: i32 = 2;

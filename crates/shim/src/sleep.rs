@@ -2,6 +2,8 @@
 
 use crate::abi::Timespec;
 use crate::clock::{offset_ns, read};
+use crate::cpu::is_cpu_clock;
+use crate::cpu_timer;
 use crate::sys::{errno, nr, syscall};
 use crate::wait::{Deadline, until};
 
@@ -13,6 +15,9 @@ pub(crate) fn nanosleep(args: [usize; 6]) -> isize {
 /// `clock_nanosleep(clock, flags, request, remaining)`.
 pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     let [clock, flags, request, remaining, ..] = args;
+    if is_cpu_clock(clock as u32) {
+        return cpu_timer::clock_nanosleep(args);
+    }
     let (_, offset) = read(|copy| offset_ns(clock as u32, copy));
     let wanted = Timespec::load(request).and_then(Timespec::to_ns);
     let (Some(_), Some(wanted_ns)) = (offset, wanted) else {
@@ -55,25 +60,26 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         _ => 0,
     });
     if result == errno::EINTR && !absolute && remaining != 0 {
-        return store_remaining(deadline, remaining);
+        return store_remaining(deadline.left_ns().unwrap_or(0), remaining);
     }
     result
 }
 
-fn store_remaining(deadline: Deadline, remaining: usize) -> isize {
+/// What an interrupted sleep returns, with what was left of it.
+pub(crate) fn store_remaining(left_ns: i64, remaining: usize) -> isize {
     // `rt_sigpending` writes 8 bytes and so finds out whether we may.
     // SAFETY: the kernel checks the pointer.
     if unsafe { syscall(nr::RT_SIGPENDING, [remaining, 8, 0, 0, 0, 0]) } < 0 {
         return errno::EFAULT;
     }
-    let left = Timespec::from_ns(deadline.left_ns().unwrap_or(0));
+    let left = Timespec::from_ns(left_ns);
     // SAFETY: writable, as just tried.
     unsafe { (remaining as *mut Timespec).write_unaligned(left) };
     errno::EINTR
 }
 
 const CLOCK_MONOTONIC: usize = 1;
-const TIMER_ABSTIME: usize = 1;
+pub(crate) const TIMER_ABSTIME: usize = 1;
 const REALTIME: u32 = 0;
 const MONOTONIC: u32 = 1;
 const BOOTTIME: u32 = 7;

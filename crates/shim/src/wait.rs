@@ -3,7 +3,8 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use crate::abi::{Context, Timespec};
+use crate::abi::Timespec;
+use crate::arch::Context;
 use crate::clock::{offset_ns, page, read};
 use crate::sys::{errno, nr, syscall};
 
@@ -126,6 +127,22 @@ pub(crate) fn until(
     }
 }
 
+/// Calls `turn` until it returns something else than [`KICKED`]: for waits that
+/// end otherwise than by virtual time, but depend on the clock's rate.
+pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
+    loop {
+        let result = turn(&Turn {
+            wall: None,
+            wall_ns: i64::MAX,
+            deadline_ns: i64::MAX,
+            epoch: page().epoch.load(Acquire),
+        });
+        if result != KICKED {
+            return result;
+        }
+    }
+}
+
 /// How much of a wait is done in one turn: all of it, unless a daemon may change
 /// the clock's rate meanwhile, for which nobody is kicked. Then most of it, so
 /// that a few turns later what is left is too short for that to matter.
@@ -155,6 +172,15 @@ fn to_wall_ns(virtual_ns: i64, wall_per_virtual_32_32: u64) -> i64 {
 /// of results that the kernel gives for the calls used here.
 pub(crate) const KICKED: isize = -0x1000_0000;
 
+// In assembly (`arch`), the one place where guests block. Between `begin` and `end`
+// lies a decision and the call; a kick that arrives there must not be lost. The
+// kick's handler therefore moves a thread that it finds before the call, or whose
+// call it interrupted, to `kicked`.
+//
+// While a thread blocks, its virtual deadline lies at the top of its stack: the
+// supervisor, which learns the stack pointer from /proc, reads it there to know
+// to which instant time may skip. So no table of waiters is needed, that a
+// killed thread could leave wrong.
 unsafe extern "C" {
     fn timeloom_wait(
         call: *const [usize; 7],
@@ -166,54 +192,6 @@ unsafe extern "C" {
     static timeloom_wait_end: u8;
     static timeloom_wait_kicked: u8;
 }
-
-// The one place where guests block. Between `begin` and `end` lies a decision
-// and the call; a kick that arrives there must not be lost. The kick's handler
-// therefore moves a thread that it finds before the call, or whose call it
-// interrupted, to `kicked`. (rcx and r11 are free until `syscall` overwrites
-// them.)
-//
-// While a thread blocks, its virtual deadline lies at the top of its stack: the
-// supervisor, which learns the stack pointer from /proc, reads it there to know
-// to which instant time may skip. So no table of waiters is needed, that a
-// killed thread could leave wrong.
-core::arch::global_asm!(
-    ".pushsection .text.timeloom_wait, \"ax\", @progbits",
-    ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
-    ".hidden timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
-    ".type timeloom_wait, @function",
-    "timeloom_wait:",
-    ".cfi_startproc",
-    "push rcx",
-    ".cfi_adjust_cfa_offset 8",
-    "mov r11, rsi",
-    "mov ecx, edx",
-    "mov rax, [rdi]",
-    "mov rsi, [rdi + 16]",
-    "mov rdx, [rdi + 24]",
-    "mov r10, [rdi + 32]",
-    "mov r8, [rdi + 40]",
-    "mov r9, [rdi + 48]",
-    "mov rdi, [rdi + 8]",
-    "timeloom_wait_begin:",
-    "cmp [r11], ecx",
-    "jne timeloom_wait_kicked",
-    "syscall",
-    "timeloom_wait_end:",
-    "pop rcx",
-    ".cfi_adjust_cfa_offset -8",
-    "ret",
-    ".cfi_adjust_cfa_offset 8",
-    "timeloom_wait_kicked:",
-    "mov rax, {kicked}",
-    "pop rcx",
-    ".cfi_adjust_cfa_offset -8",
-    "ret",
-    ".cfi_endproc",
-    ".size timeloom_wait, . - timeloom_wait",
-    ".popsection",
-    kicked = const KICKED,
-);
 
 /// What a kick does to the context it interrupted.
 ///

@@ -9,7 +9,8 @@ use timeloom_net::{Arrival, Kind};
 use timeloom_time::Duration;
 
 use super::BENCH;
-use super::pair::{self, Free, Model};
+use super::free::{self, Free};
+use super::pair::{self, Model};
 use crate::Options;
 use crate::error::BenchError;
 use crate::figure::Figure;
@@ -44,7 +45,7 @@ pub(super) fn compare(bar: Duration, simulated: Duration) -> Result<Difference, 
         note: true,
         ..Free::default()
     };
-    let free = pair::free(&model, simulated, &how)?;
+    let free = free::free(&model, simulated, &how)?;
     let udp = |arrivals: &[Arrival]| -> Vec<Arrival> {
         let datagrams = arrivals.iter().filter(|arrival| arrival.kind == Kind::Udp);
         datagrams.copied().collect()

@@ -1,39 +1,65 @@
 //! The figures of the paper, measured here: tables (CSV) and plots (SVG).
 
-use std::fmt::Write as _;
 use std::path::Path;
-use std::time;
 
 use timeloom_time::Duration;
 
-use super::pair::{self, Free, Model};
-use super::{errors, raw};
+use super::free::{self, Free, FreeOutcome};
+use super::mpi::Mpi;
+use super::pair::{self, Model};
+use super::plot::Table;
+use super::{compress, errors, sdn};
 use crate::error::BenchError;
 
-/// Named columns over a common x.
-struct Table {
-    name: &'static str,
-    title: &'static str,
-    x: &'static str,
-    y: &'static str,
-    /// A logarithmic x.
-    log: bool,
-    columns: Vec<&'static str>,
-    rows: Vec<(f64, Vec<f64>)>,
-}
+/// A figure; the inner error is why it cannot be made here.
+type Made = Result<Result<Table, String>, BenchError>;
+type Maker = fn() -> Made;
 
-/// Measures and writes all figures into `directory`; `say` tells how far it is.
+const MAKERS: [(&str, Maker); 9] = [
+    ("figure-07", conservative),
+    ("figure-08", tcp),
+    ("figure-09", cbr),
+    ("figure-10", mixed),
+    ("figure-11", software_defined),
+    ("batch-size", batches),
+    ("hold-time", holds),
+    ("compression", compression),
+    ("arrival-errors", differences),
+];
+
+/// What [`net_figures`] can be asked for alone.
+pub const NET_FIGURES: [&str; 9] = {
+    let mut names = [""; 9];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = MAKERS[index].0;
+        index += 1;
+    }
+    names
+};
+
+/// Measures figures, all or the one named `only`, and writes them into `directory`;
+/// `say` tells how far it is.
 ///
 /// # Errors
 ///
 /// When something could not be measured or written.
-pub fn net_figures(directory: &Path, say: fn(&str)) -> Result<(), BenchError> {
+pub fn net_figures(directory: &Path, only: Option<&str>, say: fn(&str)) -> Result<(), BenchError> {
     std::fs::create_dir_all(directory).map_err(BenchError::system(format!(
         "making {}",
         directory.display()
     )))?;
-    for make in [conservative, tcp, cbr, mixed, batches, holds, differences] {
-        let table = make()?;
+    for (name, make) in MAKERS {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        let table = match make()? {
+            Ok(table) => table,
+            Err(why) => {
+                say(&format!("{name} is left out: {why}"));
+                continue;
+            }
+        };
         say(&format!("{}: {}", table.name, table.title));
         for (ending, text) in [("csv", table.csv()), ("svg", table.svg())] {
             let path = directory.join(format!("{}.{ending}", table.name));
@@ -42,6 +68,16 @@ pub fn net_figures(directory: &Path, say: fn(&str)) -> Result<(), BenchError> {
         }
     }
     Ok(())
+}
+
+/// Figure 11.
+fn software_defined() -> Made {
+    sdn::figure()
+}
+
+/// Bytes saved by compressing.
+fn compression() -> Made {
+    Ok(Ok(compress::figure()))
 }
 
 const FLOWS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -53,8 +89,10 @@ fn gbps(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 * 8.0 / seconds / 1e9
 }
 
-/// Figure 7: engines that wait, for cuts of 1 µs and 1 ms.
-fn conservative() -> Result<Table, BenchError> {
+/// Figure 7: engines that wait, by threads and, where it is there, over MPI as in
+/// the paper.
+fn conservative() -> Made {
+    let mpi = Mpi::find();
     let mut rows = Vec::new();
     for flows in FLOWS {
         let mut row = Vec::new();
@@ -63,84 +101,105 @@ fn conservative() -> Result<Table, BenchError> {
             let found = pair::conservative(&Model::tcp(flows, bar), simulated, false)?;
             row.push(found.wall_s / simulated.as_s_f64());
         }
+        for cut_us in [1, 100] {
+            let found = mpi.as_ref().map(|mpi| mpi.conservative(flows, cut_us));
+            let found = found.transpose()?;
+            row.push(found.map_or(f64::NAN, |line| 1.0 / line.simulated_over_wall));
+        }
         rows.push((f64::from(flows), row));
     }
-    Ok(Table {
+    Ok(Ok(Table {
         name: "figure-07-conservative",
         title: "Two engines that wait: wall time over simulated time",
         x: "TCP flows",
         y: "wall over simulated time",
         log: true,
-        columns: vec!["cut 1 us", "cut 100 us", "cut 1 ms"],
+        columns: vec![
+            "threads, cut 1 us",
+            "threads, cut 100 us",
+            "threads, cut 1 ms",
+            "MPI by TCP, cut 1 us",
+            "MPI by TCP, cut 100 us",
+        ],
+        beside: 0,
         rows,
-    })
+    }))
 }
 
 /// Delivered per second of wall time: what a real program would see. Engines
 /// that wait cannot go faster than real time when programs live in them.
 fn delivered(model: &Model) -> Result<Vec<f64>, BenchError> {
-    let waiting = pair::conservative(model, SPAN, false)?;
-    let free = pair::free(model, SPAN, &Free::default())?;
     let real = |wall_s: f64| wall_s.max(SPAN.as_s_f64());
+    let of = |found: &FreeOutcome| gbps(found.common.delivered, real(found.common.wall_s));
+    let waiting = pair::conservative(model, SPAN, false)?;
+    let frames = free::by_frames(model, SPAN)?;
+    let peering = free::free(model, SPAN, &Free::default())?;
     Ok(vec![
         gbps(waiting.delivered, real(waiting.wall_s)),
-        gbps(free.common.delivered, real(free.common.wall_s)),
-        free.late_fraction(),
+        of(&frames),
+        of(&peering),
+        frames.late_fraction(),
+        peering.late_fraction(),
     ])
 }
 
-const DELIVERED: [&str; 3] = [
-    "engines that wait",
-    "peering portal",
-    "late fraction (peering)",
+const DELIVERED: [&str; 5] = [
+    "engines that wait (threads)",
+    "emulation portals (raw sockets)",
+    "peering portals",
+    "late, emulation portals",
+    "late, peering portals",
 ];
 
-/// Figure 8.
-fn tcp() -> Result<Table, BenchError> {
+/// Figure 8. Beside the paper's three arrangements ours that wait by threads.
+fn tcp() -> Made {
+    let mpi = Mpi::find();
     let rows = FLOWS.iter().map(|flows| {
         let model = Model::tcp(*flows, Duration::from_us(1));
-        Ok((f64::from(*flows), delivered(&model)?))
+        let mut row = delivered(&model)?;
+        let over_mpi = mpi.as_ref().map(|mpi| mpi.conservative(*flows, 1));
+        let over_mpi = over_mpi.transpose()?;
+        let real = |line: super::mpi::Line| line.goodput_gbps * line.simulated_over_wall.min(1.0);
+        row.insert(0, over_mpi.map_or(f64::NAN, real));
+        Ok((f64::from(*flows), row))
     });
-    Ok(Table {
+    let rows = rows.collect::<Result<_, BenchError>>()?;
+    Ok(Ok(Table {
         name: "figure-08-tcp",
         title: "TCP in real time, cut at the 1 us bar",
         x: "TCP flows",
         y: "Gbit/s delivered",
         log: true,
-        columns: DELIVERED.to_vec(),
-        rows: rows.collect::<Result<_, BenchError>>()?,
-    })
+        columns: [&["engines that wait (MPI by TCP)"], &DELIVERED[..]].concat(),
+        beside: 2,
+        rows,
+    }))
 }
 
-/// Figure 9: demand against what is delivered, with what raw sockets carry.
-fn cbr() -> Result<Table, BenchError> {
-    let frames = raw::run(time::Duration::from_millis(500)).unwrap_or(f64::NAN);
-    let capacity = frames * 1_000.0 * 8.0 / 1e9;
+/// Figure 9: demand against what is delivered.
+fn cbr() -> Made {
     let rows = FLOWS.iter().map(|sources| {
         let rate = 150_000_000u64;
         let model = Model::udp(*sources, rate, Duration::from_us(1));
         let demand = f64::from(*sources) * rate as f64 / 1e9;
         let mut row = delivered(&model)?;
         row.insert(0, demand);
-        row.push(demand.min(capacity));
         Ok((f64::from(*sources), row))
     });
-    let mut columns = vec!["demand"];
-    columns.extend(DELIVERED);
-    columns.push("raw socket, a call per frame (capacity)");
-    Ok(Table {
+    Ok(Ok(Table {
         name: "figure-09-udp",
         title: "UDP at constant rates in real time",
         x: "sources of 150 Mbit/s",
         y: "Gbit/s delivered",
         log: true,
-        columns,
+        columns: [&["demand"], &DELIVERED[..]].concat(),
+        beside: 2,
         rows: rows.collect::<Result<_, BenchError>>()?,
-    })
+    }))
 }
 
 /// Figure 10.
-fn mixed() -> Result<Table, BenchError> {
+fn mixed() -> Made {
     let rows = FLOWS.iter().map(|flows| {
         let model = Model {
             sources: *flows,
@@ -149,19 +208,20 @@ fn mixed() -> Result<Table, BenchError> {
         };
         Ok((f64::from(*flows), delivered(&model)?))
     });
-    Ok(Table {
+    Ok(Ok(Table {
         name: "figure-10-mixed",
         title: "TCP beside UDP in real time",
         x: "TCP flows, and as many sources of 50 Mbit/s",
         y: "Gbit/s delivered",
         log: true,
         columns: DELIVERED.to_vec(),
+        beside: 2,
         rows: rows.collect::<Result<_, BenchError>>()?,
-    })
+    }))
 }
 
 fn cost(model: &Model, how: &Free) -> Result<Vec<f64>, BenchError> {
-    let found = pair::free(model, SPAN, how)?;
+    let found = free::free(model, SPAN, how)?;
     let packets: u64 = found.peers.iter().map(|peer| peer.packets_sent).sum();
     let bytes: u64 = found.peers.iter().map(|peer| peer.bytes_sent).sum();
     let cpu: f64 = found.common.cpu_s.iter().sum();
@@ -176,7 +236,7 @@ fn cost(model: &Model, how: &Free) -> Result<Vec<f64>, BenchError> {
 const COST: [&str; 3] = ["bytes per packet", "us of CPU per packet", "late, per cent"];
 
 /// Batches by size.
-fn batches() -> Result<Table, BenchError> {
+fn batches() -> Made {
     let rows = [200, 400, 700, 1_400, 4_000, 9_000, 32_000].map(|bytes| {
         let how = Free {
             bytes,
@@ -184,19 +244,20 @@ fn batches() -> Result<Table, BenchError> {
         };
         Ok((bytes as f64, cost(&Model::tcp(8, BAR), &how)?))
     });
-    Ok(Table {
+    Ok(Ok(Table {
         name: "batch-size",
         title: "Batching at the sender by size, 8 flows",
         x: "bytes of a datagram",
         y: "",
         log: true,
         columns: COST.to_vec(),
+        beside: 1,
         rows: rows.into_iter().collect::<Result<_, BenchError>>()?,
-    })
+    }))
 }
 
 /// Batches by time, at both ends.
-fn holds() -> Result<Table, BenchError> {
+fn holds() -> Made {
     let rows = [1, 5, 10, 20, 50, 100, 200].map(|us| {
         let hold = Duration::from_us(us);
         let how = Free {
@@ -206,19 +267,20 @@ fn holds() -> Result<Table, BenchError> {
         };
         Ok((us as f64, cost(&Model::tcp(8, BAR), &how)?))
     });
-    Ok(Table {
+    Ok(Ok(Table {
         name: "hold-time",
         title: "Holding at sender and receiver, 8 flows, cut of 100 us",
         x: "us held at most",
         y: "",
         log: true,
         columns: COST.to_vec(),
+        beside: 1,
         rows: rows.into_iter().collect::<Result<_, BenchError>>()?,
-    })
+    }))
 }
 
 /// How far arrivals are from those of the exact run: the distribution.
-fn differences() -> Result<Table, BenchError> {
+fn differences() -> Made {
     let bars = [10, 50, 100, 1_000].map(Duration::from_us);
     let found = bars.map(|bar| errors::compare(bar, SPAN));
     let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -242,90 +304,14 @@ fn differences() -> Result<Table, BenchError> {
             found.missing
         );
     }
-    Ok(Table {
+    Ok(Ok(Table {
         name: "arrival-errors",
         title: "Arrivals without synchronisation against the exact run",
         x: "per cent of datagrams",
         y: "us apart, at most",
         log: false,
         columns: vec!["cut 10 us", "cut 50 us", "cut 100 us", "cut 1 ms"],
+        beside: 0,
         rows: rows.into(),
-    })
-}
-
-impl Table {
-    fn csv(&self) -> String {
-        let mut text = self.x.replace(',', ";");
-        for column in &self.columns {
-            let _ = write!(text, ",{}", column.replace(',', ";"));
-        }
-        for (x, row) in &self.rows {
-            let _ = write!(text, "\n{x}");
-            for value in row {
-                let _ = write!(text, ",{value}");
-            }
-        }
-        text.push('\n');
-        text
-    }
-
-    fn svg(&self) -> String {
-        const COLOURS: [&str; 6] = [
-            "#1f5fa8", "#c8501e", "#2e8540", "#7a3e9d", "#8a6d00", "#555555",
-        ];
-        let place = |x: f64| if self.log { x.ln() } else { x };
-        let finite = |value: &f64| value.is_finite();
-        let xs: Vec<f64> = self.rows.iter().map(|(x, _)| place(*x)).collect();
-        let least = xs.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let values = self.rows.iter().flat_map(|(_, row)| row.iter().copied());
-        let top = values.filter(finite).fold(0.0, f64::max).max(1e-9);
-        let across = |x: f64| 70.0 + (x - least) / (most - least).max(1e-9) * 400.0;
-        let up = |y: f64| 330.0 - y / top * 280.0;
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 390\" font-family=\"sans-serif\" font-size=\"12\">\
-             <rect width=\"720\" height=\"390\" fill=\"white\"/><text x=\"70\" y=\"28\" font-size=\"15\">{}</text>\
-             <text x=\"270\" y=\"375\" text-anchor=\"middle\">{}</text>\
-             <text transform=\"translate(18 190) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-            self.title, self.x, self.y
-        );
-        for step in 0..=4 {
-            let y = top * f64::from(step) / 4.0;
-            let _ = write!(
-                svg,
-                "<line x1=\"70\" x2=\"470\" y1=\"{0:.1}\" y2=\"{0:.1}\" stroke=\"#dddddd\"/>\
-                 <text x=\"62\" y=\"{1:.1}\" text-anchor=\"end\">{y:.3}</text>",
-                up(y),
-                up(y) + 4.0
-            );
-        }
-        for ((label, _), x) in self.rows.iter().zip(&xs) {
-            let _ = write!(
-                svg,
-                "<text x=\"{:.1}\" y=\"348\" text-anchor=\"middle\">{label}</text>",
-                across(*x)
-            );
-        }
-        for (column, name) in self.columns.iter().enumerate() {
-            let colour = COLOURS[column % COLOURS.len()];
-            let points = self
-                .rows
-                .iter()
-                .zip(&xs)
-                .map(|((_, row), x)| (*x, row[column]));
-            let points = points.filter(|(_, y)| y.is_finite());
-            let points: Vec<String> = points
-                .map(|(x, y)| format!("{:.1},{:.1}", across(x), up(y)))
-                .collect();
-            let y = 60 + column * 20;
-            let _ = write!(
-                svg,
-                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>\
-                 <text x=\"485\" y=\"{y}\" fill=\"{colour}\">{name}</text>",
-                points.join(" ")
-            );
-        }
-        svg.push_str("</svg>\n");
-        svg
-    }
+    }))
 }

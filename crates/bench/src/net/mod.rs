@@ -1,41 +1,84 @@
 //! `net`: the network engine, its portals, and what they are compared with.
 //!
 //! One file per group of figures. `dumbbell` and `scale` measure the engine
-//! alone; `realtime` measures real programs through it; `ns3` compiles and runs
+//! alone; `realtime` measures real programs through it, and
+//! `virtual_time` such that live in virtual time; `ns3` compiles and runs
 //! the same models in ns-3. `wire` measures what the peering portal carries
-//! (`raw` is its baseline), `parallel` what a second engine gains (`pair` runs
-//! one network in one or two), `errors` what not waiting does to results;
-//! `figures` writes the paper's plots.
+//! `parallel` what a second engine gains (`pair` runs one network in one or in two
+//! that wait, `free` in two that do not, by peering portals or by `frames`; `mpi`
+//! is the paper's baseline), `errors` what not waiting does to results; `figures`
+//! writes the paper's plots, `tcp_models` compares the models of TCP with the kernel's.
 
+mod compress;
 mod dumbbell;
 mod errors;
 mod figures;
+mod frames;
+mod free;
+mod machine;
 mod model;
+mod mpi;
 mod ns3;
 mod pair;
 mod parallel;
 mod ping;
-mod raw;
+mod plot;
 mod realtime;
 mod scale;
+mod sdn;
+mod tcp_models;
+mod virtual_time;
 mod wire;
 
 use crate::error::BenchError;
 use crate::figure::{Better, Figure};
 use crate::{Name, Options};
 
-pub use figures::net_figures;
+pub use figures::{NET_FIGURES, net_figures};
+pub use tcp_models::{TcpModels, validate_tcp};
 
 const BENCH: Name = Name::Net;
 
+type Group = fn(&Options, &mut dyn FnMut(Figure)) -> Result<(), BenchError>;
+
+/// `scale` comes first, while the process has not grown: it measures memory.
+const GROUPS: [(&str, Group); 8] = [
+    ("scale", scale::run),
+    ("dumbbell", dumbbell::run),
+    ("wire", wire::run),
+    ("parallel", parallel::run),
+    ("mpi", mpi::run),
+    ("errors", errors::run),
+    ("realtime", realtime::run),
+    ("virtual-time", virtual_time::run),
+];
+
+/// These depend on how soon the machine wakes a thread.
+const IN_REAL_TIME: [&str; 3] = ["parallel", "errors", "realtime"];
+
+/// The groups of `net`'s figures, each of which can be measured alone.
+pub const NET_GROUPS: [&str; 8] = {
+    let mut names = [""; 8];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = GROUPS[index].0;
+        index += 1;
+    }
+    names
+};
+
 pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    // First, while the process has not grown: it measures memory.
-    scale::run(options, figure)?;
-    dumbbell::run(options, figure)?;
-    wire::run(options, figure)?;
-    parallel::run(options, figure)?;
-    errors::run(options, figure)?;
-    realtime::run(options, figure)
+    for (name, group) in GROUPS {
+        if options.only.as_deref().is_none_or(|only| only == name) {
+            let stolen = machine::Stolen::start();
+            let mut told = |one: Figure| figure(one.with("stolen", stolen.fraction()));
+            if IN_REAL_TIME.contains(&name) {
+                machine::wakes(name, options.pick(200, 1_000), &mut told);
+            }
+            group(options, &mut told)?;
+        }
+    }
+    Ok(())
 }
 
 /// Processes that wanted a processor in the last minute.

@@ -1,22 +1,17 @@
-//! One dumbbell in one engine, in two that wait for one another, and in two
-//! that share a clock and nothing else.
+//! One dumbbell in one engine, and in two that wait for one another.
 
-use std::net::UdpSocket;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time;
 
-use timeloom_engine::{Engine, Limit, Pace, Paced};
+use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
     Arrival, FlowId, NetworkBuilder, Node, Owner, Pattern, Size, SourceId, TcpConfig,
     TrafficConfig, World,
 };
-use timeloom_peering::datagram::Key;
+use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Shared};
-use timeloom_peering::peer::{PeerConfig, PeerStats, Policy};
-use timeloom_peering::{Cut, Pause, Portal, PortalStats, Socket, run, wall_now};
-use timeloom_time::{ClockMap, Duration, Instant, Rate};
+use timeloom_time::{Duration, Instant};
 
 use super::model::{go_first, ppp, refused, thread_cpu_s};
 use crate::error::BenchError;
@@ -138,7 +133,7 @@ fn delivered(world: &World) -> u64 {
     flows.chain(sources).sum()
 }
 
-fn started(mut world: World, note: bool) -> Engine<World> {
+pub(super) fn started(mut world: World, note: bool) -> Engine<World> {
     if note {
         world.note_arrivals();
     }
@@ -186,7 +181,7 @@ pub(super) fn conservative(
     Ok(join(parts))
 }
 
-fn join(parts: Vec<(Engine<World>, f64, f64)>) -> Outcome {
+pub(super) fn join(parts: Vec<(Engine<World>, f64, f64)>) -> Outcome {
     let mut outcome = Outcome::default();
     for (engine, wall_s, cpu_s) in parts {
         outcome.wall_s = outcome.wall_s.max(wall_s);
@@ -200,7 +195,7 @@ fn join(parts: Vec<(Engine<World>, f64, f64)>) -> Outcome {
 }
 
 /// Does `part` on so many threads, each with one of `tools`.
-fn on_threads<T: Send, R: Send>(
+pub(super) fn on_threads<T: Send, R: Send>(
     count: Owner,
     part: impl Fn(Owner, Option<T>) -> Result<R, BenchError> + Sync,
     tools: Vec<T>,
@@ -221,157 +216,4 @@ fn on_threads<T: Send, R: Send>(
             })
             .collect()
     })
-}
-
-/// How two engines run that do not wait.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Free {
-    /// Simulated time over wall time.
-    pub(super) rate: f64,
-    /// How long bulk packets may wait for others at the sender.
-    pub(super) hold: Duration,
-    /// The size of datagrams.
-    pub(super) bytes: usize,
-    /// How long what came in may wait at the receiver.
-    pub(super) receiver_hold: Duration,
-    /// Note all arrivals.
-    pub(super) note: bool,
-}
-
-impl Default for Free {
-    fn default() -> Self {
-        let policy = PeerConfig::default().bulk;
-        Self {
-            rate: 1.0,
-            hold: policy.hold,
-            bytes: policy.bytes,
-            receiver_hold: Duration::ZERO,
-            note: false,
-        }
-    }
-}
-
-/// What such a run gave beyond the usual.
-#[derive(Debug, Default)]
-pub(super) struct FreeOutcome {
-    pub(super) common: Outcome,
-    /// Packets that came from the other engine, and those after their instant.
-    pub(super) taken: u64,
-    pub(super) late: u64,
-    /// By how much they were late at most, at the 99th percentile, ns.
-    pub(super) late_p99_ns: f64,
-    /// Events handled later than 1 ms after their instant, as a fraction.
-    pub(super) behind: f64,
-    pub(super) peers: Vec<PeerStats>,
-}
-
-impl FreeOutcome {
-    pub(super) fn late_fraction(&self) -> f64 {
-        self.late as f64 / self.taken.max(1) as f64
-    }
-}
-
-/// In two that share a clock and nothing else.
-pub(super) fn free(
-    model: &Model,
-    simulated: Duration,
-    how: &Free,
-) -> Result<FreeOutcome, BenchError> {
-    let failed = || BenchError::system("the sockets of two engines");
-    let bind = || UdpSocket::bind("127.0.0.1:0");
-    let (a, b) = (bind().map_err(failed())?, bind().map_err(failed())?);
-    let (to_a, to_b) = (
-        a.local_addr().map_err(failed())?,
-        b.local_addr().map_err(failed())?,
-    );
-    let sockets = vec![
-        Socket::new(a, to_b).map_err(failed())?,
-        Socket::new(b, to_a).map_err(failed())?,
-    ];
-    let rate = Rate::from_f64(how.rate)
-        .ok_or_else(|| BenchError::Worker("a rate is above 0".to_owned()))?;
-    let (begin, origin) = (Barrier::new(2), AtomicI64::new(0));
-    let parts = on_threads(
-        2,
-        |here, socket: Option<Socket>| {
-            let socket = socket.expect("one for each");
-            let (mut world, cut) = build(model)?;
-            cut.apply(&mut world, here);
-            let key = Key::new([1; 32]);
-            let mut portal = Portal::new(
-                &world,
-                cut,
-                here,
-                key,
-                1 + u64::from(here),
-                Limit::default(),
-            );
-            let bulk = Policy {
-                hold: how.hold,
-                bytes: how.bytes,
-                compress: true,
-            };
-            let config = PeerConfig {
-                bulk,
-                // Only one that has crashed is away: a benchmark starves it at times.
-                silence: Duration::from_s(10),
-                ..PeerConfig::default()
-            };
-            portal.add(&mut world, 1 - here, socket, config);
-            let mut engine = started(world, how.note);
-            let asked = time::Instant::now();
-            while !portal.is_complete() {
-                portal.poll(&mut engine, wall_now()).map_err(failed())?;
-                std::thread::yield_now();
-                if asked.elapsed() > time::Duration::from_secs(10) {
-                    return Err(BenchError::Worker(
-                        "the other engine did not come".to_owned(),
-                    ));
-                }
-            }
-            go_first();
-            begin.wait();
-            if here == 0 {
-                // A moment ahead, so that neither begins behind.
-                let start = wall_now() + Duration::from_ms(2);
-                origin.store(start.as_ns(), Ordering::SeqCst);
-            }
-            begin.wait();
-            let start = Instant::from_ns(origin.load(Ordering::SeqCst));
-            let pace = Pace::Clock(ClockMap::new(start, Instant::ZERO, rate));
-            let mut paced = Paced::new(engine, pace, Limit::default());
-            let (wall, cpu) = (time::Instant::now(), thread_cpu_s());
-            let pause = Pause {
-                hold: how.receiver_hold,
-                ..Pause::default()
-            };
-            let end = Instant::ZERO + simulated;
-            run(&mut paced, &mut portal, end, pause, || false).map_err(failed())?;
-            let took = (wall.elapsed().as_secs_f64(), thread_cpu_s() - cpu);
-            let behind = paced.lateness().late_fraction();
-            let peer = portal
-                .peers()
-                .next()
-                .map(|(_, _, stats)| stats)
-                .unwrap_or_default();
-            let late = portal.lateness().quantile(0.99);
-            Ok((paced, took, (portal.stats(), peer, late, behind)))
-        },
-        sockets,
-    )?;
-    let mut outcome = FreeOutcome::default();
-    let mut engines = Vec::new();
-    for (paced, (wall_s, cpu_s), (stats, peer, late, behind)) in parts {
-        let PortalStats {
-            taken, late: count, ..
-        } = stats;
-        outcome.taken += taken;
-        outcome.late += count;
-        outcome.late_p99_ns = outcome.late_p99_ns.max(late.as_ns() as f64);
-        outcome.behind = outcome.behind.max(behind);
-        outcome.peers.push(peer);
-        engines.push((paced.engine, wall_s, cpu_s));
-    }
-    outcome.common = join(engines);
-    Ok(outcome)
 }

@@ -3,7 +3,8 @@
 
 use timeloom_time::Duration;
 
-use super::pair::{self, Free, Model};
+use super::free::{self, Free, FreeOutcome};
+use super::pair::{self, Model};
 use super::{BENCH, higher, load};
 use crate::Options;
 use crate::error::BenchError;
@@ -12,7 +13,8 @@ use crate::figure::Figure;
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     two_over_one(options, figure)?;
     lateness(options, figure)?;
-    over_conservative(options, figure)
+    over_conservative(options, figure)?;
+    over_frames(options, figure)
 }
 
 /// The mean of the two neighbours of each round is what it is compared with.
@@ -74,7 +76,7 @@ fn lateness(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Ben
         let mut fractions = Vec::new();
         let mut last = None;
         for _ in 0..options.pick(3, 5) {
-            let found = pair::free(
+            let found = free::free(
                 &model,
                 Duration::from_ms(options.pick(500, 1_500)),
                 &Free::default(),
@@ -99,7 +101,9 @@ fn lateness(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Ben
 }
 
 /// Speeds that are tried: simulated over wall time.
-const RATES: [f64; 8] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+const RATES: [f64; 13] = [
+    0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0,
+];
 
 /// Engines that do not wait, at the fastest pace that they keep (fewer than one
 /// event in ten more than 1 ms behind: a kernel withholds the processor from
@@ -121,7 +125,7 @@ fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Resul
                     rate,
                     ..Free::default()
                 };
-                let found = pair::free(&model, length, &how)?;
+                let found = free::free(&model, length, &how)?;
                 if found.behind > 0.1 {
                     continue;
                 }
@@ -151,3 +155,57 @@ fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Resul
     }
     Ok(())
 }
+
+/// The peering portal against the paper's other one, whole frames by raw sockets:
+/// the most that gets across in real time, of several demands: past what they can
+/// carry, portals carry less.
+fn over_frames(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let simulated = Duration::from_ms(options.pick(100, 300));
+    let gbps = |found: &FreeOutcome| {
+        found.common.delivered as f64 * 8e-9 / found.common.wall_s.max(simulated.as_s_f64())
+    };
+    let (mut ratios, mut peering, mut frames, mut late) = (vec![], vec![], vec![], vec![]);
+    for _ in 0..options.pick(2, 5) {
+        // Gbit/s, and the fraction that was late.
+        let mut best = [(0.0, 0.0); 2];
+        for sources in DEMANDS {
+            let model = Model::udp(sources, SOURCE_BPS, Duration::from_us(100));
+            let by_frames = match free::by_frames(&model, simulated) {
+                Ok(found) => found,
+                Err(error) => {
+                    (options.remark)(&format!("net: no raw sockets to compare with: {error}"));
+                    return Ok(());
+                }
+            };
+            let by_peering = free::free(&model, simulated, &Free::default())?;
+            for (best, found) in best.iter_mut().zip([by_frames, by_peering]) {
+                if gbps(&found) > best.0 {
+                    *best = (gbps(&found), found.late_fraction());
+                }
+            }
+        }
+        ratios.push(best[1].0 / best[0].0);
+        frames.push(best[0].0);
+        peering.push(best[1].0);
+        late.push(best[1].1);
+    }
+    figure(
+        higher(Figure::new(BENCH, "peering_over_pcap_udp", "ratio", &ratios))
+            .bar(2.0)
+            .with("peering_gbps", crate::median(&peering))
+            .with("raw_sockets_gbps", crate::median(&frames))
+            .with("peering_late_fraction", crate::median(&late))
+            .with("most_demand_gbps", f64::from(DEMANDS[4]) * SOURCE_BPS as f64 / 1e9)
+            .with("cut_ns", 100_000)
+            .with("load", load())
+            .with(
+                "counts",
+                "payload delivered between two engines per second of wall time, datagrams of 1,000 bytes; the baseline is a raw socket and a call for each frame",
+            ),
+    );
+    Ok(())
+}
+
+/// Sources of UDP, and what each sends.
+const DEMANDS: [u32; 5] = [4, 8, 16, 32, 64];
+const SOURCE_BPS: u64 = 150_000_000;

@@ -37,12 +37,12 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     against_ns3(options, figure)
 }
 
-const GBIT: u64 = 1_000_000_000;
-const DELAY: Duration = Duration::from_ms(1);
+pub(super) const GBIT: u64 = 1_000_000_000;
+pub(super) const DELAY: Duration = Duration::from_ms(1);
 
 /// A link between the namespaces `a` and `b`.
 #[derive(Clone, Copy)]
-struct Between {
+pub(super) struct Between {
     rate_bps: u64,
     delay: Duration,
     queue: u32,
@@ -51,7 +51,7 @@ struct Between {
 }
 
 impl Between {
-    const fn new(rate_bps: u64, delay: Duration) -> Self {
+    pub(super) const fn new(rate_bps: u64, delay: Duration) -> Self {
         Self {
             rate_bps,
             delay,
@@ -64,13 +64,13 @@ impl Between {
 }
 
 /// The emulation ends before the namespaces.
-struct Bed {
-    emulation: Emulation,
-    fabric: Fabric,
-    target: String,
+pub(super) struct Bed {
+    pub(super) emulation: Emulation,
+    pub(super) fabric: Fabric,
+    pub(super) target: String,
 }
 
-fn broken(error: impl std::fmt::Display) -> BenchError {
+pub(super) fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(error.to_string())
 }
 
@@ -90,7 +90,20 @@ fn namespaces() -> Result<Fabric, BenchError> {
 }
 
 impl Bed {
+    /// In real time.
     fn build(between: Between) -> Result<Self, BenchError> {
+        Self::build_at(between, || {
+            let clock = Arc::new(Commanded::new(Rate::ONE));
+            Timing::Follow(Box::new(clock))
+        })
+    }
+
+    /// By the clock that `timing` gives once all is there: a network whose clock
+    /// ran while it was built would begin behind.
+    pub(super) fn build_at(
+        between: Between,
+        timing: impl FnOnce() -> Timing,
+    ) -> Result<Self, BenchError> {
         let fabric = namespaces()?;
         let mut network = NetworkBuilder::new(1);
         let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
@@ -118,10 +131,8 @@ impl Bed {
                 .map_err(broken)?;
         }
         let target = address(&world, b).address.to_string();
-        let clock = Arc::new(Commanded::new(Rate::ONE));
-        let timing = Timing::Follow(Box::new(clock));
         let emulation =
-            Emulation::start(world, portals, timing, Serving::default()).map_err(broken)?;
+            Emulation::start(world, portals, timing(), Serving::default()).map_err(broken)?;
         Ok(Self {
             emulation,
             fabric,
@@ -155,6 +166,9 @@ struct Measured {
     gbps: f64,
     lost: f64,
     core: f64,
+    /// Datagrams for which the receiving program's socket had no room: it had
+    /// not read for as long as its buffer lasts.
+    socket_full: u64,
     report: Report,
 }
 
@@ -168,8 +182,20 @@ fn measure(bed: &Bed, seconds: &str, arguments: &[&str]) -> Result<Measured, Ben
         gbps: said.0,
         lost: said.1,
         core: (report.cpu - before.cpu).as_s_f64() / wall.as_s_f64(),
+        socket_full: socket_full(&bed.fabric).unwrap_or(0),
         report,
     })
+}
+
+/// Datagrams that the sockets of `b` had no room for (`RcvbufErrors` of snmp(5)'s
+/// table), since it was made.
+pub(super) fn socket_full(fabric: &Fabric) -> Option<u64> {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+    let table = fabric.station("b")?.run(read).ok()?.ok()?;
+    let mut lines = table.lines().filter(|line| line.starts_with("Udp:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split(' ').position(|name| name == "RcvbufErrors")?;
+    values.split(' ').nth(place)?.parse().ok()
 }
 
 /// Goodput in Gbit/s at the receiver, and the fraction that was lost.
@@ -192,7 +218,7 @@ fn iperf3(
         .args(["-s", "-1"])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let server = Ended(server.spawn().map_err(broken)?);
+    let _server = Ended(server.spawn().map_err(broken)?);
     // Its port opens within milliseconds; a client that is too early fails, and
     // tries again.
     for _ in 0..50 {
@@ -203,26 +229,31 @@ fn iperf3(
             .args(arguments);
         let output = client.output().map_err(broken)?;
         let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let end = &said["end"];
-        let received = match end["sum_received"]["bits_per_second"].as_f64() {
-            Some(received) => received,
-            None if said["error"].as_str().is_some_and(|e| e.contains("onnect")) => continue,
-            None => match end["sum"]["bits_per_second"].as_f64() {
-                Some(sent) => {
-                    sent * (1.0 - end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0)
-                }
-                None => return Err(broken(format!("iperf3: {}", said["error"]))),
-            },
-        };
-        let lost = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0;
-        drop(server);
-        return Ok((received / 1e9, lost));
+        match received(&said) {
+            Ok(found) => return Ok(found),
+            Err(error) if error.contains("onnect") => continue,
+            Err(error) => return Err(broken(format!("iperf3: {error}"))),
+        }
     }
     Err(broken("iperf3 found no server"))
 }
 
+/// The same from iperf3's JSON, or its error.
+pub(super) fn received(said: &Value) -> Result<(f64, f64), String> {
+    let end = &said["end"];
+    let lost = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0;
+    // Of UDP, what was sent.
+    let all = &end["sum"]["bits_per_second"];
+    let received = end["sum_received"]["bits_per_second"].as_f64();
+    let received = received.or_else(|| Some(all.as_f64()? * (1.0 - lost)));
+    match received {
+        Some(bps) => Ok((bps / 1e9, lost)),
+        None => Err(said["error"].to_string()),
+    }
+}
+
 /// A child that does not outlive its benchmark.
-struct Ended(Child);
+pub(super) struct Ended(pub(super) Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -264,7 +295,7 @@ fn context(figure: Figure, all: &[Measured]) -> Figure {
         .with("simulated_hosts_beside", 1_000)
 }
 
-fn higher(metric: String, unit: &'static str, samples: &[f64], bar: f64) -> Figure {
+pub(super) fn higher(metric: String, unit: &'static str, samples: &[f64], bar: f64) -> Figure {
     let mut figure = Figure::new(BENCH, metric, unit, samples).bar(bar);
     figure.better = Better::Higher;
     figure
@@ -319,7 +350,12 @@ fn udp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
     let lost: Vec<f64> = all.iter().map(|m| m.lost).collect();
     let one = Figure::new(BENCH, "realtime_udp_1g_loss", "ratio", &lost).bar(0.001);
     let rates: Vec<f64> = all.iter().map(|m| m.gbps).collect();
-    figure(context(one, &all).with("delivered_gbps", crate::median(&rates)));
+    let full: Vec<f64> = all.iter().map(|m| m.socket_full as f64).collect();
+    figure(
+        context(one, &all)
+            .with("delivered_gbps", crate::median(&rates))
+            .with("receiver_had_no_room", crate::median(&full)),
+    );
     Ok(())
 }
 

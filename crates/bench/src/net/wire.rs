@@ -2,9 +2,7 @@
 //!
 //! The packets are those that crossed the bottleneck of a real run. Beside the
 //! portal stand two ways to send the same events as flat messages of 200 bytes:
-//! one datagram each, and seven to a datagram as the paper packs them; and, for
-//! UDP traffic, whole frames through a raw socket, one call each, as the
-//! paper's emulation portal does with libpcap and raw sockets.
+//! one datagram each, and seven to a datagram as the paper packs them.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -21,7 +19,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::model::{go_first, thread_cpu_s};
 use super::pair::{self, Model};
-use super::{BENCH, higher, raw};
+use super::{BENCH, higher};
 use crate::Options;
 use crate::error::BenchError;
 use crate::figure::Figure;
@@ -34,23 +32,12 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 
     let (mut sent, mut each, mut packed, mut ratio) = (vec![], vec![], vec![], vec![]);
     let mut last = None;
-    let mut raws = Vec::new();
-    let mut over_raw = Vec::new();
     for _ in 0..rounds {
         each.push(first(|| flat(200, span))?.per_second());
         packed.push(first(|| flat(1_400, span))?.per_second());
         let found = first(|| portal(&statics, &data, span))?;
         ratio.push(found.per_second() / packed[packed.len() - 1]);
         sent.push(found.per_second());
-        match first(|| raw::run(span)) {
-            Ok(frames) => {
-                over_raw.push(found.per_second() / frames);
-                raws.push(frames);
-            }
-            Err(error) => {
-                (options.remark)(&format!("net: no raw sockets to compare with: {error}"))
-            }
-        }
         last = Some(found);
     }
     let last = last.expect("a round");
@@ -78,14 +65,6 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         "ratio",
         &ratio,
     )));
-    if !raws.is_empty() {
-        figure(
-            higher(Figure::new(BENCH, "peering_over_pcap_udp", "ratio", &over_raw))
-                .bar(2.0)
-                .with("frames_per_second", crate::median(&raws))
-                .with("counts", "packets from portal to portal; the baseline is a raw socket and a call for each frame of 1,000 bytes"),
-        );
-    }
     for (name, packets) in [("data", &data), ("acks", &acks)] {
         let (bytes, count) = size(&statics, packets);
         figure(

@@ -26,33 +26,62 @@ struct Round {
     verify: Vec<f64>,
 }
 
+/// A way to sign.
+#[derive(Clone, Copy)]
+struct Way {
+    suite: Suite,
+    name: &'static str,
+    /// What can be computed ahead is, before the clock is read.
+    prepared: bool,
+}
+
+const WAYS: [Way; 3] = [
+    Way {
+        suite: Suite::Bls,
+        name: "bls",
+        prepared: false,
+    },
+    Way {
+        suite: Suite::Ed25519,
+        name: "ed25519",
+        prepared: false,
+    },
+    Way {
+        suite: Suite::Ed25519,
+        name: "ed25519_prepared",
+        prepared: true,
+    },
+];
+
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    let suites = [Suite::Bls, Suite::Ed25519].map(|suite| {
-        let chain = Chain::new(&Keys::new(suite), EntryForm::Full);
-        (suite, chain, Vec::new())
+    let mut ways = WAYS.map(|way| {
+        let chain = Chain::new(&Keys::new(way.suite), EntryForm::Full);
+        (way, chain, Vec::new())
     });
-    let mut suites = suites;
     // The first comes with cold caches.
     for round in 0..options.pick(21, 101) + 1 {
-        for (suite, chain, rounds) in &mut suites {
-            let measured = measure(*suite, chain)?;
+        for (way, chain, rounds) in &mut ways {
+            let measured = measure(*way, chain)?;
             if round > 0 {
                 rounds.push(measured);
             }
         }
     }
-    for (suite, _, rounds) in &suites {
-        report(*suite, rounds, figure);
+    for (way, _, rounds) in &ways {
+        report(*way, rounds, figure);
     }
     sizes(figure);
     Ok(())
 }
 
-fn measure(suite: Suite, chain: &Chain) -> Result<Round, BenchError> {
+fn measure(way: Way, chain: &Chain) -> Result<Round, BenchError> {
     let mut round = Round::default();
     let single = chain.single();
     let mut message = Vec::new();
     for hops in 0..=HOPS {
+        if way.prepared {
+            chain.prepare(hops);
+        }
         let (sign, next) = cpu_ns(|| match hops {
             0 => chain.grandmaster(),
             hop => chain.extend(hop, &message),
@@ -67,7 +96,7 @@ fn measure(suite: Suite, chain: &Chain) -> Result<Round, BenchError> {
         round.verify.push(verify);
         // Spread over the round, so that all see the same machine.
         if hops % 4 == 0 {
-            round.scalar += scalar_multiplication(suite)? / 5.0;
+            round.scalar += scalar_multiplication(way.suite)? / 5.0;
             let (ns, holds) = cpu_ns(&single)?;
             if !holds {
                 return Err(BenchError::Worker("a signature does not hold".to_owned()));
@@ -119,11 +148,8 @@ fn thread_time_ns() -> Result<f64, BenchError> {
     Ok(time.tv_sec as f64 * 1e9 + time.tv_nsec as f64)
 }
 
-fn report(suite: Suite, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
-    let name = match suite {
-        Suite::Bls => "bls",
-        Suite::Ed25519 => "ed25519",
-    };
+fn report(way: Way, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
+    let Way { suite, name, .. } = way;
     let of = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
     let clock = |figure: Figure| figure.with("clock", "CPU time of the thread");
     let signers = f64::from(HOPS) + 1.0;
@@ -143,6 +169,21 @@ fn report(suite: Suite, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
         ),
     );
     let bar = if suite == Suite::Bls { 0.30 } else { 0.50 };
+    let mut curve = |what: &str, pick: fn(&Round) -> &[f64]| {
+        for hops in 0..=HOPS {
+            let samples = of(&|round| pick(round)[usize::from(hops)]);
+            let metric = format!("{what}_{name}_ns");
+            figure(clock(Figure::new(BENCH, metric, "ns", &samples)).with("hops", hops));
+        }
+    };
+    curve("sign", |round| &round.sign);
+    // A prepared signature is verified like any other.
+    if !way.prepared {
+        curve("verify", |round| &round.verify);
+    }
+    if way.prepared {
+        return;
+    }
     figure(
         clock(Figure::new(
             BENCH,
@@ -153,16 +194,6 @@ fn report(suite: Suite, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
         .bar(bar)
         .with("single_ns", crate::median(&of(&|round| round.single))),
     );
-    for hops in 0..=HOPS {
-        let at = usize::from(hops);
-        for (what, samples) in [
-            ("sign", of(&|round| round.sign[at])),
-            ("verify", of(&|round| round.verify[at])),
-        ] {
-            let metric = format!("{what}_{name}_ns");
-            figure(clock(Figure::new(BENCH, metric, "ns", &samples)).with("hops", hops));
-        }
-    }
 }
 
 /// Lengths, taken from messages that were built.

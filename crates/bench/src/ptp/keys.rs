@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use timeloom_ptp::SplitMix;
 use timeloom_ptp::security::{
     Hop, KeyRing, Limits, Member, Policy, Role, SecretKey, Security, Statement, SyncFacts,
     VerifyJob,
@@ -130,6 +131,12 @@ impl Chain {
                 vid: 0,
             },
         }
+    }
+
+    /// Node `node` computes ahead what it can.
+    pub(super) fn prepare(&self, node: u8) {
+        let secret = &self.nodes[usize::from(node)].secret;
+        secret.prepare(&mut SplitMix(node.into()));
     }
 
     /// The grandmaster's Follow_Up.

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 
-use timeloom_ptp::security::{Verdict, VerifyJob};
+use timeloom_ptp::security::{SecretKey, Verdict, VerifyJob};
 use timeloom_ptp::{
     Action, OrdinaryClock, Packet, Random, Report, SplitMix, Stamp, Token, TransparentClock,
 };
+use timeloom_ptp_io::Preparer;
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::{Header, MessageType};
 
@@ -64,6 +65,9 @@ pub(super) struct Node {
     random: SplitMix,
     jobs: Sender<(usize, Box<VerifyJob>)>,
     verdicts: Receiver<(usize, Verdict)>,
+    /// The programs' own thread that computes ahead, and for whom.
+    preparer: Preparer,
+    secrets: Vec<Arc<SecretKey>>,
     wake: WakeUp,
     begun_ns: i64,
     /// The grandmaster's Follow_Ups, and when each may leave.
@@ -75,6 +79,7 @@ impl Node {
     pub(super) fn start(
         clocks: Vec<Clock>,
         ports: Vec<Stamped>,
+        secrets: Vec<Arc<SecretKey>>,
         seed: u64,
         stop: Arc<AtomicBool>,
     ) -> io::Result<JoinHandle<io::Result<Vec<Event>>>> {
@@ -99,6 +104,8 @@ impl Node {
             random: SplitMix(seed),
             jobs,
             verdicts,
+            preparer: Preparer::start().map_err(io::Error::other)?,
+            secrets,
             wake,
             begun_ns: 0,
             held: VecDeque::new(),
@@ -142,6 +149,9 @@ impl Node {
             if let Some((_, variant, packet)) = self.held.pop_front() {
                 self.transmit(variant, 0, &packet, None)?;
             }
+        }
+        for secret in &self.secrets {
+            self.preparer.top_up(secret);
         }
         Ok(())
     }

@@ -131,6 +131,11 @@ fn try_measure(
         security.watch = variants[variant].watch;
         Some(security)
     };
+    let securities = [0, 1, 2].map(|node| {
+        (0..variants.len())
+            .map(|variant| security(variant, node))
+            .collect::<Vec<_>>()
+    });
     let profile = |variant: usize| Profile {
         domain: variant as u8,
         log_sync_interval: LOG_SYNC_INTERVAL,
@@ -150,14 +155,18 @@ fn try_measure(
         config.free_running = true;
         config.software_stamps = true;
         config.jump_bound = jump_bound;
-        config.security = security(variant, node);
+        config.security = securities[usize::from(node)][variant].clone();
         Clock::Ordinary(Box::new(OrdinaryClock::new(config, begin(variant))))
     };
     let transparent = |variant: usize| {
         let mut config = TransparentConfig::new(clock(1), 2, profile(variant));
         config.jump_bound = jump_bound;
-        config.security = security(variant, 1);
+        config.security = securities[1][variant].clone();
         Clock::Transparent(Box::new(TransparentClock::new(config, begin(variant))))
+    };
+    let secrets = |node: usize| {
+        let with_keys = securities[node].iter().flatten();
+        with_keys.map(|security| security.secret.clone()).collect()
     };
     let variants = 0..variants.len();
     let (grandmaster_end, upstream) = Stamped::pair()?;
@@ -167,18 +176,21 @@ fn try_measure(
         Node::start(
             variants.clone().map(|v| ordinary(v, 0)).collect(),
             vec![grandmaster_end],
+            secrets(0),
             seed(0),
             stop.clone(),
         )?,
         Node::start(
             variants.clone().map(transparent).collect(),
             vec![upstream, downstream],
+            secrets(1),
             seed(1),
             stop.clone(),
         )?,
         Node::start(
             variants.map(|v| ordinary(v, 2)).collect(),
             vec![slave_end],
+            secrets(2),
             seed(2),
             stop.clone(),
         )?,

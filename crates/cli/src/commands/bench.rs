@@ -1,11 +1,15 @@
 //! `timeloom bench`: measures what the project promises.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_bench::{BenchError, Name, Options, TABLE_HEADER, net_figures, worker_main};
+use timeloom_bench::{
+    BenchError, NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, net_figures, worker_main,
+};
+use timeloom_lab::Experiment;
 
+use super::clock;
 use crate::exit::Failure;
 
 /// Measure this machine: medians of interleaved rounds, with their 5th and
@@ -28,6 +32,15 @@ pub(crate) struct Bench {
     /// net: measure the paper's figures instead, as tables and plots (minutes)
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
+    /// net: only this group of figures (scale, dumbbell, wire, parallel, mpi, errors,
+    /// realtime, virtual-time) or, with --figures, only this one (figure-07 to
+    /// figure-11, batch-size, hold-time, compression, arrival-errors)
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+    /// net: compare the models of TCP with this machine's kernel instead, as a
+    /// page with a table and charts (minutes; needs root and iperf3)
+    #[arg(long, value_name = "DIR", conflicts_with = "figures")]
+    validate: Option<PathBuf>,
     /// Be the process that is measured
     #[arg(long, hide = true)]
     worker: Option<String>,
@@ -38,10 +51,25 @@ impl Bench {
         if let Some(argument) = self.worker {
             return Ok(worker_main(&argument));
         }
-        let name = self.name.expect("clap demands it");
-        if let (Some(directory), "net") = (&self.figures, name.as_str()) {
-            net_figures(directory, |text| eprintln!("timeloom: {text}"))?;
+        let name = self.name.clone().expect("clap demands it");
+        let plots = name == "net" && self.figures.is_some();
+        if let Some(only) = self.only.as_deref() {
+            let known: &[&str] = if plots { &NET_FIGURES } else { &NET_GROUPS };
+            if name != "net" || !known.contains(&only) {
+                let known = known.join(", ");
+                return Err(Failure::usage(format!(
+                    "--only {only}: of `net` there are {known}"
+                )));
+            }
+        }
+        if let (Some(directory), true) = (&self.figures, plots) {
+            net_figures(directory, self.only.as_deref(), |text| {
+                eprintln!("timeloom: {text}");
+            })?;
             return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(directory) = &self.validate {
+            return self.validate(&name, directory);
         }
         let names = match name.as_str() {
             "all" => Name::ALL.to_vec(),
@@ -50,13 +78,7 @@ impl Bench {
                     .map_err(|text| Failure::usage(format!("`{one}`: {text}")))?,
             ],
         };
-        let own = std::env::current_exe()
-            .map_err(|error| Failure::machine(format!("finding our own program: {error}")))?;
-        let options = Options {
-            quick: self.quick,
-            worker: vec![own.into_os_string(), "bench".into(), "--worker".into()],
-            remark: |text| eprintln!("timeloom: {text}"),
-        };
+        let options = self.options()?;
         if !self.json {
             println!("{TABLE_HEADER}");
         }
@@ -80,6 +102,31 @@ impl Bench {
             })?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Bench {
+    fn options(&self) -> Result<Options, Failure> {
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::machine(format!("finding our own program: {error}")))?;
+        Ok(Options {
+            quick: self.quick,
+            only: self.only.clone(),
+            worker: vec![own.into_os_string(), "bench".into(), "--worker".into()],
+            remark: |text| eprintln!("timeloom: {text}"),
+        })
+    }
+
+    fn validate(&self, name: &str, directory: &Path) -> Result<ExitCode, Failure> {
+        if name != "net" {
+            return Err(Failure::usage("only `net` has models to validate"));
+        }
+        let found = timeloom_bench::validate_tcp(&self.options()?)?;
+        let experiment = Experiment {
+            rows: found.rows,
+            sheet: found.sheet,
+        };
+        clock::give(&experiment, directory, self.json)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `timeloom clock`: the papers' experiments about clocks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -97,6 +97,7 @@ impl Dvfs {
         if !self.no_machine {
             let options = Options {
                 quick: true,
+                only: None,
                 worker: Vec::new(),
                 remark: |text| eprintln!("timeloom: {text}"),
             };
@@ -146,16 +147,24 @@ impl Common {
     }
 
     fn give(self, experiment: &Experiment, default: &str) -> Result<ExitCode, Failure> {
-        let directory = self.directory(default);
-        let written = experiment
-            .write(&directory)
-            .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
-        if self.json {
-            experiment.rows.iter().for_each(|row| println!("{row}"));
-        } else {
-            println!("{}", experiment.text());
-        }
-        eprintln!("timeloom: {}", written.page.display());
-        Ok(ExitCode::SUCCESS)
+        give(experiment, &self.directory(default), self.json)
     }
+}
+
+/// Writes an experiment's page and prints its tables or rows.
+pub(crate) fn give(
+    experiment: &Experiment,
+    directory: &Path,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let written = experiment
+        .write(directory)
+        .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
+    if json {
+        experiment.rows.iter().for_each(|row| println!("{row}"));
+    } else {
+        println!("{}", experiment.text());
+    }
+    eprintln!("timeloom: {}", written.page.display());
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
 //! `timeloom ps`, `pause`, `resume`, `dilate`, `step`, `run-until`, `skip`,
-//! `query`, `register`: requests to a running session.
+//! `query`, `register`, `unregister`: requests to a running session.
 
 use std::process::ExitCode;
 
@@ -191,9 +191,9 @@ impl Skip {
 /// Bring a running program into a session
 ///
 /// With all its threads; its clocks show the session's time from then on. It
-/// stays in until the session ends, and is ended with it. Timers that it has
-/// armed already stay in real time, and processes that it has started already
-/// stay outside.
+/// stays in until `timeloom unregister` or until the session ends, with which it
+/// is ended. Timers that it has armed already stay in real time, and processes that
+/// it has started already stay outside.
 #[derive(Args)]
 pub(crate) struct Register {
     /// The program's process identifier
@@ -205,6 +205,24 @@ pub(crate) struct Register {
 impl Register {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.target.send(&Request::Register { pid: self.pid })
+    }
+}
+
+/// Let a program go that was brought in by `register`
+///
+/// With all that it has started since. Its clocks are the machine's again; what is
+/// left of its waits and timers is left in real time. It outlives the session.
+#[derive(Args)]
+pub(crate) struct Unregister {
+    /// The program's process identifier
+    pid: i32,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Unregister {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.target.send(&Request::Unregister { pid: self.pid })
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, serve};
+use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, Tsc, serve};
 use timeloom_time::{Instant, Utc};
 
 use crate::exit::Failure;
@@ -37,6 +37,11 @@ pub(crate) struct Exec {
     /// (`timeloom skip` switches that on and off)
     #[arg(long)]
     skip: bool,
+    /// What programs see of the processor's time-stamp counter (rdtsc, rdtscp):
+    /// the machine's own, which is real time; or a virtual one, at the cost of a
+    /// trap per read and slower clock reads
+    #[arg(long, value_enum, default_value_t = TscChoice::Native, value_name = "HOW")]
+    tsc: TscChoice,
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
@@ -61,9 +66,20 @@ pub(crate) struct Exec {
     command: Vec<OsString>,
 }
 
+/// [`Tsc`] as an argument.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TscChoice {
+    Native,
+    Emulate,
+}
+
 impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let quiet = self.quiet;
+        let tsc = match self.tsc {
+            TscChoice::Native => Tsc::Native,
+            TscChoice::Emulate => Tsc::Emulate,
+        };
         let session = Arc::new(Session::new(SessionOptions {
             name: self
                 .name
@@ -72,6 +88,7 @@ impl Exec {
                 start: self.start,
                 dilation: self.dilate,
                 paused: self.paused,
+                tsc,
             },
             warn: Box::new(move |text| {
                 if !quiet {
@@ -97,7 +114,7 @@ impl Exec {
             eprintln!("timeloom: ending with the session: {}", names.join(", "));
         }
         if self.report_leaks {
-            report_leaks(&session);
+            report_leaks(&session, tsc);
         }
         // The thread that skips must not be the one that the session ends in.
         session.set_skipping(false);
@@ -106,12 +123,15 @@ impl Exec {
     }
 }
 
-fn report_leaks(session: &Session) {
+fn report_leaks(session: &Session, tsc: Tsc) {
     let leaks = session.unhandled_calls();
-    eprintln!(
-        "timeloom: {} real-time paths used (reads of the time-stamp counter are not seen)",
-        leaks.len()
-    );
+    let unseen = match tsc {
+        Tsc::Native => {
+            " (reads of the time-stamp counter are not seen; `--tsc emulate` makes them virtual)"
+        }
+        Tsc::Emulate => "",
+    };
+    eprintln!("timeloom: {} real-time paths used{unseen}", leaks.len());
     for leak in leaks {
         eprintln!(
             "  {:<16} {:<16} × {:<8} {:<28} {}",

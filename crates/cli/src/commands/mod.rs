@@ -45,6 +45,7 @@ enum Command {
     /// Show a session's clock: virtual time, wall time, total paused, dilation
     Query(control::Target),
     Register(control::Register),
+    Unregister(control::Unregister),
     Run(run::Run),
     Check(check::Check),
     Schema(schema::Schema),
@@ -74,6 +75,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Skip(command) => command.run(),
         Command::Query(target) => target.send(&Request::Query),
         Command::Register(command) => command.run(),
+        Command::Unregister(command) => command.run(),
         Command::Run(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Schema(command) => command.run(),

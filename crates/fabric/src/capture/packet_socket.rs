@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
-use timeloom_time::Duration;
 
 use super::{Direction, stamping};
+use crate::ancillary::{control_messages, timespec_ns};
 
 /// An open packet socket, bound to one interface.
 #[derive(Debug)]
@@ -264,28 +264,6 @@ impl RawFrame {
             self.original_len += 4;
         }
     }
-}
-
-/// Walks `struct cmsghdr`: length (with this header), level, kind, data, and
-/// padding to the next multiple of 8.
-fn control_messages(mut area: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
-    const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
-    std::iter::from_fn(move || {
-        let (len, rest) = area.split_first_chunk::<{ size_of::<usize>() }>()?;
-        let (level, rest) = rest.split_first_chunk::<4>()?;
-        let (kind, _) = rest.split_first_chunk::<4>()?;
-        let len = usize::from_ne_bytes(*len);
-        let data = area.get(HEADER_LEN..len)?;
-        area = area.get(len.next_multiple_of(8)..).unwrap_or_default();
-        Some((i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind), data))
-    })
-}
-
-/// `struct timespec` of a 64-bit machine.
-fn timespec_ns(data: &[u8]) -> Option<i64> {
-    let (s, rest) = data.split_first_chunk::<8>()?;
-    let (ns, _) = rest.split_first_chunk::<8>()?;
-    Some(Duration::from_s_ns(i64::from_ne_bytes(*s), i64::from_ne_bytes(*ns)).as_ns())
 }
 
 /// The tag in `struct tpacket_auxdata`: status, len, snaplen `u32`, mac, net,

@@ -3,6 +3,8 @@
 use timeloom_page::{CounterKind, ticks_ordered};
 use timeloom_time::{ClockMap, Counter as CounterScale, Instant, Rate, Wall};
 
+use crate::arch::CLOCKSOURCE;
+
 /// The cycle counter in use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counter {
@@ -17,11 +19,16 @@ pub(crate) struct Sample {
 }
 
 impl Counter {
-    /// The TSC if the kernel itself keeps time with it, for then it has
+    /// CLOCK_MONOTONIC, by system call.
+    pub(crate) const MONOTONIC: Self = Self {
+        kind: CounterKind::Monotonic,
+    };
+
+    /// The processor's if the kernel itself keeps time with it, for then it has
     /// checked that it runs evenly and alike on all processors.
     pub(crate) fn detect() -> Self {
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-        let trusted = std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc");
+        let trusted = std::fs::read_to_string(path).is_ok_and(|name| name.trim() == CLOCKSOURCE);
         Self {
             kind: if trusted {
                 CounterKind::Tsc
@@ -102,6 +109,44 @@ impl Calibration {
             first: self.first,
             map: self.map.continued(at, bent),
         }
+    }
+}
+
+/// The machine's time-stamp counter against its CLOCK_MONOTONIC_RAW, which the
+/// kernel derives from it (where it is the clock source) by its frequency alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TscLine {
+    /// What it shows at the clock's zero, modulo 2^64.
+    pub(crate) tsc0: u64,
+    /// Ticks per nanosecond.
+    pub(crate) per_ns: Rate,
+}
+
+impl TscLine {
+    /// Two samples, 50 ms apart: good to about a millionth.
+    pub(crate) fn measure() -> Self {
+        let (tsc1, raw1_ns) = Self::sample();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let (tsc2, raw2_ns) = Self::sample();
+        let per_ns = Rate::from_ratio(tsc2 - tsc1, raw2_ns - raw1_ns).expect("time has passed");
+        let since_zero = (u128::from(raw2_ns) * (per_ns.to_bits() >> 8)) >> 56;
+        Self {
+            tsc0: tsc2.wrapping_sub(since_zero as u64),
+            per_ns,
+        }
+    }
+
+    fn sample() -> (u64, u64) {
+        (0..16)
+            .map(|_| {
+                let before = ticks_ordered();
+                let raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64;
+                let width = ticks_ordered() - before;
+                (width, (before + width / 2, raw_ns))
+            })
+            .min_by_key(|(width, _)| *width)
+            .expect("sixteen attempts")
+            .1
     }
 }
 

@@ -131,6 +131,10 @@ pub(super) struct HostState {
     offsets: Offsets,
     /// Steps and leap seconds that were told already.
     discontinuities: u64,
+    /// The slowest that its clock went since those who wait by it were last told.
+    slowest: Rate,
+    /// Whether it has become noticeably faster than that.
+    has_sped_up: bool,
 }
 
 /// What is put on all pages at one instant.
@@ -169,6 +173,8 @@ impl HostState {
             published: None,
             offsets,
             discontinuities: 0,
+            slowest: Rate::ONE,
+            has_sped_up: false,
         }
     }
 
@@ -232,11 +238,20 @@ impl HostState {
     /// Opens the page that was closed.
     pub(super) fn open(&mut self, moment: &Moment) {
         let map = self.compose(moment);
+        self.compare_rate();
         let page = self.host.page.page();
         let steered = self.model.next_wake().is_some();
         page.steered.fetch_or(u32::from(steered), Ordering::Relaxed);
         self.record(moment, &map);
         page.open(&map);
+    }
+
+    /// Who waits has computed for how long from the rate of then: too long, if the
+    /// clock goes faster now.
+    fn compare_rate(&mut self) {
+        let rate = self.line.monotonic.rate;
+        self.slowest = self.slowest.min(rate);
+        self.has_sped_up |= rate.as_f64() > self.slowest.as_f64() * (1.0 + NOTICEABLE);
     }
 
     /// Notes the line for those who ask what the clock showed at a past instant
@@ -289,6 +304,9 @@ impl Clock {
         let page = host.page.page();
         page.host.store(host.index as u32, Ordering::Relaxed);
         page.initialise(self.counter.kind(), &first);
+        if let Some(tsc) = &self.tsc {
+            page.emulate_tsc(tsc.tsc0, tsc.per_ns);
+        }
         added.record(&moment, &first);
         state.hosts.push(added);
         drop(state);
@@ -356,6 +374,20 @@ impl Clock {
         stepped.collect()
     }
 
+    /// Whether a host's clock goes noticeably faster than when this was last asked,
+    /// so that all who wait must compute anew for how long.
+    pub(crate) fn take_sped_up(&self) -> bool {
+        let mut state = self.lock();
+        let mut some = false;
+        for host in &mut state.hosts {
+            if std::mem::take(&mut host.has_sped_up) {
+                host.slowest = host.line.monotonic.rate;
+                some = true;
+            }
+        }
+        some
+    }
+
     /// Waits until a host's clock changes by itself, at most until somebody
     /// changes one, or `give_up`. Returns whether one is to change now.
     pub(crate) fn wait_for_host(&self, give_up: impl Fn() -> bool) -> bool {
@@ -413,6 +445,36 @@ impl Clock {
         (now, readings)
     }
 
+    /// Makes `page`, a zeroed one, what programs of `host` get that are let go now.
+    pub(crate) fn release(&self, host: &Host, page: &PageMapping) {
+        let state = self.lock();
+        let calibration = state.calibration.map();
+        let (ticks, now_ns) = (self.counter.ticks(), host.now_ns(Base::Monotonic));
+        let machine_ns = calibration::clock_ns;
+        let offset_ns = machine_ns(libc::CLOCK_MONOTONIC) - now_ns;
+        let wall_per_tick = calibration.rate;
+        let ahead_ns = |clock| machine_ns(clock) - machine_ns(libc::CLOCK_MONOTONIC) + offset_ns;
+        let first = PageMap {
+            map: ClockMap::new(
+                Instant::from_ticks(ticks),
+                Instant::from_ns(now_ns),
+                wall_per_tick,
+            ),
+            ceiling: Instant::FAR_FUTURE,
+            wall_per_virtual: Rate::ONE,
+            realtime_offset_ns: ahead_ns(libc::CLOCK_REALTIME),
+            monotonic_offset_ns: offset_ns,
+            boottime_offset_ns: ahead_ns(libc::CLOCK_BOOTTIME),
+            tai_offset_ns: ahead_ns(libc::CLOCK_TAI),
+            raw0_ns: machine_ns(libc::CLOCK_MONOTONIC_RAW),
+            raw_rate: wall_per_tick,
+            raw_ceiling_ns: i64::MAX,
+        };
+        let former = host.page.page();
+        page.page()
+            .release(former, self.counter.kind(), &first, offset_ns);
+    }
+
     fn hosts_changed(&self) {
         self.host_version.fetch_add(1, Ordering::SeqCst);
         self.wake();
@@ -437,3 +499,52 @@ const TICKS_PER_S: u32 = 250;
 
 /// Two lines that agree may round this differently.
 const ROUNDING: Duration = Duration::from_ns(50);
+
+/// A hundred ppm: a microsecond in a wait of 10 ms. Longer waits on a steered clock
+/// are made in turns, which follow smaller changes.
+const NOTICEABLE: f64 = 100e-6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ClockOptions;
+
+    #[test]
+    fn who_waits_is_told_when_the_clock_is_made_faster_and_only_then() {
+        let page = || PageMapping::new(c"test-of-rates").expect("a page");
+        let clock = Clock::new(Arc::new(page()), &ClockOptions::default()).expect("a clock");
+        let host = clock.add_host("steered", page(), &HostOptions::default());
+        assert!(!clock.take_sped_up());
+        let tick = |tick: i64| {
+            let mut timex = Timex {
+                modes: ADJ_TICK,
+                tick,
+                ..Timex::default()
+            };
+            clock
+                .adjust_host(&host, &mut timex, true)
+                .expect("a possible tick");
+            clock.take_sped_up()
+        };
+        assert!(tick(11_000), "10 % faster");
+        assert!(!tick(11_000), "as before");
+        assert!(
+            !tick(9_000),
+            "slower: a wait that is over too early goes on"
+        );
+        assert!(tick(10_000), "faster than they knew");
+        let mut timex = Timex {
+            modes: ADJ_FREQUENCY,
+            freq: 50 << 16, // ppm
+            ..Timex::default()
+        };
+        clock.adjust_host(&host, &mut timex, true).expect("50 ppm");
+        assert!(!clock.take_sped_up(), "too little to matter");
+        timex.freq = 150 << 16;
+        clock.adjust_host(&host, &mut timex, true).expect("150 ppm");
+        assert!(clock.take_sped_up());
+    }
+
+    const ADJ_FREQUENCY: u32 = 2;
+    const ADJ_TICK: u32 = 0x4000;
+}

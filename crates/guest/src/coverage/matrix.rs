@@ -24,6 +24,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("sockets", &[PAUSED, "×1/10", "×1/5", "×10", CHANGED, MUSL]),
     ("stamps", &[PAUSED, "×1/5", CHANGED, STORM, MUSL]),
     ("cpu_time", &[PAUSED, "×1/4", "×2", CHANGED, MUSL]),
+    ("cpu_timers", &[PAUSED, "×1/4", "×2", CHANGED, MUSL]),
     ("clocks", &[PAUSED, CHANGED, STORM]),
     ("steer", &["as the kernel", CHANGED]),
     ("processes", &[PAUSED, STORM, MUSL]),
@@ -36,6 +37,8 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("files", &["another date", MUSL]),
     ("set_time", &["as the kernel"]),
     ("unhandled", &["refused"]),
+    ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
+    ("let_go", &["let go"]),
 ];
 const NATIVE: &str = "native errors";
 const PAUSED: &str = "paused";

@@ -1,19 +1,49 @@
 //! The filter's program, run by a small interpreter of classic BPF.
 
+use std::sync::LazyLock;
+
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use super::*;
 
-/// What the kernel would do with a call made at `address`.
+/// What the kernel would do with a call that a launched program makes at `address`.
 fn outcome(architecture: u32, number: i64, address: u64, args: [u64; 6]) -> u32 {
+    static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Launched));
+    run(&PROGRAM, architecture, number, address, args)
+}
+
+/// The same where the time-stamp counter is emulated.
+fn outcome_emulating(architecture: u32, number: i64, address: u64, args: [u64; 6]) -> u32 {
+    static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::EmulatingTsc));
+    run(&PROGRAM, architecture, number, address, args)
+}
+
+/// The same with a registered program, before it is let go and after.
+fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
+    static REGISTERED: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Registered));
+    static RELEASE: LazyLock<Vec<sock_filter>> = LazyLock::new(release_program);
+    let run = |program| run(program, AUDIT_ARCH, number, address, args);
+    let first = run(&REGISTERED);
+    // Of several filters the strictest wins, which has the least number (signed).
+    let both = [first, run(&RELEASE)]
+        .into_iter()
+        .min_by_key(|action| *action as i32);
+    [first, both.expect("two")]
+}
+
+fn run(
+    program: &[sock_filter],
+    architecture: u32,
+    number: i64,
+    address: u64,
+    args: [u64; 6],
+) -> u32 {
     let mut data = Vec::new();
     data.extend((number as i32).to_ne_bytes());
     data.extend(architecture.to_ne_bytes());
     data.extend(address.to_ne_bytes());
     args.iter()
         .for_each(|argument| data.extend(argument.to_ne_bytes()));
-    static PROGRAM: std::sync::LazyLock<Vec<sock_filter>> = std::sync::LazyLock::new(program);
-    let program = &PROGRAM;
     let (mut at, mut word) = (0usize, 0u32);
     loop {
         let step = program[at];
@@ -30,7 +60,7 @@ fn outcome(architecture: u32, number: i64, address: u64, args: [u64; 6]) -> u32 
 }
 
 fn native(number: i64, args: [u64; 6]) -> u32 {
-    outcome(AUDIT_ARCH_X86_64, number, 0x5555_0000_1000, args)
+    outcome(AUDIT_ARCH, number, 0x5555_0000_1000, args)
 }
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
@@ -55,12 +85,6 @@ fn calls_without_time_pass_by_their_number_alone() {
 fn a_timeout_makes_the_difference() {
     let pointer = 0x7fff_0000_0000; // low half zero: both halves count
     for (number, without, with) in [
-        (libc::SYS_poll, [1, 1, 0, 0, 0, 0], [1, 1, 5, 0, 0, 0]),
-        (
-            libc::SYS_poll,
-            [1, 1, -1i32 as u32 as u64, 0, 0, 0],
-            [1, 1, i32::MAX as u64, 0, 0, 0],
-        ),
         (
             libc::SYS_ppoll,
             [1, 1, 0, 0, 0, 0],
@@ -70,11 +94,6 @@ fn a_timeout_makes_the_difference() {
             libc::SYS_ppoll,
             [1, 1, 0, 0, 0, 0],
             [1, 1, 0, pointer, 0, 0],
-        ),
-        (
-            libc::SYS_select,
-            [1, 1, 1, 1, 0, 0],
-            [1, 1, 1, 1, pointer, 0],
         ),
         (
             libc::SYS_futex,
@@ -107,16 +126,36 @@ fn a_timeout_makes_the_difference() {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn old_calls_trap_as_their_successors_do() {
+    for (number, without, with) in [
+        (libc::SYS_poll, [1, 1, 0, 0, 0, 0], [1, 1, 5, 0, 0, 0]),
+        (
+            libc::SYS_poll,
+            [1, 1, -1i32 as u32 as u64, 0, 0, 0],
+            [1, 1, i32::MAX as u64, 0, 0, 0],
+        ),
+        (
+            libc::SYS_select,
+            [1, 1, 1, 1, 0, 0],
+            [1, 1, 1, 1, 0x7fff_0000_0000, 0],
+        ),
+        // Times given, and set to now.
+        (
+            libc::SYS_utimes,
+            [1, 1 << 32, 0, 0, 0, 0],
+            [1, 0, 0, 0, 0, 0],
+        ),
+    ] {
+        assert_eq!(native(number, without), ALLOW, "{}", name_of(number));
+        assert_eq!(native(number, with), TRAP, "{}", name_of(number));
+    }
+}
+
 #[test]
 fn the_image_may_make_the_calls_that_it_stands_for() {
-    let sleep = |address| {
-        outcome(
-            AUDIT_ARCH_X86_64,
-            libc::SYS_clock_nanosleep,
-            address,
-            [1; 6],
-        )
-    };
+    let sleep = |address| outcome(AUDIT_ARCH, libc::SYS_clock_nanosleep, address, [1; 6]);
     assert_eq!(sleep(IMAGE_ADDRESS), ALLOW);
     assert_eq!(sleep(IMAGE_ADDRESS + IMAGE_LIMIT - 1), ALLOW);
     for outside in [
@@ -137,16 +176,33 @@ fn the_supervisor_is_asked_about_execs_and_what_is_not_handled() {
     assert_eq!(set_timeout(1, 20), TRAP, "SO_RCVTIMEO");
     assert_eq!(set_timeout(6, 20), ALLOW, "another level's option 20");
     assert_eq!(set_timeout(1, 2), ALLOW, "SO_REUSEADDR");
-    assert_eq!(
-        native(libc::SYS_utimes, [1, 0, 0, 0, 0, 0]),
-        TRAP,
-        "set to now"
-    );
-    assert_eq!(
-        native(libc::SYS_utimes, [1, 1 << 32, 0, 0, 0, 0]),
-        ALLOW,
-        "set to a given time"
-    );
+}
+
+/// Let go, a program asks nobody any more, except for an exec.
+#[test]
+fn a_program_that_was_let_go_needs_no_supervisor() {
+    let program = 0x5555_0000_1000;
+    for (number, name, treatment, _) in CALLS {
+        // A timer of the session's; others are the kernel's in any case.
+        let timer = if name.starts_with("timer_") {
+            FIRST_POSIX as u64
+        } else {
+            0
+        };
+        let args = [timer, 0, 0, 0, 0, 0];
+        let [before, after] = outcomes_registered(*number, program, args);
+        let [inside_before, inside_after] = outcomes_registered(*number, IMAGE_ADDRESS, args);
+        if is_never_native(*number) {
+            assert_eq!([before, after], [ASK; 2], "{name}");
+            assert_eq!([inside_before, inside_after], [ASK; 2], "{name}");
+        } else if *treatment == Treatment::Ask {
+            assert_eq!([before, after], [ASK, TRAP], "{name}");
+            assert_eq!([inside_before, inside_after], [ALLOW; 2], "{name}");
+        } else {
+            let launched = outcome(AUDIT_ARCH, *number, program, args);
+            assert_eq!([before, after], [launched; 2], "{name}");
+        }
+    }
 }
 
 #[test]
@@ -168,11 +224,12 @@ fn no_call_is_listed_twice() {
 }
 
 /// What the table says of a call, worked out without the filter.
-fn by_the_table(number: i64, address: u64, args: [u64; 6]) -> u32 {
+fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u64; 6]) -> u32 {
     if number & 0x4000_0000 != 0 {
         return REFUSE;
     }
-    let Some((_, _, treatment, when)) = CALLS.iter().find(|entry| entry.0 == number) else {
+    let mut entries = instead.iter().chain(CALLS);
+    let Some((_, _, treatment, when)) = entries.find(|entry| entry.0 == number) else {
         return ALLOW;
     };
     let given = |index: u32| args[index as usize] != 0;
@@ -189,12 +246,17 @@ fn by_the_table(number: i64, address: u64, args: [u64; 6]) -> u32 {
             let command = args[1] as u32;
             given(3) && FUTEX_WAITS.contains(&(command & !384))
         }
+        When::NotOfProcessor => !(matches!(int(0), 2 | 3) || int(0) < 0),
+        When::OwnPosixTimer => int(0) >= FIRST_POSIX,
+        When::PosixTimer => true,
+        When::TscControl => matches!(args[0] as u32, PR_GET_TSC | PR_SET_TSC),
         When::SocketTime => args[1] as u32 == 1 && SOCKET_TIME_OPTIONS.contains(&(args[2] as u32)),
     };
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
     // Processor time: in the image.
     let treatment = match when {
         When::IntervalTimer if int(0) != 0 => &Treatment::Trap,
+        When::PosixTimer if int(0) < FIRST_POSIX => &Treatment::Trap,
         _ => treatment,
     };
     match treatment {
@@ -213,6 +275,7 @@ fn the_program_does_what_the_table_says() {
         let number = match random.below(8) {
             0 => random.below(600) as i64,
             1 => (random.next() as u32 & 0x7fff_ffff) as i64,
+            2 => EMULATING_TSC[random.below(EMULATING_TSC.len() as u64) as usize].0,
             _ => CALLS[random.below(CALLS.len() as u64) as usize].0,
         };
         let mut word = || match random.below(8) {
@@ -232,9 +295,14 @@ fn the_program_does_what_the_table_says() {
             _ => random.next(),
         };
         assert_eq!(
-            outcome(AUDIT_ARCH_X86_64, number, address, args),
-            by_the_table(number, address, args),
+            outcome(AUDIT_ARCH, number, address, args),
+            by_the_table(&[], number, address, args),
             "seed {seed}: call {number} at {address:x} with {args:x?}"
+        );
+        assert_eq!(
+            outcome_emulating(AUDIT_ARCH, number, address, args),
+            by_the_table(EMULATING_TSC, number, address, args),
+            "seed {seed}: call {number} at {address:x} with {args:x?}, emulating"
         );
     }
 }
@@ -242,8 +310,18 @@ fn the_program_does_what_the_table_says() {
 /// What the kernel demands of a filter: jumps forwards and inside, loads of whole
 /// words of the data, an end at every end, and room for it all.
 #[test]
-fn the_program_is_one_that_the_kernel_takes() {
-    let program = program();
+fn the_programs_are_such_that_the_kernel_takes_them() {
+    for program in [
+        program(Guest::Launched),
+        program(Guest::EmulatingTsc),
+        program(Guest::Registered),
+        release_program(),
+    ] {
+        is_taken(&program);
+    }
+}
+
+fn is_taken(program: &[sock_filter]) {
     assert!(program.len() <= 4096, "{} steps", program.len());
     for (at, step) in program.iter().enumerate() {
         let lands = |offset: u32| at + 1 + (offset as usize) < program.len();
@@ -257,4 +335,16 @@ fn the_program_is_one_that_the_kernel_takes() {
         assert!(good, "step {at}: {:x} {:x}", step.code, step.k);
     }
     assert_eq!(program.last().map(|step| step.code), Some(0x06));
+}
+
+#[test]
+fn where_the_counter_is_emulated_all_of_sigsegv_goes_through_the_image() {
+    let at = |number, args| outcome_emulating(AUDIT_ARCH, number, 0x5555_0000_1000, args);
+    for (number, ..) in EMULATING_TSC {
+        let asks = [libc::PR_GET_TSC as u64, 0, 0, 0, 0, 0];
+        assert_eq!(at(*number, asks), TRAP, "{}", name_of(*number));
+    }
+    let other = [libc::PR_SET_NAME as u64, 1, 0, 0, 0, 0];
+    assert_eq!(at(libc::SYS_prctl, other), ALLOW);
+    assert_eq!(native(libc::SYS_prctl, [25, 0, 0, 0, 0, 0]), ALLOW);
 }

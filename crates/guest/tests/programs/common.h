@@ -24,6 +24,15 @@
 #include <time.h>
 #include <unistd.h>
 
+// Where the kernel has no such call, the C library's function makes its successor.
+#ifdef SYS_select
+#define raw_select(...) syscall(SYS_select, __VA_ARGS__)
+#define raw_time(...) syscall(SYS_time, __VA_ARGS__)
+#else
+#define raw_select select
+#define raw_time time
+#endif
+
 #define MS 1000000LL
 #define S 1000000000LL
 

@@ -90,7 +90,7 @@ static long run_select(struct outcome *out) {
     FD_ZERO(&readable);
     FD_SET(fd, &readable);
     struct timeval left = { 10 * out->want_ns / S, 10 * out->want_ns % S / 1000 };
-    long ret = FAILS(syscall(SYS_select, fd + 1, &readable, NULL, NULL, &left));
+    long ret = FAILS(raw_select(fd + 1, &readable, NULL, NULL, &left));
     int64_t left_ns = left.tv_sec * S + left.tv_usec * 1000;
     note(out, "isset=%d,left_ok=%d", FD_ISSET(fd, &readable) != 0, left_ns > 0 && left_ns < 10 * out->want_ns - out->want_ns / 2);
     return ret;

@@ -70,7 +70,7 @@ static long run_ppoll_raw(struct outcome *out) {
 }
 static long run_select_nothing(struct outcome *out) {
     struct timeval wait = { out->want_ns / S, out->want_ns % S / 1000 };
-    long ret = FAILS(syscall(SYS_select, 0, NULL, NULL, NULL, &wait));
+    long ret = FAILS(raw_select(0, NULL, NULL, NULL, &wait));
     note(out, "left=%ld,%ld", (long)wait.tv_sec, (long)wait.tv_usec);
     return ret;
 }

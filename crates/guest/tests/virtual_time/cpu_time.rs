@@ -18,6 +18,34 @@ fn processor_time_is_dilated_and_excludes_a_pause() {
 }
 
 #[test]
+fn timers_and_sleeps_of_processor_time_are_dilated() {
+    for dilation in [1.0, 4.0, 0.5] {
+        let world = World::new("cpu-timers", dilation);
+        let programs = [c_program("cpu_timers"), c_program_static("cpu_timers")];
+        Differential::of(programs, 400).run(&world, |world| {
+            world.run_for(Duration::from_millis(20));
+            world.pause_for(Duration::from_millis(500));
+        });
+    }
+}
+
+/// Sleepers are kicked, and sleep what is left at the new rate.
+#[test]
+fn sleeps_of_processor_time_follow_changes_of_the_rate() {
+    let world = World::new("cpu-sleeps", 1.0);
+    let mut runs = Differential::of([c_program("cpu_timers")], 1_600);
+    runs.cases = vec!["slept", "slept_until", "slept_by_number"];
+    runs.run(&world, |world| {
+        for turn in 0..40 {
+            let factor = [5.0, 0.5, 1.0, 8.0][turn % 4];
+            world.session.dilate(factor).expect("a possible factor");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        world.session.dilate(1.0).expect("a possible factor");
+    });
+}
+
+#[test]
 fn processor_time_never_steps_back_while_the_rate_changes() {
     let world = World::new("cpu-time-rate", 1.0);
     let mut runs = Differential::of([c_program("cpu_time")], 800);

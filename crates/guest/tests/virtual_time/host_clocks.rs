@@ -157,3 +157,30 @@ fn time_skips_to_the_deadline_of_a_host_whose_clock_runs_differently() {
     let lasted = (world.session.clock().now() - began).as_s_f64();
     assert!((990.0..991.5).contains(&lasted), "{lasted}");
 }
+
+/// A wait that began before anybody steered the clock, in one turn of the kernel: at
+/// 10 % more speed it is over when its time has come, and not a tenth later.
+#[test]
+fn a_wait_follows_a_clock_that_is_made_faster() {
+    let script = "import ctypes, threading, time\n\
+        class Timex(ctypes.Structure):\n\
+        \x20   _fields_ = [('modes', ctypes.c_uint), ('four', ctypes.c_long * 4), ('status', ctypes.c_int),\n\
+        \x20       ('six', ctypes.c_long * 5), ('tick', ctypes.c_long), ('rest', ctypes.c_long * 20)]\n\
+        def wait():\n\
+        \x20   begun = time.monotonic()\n\
+        \x20   time.sleep(8)\n\
+        \x20   print(round(1000 * (time.monotonic() - begun)), flush=True)\n\
+        thread = threading.Thread(target=wait)\n\
+        thread.start()\n\
+        time.sleep(0.2)\n\
+        adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex\n\
+        assert adjtimex(ctypes.byref(Timex(modes=0x4000, tick=11000))) >= 0, ctypes.get_errno()\n\
+        thread.join()\n";
+    let world = World::new("faster", 0.5);
+    let mut program = world.start(["python3", "-c", script]);
+    let lasted_ms: i64 = program.next_line().parse().expect("milliseconds");
+    assert!(
+        (8_000..8_500).contains(&lasted_ms),
+        "{lasted_ms} ms instead of 8 s"
+    );
+}

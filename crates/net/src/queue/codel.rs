@@ -2,6 +2,7 @@
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::link::LinkStats;
 use crate::slab::{Fifo, PacketId, Slab};
 
 /// The state of RFC 8289 section 5; names as there.
@@ -16,10 +17,11 @@ pub(crate) struct CoDel {
     count: u32,
     last_count: u32,
     dropping: bool,
+    ecn: bool,
 }
 
 impl CoDel {
-    pub(crate) fn new(target: Duration, interval: Duration, limit: u32) -> Self {
+    pub(crate) fn new(target: Duration, interval: Duration, limit: u32, ecn: bool) -> Self {
         Self {
             list: Fifo::EMPTY,
             limit,
@@ -30,6 +32,7 @@ impl CoDel {
             count: 0,
             last_count: 0,
             dropping: false,
+            ecn,
         }
     }
 
@@ -45,12 +48,13 @@ impl CoDel {
         self.list.len()
     }
 
-    /// Section 5.5, `dequeue`.
+    /// Section 5.5, `dequeue`; where it drops, a packet that knows marks is
+    /// marked and goes on, if the queue marks.
     pub(crate) fn dequeue(
         &mut self,
         now: Instant<Virtual>,
         packets: &mut Slab,
-        dropped: &mut u64,
+        stats: &mut LinkStats,
     ) -> Option<PacketId> {
         let (mut first, mut ok_to_drop) = self.take(now, packets);
         if self.dropping {
@@ -59,9 +63,13 @@ impl CoDel {
             }
             while self.dropping && now >= self.drop_next {
                 let Some(id) = first else { break };
-                packets.remove(id);
-                *dropped += 1;
                 self.count += 1;
+                if self.marks(id, packets, stats) {
+                    self.drop_next = self.control_law(self.drop_next);
+                    break;
+                }
+                packets.remove(id);
+                stats.dropped += 1;
                 (first, ok_to_drop) = self.take(now, packets);
                 if ok_to_drop {
                     self.drop_next = self.control_law(self.drop_next);
@@ -70,9 +78,11 @@ impl CoDel {
                 }
             }
         } else if let (true, Some(id)) = (ok_to_drop, first) {
-            packets.remove(id);
-            *dropped += 1;
-            (first, _) = self.take(now, packets);
+            if !self.marks(id, packets, stats) {
+                packets.remove(id);
+                stats.dropped += 1;
+                (first, _) = self.take(now, packets);
+            }
             self.dropping = true;
             // Soon after the last time, go on near the rate that controlled
             // the queue then.
@@ -83,6 +93,12 @@ impl CoDel {
             self.last_count = self.count;
         }
         first
+    }
+
+    fn marks(&self, id: PacketId, packets: &mut Slab, stats: &mut LinkStats) -> bool {
+        let marked = self.ecn && packets[id].mark();
+        stats.marked += u64::from(marked);
+        marked
     }
 
     /// Section 5.4, `dodequeue`: the first packet and whether the sojourn has

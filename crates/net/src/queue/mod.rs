@@ -11,11 +11,12 @@ mod red;
 use timeloom_time::{Instant, Virtual};
 
 use crate::config::QueueConfig;
+use crate::link::LinkStats;
 use crate::slab::{Fifo, PacketId, Slab};
 
 pub(crate) use codel::CoDel;
 pub(crate) use priority::Priority;
-pub(crate) use red::Red;
+pub(crate) use red::{Red, Verdict};
 
 /// A queue in front of a transmitter.
 #[derive(Debug)]
@@ -36,7 +37,8 @@ impl Discipline {
                 target,
                 interval,
                 packets,
-            } => Self::CoDel(CoDel::new(target, interval, packets)),
+                ecn,
+            } => Self::CoDel(CoDel::new(target, interval, packets, ecn)),
             QueueConfig::Priority { packets } => Self::Priority(Priority::new(packets)),
         }
     }
@@ -72,17 +74,17 @@ impl Discipline {
         }
     }
 
-    /// The next packet to be transmitted. Packets dropped on the way are freed
-    /// and added to `dropped`.
+    /// The next packet to be transmitted. Packets dropped on the way are freed;
+    /// they and marked ones are counted.
     pub(crate) fn dequeue(
         &mut self,
         now: Instant<Virtual>,
         packets: &mut Slab,
-        dropped: &mut u64,
+        stats: &mut LinkStats,
     ) -> Option<PacketId> {
         match self {
             Self::DropTail { list, .. } => list.pop(packets),
-            Self::CoDel(codel) => codel.dequeue(now, packets, dropped),
+            Self::CoDel(codel) => codel.dequeue(now, packets, stats),
             Self::Priority(priority) => priority.dequeue(packets),
         }
     }

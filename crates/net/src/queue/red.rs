@@ -15,6 +15,15 @@ pub(crate) struct Red {
     count: i64,
 }
 
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Admit,
+    /// Marked when its transport knows marks, else dropped.
+    Mark,
+    Drop,
+}
+
 impl Red {
     pub(crate) fn new(config: RedConfig) -> Self {
         Self {
@@ -24,15 +33,21 @@ impl Red {
         }
     }
 
-    /// Whether to let a packet in that finds `waiting` others. `idle_packets`
-    /// says how many could have been sent since the queue became empty.
-    pub(crate) fn admits(&mut self, waiting: u32, idle_packets: f64, random: &mut Random) -> bool {
+    /// What becomes of a packet that finds `waiting` others. `idle_packets` says
+    /// how many could have been sent since the queue became empty.
+    pub(crate) fn judge(
+        &mut self,
+        waiting: u32,
+        idle_packets: f64,
+        random: &mut Random,
+    ) -> Verdict {
         let RedConfig {
             min_threshold,
             max_threshold,
             max_probability,
             weight,
             packets,
+            ecn,
         } = self.config;
         if idle_packets > 0.0 {
             self.average *= (1.0 - weight).powf(idle_packets);
@@ -40,11 +55,11 @@ impl Red {
         self.average += weight * (f64::from(waiting) - self.average);
         if waiting >= packets {
             self.count = 0;
-            return false;
+            return Verdict::Drop;
         }
         if self.average < min_threshold {
             self.count = -1;
-            return true;
+            return Verdict::Admit;
         }
         let base = if self.average < max_threshold {
             max_probability * (self.average - min_threshold) / (max_threshold - min_threshold)
@@ -54,10 +69,14 @@ impl Red {
         self.count += 1;
         let left = 1.0 - self.count as f64 * base;
         let probability = if left > 0.0 { base / left } else { 1.0 };
-        let admitted = !random.chance(probability);
-        if !admitted {
-            self.count = 0;
+        if !random.chance(probability) {
+            return Verdict::Admit;
         }
-        admitted
+        self.count = 0;
+        if ecn && self.average < max_threshold {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
     }
 }

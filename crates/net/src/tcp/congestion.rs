@@ -3,13 +3,14 @@
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::cubic::Cubic;
+use super::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
 
 /// How a sender's window grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// RFC 5681, with byte counting (RFC 3465, L = 2).
     NewReno,
-    /// RFC 9438.
+    /// RFC 9438, with the slow start of RFC 9406 (HyStart++).
     Cubic,
 }
 
@@ -19,6 +20,23 @@ pub(crate) struct Congestion {
     pub(crate) window: f64,
     threshold: f64,
     cubic: Option<Cubic>,
+    /// Until the first slow start is over.
+    hystart: Option<Box<HyStart>>,
+}
+
+/// What an acknowledgement of new segments tells the window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// How many more are acknowledged.
+    pub(crate) acked: u32,
+    /// How many were outstanding.
+    pub(crate) flight: u32,
+    /// The first that is not acknowledged now, and the first never sent.
+    pub(crate) una: u64,
+    pub(crate) nxt: u64,
+    /// The round trip that it measured, and the smoothed one.
+    pub(crate) sample: Duration,
+    pub(crate) smoothed: Duration,
 }
 
 impl Congestion {
@@ -27,27 +45,35 @@ impl Congestion {
             window: f64::from(initial.max(1)),
             threshold: f64::INFINITY,
             cubic: (control == Control::Cubic).then(Cubic::default),
+            hystart: (control == Control::Cubic).then(Box::default),
         }
     }
 
-    /// `acked` more segments are acknowledged; `flight` were outstanding.
+    /// More segments are acknowledged.
     #[inline]
-    pub(crate) fn grow(
-        &mut self,
-        now: Instant<Virtual>,
-        acked: u32,
-        flight: u32,
-        round_trip: Duration,
-    ) {
-        let (acked, flight) = (f64::from(acked), f64::from(flight));
+    pub(crate) fn grow(&mut self, now: Instant<Virtual>, progress: &Progress) {
+        let (acked, flight) = (f64::from(progress.acked), f64::from(progress.flight));
         if self.window < self.threshold {
+            let growth = match &mut self.hystart {
+                None => Growth::Whole,
+                Some(hystart) => hystart.handle_ack(progress.una, progress.nxt, progress.sample),
+            };
+            let worth = match growth {
+                Growth::Whole => 1.0,
+                Growth::Part => 1.0 / CSS_GROWTH_DIVISOR,
+                Growth::Over => {
+                    self.threshold = self.window;
+                    self.hystart = None;
+                    0.0
+                }
+            };
             // A window that is not used says nothing about the path (RFC 7661).
             if 2.0 * flight >= self.window {
-                self.window += acked.min(2.0);
+                self.window += worth * acked.min(2.0);
             }
         } else if flight + 2.0 >= self.window {
             self.window = match &mut self.cubic {
-                Some(cubic) => cubic.grow(now, self.window, acked, round_trip),
+                Some(cubic) => cubic.grow(now, self.window, acked, progress.smoothed),
                 None => self.window + acked / self.window,
             };
         }
@@ -60,6 +86,8 @@ impl Congestion {
 
     /// Loss was found (RFC 5681, section 3.1; RFC 9438, section 4.6).
     pub(crate) fn shrink(&mut self, flight: u32) {
+        // RFC 9406 is about the slow start that does not know where to end.
+        self.hystart = None;
         self.threshold = match &mut self.cubic {
             Some(cubic) => cubic.shrink(self.window),
             None => (f64::from(flight) / 2.0).max(2.0),

@@ -4,11 +4,13 @@
 //! know neither addresses nor links; [`crate::World`] carries their packets.
 //! Loss is recovered as in RFC 6675 with one block of selective
 //! acknowledgement per packet, the window grows as in RFC 5681 (NewReno) or
-//! RFC 9438 (CUBIC), the timer is that of RFC 6298 with a settable floor.
+//! RFC 9438 (CUBIC, with HyStart++), the timer is that of RFC 6298 with a settable floor.
+//! Marks of congestion count as in RFC 3168.
 
 mod board;
 mod congestion;
 mod cubic;
+mod hystart;
 mod receiver;
 mod rtt;
 mod sender;
@@ -35,6 +37,9 @@ pub struct TcpConfig {
     pub receive_window: u32,
     /// Least retransmission timeout; Linux has 200 ms, RFC 6298 1 s.
     pub min_rto: Duration,
+    /// Whether both ends know marks of congestion (RFC 3168). Agreed on without
+    /// a word: the opening is not modelled that far.
+    pub ecn: bool,
     /// How long a receiver may hold back an acknowledgement (RFC 9293: below
     /// 500 ms; Linux 40 ms); every second segment is acknowledged at once.
     pub delayed_ack: Duration,
@@ -51,6 +56,7 @@ impl Default for TcpConfig {
             initial_window: 10,
             receive_window: 2048,
             min_rto: Duration::from_ms(200),
+            ecn: false,
             delayed_ack: Duration::from_ms(40),
             start: Instant::ZERO,
         }
@@ -90,6 +96,8 @@ pub struct TcpStats {
     pub delivered_bytes: u64,
     /// Segments sent again.
     pub retransmitted: u64,
+    /// How often marks of congestion made it slow down.
+    pub slowed_by_marks: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// The congestion window in segments.

@@ -15,6 +15,8 @@ pub(crate) struct Ack {
     /// The block around the newest segment beyond `next`; empty when equal.
     pub(crate) sack_from: u64,
     pub(crate) sack_to: u64,
+    /// A mark of congestion has arrived, and the sender not said that it knows.
+    pub(crate) congested: bool,
 }
 
 /// The receiver of one flow.
@@ -27,6 +29,7 @@ pub(crate) struct Receiver {
     ahead: u64,
     block: (u64, u64),
     unanswered: u32,
+    congested: bool,
     stamp: Instant<Virtual>,
     hold: Duration,
     deadline: Instant<Virtual>,
@@ -41,6 +44,7 @@ impl Receiver {
             ahead: 0,
             block: (0, 0),
             unanswered: 0,
+            congested: false,
             stamp: Instant::ZERO,
             hold: config.delayed_ack,
             deadline: Instant::FAR_FUTURE,
@@ -51,6 +55,12 @@ impl Receiver {
     #[inline]
     pub(crate) fn next_wake(&self) -> Instant<Virtual> {
         self.deadline
+    }
+
+    /// The segment that arrives is marked, or its sender has slowed down (RFC
+    /// 3168, section 6.1.3); to be called before it is handled.
+    pub(crate) fn note_congestion(&mut self, marked: bool, slowed: bool) {
+        self.congested = marked || self.congested && !slowed;
     }
 
     /// A segment arrived; the answer is to be sent at once, if there is one.
@@ -131,6 +141,7 @@ impl Receiver {
             stamp: self.stamp,
             sack_from,
             sack_to,
+            congested: self.congested,
         }
     }
 }

@@ -3,9 +3,10 @@
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::board::Board;
-use super::congestion::Congestion;
+use super::congestion::{Congestion, Progress};
 use super::rtt::RoundTrip;
 use super::{Ack, TcpConfig};
+use crate::packet::Packet;
 
 /// What a sender wants sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +68,16 @@ pub(crate) struct Sender {
     /// That segment's retransmission is lost too.
     again: bool,
     reduction: Reduction,
+    ecn: bool,
+    /// Acknowledgements of more than this tell of marks that no slowing down has
+    /// answered, for the segment that tells the receiver has this number.
+    marks_from: u64,
+    /// The next new segment says that the sender has slowed down.
+    tell_slowed: bool,
     deadline: Instant<Virtual>,
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
+    pub(crate) slowed_by_marks: u64,
     pub(crate) finished_at: Option<Instant<Virtual>>,
 }
 
@@ -130,9 +138,13 @@ impl Sender {
             head_nxt: 0,
             again: false,
             reduction: Reduction::default(),
+            ecn: config.ecn,
+            marks_from: 0,
+            tell_slowed: false,
             deadline: Instant::FAR_FUTURE,
             retransmitted: 0,
             timeouts: 0,
+            slowed_by_marks: 0,
             finished_at: None,
         }
     }
@@ -208,6 +220,30 @@ impl Sender {
         Some(Transmit::Segment(self.nxt - 1))
     }
 
+    /// The type of service and the flags of the segment that was just given out.
+    /// Only new ones may be marked (RFC 3168, section 6.1.5).
+    #[inline]
+    pub(crate) fn congestion_bits(&mut self, segment: u64) -> (u8, u8) {
+        if !self.ecn || segment + 1 != self.nxt {
+            return (0, 0);
+        }
+        let slowed = core::mem::take(&mut self.tell_slowed);
+        (Packet::ECN_CAPABLE, if slowed { Packet::CWR } else { 0 })
+    }
+
+    /// An acknowledgement told of a mark: as at a loss, but nothing is sent
+    /// again (RFC 3168, section 6.1.2).
+    #[cold]
+    fn slow_down(&mut self, next: u64) {
+        if self.state != State::Steady || next <= self.marks_from {
+            return;
+        }
+        self.congestion.shrink((self.nxt - self.una) as u32);
+        self.marks_from = self.nxt;
+        self.tell_slowed = true;
+        self.slowed_by_marks += 1;
+    }
+
     fn arm(&mut self, now: Instant<Virtual>) {
         if self.deadline == Instant::FAR_FUTURE {
             self.deadline = now + self.round_trip.timeout();
@@ -229,6 +265,9 @@ impl Sender {
     pub(crate) fn handle_ack(&mut self, now: Instant<Virtual>, ack: Ack) {
         if ack.next > self.nxt || ack.next < self.una {
             return;
+        }
+        if self.ecn && ack.congested {
+            self.slow_down(ack.next);
         }
         let before = self.una + u64::from(self.sacked);
         let advances = ack.next > self.una;
@@ -264,7 +303,8 @@ impl Sender {
             self.resend = self.una;
             self.recount_lost();
         }
-        self.round_trip.sample(now - ack.stamp);
+        let sample = now - ack.stamp;
+        self.round_trip.sample(sample);
         match self.state {
             State::Recovery if self.una >= self.recover => {
                 self.state = State::Steady;
@@ -272,9 +312,19 @@ impl Sender {
             }
             State::AfterTimeout if self.una >= self.recover => self.state = State::Steady,
             State::Recovery => {}
+            // What tells of congestion does not let the window grow; after a
+            // timeout it is known, and only new segments can tell the receiver.
+            State::Steady if ack.congested && self.ecn => {}
             _ => {
-                let smoothed = self.round_trip.smoothed();
-                self.congestion.grow(now, acked, flight, smoothed);
+                let progress = Progress {
+                    acked,
+                    flight,
+                    una: self.una,
+                    nxt: self.nxt,
+                    sample,
+                    smoothed: self.round_trip.smoothed(),
+                };
+                self.congestion.grow(now, &progress);
             }
         }
         self.deadline = if self.nxt > self.una {
@@ -352,7 +402,14 @@ impl Sender {
                 ..Reduction::default()
             };
             self.force = true;
+            self.answered_marks();
         }
+    }
+
+    /// A loss slows down, too, and so answers marks of the same window.
+    fn answered_marks(&mut self) {
+        self.marks_from = self.nxt;
+        self.tell_slowed = self.ecn;
     }
 
     /// The retransmission timer expired (RFC 6298, section 5; RFC 6675,
@@ -375,6 +432,7 @@ impl Sender {
             self.congestion.shrink((self.nxt - self.una) as u32);
         }
         self.congestion.window = 1.0;
+        self.answered_marks();
         self.state = State::AfterTimeout;
         self.recover = self.nxt;
         self.duplicates = 0;

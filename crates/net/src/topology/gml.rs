@@ -1,28 +1,7 @@
 //! Topologies from GML files, as the Topology Zoo and Shadow have them.
 
-use core::fmt;
-use std::collections::HashMap;
-
-use timeloom_time::Duration;
-
+use super::graph::{Entry, GraphError, Value, build, fail};
 use crate::{LinkConfig, NetworkBuilder, Node};
-
-/// Why a GML text was refused, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GmlError {
-    /// Line, counted from 1.
-    pub line: usize,
-    /// What is wrong there.
-    pub message: String,
-}
-
-impl fmt::Display for GmlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
-impl std::error::Error for GmlError {}
 
 /// Adds the nodes and edges of a GML graph (Himsolt, "GML: a portable graph
 /// file format", 1997) and gives back the nodes in the order of the file.
@@ -40,7 +19,7 @@ pub fn gml(
     network: &mut NetworkBuilder,
     text: &str,
     link: &LinkConfig,
-) -> Result<Vec<Node>, GmlError> {
+) -> Result<Vec<Node>, GraphError> {
     let mut reader = Reader {
         tokens: tokens(text)?,
         at: 0,
@@ -48,91 +27,7 @@ pub fn gml(
     let file = reader.list(0)?;
     let graph = file.iter().find(|entry| entry.key == "graph");
     let graph = graph.ok_or_else(|| fail(1, "there is no `graph [`"))?;
-    let mut by_id = HashMap::new();
-    let mut nodes = Vec::new();
-    for entry in graph.children().filter(|entry| entry.key == "node") {
-        let id = entry.need("id")?;
-        let name = entry.get("label").unwrap_or(id).text();
-        let node = match entry.get("type").map(Entry::text) {
-            Some("host") => network.host(name),
-            Some("switch") => network.switch(name),
-            None | Some("router") => network.router(name),
-            Some(_) => return Err(fail(entry.line, "a type is host, switch or router")),
-        };
-        if by_id.insert(id.text().to_owned(), node).is_some() {
-            return Err(fail(id.line, "another node has this id"));
-        }
-        nodes.push(node);
-    }
-    for edge in graph.children().filter(|entry| entry.key == "edge") {
-        let mut link = link.clone();
-        let rate = edge.get("LinkSpeedRaw").or(edge.get("bandwidth_bps"));
-        if let Some(rate) = rate {
-            link.rate_bps = rate.number()? as u64;
-        }
-        if let Some(latency) = edge.get("latency") {
-            let parsed = latency.text().parse::<Duration>();
-            link.delay = parsed.map_err(|error| fail(latency.line, &error.to_string()))?;
-        }
-        if let Some(loss) = edge.get("packet_loss") {
-            link.impairment.loss = loss.number()?;
-        }
-        let end = |key| {
-            let end = edge.need(key)?;
-            let node = by_id.get(end.text()).copied();
-            node.ok_or_else(|| fail(end.line, "no node has this id"))
-        };
-        network.connect(end("source")?, end("target")?, link);
-    }
-    Ok(nodes)
-}
-
-fn fail(line: usize, message: &str) -> GmlError {
-    GmlError {
-        line,
-        message: message.to_owned(),
-    }
-}
-
-struct Entry {
-    line: usize,
-    key: String,
-    value: Value,
-}
-
-enum Value {
-    Text(String),
-    List(Vec<Entry>),
-}
-
-impl Entry {
-    fn children(&self) -> impl Iterator<Item = &Entry> {
-        match &self.value {
-            Value::List(list) => list.iter(),
-            Value::Text(_) => [].iter(),
-        }
-    }
-
-    fn get(&self, key: &str) -> Option<&Entry> {
-        self.children().find(|entry| entry.key == key)
-    }
-
-    fn need(&self, key: &str) -> Result<&Entry, GmlError> {
-        let missing = || fail(self.line, &format!("this {} has no `{key}`", self.key));
-        self.get(key).ok_or_else(missing)
-    }
-
-    fn text(&self) -> &str {
-        match &self.value {
-            Value::Text(text) => text,
-            Value::List(_) => "",
-        }
-    }
-
-    fn number(&self) -> Result<f64, GmlError> {
-        let parsed = self.text().parse();
-        parsed.map_err(|_| fail(self.line, &format!("`{}` is no number", self.text())))
-    }
+    build(network, graph, link)
 }
 
 enum Token {
@@ -142,7 +37,7 @@ enum Token {
 }
 
 /// Words, strings without their quotes, brackets; comments begin with `#`.
-fn tokens(text: &str) -> Result<Vec<(usize, Token)>, GmlError> {
+fn tokens(text: &str) -> Result<Vec<(usize, Token)>, GraphError> {
     let mut tokens = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
@@ -181,7 +76,7 @@ const DEPTH: usize = 32;
 
 impl Reader {
     /// Keys and values up to the closing bracket, or to the end at depth 0.
-    fn list(&mut self, depth: usize) -> Result<Vec<Entry>, GmlError> {
+    fn list(&mut self, depth: usize) -> Result<Vec<Entry>, GraphError> {
         let mut entries = Vec::new();
         loop {
             let (line, key) = match self.tokens.get_mut(self.at) {

@@ -1,4 +1,4 @@
-//! Generators of the usual topologies, and a reader of GML files.
+//! Generators of the usual topologies, and readers of GML and GraphML files.
 //!
 //! Each generator adds nodes and cables to a [`NetworkBuilder`] and gives back the
 //! hosts; names begin with `prefix`, so that several fit into one network.
@@ -7,12 +7,16 @@ mod campus;
 mod dumbbell;
 mod fat_tree;
 mod gml;
+mod graph;
+mod graphml;
 mod simple;
 
 pub use campus::{Campus, campus};
 pub use dumbbell::{Dumbbell, dumbbell};
 pub use fat_tree::fat_tree;
-pub use gml::{GmlError, gml};
+pub use gml::gml;
+pub use graph::GraphError;
+pub use graphml::graphml;
 pub use simple::{line, ring, star, tree};
 
 use crate::{LinkConfig, NetworkBuilder, Node};

@@ -13,8 +13,8 @@ use timeloom_time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// 2 × 64 hosts, 16 TCP flows from the left to the right; two engines are
-    /// cut at the bar.
+    /// 2 × 64 hosts, TCP flows from the left to the right; two engines are cut
+    /// at the bar.
     Dumbbell,
     /// The same hosts, 14 TCP flows within each side and 2 across: cut where it
     /// is thin.
@@ -50,12 +50,23 @@ impl FromStr for Shape {
 pub(crate) struct Model {
     pub(crate) shape: Shape,
     pub(crate) seed: u64,
+    /// Of the dumbbell: one to 64.
+    pub(crate) flows: usize,
     /// The delay of the cables that may be cut.
     pub(crate) delay: Duration,
     pub(crate) length: Duration,
 }
 
 impl Model {
+    /// The same for `factor` times as long, where that is longer.
+    pub(crate) fn lengthened(&self, factor: f64) -> Self {
+        let ns = self.length.as_ns() as f64 * factor.max(1.0);
+        Self {
+            length: Duration::from_ns(ns as i64),
+            ..*self
+        }
+    }
+
     pub(crate) fn end(&self) -> Instant<timeloom_time::Virtual> {
         Instant::ZERO + self.length
     }
@@ -76,7 +87,7 @@ impl Model {
                 let across = ends.left.iter().copied().zip(ends.right.iter().copied());
                 match self.shape {
                     Shape::Thin => across.take(2).chain(within).collect(),
-                    _ => across.take(16).collect(),
+                    _ => across.take(self.flows).collect(),
                 }
             }
             Shape::Ring => {

@@ -164,8 +164,10 @@ pub(crate) struct Free {
     pub(crate) late: f64,
 }
 
-/// In threads that do not wait, at `rate` times real time.
+/// In threads that do not wait, at `rate` times real time, for at least as much
+/// wall time as the model's length.
 pub(crate) fn free(model: &Model, parts: Owner, rate: f64) -> Result<Free, String> {
+    let model = &model.lengthened(rate);
     let rate = Rate::from_f64(rate).ok_or("a rate is above 0")?;
     let (together, origin) = (Barrier::new(parts.into()), AtomicI64::new(0));
     let all = on_threads(mesh(parts)?, |here, sockets| {

@@ -70,6 +70,7 @@ pub(crate) fn build(shape: Shape, seed: u64) -> World {
                         target: Duration::from_ms(1),
                         interval: Duration::from_ms(20),
                         packets: 100,
+                        ecn: false,
                     }),
                     lan: access,
                 },

@@ -53,6 +53,7 @@ fn a_real_tcp_crosses_links_of_all_kinds() {
         target: Duration::from_ms(1),
         interval: Duration::from_ms(20),
         packets: 100,
+        ecn: false,
     };
     let kinds = [
         ("fast", fast, 20_000_000, 0),

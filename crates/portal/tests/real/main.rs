@@ -2,4 +2,6 @@
 
 mod carry;
 mod clocks;
+mod messages;
+mod ptp;
 mod world;

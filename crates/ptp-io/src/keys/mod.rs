@@ -7,6 +7,9 @@
 //! DIR/ring.toml       everybody's public keys, signed by the authority
 //! ```
 //!
+//! Apart from these, [`GroupFile`] holds the one key of a group, for the standard's
+//! own AUTHENTICATION TLV.
+//!
 //! An operator makes an authority once, has every clock make its own key
 //! (secrets never travel), and signs the ring of their public parts. A clock
 //! that starts, or is told to read again, checks everything: permissions, the
@@ -16,6 +19,7 @@
 
 mod authority;
 mod file;
+mod group;
 mod load;
 mod node;
 mod ring;
@@ -23,6 +27,7 @@ mod ring;
 mod tests;
 
 pub use authority::{SignRequest, make_authority, sign_ring};
+pub use group::GroupFile;
 pub use load::{KeyDirectory, Loaded};
 pub use node::{make_node, rotate};
 pub use ring::{EpochRule, MemberFile, RingFile};

@@ -27,6 +27,7 @@ use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use crate::clocks::wall_now;
+use crate::keys::GroupFile;
 use crate::{Line, PtpError, Role, Transport, Wake};
 pub use attack::Attack;
 use attack::Attacker;
@@ -58,6 +59,12 @@ pub struct LabOptions {
     pub enough: Option<usize>,
     /// How our programs are authenticated; keys are made for the occasion.
     pub auth: Option<LabAuth>,
+    /// The key of a group that all nodes have, linuxptp's among them.
+    pub group: Option<GroupFile>,
+    /// This node of ours has another key, all the same.
+    pub group_stranger: Option<usize>,
+    /// Which ptp4l is run; looked up on the PATH, as `ptp4l` is, without a `/`.
+    pub ptp4l: PathBuf,
     /// What our programs do about failures.
     pub policy: Policy,
     /// How far delay may jump before that counts as an attack.
@@ -96,6 +103,9 @@ impl LabOptions {
             duration: Duration::from_s(10),
             enough: None,
             auth: None,
+            group: None,
+            group_stranger: None,
+            ptp4l: "ptp4l".into(),
             policy: Policy::Strict,
             jump_bound: TimeInterval::from_ns(1_000_000),
             attack: None,

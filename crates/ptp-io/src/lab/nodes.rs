@@ -85,9 +85,7 @@ pub(super) fn start(
             &site.namespace,
             &site.interfaces,
             options.role(node),
-            &options.profile,
-            options.transport,
-            &options.directory,
+            options,
         )?));
     }
     let interfaces = site
@@ -100,6 +98,13 @@ pub(super) fn start(
     program.profile = options.profile;
     program.profile.priority.0 = if node == 0 { 100 } else { 200 };
     program.jump_bound = options.jump_bound;
+    if let Some(group) = &options.group {
+        let mut group = group.clone();
+        if options.group_stranger == Some(node) {
+            group.key = group.key.chars().rev().collect();
+        }
+        program.group = Some(group.key()?);
+    }
     if options.attack == Some((Attack::Lie, node)) {
         program.asymmetry = vec![LIE, LIE];
     }

@@ -7,14 +7,15 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, spawn};
 
 use timeloom_fabric::Namespace;
-use timeloom_ptp::{DelayMechanism, Profile};
+use timeloom_ptp::DelayMechanism;
 
+use super::LabOptions;
+use crate::keys::GroupFile;
 use crate::{PtpError, Role, Transport};
 
 /// A ptp4l that runs. Dropping it ends it.
@@ -26,7 +27,8 @@ pub(super) struct Ptp4l {
 }
 
 /// The configuration of a node.
-fn configuration(role: Role, profile: &Profile, transport: Transport) -> String {
+fn configuration(role: Role, options: &LabOptions) -> String {
+    let (profile, transport) = (&options.profile, options.transport);
     let mut text = String::from(
         "[global]\ntime_stamping software\nfree_running 1\ntx_timestamp_timeout 100\nfault_reset_interval -4\nfreq_est_interval 0\n",
     );
@@ -56,7 +58,23 @@ fn configuration(role: Role, profile: &Profile, transport: Transport) -> String 
     for line in lines {
         let _ = writeln!(text, "{line}");
     }
+    if let Some(group) = &options.group {
+        let file = options.directory.join(SA_FILE);
+        let _ = writeln!(text, "sa_file {}", file.display());
+        let _ = writeln!(text, "spp {}", group.policy);
+        let _ = writeln!(text, "active_key_id {}", group.key_id);
+    }
     text
+}
+
+const SA_FILE: &str = "sa.cfg";
+
+/// linuxptp's file of security associations.
+fn associations(group: &GroupFile) -> String {
+    format!(
+        "[security_association]\nspp {}\nallow_mutable 0\n{} SHA256-128 HEX:{}\n",
+        group.policy, group.key_id, group.key
+    )
 }
 
 impl Ptp4l {
@@ -65,14 +83,16 @@ impl Ptp4l {
         namespace: &Namespace,
         interfaces: &[&str],
         role: Role,
-        profile: &Profile,
-        transport: Transport,
-        directory: &Path,
+        options: &LabOptions,
     ) -> Result<Self, PtpError> {
+        let directory = &options.directory;
         let path = directory.join(format!("{name}.cfg"));
-        std::fs::write(&path, configuration(role, profile, transport))
-            .map_err(PtpError::file(&path))?;
-        let mut command = Command::new("ptp4l");
+        std::fs::write(&path, configuration(role, options)).map_err(PtpError::file(&path))?;
+        if let Some(group) = &options.group {
+            let path = directory.join(SA_FILE);
+            std::fs::write(&path, associations(group)).map_err(PtpError::file(&path))?;
+        }
+        let mut command = Command::new(&options.ptp4l);
         // Debian keeps it where a user's PATH may not look.
         let search = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{search}:/usr/sbin:/sbin"));

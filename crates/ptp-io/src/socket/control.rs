@@ -5,7 +5,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use timeloom_time::Duration;
+use timeloom_fabric::ancillary::{control_messages, timespec_ns};
 use timeloom_wire::VlanTag;
 
 /// A received datagram or frame.
@@ -77,29 +77,6 @@ pub(super) fn receive<'a>(
         }
     }
     Ok(Some(envelope))
-}
-
-/// Walks `struct cmsghdr`: length (with this header), level, kind, data, and
-/// padding to the next multiple of 8.
-fn control_messages(mut area: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
-    const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
-    std::iter::from_fn(move || {
-        let (len, rest) = area.split_first_chunk::<{ size_of::<usize>() }>()?;
-        let (level, rest) = rest.split_first_chunk::<4>()?;
-        let (kind, _) = rest.split_first_chunk::<4>()?;
-        let len = usize::from_ne_bytes(*len);
-        let data = area.get(HEADER_LEN..len)?;
-        area = area.get(len.next_multiple_of(8)..).unwrap_or_default();
-        Some((i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind), data))
-    })
-}
-
-/// `struct timespec` of a 64-bit machine; zero means that there is no stamp.
-fn timespec_ns(data: &[u8]) -> Option<i64> {
-    let (s, rest) = data.split_first_chunk::<8>()?;
-    let (ns, _) = rest.split_first_chunk::<8>()?;
-    let time = Duration::from_s_ns(i64::from_ne_bytes(*s), i64::from_ne_bytes(*ns)).as_ns();
-    (time != 0).then_some(time)
 }
 
 /// The tag in `struct tpacket_auxdata`: status, len, snaplen `u32`, mac, net,

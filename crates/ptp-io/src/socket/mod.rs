@@ -157,21 +157,10 @@ pub(crate) fn is_event(message: &[u8]) -> bool {
     message.first().is_some_and(|first| first & 0x0f < 8)
 }
 
-/// A message ends where its `messageLength` says, if it says something
-/// possible; what is malformed is for the state machine to drop and count.
 fn arrival(bytes: &[u8], vlan: Option<VlanTag>, stamp: Option<Stamp>) -> Arrival {
-    let said = match bytes {
-        [_, version, high, low, ..] if version & 0x0f == 2 => {
-            usize::from(u16::from_be_bytes([*high, *low]))
-        }
-        _ => bytes.len(),
-    };
-    let bytes = bytes.get(..said).unwrap_or(bytes).to_vec();
-    let stamp = stamp.filter(|_| is_event(&bytes));
-    Arrival {
-        packet: Packet { bytes, vlan },
-        stamp,
-    }
+    let packet = Packet::received(bytes, vlan);
+    let stamp = stamp.filter(|_| is_event(&packet.bytes));
+    Arrival { packet, stamp }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod authenticated;
+mod group;
 mod interworking;
 mod keys_at_work;
 mod ports;

@@ -5,11 +5,11 @@
 //! them, since it has to compute the code anew after adding to the correction.
 //! That is what the rest of this module is for; this keeps outsiders out.
 //!
-//! Not wired into the clocks: a driver puts [`GroupKey::protect`] behind what
-//! they send and [`GroupKey::check`] before what they receive. As linuxptp has
+//! The clocks know nothing of it: their driver puts [`GroupKey::protect`] behind
+//! what they send and [`GroupKey::check`] before what they receive. As linuxptp has
 //! it: immediate processing, HMAC-SHA256-128, no optional fields, correction
-//! covered (its `allow_mutable 0`), the TLV last, `messageLength` with the TLV.
-//! linuxptp looks at it only in messages of `minorVersionPTP` 1.
+//! covered (its `allow_mutable 0`), the TLV last, `messageLength` with the TLV,
+//! `minorVersionPTP` 1, without which linuxptp does not look at it.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -50,6 +50,8 @@ pub enum GroupError {
 const ICV: usize = 16;
 /// Octets of the TLV in front of the code, type and length among them.
 const FRONT: usize = 10;
+/// The edition of the standard that has the TLV.
+const MINOR_VERSION: u8 = 1;
 
 impl GroupKey {
     /// A key of any length; 32 octets are what HMAC-SHA256 has use for.
@@ -67,8 +69,8 @@ impl GroupKey {
         self.keyed.clone().chain_update(bytes)
     }
 
-    /// `message`, to its `messageLength`, with the TLV behind it. `None` when
-    /// it is none, or too long with it.
+    /// `message`, to its `messageLength`, with the TLV behind it and
+    /// `minorVersionPTP` 1. `None` when it is none, or too long with it.
     pub fn protect(&self, message: &[u8]) -> Option<Vec<u8>> {
         let (_, rest) = Header::parse(message).ok()?;
         let length = Header::LENGTH + rest.len();
@@ -87,6 +89,7 @@ impl GroupKey {
         bytes.extend_from_slice(writer.finish().as_bytes());
         let whole = bytes.len();
         patch_length(&mut bytes, u16::try_from(whole).ok()?).ok()?;
+        bytes[1] = MINOR_VERSION << 4 | bytes[1] & 0x0f;
         let code = self.code(&bytes[..whole - ICV]).finalize().into_bytes();
         bytes[whole - ICV..].copy_from_slice(&code[..ICV]);
         Some(bytes)
@@ -198,7 +201,9 @@ mod tests {
             let mut protected = key.protect(&plain).expect("a message");
             let length = protected.len();
             protected.resize(length + padding, 0xee);
-            prop_assert_eq!(key.check(&protected), Ok(plain));
+            let mut newer = plain;
+            newer[1] |= MINOR_VERSION << 4;
+            prop_assert_eq!(key.check(&protected), Ok(newer));
             protected[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(key.check(&protected).is_err());
         }

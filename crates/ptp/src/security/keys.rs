@@ -7,6 +7,9 @@ use blst::min_sig::{
 use ed25519_dalek::{Signature as EdSignature, Signer as _, SigningKey, VerifyingKey};
 use timeloom_wire::tlv::Suite;
 
+use super::nonces::{Nonces, STOCK};
+use crate::Random;
+
 /// Cipher suite identifiers of draft-irtf-cfrg-bls-signature for the scheme
 /// with proof of possession, signatures in G1.
 const BLS_SIGN: &[u8] = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
@@ -17,8 +20,8 @@ const ED_PROVE: &[u8] = b"PSIG1-POSSESSION";
 pub enum SecretKey {
     /// BLS12-381.
     Bls(Box<BlsSecret>),
-    /// Ed25519.
-    Ed25519(Box<SigningKey>),
+    /// Ed25519, with what was prepared for its next signatures.
+    Ed25519(Box<SigningKey>, Box<Nonces>),
 }
 
 impl core::fmt::Debug for SecretKey {
@@ -35,7 +38,11 @@ impl SecretKey {
             Suite::Bls => Self::Bls(Box::new(
                 BlsSecret::key_gen(random, b"PSIG1").expect("32 octets are what key_gen asks for"),
             )),
-            Suite::Ed25519 => Self::Ed25519(Box::new(SigningKey::from_bytes(random))),
+            Suite::Ed25519 => {
+                let key = SigningKey::from_bytes(random);
+                let nonces = Nonces::new(&key);
+                Self::Ed25519(Box::new(key), Box::new(nonces))
+            }
         }
     }
 
@@ -43,7 +50,7 @@ impl SecretKey {
     pub const fn suite(&self) -> Suite {
         match self {
             Self::Bls(_) => Suite::Bls,
-            Self::Ed25519(_) => Suite::Ed25519,
+            Self::Ed25519(..) => Suite::Ed25519,
         }
     }
 
@@ -51,15 +58,39 @@ impl SecretKey {
     pub fn public(&self) -> PublicKey {
         match self {
             Self::Bls(key) => PublicKey::Bls(Box::new(key.sk_to_pk())),
-            Self::Ed25519(key) => PublicKey::Ed25519(Box::new(key.verifying_key())),
+            Self::Ed25519(key, _) => PublicKey::Ed25519(Box::new(key.verifying_key())),
         }
     }
 
-    /// Signs: 48 octets (BLS) or 64 (Ed25519).
+    /// Signs: 48 octets (BLS) or 64 (Ed25519, with a prepared nonce where there
+    /// is one).
     pub fn sign(&self, text: &[u8]) -> Vec<u8> {
         match self {
             Self::Bls(key) => key.sign(text, BLS_SIGN, &[]).to_bytes().to_vec(),
-            Self::Ed25519(key) => key.sign(text).to_bytes().to_vec(),
+            Self::Ed25519(key, nonces) => nonces
+                .sign(text)
+                .unwrap_or_else(|| key.sign(text).to_bytes())
+                .to_vec(),
+        }
+    }
+
+    /// Whether the next signature takes microseconds: few enough to make it where
+    /// it is needed, rather than to hand it to another thread.
+    pub fn is_prepared(&self) -> bool {
+        matches!(self, Self::Ed25519(_, nonces) if nonces.ready() > 0)
+    }
+
+    /// Whether [`SecretKey::prepare`] has enough to do that a thread be woken.
+    pub fn wants_preparing(&self) -> bool {
+        matches!(self, Self::Ed25519(_, nonces) if nonces.ready() < STOCK / 2)
+    }
+
+    /// Computes ahead what signatures need and texts do not change. For a thread
+    /// of low priority, whenever there is time; `random` must be the kernel's
+    /// (see `nonces`). Without it every signature is made as a whole.
+    pub fn prepare(&self, random: &mut dyn Random) {
+        if let Self::Ed25519(key, nonces) = self {
+            nonces.prepare(key, random);
         }
     }
 
@@ -82,7 +113,7 @@ impl SecretKey {
         let public = self.public().to_bytes();
         match self {
             Self::Bls(key) => key.sign(&public, BLS_PROVE, &[]).to_bytes().to_vec(),
-            Self::Ed25519(key) => key.sign(&[ED_PROVE, &public].concat()).to_bytes().to_vec(),
+            Self::Ed25519(..) => self.sign(&[ED_PROVE, &public].concat()),
         }
     }
 }

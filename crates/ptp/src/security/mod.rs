@@ -37,6 +37,7 @@ mod failure;
 mod group;
 mod keyring;
 mod keys;
+mod nonces;
 mod peer;
 mod policy;
 mod replay;

@@ -34,6 +34,12 @@ pub struct Signed {
 }
 
 impl SignJob {
+    /// Whether it takes microseconds, since the expensive part was done before:
+    /// then it is done at once, for handing it to another thread takes longer.
+    pub fn is_quick(&self) -> bool {
+        self.security.secret.is_prepared()
+    }
+
     /// Does the work: the Follow_Up with this clock's entry; or, when what came
     /// cannot be vouched for, a chain started anew that says so.
     pub fn run(&self) -> Signed {

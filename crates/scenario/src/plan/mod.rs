@@ -9,6 +9,7 @@ mod medium;
 mod network;
 mod openflow;
 mod panels;
+mod ptp;
 mod simulation;
 mod summary;
 mod system;
@@ -25,11 +26,12 @@ pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, Wire};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
+pub use ptp::{PTP_SIGNALS, Ptp, PtpClock, PtpProfile, PtpRole, PtpTransport};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
 pub use system::{
     Device, Host, Link, Program, Protocol, Register, RegisterTable, RegisterType, System,
 };
-pub use time::{Mode, Time};
+pub use time::{Mode, Time, Tsc};
 
 use crate::read::{Fields, Read};
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
+use crate::plan::{Named, Ptp, PtpClock};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate};
 
@@ -25,14 +26,20 @@ pub struct Network {
     /// `system.links` may lead to them.
     #[schemars(default)]
     pub generate: Vec<Generate>,
-    /// A file with a graph in GML: its nodes are routers, or what their `type`
-    /// says, called by their `label`. In a file relative to the scenario file;
-    /// in a plan absolute.
+    /// A file with a graph, `.gml` or `.graphml`: its nodes are routers, or what
+    /// their `type` says, called by their `label`. In a file relative to the
+    /// scenario file; in a plan absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gml: Option<PathBuf>,
+    pub topology: Option<PathBuf>,
     /// Traffic between hosts that are only simulated.
     #[schemars(default)]
     pub traffic: Vec<Traffic>,
+    /// How PTP clocks speak.
+    #[schemars(default)]
+    pub ptp: Ptp,
+    /// PTP clocks, by the names of their nodes.
+    #[schemars(default)]
+    pub clocks: Named<PtpClock>,
 }
 
 /// What a link does to packets, alike in both directions. What is left out is
@@ -68,6 +75,15 @@ pub struct Wire {
     /// What happens to packets that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discipline: Option<Discipline>,
+    /// Whether `red` and `codel` mark packets that know marks of congestion (ECN)
+    /// where they drop others; else they drop all alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<bool>,
+    /// Bytes of the longest IP packet that it takes; 1500 at the interfaces of
+    /// real programs when it is left out, and no limit elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 68))]
+    pub mtu: Option<u16>,
 }
 
 impl Wire {
@@ -89,6 +105,8 @@ impl Wire {
             loss: self.loss.or(other.loss),
             queue: self.queue.or(other.queue),
             discipline: self.discipline.or(other.discipline),
+            ecn: self.ecn.or(other.ecn),
+            mtu: self.mtu.or(other.mtu),
         }
     }
 }
@@ -107,6 +125,13 @@ pub enum Discipline {
     Codel,
     /// Strict priorities by IP precedence.
     Priority,
+}
+
+impl Discipline {
+    /// Whether it can mark packets instead of dropping them.
+    pub fn can_mark(self) -> bool {
+        matches!(self, Self::Red | Self::Codel)
+    }
 }
 
 /// A topology that is generated.
@@ -189,6 +214,9 @@ pub struct Traffic {
     /// Bytes of a datagram, from the IP header on.
     #[schemars(default = "thousand", range(min = 1))]
     pub bytes: u16,
+    /// Whether both ends of a TCP know marks of congestion (ECN).
+    #[schemars(default)]
+    pub ecn: bool,
     /// When it begins.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
@@ -225,8 +253,10 @@ impl Read for Network {
             routers: fields.or_default("routers"),
             link: fields.or_default("link"),
             generate: fields.or_default("generate"),
-            gml: fields.has("gml").then(|| fields.directory("gml")),
+            topology: fields.has("topology").then(|| fields.directory("topology")),
             traffic: fields.or_default("traffic"),
+            ptp: fields.or_default("ptp"),
+            clocks: fields.or_default("clocks"),
         }
     }
 }
@@ -240,6 +270,8 @@ impl Wire {
             loss: fields.optional("loss"),
             queue: fields.optional("queue"),
             discipline: fields.optional("discipline"),
+            ecn: fields.optional("ecn"),
+            mtu: fields.optional("mtu"),
         }
     }
 }
@@ -277,6 +309,7 @@ impl Read for Traffic {
             kind: fields.required("kind"),
             rate: fields.optional("rate"),
             bytes: fields.or("bytes", thousand()),
+            ecn: fields.or_default("ecn"),
             start: fields.or("start", Duration::ZERO),
         }
     }

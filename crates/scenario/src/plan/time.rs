@@ -30,6 +30,9 @@ pub struct Time {
     /// long as its programs think; 0.001 … 1000.
     #[schemars(default = "one", range(min = 0.001, max = 1000.0))]
     pub dilation: f64,
+    /// What programs see of the processor's time-stamp counter.
+    #[schemars(default)]
+    pub tsc: Tsc,
 }
 
 impl Time {
@@ -56,6 +59,18 @@ pub enum Mode {
     Real,
 }
 
+/// What a program sees that reads the processor's time-stamp counter itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Tsc {
+    /// The machine's counter, which is real time.
+    #[default]
+    Native,
+    /// A virtual one of the same frequency. Each read traps, and reads of clocks
+    /// take longer.
+    Emulate,
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -69,6 +84,7 @@ impl Read for Time {
             duration: fields.required("duration"),
             start: fields.optional("start"),
             dilation: fields.or("dilation", 1.0),
+            tsc: fields.or_default("tsc"),
         }
     }
 }

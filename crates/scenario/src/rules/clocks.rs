@@ -1,4 +1,4 @@
-//! The clocks of hosts: that there is such a crystal.
+//! The clocks of hosts and of PTP nodes: that there is such a crystal.
 
 use timeloom_time::Duration;
 
@@ -6,9 +6,14 @@ use super::{Rules, at};
 use crate::words::FrequencyError;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
-    for (name, host) in &rules.plan.system.hosts {
-        let Some(clock) = &host.clock else { continue };
-        let path = at(&[], ["system", "hosts", name, "clock"]);
+    let plan = rules.plan;
+    let hosts = plan.system.hosts.iter();
+    let hosts = hosts.map(|(name, host)| (["system", "hosts", name, "clock"], &host.clock));
+    let nodes = plan.network.iter().flat_map(|network| &network.clocks);
+    let nodes = nodes.map(|(name, node)| (["network", "clocks", name, "clock"], &node.clock));
+    for (path, clock) in hosts.chain(nodes) {
+        let Some(clock) = clock else { continue };
+        let path = at(&[], path);
         for (key, value) in [
             ("frequency", clock.frequency),
             ("drift_per_day", clock.drift_per_day),

@@ -1,7 +1,7 @@
 //! Attacks, captures, records and checks: that what they speak of exists.
 
 use super::{Rules, at};
-use crate::plan::{CLOCK_SIGNALS, Check, Condition};
+use crate::plan::{CLOCK_SIGNALS, Check, Condition, PTP_SIGNALS, PtpRole};
 use crate::suggest;
 use crate::words::SignalName;
 
@@ -130,6 +130,16 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
         } else if !clock {
             let message = format!("the clock of `{plant}` is not recorded");
             let help = format!("add a table `[system.hosts.{plant}.clock]`; it may be empty");
+            rules.broken(path, message, help);
+        }
+        return;
+    }
+    let clocks = rules.plan.network.as_ref().map(|network| &network.clocks);
+    if let Some(clock) = clocks.and_then(|clocks| clocks.get(plant)) {
+        let measures = matches!(clock.role, PtpRole::Slave | PtpRole::Monitor);
+        if !measures || !PTP_SIGNALS.contains(&signal.as_str()) {
+            let help = "of slaves and monitors are recorded `ptp.offset` and `clock.offset`";
+            let message = format!("`{signal}` of `{plant}` is not recorded");
             rules.broken(path, message, help);
         }
         return;

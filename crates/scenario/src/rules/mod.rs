@@ -11,6 +11,7 @@ mod network;
 mod openflow;
 mod panels;
 mod programs;
+mod ptp;
 mod schedule;
 
 use crate::Machine;
@@ -26,6 +27,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     network::check(&mut rules, machine);
     openflow::check(&mut rules);
     clocks::check(&mut rules);
+    ptp::check(&mut rules);
     devices::check(&mut rules);
     schedule::check(&mut rules);
     programs::check(&mut rules);

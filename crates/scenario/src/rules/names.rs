@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Rules, at};
-use crate::plan::{OpenFlow, SCHEMA};
+use crate::plan::{OpenFlow, PtpRole, SCHEMA};
 
 /// A node's interface on the host is called after it, and the kernel allows 15
 /// bytes, of which four are ours.
@@ -60,6 +60,13 @@ fn parts(rules: &mut Rules<'_>) {
         let path = at(&[], ["system", table, name]);
         node(rules, &path, name);
         unique.add(rules, path, name);
+    }
+    for (name, clock) in plan.network.iter().flat_map(|network| &network.clocks) {
+        // A transparent clock is a switch and has its name.
+        if clock.role != PtpRole::Transparent {
+            let path = at(&[], ["network", "clocks", name]);
+            unique.add(rules, path, name);
+        }
     }
     if plan.system.openflow.is_some() {
         unique.add(rules, at(&[], ["system", "openflow"]), OpenFlow::HOST);

@@ -8,6 +8,7 @@ use timeloom_time::Duration;
 
 use super::{Rules, at};
 use crate::Machine;
+use crate::plan::Shape;
 use crate::suggest;
 use crate::words::Ipv4Interface;
 
@@ -33,7 +34,7 @@ fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     let plan = rules.plan;
     properties(rules);
     let Some(network) = &plan.network else { return };
-    let looks_at_disk = network.gml.is_some();
+    let looks_at_disk = network.topology.is_some();
     if !rules.was_read(&["system"]) || looks_at_disk && machine == Machine::Ignored {
         return;
     }
@@ -68,6 +69,10 @@ fn properties(rules: &mut Rules<'_>) {
                 rules.broken(&at(&path, [key]), message, "write a number from 1 on");
             }
         }
+        if generate.shape == Shape::FatTree && generate.size % 2 == 1 {
+            let message = "the k of a fat tree is even";
+            rules.broken(&at(&path, ["size"]), message, "write an even number");
+        }
         let nodes = generate.nodes();
         if nodes > MOST_NODES {
             let message = format!("this topology has about {nodes} nodes");
@@ -81,6 +86,16 @@ fn properties(rules: &mut Rules<'_>) {
             let help = "a probability lies in 0 … 1; 1 % is 0.01";
             rules.broken(&at(&path, ["loss"]), "this is no probability", help);
         }
+        if wire.mtu.is_some_and(|mtu| mtu < LEAST_MTU) {
+            let help = format!("every IPv4 link takes {LEAST_MTU} bytes (RFC 791)");
+            rules.broken(&at(&path, ["mtu"]), "this MTU is too small", help);
+        }
+        let discipline = wire.or(network.link).discipline.unwrap_or_default();
+        if wire.ecn == Some(true) && !discipline.can_mark() {
+            let help = "add `discipline = \"red\"` or `\"codel\"`";
+            let message = "this queue marks nothing, for it drops nothing early";
+            rules.broken(&at(&path, ["ecn"]), message, help);
+        }
         for (key, value) in [("delay", wire.delay), ("jitter", wire.jitter)] {
             if value.is_some_and(Duration::is_negative) {
                 let message = format!("`{key}` is negative");
@@ -93,6 +108,9 @@ fn properties(rules: &mut Rules<'_>) {
         }
     }
 }
+
+/// RFC 791, section 3.2.
+const LEAST_MTU: u16 = 68;
 
 /// A run holds a table of a few bytes per pair of routers.
 const MOST_NODES: u64 = 100_000;

@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::Mode;
+use crate::plan::{Mode, Tsc};
 
 /// Beyond these a run would not end, or its clock outruns any program.
 const DILATIONS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
@@ -21,6 +21,11 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     } else if time.mode == Mode::Real && time.dilation != 1.0 {
         let help = "leave `dilation` out, or use `mode = \"virtual\"`";
         rules.broken(&["time", "dilation"], "real time cannot be dilated", help);
+    }
+    if time.mode == Mode::Real && time.tsc != Tsc::Native {
+        let help = "leave `tsc` out, or use `mode = \"virtual\"`";
+        let message = "in real time the counter is the machine's";
+        rules.broken(&["time", "tsc"], message, help);
     }
     plants(rules);
     events(rules);

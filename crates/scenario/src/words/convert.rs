@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 use crate::assertion::Assertion;
 use crate::plan::{
-    Condition, Discipline, Mode, Place, Protocol, RegisterTable, RegisterType, Shape, TrafficKind,
+    Condition, Discipline, Mode, Place, Protocol, PtpProfile, PtpRole, PtpTransport, RegisterTable,
+    RegisterType, Shape, TrafficKind, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -77,6 +78,7 @@ macro_rules! read_from_words {
 }
 read_from_words! {
     Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "real" => Self::Real }
+    Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
     Place { "local" => Self::Local }
     Protocol { "modbus-tcp" => Self::ModbusTcp }
     RegisterTable {
@@ -99,6 +101,20 @@ read_from_words! {
         "ring" => Self::Ring,
         "line" => Self::Line,
         "campus" => Self::Campus,
+    }
+    PtpProfile {
+        "p2p" => Self::PeerToPeer,
+        "default" => Self::EndToEnd,
+        "61850-9-3" => Self::PowerUtility,
+        "c37.238-2011" => Self::Power2011,
+        "c37.238-2017" => Self::Power2017,
+    }
+    PtpTransport { "l2" => Self::L2, "udp4" => Self::Udp4 }
+    PtpRole {
+        "transparent" => Self::Transparent,
+        "grandmaster" => Self::Grandmaster,
+        "slave" => Self::Slave,
+        "monitor" => Self::Monitor,
     }
     TrafficKind {
         "udp" => Self::Udp,

@@ -34,6 +34,10 @@ impl std::error::Error for ParseWordError {}
 
 // The defaults that several tables share, as serde wants them.
 
+pub(crate) fn one_nanosecond() -> Duration {
+    Duration::from_ns(1)
+}
+
 pub(crate) fn ten_seconds() -> Duration {
     Duration::from_s(10)
 }

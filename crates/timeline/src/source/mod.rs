@@ -101,9 +101,11 @@ pub fn open(
             Box::new(chrony::Chrony::new(config.clone(), timeline, clock))
         }
         SourceConfig::ClockBound(config) => {
-            Box::new(pages::ClockBound::new(config, timeline, clock))
+            Box::new(pages::ClockBound(pages::Page::new(config, timeline, clock)))
         }
-        SourceConfig::Vmclock(config) => Box::new(pages::VmclockPage::new(config, timeline, clock)),
+        SourceConfig::Vmclock(config) => Box::new(pages::VmclockPage(pages::Page::new(
+            config, timeline, clock,
+        ))),
         SourceConfig::Phc(config) => {
             Box::new(phc::HardwareClock::new(config.clone(), timeline, clock))
         }

@@ -81,14 +81,14 @@ pub(super) fn direct(
     })
 }
 
-/// A ClockBound segment, version 2 or 3.
-pub(super) struct ClockBound {
+/// Another program's page in a file, and what is needed to read it.
+pub(super) struct Page {
     path: PathBuf,
     clock: Arc<HostClock>,
     from_utc: FromUtc,
 }
 
-impl ClockBound {
+impl Page {
     pub(super) fn new(
         config: &PathConfig,
         timeline: &TimelineConfig,
@@ -100,14 +100,19 @@ impl ClockBound {
             from_utc: FromUtc::of(timeline),
         }
     }
+}
 
+/// A ClockBound segment, version 2 or 3.
+pub(super) struct ClockBound(pub(super) Page);
+
+impl ClockBound {
     /// The reading of `system`, or of the counter for version 3.
     fn read(&self, era: Era, bytes: &[u8], tai_offset: Duration) -> Result<Sample, Untold> {
         if let Ok(segment) = SegmentV3::parse(bytes) {
             return self.read_v3(era, &segment, tai_offset);
         }
         let segment = SegmentV2::parse(bytes).map_err(|bad| Untold(format!("{bad:?}")))?;
-        let pair = self.clock.realtime();
+        let pair = self.0.clock.realtime();
         let now = clock_gettime(ClockId::Monotonic);
         let now_ns = now
             .tv_sec
@@ -125,11 +130,11 @@ impl ClockBound {
         segment: &SegmentV3,
         tai_offset: Duration,
     ) -> Result<Sample, Untold> {
-        if self.clock.kind() != CounterKind::Tsc {
+        if self.0.clock.kind() != CounterKind::Tsc {
             return Err(Untold::because("the segment is in another counter"));
         }
         let ticks = now_ticks(CounterKind::Tsc);
-        let core = self.clock.core_at(ticks);
+        let core = self.0.clock.core_at(ticks);
         let passed = ticks
             .checked_sub(segment.as_of_tsc)
             .ok_or_else(|| Untold::because("the counter is behind the segment"))?;
@@ -165,9 +170,9 @@ impl ClockBound {
 
 impl Source for ClockBound {
     fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
-        let tai_offset = self.from_utc.now()?;
+        let tai_offset = self.0.from_utc.now()?;
         // Bytes 14 and 15: odd while the segment is being written.
-        let bytes = whole(&self.path, |bytes| {
+        let bytes = whole(&self.0.path, |bytes| {
             let generation = u16::from_ne_bytes([*bytes.get(14)?, *bytes.get(15)?]);
             (generation & 1 == 0).then_some(u32::from(generation))
         })?;
@@ -209,41 +214,23 @@ fn grown(bound_ns: i64, max_drift_ppb: u32, age: Duration) -> Result<Duration, U
 }
 
 /// A vmclock page (`/dev/vmclock0`, or one of ours).
-pub(super) struct VmclockPage {
-    path: PathBuf,
-    clock: Arc<HostClock>,
-    from_utc: FromUtc,
-}
-
-impl VmclockPage {
-    pub(super) fn new(
-        config: &PathConfig,
-        timeline: &TimelineConfig,
-        clock: Arc<HostClock>,
-    ) -> Self {
-        Self {
-            path: config.path.clone(),
-            clock,
-            from_utc: FromUtc::of(timeline),
-        }
-    }
-}
+pub(super) struct VmclockPage(pub(super) Page);
 
 impl Source for VmclockPage {
     fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
-        let bytes = whole(&self.path, |bytes| {
+        let bytes = whole(&self.0.path, |bytes| {
             let sequence = u32::from_le_bytes(bytes.get(12..16)?.try_into().ok()?);
             (sequence & 1 == 0).then_some(sequence)
         })?;
         let page = Vmclock::parse(&bytes).map_err(|bad| Untold(format!("{bad:?}")))?;
-        let ticks = now_ticks(self.clock.kind());
-        let (utc_or_tai, error) = read_vmclock(&page, ticks, self.clock.kind())?;
+        let ticks = now_ticks(self.0.clock.kind());
+        let (utc_or_tai, error) = read_vmclock(&page, ticks, self.0.clock.kind())?;
         let shows = if page.time_type == vmclock::TIME_TAI {
             utc_or_tai
         } else {
-            utc_or_tai + self.from_utc.now()?
+            utc_or_tai + self.0.from_utc.now()?
         };
-        let core = self.clock.core_at(ticks);
+        let core = self.0.clock.core_at(ticks);
         Ok(direct(era, (core, core), shows, error))
     }
 }

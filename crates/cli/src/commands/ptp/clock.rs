@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
     Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Options, Program, Role, Stamping,
     SystemClock, TimeInterval, Transport, Wake, profile_named,
@@ -48,8 +49,9 @@ pub(super) struct Common {
     /// Who answers for corrections, and how
     #[arg(long, value_enum, default_value = "off")]
     auth: AuthName,
-    /// Key directory: node.key, ring.toml, authority.pub
-    #[arg(long, value_name = "DIR")]
+    /// Key directory: node.key, ring.toml, authority.pub; for --auth group the file
+    /// with the group's key
+    #[arg(long, value_name = "PATH")]
     keys: Option<PathBuf>,
     /// What is done about time nobody vouches for: strict, monitor, or
     /// mixed=DURATION (unsigned clocks may add this much in all; give it to the
@@ -240,11 +242,18 @@ impl Common {
         options.jump_bound = TimeInterval::from_ns(self.jump_bound.as_ns());
         options.second = self.second_bind.map(|own| (own, self.second_to.clone()));
         options.auth = match (self.auth.channel(), &self.keys) {
+            (None, Some(file)) if self.auth == AuthName::Group => {
+                options.group = Some(GroupFile::read(file)?);
+                None
+            }
+            (None, None) if self.auth == AuthName::Group => {
+                return Err(Failure::usage("--auth group needs --keys FILE"));
+            }
             (None, None) => None,
             // Never unprotected by an argument that was forgotten.
             (None, Some(_)) => {
                 return Err(Failure::usage(
-                    "--keys without --auth; say which: inline-ed25519, inline-bls, secondary",
+                    "--keys without --auth; say which: inline-ed25519, inline-bls, secondary, group",
                 ));
             }
             (Some(_), None) => return Err(Failure::usage("--auth needs --keys DIR")),

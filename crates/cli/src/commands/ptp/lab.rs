@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, Spread, run};
-use timeloom_ptp_io::{DelayMechanism, EntryForm, Fate, Wake};
+use timeloom_ptp_io::{DelayMechanism, EntryForm, Fate, KernelRandom, Random, Wake};
 use timeloom_time::Duration;
 
 use super::clock::{Carrier, Delay, listen_to_signals};
@@ -87,6 +88,15 @@ impl Lab {
             },
             secondary: self.auth.is_secondary(),
         });
+        if self.auth == AuthName::Group {
+            let mut random = KernelRandom::open()?;
+            let words: [u64; 4] = std::array::from_fn(|_| random.next_u64());
+            options.group = Some(GroupFile {
+                policy: 1,
+                key_id: 1,
+                key: words.map(|word| format!("{word:016x}")).concat(),
+            });
+        }
         options.policy = self.policy.0;
         options.attack = self.attack;
         options.duration = self.duration;

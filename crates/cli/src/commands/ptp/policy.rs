@@ -17,12 +17,15 @@ pub(super) enum AuthName {
     InlineEd25519,
     /// Every hop, by statements on a second network
     Secondary,
+    /// A group with one key, by the standard's AUTHENTICATION TLV: keeps
+    /// outsiders out, but whoever has the key can forge everything
+    Group,
 }
 
 impl AuthName {
     pub(super) const fn channel(self) -> Option<Channel> {
         match self {
-            Self::Off => None,
+            Self::Off | Self::Group => None,
             Self::InlineBls => Some(Channel::Inline(Suite::Bls)),
             Self::InlineEd25519 => Some(Channel::Inline(Suite::Ed25519)),
             Self::Secondary => Some(Channel::Secondary),
@@ -32,7 +35,7 @@ impl AuthName {
     /// Keys that a laboratory makes for it.
     pub(super) const fn suite(self) -> Option<Suite> {
         match self {
-            Self::Off => None,
+            Self::Off | Self::Group => None,
             Self::InlineBls => Some(Suite::Bls),
             Self::InlineEd25519 | Self::Secondary => Some(Suite::Ed25519),
         }

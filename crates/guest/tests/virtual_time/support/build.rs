@@ -26,8 +26,14 @@ pub(crate) fn c_program_unwinding(name: &str) -> PathBuf {
 }
 
 /// Runs `build` for `name` unless that was done already; tests that need the
-/// same program at the same time wait for each other.
+/// same program at the same time wait for each other. Where there is no compiler
+/// (`make test-aarch64`), the programs lie ready in a directory.
 pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
+    if let Some(ready) = std::env::var_os("TIMELOOM_TEST_PROGRAMS") {
+        let program = Path::new(&ready).join(name);
+        assert!(program.exists(), "{} is not there", program.display());
+        return program;
+    }
     static DONE: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
     let slot = Arc::clone(
         DONE.lock()
@@ -39,7 +45,7 @@ pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
         let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         // Under another name first: a test run beside this one may be
         // executing the old file.
-        let fresh = output.with_extension(format!("{}.new", std::process::id()));
+        let fresh = output.with_file_name(format!("{name}.{}.new", std::process::id()));
         build(&fresh);
         // Left in place when nothing has changed: programs find themselves by
         // their file's name.

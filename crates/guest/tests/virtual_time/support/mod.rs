@@ -18,8 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How long anything may take before a test gives up on it. Far more than any
-/// case needs, for machines that are busy with something else.
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+/// case needs, for machines that are busy with something else; more still where
+/// the processor is emulated.
+pub(crate) const PATIENCE: std::time::Duration =
+    std::time::Duration::from_secs(if cfg!(target_arch = "x86_64") {
+        30
+    } else {
+        240
+    });
 
 /// A name that no other test, and no other run of the tests, uses.
 pub(crate) fn unique(theme: &str) -> String {

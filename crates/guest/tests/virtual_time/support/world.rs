@@ -162,12 +162,17 @@ enum Runner {
 impl Program {
     /// Runs a program natively, for comparison.
     pub(crate) fn native(argv: &[OsString]) -> Self {
+        Self::native_reading(argv, Stdio::null())
+    }
+
+    /// The same, with something to read.
+    pub(crate) fn native_reading(argv: &[OsString], input: Stdio) -> Self {
         let (read, write) = pipe();
         let name = argv[0].to_string_lossy().into_owned();
         let errors = write.try_clone().expect("duplicating a pipe");
         let child = Command::new(&argv[0])
             .args(&argv[1..])
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(write)
             .stderr(errors)
             .spawn()

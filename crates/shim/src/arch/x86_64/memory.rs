@@ -1,6 +1,4 @@
-//! The memory functions that compilers take for granted. There is no C library
-//! inside the image, so they are here, in the processor's own string
-//! instructions (a loop would be compiled into a call of itself).
+//! C's memory functions, in the processor's own string instructions.
 
 use core::arch::asm;
 

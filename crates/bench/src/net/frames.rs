@@ -1,0 +1,183 @@
+//! Emulation portals between two engines, as the paper's second arrangement has
+//! them: each packet is a whole frame of its size on a cable between two
+//! interfaces, written and read by a raw packet socket, a call for each.
+//!
+//! What the paper's portal gets from libpcap comes from the same kind of socket.
+//! The frame's payload says which packet of the model it is and when it is due,
+//! which a portal to real machines could not know; so lateness is counted as for
+//! the peering portal, and the baseline has it easier than the paper's.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Engine, Lateness, Limit};
+use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
+use timeloom_net::{Frame, LARGE, Offload, World};
+use timeloom_peering::Door;
+use timeloom_peering::exact::Batch;
+use timeloom_peering::message::Messages;
+use timeloom_portal::{PacketOptions, PacketPort, Port, Received, Sent};
+use timeloom_time::{Duration, Instant, Wall};
+
+use super::free::{Came, Counted};
+use crate::error::BenchError;
+
+/// A veth pair with both ends in a namespace of its own.
+pub(super) struct Cable(Namespace);
+
+const ENDS: [(&str, u8); 2] = [("left", 1), ("right", 2)];
+
+impl Cable {
+    pub(super) fn new() -> Result<Self, BenchError> {
+        let namespace = Namespace::quiet("frames").map_err(broken)?;
+        let plug = |(interface, last)| Plug {
+            namespace: &namespace,
+            interface,
+            mac: MacAddress([2, 0, 0, 0, 9, last]),
+            address: None,
+        };
+        connect(&plug(ENDS[0]), &plug(ENDS[1])).map_err(broken)?;
+        Ok(Self(namespace))
+    }
+
+    /// A portal at each end.
+    pub(super) fn ports(&self) -> Result<Vec<PacketPort>, BenchError> {
+        let options = PacketOptions {
+            offloads: false,
+            ..PacketOptions::default()
+        };
+        let open = |(name, _): &(&str, u8)| PacketPort::open(&self.0, name, options);
+        let ports = ENDS.iter().map(open);
+        ports.collect::<Result<_, _>>().map_err(broken)
+    }
+}
+
+fn broken(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Worker(format!("two engines on a cable: {error}"))
+}
+
+/// One engine's end of the cable.
+pub(super) struct Frames {
+    port: PacketPort,
+    messages: Messages,
+    batch: Batch,
+    record: Vec<u8>,
+    frame: Vec<u8>,
+    buffer: Vec<u8>,
+    taken: u64,
+    late: u64,
+    lateness: Lateness,
+}
+
+/// Destination, source and type of Ethernet, the last one for local experiments
+/// (IEEE 802): no kernel answers it.
+const ETHERNET: [u8; 14] = [2, 0, 0, 0, 9, 9, 2, 0, 0, 0, 9, 8, 0x88, 0xb5];
+/// Frames taken in before the engine has its turn.
+const BUDGET: usize = 64;
+
+impl Frames {
+    pub(super) fn new(world: &World, port: PacketPort) -> Self {
+        Self {
+            port,
+            messages: Messages::of(world),
+            batch: Batch::default(),
+            record: Vec::new(),
+            frame: Vec::new(),
+            buffer: vec![0; LARGE],
+            taken: 0,
+            late: 0,
+            lateness: Lateness::new(Limit::default()),
+        }
+    }
+}
+
+impl Door for Frames {
+    fn receive<Q: EventQueue>(
+        &mut self,
+        engine: &mut Engine<World, Q>,
+        _: Instant<Wall>,
+    ) -> io::Result<()> {
+        for _ in 0..BUDGET {
+            let length = match self.port.receive(&mut self.buffer)? {
+                Received::Frame(length, _) => length,
+                Received::Malformed => continue,
+                Received::Nothing => break,
+            };
+            let Some(payload) = self.buffer[..length].strip_prefix(&ETHERNET) else {
+                continue;
+            };
+            let record = payload.split_first();
+            let record = record.and_then(|(size, rest)| rest.get(..usize::from(*size)));
+            self.batch.clear();
+            let read = record.map(|record| self.messages.read(record, &mut self.batch));
+            if !matches!(read, Some(Ok(_))) {
+                continue;
+            }
+            for packet in &self.batch.packets {
+                let taken = engine.with(|world, agenda| world.take_over(packet, &[], agenda));
+                if let Some(late) = taken {
+                    self.taken += 1;
+                    self.late += u64::from(late > Duration::ZERO);
+                    self.lateness.record(late, 1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send<Q: EventQueue>(
+        &mut self,
+        engine: &mut Engine<World, Q>,
+        _: Instant<Wall>,
+    ) -> io::Result<()> {
+        let crossings = engine.model.crossings();
+        for packet in &crossings.packets {
+            self.batch.clear();
+            self.batch.packets.push(*packet);
+            self.record.clear();
+            self.messages
+                .write(packet.at, &self.batch, &mut self.record);
+            let size = u8::try_from(self.record.len()).map_err(io::Error::other)?;
+            self.frame.clear();
+            self.frame.extend_from_slice(&ETHERNET);
+            self.frame.push(size);
+            self.frame.extend_from_slice(&self.record);
+            let whole = ETHERNET.len() + usize::from(packet.size);
+            self.frame.resize(whole.max(self.frame.len()), 0);
+            let frame = Frame {
+                at: packet.at,
+                head: &self.frame,
+                rest: &[],
+                offload: Offload::default(),
+            };
+            // A full queue drops what it has no room for, as for any raw socket.
+            let (Sent::Done | Sent::Refused) = self.port.send(&frame)?;
+        }
+        crossings.clear();
+        Ok(())
+    }
+
+    fn next_wake(&self) -> Instant<Wall> {
+        Instant::FAR_FUTURE
+    }
+
+    fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+        std::iter::once(self.port.descriptor())
+    }
+}
+
+impl Counted for Frames {
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn came(&self) -> Came {
+        Came {
+            taken: self.taken,
+            late: self.late,
+            late_p99: self.lateness.quantile(0.99),
+            peer: None,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! One dumbbell in two engines that share a clock and nothing else.
+//!
+//! They meet through peering portals, or through emulation portals as in the
+//! second arrangement of the paper's Figure 8 (`frames`).
+
+use std::net::UdpSocket;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time;
+
+use timeloom_engine::{Engine, Limit, Pace, Paced};
+use timeloom_net::{Owner, World};
+use timeloom_peering::datagram::Key;
+use timeloom_peering::peer::{PeerConfig, PeerStats, Policy};
+use timeloom_peering::{Cut, Door, Pause, Portal, Socket, run, wall_now};
+use timeloom_time::{ClockMap, Duration, Instant, Rate};
+
+use super::frames::{Cable, Frames};
+use super::model::thread_cpu_s;
+use super::pair::{Model, Outcome, build, join, on_threads, started};
+use crate::error::BenchError;
+
+/// How two engines run that do not wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Free {
+    /// Simulated time over wall time.
+    pub(super) rate: f64,
+    /// How long bulk packets may wait for others at the sender.
+    pub(super) hold: Duration,
+    /// The size of datagrams.
+    pub(super) bytes: usize,
+    /// How long what came in may wait at the receiver.
+    pub(super) receiver_hold: Duration,
+    /// Note all arrivals.
+    pub(super) note: bool,
+}
+
+impl Default for Free {
+    fn default() -> Self {
+        let policy = PeerConfig::default().bulk;
+        Self {
+            rate: 1.0,
+            hold: policy.hold,
+            bytes: policy.bytes,
+            receiver_hold: Duration::ZERO,
+            note: false,
+        }
+    }
+}
+
+/// What such a run gave beyond the usual.
+#[derive(Debug, Default)]
+pub(super) struct FreeOutcome {
+    pub(super) common: Outcome,
+    /// Packets that came from the other engine, and those after their instant.
+    pub(super) taken: u64,
+    pub(super) late: u64,
+    /// By how much they were late at most, at the 99th percentile, ns.
+    pub(super) late_p99_ns: f64,
+    /// Events handled later than 1 ms after their instant, as a fraction.
+    pub(super) behind: f64,
+    /// Of peering portals.
+    pub(super) peers: Vec<PeerStats>,
+}
+
+impl FreeOutcome {
+    pub(super) fn late_fraction(&self) -> f64 {
+        self.late as f64 / self.taken.max(1) as f64
+    }
+}
+
+/// What has come through a door.
+pub(super) struct Came {
+    pub(super) taken: u64,
+    pub(super) late: u64,
+    pub(super) late_p99: Duration,
+    pub(super) peer: Option<PeerStats>,
+}
+
+/// A door of a benchmark.
+pub(super) trait Counted: Door {
+    fn is_open(&self) -> bool;
+    fn came(&self) -> Came;
+}
+
+impl Counted for Portal {
+    fn is_open(&self) -> bool {
+        self.is_complete()
+    }
+
+    fn came(&self) -> Came {
+        let stats = self.stats();
+        Came {
+            taken: stats.taken,
+            late: stats.late,
+            late_p99: self.lateness().quantile(0.99),
+            peer: self.peers().next().map(|(_, _, stats)| stats),
+        }
+    }
+}
+
+/// In two that meet through peering portals.
+pub(super) fn free(
+    model: &Model,
+    simulated: Duration,
+    how: &Free,
+) -> Result<FreeOutcome, BenchError> {
+    let failed = || BenchError::system("the sockets of two engines");
+    let bind = || UdpSocket::bind("127.0.0.1:0");
+    let (a, b) = (bind().map_err(failed())?, bind().map_err(failed())?);
+    let (to_a, to_b) = (
+        a.local_addr().map_err(failed())?,
+        b.local_addr().map_err(failed())?,
+    );
+    let sockets = vec![
+        Socket::new(a, to_b).map_err(failed())?,
+        Socket::new(b, to_a).map_err(failed())?,
+    ];
+    let open = |world: &mut World, cut: Cut, here: Owner, socket| {
+        let key = Key::new([1; 32]);
+        let epoch = 1 + u64::from(here);
+        let mut portal = Portal::new(world, cut, here, key, epoch, Limit::default());
+        let bulk = Policy {
+            hold: how.hold,
+            bytes: how.bytes,
+            compress: true,
+        };
+        let config = PeerConfig {
+            bulk,
+            // Only one that has crashed is away: a benchmark starves it at times.
+            silence: Duration::from_s(10),
+            ..PeerConfig::default()
+        };
+        portal.add(world, 1 - here, socket, config);
+        portal
+    };
+    through(model, simulated, how, sockets, open)
+}
+
+/// In two that meet through emulation portals: whole frames on a cable.
+pub(super) fn by_frames(model: &Model, simulated: Duration) -> Result<FreeOutcome, BenchError> {
+    let cable = Cable::new()?;
+    let ports = cable.ports()?;
+    let open = |world: &mut World, _: Cut, _: Owner, port| Frames::new(world, port);
+    through(model, simulated, &Free::default(), ports, open)
+}
+
+fn through<T: Send, D: Counted>(
+    model: &Model,
+    simulated: Duration,
+    how: &Free,
+    tools: Vec<T>,
+    open: impl Fn(&mut World, Cut, Owner, T) -> D + Sync,
+) -> Result<FreeOutcome, BenchError> {
+    let failed = || BenchError::system("the door between two engines");
+    let rate = Rate::from_f64(how.rate)
+        .ok_or_else(|| BenchError::Worker("a rate is above 0".to_owned()))?;
+    let (begin, origin) = (Barrier::new(2), AtomicI64::new(0));
+    let parts = on_threads(
+        2,
+        |here, tool: Option<T>| {
+            let tool = tool.expect("one for each");
+            let (mut world, cut) = build(model)?;
+            cut.apply(&mut world, here);
+            let mut door = open(&mut world, cut, here, tool);
+            let mut engine = started(world, how.note);
+            let opened = wait_for(&mut door, &mut engine);
+            begin.wait();
+            if here == 0 {
+                // A moment ahead, so that neither begins behind.
+                let start = wall_now() + Duration::from_ms(2);
+                origin.store(start.as_ns(), Ordering::SeqCst);
+            }
+            begin.wait();
+            opened?;
+            let start = Instant::from_ns(origin.load(Ordering::SeqCst));
+            let pace = Pace::Clock(ClockMap::new(start, Instant::ZERO, rate));
+            let mut paced = Paced::new(engine, pace, Limit::default());
+            let (wall, cpu) = (time::Instant::now(), thread_cpu_s());
+            let pause = Pause {
+                hold: how.receiver_hold,
+                ..Pause::default()
+            };
+            let end = Instant::ZERO + simulated;
+            run(&mut paced, &mut door, end, pause, || false).map_err(failed())?;
+            let took = (wall.elapsed().as_secs_f64(), thread_cpu_s() - cpu);
+            Ok((paced, took, door.came()))
+        },
+        tools,
+    )?;
+    let mut outcome = FreeOutcome::default();
+    let mut engines = Vec::new();
+    for (paced, (wall_s, cpu_s), came) in parts {
+        outcome.taken += came.taken;
+        outcome.late += came.late;
+        outcome.late_p99_ns = outcome.late_p99_ns.max(came.late_p99.as_ns() as f64);
+        outcome.behind = outcome.behind.max(paced.lateness().late_fraction());
+        outcome.peers.extend(came.peer);
+        engines.push((paced.engine, wall_s, cpu_s));
+    }
+    outcome.common = join(engines);
+    Ok(outcome)
+}
+
+/// Until the other engine is there.
+fn wait_for(door: &mut impl Counted, engine: &mut Engine<World>) -> Result<(), BenchError> {
+    let failed = || BenchError::system("the door between two engines");
+    let asked = time::Instant::now();
+    while !door.is_open() {
+        door.receive(engine, wall_now()).map_err(failed())?;
+        door.send(engine, wall_now()).map_err(failed())?;
+        std::thread::yield_now();
+        if asked.elapsed() > time::Duration::from_secs(10) {
+            return Err(BenchError::Worker(
+                "the other engine did not come".to_owned(),
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! What the machine itself does to figures of real time, whatever is measured: how
+//! late it wakes a thread that goes before all others, and how much of its
+//! processors the machine below it takes away.
+
+use std::time::Duration;
+
+use super::BENCH;
+use super::model::go_first;
+use crate::figure::Figure;
+
+/// How much of the processors' time went to other virtual machines.
+pub(super) struct Stolen {
+    from: Option<[u64; 2]>,
+}
+
+impl Stolen {
+    pub(super) fn start() -> Self {
+        Self { from: counts() }
+    }
+
+    /// As a fraction, since the start; `NaN` where the kernel does not say.
+    pub(super) fn fraction(&self) -> f64 {
+        match (self.from, counts()) {
+            (Some(from), Some(to)) => (to[0] - from[0]) as f64 / (to[1] - from[1]).max(1) as f64,
+            _ => f64::NAN,
+        }
+    }
+}
+
+/// Stolen, and all, in ticks of all processors (proc_stat(5)).
+fn counts() -> Option<[u64; 2]> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks = line.split_ascii_whitespace().map(|word| word.parse().ok());
+    // The last two, of guests, are in the first two as well.
+    let ticks: Vec<u64> = ticks.take(8).collect::<Option<_>>()?;
+    Some([*ticks.get(7)?, ticks.iter().sum()])
+}
+
+/// How late a thread under SCHED_FIFO wakes from sleeps of 1 ms: no engine can be
+/// better by sleeping.
+pub(super) fn wakes(group: &str, count: u32, figure: &mut dyn FnMut(Figure)) {
+    let sleep = Duration::from_millis(1);
+    let measure = move || -> Vec<f64> {
+        go_first();
+        // SAFETY: the call takes numbers; it changes this thread's timers only.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        let late = (0..count).map(|_| {
+            let began = std::time::Instant::now();
+            std::thread::sleep(sleep);
+            (began.elapsed() - sleep).as_nanos() as f64
+        });
+        late.collect()
+    };
+    let thread = std::thread::spawn(measure);
+    let late = thread.join().expect("measuring does not panic");
+    let metric = format!("machine_wakes_late_before_{group}_ns");
+    figure(
+        Figure::new(BENCH, metric, "ns", &late)
+            .with("p99_ns", crate::percentile(&late, 99.0))
+            .with("worst_ns", crate::percentile(&late, 100.0))
+            .with(
+                "what",
+                "a thread under SCHED_FIFO that sleeps for 1 ms and does nothing else",
+            ),
+    );
+}

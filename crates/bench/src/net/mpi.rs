@@ -1,0 +1,137 @@
+//! Engines that do not wait against the paper's baseline: conservative engines
+//! over MPI (`make test-mpi` builds the program; left out where it is not).
+//!
+//! The paper's ran on two workstations, so its messages went through TCP. Both
+//! are measured: OpenMPI's shared memory, which only processes of one machine
+//! have, and its TCP, here over loopback, which is faster than any cable.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use super::{BENCH, higher, load};
+use crate::Options;
+use crate::error::BenchError;
+use crate::figure::Figure;
+
+const PROGRAM: &str = "timeloom-peering-mpi";
+
+/// How ranks talk, as OpenMPI calls it.
+const TRANSPORTS: [(&str, &[&str]); 2] = [
+    ("shared_memory", &[]),
+    ("tcp", &["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]),
+];
+
+pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let Some(mpi) = Mpi::find() else {
+        (options.remark)(
+            "net: nothing is compared with MPI: there is no mpirun, or no timeloom-peering-mpi beside this program (make test-mpi)",
+        );
+        return Ok(());
+    };
+    for (transport, arguments) in TRANSPORTS {
+        for cut_us in [1, 10, 100] {
+            let mut all = Vec::new();
+            for _ in 0..options.pick(1, 5) {
+                all.push(mpi.compare(arguments, 16, cut_us, options.pick("20", "60"))?);
+            }
+            let of = |value: fn(&Compared) -> f64| all.iter().map(value).collect::<Vec<_>>();
+            let name = format!("peering_over_mpi_{transport}_{cut_us}us");
+            let ratios = of(|c| c.free.simulated_over_wall / c.mpi.simulated_over_wall);
+            figure(
+                higher(Figure::new(BENCH, name, "ratio", &ratios))
+                    .bar(2.0)
+                    .with(
+                        "mpi_simulated_over_wall",
+                        crate::median(&of(|c| c.mpi.simulated_over_wall)),
+                    )
+                    .with(
+                        "simulated_over_wall",
+                        crate::median(&of(|c| c.free.simulated_over_wall)),
+                    )
+                    .with(
+                        "late_fraction",
+                        crate::median(&of(|c| c.free.late_fraction)),
+                    )
+                    .with("us_per_window", crate::median(&of(|c| c.mpi.us_per_window)))
+                    .with("cut_ns", cut_us * 1_000)
+                    .with("load", load()),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// One line of the program, by its `way`.
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Line {
+    way: String,
+    pub(super) simulated_over_wall: f64,
+    pub(super) goodput_gbps: f64,
+    late_fraction: f64,
+    us_per_window: f64,
+}
+
+struct Compared {
+    mpi: Line,
+    free: Line,
+}
+
+/// The program, and `mpirun`.
+pub(super) struct Mpi(PathBuf);
+
+impl Mpi {
+    /// Where both are there.
+    pub(super) fn find() -> Option<Self> {
+        let program = std::env::current_exe().ok()?.with_file_name(PROGRAM);
+        let there = Command::new("mpirun").arg("--version").output();
+        (there.is_ok() && program.exists()).then_some(Self(program))
+    }
+
+    /// Conservative engines over TCP, as the paper's.
+    pub(super) fn conservative(&self, flows: u32, cut_us: i64) -> Result<Line, BenchError> {
+        let (_, tcp) = TRANSPORTS[1];
+        Ok(self.compare(tcp, flows, cut_us, "60")?.mpi)
+    }
+
+    fn compare(
+        &self,
+        transport: &[&str],
+        flows: u32,
+        cut_us: i64,
+        ms: &str,
+    ) -> Result<Compared, BenchError> {
+        let output = Command::new("mpirun")
+            .args(["--allow-run-as-root", "--oversubscribe"])
+            .args(["--bind-to", "none"])
+            // Rank 1 must not take a core while rank 0 runs threads.
+            .args(["--mca", "mpi_yield_when_idle", "1"])
+            .args(transport)
+            .args(["-n", "2"])
+            .arg(&self.0)
+            .args(["--shape", "dumbbell", "--rounds", "1", "--ms", ms])
+            .args(["--delay-us", &cut_us.to_string()])
+            .args(["--flows", &flows.to_string()])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(BenchError::system("starting mpirun"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        // The lines of the proof have ways, too, and no speeds.
+        let lines: Vec<Line> = lines
+            .filter(|line: &Line| line.simulated_over_wall > 0.0)
+            .collect();
+        let of = |way: &str| lines.iter().find(|line| line.way == way).cloned();
+        match (of("mpi"), of("not waiting")) {
+            (Some(mpi), Some(free)) => Ok(Compared { mpi, free }),
+            _ => Err(BenchError::Worker(format!(
+                "{PROGRAM} with a cut of {cut_us} us: {text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            ))),
+        }
+    }
+}

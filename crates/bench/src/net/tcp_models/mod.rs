@@ -1,0 +1,298 @@
+//! The models of TCP against the kernel's, and both against the formulas.
+//!
+//! Real iperf3 between two namespaces, and a flow of the model, go over the
+//! same link: same rate, delay, queue, loss and seed. (The kernel's side also
+//! carries ARP and iperf3's control connection, so that losses are alike in
+//! law, not packet by packet.) The kernel's TCP runs in real time, and so does
+//! the engine meanwhile.
+//!
+//! Called by `timeloom bench net --validate`. Not here: a verdict. How far a
+//! model may be from the kernel is said in the documents, beside the table.
+
+mod formula;
+mod kernel;
+mod sheet;
+
+use serde_json::{Value, json};
+use timeloom_engine::Engine;
+use timeloom_net::{
+    Control, Impairment, LinkConfig, NetworkBuilder, Node, QueueConfig, TcpConfig, World,
+};
+use timeloom_results::report::Sheet;
+use timeloom_time::{Duration, Instant};
+
+use crate::error::BenchError;
+use crate::{Options, median};
+
+/// What was found.
+#[derive(Debug)]
+pub struct TcpModels {
+    /// One object per cell, for programs.
+    pub rows: Vec<Value>,
+    /// The page.
+    pub sheet: Sheet,
+}
+
+/// One combination of what goodput depends on.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    control: Control,
+    loss: f64,
+    round_trip: Duration,
+}
+
+/// What was found about one.
+struct Found {
+    cell: Cell,
+    /// By seed and copy, Mbit/s of payload.
+    kernel_mbps: Vec<f64>,
+    /// The same where the kernel does not wait until a third of its window can
+    /// go out as one piece (`tcp_tso_win_divisor`).
+    at_once_mbps: Vec<f64>,
+    /// The kernel's own mean round trip, ms.
+    kernel_round_trip_ms: Vec<f64>,
+    /// The same seeds.
+    model_mbps: Vec<f64>,
+    /// More seeds: the model's own spread.
+    spread_mbps: Vec<f64>,
+    formula_mbps: f64,
+    /// Segments sent again per thousand sent.
+    kernel_again: Vec<f64>,
+    model_again: Vec<f64>,
+    model_timeouts: u64,
+}
+
+/// A rate that most losses do not let a flow reach, and that the engine, the
+/// kernel and iperf3 carry on a machine that has other work.
+const RATE_BPS: u64 = 100_000_000;
+const LOSSES: [f64; 3] = [1e-4, 1e-3, 1e-2];
+const ROUND_TRIPS: [Duration; 3] = [
+    Duration::from_ms(10),
+    Duration::from_ms(50),
+    Duration::from_ms(100),
+];
+const CONTROLS: [Control; 2] = [Control::NewReno, Control::Cubic];
+/// What a segment carries, as Linux sends it over Ethernet.
+const SEGMENT_BYTES: f64 = 1448.0;
+
+/// What the kernel does when its window lets a part of a large piece go out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    /// It waits for acknowledgements that let more go out, up to a third of the
+    /// window: larger pieces cost less.
+    AsUsual,
+    /// It sends, as the model does and as the formulas assume.
+    AtOnce,
+}
+
+/// How long, and how often.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// The beginning, with slow start, does not count.
+    omit_s: u32,
+    seconds: u32,
+    seeds: u64,
+    /// Of the model alone.
+    model_seeds: u64,
+}
+
+impl Cell {
+    fn link(self) -> LinkConfig {
+        let half = Duration::from_ns(self.round_trip.as_ns() / 2);
+        // One bandwidth-delay product, so that at little loss the queue is
+        // filled, and the round trip at most doubled.
+        let packets = RATE_BPS as f64 / 8.0 / 1538.0 * self.round_trip.as_s_f64();
+        LinkConfig::new(RATE_BPS, half).with_queue(QueueConfig::DropTail {
+            packets: packets as u32,
+        })
+    }
+}
+
+/// The cells of one row of losses: they run side by side. Where flows are slow
+/// there is room for more than one of each, and more of them are needed.
+fn row(loss: f64) -> Vec<Cell> {
+    let copies = if loss > 5e-3 {
+        4
+    } else if loss > 5e-4 {
+        2
+    } else {
+        1
+    };
+    distinct(loss).repeat(copies)
+}
+
+fn distinct(loss: f64) -> Vec<Cell> {
+    let cells = CONTROLS.iter().flat_map(|control| {
+        ROUND_TRIPS.iter().map(|round_trip| Cell {
+            control: *control,
+            loss,
+            round_trip: *round_trip,
+        })
+    });
+    cells.collect()
+}
+
+/// Sender – router – receiver for each cell. Data may be lost on the second
+/// link, acknowledgements are not, as in the formulas.
+fn network(cells: &[Cell], seed: u64) -> (NetworkBuilder, Vec<(Node, Node)>) {
+    let mut network = NetworkBuilder::new(seed);
+    let ends = cells.iter().enumerate().map(|(index, cell)| {
+        let from = network.host(format!("a{index}"));
+        let router = network.router(format!("r{index}"));
+        let to = network.host(format!("b{index}"));
+        // A host gives its frames to the first link as to a card.
+        let card = LinkConfig::new(1_000_000_000_000, Duration::ZERO);
+        network.connect(from, router, card);
+        let link = cell.link();
+        let forth = link.clone().with_impairment(Impairment::loss(cell.loss));
+        network.connect_unlike(router, to, forth, link);
+        (from, to)
+    });
+    let ends = ends.collect();
+    (network, ends)
+}
+
+/// What the model made of a row: by cell Mbit/s, segments sent again per
+/// thousand, timeouts.
+fn model(cells: &[Cell], seed: u64, effort: Effort) -> Result<Vec<(f64, f64, u64)>, BenchError> {
+    let (network, ends) = network(cells, seed);
+    let refused = |error| super::model::refused(error);
+    let mut world: World = network.build().map_err(refused)?;
+    let mut flows = Vec::new();
+    for (cell, (from, to)) in cells.iter().zip(ends) {
+        let config = TcpConfig {
+            control: cell.control,
+            ..TcpConfig::default()
+        };
+        flows.push(world.add_tcp(from, to, config).map_err(refused)?);
+    }
+    let mut engine: Engine<World> = Engine::new(world);
+    engine.with(|world, agenda| world.start(agenda));
+    let begin = Instant::ZERO + Duration::from_s(i64::from(effort.omit_s));
+    engine.run_until(begin, u64::MAX);
+    let stats = |engine: &Engine<World>| -> Vec<_> {
+        flows.iter().map(|flow| engine.model.tcp(*flow)).collect()
+    };
+    let before = stats(&engine);
+    let seconds = Duration::from_s(i64::from(effort.seconds));
+    engine.run_until(begin + seconds, u64::MAX);
+    let after = stats(&engine);
+    let found = before.iter().zip(&after).map(|(before, after)| {
+        let bytes = (after.delivered_bytes - before.delivered_bytes) as f64;
+        let segments = bytes / SEGMENT_BYTES;
+        let again = (after.retransmitted - before.retransmitted) as f64;
+        (
+            bytes * 8e-6 / f64::from(effort.seconds),
+            1e3 * again / segments.max(1.0),
+            after.timeouts - before.timeouts,
+        )
+    });
+    Ok(found.collect())
+}
+
+/// Measures all cells. Takes minutes, since the kernel's TCP runs in real
+/// time; `quick` is for a look.
+///
+/// # Errors
+/// When iperf3, namespaces or the emulation could not be had.
+pub fn validate_tcp(options: &Options) -> Result<TcpModels, BenchError> {
+    let effort = Effort {
+        omit_s: 3,
+        seconds: options.pick(25, 40),
+        seeds: options.pick(1, 3),
+        model_seeds: options.pick(10, 20),
+    };
+    let mut found = Vec::new();
+    let mut late = Vec::new();
+    for loss in LOSSES {
+        (options.remark)(&format!("loss {} %", loss * 100.0));
+        let cells = row(loss);
+        let distinct = distinct(loss);
+        let mut rows: Vec<Found> = distinct.iter().map(|cell| Found::new(*cell)).collect();
+        for seed in 1..=effort.seeds.max(effort.model_seeds) {
+            let modelled = model(&cells, seed, effort)?;
+            for (index, (mbps, again, timeouts)) in modelled.into_iter().enumerate() {
+                let row = &mut rows[index % distinct.len()];
+                row.spread_mbps.push(mbps);
+                if seed <= effort.seeds {
+                    row.model_mbps.push(mbps);
+                    row.model_again.push(again);
+                    row.model_timeouts += timeouts;
+                }
+            }
+            if seed <= effort.seeds {
+                let measured = kernel::run(&cells, seed, effort, Sending::AsUsual)?;
+                let at_once = kernel::run(&cells, seed, effort, Sending::AtOnce)?;
+                late.extend([measured.late, at_once.late]);
+                for (index, (flow, at_once)) in measured.flows.iter().zip(at_once.flows).enumerate()
+                {
+                    let row = &mut rows[index % distinct.len()];
+                    row.kernel_mbps.push(flow.mbps);
+                    row.kernel_again.push(flow.again);
+                    row.kernel_round_trip_ms.push(flow.round_trip_ms);
+                    row.at_once_mbps.push(at_once.mbps);
+                }
+            }
+        }
+        found.append(&mut rows);
+    }
+    Ok(TcpModels {
+        rows: found.iter().map(|found| found.json(&late)).collect(),
+        sheet: sheet::sheet(&found, effort, &late),
+    })
+}
+
+impl Found {
+    fn new(cell: Cell) -> Self {
+        Self {
+            cell,
+            kernel_mbps: Vec::new(),
+            at_once_mbps: Vec::new(),
+            kernel_round_trip_ms: Vec::new(),
+            model_mbps: Vec::new(),
+            spread_mbps: Vec::new(),
+            formula_mbps: formula::mbps(cell),
+            kernel_again: Vec::new(),
+            model_again: Vec::new(),
+            model_timeouts: 0,
+        }
+    }
+
+    /// Kernel ÷ model, each the mean over the seeds that both had.
+    fn ratio(&self) -> f64 {
+        mean(&self.kernel_mbps) / mean(&self.model_mbps)
+    }
+
+    /// The same for a kernel that sends at once.
+    fn at_once_ratio(&self) -> f64 {
+        mean(&self.at_once_mbps) / mean(&self.model_mbps)
+    }
+
+    fn json(&self, late: &[f64]) -> Value {
+        let control = control_name(self.cell.control);
+        json!({
+            "bench": "net", "metric": "tcp_kernel_over_model", "unit": "ratio",
+            "value": self.ratio(), "control": control, "loss": self.cell.loss,
+            "round_trip_ns": self.cell.round_trip.as_ns(),
+            "at_once_over_model": self.at_once_ratio(), "at_once_mbps": self.at_once_mbps,
+            "kernel_round_trip_ms": mean(&self.kernel_round_trip_ms),
+            "kernel_mbps": self.kernel_mbps, "model_mbps": self.model_mbps,
+            "model_spread_mbps": self.spread_mbps, "formula_mbps": self.formula_mbps,
+            "kernel_retransmitted_per_1000": mean(&self.kernel_again),
+            "model_retransmitted_per_1000": mean(&self.model_again),
+            "model_timeouts": self.model_timeouts,
+            "rate_bps": RATE_BPS, "late_fraction_1ms": median(late), "load": super::load(),
+        })
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn control_name(control: Control) -> &'static str {
+    match control {
+        Control::NewReno => "reno",
+        Control::Cubic => "cubic",
+    }
+}

@@ -1,0 +1,91 @@
+//! 64-bit ARM.
+
+use std::io;
+
+use super::Registers;
+use crate::filter::Call;
+use crate::ptrace::Tracee;
+
+/// AUDIT_ARCH_AARCH64.
+pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
+
+/// The kernel's name for the processor's counter.
+pub(crate) const CLOCKSOURCE: &str = "arch_sys_counter";
+
+/// R_AARCH64_RELATIVE.
+pub(crate) const RELATIVE: u32 = object::elf::R_AARCH64_RELATIVE;
+
+/// `svc #0`.
+pub(crate) const SYSCALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
+
+/// All instructions have four bytes.
+pub(crate) const INSTRUCTION_ALIGN: usize = 4;
+
+/// There are none of them here.
+pub(crate) const OLD_CALLS: [Call; 0] = [];
+
+/// There is no `alarm`.
+pub(crate) const ALARM: Option<i64> = None;
+
+/// There is no `vfork`.
+pub(crate) const VFORK: Option<i64> = None;
+
+/// What a kernel's vDSO puts before the names of its functions, and how many of
+/// them we have.
+#[cfg(test)]
+pub(crate) const VDSO: (&str, usize) = ("__kernel_", 3);
+
+/// Where the thread goes on.
+pub(crate) fn instruction(registers: &Registers) -> u64 {
+    registers.pc
+}
+
+/// Its stack pointer.
+pub(crate) fn stack(registers: &Registers) -> u64 {
+    registers.sp
+}
+
+/// What its last call returned.
+pub(crate) fn result(registers: &Registers) -> i64 {
+    registers.regs[0] as i64
+}
+
+/// The registers with which it makes a call by the instruction at `at`. (Whether
+/// an interrupted call is to be restarted, the kernel has decided before the
+/// thread stopped, and it looks whether the thread is still there.)
+pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) -> Registers {
+    let mut registers = *base;
+    registers.pc = at;
+    registers.regs[8] = number as u64;
+    registers.regs[..6].copy_from_slice(&args);
+    registers
+}
+
+/// A wait that the kernel would go on with in real time is called again
+/// instead, and traps. The thread stands before the instruction of its interrupted
+/// call, and the kernel may be about to replace the call's number by that of
+/// `restart_syscall`. It forgets that when the thread makes another call.
+pub(crate) fn begin_wait_anew(thread: &mut Tracee, syscall: u64) -> io::Result<()> {
+    let base = thread.registers()?;
+    if thread.peek(base.pc)?.to_le_bytes()[..4] == SYSCALL {
+        thread.syscall(&base, syscall, libc::SYS_getpid, [0; 6])?;
+        thread.set_registers(&base)?;
+    }
+    Ok(())
+}
+
+/// Words of code that [`jump`] takes, and the bytes of them that it changes.
+pub(crate) const JUMP_WORDS: usize = 3;
+pub(crate) const JUMP_BYTES: u64 = 20;
+
+/// `bti c` (vDSOs are built to be entered at such an instruction only),
+/// `ldr x16, #8`, `br x16` and the address; `last` is what the last word holds
+/// now.
+pub(crate) fn jump(to: u64, last: u64) -> [u64; JUMP_WORDS] {
+    let (bti, load, branch) = (0xd503_245f_u64, 0x5800_0050_u64, 0xd61f_0200_u64);
+    [
+        bti | load << 32,
+        branch | to << 32,
+        (to >> 32) | (last & 0xffff_ffff_0000_0000),
+    ]
+}

@@ -1,0 +1,108 @@
+//! x86-64.
+
+use std::io;
+
+use super::Registers;
+use crate::filter::{Call, Treatment, When};
+use crate::ptrace::Tracee;
+
+/// AUDIT_ARCH_X86_64.
+pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
+
+/// The kernel's name for the processor's counter.
+pub(crate) const CLOCKSOURCE: &str = "tsc";
+
+/// R_X86_64_RELATIVE.
+pub(crate) const RELATIVE: u32 = object::elf::R_X86_64_RELATIVE;
+
+/// `syscall`.
+pub(crate) const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+/// Instructions lie anywhere.
+pub(crate) const INSTRUCTION_ALIGN: usize = 1;
+
+/// Calls that came before others which do the same and more.
+pub(crate) const OLD_CALLS: [Call; 8] = {
+    use Treatment::{Ask, Trap};
+    use When::{Always, Given, NotZero, Null, Positive};
+    [
+        (libc::SYS_time, "time", Trap, Always),
+        (libc::SYS_poll, "poll", Trap, Positive(2)),
+        (libc::SYS_select, "select", Trap, Given(4)),
+        (libc::SYS_epoll_wait, "epoll_wait", Trap, NotZero(3)),
+        (libc::SYS_utime, "utime", Trap, Null(1)),
+        (libc::SYS_utimes, "utimes", Trap, Null(1)),
+        (libc::SYS_futimesat, "futimesat", Trap, Null(2)),
+        (libc::SYS_alarm, "alarm", Ask, Always),
+    ]
+};
+
+/// `alarm`.
+pub(crate) const ALARM: Option<i64> = Some(libc::SYS_alarm);
+
+/// `vfork`.
+pub(crate) const VFORK: Option<i64> = Some(libc::SYS_vfork);
+
+/// What a kernel's vDSO puts before the names of its functions, and how many of
+/// them we have.
+#[cfg(test)]
+pub(crate) const VDSO: (&str, usize) = ("__vdso_", 4);
+
+/// Where the thread goes on.
+pub(crate) fn instruction(registers: &Registers) -> u64 {
+    registers.rip
+}
+
+/// Its stack pointer.
+pub(crate) fn stack(registers: &Registers) -> u64 {
+    registers.rsp
+}
+
+/// What its last call returned.
+pub(crate) fn result(registers: &Registers) -> i64 {
+    registers.rax as i64
+}
+
+/// The registers with which it makes a call by the instruction at `at`.
+pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) -> Registers {
+    let mut registers = *base;
+    registers.rip = at;
+    registers.rax = number as u64;
+    // No restart logic: the kernel must not take this for a call that it
+    // interrupted.
+    registers.orig_rax = u64::MAX;
+    [
+        registers.rdi,
+        registers.rsi,
+        registers.rdx,
+        registers.r10,
+        registers.r8,
+        registers.r9,
+    ] = args;
+    registers
+}
+
+/// A wait that the kernel would go on with in real time is called again
+/// instead, and traps. (For other interrupted calls nothing changes.)
+pub(crate) fn begin_wait_anew(thread: &mut Tracee, _syscall: u64) -> io::Result<()> {
+    let mut registers = thread.registers()?;
+    if (registers.orig_rax as i64) >= 0 && registers.rax as i64 == ERESTART_RESTARTBLOCK {
+        registers.rax = ERESTARTNOINTR as u64;
+        thread.set_registers(&registers)?;
+    }
+    Ok(())
+}
+
+/// Words of code that [`jump`] takes, and the bytes of them that it changes.
+pub(crate) const JUMP_WORDS: usize = 2;
+pub(crate) const JUMP_BYTES: u64 = 14;
+
+/// `jmp *0(%rip)` and the address; `last` is what the last word holds now.
+pub(crate) fn jump(to: u64, last: u64) -> [u64; JUMP_WORDS] {
+    let first = 0x25ff_u64 | (to << 48);
+    let second = (to >> 16) | (last & 0xffff_0000_0000_0000);
+    [first, second]
+}
+
+const ERESTARTNOINTR: i64 = -513;
+const ERESTART_RESTARTBLOCK: i64 = -516;

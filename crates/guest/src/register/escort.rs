@@ -1,0 +1,140 @@
+//! The escort: who stays with a program that was let go.
+//!
+//! A seccomp filter cannot be taken away, and it is inherited by what the program
+//! executes. A new program has neither image nor handler, and would be killed by
+//! its first call that traps. So somebody has to put both in at every exec, also
+//! when the session and its supervisor have ended: a small process that does only
+//! that, and ends with the last program behind the filter.
+//!
+//! It is a child of the supervisor that was forked and executes nothing. It uses
+//! nothing of what the supervisor's other threads may have been changing.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+
+use crate::error::{GuestError, check};
+use crate::inject::{Injector, Outfit};
+use crate::notify::{Answer, Listener, Notification};
+
+/// What the escort needs.
+struct Escort<'a> {
+    injector: &'a Injector,
+    listener: &'a Arc<Listener>,
+    /// The clock page of those that were let go.
+    page: &'a File,
+    image: &'a File,
+}
+
+/// Starts the escort of the programs behind `listener`. To be called while they
+/// stand, and when nobody of ours listens any more.
+///
+/// # Errors
+/// When no process can be forked.
+pub(super) fn start(
+    injector: &Injector,
+    listener: &Arc<Listener>,
+    page: &File,
+    image: &File,
+) -> Result<(), GuestError> {
+    // SAFETY: the children use what exists already; glibc makes its allocator
+    // usable in the child of a process with threads.
+    let middle = check(unsafe { libc::fork() }.into(), "forking an escort")? as i32;
+    if middle == 0 {
+        // Nobody's child, so that nobody has to wait for its end.
+        // SAFETY: as above.
+        match unsafe { libc::fork() } {
+            0 => Escort {
+                injector,
+                listener,
+                page,
+                image,
+            }
+            .serve(),
+            // SAFETY: ends the child without the parent's exit handlers.
+            child => unsafe { libc::_exit(i32::from(child < 0)) },
+        }
+    }
+    let mut status = 0;
+    // SAFETY: our own child.
+    unsafe { libc::waitpid(middle, &raw mut status, libc::__WALL) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(GuestError::System {
+            doing: "forking an escort".into(),
+            source: std::io::ErrorKind::OutOfMemory.into(),
+        })
+    }
+}
+
+impl Escort<'_> {
+    fn serve(&self) -> ! {
+        // SAFETY: calls without memory; a terminal's Ctrl-C is not for us.
+        unsafe {
+            libc::setsid();
+            libc::prctl(libc::PR_SET_NAME, c"timeloom-escort".as_ptr());
+            libc::chdir(c"/".as_ptr());
+        }
+        self.close_others();
+        std::thread::scope(|scope| {
+            while let Some(asker) = self.listener.receive() {
+                match asker.call {
+                    libc::SYS_execve | libc::SYS_execveat => {
+                        // As in a session: ptrace binds a tracee to its thread.
+                        let follow = move || self.follow_exec(&asker);
+                        let thread = std::thread::Builder::new().stack_size(STACK);
+                        if thread.spawn_scoped(scope, follow).is_err() {
+                            self.listener.answer(&asker, Answer::Error(libc::EAGAIN));
+                        }
+                    }
+                    CPU_TIME => self.listener.answer(&asker, Answer::Error(libc::ENOSYS)),
+                    _ => self.listener.answer(&asker, Answer::Continue),
+                }
+            }
+        });
+        // SAFETY: as in `start`.
+        unsafe { libc::_exit(0) }
+    }
+
+    fn follow_exec(&self, asker: &Notification) {
+        let outfit = Outfit {
+            page: self.page.as_fd(),
+            image: self.image.as_fd(),
+            // The kernel's own is right.
+            is_vdso: false,
+        };
+        // A program that cannot be prepared has been killed, and there is nobody
+        // who would hear of it.
+        let _ = self
+            .injector
+            .follow_exec(self.listener, asker, outfit, |_, _| Ok(()));
+    }
+
+    /// Descriptors of the supervisor must not keep others' pipes open.
+    fn close_others(&self) {
+        let mut kept = [
+            self.listener.as_fd().as_raw_fd() as u32,
+            self.page.as_raw_fd() as u32,
+            self.image.as_raw_fd() as u32,
+        ];
+        kept.sort_unstable();
+        let close = |from: u32, to: u32| {
+            if from <= to {
+                // SAFETY: nothing that is used afterwards.
+                unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
+            }
+        };
+        let mut from = 0;
+        for number in kept {
+            if number > from {
+                close(from, number - 1);
+            }
+            from = number + 1;
+        }
+        close(from, u32::MAX);
+    }
+}
+
+const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
+const STACK: usize = 256 * 1024;

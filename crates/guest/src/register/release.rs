@@ -1,0 +1,302 @@
+//! Letting a registered program go again, with all that it has started since.
+//!
+//! Everything of the program stands meanwhile. Then it gets another clock page,
+//! which says that it was let go: the image hands each call on to the kernel, and
+//! waits under way last as long in real time as was left of them. Its vDSO is the
+//! kernel's again, its timers are the kernel's too.
+//!
+//! What cannot be undone is the seccomp filter. So the image stays, and a call that
+//! traps costs its microsecond still; a second filter makes everything trap that
+//! would ask a supervisor, so that none is needed ([`super::escort`] says for what
+//! one stays all the same).
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{
+    RELEASED_PAGE, SCRATCH_BYTES, Vdso, Worker, escort, failed, leave, step_out_of, stop_all,
+};
+use crate::error::GuestError;
+use crate::inject::Injector;
+use crate::kick;
+use crate::listener::Context;
+use crate::memory::PageMapping;
+use crate::notify::Listener;
+use crate::processes;
+use crate::ptrace::Tracee;
+use crate::timers::HeldDescriptor;
+
+/// A program that was brought in.
+pub(crate) struct Registration {
+    /// Its process.
+    pub(crate) pid: i32,
+    /// The name of its image, and of that of its children.
+    pub(crate) tag: String,
+    /// Who answers them.
+    pub(crate) listener: Arc<Listener>,
+    /// The cgroup that it was in before.
+    pub(crate) home: Option<PathBuf>,
+}
+
+impl Registration {
+    /// The program and what it has started: all that have its image.
+    fn processes(&self) -> Vec<i32> {
+        processes::that_map(&format!("{} ", self.tag))
+    }
+
+    /// Whether none of it is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.processes().is_empty()
+    }
+
+    /// Whether it was let go.
+    pub(crate) fn is_released(&self) -> bool {
+        self.listener.is_stopped()
+    }
+}
+
+/// Lets go. With the session's lock held.
+///
+/// # Errors
+/// Before anything was changed: a process that cannot be stopped, POSIX timers on
+/// a kernel older than 6.15. Later ones mean that something of the program was not
+/// handed back; it has been let go all the same.
+pub(crate) fn release(context: &Context, registration: &Registration) -> Result<(), GuestError> {
+    let mut stopped = stop_whole(registration)?;
+    if stopped.is_empty() {
+        return Err(GuestError::Usage(format!(
+            "process {} has ended",
+            registration.pid
+        )));
+    }
+    let pids: Vec<i32> = stopped.iter().map(|process| process.pid).collect();
+    if pids.iter().any(|&pid| context.timers.has_posix(pid)) && !kernel_keeps_timer_numbers() {
+        return Err(GuestError::Unsupported(format!(
+            "process {} has POSIX timers; to hand them back takes Linux 6.15 or later",
+            registration.pid
+        )));
+    }
+    let host = registration.listener.host();
+    let page = PageMapping::new(
+        &std::ffi::CString::new(format!("{RELEASED_PAGE}-{}", registration.pid))
+            .expect("no zero byte"),
+    )?;
+    context.clock.release(host, &page);
+    let escorted = Arc::new(registration.listener.for_another()?);
+    let image = registration.listener.image().ok_or_else(|| {
+        GuestError::Usage(format!("process {} was not brought in", registration.pid))
+    })?;
+
+    // Out of a frozen cgroup first, where nothing could be done in them.
+    let mut trouble = None;
+    let mut note = |result: Result<(), GuestError>| {
+        if let Err(error) = result {
+            trouble.get_or_insert(error);
+        }
+    };
+    for &pid in &pids {
+        note(context.freezer.let_go(pid, registration.home.as_deref()));
+    }
+    let held = gather_descriptors(context, &pids, &registration.listener, &mut note);
+    for (process, held) in stopped.iter_mut().zip(&held) {
+        note(process.change(context, &page.file, held));
+    }
+    registration.listener.stop();
+    registration.listener.set_gifts(Vec::new());
+    note(escort::start(
+        &context.injector,
+        &escorted,
+        &page.file,
+        image,
+    ));
+    // Now that they see the new page: waits that began in the session compute
+    // anew how long they last.
+    kick::kick_waiting(&pids, &context.injector.image.wait);
+    drop(stopped);
+    context.timers.forget_unheld();
+    trouble.map_or(Ok(()), Err)
+}
+
+/// One process with all its threads, standing.
+struct Standing {
+    pid: i32,
+    threads: Vec<Tracee>,
+}
+
+/// Stops everything of a registration.
+fn stop_whole(registration: &Registration) -> Result<Vec<Standing>, GuestError> {
+    let begun = Instant::now();
+    loop {
+        let mut stopped: Vec<Standing> = Vec::new();
+        let outcome = loop {
+            let fresh: Vec<i32> = registration
+                .processes()
+                .into_iter()
+                .filter(|pid| stopped.iter().all(|process| process.pid != *pid))
+                .collect();
+            if fresh.is_empty() {
+                break Ok(());
+            }
+            if let Err(error) = stop_each(&fresh, &mut stopped) {
+                break Err(error);
+            }
+        };
+        match outcome {
+            Ok(()) => return Ok(stopped),
+            // An exec is being followed, or on its way: over in a moment, if
+            // nobody stands who is needed for it.
+            Err(error) => {
+                drop(stopped);
+                if begun.elapsed() > PATIENCE {
+                    return Err(error);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+fn stop_each(pids: &[i32], stopped: &mut Vec<Standing>) -> Result<(), GuestError> {
+    for &pid in pids {
+        // Such a thread cannot stand before its child has executed something.
+        let starting = |&thread: &i32| {
+            processes::state(thread) == Some('D') && processes::waits_for_vfork_child(thread)
+        };
+        if processes::threads(pid).iter().any(starting) {
+            return Err(GuestError::Unsupported(format!(
+                "process {pid} is about to start a program, for too long"
+            )));
+        }
+        match stop_all(pid) {
+            Ok(threads) => stopped.push(Standing { pid, threads }),
+            // It has ended since we looked.
+            Err(_) if processes::state(pid).is_none_or(|state| state == 'Z') => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// For each process its timerfds, with the numbers of the gifts that replace them.
+fn gather_descriptors(
+    context: &Context,
+    pids: &[i32],
+    listener: &Listener,
+    note: &mut impl FnMut(Result<(), GuestError>),
+) -> Vec<Vec<(HeldDescriptor, usize)>> {
+    let mut gifts: Vec<File> = Vec::new();
+    let mut known = Vec::new();
+    let mut all = Vec::new();
+    for &pid in pids {
+        let mut of_one = Vec::new();
+        for held in context.timers.held_by(pid) {
+            let same = known.iter().position(|key| *key == held.key);
+            let gift = match same {
+                Some(gift) => gift,
+                None => match context.timers.to_kernel(held.key) {
+                    Ok(file) => {
+                        known.push(held.key);
+                        gifts.push(file);
+                        gifts.len() - 1
+                    }
+                    Err(error) => {
+                        note(Err(error));
+                        continue;
+                    }
+                },
+            };
+            of_one.push((held, gift));
+        }
+        all.push(of_one);
+    }
+    listener.set_gifts(gifts);
+    all
+}
+
+impl Standing {
+    /// Everything that is done inside.
+    fn change(
+        &mut self,
+        context: &Context,
+        page: &File,
+        held: &[(HeldDescriptor, usize)],
+    ) -> Result<(), GuestError> {
+        let pid = self.pid;
+        let first = self
+            .threads
+            .iter()
+            .position(|thread| thread.pid() == pid)
+            .unwrap_or(0);
+        // Made there, calls pass both filters.
+        let syscall = context.injector.image.syscall;
+        let timers = context.timers.take_of_process(pid);
+        let (scratch, results, at_once) = self.with_worker(first, syscall, |worker| {
+            let args = [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0];
+            let scratch = worker.call("making room", libc::SYS_mmap, args)?;
+            // Each for itself: what one cannot do is no reason to leave out others.
+            let results = [
+                leave::exchange_page(worker, scratch, page.as_raw_fd()),
+                leave::hand_back_timers(worker, scratch, &timers),
+                leave::exchange_descriptors(worker, scratch, held),
+            ];
+            let at_once = leave::install_release_filter(worker, scratch, true);
+            Ok((scratch, results, at_once))
+        })?;
+        if !at_once? {
+            for index in 0..self.threads.len() {
+                self.with_worker(index, syscall, |worker| {
+                    leave::install_release_filter(worker, scratch, false)
+                })?;
+            }
+        }
+        self.restore_vdso(&context.injector)?;
+        self.with_worker(first, syscall, |worker| {
+            let args = [scratch, SCRATCH_BYTES, 0, 0, 0, 0];
+            worker.call("giving room back", libc::SYS_munmap, args)
+        })?;
+        results.into_iter().collect()
+    }
+
+    /// Lets one of the threads do something and be as before.
+    fn with_worker<T>(
+        &mut self,
+        index: usize,
+        syscall: u64,
+        work: impl FnOnce(&mut Worker<'_>) -> Result<T, GuestError>,
+    ) -> Result<T, GuestError> {
+        let pid = self.pid;
+        let tracee = &mut self.threads[index];
+        let base = tracee
+            .registers()
+            .map_err(failed(pid, "reading the registers"))?;
+        let mut worker = Worker {
+            tracee,
+            base,
+            syscall,
+            pid,
+        };
+        let done = work(&mut worker);
+        let restored = worker.tracee.set_registers(&base);
+        restored.map_err(failed(pid, "restoring the registers"))?;
+        done
+    }
+
+    fn restore_vdso(&mut self, injector: &Injector) -> Result<(), GuestError> {
+        step_out_of(&Vdso::of(self.pid)?, &mut self.threads)?;
+        leave::restore_vdso(&self.threads[0], self.pid, injector)
+    }
+}
+
+/// Whether timers can be made with numbers of our choice.
+fn kernel_keeps_timer_numbers() -> bool {
+    // SAFETY: asks, and changes nothing.
+    unsafe { libc::prctl(PR_TIMER_CREATE_RESTORE_IDS, RESTORE_IDS_GET, 0, 0, 0) >= 0 }
+}
+
+const PR_TIMER_CREATE_RESTORE_IDS: libc::c_int = 77;
+const RESTORE_IDS_GET: libc::c_ulong = 2;
+/// How long a program may be about to start another.
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,254 @@
+//! Timers of programs that are let go: from now on the kernel's.
+//!
+//! What was left of a timer in virtual time is left of it in real time. An absolute
+//! setting of CLOCK_REALTIME or CLOCK_TAI stays what it was: the clock has been
+//! set, as such a timer must expect.
+
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, FromRawFd};
+
+use super::{Action, Key, Notice, Timer, Timers, eventfd_id, forget_unheld};
+use crate::clock::Base;
+use crate::error::{GuestError, check};
+
+/// How the kernel is to set a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KernelSetting {
+    pub(crate) absolute: bool,
+    /// Zero: disarmed.
+    pub(crate) value_ns: i64,
+    pub(crate) interval_ns: i64,
+}
+
+/// A POSIX timer or interval timer that leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Leaving {
+    Posix {
+        id: i32,
+        clock: libc::clockid_t,
+        /// None for SIGEV_NONE.
+        notice: Option<Notice>,
+        setting: KernelSetting,
+    },
+    Interval(KernelSetting),
+}
+
+/// A timerfd as one process knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeldDescriptor {
+    /// Which timer.
+    pub(crate) key: Key,
+    pub(crate) number: i32,
+    pub(crate) close_on_exec: bool,
+}
+
+impl Timers {
+    /// Whether a process has POSIX timers.
+    pub(crate) fn has_posix(&self, of: i32) -> bool {
+        let table = self.lock();
+        let mut keys = table.timers.keys();
+        keys.any(|key| matches!(key, Key::Posix { pid, .. } if *pid == of))
+    }
+
+    /// The POSIX and interval timers of a process, which are forgotten here.
+    pub(crate) fn take_of_process(&self, of: i32) -> Vec<Leaving> {
+        let mut table = self.lock();
+        let mut leaving = Vec::new();
+        table.timers.retain(|key, timer| {
+            let one = match *key {
+                Key::Posix { pid, id } if pid == of => Leaving::Posix {
+                    id,
+                    clock: timer.clock,
+                    notice: match timer.action {
+                        Action::Send(notice) => Some(notice),
+                        _ => None,
+                    },
+                    setting: timer.kernel_setting(),
+                },
+                Key::Interval { pid } if pid == of => Leaving::Interval(timer.kernel_setting()),
+                _ => return true,
+            };
+            leaving.push(one);
+            false
+        });
+        drop(table);
+        self.look_again();
+        leaving
+    }
+
+    /// The timerfds among the descriptors of a process.
+    pub(crate) fn held_by(&self, pid: i32) -> Vec<HeldDescriptor> {
+        let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+        let numbers = entries.into_iter().flatten().flatten().filter_map(|entry| {
+            let is_event = fs::read_link(entry.path())
+                .is_ok_and(|to| to.as_os_str() == "anon_inode:[eventfd]");
+            is_event
+                .then(|| entry.file_name().to_str()?.parse().ok())
+                .flatten()
+        });
+        let held = |number: i32| {
+            let key = Key::Descriptor(eventfd_id(&pid.to_string(), number)?);
+            let close_on_exec = information(&pid.to_string(), number, "flags:", 8)?
+                & i64::from(libc::O_CLOEXEC)
+                != 0;
+            self.exists(key).then_some(HeldDescriptor {
+                key,
+                number,
+                close_on_exec,
+            })
+        };
+        numbers.filter_map(held).collect()
+    }
+
+    /// The kernel's timerfd that takes the place of one of ours, with as many
+    /// expirations unread.
+    pub(crate) fn to_kernel(&self, key: Key) -> Result<File, GuestError> {
+        let table = self.lock();
+        let gone = || GuestError::Usage("a timer went while it was handed back".into());
+        let timer = table.timers.get(&key).ok_or_else(gone)?;
+        let Action::Count(file) = &timer.action else {
+            return Err(gone());
+        };
+        // SAFETY: plain calls on a descriptor of ours.
+        let made = unsafe {
+            let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK;
+            libc::timerfd_create(timer.clock, libc::TFD_CLOEXEC | flags)
+        };
+        check(made.into(), "making a timer of the kernel's")?;
+        // SAFETY: just created and owned by nobody else.
+        let made = unsafe { File::from_raw_fd(made) };
+        let unread = information("self", file.as_raw_fd(), "eventfd-count:", 16).unwrap_or(0);
+        let setting = timer
+            .kernel_setting()
+            .with_unread(unread, || now_ns(timer.clock));
+        let mut flags = 0;
+        if setting.absolute {
+            flags |= libc::TFD_TIMER_ABSTIME;
+        }
+        if timer.cancel_on_set {
+            flags |= libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
+        }
+        let value = setting.to_itimerspec();
+        // SAFETY: reads `value`.
+        let set = unsafe {
+            libc::timerfd_settime(
+                made.as_raw_fd(),
+                flags,
+                &raw const value,
+                std::ptr::null_mut(),
+            )
+        };
+        check(set.into(), "setting a timer of the kernel's")?;
+        Ok(made)
+    }
+
+    /// Drops the timerfds that no process has any more.
+    pub(crate) fn forget_unheld(&self) {
+        forget_unheld(&mut self.lock());
+        self.look_again();
+    }
+}
+
+impl Timer {
+    fn kernel_setting(&self) -> KernelSetting {
+        let (absolute, value_ns) = match self.due {
+            None => (false, 0),
+            // Zero would disarm it.
+            Some(due) if due.base == Base::Monotonic => {
+                (false, (due.ns - self.host.now_ns(due.base)).max(1))
+            }
+            Some(due) => (true, due.ns.max(1)),
+        };
+        KernelSetting {
+            absolute,
+            value_ns,
+            interval_ns: self.interval_ns,
+        }
+    }
+}
+
+impl KernelSetting {
+    /// So set that `unread` expirations have been already. `now_ns` is what the
+    /// timer's clock shows.
+    fn with_unread(self, unread: i64, now_ns: impl FnOnce() -> i64) -> Self {
+        if unread == 0 {
+            return self;
+        }
+        let next_ns = match (self.value_ns, self.absolute) {
+            // Expired for good: at once, and once.
+            (0, _) => now_ns(),
+            (at, true) => at,
+            (after, false) => now_ns().saturating_add(after),
+        };
+        let past_ns = self.interval_ns.saturating_mul(unread);
+        Self {
+            absolute: true,
+            value_ns: next_ns.saturating_sub(past_ns).max(1),
+            interval_ns: self.interval_ns,
+        }
+    }
+
+    /// As the kernel takes it.
+    pub(crate) fn to_itimerspec(self) -> libc::itimerspec {
+        let spec = |ns: i64| libc::timespec {
+            tv_sec: ns / NS_PER_S,
+            tv_nsec: ns % NS_PER_S,
+        };
+        libc::itimerspec {
+            it_interval: spec(self.interval_ns),
+            it_value: spec(self.value_ns),
+        }
+    }
+}
+
+fn now_ns(clock: libc::clockid_t) -> i64 {
+    // SAFETY: plain data; the kernel writes it.
+    let now = unsafe {
+        let mut now: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(clock, &raw mut now);
+        now
+    };
+    now.tv_sec * NS_PER_S + now.tv_nsec
+}
+
+/// A number in /proc/PID/fdinfo/FD.
+fn information(process: &str, fd: i32, field: &str, radix: u32) -> Option<i64> {
+    let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{fd}")).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(field))?;
+    i64::from_str_radix(value.trim(), radix).ok()
+}
+
+const NS_PER_S: i64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel counts expirations from the first on, so that is what must be
+    /// found again from what is unread and what is next.
+    #[test]
+    fn unread_expirations_are_counted_by_the_kernel_too() {
+        let now_ns = 1_000;
+        let periodic = KernelSetting {
+            absolute: false,
+            value_ns: 30,
+            interval_ns: 100,
+        };
+        assert_eq!(periodic.with_unread(0, || now_ns), periodic);
+        for unread in 1..9 {
+            let set = periodic.with_unread(unread, || now_ns);
+            assert!(set.absolute && set.interval_ns == 100);
+            let expired = 1 + (now_ns - set.value_ns) / set.interval_ns;
+            assert_eq!(expired, unread);
+            let next_ns = set.value_ns + expired * set.interval_ns;
+            assert_eq!(next_ns, 1_030, "the phase stays");
+        }
+        let once = KernelSetting {
+            value_ns: 0,
+            interval_ns: 0,
+            ..periodic
+        };
+        let set = once.with_unread(1, || now_ns);
+        assert!(set.absolute && set.value_ns <= now_ns && set.value_ns > 0);
+    }
+}

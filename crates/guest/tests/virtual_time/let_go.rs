@@ -1,0 +1,278 @@
+//! A program that was brought in is let go again: its waits, timers and clocks are
+//! the machine's from then on, and it outlives the session.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use timeloom_guest::ClockOptions;
+
+use crate::support::{Program, World, c_program, c_program_static, pipe};
+
+/// A virtual second takes so many wall seconds in these sessions.
+const DILATION: f64 = 30.0;
+/// What begins when the program sees that it is in a session, each of a second.
+const WAITS: [&str; 10] = [
+    "nanosleep",
+    "absolute",
+    "poll",
+    "ppoll",
+    "select",
+    "condition",
+    "socket",
+    "civil",
+    "timerfd",
+    "epoll",
+];
+
+struct Ward {
+    program: Program,
+    orders: fs::File,
+    pid: i32,
+}
+
+impl Ward {
+    fn start(path: std::path::PathBuf) -> Self {
+        let (read, write) = pipe();
+        let mut program = Program::native_reading(&[path.into()], read.into());
+        program.wait_for("ready");
+        Self {
+            pid: program.native_pid(),
+            program,
+            orders: write.into(),
+        }
+    }
+
+    /// What it says of itself when asked.
+    fn report(&mut self) -> BTreeMap<String, i64> {
+        self.orders.write_all(b"\n").expect("it reads");
+        let line = self
+            .program
+            .wait_for_line(|line| line.starts_with("report "));
+        let pairs = line.split(' ').filter_map(|word| word.split_once('='));
+        pairs
+            .map(|(key, value)| (key.to_owned(), value.parse().expect("a number")))
+            .collect()
+    }
+}
+
+fn world(theme: &str) -> World {
+    let clock = ClockOptions {
+        start: Some(timeloom_time::Instant::from_ns(1_559_563_200_000_000_000)), // 2019-06-03
+        dilation: DILATION,
+        ..ClockOptions::default()
+    };
+    World::with_clock(theme, clock)
+}
+
+fn machine_ns(clock: libc::clockid_t) -> i64 {
+    // SAFETY: plain data, written by the kernel.
+    unsafe {
+        let mut now: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(clock, &raw mut now);
+        now.tv_sec * 1_000_000_000 + now.tv_nsec
+    }
+}
+
+/// Its clocks are the machine's, and everything works. Returns how often its timer
+/// had expired that nobody reads in between.
+fn lives_in_real_time(ward: &mut Ward) -> i64 {
+    let clocks = [
+        ("realtime", libc::CLOCK_REALTIME),
+        ("monotonic", libc::CLOCK_MONOTONIC),
+        ("called", libc::CLOCK_MONOTONIC),
+        ("boottime", libc::CLOCK_BOOTTIME),
+    ];
+    let before = clocks.map(|(_, clock)| machine_ns(clock));
+    let report = ward.report();
+    for ((name, clock), before) in clocks.into_iter().zip(before) {
+        let (shown, after) = (report[name], machine_ns(clock));
+        assert!(
+            (before..=after).contains(&shown),
+            "{name}: {before} {shown} {after}"
+        );
+    }
+    assert_ne!(report["year"], 2019);
+    let least = [("slept", 20), ("forked", 50), ("executed", 50)];
+    for (name, ms) in least {
+        let lasted = report[name];
+        // Not thirty times as long.
+        assert!(
+            (ms * 1_000_000..ms * 25_000_000).contains(&lasted),
+            "{name}: {report:?}"
+        );
+    }
+    assert_eq!((report["known"], report["made"]), (1, 1), "{report:?}");
+    assert_eq!((report["posix"], report["alarms"]), (42, 1), "{report:?}");
+    assert!(report["ticks"] >= 5, "{report:?}");
+    // It ticks ten times a second, and the next one comes when it is due.
+    assert!(report["tick"] <= 2_000_000_000, "{report:?}");
+    report["unread"]
+}
+
+/// No process is left that has to do with it, an escort least of all.
+fn nobody_is_left(pid: i32) {
+    let sign = format!("timeloom-released-{pid} ");
+    let holds = |entry: &fs::DirEntry| {
+        let entries = fs::read_dir(entry.path().join("fd"));
+        let mut links = entries.into_iter().flatten().flatten();
+        links.any(|link| {
+            fs::read_link(link.path()).is_ok_and(|to| format!("{} ", to.display()).contains(&sign))
+        })
+    };
+    let begun = Instant::now();
+    loop {
+        let all = fs::read_dir("/proc").expect("it is there").flatten();
+        let Some(one) = all.into_iter().find(holds) else {
+            return;
+        };
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "{:?} stays",
+            one.path()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
+    let world = world(theme);
+    let mut ward = Ward::start(path);
+    world.session.register(ward.pid).expect("a program of ours");
+    let begun = Instant::now();
+    ward.program.wait_for("in");
+    assert!(world.pids().contains(&ward.pid));
+    // In the middle of their waits.
+    let some = Duration::from_millis(300 * DILATION as u64 / 10);
+    std::thread::sleep(some);
+    if paused {
+        world.session.pause().expect("pausing");
+    }
+    let used = begun.elapsed().div_f64(DILATION);
+    let let_go = Instant::now();
+    world
+        .session
+        .unregister(ward.pid)
+        .expect("it is ours to let go");
+    assert!(!world.pids().contains(&ward.pid));
+    let again = world.session.unregister(ward.pid).expect_err("it is gone");
+    assert!(again.to_string().contains("not brought"), "{again}");
+    let mut over = Vec::new();
+    while over.len() < WAITS.len() {
+        let line = ward.program.wait_for_line(|line| line.ends_with(" over"));
+        let name = line.trim_end_matches(" over").to_owned();
+        let after = let_go.elapsed();
+        // What was left, in real time; the second that it would have taken in the
+        // session is half a minute away.
+        let least = if name == "civil" {
+            Duration::ZERO
+        } else {
+            Duration::from_secs(1).saturating_sub(used)
+        };
+        assert!(
+            after >= least,
+            "{name} was over after {after:?}, before {least:?}"
+        );
+        assert!(after < Duration::from_secs(10), "{name} took {after:?}");
+        over.push(name);
+    }
+    over.sort();
+    let mut expected = WAITS.map(str::to_owned);
+    expected.sort();
+    assert_eq!(over, expected);
+    ward.program.wait_for("socket again");
+    let unread = lives_in_real_time(&mut ward);
+    // Two seconds have passed for it since it began, ten times as many.
+    assert!(unread >= 15, "{unread}");
+    let refused = world
+        .session
+        .register(ward.pid)
+        .expect_err("once is enough");
+    assert!(refused.to_string().contains("let go"), "{refused}");
+    // The session ends and takes nothing along.
+    drop(world);
+    lives_in_real_time(&mut ward);
+    let pid = ward.pid;
+    let Ward {
+        program, orders, ..
+    } = ward;
+    drop(orders);
+    let (_, status) = program.finish();
+    assert_eq!(status, 0);
+    nobody_is_left(pid);
+}
+
+#[test]
+fn a_program_is_let_go_with_its_waits_and_timers() {
+    is_let_go("let-go", c_program("let_go"), false);
+}
+
+#[test]
+fn a_static_program_is_let_go_from_a_paused_session() {
+    is_let_go("let-go-paused", c_program_static("let_go"), true);
+}
+
+/// A shell and what it has started in the session: they are let go together.
+#[test]
+fn what_a_program_has_started_is_let_go_with_it() {
+    let world = world("let-go-children");
+    let script = "echo ready; while [ $(date +%Y) != 2019 ]; do sleep 0.01; done; \
+        (sleep 1; echo child $(date +%Y)) & sleep 1; echo parent $(date +%Y); wait; \
+        while read line; do date +%s; done; echo end";
+    let (read, write) = pipe();
+    let mut program = Program::native_reading(&["sh", "-c", script].map(Into::into), read.into());
+    program.wait_for("ready");
+    let pid = program.native_pid();
+    world.session.register(pid).expect("a program of ours");
+    let begun = Instant::now();
+    let sleeping = || {
+        let names: Vec<String> = world
+            .session
+            .status()
+            .processes
+            .into_iter()
+            .map(|p| p.1)
+            .collect();
+        // Execs of the loop are still to come otherwise.
+        names.iter().filter(|name| *name == "sleep").count() == 2
+    };
+    while !sleeping() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(25),
+            "{:?}",
+            world.session.status()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    world.session.unregister(pid).expect("it is ours to let go");
+    let let_go = Instant::now();
+    assert_eq!(world.pids(), Vec::<i32>::new());
+    drop(world);
+    let mut lines = [program.next_line(), program.next_line()];
+    assert!(let_go.elapsed() < Duration::from_secs(10), "{lines:?}");
+    lines.sort();
+    assert!(
+        lines[0].starts_with("child ") && !lines[0].ends_with("2019"),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].starts_with("parent ") && !lines[1].ends_with("2019"),
+        "{lines:?}"
+    );
+    let mut orders: fs::File = write.into();
+    for _ in 0..3 {
+        let before = machine_ns(libc::CLOCK_REALTIME) / 1_000_000_000;
+        orders.write_all(b"\n").expect("it reads");
+        let shown: i64 = program.next_line().parse().expect("seconds");
+        let after = machine_ns(libc::CLOCK_REALTIME) / 1_000_000_000;
+        assert!(
+            (before..=after).contains(&shown),
+            "{before} {shown} {after}"
+        );
+    }
+    drop(orders);
+    let (lines, status) = program.finish();
+    assert_eq!((lines.last().map(String::as_str), status), (Some("end"), 0));
+    nobody_is_left(pid);
+}

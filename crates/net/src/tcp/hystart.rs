@@ -1,0 +1,124 @@
+//! HyStart++, RFC 9406: slow start ends when round trips grow longer, before the
+//! queue overflows. Names and numbers as there.
+
+use timeloom_time::Duration;
+
+/// How much of slow start's growth an acknowledgement is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// All: slow start.
+    Whole,
+    /// [`CSS_GROWTH_DIVISOR`]: conservative slow start.
+    Part,
+    /// Slow start is over.
+    Over,
+}
+
+/// The state of RFC 9406, section 4.2.
+#[derive(Debug)]
+pub(crate) struct HyStart {
+    window_end: u64,
+    current_round_min: Duration,
+    last_round_min: Duration,
+    samples: u32,
+    /// In conservative slow start: the round trip it began at, and the rounds
+    /// left.
+    conservative: Option<(Duration, u32)>,
+}
+
+const MIN_RTT_THRESH: Duration = Duration::from_ms(4);
+const MAX_RTT_THRESH: Duration = Duration::from_ms(16);
+const MIN_RTT_DIVISOR: i64 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+pub(crate) const CSS_GROWTH_DIVISOR: f64 = 4.0;
+const CSS_ROUNDS: u32 = 5;
+
+impl Default for HyStart {
+    fn default() -> Self {
+        Self {
+            window_end: 0,
+            current_round_min: Duration::MAX,
+            last_round_min: Duration::MAX,
+            samples: 0,
+            conservative: None,
+        }
+    }
+}
+
+impl HyStart {
+    /// An acknowledgement up to `una`, with this round trip, came in while
+    /// segments up to `nxt` were sent.
+    pub(crate) fn handle_ack(&mut self, una: u64, nxt: u64, round_trip: Duration) -> Growth {
+        if una >= self.window_end {
+            self.window_end = nxt;
+            self.last_round_min = self.current_round_min;
+            self.current_round_min = Duration::MAX;
+            self.samples = 0;
+            if let Some((_, rounds)) = &mut self.conservative {
+                *rounds -= 1;
+                if *rounds == 0 {
+                    return Growth::Over;
+                }
+            }
+        }
+        self.current_round_min = self.current_round_min.min(round_trip);
+        self.samples += 1;
+        let enough = self.samples >= N_RTT_SAMPLE;
+        match self.conservative {
+            // It was a passing delay.
+            Some((baseline, _)) if enough && self.current_round_min < baseline => {
+                self.conservative = None;
+            }
+            None if enough && self.last_round_min < Duration::MAX => {
+                let share = Duration::from_ns(self.last_round_min.as_ns() / MIN_RTT_DIVISOR);
+                let threshold = share.max(MIN_RTT_THRESH).min(MAX_RTT_THRESH);
+                if self.current_round_min >= self.last_round_min + threshold {
+                    self.conservative = Some((self.current_round_min, CSS_ROUNDS));
+                }
+            }
+            _ => {}
+        }
+        match self.conservative {
+            Some(_) => Growth::Part,
+            None => Growth::Whole,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round of 20 segments, each acknowledged after this.
+    fn round(hystart: &mut HyStart, number: u64, ms: i64) -> Growth {
+        let (from, to) = (number * 20, number * 20 + 20);
+        let acks = (from..to).map(|una| hystart.handle_ack(una, to, Duration::from_ms(ms)));
+        acks.last().unwrap()
+    }
+
+    #[test]
+    fn growing_round_trips_end_slow_start_in_five_rounds() {
+        let mut hystart = HyStart::default();
+        for number in 0..3 {
+            assert_eq!(round(&mut hystart, number, 40), Growth::Whole);
+        }
+        // An eighth of 40 ms is 5 ms.
+        assert_eq!(round(&mut hystart, 3, 44), Growth::Whole);
+        assert_eq!(round(&mut hystart, 4, 50), Growth::Part);
+        for number in 5..9 {
+            assert_eq!(round(&mut hystart, number, 50), Growth::Part);
+        }
+        let una = 9 * 20;
+        let over = hystart.handle_ack(una, una + 20, Duration::from_ms(50));
+        assert_eq!(over, Growth::Over);
+    }
+
+    #[test]
+    fn a_passing_delay_does_not() {
+        let mut hystart = HyStart::default();
+        for (number, ms) in [40, 40, 60, 60, 41].into_iter().enumerate() {
+            round(&mut hystart, number as u64, ms);
+        }
+        assert_eq!(round(&mut hystart, 5, 41), Growth::Whole);
+    }
+}

@@ -1,0 +1,97 @@
+//! Topologies from GraphML files, as networkx, yEd and the Topology Zoo write
+//! them.
+
+use std::collections::HashMap;
+
+use roxmltree::{Document, Node as Element};
+
+use super::graph::{Entry, GraphError, Value, build, fail};
+use crate::{LinkConfig, NetworkBuilder, Node};
+
+/// Adds the nodes and edges of the first graph of a GraphML file (Brandes et
+/// al., "GraphML progress report", 2001) and gives back the nodes in the order of
+/// the file. What it takes of them is as in [`mod@super::gml`]: a `data` element
+/// counts under its key's `attr.name`. Graphs within nodes, ports and hyperedges
+/// are skipped. Document type definitions are refused.
+///
+/// # Errors
+///
+/// With the line, when the text is no GraphML or a value is none.
+pub fn graphml(
+    network: &mut NetworkBuilder,
+    text: &str,
+    link: &LinkConfig,
+) -> Result<Vec<Node>, GraphError> {
+    let document = Document::parse(text)
+        .map_err(|error| fail(error.pos().row as usize, &error.to_string()))?;
+    let lines = Lines::of(text);
+    let root = document.root_element();
+    let graph = children(root, "graph").next();
+    let graph = graph.ok_or_else(|| fail(1, "there is no `graph` in a `graphml`"))?;
+    // What the identifier of a `key` stands for, by what it is for.
+    let mut names = HashMap::new();
+    for key in children(root, "key") {
+        if let (Some(id), Some(name)) = (key.attribute("id"), key.attribute("attr.name")) {
+            names.insert(id, name);
+        }
+    }
+    let mut entries = Vec::new();
+    for kind in ["node", "edge"] {
+        for element in children(graph, kind) {
+            let line = lines.at(element);
+            let mut values = Vec::new();
+            for attribute in element.attributes() {
+                values.push(entry(line, attribute.name(), attribute.value()));
+            }
+            for data in children(element, "data") {
+                let key = data.attribute("key").unwrap_or_default();
+                let name = names.get(key).copied().unwrap_or(key);
+                let text = data.text().unwrap_or_default().trim();
+                values.push(entry(lines.at(data), name, text));
+            }
+            entries.push(Entry {
+                line,
+                key: kind.to_owned(),
+                value: Value::List(values),
+            });
+        }
+    }
+    let graph = Entry {
+        line: lines.at(graph),
+        key: "graph".to_owned(),
+        value: Value::List(entries),
+    };
+    build(network, &graph, link)
+}
+
+fn entry(line: usize, key: &str, text: &str) -> Entry {
+    Entry {
+        line,
+        key: key.to_owned(),
+        value: Value::Text(text.to_owned()),
+    }
+}
+
+/// Child elements of this name, in whatever namespace.
+fn children<'a, 'input>(
+    of: Element<'a, 'input>,
+    name: &'static str,
+) -> impl Iterator<Item = Element<'a, 'input>> {
+    of.children()
+        .filter(move |child| child.is_element() && child.tag_name().name() == name)
+}
+
+/// Where lines begin. The library counts from the beginning of the file each
+/// time, which in a long one takes for ever.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self(ends.map(|(at, _)| at).collect())
+    }
+
+    fn at(&self, element: Element<'_, '_>) -> usize {
+        self.0.partition_point(|end| *end < element.range().start) + 1
+    }
+}

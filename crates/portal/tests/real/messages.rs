@@ -1,0 +1,349 @@
+//! What routers of the model tell real kernels: that time is up, that a host is
+//! not there, that a packet is too long, that there is congestion.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration as StdDuration;
+
+use timeloom_fabric::{Fabric, Namespace, NetworkSpec, StationSpec};
+use timeloom_net::{LinkConfig, NetworkBuilder, PortId, QueueConfig};
+use timeloom_portal::{Commanded, Emulation, Options, Portals, Timing};
+use timeloom_time::{Duration, Rate};
+
+use crate::world::tap;
+
+/// a – r1 – r2 – b, the middle link as given. The emulation ends before the
+/// namespaces.
+struct Path {
+    emulation: Emulation,
+    fabric: Fabric,
+    /// What a traceroute to `b` sees: the near side of r1, of r2, and b.
+    hops: [Ipv4Addr; 3],
+    /// From r1 towards r2.
+    middle: PortId,
+}
+
+fn path(middle: LinkConfig) -> Path {
+    let station = |name: &str, last| StationSpec {
+        name: name.into(),
+        address: [10, 0, 0, last].into(),
+        prefix_len: 30,
+        mac: None,
+    };
+    let fabric = Fabric::build(&NetworkSpec {
+        stations: vec![station("a", 1), station("b", 9)],
+        unplugged: vec!["a".into(), "b".into()],
+        ..NetworkSpec::default()
+    })
+    .expect("run this test as root");
+    let mut network = NetworkBuilder::new(8);
+    let (a, b) = (network.host("a"), network.host("b"));
+    let (r1, r2) = (network.router("r1"), network.router("r2"));
+    let card = LinkConfig::new(1_000_000_000_000, Duration::ZERO);
+    let (_, first) = network.connect(a, r1, card.clone());
+    let (middle, second) = network.connect(r1, r2, middle);
+    network.connect(r2, b, card);
+    let world = network.build().unwrap();
+    let third = world.port_of(b).unwrap();
+    let hops = [first, second, third].map(|port| world.address(port));
+    let mut portals = Portals::new();
+    for (node, name) in [(a, "a"), (b, "b")] {
+        let tap = tap(&world, node, fabric.station(name).unwrap());
+        portals
+            .join(node, name, Box::new(tap), Default::default())
+            .unwrap();
+    }
+    let timing = Timing::Follow(Box::new(Arc::new(Commanded::new(Rate::ONE))));
+    let emulation = Emulation::start(world, portals, timing, Options::default()).unwrap();
+    Path {
+        emulation,
+        fabric,
+        hops,
+        middle,
+    }
+}
+
+fn link() -> LinkConfig {
+    LinkConfig::new(100_000_000, Duration::from_ms(2))
+}
+
+impl Path {
+    fn namespace(&self, name: &str) -> &Namespace {
+        self.fabric.station(name).unwrap()
+    }
+
+    /// A datagram socket in `a` that hears of ICMP errors.
+    fn prober(&self) -> UdpSocket {
+        let socket = self.namespace("a").udp_socket("0.0.0.0:0").unwrap();
+        set(&socket, libc::IP_RECVERR, 1);
+        set(&socket, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO);
+        socket
+    }
+
+    /// Sets what the kernel of a namespace does.
+    fn sysctl(&self, name: &str, key: &str, value: &str) {
+        let path = format!("/proc/sys/net/ipv4/{key}");
+        let written = self.namespace(name).run(|| std::fs::write(&path, value));
+        written
+            .unwrap()
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+}
+
+fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) {
+    // SAFETY: the kernel reads a number of the length given.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as u32,
+        )
+    };
+    assert_eq!(answer, 0, "{}", io::Error::last_os_error());
+}
+
+fn get(socket: &UdpSocket, option: libc::c_int) -> libc::c_int {
+    let (mut value, mut length) = (0, size_of::<libc::c_int>() as u32);
+    // SAFETY: the kernel writes a number of the length given.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            option,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    assert_eq!(answer, 0, "{}", io::Error::last_os_error());
+    value
+}
+
+/// An ICMP error as the kernel's error queue tells it (ip(7)).
+#[derive(Debug, PartialEq)]
+struct Told {
+    by: Ipv4Addr,
+    kind: u8,
+    code: u8,
+    info: u32,
+}
+
+/// The next error that a socket hears of within twenty seconds.
+fn hear(socket: &UdpSocket) -> Told {
+    let mut ready = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one pollfd that is ours.
+    let answer = unsafe { libc::poll(&raw mut ready, 1, 20_000) };
+    assert_eq!(answer, 1, "nobody answers");
+    let mut control = [0u64; 64];
+    // SAFETY: a msghdr is plain old data; zero is a value of every field.
+    let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: the message names a buffer that is ours, with its length.
+    let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_ERRQUEUE) };
+    assert!(length >= 0, "{}", io::Error::last_os_error());
+    // SAFETY: the kernel has filled the message in.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    while !header.is_null() {
+        // SAFETY: a header that is there lies in the control buffer.
+        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+        if (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR) {
+            // SAFETY: such a message carries this structure, and the address of
+            // who sent the error behind it.
+            let (error, by) = unsafe {
+                let data = libc::CMSG_DATA(header).cast::<libc::sock_extended_err>();
+                let by = data.add(1).cast::<libc::sockaddr_in>();
+                (data.read_unaligned(), by.read_unaligned())
+            };
+            assert_eq!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP);
+            return Told {
+                by: u32::from_be(by.sin_addr.s_addr).into(),
+                kind: error.ee_type,
+                code: error.ee_code,
+                info: error.ee_info,
+            };
+        }
+        // SAFETY: as above.
+        header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
+    }
+    panic!("an error without a cause");
+}
+
+#[test]
+fn a_route_can_be_traced() {
+    let path = path(link());
+    let socket = path.prober();
+    let target = SocketAddrV4::new(path.hops[2], 33_434);
+    for (ttl, by) in (1..).zip(path.hops) {
+        set(&socket, libc::IP_TTL, ttl);
+        socket.send_to(b"probe", target).unwrap();
+        let told = hear(&socket);
+        // The last is b's own kernel: nobody listens there.
+        let what = if ttl < 3 { (11, 0) } else { (3, 3) };
+        assert_eq!((told.by, (told.kind, told.code)), (by, what), "{told:?}");
+    }
+    let counters = path.emulation.stop().unwrap().counters;
+    assert_eq!((counters.ttl_exceeded, counters.icmp_errors), (2, 2));
+}
+
+/// The same with the program that people use, where it is installed.
+#[test]
+fn traceroute_shows_the_routers() {
+    if Command::new("traceroute")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        eprintln!("traceroute is not installed; `a_route_can_be_traced` does without");
+        return;
+    }
+    let path = path(link());
+    let mut command = Command::new("traceroute");
+    let target = path.hops[2].to_string();
+    command.args(["-n", "-q", "1", "-w", "10", &target]);
+    path.namespace("a").confine(&mut command).unwrap();
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let hops = said.lines().skip(1).map(|line| {
+        let mut words = line.split_whitespace();
+        words.nth(1).unwrap_or_default().to_owned()
+    });
+    let expected = path.hops.map(|hop| hop.to_string());
+    assert_eq!(hops.collect::<Vec<_>>(), expected, "{said}");
+}
+
+#[test]
+fn what_is_not_there_is_unreachable() {
+    let path = path(link());
+    let socket = path.prober();
+    socket.send_to(b"probe", "10.77.0.1:9").unwrap();
+    let told = hear(&socket);
+    assert_eq!(
+        (told.by, told.kind, told.code),
+        (path.hops[0], 3, 0),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_kernel_finds_the_mtu_of_its_path() {
+    let path = path(link().with_mtu(1_200));
+    // A bulk transfer goes on with smaller segments. Who knows the MTU already
+    // tells the other end (its MSS), so that only the first is refused.
+    for (server, client) in [("a", "b"), ("b", "a")] {
+        let address = if server == "b" {
+            path.hops[2]
+        } else {
+            [10, 0, 0, 1].into()
+        };
+        let listener = path.namespace(server).tcp_listener("0.0.0.0:80").unwrap();
+        let receiver = thread::spawn(move || {
+            let mut received = Vec::new();
+            listener
+                .accept()
+                .unwrap()
+                .0
+                .read_to_end(&mut received)
+                .unwrap();
+            received
+        });
+        let bytes: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
+        let sent = path.namespace(client).run(|| {
+            TcpStream::connect((address, 80))
+                .unwrap()
+                .write_all(&bytes)
+                .unwrap();
+        });
+        sent.unwrap();
+        assert!(
+            receiver.join().unwrap() == bytes,
+            "from {client} to {server}"
+        );
+    }
+    // A datagram: the kernel is told, and remembers.
+    let socket = path.prober();
+    socket.connect((path.hops[2], 9)).unwrap();
+    assert_eq!(get(&socket, libc::IP_MTU), 1_500);
+    socket.send(&[1; 1_400]).unwrap();
+    let told = hear(&socket);
+    assert_eq!(
+        (told.by, told.kind, told.code, told.info),
+        (path.hops[0], 3, 4, 1_200)
+    );
+    assert_eq!(get(&socket, libc::IP_MTU), 1_200);
+    let counters = path.emulation.stop().unwrap().counters;
+    assert!(
+        counters.too_long >= 2 && counters.icmp_errors >= 2,
+        "{counters:?}"
+    );
+}
+
+#[test]
+fn what_a_kernel_lets_routers_cut_is_cut() {
+    let path = path(link().with_mtu(700));
+    let server = path.namespace("b").udp_socket("0.0.0.0:9").unwrap();
+    server
+        .set_read_timeout(Some(StdDuration::from_secs(20)))
+        .unwrap();
+    let client = path.namespace("a").udp_socket("0.0.0.0:0").unwrap();
+    set(&client, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT);
+    // One that the kernel sends whole, and one that it cuts itself before.
+    for length in [1_400, 9_000] {
+        let bytes: Vec<u8> = (0..length).map(|at| (at / 5) as u8).collect();
+        client.send_to(&bytes, (path.hops[2], 9)).unwrap();
+        let mut buffer = vec![0; 65_536];
+        let length = server.recv(&mut buffer).unwrap();
+        assert!(buffer[..length] == bytes);
+    }
+    assert_eq!(path.emulation.stop().unwrap().counters.too_long, 0);
+}
+
+#[test]
+fn real_kernels_slow_down_at_marks_of_the_model() {
+    for ecn in [true, false] {
+        let codel = QueueConfig::CoDel {
+            target: Duration::from_ms(2),
+            interval: Duration::from_ms(20),
+            packets: 2_000,
+            ecn,
+        };
+        let slow = LinkConfig::new(50_000_000, Duration::from_ms(2)).with_queue(codel);
+        let path = path(slow);
+        for name in ["a", "b"] {
+            path.sysctl(name, "tcp_ecn", "1");
+            // Not every control listens to marks; this one is in every kernel.
+            path.sysctl(name, "tcp_congestion_control", "reno");
+        }
+        let listener = path.namespace("b").tcp_listener("0.0.0.0:80").unwrap();
+        let receiver = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            io::copy(&mut stream, &mut io::sink()).unwrap()
+        });
+        let target = (path.hops[2], 80);
+        let sent = path.namespace("a").run(|| {
+            let mut stream = TcpStream::connect(target).unwrap();
+            stream.write_all(&vec![0; 12_000_000]).unwrap();
+        });
+        sent.unwrap();
+        assert_eq!(receiver.join().unwrap(), 12_000_000);
+        let middle = path.middle;
+        let link = path
+            .emulation
+            .with(move |engine| engine.model.link(middle))
+            .unwrap();
+        // A kernel that took no notice would be marked packet after packet,
+        // since CoDel marks ever more often.
+        assert_eq!(link.marked > 0, ecn, "{link:?}");
+        assert!(link.marked * 20 < link.packets, "{link:?}");
+        assert_eq!(link.dropped > 0, !ecn, "{link:?}");
+    }
+}

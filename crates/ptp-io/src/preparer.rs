@@ -1,0 +1,119 @@
+//! A thread that computes what signatures will need, before they are asked for.
+//!
+//! It shares nothing with the event loop but the stock of what is ready, which
+//! the loop takes from without ever waiting, and it is SCHED_IDLE: it runs when
+//! a processor has nothing else to do, and whoever wakes up displaces it. The
+//! loop asks for more at the end of a turn, when what arrived has been sent on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use timeloom_ptp::security::SecretKey;
+
+use crate::{KernelRandom, PtpError};
+
+/// The thread, and whether it is at work.
+#[derive(Debug)]
+pub struct Preparer {
+    wanted: Option<Sender<Arc<SecretKey>>>,
+    is_busy: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Preparer {
+    /// # Errors
+    /// When the kernel has no thread or no random numbers to give.
+    pub fn start() -> Result<Self, PtpError> {
+        let random = KernelRandom::open()?;
+        let (wanted, queue) = channel();
+        let is_busy = Arc::new(AtomicBool::new(false));
+        let busy = is_busy.clone();
+        let thread = Builder::new()
+            .name("ptp-prepare".to_owned())
+            .spawn(move || work(&queue, random, &busy))
+            .map_err(PtpError::doing("start a thread"))?;
+        Ok(Self {
+            wanted: Some(wanted),
+            is_busy,
+            thread: Some(thread),
+        })
+    }
+
+    /// Has `secret` prepared if that is worth waking the thread for.
+    pub fn top_up(&self, secret: &Arc<SecretKey>) {
+        if !secret.wants_preparing() || self.is_busy.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(wanted) = &self.wanted {
+            wanted
+                .send(secret.clone())
+                .expect("the thread lives as long as this");
+        }
+    }
+}
+
+fn work(queue: &Receiver<Arc<SecretKey>>, mut random: KernelRandom, busy: &AtomicBool) {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: reads one struct; 0 is the calling thread. Lowering oneself is
+    // always allowed.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    while let Ok(secret) = queue.recv() {
+        secret.prepare(&mut random);
+        busy.store(false, Ordering::Release);
+    }
+}
+
+impl Drop for Preparer {
+    fn drop(&mut self) {
+        drop(self.wanted.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use timeloom_wire::tlv::Suite;
+
+    use super::*;
+
+    fn secret(suite: Suite) -> Arc<SecretKey> {
+        Arc::new(SecretKey::from_random(suite, &[3; 32]))
+    }
+
+    #[test]
+    fn what_is_asked_for_gets_prepared_and_is_asked_for_again_when_it_is_used_up() {
+        let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::Ed25519));
+        let public = secret.public();
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..3 {
+            assert!(secret.wants_preparing());
+            // An idle thread's turn may be long in coming on a busy machine.
+            let patience = Instant::now() + Duration::from_secs(120);
+            while secret.wants_preparing() {
+                assert!(Instant::now() < patience, "nobody prepares");
+                preparer.top_up(&secret);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            while secret.is_prepared() {
+                let signature = secret.sign(b"a text");
+                assert!(public.verify(b"a text", &signature));
+                assert!(seen.insert(signature));
+            }
+            // Without a stock it signs all the same, as RFC 8032 has it.
+            assert!(public.verify(b"a text", &secret.sign(b"a text")));
+        }
+    }
+
+    #[test]
+    fn a_suite_without_anything_to_prepare_wakes_nobody() {
+        let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::Bls));
+        preparer.top_up(&secret);
+        assert!(!preparer.is_busy.load(Ordering::Acquire));
+    }
+}

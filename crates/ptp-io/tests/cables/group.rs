@@ -1,0 +1,101 @@
+//! The standard's AUTHENTICATION TLV with a group's key, between our programs,
+//! and with linuxptp 4.3 or later where there is one: TIMELOOM_PTP4L_AUTH names
+//! its ptp4l, otherwise that of the PATH is asked for its version.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{Scratch, lab};
+use timeloom_ptp_io::DelayMechanism;
+use timeloom_ptp_io::keys::GroupFile;
+use timeloom_ptp_io::lab::LabReport;
+use timeloom_ptp_io::lab::NodeKind::{self, Ours, Ptp4l};
+
+fn association() -> GroupFile {
+    GroupFile {
+        policy: 3,
+        key_id: 7,
+        key: "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f".to_owned(),
+    }
+}
+
+/// A ptp4l that knows the TLV.
+fn ptp4l() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("TIMELOOM_PTP4L_AUTH") {
+        return Some(path.into());
+    }
+    let output = Command::new("ptp4l").arg("-v").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut numbers = text.trim().split(['.', '-']);
+    let version: (u32, u32) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    (version >= (4, 3)).then(|| "ptp4l".into())
+}
+
+fn chain(name: &str, nodes: &[NodeKind], delay: DelayMechanism) -> LabReport {
+    let scratch = Scratch::new(name);
+    lab(&scratch, nodes, |options| {
+        options.group = Some(association());
+        options.profile.delay = delay;
+        if let Some(path) = ptp4l() {
+            options.ptp4l = path;
+        }
+    })
+}
+
+fn assert_synchronous(report: &LabReport) {
+    let told = || format!("{:?} {:?}", report.counters, report.logs);
+    let offsets = report.offsets().unwrap_or_else(|| panic!("{}", told()));
+    assert!(offsets.median_ns.abs() < 50_000.0, "{offsets:?} {}", told());
+    for (node, counters) in &report.counters {
+        assert!(counters.received > 0, "{}", told());
+        let refused = counters.dropped.keys().find(|why| why.starts_with("group"));
+        assert!(refused.is_none(), "{node}: {}", told());
+    }
+}
+
+#[test]
+fn our_clocks_with_a_groups_key() {
+    for delay in [DelayMechanism::PeerToPeer, DelayMechanism::EndToEnd] {
+        let name = format!("group-{delay:?}");
+        assert_synchronous(&chain(&name, &[Ours; 3], delay));
+    }
+}
+
+#[test]
+fn linuxptp_and_ours_with_a_groups_key() {
+    if ptp4l().is_none() {
+        eprintln!("not run: no ptp4l of version 4.3 or later (TIMELOOM_PTP4L_AUTH)");
+        return;
+    }
+    for (name, nodes) in [
+        ("group-to-ptp4l", &[Ours, Ptp4l][..]),
+        ("group-from-ptp4l", &[Ptp4l, Ours]),
+        ("group-through-ptp4l", &[Ours, Ptp4l, Ours]),
+        ("group-through-ours", &[Ptp4l, Ours, Ptp4l]),
+    ] {
+        for delay in [DelayMechanism::PeerToPeer, DelayMechanism::EndToEnd] {
+            let report = chain(&format!("{name}-{delay:?}"), nodes, delay);
+            println!("{name} {delay:?}: {:?}", report.offsets());
+            assert_synchronous(&report);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_code_or_another_keys_is_not_used() {
+    let scratch = Scratch::new("group-stranger");
+    let report = lab(&scratch, &[Ours; 3], |options| {
+        options.group = Some(association());
+        // The transparent clock in the middle has another key.
+        options.group_stranger = Some(1);
+        options.duration = timeloom_time::Duration::from_s(4);
+    });
+    assert!(report.offsets().is_none(), "{:?}", report.offsets());
+    for node in ["gm", "tc1", "slave"] {
+        let dropped = &report.counters[node].dropped;
+        assert!(
+            dropped.get("group: Code").copied() > Some(2),
+            "{node}: {dropped:?}"
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! The clock that stamps at a node: a crystal that errs, a counter with a
+//! resolution, and what a servo makes of it.
+
+use timeloom_clock::Core;
+use timeloom_clock::host::{Crystal, HostClock, HostClockOptions};
+use timeloom_clock::kernel::KernelClockOptions;
+use timeloom_ptp::{Hardware, Stamp};
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
+
+/// How a node's clock starts, at virtual time zero.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockOptions {
+    /// Its oscillator.
+    pub crystal: Crystal,
+    /// Where the oscillator's chance comes from.
+    pub seed: u64,
+    /// What true time is at virtual time zero.
+    pub epoch: Instant<Utc>,
+    /// How much more than that it shows.
+    pub offset: Duration,
+    /// Stamps are multiples of this, rounded down; at least 1 ns. A counter of
+    /// 125 MHz has 8 ns.
+    pub resolution: Duration,
+}
+
+impl Default for ClockOptions {
+    fn default() -> Self {
+        Self {
+            crystal: Crystal::default(),
+            seed: 0,
+            epoch: Instant::ZERO,
+            offset: Duration::ZERO,
+            resolution: Duration::from_ns(1),
+        }
+    }
+}
+
+/// A clock that can be read, stepped and steered. `now` never goes back.
+#[derive(Clone, Debug)]
+pub struct NodeClock {
+    crystal: HostClock,
+    shown: ClockMap<Core, Hardware>,
+    epoch: Instant<Utc>,
+    resolution_ns: i64,
+}
+
+impl NodeClock {
+    /// The clock at virtual time zero.
+    pub fn new(options: &ClockOptions) -> Self {
+        let crystal = HostClock::new(&HostClockOptions {
+            // Only the crystal is used: nobody asks for a kernel's clocks here.
+            kernel: KernelClockOptions {
+                raw: Instant::ZERO,
+                monotonic: Instant::ZERO,
+                realtime: options.epoch,
+                tai_s: 0,
+                ticks_per_s: 250,
+            },
+            crystal: options.crystal,
+            seed: options.seed,
+        });
+        let start = Stamp::from_ns(options.epoch.as_ns()) + options.offset;
+        Self {
+            crystal,
+            shown: ClockMap::new(Instant::ZERO, start, Rate::ONE),
+            epoch: options.epoch,
+            resolution_ns: options.resolution.as_ns().max(1),
+        }
+    }
+
+    /// What it showed at `at`, which is `now` or a little before.
+    pub fn read(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
+        let core = self.crystal.line(now).core;
+        self.shown.at(core.at(at))
+    }
+
+    /// The same as it is put into a stamp.
+    pub fn stamp(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
+        let exact_ns = self.read(now, at).as_ns();
+        Stamp::from_ns(exact_ns - exact_ns.rem_euclid(self.resolution_ns))
+    }
+
+    /// By how much it was ahead of true time at `at`.
+    pub fn ahead(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Duration {
+        let truth = self.epoch + (at - Instant::ZERO);
+        Duration::from_ns(self.read(now, at).as_ns() - truth.as_ns())
+    }
+
+    /// Sets it forward by this.
+    pub fn step(&mut self, length: Duration) {
+        self.shown.out0 += length;
+    }
+
+    /// From `now` on it runs this much faster than its crystal.
+    pub fn steer(&mut self, now: Instant<Virtual>, ppb: f64) {
+        let core = self.crystal.line(now).core.out0;
+        // A servo's output is bounded far below a standstill.
+        let rate = Rate::from_f64(1.0 + ppb * 1e-9).unwrap_or(Rate::ONE);
+        self.shown = self.shown.continued(core, rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeloom_clock::RateError;
+
+    use super::*;
+
+    #[test]
+    fn it_drifts_is_steered_and_stamps_with_its_resolution() {
+        let at = |ms: i64| Instant::ZERO + Duration::from_ms(ms);
+        let mut clock = NodeClock::new(&ClockOptions {
+            crystal: Crystal {
+                frequency: RateError::from_ppb(10_000),
+                ..Crystal::default()
+            },
+            epoch: Instant::from_ns(1_700_000_000_000_000_000),
+            offset: Duration::from_us(3),
+            resolution: Duration::from_ns(8),
+            ..ClockOptions::default()
+        });
+        let ahead = |clock: &mut NodeClock, ms| clock.ahead(at(ms), at(ms)).as_ns();
+        assert_eq!(ahead(&mut clock, 0), 3_000);
+        assert!((ahead(&mut clock, 1_000) - 13_000).abs() <= 1);
+        assert_eq!(clock.stamp(at(1_001), at(1_001)).as_ns() % 8, 0);
+        clock.step(Duration::from_us(-13));
+        clock.steer(at(1_001), -10_000.0);
+        assert!((ahead(&mut clock, 1_001) - 10).abs() <= 1);
+        assert!((ahead(&mut clock, 2_001) - 10).abs() <= 2, "(1 + x)(1 - x)");
+        // A little in the past.
+        let before = at(2_001) - Duration::from_us(1);
+        assert!((clock.ahead(at(2_001), before).as_ns() - 10).abs() <= 2);
+    }
+}

@@ -1,0 +1,187 @@
+//! PTP messages in frames of the network, and out of them.
+
+use timeloom_net::{Arrived, Glance};
+use timeloom_ptp::Packet;
+use timeloom_wire::{
+    ETHERTYPE_PTP, EthernetFrame, MacAddress, MessageType, UDP_EVENT_PORT, UDP_GENERAL_PORT,
+    UdpDatagram, UdpFamily, VlanTag,
+};
+
+/// How messages travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Ethernet, Ethertype 0x88F7 (annex F).
+    #[default]
+    Layer2,
+    /// UDP over IPv4, multicast, ports 319 and 320 (annex D).
+    Udp4,
+}
+
+/// Who sends, in the terms of both transports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sender {
+    pub(crate) mac: [u8; 6],
+    pub(crate) address: [u8; 4],
+}
+
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const PROTOCOL_UDP: u8 = 17;
+
+impl Transport {
+    /// Whether a frame is multicast PTP of this transport.
+    pub(crate) fn carries(self, glance: &Glance<'_>) -> bool {
+        let inner = glance.inner;
+        match self {
+            Self::Layer2 => {
+                let groups = [MacAddress::PTP_PRIMARY, MacAddress::PTP_PEER_DELAY];
+                let is_ptp = match glance.ethertype {
+                    ETHERTYPE_PTP => true,
+                    ETHERTYPE_VLAN => inner.get(2..4) == Some(&ETHERTYPE_PTP.to_be_bytes()),
+                    _ => false,
+                };
+                is_ptp && groups.contains(&MacAddress(glance.destination))
+            }
+            Self::Udp4 => {
+                let groups = [UdpFamily::V4_PRIMARY, UdpFamily::V4_PEER_DELAY];
+                let ports = [UDP_EVENT_PORT, UDP_GENERAL_PORT].map(u16::to_be_bytes);
+                glance.ethertype == ETHERTYPE_IPV4
+                    && inner.first() == Some(&0x45)
+                    && inner.get(9) == Some(&PROTOCOL_UDP)
+                    && groups.iter().any(|to| inner.get(16..20) == Some(to))
+                    && ports.iter().any(|to| inner.get(22..24) == Some(to))
+            }
+        }
+    }
+
+    /// The message of a frame, and who sent it. `None` when the packet around it
+    /// is broken.
+    pub(crate) fn open(self, frame: &Arrived<'_>) -> Option<(Packet, Sender)> {
+        let mut sender = Sender {
+            mac: frame.source,
+            address: [0; 4],
+        };
+        let packet = match (self, frame.ethertype) {
+            (Self::Layer2, ETHERTYPE_VLAN) => {
+                let (tag, message) = frame.inner.split_at_checked(4)?;
+                let tag = VlanTag::from_tci(u16::from_be_bytes([tag[0], tag[1]]));
+                Packet::received(message, Some(tag))
+            }
+            (Self::Layer2, _) => Packet::received(frame.inner, None),
+            (Self::Udp4, _) => {
+                let datagram = UdpDatagram::parse(frame.inner).ok()?;
+                if let UdpFamily::V4(source, _) = datagram.family {
+                    sender.address = source;
+                }
+                Packet::received(datagram.payload, None)
+            }
+        };
+        Some((packet, sender))
+    }
+
+    /// The frame around a message. `None` when it is too long for one.
+    pub(crate) fn close(self, packet: &Packet, sender: Sender) -> Option<Vec<u8>> {
+        let mut frame = vec![0; packet.bytes.len() + ROOM];
+        let length = match self {
+            Self::Layer2 => EthernetFrame {
+                destination: packet.destination(),
+                source: MacAddress(sender.mac),
+                vlan: packet.vlan,
+                ethertype: ETHERTYPE_PTP,
+                payload: &packet.bytes,
+            }
+            .emit(&mut frame),
+            Self::Udp4 => {
+                let group = match packet.destination() {
+                    MacAddress::PTP_PEER_DELAY => UdpFamily::V4_PEER_DELAY,
+                    _ => UdpFamily::V4_PRIMARY,
+                };
+                let nibble = packet.bytes.first().map_or(0, |first| first & 0x0f);
+                let port = UdpDatagram::port_for(MessageType::from_nibble(nibble)?);
+                let mut datagram = vec![0; packet.bytes.len() + ROOM];
+                let length = UdpDatagram {
+                    family: UdpFamily::V4(sender.address, group),
+                    hop_limit: 1,
+                    source_port: port,
+                    destination_port: port,
+                    payload: &packet.bytes,
+                }
+                .emit(&mut datagram)
+                .ok()?;
+                let [_, b, c, d] = group;
+                EthernetFrame {
+                    // RFC 1112, 6.4.
+                    destination: MacAddress([0x01, 0, 0x5e, b & 0x7f, c, d]),
+                    source: MacAddress(sender.mac),
+                    vlan: None,
+                    ethertype: ETHERTYPE_IPV4,
+                    payload: &datagram[..length],
+                }
+                .emit(&mut frame)
+            }
+        };
+        frame.truncate(length.ok()?);
+        (frame.len() <= MOST).then_some(frame)
+    }
+}
+
+/// Headers of Ethernet with a tag, IPv4 and UDP.
+const ROOM: usize = 18 + 28;
+/// A full Ethernet frame with a tag, without check sequence.
+const MOST: usize = 1_518;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeloom_time::Instant;
+
+    #[test]
+    fn a_message_comes_out_of_the_frame_it_was_put_into() {
+        let sender = Sender {
+            mac: [2, 0, 0, 0, 0, 7],
+            address: [10, 0, 0, 7],
+        };
+        for (transport, vlan) in [
+            (Transport::Layer2, None),
+            (Transport::Layer2, Some(VlanTag::POWER_PROFILE)),
+            (Transport::Udp4, None),
+        ] {
+            for kind in [0, 2, 8, 0xb] {
+                let mut bytes = vec![0; 54];
+                (bytes[0], bytes[1], bytes[3]) = (kind, 2, 54);
+                let packet = Packet { bytes, vlan };
+                let frame = transport.close(&packet, sender).unwrap();
+                let glance = Glance {
+                    destination: frame[..6].try_into().unwrap(),
+                    ethertype: u16::from_be_bytes([frame[12], frame[13]]),
+                    inner: &frame[14..],
+                };
+                assert!(transport.carries(&glance));
+                let other = match transport {
+                    Transport::Layer2 => Transport::Udp4,
+                    Transport::Udp4 => Transport::Layer2,
+                };
+                assert!(!other.carries(&glance));
+                let arrived = |frame| Arrived {
+                    port: 0,
+                    first_bit: Instant::ZERO,
+                    source: sender.mac,
+                    ethertype: glance.ethertype,
+                    inner: frame,
+                };
+                let (opened, from) = transport.open(&arrived(&frame[14..])).unwrap();
+                assert_eq!(opened, packet);
+                assert_eq!(from.mac, sender.mac);
+                if transport == Transport::Udp4 {
+                    assert_eq!(from.address, sender.address);
+                    let mut broken = frame.clone();
+                    broken[50] ^= 1;
+                    assert!(
+                        transport.open(&arrived(&broken[14..])).is_none(),
+                        "checksum"
+                    );
+                }
+            }
+        }
+    }
+}

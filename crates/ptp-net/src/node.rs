@@ -1,0 +1,347 @@
+//! A clock at a node: its machine, its oscillator, its frames.
+
+use core::fmt;
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use timeloom_net::{Arrived, Glance, Node, Outgoing, Resident, World};
+use timeloom_ptp::security::Security;
+use timeloom_ptp::{
+    Action, Machine, OrdinaryConfig, Packet, Profile, Report, SplitMix, Stamp, Token,
+    TransparentConfig,
+};
+use timeloom_time::{Instant, Virtual, Wall};
+use timeloom_wire::{ClockIdentity, ClockQuality, Header, MacAddress, MessageType, PortIdentity};
+
+use crate::clock::{ClockOptions, NodeClock};
+use crate::envelope::{Sender, Transport};
+use crate::tally::{Measured, Tally, Truths};
+
+/// What a node is in PTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An ordinary clock, at a host, that tells the time.
+    Grandmaster,
+    /// An ordinary clock, at a host, that follows; with `steers` it disciplines
+    /// its clock, otherwise it only measures.
+    Slave {
+        /// Whether its clock is disciplined.
+        steers: bool,
+    },
+    /// A transparent clock, at a switch.
+    Transparent,
+}
+
+/// How a node is to be.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// What it is.
+    pub role: Role,
+    /// Intervals, delay mechanism, domain.
+    pub profile: Profile,
+    /// How its messages travel.
+    pub transport: Transport,
+    /// The clock that stamps.
+    pub clock: ClockOptions,
+    /// The IPv4 address that a transparent clock's own messages bear; one out of
+    /// 169.254.0.0/16 when absent. A host has its interface's.
+    pub address: Option<Ipv4Addr>,
+    /// Key and ring, when time is authenticated. Signatures take no time here.
+    pub security: Option<Security>,
+}
+
+impl NodeOptions {
+    /// An ideal clock in this role.
+    pub fn new(role: Role, profile: Profile) -> Self {
+        Self {
+            role,
+            profile,
+            transport: Transport::default(),
+            clock: ClockOptions::default(),
+            address: None,
+            security: None,
+        }
+    }
+}
+
+/// Told of every Sync that a slave has measured.
+pub type Observer = Box<dyn FnMut(&Measured) + Send>;
+
+/// A PTP clock that lives at a node of a simulated network.
+pub struct PtpNode {
+    machine: Machine,
+    identity: ClockIdentity,
+    clock: NodeClock,
+    transport: Transport,
+    random: SplitMix,
+    sender: Sender,
+    /// Departures that are waited for, by the tag that the network knows.
+    tokens: HashMap<u64, Token>,
+    next_tag: u64,
+    /// Who the clocks are whose messages are handed on: a switch leaves the
+    /// addresses of a frame as they are.
+    others: HashMap<PortIdentity, Sender>,
+    tally: Tally,
+    truths: Truths,
+    observer: Option<Observer>,
+}
+
+/// Senders remembered; who makes up more makes this forget them.
+const MOST_OTHERS: usize = 1_024;
+/// A grandmaster's quality: locked to a primary reference (table 5), within
+/// 100 ns (table 6).
+const LOCKED: ClockQuality = ClockQuality {
+    class: 6,
+    accuracy: 0x21,
+    offset_scaled_log_variance: 0x4e5d,
+};
+
+impl PtpNode {
+    /// Makes a node a clock; false when it is of the wrong kind: transparent
+    /// clocks are switches, ordinary ones hosts. To be called before the world
+    /// starts.
+    pub fn lodge(world: &mut World, node: Node, options: &NodeOptions) -> bool {
+        let ports = world.cables().filter(|cable| cable.from == node);
+        let ports: Vec<_> = ports.map(|cable| cable.port).collect();
+        let is_switch = world.is_switch(node);
+        let Some(first) = ports.first().copied() else {
+            return false;
+        };
+        if is_switch != (options.role == Role::Transparent) {
+            return false;
+        }
+        let mac = world.mac(first);
+        let own = if is_switch {
+            options.address.unwrap_or_else(|| link_local(first.0))
+        } else {
+            world.address(first)
+        };
+        let identity = match &options.security {
+            Some(security) => security.clock,
+            None => ClockIdentity::from_mac(MacAddress(mac)),
+        };
+        let start = Instant::ZERO;
+        let machine = if is_switch {
+            let count = ports.len() as u16;
+            let mut config = TransparentConfig::new(identity, count, options.profile);
+            config.security = options.security.clone();
+            Machine::transparent(config, start)
+        } else {
+            let mut config = OrdinaryConfig::new(identity, options.profile);
+            match options.role {
+                Role::Slave { steers } => {
+                    config.slave_only = true;
+                    config.free_running = !steers;
+                }
+                _ => config.quality = LOCKED,
+            }
+            // True time is civil time here, as it is for the hosts of a run.
+            config.ptp_timescale = false;
+            config.security = options.security.clone();
+            Machine::ordinary(config, start)
+        };
+        world.lodge(
+            node,
+            Box::new(Self {
+                machine,
+                identity,
+                clock: NodeClock::new(&options.clock),
+                transport: options.transport,
+                random: SplitMix(options.clock.seed ^ u64::from(node.0)),
+                sender: Sender {
+                    mac,
+                    address: own.octets(),
+                },
+                tokens: HashMap::new(),
+                next_tag: 0,
+                others: HashMap::new(),
+                tally: Tally::default(),
+                truths: Truths::default(),
+                observer: None,
+            }),
+        )
+    }
+
+    /// The clock that lives at a node.
+    pub fn at(world: &World, node: Node) -> Option<&Self> {
+        let resident: &dyn core::any::Any = world.resident(node)?;
+        resident.downcast_ref()
+    }
+
+    /// The same, to be changed.
+    pub fn at_mut(world: &mut World, node: Node) -> Option<&mut Self> {
+        let resident: &mut dyn core::any::Any = world.resident_mut(node)?;
+        resident.downcast_mut()
+    }
+
+    /// Its identity.
+    pub fn identity(&self) -> ClockIdentity {
+        self.identity
+    }
+
+    /// What it has done so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Its clock.
+    pub fn clock(&mut self) -> &mut NodeClock {
+        &mut self.clock
+    }
+
+    /// From now on `observer` hears of every Sync that it measures.
+    pub fn observe(&mut self, observer: Observer) {
+        self.observer = Some(observer);
+    }
+
+    /// Does what the machine wants, until it wants nothing more.
+    fn act(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
+        while let Some(action) = self.machine.poll_action() {
+            match action {
+                Action::Send {
+                    port,
+                    packet,
+                    token,
+                } => self.send(port, &packet, token, out),
+                Action::Step(length) => {
+                    self.clock.step(length);
+                    self.truths.step(length);
+                }
+                Action::Frequency(ppb) => self.clock.steer(now, ppb),
+                Action::Verify(job) => {
+                    let verdict = job.run();
+                    self.machine.handle_verdict(timer(now), &verdict);
+                }
+                Action::Sign(job) => {
+                    let signed = job.run();
+                    self.machine.handle_signed(timer(now), signed);
+                }
+                // There is no second network in the model.
+                Action::Statement(_) => {}
+                Action::Report(report) => self.note(now, &report),
+            }
+        }
+    }
+
+    fn send(&mut self, port: u16, packet: &Packet, token: Option<Token>, out: &mut Outgoing) {
+        let source = Header::parse(&packet.bytes).map(|(header, _)| header.source);
+        let foreign = source.ok().and_then(|source| self.others.get(&source));
+        let sender = foreign.copied().unwrap_or(self.sender);
+        let Some(frame) = self.transport.close(packet, sender) else {
+            return;
+        };
+        let tag = token.map(|token| {
+            self.next_tag += 1;
+            self.tokens.insert(self.next_tag, token);
+            self.next_tag
+        });
+        out.send(usize::from(port).wrapping_sub(1), frame, tag);
+    }
+
+    fn note(&mut self, now: Instant<Virtual>, report: &Report) {
+        let measured = self.tally.count(now, report, &self.truths);
+        if let (Some(measured), Some(observer)) = (measured, &mut self.observer) {
+            observer(&measured);
+        }
+    }
+
+    /// Notes who sent what is handed on, and what is true as a Sync comes.
+    fn look_at(
+        &mut self,
+        now: Instant<Virtual>,
+        at: Instant<Virtual>,
+        packet: &Packet,
+        of: Sender,
+    ) {
+        let Ok((header, _)) = Header::parse(&packet.bytes) else {
+            return;
+        };
+        match self.machine {
+            Machine::Transparent(_) => {
+                if self.others.len() == MOST_OTHERS {
+                    self.others.clear();
+                }
+                if header.source.clock != self.identity {
+                    self.others.insert(header.source, of);
+                }
+            }
+            Machine::Ordinary(_) if header.message_type == MessageType::Sync => {
+                let ahead = self.clock.ahead(now, at);
+                self.truths.note(header.sequence_id, ahead);
+            }
+            Machine::Ordinary(_) => {}
+        }
+    }
+}
+
+impl Resident for PtpNode {
+    fn wants(&self, glance: &Glance<'_>) -> bool {
+        self.transport.carries(glance)
+    }
+
+    fn handle_frame(&mut self, now: Instant<Virtual>, frame: &Arrived<'_>, out: &mut Outgoing) {
+        let Some((packet, sender)) = self.transport.open(frame) else {
+            *self.tally.dropped.entry("Broken".to_owned()).or_default() += 1;
+            return;
+        };
+        self.look_at(now, frame.first_bit, &packet, sender);
+        let stamp = is_event(&packet).then(|| self.clock.stamp(now, frame.first_bit));
+        let port = frame.port as u16 + 1;
+        self.machine
+            .handle_receive(timer(now), port, &packet, stamp);
+        self.act(now, out);
+    }
+
+    fn handle_departure(
+        &mut self,
+        now: Instant<Virtual>,
+        port: usize,
+        tag: u64,
+        at: Option<Instant<Virtual>>,
+        out: &mut Outgoing,
+    ) {
+        let Some(token) = self.tokens.remove(&tag) else {
+            return;
+        };
+        let stamp: Option<Stamp> = at.map(|at| self.clock.stamp(now, at));
+        let port = port as u16 + 1;
+        self.machine
+            .handle_transmit_stamp(timer(now), port, token, stamp);
+        self.act(now, out);
+    }
+
+    fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
+        self.machine.handle_wake(timer(now), &mut self.random);
+        self.act(now, out);
+    }
+
+    fn next_wake(&self) -> Option<Instant<Virtual>> {
+        let at = self.machine.next_wake()?;
+        Some(Instant::from_ns(at.as_ns()))
+    }
+}
+
+impl fmt::Debug for PtpNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PtpNode")
+            .field("identity", &self.identity)
+            .field("tally", &self.tally)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The instant for a machine's timers. They run by true time: what an oscillator
+/// errs by makes no difference to an interval between messages.
+fn timer(now: Instant<Virtual>) -> Instant<Wall> {
+    Instant::from_ns(now.as_ns())
+}
+
+fn is_event(packet: &Packet) -> bool {
+    let nibble = packet.bytes.first().map_or(0xf, |first| first & 0x0f);
+    MessageType::from_nibble(nibble).is_some_and(MessageType::is_event)
+}
+
+/// 169.254.1.0 to 169.254.254.255, as RFC 3927 has it.
+fn link_local(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0xa9fe_0100 + number % 0xfe00)
+}

@@ -1,0 +1,24 @@
+//! What differs between processors. Each module gives
+//!
+//! - `syscall`, and `nr` with the calls' numbers;
+//! - `Context`, which a signal handler is given;
+//! - the entry points in assembly: `timeloom_restorer`, `timeloom_syscall`,
+//!   `timeloom_wait`, and the names under which a vDSO exports its functions;
+//! - `old_call`, for calls that newer architectures do not have, and
+//!   `only_reads_a_clock`;
+//! - `AUDIT_ARCH`, by which a filter knows the architecture;
+//! - C's memory functions, which compilers take for granted. There is no C library
+//!   inside the image, and a loop would be compiled into a call of itself.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::*;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::*;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the image exists for x86-64 and 64-bit ARM only, so far");

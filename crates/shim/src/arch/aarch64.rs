@@ -1,0 +1,175 @@
+//! 64-bit ARM.
+
+use core::arch::asm;
+
+pub(crate) mod fault;
+#[cfg(timeloom_image)]
+mod memory;
+pub(crate) mod nr;
+
+use crate::wait::KICKED;
+
+/// AUDIT_ARCH_AARCH64.
+pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
+
+/// A raw system call. Returns what the kernel returned: a value, or a negated
+/// errno in -4095…-1.
+///
+/// # Safety
+/// As the call itself: pointers must be valid for what the kernel does.
+#[inline(always)]
+pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the caller vouches for the arguments. The kernel keeps all registers
+    // but x0; x8 is another number after a call that it has restarted.
+    unsafe {
+        asm!(
+            "svc #0",
+            inlateout("x8") nr => _,
+            inlateout("x0") args[0] as isize => result,
+            in("x1") args[1],
+            in("x2") args[2],
+            in("x3") args[3],
+            in("x4") args[4],
+            in("x5") args[5],
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// There are none of them here.
+pub(crate) fn old_call(_: usize, _: [usize; 6]) -> Option<isize> {
+    None
+}
+
+/// Whether a call only reads a clock, so that nothing can interrupt it.
+pub(crate) fn only_reads_a_clock(call: usize) -> bool {
+    matches!(call, nr::CLOCK_GETTIME | nr::GETTIMEOFDAY)
+}
+
+/// The interrupted context that a signal handler is given (`ucontext_t`).
+#[repr(C)]
+pub(crate) struct Context {
+    flags: u64,
+    link: u64,
+    stack: [u64; 3],
+    /// The signal mask that the return from the handler restores.
+    pub(crate) mask: u64,
+    /// Room for a larger mask, and for the alignment of what follows.
+    reserved: [u64; 16],
+    /// `mcontext_t`, to where the floating-point registers begin.
+    fault_address: u64,
+    registers: [u64; 31],
+    stack_pointer: u64,
+    program_counter: u64,
+    state: u64,
+}
+
+const _: () = {
+    assert!(core::mem::offset_of!(Context, mask) == 40);
+    assert!(core::mem::offset_of!(Context, fault_address) == 176);
+    assert!(core::mem::offset_of!(Context, program_counter) == 440);
+};
+
+impl Context {
+    /// The six arguments of the interrupted system call. The kernel has put the
+    /// first back into x0 before it raised the signal.
+    pub(crate) fn arguments(&self) -> [usize; 6] {
+        [0, 1, 2, 3, 4, 5].map(|index| self.registers[index] as usize)
+    }
+
+    /// What the interrupted call returned, or is to return.
+    pub(crate) fn result(&self) -> isize {
+        self.registers[0] as isize
+    }
+
+    pub(crate) fn set_result(&mut self, value: isize) {
+        self.registers[0] = value as u64;
+    }
+
+    /// Where the thread was interrupted.
+    pub(crate) fn instruction(&self) -> usize {
+        self.program_counter as usize
+    }
+
+    pub(crate) fn set_instruction(&mut self, address: usize) {
+        self.program_counter = address as u64;
+    }
+}
+
+core::arch::global_asm!(
+    // The functions of a vDSO by their names. (There is no `time` and no `getcpu`
+    // on this architecture.)
+    ".macro export name",
+    ".globl __kernel_\\name",
+    ".set __kernel_\\name, timeloom_vdso_\\name",
+    ".type __kernel_\\name, @function",
+    ".endm",
+    "export clock_gettime",
+    "export gettimeofday",
+    "export clock_getres",
+    "export getrandom",
+);
+
+// The one place where guests block; `wait.rs` says what the labels mean. The stack
+// pointer stays a multiple of 16.
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_wait, \"ax\", @progbits",
+    ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
+    ".hidden timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
+    ".type timeloom_wait, @function",
+    ".balign 4",
+    "timeloom_wait:",
+    ".cfi_startproc",
+    "str x3, [sp, #-16]!",
+    ".cfi_adjust_cfa_offset 16",
+    "mov x9, x1",
+    "mov w10, w2",
+    "ldr x8, [x0]",
+    "ldp x1, x2, [x0, #16]",
+    "ldp x3, x4, [x0, #32]",
+    "ldr x5, [x0, #48]",
+    "ldr x0, [x0, #8]",
+    "timeloom_wait_begin:",
+    "ldr w11, [x9]",
+    "cmp w11, w10",
+    "b.ne timeloom_wait_kicked",
+    "svc #0",
+    "timeloom_wait_end:",
+    "add sp, sp, #16",
+    ".cfi_adjust_cfa_offset -16",
+    "ret",
+    ".cfi_adjust_cfa_offset 16",
+    "timeloom_wait_kicked:",
+    "mov x0, {kicked}",
+    "add sp, sp, #16",
+    ".cfi_adjust_cfa_offset -16",
+    "ret",
+    ".cfi_endproc",
+    ".size timeloom_wait, . - timeloom_wait",
+    ".popsection",
+    kicked = const KICKED,
+);
+
+// What the handler returns into. Unwinders know these two instructions by their
+// bytes, as those of the kernel's own vDSO, and find the interrupted context by
+// them. That they only do where there is no unwind information, so there is none;
+// and since they look up the address before the one returned to, something that
+// has none lies before it.
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_restorer, \"ax\", @progbits",
+    ".globl timeloom_restorer, timeloom_syscall",
+    ".hidden timeloom_restorer, timeloom_syscall",
+    ".type timeloom_restorer, @function",
+    ".balign 4",
+    "nop",
+    "timeloom_restorer:",
+    "mov x8, #139", // rt_sigreturn
+    "timeloom_syscall:",
+    "svc #0",
+    // Where the launcher's injected calls come to a stop.
+    "brk #0",
+    ".size timeloom_restorer, . - timeloom_restorer",
+    ".popsection",
+);

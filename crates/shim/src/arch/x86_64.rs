@@ -1,0 +1,227 @@
+//! x86-64.
+
+use core::arch::asm;
+
+pub(crate) mod fault;
+#[cfg(timeloom_image)]
+mod memory;
+pub(crate) mod nr;
+mod old_calls;
+pub(crate) mod tsc;
+
+pub(crate) use old_calls::{old_call, only_reads_a_clock};
+
+use crate::wait::KICKED;
+
+/// AUDIT_ARCH_X86_64.
+pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
+
+/// A raw system call. Returns what the kernel returned: a value, or a negated
+/// errno in -4095…-1.
+///
+/// # Safety
+/// As the call itself: pointers must be valid for what the kernel does.
+#[inline(always)]
+pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the caller vouches for the arguments; rcx and r11 are declared.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") nr as isize => result,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            in("r9") args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The interrupted context that a signal handler is given (`ucontext_t`).
+#[repr(C)]
+pub(crate) struct Context {
+    flags: u64,
+    link: u64,
+    stack: [u64; 3],
+    /// `gregs`, in the order of `REG_*` of `<sys/ucontext.h>`.
+    registers: [u64; 23],
+    fpregs: u64,
+    reserved: [u64; 8],
+    /// The signal mask that the return from the handler restores.
+    pub(crate) mask: u64,
+}
+
+const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
+
+impl Context {
+    const R8: usize = 0;
+    const R9: usize = 1;
+    const R10: usize = 2;
+    const RDI: usize = 8;
+    const RSI: usize = 9;
+    const RDX: usize = 12;
+    const RAX: usize = 13;
+    const RCX: usize = 14;
+    const RIP: usize = 16;
+    const ERROR: usize = 19;
+    const TRAP: usize = 20;
+
+    /// The six arguments of the interrupted system call.
+    pub(crate) fn arguments(&self) -> [usize; 6] {
+        [
+            Self::RDI,
+            Self::RSI,
+            Self::RDX,
+            Self::R10,
+            Self::R8,
+            Self::R9,
+        ]
+        .map(|index| self.registers[index] as usize)
+    }
+
+    /// What the interrupted call returned, or is to return.
+    pub(crate) fn result(&self) -> isize {
+        self.registers[Self::RAX] as isize
+    }
+
+    pub(crate) fn set_result(&mut self, value: isize) {
+        self.registers[Self::RAX] = value as u64;
+    }
+
+    /// Puts a value where `rdtsc` leaves it, in two halves.
+    fn set_counter(&mut self, ticks: u64) {
+        self.registers[Self::RAX] = ticks & 0xffff_ffff;
+        self.registers[Self::RDX] = ticks >> 32;
+    }
+
+    /// Puts a value where `rdtscp` leaves the processor's number.
+    fn set_processor(&mut self, number: u64) {
+        self.registers[Self::RCX] = number;
+    }
+
+    /// Whether it was interrupted by a general protection fault that names no
+    /// segment.
+    fn is_general_protection(&self) -> bool {
+        self.registers[Self::TRAP] == 13 && self.registers[Self::ERROR] == 0
+    }
+
+    /// Where the thread was interrupted.
+    pub(crate) fn instruction(&self) -> usize {
+        self.registers[Self::RIP] as usize
+    }
+
+    pub(crate) fn set_instruction(&mut self, address: usize) {
+        self.registers[Self::RIP] = address as u64;
+    }
+}
+
+core::arch::global_asm!(
+    // The functions of a vDSO by their names, and those without prefix, weak, as
+    // the kernel's has them.
+    ".macro export name",
+    ".globl __vdso_\\name",
+    ".set __vdso_\\name, timeloom_vdso_\\name",
+    ".type __vdso_\\name, @function",
+    ".weak \\name",
+    ".set \\name, timeloom_vdso_\\name",
+    ".type \\name, @function",
+    ".endm",
+    "export clock_gettime",
+    "export gettimeofday",
+    "export time",
+    "export clock_getres",
+    "export getcpu",
+    "export getrandom",
+);
+
+// The one place where guests block; `wait.rs` says what the labels mean. (rcx and
+// r11 are free until `syscall` overwrites them.)
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_wait, \"ax\", @progbits",
+    ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
+    ".hidden timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
+    ".type timeloom_wait, @function",
+    "timeloom_wait:",
+    ".cfi_startproc",
+    "push rcx",
+    ".cfi_adjust_cfa_offset 8",
+    "mov r11, rsi",
+    "mov ecx, edx",
+    "mov rax, [rdi]",
+    "mov rsi, [rdi + 16]",
+    "mov rdx, [rdi + 24]",
+    "mov r10, [rdi + 32]",
+    "mov r8, [rdi + 40]",
+    "mov r9, [rdi + 48]",
+    "mov rdi, [rdi + 8]",
+    "timeloom_wait_begin:",
+    "cmp [r11], ecx",
+    "jne timeloom_wait_kicked",
+    "syscall",
+    "timeloom_wait_end:",
+    "pop rcx",
+    ".cfi_adjust_cfa_offset -8",
+    "ret",
+    ".cfi_adjust_cfa_offset 8",
+    "timeloom_wait_kicked:",
+    "mov rax, {kicked}",
+    "pop rcx",
+    ".cfi_adjust_cfa_offset -8",
+    "ret",
+    ".cfi_endproc",
+    ".size timeloom_wait, . - timeloom_wait",
+    ".popsection",
+    kicked = const KICKED,
+);
+
+// What the handler returns into. The unwind information says that everything
+// is to be found in the interrupted context, so that a thread cancelled during
+// a wait, an exception thrown from a handler and a debugger all get through.
+// The letters: 'z' length, 'R' encoding, 'S' signal frame. Offsets are those of
+// `mcontext_t` in the `ucontext_t` to which rsp points here.
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_restorer, \"ax\", @progbits",
+    ".globl timeloom_restorer, timeloom_syscall",
+    ".hidden timeloom_restorer, timeloom_syscall",
+    ".type timeloom_restorer, @function",
+    ".cfi_startproc",
+    ".cfi_signal_frame",
+    ".cfi_def_cfa rsp, 0",
+    // DW_CFA_def_cfa_expression: DW_OP_breg7 (rsp) 160, DW_OP_deref.
+    ".cfi_escape 0x0f, 0x04, 0x77, 0xa0, 0x01, 0x06",
+    // DW_CFA_expression REG: DW_OP_breg7 offset (both LEB128).
+    ".cfi_escape 0x10, 0x08, 0x02, 0x77, 0x28", // r8 at 40
+    ".cfi_escape 0x10, 0x09, 0x02, 0x77, 0x30", // r9 at 48
+    ".cfi_escape 0x10, 0x0a, 0x02, 0x77, 0x38", // r10 at 56
+    ".cfi_escape 0x10, 0x0b, 0x03, 0x77, 0xc0, 0x00", // r11 at 64
+    ".cfi_escape 0x10, 0x0c, 0x03, 0x77, 0xc8, 0x00", // r12 at 72
+    ".cfi_escape 0x10, 0x0d, 0x03, 0x77, 0xd0, 0x00", // r13 at 80
+    ".cfi_escape 0x10, 0x0e, 0x03, 0x77, 0xd8, 0x00", // r14 at 88
+    ".cfi_escape 0x10, 0x0f, 0x03, 0x77, 0xe0, 0x00", // r15 at 96
+    ".cfi_escape 0x10, 0x05, 0x03, 0x77, 0xe8, 0x00", // rdi at 104
+    ".cfi_escape 0x10, 0x04, 0x03, 0x77, 0xf0, 0x00", // rsi at 112
+    ".cfi_escape 0x10, 0x06, 0x03, 0x77, 0xf8, 0x00", // rbp at 120
+    ".cfi_escape 0x10, 0x03, 0x03, 0x77, 0x80, 0x01", // rbx at 128
+    ".cfi_escape 0x10, 0x01, 0x03, 0x77, 0x88, 0x01", // rdx at 136
+    ".cfi_escape 0x10, 0x00, 0x03, 0x77, 0x90, 0x01", // rax at 144
+    ".cfi_escape 0x10, 0x02, 0x03, 0x77, 0x98, 0x01", // rcx at 152
+    ".cfi_escape 0x10, 0x07, 0x03, 0x77, 0xa0, 0x01", // rsp at 160
+    ".cfi_escape 0x10, 0x10, 0x03, 0x77, 0xa8, 0x01", // rip at 168
+    // An unwinder looks up the address before the one returned to.
+    "nop",
+    "timeloom_restorer:",
+    "mov eax, 15", // rt_sigreturn
+    "timeloom_syscall:",
+    "syscall",
+    // Where the launcher's injected calls come to a stop.
+    "int3",
+    ".cfi_endproc",
+    ".size timeloom_restorer, . - timeloom_restorer",
+    ".popsection",
+);

@@ -1,0 +1,82 @@
+//! Calls that came before others which do the same and more, and that newer
+//! architectures do not have.
+
+use crate::abi::{NS_PER_S, Timespec};
+use crate::arch::{nr, syscall};
+use crate::clock;
+use crate::files::utimensat;
+use crate::poll::{self, Invalid, SignalMask, store_left};
+use crate::select;
+use crate::wait::{Deadline, until};
+
+/// The result of a trapped call, if it is one of these.
+pub(crate) fn old_call(call: usize, args: [usize; 6]) -> Option<isize> {
+    Some(match call {
+        nr::TIME => time(args),
+        nr::POLL => poll(args),
+        nr::SELECT => select(args),
+        nr::EPOLL_WAIT => poll::epoll(args, poll::after_ms(args[3]), &SignalMask::Unchanged),
+        nr::UTIME | nr::UTIMES => set_to_now(HERE, args[0]),
+        nr::FUTIMESAT => set_to_now(args[0], args[1]),
+        _ => return None,
+    })
+}
+
+/// Whether a call only reads a clock, so that nothing can interrupt it.
+pub(crate) fn only_reads_a_clock(call: usize) -> bool {
+    matches!(call, nr::CLOCK_GETTIME | nr::GETTIMEOFDAY | nr::TIME)
+}
+
+/// `time(out)`.
+fn time(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::TIME, args) };
+    if result < 0 {
+        return result;
+    }
+    clock::timeloom_vdso_time(args[0] as *mut i64) as isize
+}
+
+/// `poll(fds, count, timeout_ms)`.
+fn poll(args: [usize; 6]) -> isize {
+    let deadline = poll::after_ms(args[2]);
+    until(deadline, 0, |turn| {
+        poll::ppoll_turn(turn, args[0], args[1], 0)
+    })
+}
+
+/// `select(count, read, write, except, timeval)`.
+fn select(args: [usize; 6]) -> isize {
+    let timeval = args[4];
+    let Ok(deadline) = timeval_deadline(timeval) else {
+        // SAFETY: invalid, so that the kernel refuses.
+        return unsafe { syscall(nr::SELECT, args) };
+    };
+    let result = select::wait(args, deadline, &SignalMask::Unchanged);
+    store_left(timeval, deadline, 1_000);
+    result
+}
+
+fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
+    if address == 0 {
+        return Ok(Deadline::Never);
+    }
+    let given = Timespec::load(address).ok_or(Invalid)?;
+    // Unlike a `timespec`, a `timeval` may carry more than a second of µs.
+    if given.s < 0 || given.ns < 0 {
+        return Err(Invalid);
+    }
+    let ns = given
+        .s
+        .saturating_mul(NS_PER_S)
+        .saturating_add(given.ns.saturating_mul(1000));
+    Ok(Deadline::after_ns(ns))
+}
+
+/// `utime`, `utimes` and `futimesat` without times.
+fn set_to_now(directory: usize, path: usize) -> isize {
+    utimensat([directory, path, 0, 0, 0, 0])
+}
+
+/// AT_FDCWD.
+const HERE: usize = -100isize as usize;

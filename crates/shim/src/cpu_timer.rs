@@ -1,0 +1,182 @@
+//! Waiting for processor time: POSIX timers and sleeps on CPU clocks.
+//!
+//! Both are the kernel's own, with spans as they are in real processor time.
+//! Signals, overruns and threads to notify are then as they are natively, and a
+//! pause needs nothing: who does not run uses no time. When the rate changes, a
+//! sleeping thread is kicked and sleeps anew; an armed timer keeps the length that
+//! it was given, since nobody but its process could change it.
+
+use crate::abi::Timespec;
+use crate::cpu::{at_present_rate, shown_by_timer_ns, shown_ns, to_real};
+use crate::sleep::{TIMER_ABSTIME, store_remaining};
+use crate::sys::{errno, nr, readable, syscall};
+use crate::wait::at_each_rate;
+
+/// `clock_nanosleep(clock, flags, request, remaining)` on a CPU clock.
+pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
+    let [clock, flags, request, remaining, ..] = args;
+    let Some(wanted_ns) = Timespec::load(request).and_then(Timespec::to_ns) else {
+        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        return unsafe { syscall(nr::CLOCK_NANOSLEEP, args) };
+    };
+    let sleep_until = |at_ns: i64| {
+        let at = Timespec::from_ns(at_ns);
+        let call = |at: &Timespec| [clock, TIMER_ABSTIME, at as *const _ as usize, 0, 0, 0];
+        (at, call)
+    };
+    // Whether there is such a clock, and it can be slept by: the kernel is asked
+    // with a sleep that is over at once.
+    let (past, call) = sleep_until(0);
+    // SAFETY: the kernel only reads `past`.
+    let result = unsafe { syscall(nr::CLOCK_NANOSLEEP, call(&past)) };
+    if result != 0 {
+        return result;
+    }
+    let absolute = flags & TIMER_ABSTIME != 0;
+    let Some((_, begun_ns)) = clock_now(clock) else {
+        return errno::EINVAL;
+    };
+    let until_ns = if absolute {
+        wanted_ns
+    } else {
+        begun_ns.saturating_add(wanted_ns)
+    };
+    let left = || {
+        let (real_ns, shown_ns) = clock_now(clock)?;
+        Some((real_ns, until_ns.saturating_sub(shown_ns)))
+    };
+    let result = at_each_rate(|turn| {
+        let Some((real_ns, left_ns)) = left() else {
+            return 0; // its process has ended, which ends the sleep
+        };
+        if left_ns <= 0 {
+            return 0;
+        }
+        let (at, call) = sleep_until(real_ns.saturating_add(to_real(left_ns)));
+        // SAFETY: the kernel only reads `at`.
+        unsafe { turn.block(nr::CLOCK_NANOSLEEP, call(&at)) }
+    });
+    if result == errno::EINTR && !absolute && remaining != 0 {
+        let left_ns = left().map_or(0, |(_, left_ns)| left_ns.max(0));
+        return store_remaining(left_ns, remaining);
+    }
+    result
+}
+
+/// What the kernel says of a CPU clock and what programs are shown of it.
+fn clock_now(clock: usize) -> Option<(i64, i64)> {
+    let mut now = Timespec { s: 0, ns: 0 };
+    let at = &raw mut now as usize;
+    // SAFETY: writes 16 bytes into `now`.
+    if unsafe { syscall(nr::CLOCK_GETTIME, [clock, at, 0, 0, 0, 0]) } != 0 {
+        return None;
+    }
+    let real_ns = now.to_ns()?;
+    Some((real_ns, shown_ns(clock as u32, real_ns)))
+}
+
+/// `timer_settime(timer, flags, new, old)` of a timer of the kernel's.
+pub(crate) fn timer_settime(args: [usize; 6]) -> isize {
+    let [timer, flags, new, old, ..] = args;
+    if new == 0 || !readable(new, size_of::<Setting>()) {
+        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        return unsafe { syscall(nr::TIMER_SETTIME, args) };
+    }
+    // SAFETY: the kernel has just read both ends of it.
+    let given = unsafe { (new as *const Setting).read_unaligned() };
+    let [Some(interval_ns), Some(value_ns)] = given.map(Timespec::to_ns) else {
+        // SAFETY: as above.
+        return unsafe { syscall(nr::TIMER_SETTIME, args) };
+    };
+    let mut before = ZERO;
+    let mut value_real_ns = to_real(value_ns);
+    if flags & TIMER_ABSTIME != 0 && value_ns != 0 {
+        let result = set(
+            timer,
+            TIMER_ABSTIME,
+            &[ZERO[0], Timespec::from_ns(FAR_NS)],
+            &mut before,
+        );
+        if result != 0 {
+            return result;
+        }
+        value_real_ns = instant(timer, value_ns);
+    }
+    let wanted = [to_real(interval_ns), value_real_ns].map(Timespec::from_ns);
+    let mut replaced = ZERO;
+    let result = set(timer, flags, &wanted, &mut replaced);
+    if result != 0 || old == 0 {
+        return result;
+    }
+    let absolute = flags & TIMER_ABSTIME != 0 && value_ns != 0;
+    let shown = if absolute { before } else { replaced };
+    // The kernel, too, has set the timer when it finds that it cannot say so.
+    store(old, shown)
+}
+
+/// The instant of a timer's clock, as the kernel counts, at which the clock that
+/// is shown shows `at_ns`. The timer must be set to [`FAR_NS`]: its clock, which
+/// nobody here knows, can be told from what is left.
+fn instant(timer: usize, at_ns: i64) -> i64 {
+    let mut left = ZERO;
+    let address = &raw mut left as usize;
+    // SAFETY: writes 32 bytes into `left`.
+    unsafe { syscall(nr::TIMER_GETTIME, [timer, address, 0, 0, 0, 0]) };
+    let [_, value] = left;
+    let real_ns = FAR_NS.saturating_sub(value.to_ns().unwrap_or(0));
+    let left_ns = at_ns.saturating_sub(shown_by_timer_ns(timer, real_ns));
+    // Zero would disarm; the past fires at once.
+    if left_ns <= 0 {
+        1
+    } else {
+        real_ns.saturating_add(to_real(left_ns))
+    }
+}
+
+fn set(timer: usize, flags: usize, new: &Setting, old: &mut Setting) -> isize {
+    let new = core::ptr::from_ref(new) as usize;
+    let old = core::ptr::from_mut(old) as usize;
+    // SAFETY: reads and writes 32 bytes of ours.
+    unsafe { syscall(nr::TIMER_SETTIME, [timer, flags, new, old, 0, 0]) }
+}
+
+/// `timer_gettime(timer, setting)` of a timer of the kernel's.
+pub(crate) fn timer_gettime(args: [usize; 6]) -> isize {
+    let mut now = ZERO;
+    let address = &raw mut now as usize;
+    // SAFETY: writes 32 bytes into `now`.
+    let result = unsafe { syscall(nr::TIMER_GETTIME, [args[0], address, 0, 0, 0, 0]) };
+    if result != 0 {
+        return result;
+    }
+    store(args[1], now)
+}
+
+/// Gives the program a setting of the kernel's as it is to see it.
+fn store(address: usize, real: Setting) -> isize {
+    // Rounded up, for zero would mean "disarmed".
+    let shown = real.map(|one| match one.to_ns() {
+        Some(ns) if ns > 0 => Timespec::from_ns(at_present_rate(ns).max(1)),
+        _ => one,
+    });
+    for (index, one) in shown.into_iter().enumerate() {
+        let at = address.wrapping_add(16 * index);
+        // `rt_sigpending` writes eight bytes and so finds out whether we may.
+        for word in [at, at.wrapping_add(8)] {
+            // SAFETY: the kernel checks the pointer.
+            if unsafe { syscall(nr::RT_SIGPENDING, [word, 8, 0, 0, 0, 0]) } < 0 {
+                return errno::EFAULT;
+            }
+        }
+        // SAFETY: writable, as just tried.
+        unsafe { (at as *mut Timespec).write_unaligned(one) };
+    }
+    0
+}
+
+/// `struct itimerspec`: interval and value.
+type Setting = [Timespec; 2];
+
+const ZERO: Setting = [Timespec { s: 0, ns: 0 }; 2];
+/// A century of processor time.
+const FAR_NS: i64 = 3_000_000_000_000_000_000;
