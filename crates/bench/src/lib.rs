@@ -44,7 +44,7 @@ use std::str::FromStr;
 
 pub use error::BenchError;
 pub use figure::{Better, Figure, TABLE_HEADER};
-pub use net::{NET_FIGURES, NET_GROUPS, TcpModels, net_figures, validate_tcp};
+pub use net::{NET_FIGURES, NET_GROUPS, TCP_LOSSES, TcpModels, net_figures, validate_tcp};
 pub use ptp::write_ptp_document;
 pub use stats::{median, percentile};
 pub use worker::worker_main;

@@ -1,7 +1,7 @@
 //! `net`: the network engine, its portals, and what they are compared with.
 //!
 //! One file per group of figures. `dumbbell` and `scale` measure the engine
-//! alone; `realtime` measures real programs through it, and
+//! alone, `fluid` rates instead of packets; `realtime` measures real programs through it, and
 //! `virtual_time` such that live in virtual time; `ns3` compiles and runs
 //! the same models in ns-3. `wire` measures what the peering portal carries
 //! `parallel` what a second engine gains (`pair` runs one network in one or in two
@@ -13,6 +13,7 @@ mod compress;
 mod dumbbell;
 mod errors;
 mod figures;
+mod fluid;
 mod frames;
 mod free;
 mod machine;
@@ -35,16 +36,17 @@ use crate::figure::{Better, Figure};
 use crate::{Name, Options};
 
 pub use figures::{NET_FIGURES, net_figures};
-pub use tcp_models::{TcpModels, validate_tcp};
+pub use tcp_models::{TCP_LOSSES, TcpModels, validate_tcp};
 
 const BENCH: Name = Name::Net;
 
 type Group = fn(&Options, &mut dyn FnMut(Figure)) -> Result<(), BenchError>;
 
 /// `scale` comes first, while the process has not grown: it measures memory.
-const GROUPS: [(&str, Group); 8] = [
+const GROUPS: [(&str, Group); 9] = [
     ("scale", scale::run),
     ("dumbbell", dumbbell::run),
+    ("fluid", fluid::run),
     ("wire", wire::run),
     ("parallel", parallel::run),
     ("mpi", mpi::run),
@@ -57,8 +59,8 @@ const GROUPS: [(&str, Group); 8] = [
 const IN_REAL_TIME: [&str; 3] = ["parallel", "errors", "realtime"];
 
 /// The groups of `net`'s figures, each of which can be measured alone.
-pub const NET_GROUPS: [&str; 8] = {
-    let mut names = [""; 8];
+pub const NET_GROUPS: [&str; 9] = {
+    let mut names = [""; 9];
     let mut index = 0;
     while index < names.len() {
         names[index] = GROUPS[index].0;

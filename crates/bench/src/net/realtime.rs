@@ -190,11 +190,23 @@ fn measure(bed: &Bed, seconds: &str, arguments: &[&str]) -> Result<Measured, Ben
 /// Datagrams that the sockets of `b` had no room for (`RcvbufErrors` of snmp(5)'s
 /// table), since it was made.
 pub(super) fn socket_full(fabric: &Fabric) -> Option<u64> {
+    counter(fabric, "b", "Udp:", "RcvbufErrors")
+}
+
+/// IP packets that left `a` and never came to `b`: the devices of both, the
+/// engine and the network's queues had them in between.
+pub(super) fn lost_between(fabric: &Fabric) -> Option<u64> {
+    let sent = counter(fabric, "a", "Ip:", "OutRequests")?;
+    Some(sent.saturating_sub(counter(fabric, "b", "Ip:", "InDelivers")?))
+}
+
+/// A counter of snmp(5)'s table in a station's namespace.
+pub(super) fn counter(fabric: &Fabric, station: &str, row: &str, name: &str) -> Option<u64> {
     let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
-    let table = fabric.station("b")?.run(read).ok()?.ok()?;
-    let mut lines = table.lines().filter(|line| line.starts_with("Udp:"));
+    let table = fabric.station(station)?.run(read).ok()?.ok()?;
+    let mut lines = table.lines().filter(|line| line.starts_with(row));
     let (names, values) = (lines.next()?, lines.next()?);
-    let place = names.split(' ').position(|name| name == "RcvbufErrors")?;
+    let place = names.split(' ').position(|other| other == name)?;
     values.split(' ').nth(place)?.parse().ok()
 }
 

@@ -12,7 +12,9 @@ use timeloom_portal::{Follow, Report, Timing};
 use timeloom_time::{ClockMap, Virtual, Wall};
 
 use super::BENCH;
-use super::realtime::{Bed, Between, DELAY, GBIT, broken, higher, received, socket_full};
+use super::realtime::{
+    Bed, Between, DELAY, GBIT, broken, counter, higher, lost_between, received, socket_full,
+};
 use crate::Options;
 use crate::error::BenchError;
 use crate::figure::Figure;
@@ -64,7 +66,7 @@ fn dilated(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Benc
 /// A stream of datagrams while the testbed is stopped ten times a second.
 fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let (mut losses, mut rates, mut stood) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut full, mut dropped) = (Vec::new(), Vec::new());
+    let (mut full, mut dropped, mut between) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.pick(1, 5) {
         let stage = Stage::new(options, Between::new(GBIT, DELAY))?;
         let over = AtomicBool::new(false);
@@ -86,13 +88,26 @@ fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Bench
         losses.push(lost);
         rates.push(gbps);
         full.push(socket_full(&stage.bed.fabric).unwrap_or(0) as f64);
+        let sent = counter(&stage.bed.fabric, "a", "Ip:", "OutRequests").unwrap_or(0);
+        // What still travels is on its way for two milliseconds.
+        std::thread::sleep(StdDuration::from_millis(200));
+        let lost = lost_between(&stage.bed.fabric).unwrap_or(sent);
+        between.push(lost as f64 / sent.max(1) as f64);
         dropped.push(stage.report()?.dropped_by_machine() as f64);
         let clock = stage.session.clock();
         stood.push(clock.paused_total().as_s_f64() / clock.wall_elapsed().as_s_f64());
     }
     figure(
-        Figure::new(BENCH, "paused_udp_loss", "ratio", &losses)
+        Figure::new(BENCH, "paused_udp_lost_in_network", "ratio", &between)
             .bar(0.001)
+            .with("of_the_time_paused", crate::median(&stood))
+            .with(
+                "what",
+                "packets that left one kernel and did not come to the other's, of the same runs",
+            ),
+    );
+    figure(
+        Figure::new(BENCH, "paused_udp_loss", "ratio", &losses)
             .with("delivered_gbps", crate::median(&rates))
             .with("demand_gbps", 0.1)
             .with("receiver_had_no_room", crate::median(&full))

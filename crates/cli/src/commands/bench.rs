@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_bench::{
-    BenchError, NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, net_figures, worker_main,
+    BenchError, NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures,
+    worker_main,
 };
 use timeloom_lab::Experiment;
 
@@ -32,9 +33,10 @@ pub(crate) struct Bench {
     /// net: measure the paper's figures instead, as tables and plots (minutes)
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// net: only this group of figures (scale, dumbbell, wire, parallel, mpi, errors,
+    /// net: only this group of figures (scale, dumbbell, fluid, wire, parallel, mpi, errors,
     /// realtime, virtual-time) or, with --figures, only this one (figure-07 to
-    /// figure-11, batch-size, hold-time, compression, arrival-errors)
+    /// figure-11, batch-size, hold-time, compression, arrival-errors) or, with
+    /// --validate, only this loss (0.0001, 0.001, 0.01)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
     /// net: compare the models of TCP with this machine's kernel instead, as a
@@ -54,7 +56,11 @@ impl Bench {
         let name = self.name.clone().expect("clap demands it");
         let plots = name == "net" && self.figures.is_some();
         if let Some(only) = self.only.as_deref() {
-            let known: &[&str] = if plots { &NET_FIGURES } else { &NET_GROUPS };
+            let known: &[&str] = match (plots, &self.validate) {
+                (true, _) => &NET_FIGURES,
+                (false, Some(_)) => &TCP_LOSSES,
+                (false, None) => &NET_GROUPS,
+            };
             if name != "net" || !known.contains(&only) {
                 let known = known.join(", ");
                 return Err(Failure::usage(format!(

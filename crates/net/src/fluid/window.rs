@@ -5,7 +5,7 @@
 //! as a process of single events), RFC 9438's curve for CUBIC, and the rate is
 //! W/R with the round trip R of now. A loss is drawn with the probability that
 //! one of the packets of the step was lost, is known a round trip later, and
-//! counts once for all losses in the round trip that follows.
+//! counts once for all losses until then.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -80,7 +80,8 @@ impl Window {
         self.sent = if now < self.silent_until {
             0.0
         } else {
-            self.window.min(self.limit) / self.round_trip_ns * step_ns
+            // Whole packets are in flight.
+            self.window.min(self.limit).floor() / self.round_trip_ns * step_ns
         };
         self.sent
     }
@@ -101,7 +102,7 @@ impl Window {
             self.known_at = None;
             self.slow_down(now);
         }
-        if self.known_at.is_none() && now >= self.recovers_until && loss > 0.0 {
+        if self.known_at.is_none() && loss > 0.0 {
             let none = (self.sent * (-loss.min(1.0 - 1e-12)).ln_1p()).exp();
             if random.chance(1.0 - none) {
                 self.known_at = Some(later(now, self.round_trip_ns));
@@ -154,10 +155,11 @@ impl Window {
     fn slow_down(&mut self, now: Instant<Virtual>) {
         self.slowed += 1;
         let before = self.window;
-        self.threshold = match &mut self.cubic {
+        let threshold = match &mut self.cubic {
             Some(cubic) => cubic.shrink(before),
-            None => (before / 2.0).max(2.0),
+            None => before.floor() / 2.0,
         };
+        self.threshold = threshold.floor().max(2.0);
         if before < LEAST_REPAIRABLE {
             self.window = 1.0;
             self.silent_until = later(now, self.min_rto_ns.max(2.0 * self.round_trip_ns));

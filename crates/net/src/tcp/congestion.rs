@@ -84,14 +84,17 @@ impl Congestion {
         self.threshold
     }
 
-    /// Loss was found (RFC 5681, section 3.1; RFC 9438, section 4.6).
+    /// Loss was found (RFC 5681, section 3.1; RFC 9438, section 4.6). What went
+    /// out beyond the window while duplicates came (limited transmit) does not
+    /// count as flight, and windows are of whole segments, as the kernel's are.
     pub(crate) fn shrink(&mut self, flight: u32) {
         // RFC 9406 is about the slow start that does not know where to end.
         self.hystart = None;
-        self.threshold = match &mut self.cubic {
+        let threshold = match &mut self.cubic {
             Some(cubic) => cubic.shrink(self.window),
-            None => (f64::from(flight) / 2.0).max(2.0),
+            None => f64::from(flight).min(self.window.floor()) / 2.0,
         };
+        self.threshold = threshold.floor().max(2.0);
         self.window = self.threshold;
     }
 }

@@ -64,6 +64,40 @@ fn packets_in_flight_stand_still_in_a_pause() {
 }
 
 #[test]
+fn no_packet_is_lost_in_many_pauses() {
+    let testbed = build(link(), Setup::default());
+    let (client, server) = sockets(&testbed);
+    client.send(&u32::MAX.to_be_bytes()).unwrap();
+    assert!(comes(&server, LONG));
+    server.set_read_timeout(Some(LONG)).unwrap();
+    let mut next = 0u32;
+    // So few at a time have room in the receiver's socket, however late it reads.
+    const EACH: u32 = 40;
+    let send = |from: u32| {
+        for number in from..from + EACH {
+            client.send(&number.to_be_bytes()).unwrap();
+        }
+    };
+    for _ in 0..50 {
+        send(next);
+        testbed.clock.set_rate(Rate::STOPPED);
+        testbed.emulation.wake();
+        send(next + EACH);
+        std::thread::sleep(StdDuration::from_millis(3));
+        testbed.clock.set_rate(Rate::ONE);
+        testbed.emulation.wake();
+        let mut got = [0; 4];
+        for number in next..next + 2 * EACH {
+            server.recv(&mut got).unwrap();
+            assert_eq!(u32::from_be_bytes(got), number);
+        }
+        next += 2 * EACH;
+    }
+    let report = testbed.emulation.report().unwrap();
+    assert_eq!(report.dropped_by_machine(), 0);
+}
+
+#[test]
 fn a_dilated_network_is_slower_by_the_factor() {
     let rate = Rate::from_ratio(1, 10);
     let testbed = build(

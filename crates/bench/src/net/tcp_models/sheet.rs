@@ -3,7 +3,7 @@
 use timeloom_net::Control;
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 
-use super::{CONTROLS, Effort, Found, LOSSES, RATE_BPS, control_name, mean};
+use super::{BOUND, CONTROLS, Effort, Found, LOSSES, RATE_BPS, control_name, mean};
 use crate::{median, percentile};
 
 pub(super) fn sheet(found: &[Found], effort: Effort, late: &[f64]) -> Sheet {
@@ -14,6 +14,7 @@ pub(super) fn sheet(found: &[Found], effort: Effort, late: &[f64]) -> Sheet {
         "kernel (Mbit/s)",
         "model (Mbit/s)",
         "kernel ÷ model",
+        "within the bound",
         "sending at once ÷ model",
         "model, 5–95 % of seeds",
         "formula (Mbit/s)",
@@ -27,12 +28,15 @@ pub(super) fn sheet(found: &[Found], effort: Effort, late: &[f64]) -> Sheet {
         "One flow over {} Mbit/s with a queue of one bandwidth-delay product; independent loss of data, none \
          of acknowledgements. iperf3 between two namespaces and the model over the same link with the same seeds: \
          {} seeds, {} s each after the first {} s. The model alone: {} seeds. “Sending at once” is a kernel \
-         that does not wait until a third of its window can go out as one piece (tcp_tso_win_divisor = 1000).",
+         that does not wait until a third of its window can go out as one piece (tcp_tso_win_divisor = 255). The bound of \
+         kernel ÷ model is {} to {}.",
         RATE_BPS / 1_000_000,
         effort.seeds,
         effort.seconds,
         effort.omit_s,
-        effort.model_seeds
+        effort.model_seeds,
+        BOUND.0,
+        BOUND.1
     );
     let version = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Sheet {
@@ -73,6 +77,7 @@ fn cells(found: &Found) -> Vec<String> {
         format!("{kernel:.2}"),
         format!("{:.2}", mean(&found.model_mbps)),
         format!("{:.3}", found.ratio()),
+        (if found.is_within() { "yes" } else { "no" }).to_owned(),
         format!("{:.3}", found.at_once_ratio()),
         format!(
             "{:.2}–{:.2}",
@@ -89,7 +94,7 @@ fn cells(found: &Found) -> Vec<String> {
 }
 
 fn chart(found: &[Found], control: Control) -> Chart {
-    let curves = LOSSES.iter().map(|loss| {
+    let curves = LOSSES.iter().map(|(_, loss)| {
         let of_loss = found
             .iter()
             .filter(|found| found.cell.control == control && found.cell.loss == *loss);
