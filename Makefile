@@ -28,7 +28,7 @@ test: packages-test .venv/ready ## Every test
 	.venv/bin/python python/build_timeline.py target/debug
 	.venv/bin/python -m pytest -q python
 
-fuzz: packages-test ## PTP messages and frames at a host's port under libFuzzer, FUZZ_S seconds each (60); nightly compiler
+fuzz: packages-test ## PTP messages, a host's frames, other processes' stacks and vDSOs, the filter: under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz
 
 miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of each test (8); nightly compiler

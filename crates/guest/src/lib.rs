@@ -31,6 +31,9 @@ mod cpu_time;
 mod error;
 mod filter;
 mod freeze;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod image;
 mod inject;
 mod kick;
