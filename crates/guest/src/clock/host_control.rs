@@ -10,7 +10,7 @@ use timeloom_clock::course::Course;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::waiting::Awaited;
-use super::{ChangeKind, Clock, Host, State};
+use super::{ChangeKind, Clock, Host, State, wall_now};
 use crate::error::GuestError;
 
 /// How a host's own time stands against the session's.
@@ -35,6 +35,8 @@ pub struct HostChange {
     pub kind: ChangeKind,
     /// The session's time when it was done.
     pub at: Instant<Virtual>,
+    /// The machine's.
+    pub wall: Instant<Wall>,
     /// How the host stands since.
     pub host: HostTime,
 }
@@ -229,6 +231,7 @@ impl Clock {
             .map(|(index, at)| HostChange {
                 kind,
                 at,
+                wall: wall_now(),
                 host: state.host_time(index, at),
             })
             .collect();
