@@ -266,3 +266,136 @@ impl State {
 fn shown(at: Instant<Lived>) -> String {
     (at - Instant::ZERO).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use timeloom_clock::RateError;
+    use timeloom_clock::host::Crystal;
+
+    use super::*;
+    use crate::clock::{Base, ClockOptions, HostOptions};
+    use crate::memory::PageMapping;
+    use crate::random::Random;
+
+    fn clock_with_hosts(crystals: &[Crystal]) -> (Clock, Vec<Arc<Host>>) {
+        let page = || PageMapping::new(c"test-of-courses").expect("a page");
+        let clock = Clock::new(Arc::new(page()), &ClockOptions::default()).expect("a clock");
+        let add = |crystal: &Crystal| {
+            let options = HostOptions {
+                crystal: *crystal,
+                ..HostOptions::default()
+            };
+            clock.add_host("one", page(), &options)
+        };
+        let hosts = crystals.iter().map(add).collect();
+        (clock, hosts)
+    }
+
+    fn lived(clock: &Clock, index: usize) -> Instant<Lived> {
+        clock.host_times().1[index].lived
+    }
+
+    /// Whatever is done to the session and to a host, in any order, as fast as
+    /// possible: on its page, and on that of a host that nobody touches.
+    #[test]
+    fn no_reader_sees_a_host_go_back_or_another_one_change() {
+        let seed = 20_260_807;
+        let wandering = Crystal {
+            frequency: RateError::from_ppb(-40_000_000),
+            ..Crystal::default()
+        };
+        let (clock, hosts) = clock_with_hosts(&[Crystal::default(), wandering, Crystal::default()]);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for host in &hosts {
+                let (clock, done) = (&clock, &done);
+                scope.spawn(move || {
+                    let (mut last, mut raw) = (i64::MIN, i64::MIN);
+                    while !done.load(Ordering::Relaxed) {
+                        let now = host.now_ns(Base::Monotonic);
+                        assert!(now >= last, "seed {seed}: {now} after {last}");
+                        last = now;
+                        let page = host.page().page();
+                        let now = page.read_raw(|| clock.counter.ticks());
+                        assert!(now >= raw, "seed {seed}: raw {now} after {raw}");
+                        raw = now;
+                    }
+                });
+            }
+            let mut random = Random::new(seed);
+            let mut ended = [false; 2];
+            for _ in 0..20_000 {
+                let index = random.below(2) as usize;
+                match random.below(9) {
+                    0 => clock.hold_hosts(&[index]),
+                    1 => clock.release_hosts(&[0, 1]),
+                    2 => clock
+                        .dilate_hosts(&[index], 0.1 * (1 + random.below(50)) as f64)
+                        .expect("a possible factor"),
+                    3 if !ended[index] => {
+                        let soon = Duration::from_ns(1 + random.below(100_000) as i64);
+                        let end = lived(&clock, index) + soon;
+                        // It may be there already.
+                        ended[index] = clock.end_hosts_at(&[(index, end)]).is_ok();
+                    }
+                    4 => {
+                        clock.forget_host_end(index);
+                        ended[index] = false;
+                    }
+                    5 => drop(clock.pause()),
+                    6 => clock.resume(),
+                    7 => clock
+                        .dilate(0.1 * (1 + random.below(50)) as f64)
+                        .expect("a possible factor"),
+                    _ => {
+                        let skip = Duration::from_ns(random.below(100_000) as i64);
+                        clock.skip_to(clock.now() + skip, || {});
+                    }
+                }
+            }
+            clock.pause();
+            done.store(true, Ordering::Relaxed);
+        });
+        let shown = |index: usize| hosts[index].now_ns(Base::Monotonic);
+        let off = shown(0) - lived(&clock, 0).as_ns();
+        assert!(off.abs() <= 60, "seed {seed}: {off} ns");
+        let off = shown(2) - clock.now().as_ns();
+        assert!(off.abs() <= 60, "seed {seed}: {off} ns");
+    }
+
+    /// By every clock of it, while others go on; it can be told so late that all
+    /// have seen it stand for long.
+    #[test]
+    fn a_host_stands_at_its_instant_before_anybody_stops_it() {
+        let (clock, hosts) = clock_with_hosts(&[Crystal::default(), Crystal::default()]);
+        clock.hold_hosts(&[0]);
+        let target = lived(&clock, 0) + Duration::from_ns(3_000_001);
+        let ends = clock.end_hosts_at(&[(0, target)]).expect("it is ahead");
+        assert!(clock.end_hosts_at(&[(0, target)]).is_err(), "one at a time");
+        clock.release_hosts(&[0]);
+        let over = clock.wait_for_host_ends(&ends, || false);
+        assert_eq!(over.len(), 1);
+        assert!(over[0].1.is_some_and(|reached| reached <= wall_now()));
+        let other = hosts[1].now_ns(Base::Monotonic);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(hosts[0].now_ns(Base::Monotonic), target.as_ns());
+        assert!(hosts[1].now_ns(Base::Monotonic) >= other + 5_000_000);
+        clock.hold_hosts(&[0]);
+        clock.forget_host_end(0);
+        assert_eq!(lived(&clock, 0), target);
+        clock.release_hosts(&[0]);
+        let at = HostEnd {
+            host: 0,
+            at: target + Duration::from_us(50),
+            number: 1,
+        };
+        let over = clock.wait_for_host_ends(&[at], || false);
+        assert_eq!(over.len(), 1, "it goes on");
+        let past = clock.end_hosts_at(&[(1, Instant::ZERO + Duration::from_s(99)), (0, target)]);
+        assert!(past.is_err(), "one of them is past");
+        let far = Instant::ZERO + Duration::from_s(98);
+        clock.end_hosts_at(&[(1, far)]).expect("so none has an end");
+    }
+}

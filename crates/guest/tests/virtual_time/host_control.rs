@@ -8,12 +8,20 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use timeloom_guest::{ClockOptions, Host, HostTarget, HostTime, run_hosts_until};
 use timeloom_time::{Duration, Instant};
 
-use crate::support::command_line::{eventually, state_of};
-use crate::support::{Differential, PATIENCE, Program, World, c_program};
+use crate::support::command_line::{eventually, is_root, state_of};
+use crate::support::{Differential, PATIENCE, Program, Scratch, World, c_program};
 
 fn all_waits() -> Differential {
     let programs = ["waits", "libc_waits", "queues", "posix_timers", "sockets"];
     Differential::of(programs.map(c_program), 600)
+}
+
+/// Also stamps of packets, which are looked at after so few changes that what the
+/// clock showed is still known.
+fn waits_and_stamps() -> Differential {
+    let mut all = all_waits();
+    all.programs.push(vec![c_program("stamps").into()]);
+    all
 }
 
 fn time_of(world: &World, host: &Host) -> HostTime {
@@ -50,7 +58,7 @@ fn dilate(world: &World, host: &Arc<Host>, factor: f64) {
 #[test]
 fn waits_exclude_a_pause_of_their_host() {
     let (world, host) = World::with_host("host-pause");
-    all_waits().run(&world, |world| {
+    waits_and_stamps().run(&world, |world| {
         world.run_for(StdDuration::from_millis(200));
         pause(world, &host);
         assert!(!world.session.clock().is_paused(), "the session goes on");
@@ -66,7 +74,7 @@ fn blocked_waits_follow_the_rate_of_their_host() {
     for (theme, first, second) in [("host-faster", 5.0, 0.5), ("host-slower", 0.5, 5.0)] {
         let (world, host) = World::with_host(theme);
         dilate(&world, &host, first);
-        all_waits().run(&world, |world| {
+        waits_and_stamps().run(&world, |world| {
             world.run_for(StdDuration::from_millis(300));
             dilate(world, &host, second);
         });
@@ -351,6 +359,13 @@ fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
     assert_eq!(waiting.finish().1, 0);
     let slept = (time_of(&world, &host).lived - lived).as_s_f64();
     assert!((20.0..160.0).contains(&slept), "{slept}");
+    // Also to an instant that somebody runs a host to, and the host no further.
+    pause(&world, &host);
+    let span = Duration::from_ns(123_456_000_000_007);
+    let target = time_of(&world, &host).lived + span;
+    let session = Arc::downgrade(&world.session);
+    run_hosts_until(&session, &[Arc::clone(&host)], HostTarget::After(span)).expect("it is ahead");
+    assert_eq!(time_of(&world, &host).lived, target);
 }
 
 #[test]
@@ -439,3 +454,38 @@ fn hosts_are_stepped_together_and_a_pause_ends_it() {
         assert!(said.contains("was paused before"), "{said}");
     });
 }
+
+/// The same by SIGSTOP: tests of this file, run by another user.
+#[test]
+fn without_root_hosts_are_stopped_by_signal() {
+    if !is_root() {
+        return println!("SKIPPED: only root can become another user");
+    }
+    let scratch = Scratch::new("host-nobody");
+    let own = std::env::current_exe().expect("our own path");
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg("--inh-caps=-all")
+        .arg(scratch.copy(&own))
+        .args(["--exact", "--test-threads=1"])
+        .args(BY_SIGNAL.map(|test| format!("host_control::{test}")))
+        .env("XDG_RUNTIME_DIR", scratch.path(""))
+        .current_dir(scratch.path(""))
+        .output()
+        .expect("running the tests");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let all_passed = format!("{} passed", BY_SIGNAL.len());
+    assert!(
+        output.status.success() && said.contains(&all_passed),
+        "{said}"
+    );
+}
+
+/// Those that need no programs of our own.
+const BY_SIGNAL: [&str; 5] = [
+    "a_program_of_a_paused_host_is_born_standing",
+    "a_step_of_a_host_ends_at_exactly_its_instant",
+    "frames_to_a_paused_host_wait_for_it",
+    "pauses_of_host_and_session_nest",
+    "time_skips_past_a_paused_host_and_with_a_dilated_one",
+];
