@@ -64,9 +64,7 @@ impl Security {
         let own = text::hop(&running, self.clock, &entry, previous, next);
         let signed = match ticket {
             Some(ticket) => ticket.sign_onto(Some(chain.tlv.signature()), &own),
-            None if head.suite.is_aggregate() => {
-                self.secret.sign_onto(chain.tlv.signature(), &own)
-            }
+            None if head.suite.is_aggregate() => self.secret.sign_onto(chain.tlv.signature(), &own),
             None => Some(self.secret.sign(&own)),
         };
         let signed = signed.ok_or(Reason::Malformed)?;

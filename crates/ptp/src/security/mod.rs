@@ -57,9 +57,7 @@ pub use failure::{Failure, Reason, Suspect};
 pub use group::{GroupError, GroupKey};
 pub use keyring::{KeyError, KeyRing, Member};
 pub use keys::{PublicKey, SecretKey};
-pub use once::{
-    Ledger, MAX_PORTS, MemoryLedger, Moment, OncePublic, OnceSecret, Stream, port_of,
-};
+pub use once::{Ledger, MAX_PORTS, MemoryLedger, Moment, OncePublic, OnceSecret, Stream, port_of};
 pub use peer::{PeerFacts, sign_peer, verify_peer};
 pub use policy::{Limits, Policy};
 pub(crate) use replay::DUE;

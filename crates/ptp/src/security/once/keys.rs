@@ -71,9 +71,8 @@ impl OnceSecret {
 
     /// For the ordinary key one proof, under `tag`, for each other key two.
     pub(in crate::security) fn prove(&self, tag: &[u8]) -> Vec<u8> {
-        let proof = |key: &SecretKey, tag: &[u8]| {
-            key.sign(&key.sk_to_pk().to_bytes(), tag, &[]).to_bytes()
-        };
+        let proof =
+            |key: &SecretKey, tag: &[u8]| key.sign(&key.sk_to_pk().to_bytes(), tag, &[]).to_bytes();
         let mut proofs = proof(&self.ordinary, tag).to_vec();
         for key in &self.ports {
             PROOFS.iter().for_each(|tag| proofs.extend(proof(key, tag)));
@@ -120,7 +119,11 @@ impl OncePublic {
         if !(2..=1 + usize::from(MAX_PORTS)).contains(&keys.len()) {
             return None;
         }
-        if keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key)) {
+        if keys
+            .iter()
+            .enumerate()
+            .any(|(at, key)| keys[..at].contains(key))
+        {
             return None;
         }
         let keys: Option<Vec<_>> = keys

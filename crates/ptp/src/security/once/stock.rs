@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use blst::min_sig::SecretKey;
 
+use super::ticket::Spent;
 use super::{Moment, Stream, Ticket};
 
 /// Which numbers were given out, for as long as the keys live.
@@ -54,6 +55,7 @@ impl Ledger for MemoryLedger {
 pub(in crate::security) struct Stock {
     ledger: Mutex<Option<Box<dyn Ledger>>>,
     plan: Mutex<Plan>,
+    spent: Spent,
     /// There is enough to prepare that a thread be woken.
     due: AtomicBool,
 }
@@ -107,6 +109,7 @@ impl Stock {
         Self {
             ledger: Mutex::new(None),
             plan: Mutex::new(Plan::default()),
+            spent: Spent::default(),
             due: AtomicBool::new(false),
         }
     }
@@ -175,13 +178,18 @@ impl Stock {
         };
         self.due.store(false, Ordering::Relaxed);
         loop {
+            let spent = self
+                .spent
+                .lock()
+                .map(|mut spent| std::mem::take(&mut *spent));
+            drop(spent);
             match self.claim(place.as_mut()) {
                 Claim::Nothing => return,
                 Claim::Foreign => return *place = None,
                 Claim::Number(moment, ports) => {
                     for port in ports {
                         if let Some(key) = keys.get(usize::from(port).wrapping_sub(1)) {
-                            self.put(Ticket::new(key, moment, port));
+                            self.put(Ticket::new(key, moment, port, &self.spent));
                         }
                     }
                 }

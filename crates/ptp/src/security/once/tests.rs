@@ -40,14 +40,15 @@ fn sum(moment: Moment, signers: &[Signer]) -> Vec<u8> {
     let mut sum: Option<Vec<u8>> = None;
     for (key, text, is_ordinary) in signers {
         let signed = if *is_ordinary {
-            let mut all = blst::min_sig::AggregateSignature::from_signature(&key.sign(text, TAG, &[]));
+            let mut all =
+                blst::min_sig::AggregateSignature::from_signature(&key.sign(text, TAG, &[]));
             if let Some(before) = &sum {
                 let before = blst::min_sig::Signature::from_bytes(before).unwrap();
                 all.add_signature(&before, false).unwrap();
             }
             all.to_signature().to_bytes().to_vec()
         } else {
-            let ticket = Ticket::new(key, moment, 1);
+            let ticket = Ticket::new(key, moment, 1, &Default::default());
             ticket.sign_onto(sum.as_deref(), text).unwrap()
         };
         sum = Some(signed);
@@ -110,7 +111,7 @@ fn a_sum_of_nothing_and_points_outside_the_group_are_refused() {
     assert!(!holds(&infinity, moment(1), &one));
     assert!(!holds(&infinity, moment(1), &[]));
     // Added to, the neutral element changes nothing.
-    let ticket = Ticket::new(&one[0].0, moment(1), 1);
+    let ticket = Ticket::new(&one[0].0, moment(1), 1, &Default::default());
     let signature = ticket.sign_onto(Some(&infinity), &one[0].1).unwrap();
     assert_eq!(signature, sum(moment(1), &one));
     // A point of the curve, but of another group: the hop adds to it, and the verifier
@@ -119,11 +120,11 @@ fn a_sum_of_nothing_and_points_outside_the_group_are_refused() {
     (outside[0], outside[47]) = (0x80, 4);
     let point = blst::min_sig::Signature::from_bytes(&outside).expect("on the curve");
     assert!(!point.subgroup_check());
-    let ticket = Ticket::new(&one[0].0, moment(1), 1);
+    let ticket = Ticket::new(&one[0].0, moment(1), 1, &Default::default());
     let signature = ticket.sign_onto(Some(&outside), &one[0].1).unwrap();
     assert!(!holds(&signature, moment(1), &one));
     // No point at all.
-    let ticket = Ticket::new(&one[0].0, moment(1), 1);
+    let ticket = Ticket::new(&one[0].0, moment(1), 1, &Default::default());
     assert!(ticket.sign_onto(Some(&[0x9f; 48]), &one[0].1).is_none());
 }
 
@@ -264,7 +265,10 @@ fn the_next_numbers_are_prepared_and_each_serves_once() {
     keys.expect(&moment(140), [2, 3].into_iter());
     keys.prepare();
     let ready = prepared(&keys);
-    assert!(ready.iter().all(|(n, _)| (108..=172).contains(n)), "{ready:?}");
+    assert!(
+        ready.iter().all(|(n, _)| (108..=172).contains(n)),
+        "{ready:?}"
+    );
     assert!(ready.contains(&(172, 2)) && !ready.contains(&(133, 2)));
 }
 
