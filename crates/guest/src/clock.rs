@@ -10,6 +10,7 @@
 //! Virtual time is true time here. What guests see of it is their host's clock,
 //! a third map: [`hosts`].
 
+mod awaited;
 mod calibration;
 mod hosts;
 mod stop;
@@ -22,6 +23,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::memory::PageMapping;
+use awaited::Awaited;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, wall_now};
 pub(crate) use hosts::{Base, HostInstant};
@@ -121,8 +123,8 @@ struct State {
     started: Instant<Wall>,
     offsets: Offsets,
     history: Vec<Change>,
-    /// Instants that somebody in this process waits for, with a number each.
-    awaited: Vec<(u64, Instant<Virtual>)>,
+    /// Instants that somebody in this process waits for.
+    awaited: Vec<Awaited>,
     /// What somebody who does not wait here has announced.
     announced: Option<Instant<Virtual>>,
     waits: u64,
@@ -340,62 +342,15 @@ impl Clock {
         self.lock().history.clone()
     }
 
-    /// Waits until the clock shows `target`, through pauses and changes of
-    /// rate, or until `give_up` says so (asked after every [`Self::wake`]).
-    /// Returns whether the instant was reached.
-    pub fn wait_until(&self, target: Instant<Virtual>, give_up: impl Fn() -> bool) -> bool {
-        let mut state = self.lock();
-        state.waits += 1;
-        let wait = state.waits;
-        state.awaited.push((wait, target));
-        let reached = loop {
-            if give_up() {
-                break false;
-            }
-            if self.now() >= target {
-                break true;
-            }
-            // Beyond the instant where the clock stops, only a change helps.
-            let due = match target <= state.ceiling {
-                true => state.map.first_reaching(target),
-                false => None,
-            };
-            state = match due {
-                // Half a microsecond more, since the page may lag the exact
-                // map by its rounding.
-                Some(due) => {
-                    let left = due - wall_now() + Duration::from_ns(500);
-                    let left = std::time::Duration::from_nanos(left.as_ns().max(1) as u64);
-                    self.changed
-                        .wait_timeout(state, left)
-                        .unwrap_or_else(|e| e.into_inner())
-                        .0
-                }
-                None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
-            };
-        };
-        state.awaited.retain(|(other, _)| *other != wait);
-        reached
-    }
-
-    /// The earliest instant that a [`Self::wait_until`] waits for, or that was
-    /// announced.
-    pub(crate) fn next_awaited(&self) -> Option<Instant<Virtual>> {
-        let state = self.lock();
-        let awaited = state.awaited.iter().map(|(_, target)| *target);
-        awaited.chain(state.announced).min()
-    }
-
-    /// Says when the next thing happens in something that follows this clock
-    /// without waiting for it here: a simulated network. A clock that skips
-    /// skips no further. The last word counts.
-    pub fn announce(&self, next: Option<Instant<Virtual>>) {
-        self.lock().announced = next;
-    }
-
     /// The map in force from the machine's clock to this one.
     pub fn map(&self) -> ClockMap<Wall, Virtual> {
         self.lock().map
+    }
+
+    /// The same, and where it stops by itself: [`Instant::FAR_FUTURE`] for nowhere.
+    pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        let state = self.lock();
+        (state.map, state.ceiling)
     }
 
     /// Has `listener` called after every change: pause, resume, dilation, skip.
@@ -419,13 +374,6 @@ impl Clock {
             kick();
             self.tell();
         }
-    }
-
-    /// Makes every [`Self::wait_until`] ask its `give_up` again.
-    pub fn wake(&self) {
-        drop(self.lock());
-        self.changed.notify_all();
-        self.woken.notify_all();
     }
 
     /// Follows the machine's clock; to be called about once a second.

@@ -49,7 +49,7 @@ pub use plan::{
     HostClock, Link, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal,
     Place, Placement, Plan, Plant, Program, Protocol, Ptp, PtpClock, PtpProfile, PtpRole,
     PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, SCHEMA, Shape,
-    Simulation, System, Temperature, Time, Traffic, TrafficKind, Tsc, Wire,
+    Simulation, Stepping, System, Temperature, Time, Traffic, TrafficKind, Tsc, Wire,
 };
 pub use schema::json_schema;
 pub use simulated::{Background, Fault, Simulated};

@@ -176,6 +176,25 @@ const CASES: &[Case] = &[
         "tsc = \"emulated\"",
         "`emulated` is not known here; did you mean `emulate`?",
     ),
+    case(
+        "dilation = 2",
+        "dilation = 2\nstepped = { skip = true }",
+        "{ skip = true }",
+        "nobody grants time in this mode",
+    ),
+    Case {
+        replace: "mode = \"virtual\"",
+        with: "mode = \"stepped\"\nstepped = { patience = \"0 s\" }",
+        line: "\"0 s\"",
+        message: "must be greater than 0",
+        count: 1,
+    },
+    case(
+        "dilation = 2",
+        "dilation = 2\nstepped = { patient = \"1 s\" }",
+        "patient",
+        "did you mean `patience`?",
+    ),
     here(
         "dilation = 2",
         "dilation = 0",

@@ -95,6 +95,20 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn time_may_be_granted_from_outside() {
+    let with = |time: &str| read(&EVERYTHING.replace("mode = \"virtual\"", time)).time;
+    let plain = with("mode = \"stepped\"");
+    assert_eq!(plain.stepping().patience, Duration::from_s(60));
+    assert!(!plain.skips());
+    let text = "mode = \"stepped\"\nstepped = { skip = true, patience = \"5 s\" }";
+    let said = with(text);
+    assert_eq!(said.stepping().patience, Duration::from_s(5));
+    assert!(said.skips());
+    let plan = read(&EVERYTHING.replace("mode = \"virtual\"", text));
+    assert_eq!(read(&plan.to_toml()).time, plan.time);
+}
+
+#[test]
 fn the_shortest_scenario_is_one_program() {
     let plan = read(
         r#"

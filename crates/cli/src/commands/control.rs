@@ -92,6 +92,9 @@ impl Dilate {
 /// that were waiting; the processes are stopped a moment later, and the answer
 /// says how much later. Returns when that is done. `timeloom pause` meanwhile
 /// ends it early.
+///
+/// In a session whose time moves by grants (`exec --stepped`, `mode = "stepped"`)
+/// this is a grant, and the answer says when the next program wants to go on.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom step '10 ms'")]
 pub(crate) struct Step {
@@ -140,7 +143,7 @@ struct When {
     relative: bool,
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
     let span: Duration = text
         .parse()
         .map_err(|error: ParseTimeError| error.to_string())?;
@@ -246,6 +249,14 @@ fn print(status: &StatusText, json: bool) {
         if status.paused { "standing" } else { "running" },
         status.processes.len(),
     );
+    if let Some(standing) = &status.standing {
+        let next = match standing.next_deadline_ns {
+            _ if standing.ended => "the session has ended".to_owned(),
+            Some(ns) => format!("the next deadline is at {}", Duration::from_ns(ns)),
+            None => "all wait for others".to_owned(),
+        };
+        println!("  {} grants so far; {next}", standing.grants);
+    }
     if let Some(after_ns) = status.stopped_after_ns {
         println!(
             "  the clock stopped at {}; all processes stood {:.0} µs later",
