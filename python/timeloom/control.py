@@ -15,6 +15,7 @@ Needs nothing but the standard library.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -105,11 +106,12 @@ class Granter:
         self.close()
 
     def _ask(self, request: dict[str, Any]) -> Standing:
-        try:
+        # A session that ended meanwhile takes no request, but has answered it: its last line says so.
+        with contextlib.suppress(OSError):
             self._socket.sendall(json.dumps(request).encode() + b"\n")
+        line = b""
+        with contextlib.suppress(OSError):
             line = self._answers.readline()
-        except OSError:
-            line = b""
         if not line.endswith(b"\n"):
             raise SessionEnded("the session has ended")
         answer = json.loads(line)

@@ -13,6 +13,7 @@ use crate::control::{
 };
 use crate::grants::Grants;
 use crate::processes;
+use crate::session::Session;
 use crate::until::travel;
 use crate::waiting::next_deadline;
 
@@ -25,6 +26,19 @@ pub trait Stepped {
     fn go(&self) -> Result<(), String>;
     /// Takes it again.
     fn stand(&self) -> Result<(), String>;
+}
+
+/// Ends the granting of time, with the session. A grant under way is answered
+/// first. A granter that computes just now finds the answer to its next request:
+/// that the session has ended, if that was `as_planned`; else its connection closed.
+pub fn end_grants<C: Controlled>(controlled: &C, as_planned: bool) {
+    let Some(stepped) = controlled.stepped() else {
+        return;
+    };
+    let grants = stepped.grants();
+    // Not with the grants locked, which the status needs.
+    let answer = Response::Ok(stands(controlled.session(), grants, None, true));
+    grants.close(as_planned, |connection| send(connection, &answer));
 }
 
 /// Serves the granter whose `first` request this is until it goes, or refuses it.
@@ -81,18 +95,34 @@ fn answer<C: Controlled>(controlled: &Weak<C>, grants: &Grants, request: Request
     let Some(session) = controlled.upgrade() else {
         return Response::Error("the session has ended".into());
     };
-    let session = session.session();
     match done {
-        Ok(stood_for) => Response::Ok(StatusText {
-            stopped_after_ns: stood_for.map(Duration::as_ns),
-            standing: Some(Standing {
-                next_deadline_ns: next_deadline(session).map(Instant::as_ns),
-                ended: grants.is_over() || grants.ends_at(session.clock().now()),
-                grants: grants.tally().grants,
-            }),
-            ..session.status().into()
-        }),
+        Ok(stood_for) => {
+            let session = session.session();
+            let ended = grants.is_over() || grants.ends_at(session.clock().now());
+            if ended {
+                grants.tell_of_the_end();
+            }
+            Response::Ok(stands(session, grants, stood_for, ended))
+        }
         Err(text) => Response::Error(text),
+    }
+}
+
+/// How things stand, for the granter.
+fn stands(
+    session: &Session,
+    grants: &Grants,
+    stood_for: Option<Duration>,
+    ended: bool,
+) -> StatusText {
+    StatusText {
+        stopped_after_ns: stood_for.map(Duration::as_ns),
+        standing: Some(Standing {
+            next_deadline_ns: next_deadline(session).map(Instant::as_ns),
+            ended,
+            grants: grants.tally().grants,
+        }),
+        ..session.status().into()
     }
 }
 

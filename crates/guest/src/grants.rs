@@ -33,6 +33,8 @@ struct State {
     /// Since when it stands with nobody there.
     alone_since: StdInstant,
     told: bool,
+    /// The granter has been told that the session has ended.
+    told_of_the_end: bool,
     /// A request of the granter is being answered.
     answering: bool,
     /// Since when it waits for the next grant.
@@ -98,6 +100,7 @@ impl Grants {
                 left: None,
                 alone_since: now,
                 told: false,
+                told_of_the_end: false,
                 answering: false,
                 waiting_since: now,
                 tally: Tally::default(),
@@ -116,9 +119,10 @@ impl Grants {
         self.changed.notify_all();
     }
 
-    /// Nothing is granted any more. A grant under way is answered first, and
-    /// the granter's connection is closed.
-    pub fn close(&self, as_planned: bool) {
+    /// Nothing is granted any more. A grant under way is answered first; a granter
+    /// who has not heard of a planned end yet is told by `farewell`, and its
+    /// connection is closed.
+    pub(crate) fn close(&self, as_planned: bool, farewell: impl FnOnce(&mut UnixStream)) {
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Over { .. }) {
             state.phase = Phase::Over { as_planned };
@@ -127,11 +131,17 @@ impl Grants {
         self.changed.notify_all();
         self.clock.wake();
         let limit = ANSWERED_WITHIN;
-        let (state, _) = self
+        let (mut state, _) = self
             .changed
             .wait_timeout_while(self.lock(), limit, |state| state.answering)
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(seated) = &state.seated {
+        let told = state.told_of_the_end;
+        if let Some(seated) = &mut state.seated {
+            if as_planned && !told {
+                // It may be at work and not read; then the end must not wait for it.
+                let _ = seated.connection.set_write_timeout(Some(FAREWELL_WITHIN));
+                farewell(&mut seated.connection);
+            }
             // It may have gone by itself.
             let _ = seated.connection.shutdown(Shutdown::Both);
         }
@@ -231,6 +241,11 @@ impl Grants {
             .unwrap_or_else(PoisonError::into_inner);
     }
 
+    /// The granter is told that the session has ended.
+    pub(crate) fn tell_of_the_end(&self) {
+        self.lock().told_of_the_end = true;
+    }
+
     /// A grant begins, or has ended.
     pub(crate) fn count(&self, begins: bool) {
         let mut state = self.lock();
@@ -274,6 +289,9 @@ impl Drop for Seat {
 
 /// How long the end of a session waits for the answer to its last grant.
 const ANSWERED_WITHIN: StdDuration = StdDuration::from_secs(5);
+
+/// How long it takes to tell a granter of the end that does not listen.
+const FAREWELL_WITHIN: StdDuration = StdDuration::from_secs(1);
 
 /// How long nobody need be there before the user hears of it.
 const TOLD_AFTER: StdDuration = StdDuration::from_secs(5);

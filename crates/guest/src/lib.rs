@@ -69,7 +69,7 @@ pub use control::{
 pub use coverage::coverage;
 pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};
-pub use granter::Stepped;
+pub use granter::{Stepped, end_grants};
 pub use grants::{Grants, Lookout, Tally};
 pub use launch::{CommandSpec, Guest, Output};
 pub use leftovers::{Leftovers, clean};

@@ -9,7 +9,8 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    ClockOptions, FreezeKind, Grants, Lookout, Session, SessionOptions, UnhandledCall, serve,
+    ClockOptions, FreezeKind, Grants, Lookout, Session, SessionOptions, UnhandledCall, end_grants,
+    serve,
 };
 use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Measured, Outcome, RunDirectory};
 use timeloom_scenario::{Mode, OpenFlow, Plan};
@@ -338,9 +339,7 @@ impl<'a> Run<'a> {
             }
         };
         self.scribe.clock_edge(ClockAction::End);
-        if let Some(grants) = self.keyboard.grants() {
-            grants.close(reached);
-        }
+        end_grants(&*self.keyboard, reached);
         self.session.kill_all();
         let mut failure = None;
         for (name, plant) in &self.plants {

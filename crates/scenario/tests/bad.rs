@@ -177,22 +177,19 @@ const CASES: &[Case] = &[
         "`emulated` is not known here; did you mean `emulate`?",
     ),
     case(
-        "dilation = 2",
-        "dilation = 2\nstepped = { skip = true }",
-        "{ skip = true }",
-        "nobody grants time in this mode",
+        "mode = \"virtual\"",
+        "mode = \"stepped\"",
+        "stepped = { skip = true",
+        "time cannot skip over what Open vSwitch is at work on",
     ),
-    Case {
-        replace: "mode = \"virtual\"",
-        with: "mode = \"stepped\"\nstepped = { patience = \"0 s\" }",
-        line: "\"0 s\"",
-        message: "must be greater than 0",
-        count: 1,
-    },
-    case(
-        "dilation = 2",
-        "dilation = 2\nstepped = { patient = \"1 s\" }",
-        "patient",
+    here(
+        "patience = \"30 s\"",
+        "patience = \"0 s\"",
+        "must be greater than 0",
+    ),
+    here(
+        "patience = \"30 s\"",
+        "patient = \"30 s\"",
         "did you mean `patience`?",
     ),
     here(

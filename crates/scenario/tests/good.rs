@@ -96,16 +96,22 @@ fn what_is_written_is_read_back() {
 
 #[test]
 fn time_may_be_granted_from_outside() {
-    let with = |time: &str| read(&EVERYTHING.replace("mode = \"virtual\"", time)).time;
-    let plain = with("mode = \"stepped\"");
+    let with = |more: &str| {
+        let time = format!("[time]\nduration = \"1 s\"\nmode = \"stepped\"\n{more}");
+        read(&format!(
+            "schema = \"timeloom/1\"\nname = \"stepped\"\n{time}\n"
+        ))
+    };
+    let plain = with("").time;
     assert_eq!(plain.stepping().patience, Duration::from_s(60));
     assert!(!plain.skips());
-    let text = "mode = \"stepped\"\nstepped = { skip = true, patience = \"5 s\" }";
-    let said = with(text);
-    assert_eq!(said.stepping().patience, Duration::from_s(5));
-    assert!(said.skips());
-    let plan = read(&EVERYTHING.replace("mode = \"virtual\"", text));
+    let plan = with("stepped = { skip = true, patience = \"5 s\" }");
+    assert_eq!(plan.time.stepping().patience, Duration::from_s(5));
+    assert!(plan.time.skips());
     assert_eq!(read(&plan.to_toml()).time, plan.time);
+    // What is said of it stays there while another mode is in force.
+    let other = read(EVERYTHING).time;
+    assert!(other.stepped.is_some() && !other.skips());
 }
 
 #[test]

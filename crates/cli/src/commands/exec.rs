@@ -9,7 +9,7 @@ use std::time::Duration as StdDuration;
 use clap::Args;
 use timeloom_guest::{
     ClockOptions, CommandSpec, Grants, Guest, Lookout, Session, SessionOptions, Stepped,
-    SteppedSession, Tsc, serve,
+    SteppedSession, Tsc, end_grants, serve,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
@@ -166,13 +166,13 @@ fn see_through(
     let grants = stepped.grants();
     grants.open();
     let give_up = || {
-        grants.close(false);
+        end_grants(stepped, false);
         session.kill_all();
         guest.wait();
     };
     loop {
         if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
-            grants.close(true);
+            end_grants(stepped, true);
             return Ok(status);
         }
         match grants.look() {

@@ -340,6 +340,33 @@ fn a_granter_hears_of_the_programs_end() {
     line.expect_nothing_left_within(StdDuration::from_secs(2));
 }
 
+/// One that computes just then finds it out when it asks for more.
+#[test]
+fn a_granter_that_computes_at_the_end_hears_of_it_next() {
+    let line = CommandLine::new("ended-between", User::Same);
+    let options = ["--stepped"].into_iter().map(Into::into);
+    let mut running = line.exec(options.chain(shell("sleep 0.1; exit 3")));
+    let mut granter = Granter::connect(&line.name);
+    granter.attach().expect("nobody else is here");
+    // By the person at the keyboard's leave, somebody else ends the program.
+    granter.grant(MS);
+    eventually(StdDuration::from_secs(60), "the shell", || {
+        let status = line.ask(&["query"]);
+        let first = &status["processes"][0]["pid"];
+        first.as_i64().is_some_and(|pid| {
+            // SAFETY: a process of our own session; it stands, and so waits for us.
+            unsafe { libc::kill(pid as i32, libc::SIGKILL) == 0 }
+        })
+    });
+    assert_eq!(running.wait(), 128 + libc::SIGKILL);
+    // It has gone; what it said last is there.
+    let mut last = String::new();
+    granter.answers.read_line(&mut last).expect("its last line");
+    let last: Value = serde_json::from_str(&last).unwrap_or_else(|_| panic!("{last:?}"));
+    assert_eq!(last["ok"]["standing"]["ended"], true, "{last}");
+    assert_eq!(last["ok"]["virtual_ns"], MS, "{last}");
+}
+
 fn stands_for_ever(line: &CommandLine, more: &[&str]) -> Running {
     let mut options = vec!["--stepped"];
     options.extend(more);

@@ -28,11 +28,6 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         rules.broken(&["time", "tsc"], message, help);
     }
     if let Some(stepped) = &time.stepped {
-        if time.mode != Mode::Stepped && rules.was_read(&["time", "mode"]) {
-            let help = "say `mode = \"stepped\"`, or leave it out";
-            let message = "nobody grants time in this mode";
-            rules.broken(&["time", "stepped"], message, help);
-        }
         let patience = at(&[], ["time", "stepped", "patience"]);
         positive(rules, &patience, stepped.patience);
     }
