@@ -8,12 +8,15 @@
 //! paused time by f as well, which a clock that stands still cannot mean).
 //!
 //! Virtual time is true time here. What guests see of it is their host's clock,
-//! a third map: [`hosts`].
+//! a map of its own, and between the two lies how the host's time passes against
+//! the session's, for hosts can be held and dilated one by one: [`hosts`].
 
-mod awaited;
 mod calibration;
+mod host_control;
+mod host_state;
 mod hosts;
 mod stop;
+mod waiting;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -23,12 +26,14 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::memory::PageMapping;
-use awaited::Awaited;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, wall_now};
+use host_control::HostListener;
+pub use host_control::{HostChange, HostTime};
+use host_state::{HostState, Moment};
 pub(crate) use hosts::{Base, HostInstant};
 pub use hosts::{Belief, Host, HostOptions, HostReading};
-use hosts::{HostState, Moment};
+use waiting::Awaited;
 
 /// How a new clock starts.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +106,9 @@ pub struct Clock {
     woken: Condvar,
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
-    /// Raised when a host's clock was changed by a program.
+    /// The same for a host's own time.
+    host_listeners: Mutex<Vec<HostListener>>,
+    /// Raised when a host's clock was changed by a program, or its course.
     host_version: AtomicU64,
     /// Raised when the clock is not to stop by itself any more.
     stops: AtomicU64,
@@ -123,8 +130,8 @@ struct State {
     started: Instant<Wall>,
     offsets: Offsets,
     history: Vec<Change>,
-    /// Instants that somebody in this process waits for.
-    awaited: Vec<Awaited>,
+    /// Instants that somebody in this process waits for, with a number each.
+    awaited: Vec<(u64, Awaited)>,
     /// What somebody who does not wait here has announced.
     announced: Option<Instant<Virtual>>,
     waits: u64,
@@ -210,6 +217,7 @@ impl Clock {
             changed: Condvar::new(),
             woken: Condvar::new(),
             listeners: Mutex::default(),
+            host_listeners: Mutex::default(),
             host_version: AtomicU64::new(0),
             stops: AtomicU64::new(0),
         })

@@ -1,6 +1,8 @@
 //! The socket through which `timeloom pause` and its siblings speak to a
 //! running session: one JSON object per line, each way.
 
+mod hosts;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -15,6 +17,7 @@ use crate::error::GuestError;
 use crate::granter::{self, Stepped};
 use crate::session::{Session, Status};
 use crate::until::run_until;
+pub use hosts::{HostRequest, HostText};
 
 /// What can be controlled through the socket.
 pub trait Controlled: Send + Sync {
@@ -93,6 +96,13 @@ pub enum Request {
     /// connection lasts; further requests come on it. (`Step` and `RunUntil` do
     /// the same, in a session whose time moves by grants.)
     Attach,
+    /// To some of its hosts, while the others go on.
+    Host {
+        /// Their names.
+        hosts: Vec<String>,
+        /// What to do to them.
+        request: HostRequest,
+    },
     /// How is it going?
     Query,
     /// Bring a running process into the session.
@@ -144,6 +154,9 @@ pub struct StatusText {
     /// After a grant: what the granter wants to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
+    /// Its hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostText>,
     /// Its processes.
     pub processes: Vec<ProcessText>,
 }
@@ -183,6 +196,7 @@ impl From<Status> for StatusText {
             skipping: status.skipping,
             stopped_after_ns: None,
             standing: None,
+            hosts: status.hosts.into_iter().map(HostText::from).collect(),
             processes: status
                 .processes
                 .into_iter()
@@ -457,6 +471,11 @@ fn carry_out<C: Controlled>(
         Request::Register { pid } => session.register(pid).map_err(text)?,
         Request::Unregister { pid } => session.unregister(pid).map_err(text)?,
         Request::Skip { on } => Arc::clone(&held).skip(on)?,
+        Request::Host { hosts, request } => {
+            let named = session.hosts_named(&hosts).map_err(text)?;
+            drop(held);
+            return hosts::obey(controlled, &named, request);
+        }
         Request::Step { span_ns } => {
             if !held.is_held() {
                 return Err(

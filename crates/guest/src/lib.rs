@@ -56,15 +56,17 @@ mod stepped;
 mod timer_calls;
 mod timers;
 mod until;
+mod until_hosts;
 mod vdso;
 mod waiting;
 
 pub use clock::{
-    Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading, Tsc,
+    Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostChange, HostOptions, HostReading,
+    HostTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, ProcessText, Request, Response, Standing, StatusText, connect,
-    list_sessions, runtime_directory, serve,
+    ControlError, Controlled, HostRequest, HostText, ProcessText, Request, Response, Standing,
+    StatusText, connect, list_sessions, runtime_directory, serve,
 };
 pub use coverage::coverage;
 pub use error::GuestError;
@@ -77,3 +79,4 @@ pub use report::UnhandledCall;
 pub use session::{Session, SessionOptions, Status};
 pub use stepped::{NOT_BY_HAND, SteppedSession};
 pub use until::run_until;
+pub use until_hosts::{HostTarget, run_hosts_until};

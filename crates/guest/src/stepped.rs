@@ -79,6 +79,10 @@ impl Controlled for SteppedSession {
         self.let_go(|holders| &mut holders.person)
     }
 
+    fn is_held(&self) -> bool {
+        self.holders().person
+    }
+
     fn skip(self: Arc<Self>, on: bool) -> Result<(), String> {
         self.session.set_skipping(on);
         Ok(())

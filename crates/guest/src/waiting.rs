@@ -97,7 +97,7 @@ pub(crate) fn next_deadline(session: &Session) -> Option<Instant<Virtual>> {
     }
     let wait = session.wait_range();
     let mut deadlines = Vec::new();
-    for pid in session.processes() {
+    for pid in session.processes_not_held() {
         for thread in processes::threads(pid) {
             if matches!(processes::state(thread), Some('Z' | 'X') | None) {
                 continue;

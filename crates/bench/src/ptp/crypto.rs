@@ -111,7 +111,7 @@ fn measure(way: Way, chain: &Chain) -> Result<Round, BenchError> {
 /// there, and on edwards25519.
 fn scalar_multiplication(suite: Suite) -> Result<f64, BenchError> {
     let (ns, ()) = match suite {
-        Suite::Bls => {
+        Suite::Bls | Suite::BlsOnce => {
             let key = blst::min_pk::SecretKey::key_gen(&[7; 32], &[])
                 .map_err(|error| BenchError::Worker(format!("a key: {error:?}")))?;
             cpu_ns(|| {

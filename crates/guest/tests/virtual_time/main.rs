@@ -14,6 +14,7 @@ mod early_events;
 mod errors;
 mod grants;
 mod host_clocks;
+mod host_control;
 mod let_go;
 mod live_changes;
 mod popular;

@@ -103,11 +103,12 @@ pub(super) const fn suite_name(suite: Suite) -> &'static str {
     match suite {
         Suite::Bls => "bls",
         Suite::Ed25519 => "ed25519",
+        Suite::BlsOnce => "bls-once",
     }
 }
 
 pub(super) fn suite_named(name: &str) -> Option<Suite> {
-    [Suite::Bls, Suite::Ed25519]
+    Suite::ALL
         .into_iter()
         .find(|suite| suite_name(*suite) == name)
 }

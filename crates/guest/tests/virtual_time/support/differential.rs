@@ -36,7 +36,7 @@ impl Differential {
         let guests = self.start(|argv| world.start(argv), &world.gate);
         meanwhile(world);
         let mut complaints = Vec::new();
-        let dilation = world.session.clock().dilation();
+        let dilation = world.dilation();
         for (native, guest) in native.into_iter().zip(guests) {
             let (native, guest) = (lines_of(native), lines_of(guest));
             complaints.extend(differences(&native, &guest, dilation));
@@ -79,7 +79,7 @@ fn check(complaints: &[String], world: &World) {
         complaints.is_empty(),
         "{} of the cases differ (dilation now {}):\n{}\nwarnings: {:?}",
         complaints.len(),
-        world.session.clock().dilation(),
+        world.dilation(),
         complaints.join("\n"),
         world.warnings.lock().expect("no panic while held")
     );
