@@ -8,7 +8,7 @@ PEERS := crates/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test fuzz test-mpi test-aarch64 proof-timeline bench lint fmt clean
+.PHONY: help build demo test fuzz miri test-mpi test-aarch64 proof-timeline bench lint fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -30,6 +30,9 @@ test: packages-test .venv/ready ## Every test
 
 fuzz: packages-test ## PTP messages and frames at a host's port under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz
+
+miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of each test (8); nightly compiler
+	scripts/miri
 
 test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
 	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target

@@ -1,6 +1,8 @@
 //! The socket through which `timeloom pause` and its siblings speak to a
 //! running session: one JSON object per line, each way.
 
+mod hosts;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -14,6 +16,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::error::GuestError;
 use crate::session::{Session, Status};
 use crate::until::run_until;
+pub use hosts::{HostRequest, HostText};
 
 /// What can be controlled through the socket.
 pub trait Controlled: Send + Sync {
@@ -84,6 +87,13 @@ pub enum Request {
         /// Or not any more.
         on: bool,
     },
+    /// To some of its hosts, while the others go on.
+    Host {
+        /// Their names.
+        hosts: Vec<String>,
+        /// What to do to them.
+        request: HostRequest,
+    },
     /// How is it going?
     Query,
     /// Bring a running process into the session.
@@ -132,6 +142,9 @@ pub struct StatusText {
     /// for to when all processes stood. No reader saw a later time meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_after_ns: Option<i64>,
+    /// Its hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostText>,
     /// Its processes.
     pub processes: Vec<ProcessText>,
 }
@@ -157,6 +170,7 @@ impl From<Status> for StatusText {
             dilation: status.dilation,
             skipping: status.skipping,
             stopped_after_ns: None,
+            hosts: status.hosts.into_iter().map(HostText::from).collect(),
             processes: status
                 .processes
                 .into_iter()
@@ -390,6 +404,11 @@ fn obey<C: Controlled>(controlled: &Weak<C>, request: Request) -> Result<Option<
         Request::Register { pid } => session.register(pid).map_err(text)?,
         Request::Unregister { pid } => session.unregister(pid).map_err(text)?,
         Request::Skip { on } => Arc::clone(&held).skip(on)?,
+        Request::Host { hosts, request } => {
+            let named = session.hosts_named(&hosts).map_err(text)?;
+            drop(held);
+            return hosts::obey(controlled, &named, request);
+        }
         Request::Step { span_ns } => {
             if !held.is_held() {
                 return Err(

@@ -51,14 +51,16 @@ mod skip;
 mod timer_calls;
 mod timers;
 mod until;
+mod until_hosts;
 mod vdso;
 
 pub use clock::{
-    Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading, Tsc,
+    Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostChange, HostOptions, HostReading,
+    HostTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions,
-    runtime_directory, serve,
+    ControlError, Controlled, HostRequest, HostText, ProcessText, Request, Response, StatusText,
+    connect, list_sessions, runtime_directory, serve,
 };
 pub use coverage::coverage;
 pub use error::GuestError;
@@ -68,3 +70,4 @@ pub use leftovers::{Leftovers, clean};
 pub use report::UnhandledCall;
 pub use session::{Session, SessionOptions, Status};
 pub use until::run_until;
+pub use until_hosts::{HostTarget, run_hosts_until};

@@ -8,6 +8,9 @@
 //! their stack. The least deadline, theirs or one of our own, is then the next
 //! instant.
 //!
+//! The threads of a host that is paused by itself do not count: nothing happens
+//! to them before somebody lets it go on.
+//!
 //! A thread asleep in any other call waits for somebody else: for data, a lock,
 //! a child. It has no deadline, and what it waits for can only come from a
 //! thread that we see.
@@ -87,14 +90,14 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
             && session.is_quiet()
     };
     let wait = session.wait_range();
-    let first = match Look::at(&session.processes(), wait) {
+    let first = match Look::at(&session.processes_not_held(), wait) {
         Ok(look) => look,
         Err(thread) => return Attempt::Busy(thread),
     };
     if !quiet() {
         return Attempt::NotNow;
     }
-    let Ok(second) = Look::at(&session.processes(), wait) else {
+    let Ok(second) = Look::at(&session.processes_not_held(), wait) else {
         return Attempt::NotNow;
     };
     if first != second || !quiet() {
@@ -158,7 +161,7 @@ fn skip_frozen(session: &Session, next: Instant<Virtual>) -> Attempt {
     }
 }
 
-/// All threads of the guests, asleep.
+/// All threads of the guests that may go on, asleep.
 #[derive(PartialEq, Eq)]
 struct Look {
     /// What the scheduler has counted of each: the same twice means that it

@@ -9,6 +9,7 @@ use crate::arp::Arp;
 use crate::build::{NodeKind, Plan};
 use crate::crossing::Crossings;
 use crate::error::BuildError;
+use crate::fluid::Fluid;
 use crate::host::NO_GATEWAY;
 use crate::link::Link;
 use crate::packet::{NIL, PortId};
@@ -91,6 +92,7 @@ impl World {
             counters: Counters::default(),
             crossings: Crossings::default(),
             residents: Residents::default(),
+            fluid: Fluid::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })
     }

@@ -26,6 +26,11 @@ pub enum BuildError {
     RedWithJitter(String, String),
     /// A flow or source that makes no sense, and why.
     BadTraffic(&'static str),
+    /// A fluid flow on a link whose queue decides about packets one by one,
+    /// between these two.
+    FluidQueue(String, String),
+    /// A fluid flow, between these two, on a path that several engines share.
+    FluidCut(String, String),
     /// Two interfaces, on these nodes, have the same address.
     AddressConflict(Ipv4Addr, String, String),
     /// Interfaces on one Ethernet segment in different networks.
@@ -61,6 +66,8 @@ impl BuildError {
             | Self::BadImpairment(a, b)
             | Self::BadMtu(a, b)
             | Self::RedWithJitter(a, b)
+            | Self::FluidQueue(a, b)
+            | Self::FluidCut(a, b)
             | Self::AddressConflict(_, a, b)
             | Self::MixedPrefixes(a, b)
             | Self::SplitNetwork(a, b)
@@ -97,6 +104,14 @@ impl fmt::Display for BuildError {
             Self::RedWithJitter(a, b) => write!(
                 f,
                 "the link `{a}` – `{b}` has RED and jitter or reordering; put them on two links"
+            ),
+            Self::FluidQueue(a, b) => write!(
+                f,
+                "fluid traffic passes drop-tail queues without jitter or reordering, and not the link `{a}` – `{b}`"
+            ),
+            Self::FluidCut(a, b) => write!(
+                f,
+                "the fluid traffic from `{a}` to `{b}` would pass from one engine to another; keep its path in one, or make it of packets"
             ),
             Self::BadTraffic(why) => f.write_str(why),
             Self::AddressConflict(ip, a, b) => write!(f, "`{a}` and `{b}` both have {ip}"),

@@ -7,6 +7,7 @@ use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Rate, Virtual};
 
 use crate::config::{Impairment, LinkConfig, QueueConfig};
+use crate::fluid::FluidQueue;
 use crate::packet::{NIL, Packet};
 use crate::queue::{Discipline, Red, Verdict};
 use crate::slab::{Fifo, PacketId, Slab};
@@ -22,24 +23,24 @@ use crate::slab::{Fifo, PacketId, Slab};
 pub(crate) struct Link {
     /// When the transmitter has sent all it was given: ns and 2^-64 ns, so
     /// that back-to-back packets do not add up roundings.
-    free: u128,
+    pub(crate) free: u128,
     /// ns per byte, 64.64.
-    per_byte: u128,
+    pub(crate) per_byte: u128,
     delay: Duration,
     flight: Fifo,
     /// First packet whose transmission has not ended, as of the last look.
     cursor: u32,
     /// Packets from the cursor on.
-    unsent: u32,
+    pub(crate) unsent: u32,
     /// Packets that travel outside the order of the list: when, in which order
     /// they were put here, and where they are.
     singles: BinaryHeap<Reverse<(Instant<Virtual>, u64, u32)>>,
     single_count: u64,
-    limit: u32,
-    overhead: u32,
-    extra: Option<Box<Extra>>,
+    pub(crate) limit: u32,
+    pub(crate) overhead: u32,
+    pub(crate) extra: Option<Box<Extra>>,
     pub(crate) stats: LinkStats,
-    up: bool,
+    pub(crate) up: bool,
     mtu: u16,
     /// Another engine has the other end: what is transmitted leaves this world.
     crosses: bool,
@@ -47,16 +48,18 @@ pub(crate) struct Link {
 
 /// What most links do not have.
 #[derive(Debug)]
-struct Extra {
-    impairment: Impairment,
-    random: Random,
-    red: Option<Red>,
+pub(crate) struct Extra {
+    pub(crate) impairment: Impairment,
+    pub(crate) random: Random,
+    pub(crate) red: Option<Red>,
     /// Set for links that need an event at the end of each transmission.
-    scheduled: Option<Scheduled>,
+    pub(crate) scheduled: Option<Scheduled>,
+    /// Set for links that fluid flows pass.
+    pub(crate) fluid: Option<Box<FluidQueue>>,
 }
 
 #[derive(Debug)]
-struct Scheduled {
+pub(crate) struct Scheduled {
     queue: Discipline,
     serving: Option<PacketId>,
     /// No packet may arrive before this one, where order is kept.
@@ -98,6 +101,16 @@ pub(crate) enum Offered {
     Dropped,
 }
 
+impl Extra {
+    /// A packet of so many bytes has been sent.
+    #[inline]
+    fn sent(&mut self, bytes: u32) {
+        if let Some(fluid) = &mut self.fluid {
+            fluid.sent(bytes);
+        }
+    }
+}
+
 impl Link {
     pub(crate) fn new(config: &LinkConfig, random: Random) -> Self {
         let per_byte = Rate::from_ratio(8_000_000_000, config.rate_bps).unwrap_or(Rate::STOPPED);
@@ -121,6 +134,7 @@ impl Link {
                     last_arrival: Instant::ZERO,
                     begun: None,
                 }),
+                fluid: None,
             })
         });
         Self {
@@ -171,7 +185,7 @@ impl Link {
     }
 
     #[inline]
-    fn move_cursor(&mut self, now: Instant<Virtual>, packets: &Slab) {
+    pub(crate) fn move_cursor(&mut self, now: Instant<Virtual>, packets: &Slab) {
         while self.cursor != NIL {
             let packet = &packets[PacketId(self.cursor)];
             if packet.at - self.delay > now {
@@ -179,6 +193,9 @@ impl Link {
             }
             self.cursor = packet.next;
             self.unsent -= packet.segments();
+            if let Some(extra) = &mut self.extra {
+                extra.sent(packet.wire_bytes(self.overhead));
+            }
         }
     }
 
@@ -255,6 +272,13 @@ impl Link {
         }
         let free = (self.free + u128::from(u64::MAX)) >> 64;
         Some(now.max(Instant::from_ns(free as i64)))
+    }
+
+    /// When the transmission began, or will, of the packet that was last let in,
+    /// where fluid may have given way to it.
+    pub(crate) fn last_start(&self) -> Option<Instant<Virtual>> {
+        let fluid = self.extra.as_ref()?.fluid.as_ref()?;
+        Some(fluid.last_start())
     }
 
     /// The departure of which the transmission has begun since the last call.
@@ -378,6 +402,13 @@ impl Link {
         extra: &mut Extra,
     ) -> Offered {
         let waiting = self.unsent.saturating_sub(1);
+        if let Some(fluid) = &mut extra.fluid {
+            let per_byte = self.per_byte_ns();
+            fluid.advance(now, &mut self.free, per_byte);
+            if !fluid.admits(self.unsent, &mut self.free, per_byte) {
+                return self.drop(id, packets);
+            }
+        }
         let verdict = match &mut extra.red {
             Some(red) => {
                 let idle_ns = now.as_ns() as f64 - (self.free >> 64) as f64;
@@ -398,7 +429,11 @@ impl Link {
             self.stats.lost += 1;
             packets[id].flags |= Packet::LOST;
         }
+        let start = self.free.max((now.as_ns() as u128) << 64);
         let answer = self.append(now, id, packets);
+        if let Some(fluid) = &mut extra.fluid {
+            fluid.note_packet(start, self.free, packets[id].wire_bytes(self.overhead));
+        }
         if !lost && extra.random.chance(extra.impairment.duplication) {
             // The copy arrives right behind; the transmitter sent only one, so
             // the copy never counts as waiting.
@@ -406,6 +441,9 @@ impl Link {
             let copy = packets.insert(copy);
             self.flight.push(copy, packets);
             self.unsent += 1;
+            if let Some(fluid) = &mut extra.fluid {
+                fluid.unsent_bytes += u64::from(packets[copy].wire_bytes(self.overhead));
+            }
         }
         answer
     }
@@ -514,6 +552,9 @@ impl Link {
         if first.is_some_and(|id| id.0 == self.cursor) {
             self.cursor = self.flight.first().map_or(NIL, |id| id.0);
             self.unsent -= first.map_or(0, |id| packets[id].segments());
+            if let (Some(extra), Some(id)) = (&mut self.extra, first) {
+                extra.sent(packets[id].wire_bytes(self.overhead));
+            }
         }
         let next = self.flight.first().map(|id| packets[id].at);
         (first, next)

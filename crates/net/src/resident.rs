@@ -331,6 +331,7 @@ impl World {
         if link.stats.dropped != dropped {
             self.departed(number, None, agenda);
         } else if let Some(start) = start {
+            let start = link.last_start().unwrap_or(start);
             agenda.schedule(start, NodeId(node), Token::DEPARTURE | number);
         } else if let Some(begun) = link.take_begun() {
             self.departed(begun, Some(agenda.now()), agenda);

@@ -10,6 +10,7 @@ use crate::arp::Arp;
 use crate::build::Node;
 use crate::crossing::Crossings;
 use crate::error::BuildError;
+use crate::fluid::Fluid;
 use crate::host::{Flow, NO_GATEWAY};
 use crate::link::{Link, LinkStats, Offered};
 use crate::packet::{Kind, NIL, Packet, PortId};
@@ -105,6 +106,7 @@ pub struct World {
     pub(crate) counters: Counters,
     pub(crate) crossings: Crossings,
     pub(crate) residents: Residents,
+    pub(crate) fluid: Fluid,
 }
 
 /// Event tokens: four bits of kind, 28 of index.
@@ -126,6 +128,8 @@ impl Token {
     pub(crate) const RESIDENT: u32 = 8 << 28;
     /// The transmission with this number of a resident's frame begins.
     pub(crate) const DEPARTURE: u32 = 9 << 28;
+    /// A step of all fluid flows.
+    pub(crate) const FLUID: u32 = 10 << 28;
     pub(crate) const INDEX: u32 = (1 << 28) - 1;
 }
 
@@ -154,6 +158,7 @@ impl<Q: EventQueue> Model<Q> for World {
             Token::SOURCE => self.handle_source(index, agenda),
             Token::ARP => self.handle_arp_timer(PortId(index), agenda),
             Token::RESIDENT => self.wake_resident(index, agenda),
+            Token::FLUID => self.handle_fluid_step(agenda),
             Token::DEPARTURE => self.departed(index, Some(event.at), agenda),
             _ => self.pump(index, agenda),
         }
@@ -179,6 +184,7 @@ impl World {
             }
         }
         self.start_residents(agenda);
+        self.start_fluid(agenda);
     }
 
     /// Adds a TCP flow between two hosts.
@@ -241,7 +247,7 @@ impl World {
         self.ends(from, to).map(drop)
     }
 
-    fn ends(&self, from: Node, to: Node) -> Result<(PortId, PortId), BuildError> {
+    pub(crate) fn ends(&self, from: Node, to: Node) -> Result<(PortId, PortId), BuildError> {
         let name = |node: Node| self.names[node.0 as usize].clone();
         for node in [from, to] {
             if !matches!(self.places[node.0 as usize], Place::Host) {

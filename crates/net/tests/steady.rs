@@ -12,8 +12,8 @@ use timeloom_engine::queue::{EventQueue, Heap4, Ladder, Wheel};
 use timeloom_engine::{Agenda, Engine, Event, Model};
 use timeloom_net::topology::{Campus, campus, dumbbell};
 use timeloom_net::{
-    Control, Impairment, NetworkBuilder, Pattern, QueueConfig, Size, TcpConfig, TrafficConfig,
-    World,
+    Control, FluidConfig, FluidId, FluidPattern, Impairment, NetworkBuilder, Pattern, QueueConfig,
+    Size, TcpConfig, TrafficConfig, World,
 };
 use timeloom_time::Duration;
 
@@ -94,6 +94,59 @@ fn hosts_and_flows_are_small() {
     );
 }
 
+/// A dumbbell of 10 Gbit/s with 10,000 fluid flows of all kinds, on 100 pairs of
+/// hosts, and one TCP of packets.
+fn flooded(rate_bps: u64) -> (Engine<World>, i64) {
+    let mut network = NetworkBuilder::new(1);
+    let access = bare(10 * GBIT, Duration::from_ms(1), 1_000);
+    let bottleneck = bare(10 * GBIT, Duration::from_ms(5), 2_000);
+    let ends = dumbbell(&mut network, "", 100, &access, &bottleneck);
+    let mut world = network.build().unwrap();
+    world
+        .add_tcp(ends.left[0], ends.right[0], TcpConfig::default())
+        .unwrap();
+    let start = BYTES.with(Cell::get);
+    for index in 0..10_000 {
+        let pattern = match index % 4 {
+            0 => FluidPattern::Constant { rate_bps },
+            1 => FluidPattern::Poisson { rate_bps },
+            2 => FluidPattern::OnOff {
+                rate_bps: 2 * rate_bps,
+                mean_on: Duration::from_ms(50),
+                mean_off: Duration::from_ms(50),
+            },
+            _ => FluidConfig::tcp(Control::Cubic).pattern,
+        };
+        let (from, to) = (ends.left[index % 100], ends.right[index % 100]);
+        world
+            .add_fluid(from, to, FluidConfig::new(pattern))
+            .unwrap();
+    }
+    let bytes = (BYTES.with(Cell::get) - start) / 10_000;
+    (run(world, ms(200)), bytes)
+}
+
+#[test]
+fn ten_thousand_fluid_flows_are_small_and_cost_the_same_at_any_rate() {
+    for rate_bps in [100_000, 800_000] {
+        let (mut engine, per_flow) = flooded(rate_bps);
+        let before = COUNT.with(Cell::get);
+        let (events, hops) = (engine.handled(), engine.model.counters().hops);
+        engine.run_until(ms(400), u64::MAX);
+        let allocations = COUNT.with(Cell::get) - before;
+        assert!(allocations <= 2, "{allocations} allocations");
+        let events = engine.handled() - events;
+        let hops = engine.model.counters().hops - hops;
+        println!("{per_flow} bytes per fluid flow, {events} events, {hops} of packets");
+        assert!(per_flow < 768, "{per_flow} bytes");
+        // One event for each of 200 steps, whatever flows; the rest is of TCP.
+        assert!(events <= 210 + 2 * hops, "{events} events");
+        let fluid = |index| engine.model.fluid(FluidId(index));
+        let sent: f64 = (0..10_000).map(|index| fluid(index).sent_bytes).sum();
+        assert!(sent > 0.4 * 7_500.0 * rate_bps as f64 / 8.0, "{sent}");
+    }
+}
+
 /// A world that writes down every event.
 struct Traced {
     world: World,
@@ -149,6 +202,16 @@ fn history<Q: EventQueue>(seed: u64) -> String {
         };
         let bursts = TrafficConfig::udp(bursts, Size::Fixed(500));
         world.add_traffic(from, to, bursts).unwrap();
+    }
+    // Hosts of one LAN: the trunks take no fluid.
+    let (from, to) = (hosts[0], hosts[1]);
+    let rate_bps = 3 * MBIT;
+    for pattern in [
+        FluidPattern::Poisson { rate_bps },
+        FluidConfig::tcp(Control::NewReno).pattern,
+    ] {
+        let fluid = FluidConfig::new(pattern);
+        world.add_fluid(from, to, fluid).unwrap();
     }
     let trace = String::new();
     let mut engine: Engine<Traced, Q> = Engine::new(Traced { world, trace });

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use timeloom_net::{Node, Owner, World};
+use timeloom_net::{Cable, Node, Owner, World};
 use timeloom_time::Duration;
 
 /// A graph with weights.
@@ -60,7 +60,7 @@ const SLACK: f64 = 0.05;
 const COARSE: usize = 64;
 
 /// The parts of `world`: one number for each node. Cables shorter than
-/// `shortest` are not cut; of the others, those with little traffic are. Work
+/// `shortest`, and those that fluid passes, are not cut; of the others, those with little traffic are. Work
 /// and traffic are estimated from the world's flows and sources, each by a
 /// path with the fewest hops.
 pub fn of_world(world: &World, parts: Owner, shortest: Duration) -> Vec<Owner> {
@@ -91,7 +91,9 @@ pub fn of_world(world: &World, parts: Owner, shortest: Duration) -> Vec<Owner> {
     }
     // Nodes at short cables become one.
     let mut group: Vec<u32> = (0..world.nodes() as u32).collect();
-    for cable in cables.iter().filter(|cable| cable.delay < shortest) {
+    // Rates do not cross from engine to engine, so fluid keeps nodes together, too.
+    let whole = |cable: &&Cable| cable.delay < shortest || world.has_fluid(cable.port);
+    for cable in cables.iter().filter(whole) {
         let (a, b) = (root(&mut group, cable.from.0), root(&mut group, cable.to.0));
         group[a.max(b) as usize] = a.min(b);
     }

@@ -31,6 +31,10 @@ fn parts_give_what_one_engine_gives() {
                     "{shape:?} seed {seed} in {parts}"
                 );
                 assert_eq!(
+                    found.report.fluid, whole.fluid,
+                    "{shape:?} seed {seed} in {parts}"
+                );
+                assert_eq!(
                     found.report.links, whole.links,
                     "{shape:?} seed {seed} in {parts}"
                 );

@@ -1,7 +1,7 @@
 //! Cuts are balanced and cheap.
 
-use timeloom_net::topology::dumbbell;
-use timeloom_net::{LinkConfig, NetworkBuilder, TcpConfig};
+use timeloom_net::topology::{dumbbell, ring};
+use timeloom_net::{BuildError, FluidConfig, FluidPattern, LinkConfig, NetworkBuilder, TcpConfig};
 use timeloom_peering::partition::{Graph, of_world, partition};
 use timeloom_peering::{Cut, CutError};
 use timeloom_time::Duration;
@@ -111,6 +111,29 @@ fn a_dumbbell_is_cut_at_its_bar_unless_that_is_too_short() {
     let owners = of_world(&world, 2, Duration::from_us(100));
     let cut = Cut::new(&world, owners).unwrap();
     assert_eq!(cut.lookahead(), Duration::from_ms(1), "the bar stays whole");
+}
+
+#[test]
+fn fluid_stays_in_one_engine_or_is_refused_with_its_ends() {
+    let mut network = NetworkBuilder::new(1);
+    let link = LinkConfig::new(1_000_000_000, Duration::from_ms(1));
+    let hosts = ring(&mut network, "", 8, &link, &link);
+    let mut world = network.build().unwrap();
+    for (from, to) in [(0, 1), (4, 6)] {
+        let rate_bps = 1_000_000;
+        let fluid = FluidConfig::new(FluidPattern::Constant { rate_bps });
+        world.add_fluid(hosts[from], hosts[to], fluid).unwrap();
+    }
+    let owners = of_world(&world, 2, Duration::from_us(100));
+    assert_eq!(Cut::new(&world, owners.clone()).unwrap().engines(), 2);
+
+    let mut torn = owners;
+    let node = hosts[1].0 as usize;
+    torn[node] = 1 - torn[node];
+    let refused = Cut::new(&world, torn).unwrap_err();
+    let name = |index: usize| world.name(hosts[index]).to_owned();
+    let expected = BuildError::FluidCut(name(0), name(1));
+    assert_eq!(refused, CutError::Fluid(expected));
 }
 
 #[test]

@@ -162,6 +162,7 @@ impl<'a> Run<'a> {
             Arc::clone(session.clock()),
             verdict.reporter(),
         );
+        session.clock().on_host_change(scribe.host_sink());
         let bus = build_bus(plan, &session, &scribe, verdict.reporter(), &options.warn);
         // Early, since a session that does not answer counts as dead: `timeloom
         // clean` would take its cgroup away.
@@ -357,6 +358,8 @@ impl<'a> Run<'a> {
             self.scribe
                 .label(attack, Instant::ZERO + progress.virtual_time);
         }
+        self.scribe
+            .host_times(Instant::ZERO + progress.virtual_time);
         self.keyboard.release();
         drop(self.devices);
         if let Some(network) = self.network {

@@ -245,6 +245,13 @@ fn tell(world: &World, name: &str, how: Background) -> String {
                 stats.delivered_bytes, stats.retransmitted, stats.timeouts
             )
         }
+        Background::Fluid(flow) => {
+            let stats = world.fluid(flow);
+            format!(
+                "{name}: {:.0} bytes of fluid, {:.0} lost, slowed down {} times",
+                stats.delivered_bytes, stats.lost_bytes, stats.slowed
+            )
+        }
         Background::Source(source) => {
             let stats = world.traffic(source);
             format!("{name}: {stats:?}")

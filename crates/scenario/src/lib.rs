@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod assertion;
+mod background;
 mod error;
 mod plan;
 mod read;
@@ -43,16 +44,17 @@ mod words;
 use std::path::Path;
 
 pub use assertion::{Assertion, Measure, Outcome, Relation};
+pub use background::Background;
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
     Attack, CLOCK_SIGNALS, Capture, Check, Condition, Device, Discipline, Generate, Host,
     HostClock, Link, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal,
     Place, Placement, Plan, Plant, Program, Protocol, Ptp, PtpClock, PtpProfile, PtpRole,
     PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, SCHEMA, Shape,
-    Simulation, System, Temperature, Time, Traffic, TrafficKind, Tsc, Wire,
+    Simulation, System, Temperature, Time, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
 };
 pub use schema::json_schema;
-pub use simulated::{Background, Fault, Simulated};
+pub use simulated::{Fault, Simulated};
 pub use words::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 
 use error::{Report, Source};

@@ -5,14 +5,12 @@ use std::collections::HashMap;
 
 use timeloom_net::topology::{self, Campus};
 use timeloom_net::{
-    BuildError, Control, FlowId, Impairment, LinkConfig, NetworkBuilder, Node, Pattern, PortId,
-    QueueConfig, RedConfig, Size, SourceId, TcpConfig, TrafficConfig, World,
+    BuildError, Impairment, LinkConfig, NetworkBuilder, Node, PortId, QueueConfig, RedConfig, World,
 };
-use timeloom_time::{Duration, Instant};
+use timeloom_time::Duration;
 
-use crate::plan::{
-    Discipline, Generate, Medium, Network, Plan, PtpRole, Shape, Traffic, TrafficKind, Wire,
-};
+use crate::background::{self, Background};
+use crate::plan::{Discipline, Generate, Medium, Network, Plan, PtpRole, Shape, Wire};
 use crate::suggest;
 
 /// The network of a plan, ready to run.
@@ -33,15 +31,6 @@ pub struct Simulated {
     pub clocks: Vec<(String, Node)>,
     /// What became of the traffic, in its order.
     pub traffic: Vec<Background>,
-}
-
-/// Traffic of the model.
-#[derive(Clone, Copy, Debug)]
-pub enum Background {
-    /// A TCP flow.
-    Flow(FlowId),
-    /// A source of datagrams.
-    Source(SourceId),
 }
 
 /// Why there is no such network: where, what, and how to mend it.
@@ -340,6 +329,17 @@ impl<'a> Maker<'a> {
     }
 
     fn traffic(&self, world: &mut World) -> Result<Vec<Background>, Fault> {
+        if let Some(step) = self.network.fluid_step {
+            if !(Duration::from_us(10)..=Duration::from_s(1)).contains(&step) {
+                return Err(Fault {
+                    path: vec!["network".to_owned(), "fluid_step".to_owned()],
+                    is_table: false,
+                    message: "a step of fluid is between 10 us and 1 s".to_owned(),
+                    help: "leave it out to have it chosen".to_owned(),
+                });
+            }
+            world.set_fluid_step(step);
+        }
         let mut all = Vec::new();
         for (index, traffic) in self.network.traffic.iter().enumerate() {
             let fault = |key: &str, message: String, help: String| Fault {
@@ -368,35 +368,8 @@ impl<'a> Maker<'a> {
                 }
                 ends.push(*node);
             }
-            let start = Instant::ZERO + traffic.start;
-            let added = match source_of(traffic, start) {
-                Ok(Some(config)) => world
-                    .add_traffic(ends[0], ends[1], config)
-                    .map(Background::Source),
-                Ok(None) => {
-                    let control = match traffic.kind {
-                        TrafficKind::Cubic => Control::Cubic,
-                        _ => Control::NewReno,
-                    };
-                    let config = TcpConfig {
-                        control,
-                        ecn: traffic.ecn,
-                        start,
-                        ..TcpConfig::default()
-                    };
-                    world
-                        .add_tcp(ends[0], ends[1], config)
-                        .map(Background::Flow)
-                }
-                Err(help) => {
-                    let message = "a source of datagrams needs a `rate`".to_owned();
-                    return Err(fault("kind", message, help.to_owned()));
-                }
-            };
-            let added = added.map_err(|error| {
-                let help = "traffic begins and ends at hosts that reach one another";
-                fault("from", error.to_string(), help.to_owned())
-            })?;
+            let added = background::add(traffic, [ends[0], ends[1]], world);
+            let added = added.map_err(|(key, message, help)| fault(key, message, help))?;
             all.push(added);
         }
         Ok(all)
@@ -524,28 +497,4 @@ fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, crate::Ipv4Interface)> 
     hosts
         .chain(devices.map(|(name, device)| (name.as_str(), device.address)))
         .filter(|(name, _)| !plan.is_real(name))
-}
-
-/// The source of datagrams, if it is one; the error says what is missing.
-fn source_of(
-    traffic: &Traffic,
-    start: Instant<timeloom_time::Virtual>,
-) -> Result<Option<TrafficConfig>, &'static str> {
-    let pattern = match (traffic.kind, traffic.rate) {
-        (TrafficKind::Reno | TrafficKind::Cubic, _) => return Ok(None),
-        (_, None) => return Err("add `rate`, as in `rate = \"10 Mbit/s\"`"),
-        (TrafficKind::Udp, Some(rate)) => Pattern::Constant {
-            rate_bps: rate.as_bits_per_s(),
-        },
-        (TrafficKind::Poisson, Some(rate)) => {
-            let bits = i64::from(traffic.bytes) * 8;
-            let mean_ns = bits as f64 * 1e9 / rate.as_bits_per_s() as f64;
-            Pattern::Poisson {
-                mean: Duration::from_ns(mean_ns.max(1.0) as i64),
-            }
-        }
-    };
-    let mut config = TrafficConfig::udp(pattern, Size::Fixed(traffic.bytes));
-    config.start = start;
-    Ok(Some(config))
 }

@@ -1,7 +1,7 @@
 //! Simulated networks that cannot be: refused before the start, with the place
 //! and the fix.
 
-use timeloom_scenario::parse;
+use timeloom_scenario::{Background, parse};
 
 const GOOD: &str = r#"schema = "timeloom/1"
 name = "net"
@@ -46,6 +46,47 @@ fn the_good_one_is_good() {
     assert!(plan.simulated().unwrap().is_ok());
 }
 
+/// The good file with this traffic instead.
+fn with_traffic(traffic: &str) -> String {
+    let plain = r#"{ from = "g-h0", to = "g-h1", kind = "reno" }"#;
+    assert!(GOOD.contains(plain));
+    GOOD.replacen(plain, traffic, 1)
+}
+
+#[test]
+fn traffic_of_every_kind_is_made_of_packets_or_of_fluid() {
+    let kinds = [
+        r#"kind = "udp", rate = "1 Mbit/s""#,
+        r#"kind = "poisson", rate = "1 Mbit/s""#,
+        r#"kind = "on-off", rate = "1 Mbit/s", on = "50 ms", off = "1 s""#,
+        r#"kind = "reno""#,
+        r#"kind = "cubic""#,
+    ];
+    for kind in kinds {
+        for model in ["", r#", model = "packet""#, r#", model = "fluid""#] {
+            let entry = format!(r#"{{ from = "g-h0", to = "g-h1", {kind}{model} }}"#);
+            let plan = parse(&with_traffic(&entry), "net.toml", &[]);
+            let plan = plan.unwrap_or_else(|errors| panic!("{entry}: {errors}"));
+            let built = plan.simulated().unwrap().unwrap();
+            let fluid = matches!(built.traffic[0], Background::Fluid(_));
+            assert_eq!(fluid, model.contains("fluid"), "{entry}");
+            assert_eq!(built.world.fluid_count(), usize::from(fluid));
+        }
+    }
+}
+
+#[test]
+fn a_step_of_fluid_is_as_long_as_the_file_says() {
+    let fluid = r#"{ from = "g-h0", to = "g-h1", kind = "cubic", model = "fluid" }"#;
+    let text = with_traffic(fluid).replacen("[network]", "[network]\nfluid_step = \"5 ms\"", 1);
+    let plan = parse(&text, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let built = plan.simulated().unwrap().unwrap();
+    assert_eq!(
+        built.world.fluid_step(),
+        timeloom_time::Duration::from_ms(5)
+    );
+}
+
 #[test]
 fn each_fault_is_found_where_it_stands() {
     // What is changed, to what, a part of the line named, a part of the message.
@@ -67,6 +108,32 @@ fn each_fault_is_found_where_it_stands() {
             "10.1.0.1/24",
             "10.1.0.1/24",
             "both have 10.1.0.1",
+        ),
+        (
+            r#"kind = "reno""#,
+            r#"kind = "on-off", rate = "1 Mbit/s""#,
+            "on-off",
+            "need a mean length",
+        ),
+        (
+            r#"kind = "reno""#,
+            r#"kind = "reno", model = "fluid", ecn = true"#,
+            "fluid",
+            "no marks of congestion",
+        ),
+        (
+            r#"size = 3 }]
+traffic = [{ from = "g-h0", to = "g-h1", kind = "reno" }]"#,
+            r#"size = 3, access = { discipline = "codel" } }]
+traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
+            "fluid",
+            "fluid traffic passes drop-tail queues",
+        ),
+        (
+            "routers = [",
+            "fluid_step = \"0 s\"\nrouters = [",
+            "fluid_step",
+            "between 10 us and 1 s",
         ),
         (
             "10.1.0.2/24",

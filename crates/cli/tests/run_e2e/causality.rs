@@ -56,7 +56,7 @@ fn median_ms(polled: &[Sample]) -> f64 {
 
 #[test]
 fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time() {
-    let lab = slow("1 s");
+    let lab = slow("2500 ms");
     let run = lab.run(&[]).succeeded();
     let polled = polled(&run, "client", 5);
     assert_causal(&polled);
@@ -81,7 +81,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
         );
     }
     let manifest = run.manifest();
-    assert_eq!(manifest.virtual_duration.as_ns(), 1_000_000_000);
+    assert_eq!(manifest.virtual_duration.as_ns(), 2_500_000_000);
     let unpaused = manifest.wall_duration - manifest.paused_total;
     let difference = unpaused - manifest.virtual_duration;
     // A map from wall to virtual time rounds at every pause.
@@ -103,7 +103,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
 /// The same in real time: without the pauses the solver's time is the client's.
 #[test]
 fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
-    let lab = slow("1500 ms");
+    let lab = slow("4 s");
     let run = lab.run(&["time.mode=real"]).succeeded();
     let polled = polled(&run, "client", 5);
     for sample in &polled {

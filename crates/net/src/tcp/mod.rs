@@ -16,6 +16,7 @@ mod rtt;
 mod sender;
 
 pub use congestion::Control;
+pub(crate) use cubic::Cubic;
 pub(crate) use receiver::{Ack, Receiver};
 pub(crate) use sender::{Sender, Transmit};
 

@@ -3,8 +3,9 @@
 use timeloom_engine::{Engine, Random};
 use timeloom_net::topology::{Campus, campus, dumbbell, ring};
 use timeloom_net::{
-    Arrival, Control, Impairment, LinkConfig, LinkStats, NetworkBuilder, Node, Owner, Pattern,
-    QueueConfig, Size, TcpConfig, TcpStats, TrafficConfig, TrafficStats, World,
+    Arrival, Control, FluidConfig, FluidId, FluidPattern, FluidStats, Impairment, LinkConfig,
+    LinkStats, NetworkBuilder, Node, Owner, Pattern, QueueConfig, Size, TcpConfig, TcpStats,
+    TrafficConfig, TrafficStats, World,
 };
 use timeloom_peering::exact::{self, Exchange, Shared};
 use timeloom_peering::{Cut, partition};
@@ -18,10 +19,18 @@ pub(crate) enum Shape {
     Campus,
     /// With jitter, duplication and loss on the links that are cut.
     Rough,
+    /// With fluid in every part.
+    Fluid,
 }
 
 impl Shape {
-    pub(crate) const ALL: [Self; 4] = [Self::Dumbbell, Self::Ring, Self::Campus, Self::Rough];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Dumbbell,
+        Self::Ring,
+        Self::Campus,
+        Self::Rough,
+        Self::Fluid,
+    ];
 }
 
 /// What is the same in every run, or else something is wrong.
@@ -30,6 +39,7 @@ pub(crate) struct Report {
     pub(crate) flows: Vec<TcpStats>,
     pub(crate) sources: Vec<TrafficStats>,
     pub(crate) links: Vec<LinkStats>,
+    pub(crate) fluid: Vec<FluidStats>,
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) hops: u64,
 }
@@ -55,7 +65,9 @@ pub(crate) fn build(shape: Shape, seed: u64) -> World {
             let ends = dumbbell(&mut network, "", 6, &access, &link(200_000_000, 100, 30));
             ends.left.into_iter().chain(ends.right).collect()
         }
-        Shape::Ring => ring(&mut network, "", 8, &access, &link(80_000_000, 300, 30)),
+        Shape::Ring | Shape::Fluid => {
+            ring(&mut network, "", 8, &access, &link(80_000_000, 300, 30))
+        }
         Shape::Campus => {
             let trunk = link(200_000_000, 150, 60);
             campus(
@@ -116,6 +128,24 @@ pub(crate) fn build(shape: Shape, seed: u64) -> World {
         let udp = TrafficConfig::udp(pattern, Size::Fixed(1_000));
         world.add_traffic(ends.1, ends.0, udp).expect("a source");
     }
+    if matches!(shape, Shape::Fluid) {
+        for (from, pattern) in [
+            FluidPattern::Poisson {
+                rate_bps: 40_000_000,
+            },
+            FluidConfig::tcp(Control::Cubic).pattern,
+            FluidPattern::Constant {
+                rate_bps: 90_000_000,
+            },
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let ends = (hosts[3 * from], hosts[(3 * from + 1) % hosts.len()]);
+            let fluid = FluidConfig::new(pattern);
+            world.add_fluid(ends.0, ends.1, fluid).expect("a flow");
+        }
+    }
     world
 }
 
@@ -142,6 +172,12 @@ fn report(worlds: &mut [World], owners: &[Owner]) -> Report {
     let links = worlds[0]
         .cables()
         .map(|cable| worlds[world_of(cable.from)].link(cable.port));
+    // Nothing is sent where its sender is not.
+    let fluid = (0..worlds[0].fluid_count() as u32).map(|flow| {
+        let all = worlds.iter().map(|world| world.fluid(FluidId(flow)));
+        let mut sent = all.filter(|stats| stats.sent_bytes > 0.0);
+        sent.next().expect("somebody has it")
+    });
     let mut arrivals: Vec<Arrival> = worlds.iter().flat_map(World::arrivals).copied().collect();
     arrivals.sort_by_key(|a| (a.at, a.kind as u8, a.flow, a.seq));
     let hops = worlds
@@ -152,6 +188,7 @@ fn report(worlds: &mut [World], owners: &[Owner]) -> Report {
         flows: (0..flows).map(flow).collect(),
         sources: (0..sources).map(source).collect(),
         links: links.collect(),
+        fluid: fluid.collect(),
         arrivals,
         hops,
     }

@@ -23,7 +23,7 @@ use serde::Serialize;
 pub use clock::{CLOCK_SIGNALS, HostClock, Temperature};
 pub use events::{Attack, Capture, Check, Condition};
 pub use medium::Medium;
-pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, Wire};
+pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
 pub use ptp::{PTP_SIGNALS, Ptp, PtpClock, PtpProfile, PtpRole, PtpTransport};

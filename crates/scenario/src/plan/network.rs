@@ -34,6 +34,14 @@ pub struct Network {
     /// Traffic between hosts that are only simulated.
     #[schemars(default)]
     pub traffic: Vec<Traffic>,
+    /// How often the rates of fluid traffic change. What is left out is chosen:
+    /// 1 ms, or a quarter of the shortest round trip of a fluid TCP.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "words::as_optional_text"
+    )]
+    #[schemars(with = "Option<words::DurationText>")]
+    pub fluid_step: Option<Duration>,
     /// How PTP clocks speak.
     #[schemars(default)]
     pub ptp: Ptp,
@@ -208,9 +216,26 @@ pub struct Traffic {
     pub to: String,
     /// What it is.
     pub kind: TrafficKind,
+    /// Whether it is made of packets or of rates.
+    #[schemars(default)]
+    pub model: TrafficModel,
     /// How fast a source of datagrams sends; TCP finds out by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
+    /// Mean length of a burst of `on-off`.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "words::as_optional_text"
+    )]
+    #[schemars(with = "Option<words::DurationText>")]
+    pub on: Option<Duration>,
+    /// Mean length of a silence of `on-off`.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "words::as_optional_text"
+    )]
+    #[schemars(with = "Option<words::DurationText>")]
+    pub off: Option<Duration>,
     /// Bytes of a datagram, from the IP header on.
     #[schemars(default = "thousand", range(min = 1))]
     pub bytes: u16,
@@ -232,10 +257,25 @@ pub enum TrafficKind {
     Udp,
     /// Datagrams at random instants.
     Poisson,
+    /// Datagrams at a constant rate in bursts of random length.
+    #[serde(rename = "on-off")]
+    OnOff,
     /// A bulk transfer by TCP NewReno.
     Reno,
     /// A bulk transfer by TCP CUBIC.
     Cubic,
+}
+
+/// What traffic is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TrafficModel {
+    /// Packets.
+    #[default]
+    Packet,
+    /// Rates that change once in a step: the cost does not depend on how many
+    /// packets they stand for.
+    Fluid,
 }
 
 fn two() -> u16 {
@@ -255,6 +295,7 @@ impl Read for Network {
             generate: fields.or_default("generate"),
             topology: fields.has("topology").then(|| fields.directory("topology")),
             traffic: fields.or_default("traffic"),
+            fluid_step: fields.optional("fluid_step"),
             ptp: fields.or_default("ptp"),
             clocks: fields.or_default("clocks"),
         }
@@ -307,7 +348,10 @@ impl Read for Traffic {
             from: fields.required("from"),
             to: fields.required("to"),
             kind: fields.required("kind"),
+            model: fields.or_default("model"),
             rate: fields.optional("rate"),
+            on: fields.optional("on"),
+            off: fields.optional("off"),
             bytes: fields.or("bytes", thousand()),
             ecn: fields.or_default("ecn"),
             start: fields.or("start", Duration::ZERO),

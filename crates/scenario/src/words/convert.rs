@@ -8,7 +8,7 @@ use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, Signa
 use crate::assertion::Assertion;
 use crate::plan::{
     Condition, Discipline, Mode, Place, Protocol, PtpProfile, PtpRole, PtpTransport, RegisterTable,
-    RegisterType, Shape, TrafficKind, Tsc,
+    RegisterType, Shape, TrafficKind, TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -119,9 +119,11 @@ read_from_words! {
     TrafficKind {
         "udp" => Self::Udp,
         "poisson" => Self::Poisson,
+        "on-off" => Self::OnOff,
         "reno" => Self::Reno,
         "cubic" => Self::Cubic,
     }
+    TrafficModel { "packet" => Self::Packet, "fluid" => Self::Fluid }
     RegisterType {
         "bit" => Self::Bit,
         "i16" => Self::I16,

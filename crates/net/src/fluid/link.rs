@@ -1,0 +1,90 @@
+//! What a link does for the fluid that passes it.
+
+use timeloom_engine::Random;
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::{FluidLinkStats, FluidQueue, Inflow};
+use crate::config::Impairment;
+use crate::link::{Extra, Link};
+use crate::slab::Slab;
+
+/// A link's fluid at the end of a step, in bytes on the wire.
+#[derive(Debug)]
+pub(super) struct Measured {
+    /// What was lost so far.
+    pub(super) lost: f64,
+    /// What waits, as far as flows are concerned.
+    pub(super) waiting: f64,
+    /// How long a packet would wait that came now.
+    pub(super) wait_ns: f64,
+    pub(super) up: bool,
+}
+
+impl Link {
+    /// Whether fluid can pass: a queue that looks at packets one by one, or
+    /// decides when they come out, would have nothing to look at.
+    pub(super) fn takes_fluid(&self) -> bool {
+        let extra = self.extra.as_ref();
+        extra.is_none_or(|extra| extra.red.is_none() && extra.scheduled.is_none())
+    }
+
+    /// Makes this a link that fluid passes; gives back what it adds to each
+    /// packet, and the probability of a loss on the wire.
+    pub(super) fn add_fluid(&mut self, random: Random) -> (u32, f64) {
+        let extra = self.extra.get_or_insert_with(|| {
+            Box::new(Extra {
+                impairment: Impairment::default(),
+                random: random.clone(),
+                red: None,
+                scheduled: None,
+                fluid: None,
+            })
+        });
+        extra.fluid = Some(Box::new(FluidQueue::new(random, self.limit)));
+        (self.overhead, extra.impairment.loss)
+    }
+
+    /// Brings the fluid up to now.
+    pub(super) fn measure_fluid(
+        &mut self,
+        now: Instant<Virtual>,
+        packets: &Slab,
+    ) -> Option<Measured> {
+        self.move_cursor(now, packets);
+        let per_byte = self.per_byte_ns();
+        let fluid = self.extra.as_mut()?.fluid.as_mut()?;
+        fluid.advance(now, &mut self.free, per_byte);
+        fluid.overflow(self.unsent, &mut self.free, per_byte);
+        Some(Measured {
+            lost: fluid.lost,
+            waiting: fluid.waiting_bytes(self.free, per_byte),
+            wait_ns: fluid.wait_ns(self.free),
+            up: self.up,
+        })
+    }
+
+    /// What comes until the next step.
+    pub(super) fn set_fluid(&mut self, smooth: Inflow, poisson: Inflow, step: Duration) {
+        if let Some(fluid) = self.extra.as_mut().and_then(|e| e.fluid.as_mut()) {
+            fluid.set_rates(smooth, poisson, step, self.up);
+        }
+    }
+
+    pub(super) fn fluid_stats(&self) -> FluidLinkStats {
+        let fluid = self.extra.as_ref().and_then(|e| e.fluid.as_ref());
+        fluid.map_or(FluidLinkStats::default(), |fluid| {
+            fluid.stats(self.free, self.per_byte_ns())
+        })
+    }
+
+    /// ns that a byte takes.
+    pub(crate) fn per_byte_ns(&self) -> f64 {
+        self.per_byte as f64 / (1u128 << 64) as f64
+    }
+
+    /// How long the wire is busy with a packet of so many bytes.
+    pub(super) fn time_of_bytes(&self, bytes: u16) -> Duration {
+        let bytes = f64::from(bytes) + f64::from(self.overhead);
+        Duration::from_ns((bytes * self.per_byte_ns()) as i64)
+    }
+}

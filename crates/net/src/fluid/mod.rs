@@ -1,0 +1,273 @@
+//! Fluid background traffic: rates instead of packets.
+//!
+//! A fluid flow is a rate on the links of its path that changes once in a
+//! step (a millisecond, or a quarter of the shortest round trip), so that it
+//! costs the same whatever it carries. Packets and fluid meet in the queue of
+//! each link ([`queue`]): fluid is work that lies before a packet and room
+//! that it does not find; packets are work before which fluid gives way or
+//! is lost. The idea is that of Liu et al., "Fluid models and solutions for
+//! large-scale IP networks" (SIGMETRICS 2003), and of the hybrid of PRIME
+//! (J. Liu, "Packet-level integration of fluid TCP models in real-time network
+//! simulation", WSC 2006).
+//!
+//! Not here: anything that looks at single packets. Fluid teaches no switch,
+//! asks no ARP, carries no congestion marks. A change of rate is felt on the
+//! whole path within a step; the round trip is in the senders' feedback.
+//!
+//! [`path`] finds the links, [`source`] and [`window`] say how much is sent,
+//! [`step`] takes it along the path, [`link`] brings it to a queue.
+
+mod link;
+mod path;
+mod queue;
+mod source;
+mod step;
+mod window;
+
+use timeloom_engine::Random;
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::packet::PortId;
+use crate::tcp::Control;
+
+pub(crate) use queue::FluidQueue;
+use source::Source;
+
+/// A fluid flow of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FluidId(pub u32);
+
+/// How much a fluid flow sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FluidPattern {
+    /// A constant rate, perfectly smooth: it makes nobody wait before a link
+    /// is full.
+    Constant {
+        /// Bits per second, IP headers included.
+        rate_bps: u64,
+    },
+    /// A constant rate whose packets would come at random: others wait for
+    /// them as in an M/D/1 queue.
+    Poisson {
+        /// Bits per second, IP headers included.
+        rate_bps: u64,
+    },
+    /// As [`FluidPattern::Constant`] for a while, then silent for a while;
+    /// both exponential.
+    OnOff {
+        /// Bits per second while on.
+        rate_bps: u64,
+        /// Mean length of a burst.
+        mean_on: Duration,
+        /// Mean length of a silence.
+        mean_off: Duration,
+    },
+    /// A bulk transfer whose window grows with time and shrinks with loss
+    /// (Misra, Gong and Towsley, SIGCOMM 2000).
+    Tcp {
+        /// How the window grows and shrinks.
+        control: Control,
+        /// Packets in flight that the receiver allows.
+        receive_window: u32,
+        /// Least retransmission timeout.
+        min_rto: Duration,
+    },
+}
+
+/// A fluid flow from one host to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FluidConfig {
+    /// How much it sends.
+    pub pattern: FluidPattern,
+    /// Bytes, from the IP header on, of the packets that it stands for: what
+    /// they take in queues that count packets, and on links that add to each.
+    pub packet_bytes: u16,
+    /// When it starts.
+    pub start: Instant<Virtual>,
+    /// When it stops.
+    pub stop: Instant<Virtual>,
+}
+
+impl FluidConfig {
+    /// A flow of this pattern, from the beginning on, of packets of 1,000
+    /// bytes.
+    pub fn new(pattern: FluidPattern) -> Self {
+        Self {
+            pattern,
+            packet_bytes: 1_000,
+            start: Instant::ZERO,
+            stop: Instant::FAR_FUTURE,
+        }
+    }
+
+    /// A bulk transfer as [`crate::TcpConfig::default`] makes with packets.
+    pub fn tcp(control: Control) -> Self {
+        Self {
+            packet_bytes: 1_500,
+            ..Self::new(FluidPattern::Tcp {
+                control,
+                receive_window: 2_048,
+                min_rto: Duration::from_ms(200),
+            })
+        }
+    }
+
+    /// Why this flow cannot be, if so.
+    fn fault(&self) -> Option<&'static str> {
+        let zero = |length: &Duration| *length <= Duration::ZERO;
+        if self.packet_bytes == 0 {
+            return Some("packets have at least one byte");
+        }
+        match &self.pattern {
+            FluidPattern::Constant { rate_bps: 0 }
+            | FluidPattern::Poisson { rate_bps: 0 }
+            | FluidPattern::OnOff { rate_bps: 0, .. } => Some("a rate is at least 1 bit/s"),
+            FluidPattern::OnOff {
+                mean_on, mean_off, ..
+            } if zero(mean_on) || zero(mean_off) => {
+                Some("bursts and silences are longer than nothing")
+            }
+            FluidPattern::Tcp {
+                receive_window: 0, ..
+            } => Some("windows have at least one segment"),
+            FluidPattern::Tcp { min_rto, .. } if zero(min_rto) => {
+                Some("timers are longer than nothing")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What has become of a fluid flow, as of the end of the step that runs. All
+/// that was sent was delivered, was lost, or is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FluidStats {
+    /// Bytes that left the sender, IP headers included.
+    pub sent_bytes: f64,
+    /// Bytes that arrived.
+    pub delivered_bytes: f64,
+    /// Bytes that were lost in queues and on wires.
+    pub lost_bytes: f64,
+    /// Bytes that wait in queues.
+    pub waiting_bytes: f64,
+    /// The congestion window in packets; zero without one.
+    pub window: f64,
+    /// The round trip as of now; zero without a window.
+    pub round_trip: Duration,
+    /// How often loss made it slow down.
+    pub slowed: u64,
+}
+
+/// What fluid has done at one direction of a link, in bytes on the wire. All
+/// that arrived was sent on, was lost, or waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FluidLinkStats {
+    /// Bytes that came to the queue.
+    pub arrived_bytes: f64,
+    /// Bytes that found it full.
+    pub lost_bytes: f64,
+    /// Bytes that wait in it.
+    pub waiting_bytes: f64,
+}
+
+/// All fluid flows of a world, and the links they are on.
+#[derive(Debug)]
+pub(crate) struct Fluid {
+    flows: Vec<FluidFlow>,
+    /// The paths of all flows, one after another.
+    hops: Vec<FlowHop>,
+    accounts: Vec<Account>,
+    /// By port: the number of its account plus one, 0 without one.
+    account_of: Vec<u32>,
+    step: Option<Duration>,
+    /// The length of the steps, once they have begun.
+    running: Duration,
+}
+
+impl Default for Fluid {
+    fn default() -> Self {
+        Self {
+            flows: Vec::new(),
+            hops: Vec::new(),
+            accounts: Vec::new(),
+            account_of: Vec::new(),
+            step: None,
+            running: STEP,
+        }
+    }
+}
+
+/// The step where no round trip asks for a shorter one.
+const STEP: Duration = Duration::from_ms(1);
+/// The shortest that is chosen: below, steps cost more than packets would.
+const LEAST_STEP: Duration = Duration::from_us(100);
+
+/// Amounts are in packets.
+#[derive(Debug)]
+struct FluidFlow {
+    source: Source,
+    from: PortId,
+    to: PortId,
+    first_hop: u32,
+    hop_count: u32,
+    packet_bytes: u16,
+    poisson: bool,
+    sent: f64,
+    delivered: f64,
+    lost: f64,
+}
+
+/// A flow on one link.
+#[derive(Debug)]
+struct FlowHop {
+    account: u32,
+    /// Packets of the flow that wait there.
+    waiting: f64,
+}
+
+/// What flows are told about a link, in bytes on the wire. The queue itself
+/// is exact; its loss and its waiting fluid are divided among the flows a step
+/// later, and all that was once wrong is made good in the step after.
+#[derive(Debug)]
+struct Account {
+    port: PortId,
+    overhead: f64,
+    /// Probability of a loss on the wire.
+    wire_loss: f64,
+    /// What flows bring in this step, smoothly and at random.
+    smooth: Inflow,
+    poisson: Inflow,
+    /// What all flows have waiting and have lost here.
+    waiting: f64,
+    lost: f64,
+    /// The part of what comes that is lost, and of the rest that is passed on.
+    loss: f64,
+    passed: f64,
+    /// How long a packet that came now would wait, in ns.
+    wait_ns: f64,
+}
+
+/// Bytes and packets that come in a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Inflow {
+    bytes: f64,
+    packets: f64,
+}
+
+impl Inflow {
+    fn add(&mut self, packets: f64, bytes_each: f64) {
+        self.packets += packets;
+        self.bytes += packets * bytes_each;
+    }
+}
+
+/// A stream for the flow with this number; links and packet sources have those
+/// below.
+fn flow_random(seed: u64, index: u32) -> Random {
+    Random::new(seed, 2 << 32 | u64::from(index))
+}
+
+/// A stream for the fluid in the queue behind this port.
+fn queue_random(seed: u64, port: PortId) -> Random {
+    Random::new(seed, 3 << 32 | u64::from(port.0))
+}

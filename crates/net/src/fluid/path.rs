@@ -1,0 +1,75 @@
+//! The links that a flow takes.
+
+use crate::host::NO_GATEWAY;
+use crate::packet::PortId;
+use crate::switch::PortMode;
+use crate::world::{Place, World};
+
+impl World {
+    /// The ports out of which packets go from interface `from` to interface
+    /// `to`, as hosts, routers and switches that have learnt would send them.
+    /// `None` when there is no way, or a static route leads in a circle.
+    pub(super) fn path(&self, from: PortId, to: PortId, flow: u32) -> Option<Vec<PortId>> {
+        let mut path = Vec::new();
+        let here = self.ports[from.index()];
+        let mut via = to;
+        if here.segment != self.ports[to.index()].segment {
+            via = self.gateways[here.node as usize];
+            if via == NO_GATEWAY {
+                return None;
+            }
+        }
+        self.cross_segment(from, via, &mut path)?;
+        // As many routers as a packet's time to live allows.
+        for _ in 0..64 {
+            let node = self.ports[via.index()].node;
+            if node == self.ports[to.index()].node {
+                return Some(path);
+            }
+            let Place::Router(index) = self.places[node as usize] else {
+                return None;
+            };
+            let hop = self.hop(node, index, to, flow)?;
+            self.cross_segment(hop.port, hop.via, &mut path)?;
+            via = hop.via;
+        }
+        None
+    }
+
+    /// Adds the way out of `port` to the station at `to` on the same segment.
+    fn cross_segment(&self, port: PortId, to: PortId, path: &mut Vec<PortId>) -> Option<()> {
+        path.push(port);
+        if port.peer() == to {
+            return Some(());
+        }
+        self.through_switch(port.peer(), 0, to, path).then_some(())
+    }
+
+    /// Searches behind the switch that a frame of VLAN `tag` has entered by
+    /// `into`. Switches form trees, so there is one way at most.
+    fn through_switch(&self, into: PortId, tag: u16, to: PortId, path: &mut Vec<PortId>) -> bool {
+        let node = self.ports[into.index()].node;
+        let Place::Switch(index) = self.places[node as usize] else {
+            return false;
+        };
+        let switch = &self.switches[index as usize];
+        let vlan = match switch.mode(into) {
+            Some(PortMode::Access(vlan)) => *vlan,
+            _ => tag,
+        };
+        for (port, mode) in &switch.ports {
+            let tag = match mode {
+                _ if *port == into => continue,
+                PortMode::Access(of) if *of != vlan => continue,
+                PortMode::Access(_) => 0,
+                PortMode::Trunk => vlan,
+            };
+            path.push(*port);
+            if port.peer() == to || self.through_switch(port.peer(), tag, to, path) {
+                return true;
+            }
+            path.pop();
+        }
+        false
+    }
+}

@@ -1,0 +1,280 @@
+//! A step: what links did with the fluid of the last one, and what flows send
+//! in the next.
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::source::Source;
+use super::{
+    Account, FlowHop, FluidConfig, FluidFlow, FluidId, FluidLinkStats, FluidPattern, FluidStats,
+    Inflow, LEAST_STEP, flow_random, queue_random,
+};
+use crate::build::Node;
+use crate::crossing::Owner;
+use crate::error::BuildError;
+use crate::packet::PortId;
+use crate::tcp::HEADER_BYTES;
+use crate::world::{Token, World};
+
+impl World {
+    /// Adds a fluid flow between two hosts. To be called before
+    /// [`World::start`].
+    ///
+    /// # Errors
+    ///
+    /// When one of them is no host, there is no way between them, the
+    /// configuration makes no sense, or a link on the way decides about
+    /// packets one by one: only drop-tail queues without jitter or reordering
+    /// take fluid.
+    pub fn add_fluid(
+        &mut self,
+        from: Node,
+        to: Node,
+        config: FluidConfig,
+    ) -> Result<FluidId, BuildError> {
+        if let Some(fault) = config.fault() {
+            return Err(BuildError::BadTraffic(fault));
+        }
+        let ends = self.ends(from, to)?;
+        let index = self.fluid.flows.len() as u32;
+        let name = |node: Node| self.names[node.0 as usize].clone();
+        let way = |from, to| self.path(from, to, index);
+        let (Some(path), Some(back)) = (way(ends.0, ends.1), way(ends.1, ends.0)) else {
+            return Err(BuildError::NoRoute(name(from), name(to)));
+        };
+        for port in &path {
+            if !self.links[port.index()].takes_fluid() {
+                let place = self.ports[port.index()];
+                let (a, b) = (Node(place.node), Node(place.peer_node));
+                return Err(BuildError::FluidQueue(name(a), name(b)));
+            }
+        }
+        let time = |ports: &[PortId], bytes: u16| -> Duration {
+            let links = ports.iter().map(|port| &self.links[port.index()]);
+            links
+                .map(|link| link.delay() + link.time_of_bytes(bytes))
+                .sum()
+        };
+        let base = time(&path, config.packet_bytes) + time(&back, HEADER_BYTES);
+        let first_hop = self.fluid.hops.len() as u32;
+        for port in &path {
+            let account = self.account(*port);
+            self.fluid.hops.push(FlowHop {
+                account,
+                waiting: 0.0,
+            });
+        }
+        let source = Source::new(&config, base, flow_random(self.seed, index));
+        self.fluid.flows.push(FluidFlow {
+            source,
+            from: ends.0,
+            to: ends.1,
+            first_hop,
+            hop_count: path.len() as u32,
+            packet_bytes: config.packet_bytes,
+            poisson: matches!(config.pattern, FluidPattern::Poisson { .. }),
+            sent: 0.0,
+            delivered: 0.0,
+            lost: 0.0,
+        });
+        if matches!(config.pattern, FluidPattern::Tcp { .. }) && self.fluid.step.is_none() {
+            let quarter = Duration::from_ns(base.as_ns() / 4);
+            self.fluid.running = self.fluid.running.min(quarter.max(LEAST_STEP));
+        }
+        Ok(FluidId(index))
+    }
+
+    /// The account of a link, which becomes one that fluid passes.
+    fn account(&mut self, port: PortId) -> u32 {
+        let fluid = &mut self.fluid;
+        fluid.account_of.resize(self.ports.len(), 0);
+        let known = fluid.account_of[port.index()];
+        if known > 0 {
+            return known - 1;
+        }
+        let random = queue_random(self.seed, port);
+        let (overhead, wire_loss) = self.links[port.index()].add_fluid(random);
+        fluid.accounts.push(Account {
+            port,
+            overhead: f64::from(overhead),
+            wire_loss,
+            smooth: Inflow::default(),
+            poisson: Inflow::default(),
+            waiting: 0.0,
+            lost: 0.0,
+            loss: 0.0,
+            passed: 1.0,
+            wait_ns: 0.0,
+        });
+        fluid.account_of[port.index()] = fluid.accounts.len() as u32;
+        fluid.accounts.len() as u32 - 1
+    }
+
+    /// Sets how often rates change. Without it they change every millisecond, or
+    /// four times in the shortest round trip of a fluid TCP, but no more often
+    /// than ten times in a millisecond.
+    pub fn set_fluid_step(&mut self, step: Duration) {
+        let step = step.max(Duration::from_us(1));
+        (self.fluid.step, self.fluid.running) = (Some(step), step);
+    }
+
+    /// How often rates change.
+    pub fn fluid_step(&self) -> Duration {
+        self.fluid.step.unwrap_or(self.fluid.running).min(LONGEST)
+    }
+
+    /// Whether each fluid flow stays within one engine; to be asked before
+    /// [`World::keep_only`]. Rates are not exchanged between engines.
+    ///
+    /// # Errors
+    ///
+    /// Names the ends of the first flow that does not.
+    pub fn check_fluid(&self, owners: &[Owner]) -> Result<(), BuildError> {
+        for flow in &self.fluid.flows {
+            let ends = [flow.from, flow.to].map(|port| self.ports[port.index()].node);
+            let owner = owners[ends[0] as usize];
+            let first = flow.first_hop as usize;
+            let hops = &self.fluid.hops[first..first + flow.hop_count as usize];
+            let stays = hops.iter().all(|hop| {
+                let port = self.fluid.accounts[hop.account as usize].port;
+                let place = self.ports[port.index()];
+                owners[place.node as usize] == owner && owners[place.peer_node as usize] == owner
+            });
+            if !stays {
+                let name = |node: u32| self.names[node as usize].clone();
+                return Err(BuildError::FluidCut(name(ends[0]), name(ends[1])));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first step is due at the beginning.
+    pub(crate) fn start_fluid<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
+        let here = |flow: &FluidFlow| self.crossings.owns(self.ports[flow.from.index()].node);
+        if self.fluid.flows.iter().any(here) {
+            agenda.schedule(agenda.now(), STEPS, Token::FLUID);
+        }
+    }
+
+    pub(crate) fn handle_fluid_step<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
+        let (now, step) = (agenda.now(), self.fluid_step());
+        self.close_step(now);
+        self.send_fluid(now, step);
+        self.open_step(step);
+        agenda.schedule(now + step, STEPS, Token::FLUID);
+    }
+
+    /// Looks what became of the fluid on each link.
+    fn close_step(&mut self, now: Instant<Virtual>) {
+        for account in &mut self.fluid.accounts {
+            let link = &mut self.links[account.port.index()];
+            let Some(measured) = link.measure_fluid(now, &self.packets) else {
+                continue;
+            };
+            account.wait_ns = measured.wait_ns;
+            let smooth = core::mem::take(&mut account.smooth);
+            let poisson = core::mem::take(&mut account.poisson);
+            let came = smooth.bytes + poisson.bytes;
+            account.loss = if !measured.up {
+                1.0
+            } else if came > 0.0 {
+                ((measured.lost - account.lost) / came).clamp(0.0, 1.0)
+            } else {
+                0.0
+            };
+            let here = account.waiting + came * (1.0 - account.loss);
+            account.passed = if here > 0.0 {
+                (1.0 - measured.waiting / here).clamp(0.0, 1.0)
+            } else {
+                1.0
+            };
+        }
+    }
+
+    /// Takes what each flow sends along its path.
+    fn send_fluid(&mut self, now: Instant<Virtual>, step: Duration) {
+        let fluid = &mut self.fluid;
+        for flow in &mut fluid.flows {
+            if !self.crossings.owns(self.ports[flow.from.index()].node) {
+                continue;
+            }
+            let mut packets = flow.source.sends(now, step);
+            flow.sent += packets;
+            let (mut survives, mut wait_ns) = (1.0, 0.0);
+            let first = flow.first_hop as usize;
+            for hop in &mut fluid.hops[first..first + flow.hop_count as usize] {
+                let account = &mut fluid.accounts[hop.account as usize];
+                let bytes = f64::from(flow.packet_bytes) + account.overhead;
+                if flow.poisson {
+                    account.poisson.add(packets, bytes);
+                } else {
+                    account.smooth.add(packets, bytes);
+                }
+                let lost = packets * account.loss;
+                let here = hop.waiting + packets - lost;
+                let passed = here * account.passed;
+                account.lost += lost * bytes;
+                account.waiting += (here - passed - hop.waiting) * bytes;
+                hop.waiting = here - passed;
+                packets = passed * (1.0 - account.wire_loss);
+                flow.lost += lost + passed - packets;
+                survives *= (1.0 - account.loss) * (1.0 - account.wire_loss);
+                wait_ns += account.wait_ns;
+            }
+            flow.delivered += packets;
+            flow.source.feel(now, 1.0 - survives, wait_ns);
+        }
+    }
+
+    /// Tells the queues what comes until the next step.
+    fn open_step(&mut self, step: Duration) {
+        for account in &self.fluid.accounts {
+            let link = &mut self.links[account.port.index()];
+            link.set_fluid(account.smooth, account.poisson, step);
+        }
+    }
+
+    /// What has become of a fluid flow.
+    pub fn fluid(&self, flow: FluidId) -> FluidStats {
+        let flow = &self.fluid.flows[flow.0 as usize];
+        let bytes = f64::from(flow.packet_bytes);
+        let first = flow.first_hop as usize;
+        let hops = &self.fluid.hops[first..first + flow.hop_count as usize];
+        let waiting: f64 = hops.iter().map(|hop| hop.waiting).sum();
+        let window = flow.source.window();
+        let round_trip_ns = window.map_or(0.0, |window| window.round_trip_ns);
+        FluidStats {
+            sent_bytes: flow.sent * bytes,
+            delivered_bytes: flow.delivered * bytes,
+            lost_bytes: flow.lost * bytes,
+            waiting_bytes: waiting * bytes,
+            window: window.map_or(0.0, |window| window.window),
+            round_trip: Duration::from_ns(round_trip_ns as i64),
+            slowed: window.map_or(0, |window| window.slowed),
+        }
+    }
+
+    /// What fluid has done at the link out of `port`, as of the last step.
+    pub fn fluid_link(&self, port: PortId) -> FluidLinkStats {
+        self.links[port.index()].fluid_stats()
+    }
+
+    /// Whether fluid passes the link out of `port`.
+    pub fn has_fluid(&self, port: PortId) -> bool {
+        let account = self.fluid.account_of.get(port.index());
+        account.is_some_and(|account| *account > 0)
+    }
+
+    /// How many fluid flows there are.
+    pub fn fluid_count(&self) -> usize {
+        self.fluid.flows.len()
+    }
+}
+
+/// Steps are no node's; all engines give them the same place among events of
+/// one instant.
+const STEPS: NodeId = NodeId(0);
+
+/// However long a step was asked for.
+const LONGEST: Duration = Duration::from_s(1);

@@ -1,0 +1,174 @@
+//! A TCP sender as a fluid: its window over time.
+//!
+//! Between losses the window follows its differential equation, dW/dt = 1/R
+//! for NewReno (Misra, Gong and Towsley, SIGCOMM 2000, with their losses
+//! as a process of single events), RFC 9438's curve for CUBIC, and the rate is
+//! W/R with the round trip R of now. A loss is drawn with the probability that
+//! one of the packets of the step was lost, is known a round trip later, and
+//! counts once for all losses in the round trip that follows.
+
+use timeloom_engine::Random;
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::tcp::{Control, Cubic};
+
+/// The window of one sender, in packets; times in ns.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) window: f64,
+    threshold: f64,
+    cubic: Option<Cubic>,
+    limit: f64,
+    min_rto_ns: f64,
+    base_ns: f64,
+    pub(crate) round_trip_ns: f64,
+    /// Packets sent in the last step, and its length.
+    sent: f64,
+    step_ns: f64,
+    /// When a loss that has happened will be known.
+    known_at: Option<Instant<Virtual>>,
+    /// Until when the window stands: what was lost is sent again.
+    recovers_until: Instant<Virtual>,
+    /// Until when nothing is sent: the retransmission timer runs.
+    silent_until: Instant<Virtual>,
+    /// Since when the round trip has been so long that CUBIC's slow start
+    /// grows carefully (RFC 9406).
+    careful_since: Option<Instant<Virtual>>,
+    pub(crate) slowed: u64,
+}
+
+/// RFC 6928.
+const INITIAL_WINDOW: f64 = 10.0;
+/// Below so many packets the three that follow a loss, and tell of it, are
+/// missing (RFC 6675's DupThresh).
+const LEAST_REPAIRABLE: f64 = 4.0;
+/// RFC 9406: bounds of the delay that ends slow start, and what follows.
+const LEAST_RISE_NS: f64 = 4e6;
+const MOST_RISE_NS: f64 = 16e6;
+const CAREFUL_GROWTH: f64 = 0.25;
+const CAREFUL_ROUNDS: f64 = 5.0;
+
+impl Window {
+    pub(crate) fn new(
+        control: Control,
+        receive_window: u32,
+        min_rto: Duration,
+        base: Duration,
+    ) -> Self {
+        let base_ns = base.as_ns() as f64;
+        Self {
+            window: INITIAL_WINDOW,
+            threshold: f64::INFINITY,
+            cubic: (control == Control::Cubic).then(Cubic::default),
+            limit: f64::from(receive_window),
+            min_rto_ns: min_rto.as_ns() as f64,
+            base_ns,
+            round_trip_ns: base_ns,
+            sent: 0.0,
+            step_ns: 0.0,
+            known_at: None,
+            recovers_until: Instant::ZERO,
+            silent_until: Instant::ZERO,
+            careful_since: None,
+            slowed: 0,
+        }
+    }
+
+    /// Packets that leave in the step that begins now.
+    pub(crate) fn sends(&mut self, now: Instant<Virtual>, step_ns: f64) -> f64 {
+        self.step_ns = step_ns;
+        self.sent = if now < self.silent_until {
+            0.0
+        } else {
+            self.window.min(self.limit) / self.round_trip_ns * step_ns
+        };
+        self.sent
+    }
+
+    /// The same step, seen from its path.
+    pub(crate) fn feel(
+        &mut self,
+        now: Instant<Virtual>,
+        loss: f64,
+        wait_ns: f64,
+        random: &mut Random,
+    ) {
+        self.round_trip_ns = self.base_ns + wait_ns;
+        if self.sent == 0.0 {
+            return;
+        }
+        if self.known_at.is_some_and(|at| at <= now) {
+            self.known_at = None;
+            self.slow_down(now);
+        }
+        if self.known_at.is_none() && now >= self.recovers_until && loss > 0.0 {
+            let none = (self.sent * (-loss.min(1.0 - 1e-12)).ln_1p()).exp();
+            if random.chance(1.0 - none) {
+                self.known_at = Some(later(now, self.round_trip_ns));
+            }
+        }
+        if now >= self.recovers_until {
+            self.grow(now);
+        }
+    }
+
+    fn grow(&mut self, now: Instant<Virtual>) {
+        let rounds = self.step_ns / self.round_trip_ns;
+        if self.window < self.threshold {
+            // Every packet that arrives lets the window grow by one, a round
+            // trip after it was sent: it doubles.
+            let growth = if self.is_careful(now) {
+                CAREFUL_GROWTH
+            } else {
+                1.0
+            };
+            self.window *= (1.0 + growth).powf(rounds);
+        } else {
+            let acked = self.window * rounds;
+            let round_trip = Duration::from_ns(self.round_trip_ns as i64);
+            self.window = match &mut self.cubic {
+                Some(cubic) => cubic.grow(now, self.window, acked, round_trip),
+                None => self.window + rounds,
+            };
+        }
+        self.window = self.window.min(self.limit);
+    }
+
+    /// RFC 9406, in its first slow start only.
+    fn is_careful(&mut self, now: Instant<Virtual>) -> bool {
+        if self.cubic.is_none() || self.threshold.is_finite() {
+            return false;
+        }
+        let rise = (self.base_ns / 8.0).clamp(LEAST_RISE_NS, MOST_RISE_NS);
+        if self.round_trip_ns < self.base_ns + rise {
+            self.careful_since = None;
+            return false;
+        }
+        let since = *self.careful_since.get_or_insert(now);
+        if now >= later(since, CAREFUL_ROUNDS * self.round_trip_ns) {
+            self.threshold = self.window;
+        }
+        true
+    }
+
+    fn slow_down(&mut self, now: Instant<Virtual>) {
+        self.slowed += 1;
+        let before = self.window;
+        self.threshold = match &mut self.cubic {
+            Some(cubic) => cubic.shrink(before),
+            None => (before / 2.0).max(2.0),
+        };
+        if before < LEAST_REPAIRABLE {
+            self.window = 1.0;
+            self.silent_until = later(now, self.min_rto_ns.max(2.0 * self.round_trip_ns));
+            self.recovers_until = self.silent_until;
+        } else {
+            self.window = self.threshold;
+            self.recovers_until = later(now, self.round_trip_ns);
+        }
+    }
+}
+
+fn later(at: Instant<Virtual>, ns: f64) -> Instant<Virtual> {
+    at + Duration::from_ns(ns as i64)
+}
