@@ -26,7 +26,9 @@ fn keys_from_the_command_line() {
         "--clock",
         "02544c.fffe.000001",
         "--suite",
-        "bls",
+        "bls-once",
+        "--ports",
+        "2",
     ]);
     let (key, ring, public) = (
         at("ops/authority.key"),
@@ -52,7 +54,7 @@ fn keys_from_the_command_line() {
         .unwrap();
     }
     let shown = &done(&["show", &at("gm"), "--json"]).objects()[0];
-    assert_eq!(shown["suite"], "bls");
+    assert_eq!(shown["suite"], "bls-once");
     assert_eq!(shown["may_lead"], true);
     assert!(done(&["rotate", &at("gm")]).out.contains("epoch 2"));
     // An epoch that has ended, said with its reason and the user's exit code.

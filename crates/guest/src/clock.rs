@@ -355,6 +355,12 @@ impl Clock {
         self.lock().map
     }
 
+    /// The same, and where it stops by itself: [`Instant::FAR_FUTURE`] for nowhere.
+    pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        let state = self.lock();
+        (state.map, state.ceiling)
+    }
+
     /// Has `listener` called after every change: pause, resume, dilation, skip.
     /// It must be quick and must not use this clock.
     pub fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {

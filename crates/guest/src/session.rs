@@ -317,10 +317,15 @@ impl Session {
         frozen
     }
 
+    /// Whether a program is on its way in.
+    pub(crate) fn is_starting_one(&self) -> bool {
+        self.context.is_starting_one()
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         // One who waits for the lock sleeps, but is about to do something.
         self.context.wanting.load(Ordering::SeqCst) == 0
-            && !self.context.is_starting_one()
+            && !self.is_starting_one()
             && self.quiet.get().is_none_or(|quiet| quiet())
     }
 

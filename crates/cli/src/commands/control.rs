@@ -153,6 +153,9 @@ impl Dilate {
 /// says how much later. Returns when that is done. `timeloom pause` meanwhile
 /// ends it early. A host that is paused by itself runs for the span by its own
 /// time, while the session goes on.
+///
+/// In a session whose time moves by grants (`exec --stepped`, `mode = "stepped"`)
+/// this is a grant, and the answer says when the next program wants to go on.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom step '10 ms'")]
 pub(crate) struct Step {
@@ -203,7 +206,7 @@ struct When {
     relative: bool,
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
     let span: Duration = text
         .parse()
         .map_err(|error: ParseTimeError| error.to_string())?;
@@ -309,6 +312,14 @@ fn print(status: &StatusText, json: bool) {
         if status.paused { "standing" } else { "running" },
         status.processes.len(),
     );
+    if let Some(standing) = &status.standing {
+        let next = match standing.next_deadline_ns {
+            _ if standing.ended => "the session has ended".to_owned(),
+            Some(ns) => format!("the next deadline is at {}", Duration::from_ns(ns)),
+            None => "all wait for others".to_owned(),
+        };
+        println!("  {} grants so far; {next}", standing.grants);
+    }
     for host in status.hosts.iter().filter(|host| is_off(host)) {
         let off = Duration::from_ns(host.behind_ns.saturating_abs()).as_s_f64();
         let way = if host.behind_ns < 0 {

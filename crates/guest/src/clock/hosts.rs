@@ -80,7 +80,7 @@ pub(crate) enum Base {
 }
 
 /// An instant on a clock of a host.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostInstant {
     pub(crate) host: usize,
     pub(crate) base: Base,
@@ -247,7 +247,7 @@ impl Clock {
             state.hosts.iter().filter_map(HostState::next_wake).min()
         };
         match next {
-            Some(next) => self.wait_until(next, changed),
+            Some(next) => self.wait_until_in_the_background(next, changed),
             None => {
                 let mut state = self.lock();
                 while !changed() {

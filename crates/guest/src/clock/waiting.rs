@@ -12,6 +12,8 @@ use super::{Clock, State, wall_now};
 pub(super) enum Awaited {
     /// An instant of the session.
     Session(Instant<Virtual>),
+    /// One at which no program notices anything.
+    Background(Instant<Virtual>),
     /// An instant of a host's own time.
     Host(usize, Instant<Lived>),
 }
@@ -20,7 +22,7 @@ impl State {
     /// When that is, as the clocks go now; `None` when it does not come.
     fn when(&self, awaited: Awaited) -> Option<Instant<Virtual>> {
         match awaited {
-            Awaited::Session(at) => Some(at),
+            Awaited::Session(at) | Awaited::Background(at) => Some(at),
             Awaited::Host(host, at) => self.hosts.get(host)?.course.first_reaching(at),
         }
     }
@@ -31,8 +33,27 @@ impl Clock {
     /// rate, or until `give_up` says so (asked after every [`Self::wake`]).
     /// Returns whether the instant was reached.
     pub fn wait_until(&self, target: Instant<Virtual>, give_up: impl Fn() -> bool) -> bool {
+        self.wait_until_or(Awaited::Session(target), target, give_up)
+    }
+
+    /// The same for somebody whose doings then no program notices (a record, the
+    /// end): no deadline that whoever grants the session time has to know.
+    pub fn wait_until_in_the_background(
+        &self,
+        target: Instant<Virtual>,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        self.wait_until_or(Awaited::Background(target), target, give_up)
+    }
+
+    fn wait_until_or(
+        &self,
+        awaited: Awaited,
+        target: Instant<Virtual>,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
         let gave_up = Cell::new(false);
-        self.wait_for(&[Awaited::Session(target)], |_| {
+        self.wait_for(&[awaited], |_| {
             gave_up.set(give_up());
             gave_up.get() || self.now() >= target
         });
@@ -72,6 +93,15 @@ impl Clock {
         let state = self.lock();
         let awaited = state.awaited.iter().filter_map(|(_, one)| state.when(*one));
         awaited.chain(state.announced).min()
+    }
+
+    /// The earliest of them at which a program may notice something.
+    pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
+        let state = self.lock();
+        let awaited = state.awaited.iter().map(|(_, one)| *one);
+        let noticed = awaited.filter(|one| !matches!(one, Awaited::Background(_)));
+        let noticed = noticed.filter_map(|one| state.when(one));
+        noticed.chain(state.announced).min()
     }
 
     /// Says when the next thing happens in something that follows this clock

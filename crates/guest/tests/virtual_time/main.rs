@@ -12,6 +12,7 @@ mod clocks;
 mod cpu_time;
 mod early_events;
 mod errors;
+mod grants;
 mod host_clocks;
 mod host_control;
 mod let_go;

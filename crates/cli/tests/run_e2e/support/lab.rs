@@ -155,7 +155,8 @@ impl Running<'_> {
 
     /// Asks the session: `query`, `pause`, `resume`.
     pub(crate) fn control(&self, request: &str) -> Result<Value, String> {
-        let output = timeloom(&[request, "--name", &self.lab.name, "--json"]);
+        let words: Vec<&str> = request.split(' ').collect();
+        let output = timeloom(&[&words[..], &["--name", &self.lab.name, "--json"]].concat());
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
