@@ -8,7 +8,7 @@ PEERS := crates/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test fuzz test-mpi test-aarch64 proof-timeline bench lint fmt clean
+.PHONY: help build demo test fuzz miri test-mpi test-aarch64 proof-timeline bench lint fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -28,8 +28,11 @@ test: packages-test .venv/ready ## Every test
 	.venv/bin/python python/build_timeline.py target/debug
 	.venv/bin/python -m pytest -q python
 
-fuzz: packages-test ## PTP messages and frames at a host's port under libFuzzer, FUZZ_S seconds each (60); nightly compiler
+fuzz: packages-test ## PTP messages, a host's frames, other processes' stacks and vDSOs, the filter: under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz
+
+miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of each test (8); nightly compiler
+	scripts/miri
 
 test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
 	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target

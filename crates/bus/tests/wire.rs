@@ -157,10 +157,20 @@ fn a_request_during_a_pause_joins_it() {
         ..Default::default()
     });
     let (bus, records) = recorded(&testbed);
+    let under_way = || {
+        while testbed.commands_under_way.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+    };
     let (late, resumed) = (bus.clone(), bus.clone());
-    let first = thread::spawn(move || drop(bus.hold("first", "T1").unwrap()));
-    thread::sleep(StdDuration::from_millis(20));
+    let (let_go, told) = channel();
+    let first = thread::spawn(move || {
+        let _hold = bus.hold("first", "T1").unwrap();
+        told.recv().unwrap();
+    });
+    under_way();
     let second = late.hold("second", "T1' before T2").unwrap();
+    let_go.send(()).unwrap();
     first.join().unwrap();
     assert_eq!(second.instant(), Instant::from_ns(1));
     assert!(
@@ -170,7 +180,7 @@ fn a_request_during_a_pause_joins_it() {
 
     // And one that comes while the resume is under way gets a pause of its own.
     let releaser = thread::spawn(move || drop(second));
-    thread::sleep(StdDuration::from_millis(20));
+    under_way();
     assert_eq!(
         resumed.hold("third", "too late").unwrap().instant(),
         Instant::from_ns(2)

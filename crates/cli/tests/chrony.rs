@@ -3,20 +3,24 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use timeloom_results::RunDirectory;
 
 fn run(directory: &Path, arguments: &[&str]) -> Output {
+    let output = command(directory).args(arguments).output();
+    output.expect("our own program")
+}
+
+fn command(directory: &Path) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Command::new(env!("CARGO_BIN_EXE_timeloom"))
-        .args(["run", "examples/chrony/chrony.toml"])
-        .args(arguments)
-        .arg("-o")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+    command
+        .args(["run", "examples/chrony/chrony.toml", "-o"])
         .arg(directory)
-        .current_dir(&root)
-        .output()
-        .expect("our own program")
+        .current_dir(root);
+    command
 }
 
 fn offsets(directory: &Path, host: &str) -> Vec<f64> {
@@ -67,5 +71,62 @@ fn without_a_daemon_the_clock_drifts_and_the_checks_fail() {
     // 300 s at 50 ppm, and what the temperature takes: 100 ms and 15 ms.
     let last = *offsets(&directory, "client").last().expect("recorded");
     assert!((0.113..0.116).contains(&last), "{last}");
+    fs::remove_dir_all(&directory).expect("our own");
+}
+
+/// A machine that is suspended for twenty seconds and not told of it: its clock is
+/// behind by exactly that, its chronyd finds out by how much, and slews.
+#[test]
+fn chronyd_finds_out_for_how_long_its_host_was_suspended() {
+    let directory = std::env::temp_dir().join(format!("timeloom-suspend-{}", std::process::id()));
+    let mut run = command(&directory)
+        .args(["--set", "time.duration=700 s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("our own program");
+    let name = format!("run-{}", run.id());
+    let control = |request: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+            .args(request)
+            .args(["--json", "--name", &name])
+            .output()
+            .expect("our own program");
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.success(), answer)
+    };
+    let begun = Instant::now();
+    while !control(&["run-until", "300 s"]).0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no {name}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for request in [
+        &["pause", "--host", "client"][..],
+        &["run-until", "320 s"],
+        &["resume", "--host", "client"],
+    ] {
+        assert!(control(request).0, "{request:?}");
+    }
+    let (_, answer) = control(&["resume"]);
+    let hosts = answer["hosts"].as_array().expect("its hosts");
+    let behind_ns = |name: &str| {
+        let host = hosts.iter().find(|host| host["name"] == name);
+        host.and_then(|host| host["behind_ns"].as_i64())
+    };
+    assert_eq!(behind_ns("client"), Some(20_000_000_000), "{answer}");
+    assert_eq!(behind_ns("server"), Some(0), "{answer}");
+    // The scenario's own checks hold only for hosts that nobody suspends.
+    assert_eq!(run.wait().expect("it ends").code(), Some(1));
+    let log = fs::read_to_string(directory.join("logs/chronyd-client.log")).unwrap_or_default();
+    let found = log.split("System clock wrong by ").nth(1);
+    let found: Option<f64> = found.and_then(|rest| rest.split(' ').next()?.parse().ok());
+    let off = found.map(|found| (found - 20.0).abs());
+    assert!(off.is_some_and(|off| off < 0.01), "{log}");
+    let offsets = offsets(&directory, "client");
+    let least = offsets.iter().fold(0f64, |least, o| least.min(*o));
+    let last = offsets.last().expect("recorded");
+    println!("{least} s behind at most, {last} s at the end");
+    assert!((-20.01..-19.99).contains(&least), "{least}");
+    assert!(last.abs() < 0.001, "{last} after {least}");
     fs::remove_dir_all(&directory).expect("our own");
 }

@@ -26,7 +26,9 @@ fn keys_from_the_command_line() {
         "--clock",
         "02544c.fffe.000001",
         "--suite",
-        "bls",
+        "bls-once",
+        "--ports",
+        "2",
     ]);
     let (key, ring, public) = (
         at("ops/authority.key"),
@@ -52,7 +54,7 @@ fn keys_from_the_command_line() {
         .unwrap();
     }
     let shown = &done(&["show", &at("gm"), "--json"]).objects()[0];
-    assert_eq!(shown["suite"], "bls");
+    assert_eq!(shown["suite"], "bls-once");
     assert_eq!(shown["may_lead"], true);
     assert!(done(&["rotate", &at("gm")]).out.contains("epoch 2"));
     // An epoch that has ended, said with its reason and the user's exit code.
@@ -79,6 +81,9 @@ fn mistakes_are_said() {
         (&["slave", "-i", "lo", "--policy", "lax"], "mixed=DURATION"),
         (&["lab", "--attack", "nosuch@1"], "correction"),
         (&["lab", "--hops", "17"], "16 hops"),
+        (&["lab", "--hops", "1", "--tap", "2"], "no wire behind"),
+        (&["attack", "nosuch"], "correction"),
+        (&["attack", "flood", "--out", "/nowhere"], "ptp lab --tap"),
         (&["lab", "--ptp4l", "tc9"], "no node `tc9`"),
     ] {
         let ended = timeloom(&[&["ptp"], arguments].concat());
@@ -123,6 +128,64 @@ fn a_laboratory_with_an_attack() {
             "{file}"
         );
     }
+}
+
+/// Peace, an attack on the running laboratory, and peace again.
+#[test]
+fn a_laboratory_is_attacked_while_it_runs() {
+    let scratch = Scratch::new("ptp-tap");
+    let out = scratch.path("out").display().to_string();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args(["ptp", "lab", "--hops", "2", "--auth", "inline-ed25519"])
+        .args(["--tap", "1", "--for", "120 s", "--out", &out, "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("timeloom can be started");
+    let attack = |name: &str, length: &str| {
+        let arguments = [
+            "ptp", "attack", name, "--for", length, "--out", &out, "--json",
+        ];
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let ended = timeloom(&arguments);
+            // Until the laboratory stands.
+            if ended.code == Some(0) {
+                break ended.objects()[0].clone();
+            }
+            assert!(Instant::now() < deadline, "{}", ended.err);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    // Until the clocks have found one another, there is no Follow_Up to attack.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while attack("strip", "200 ms")["attacked"] == 0 {
+        assert!(Instant::now() < deadline);
+    }
+    let told = attack("correction", "2 s");
+    assert!(told["attacked"].as_u64() > Some(3), "{told}");
+    assert!(
+        told["violations"]
+            .to_string()
+            .contains("between tc1 and tc2"),
+        "{told}"
+    );
+    let lie = timeloom(&["ptp", "attack", "lie", "--out", &out]);
+    assert!(
+        lie.code == Some(2) && lie.err.contains("a hop lies"),
+        "{}",
+        lie.err
+    );
+
+    Command::new("kill")
+        .arg(lab.id().to_string())
+        .status()
+        .unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut lab.stdout.take().unwrap(), &mut said).unwrap();
+    assert!(lab.wait().unwrap().success(), "{said}");
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert!(told["attacked"].as_u64() > Some(3), "{told}");
+    assert!(!scratch.path("out").join("attack.sock").exists());
 }
 
 #[test]

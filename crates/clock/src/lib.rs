@@ -8,7 +8,8 @@
 //! true: [`quality`], [`timeline`].
 //!
 //! A third clock is the one that programs are used to: the clock of a Linux
-//! kernel, which `adjtimex` steers ([`kernel`]), on a crystal that errs ([`host`]).
+//! kernel, which `adjtimex` steers ([`kernel`]), on a crystal that errs ([`host`]), at a
+//! host that may live through less time than the others ([`course`]).
 //!
 //! Everything is sans-IO: instants, samples and randomness come in as
 //! arguments, what is to be done comes out as an [`Action`](timeline::Action).
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counter;
+pub mod course;
 pub mod host;
 pub mod kernel;
 pub mod noise;
@@ -32,4 +34,4 @@ pub mod timeline;
 pub mod world;
 
 pub use rate_error::RateError;
-pub use scale::{Core, Monotonic, Timeline};
+pub use scale::{Core, Lived, Monotonic, Timeline};

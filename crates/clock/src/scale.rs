@@ -2,6 +2,16 @@
 
 use timeloom_time::Scale;
 
+/// A host's own time: the virtual time that it has lived through since the session
+/// began. It is the session's, unless the host was suspended or slowed down
+/// meanwhile ([`crate::course`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lived {}
+
+impl Scale for Lived {
+    const NAME: &'static str = "lived";
+}
+
 /// A machine's free-running local clock: nanoseconds since some local zero,
 /// counted by one oscillator and steered by nobody ("core clock" in QuartzV,
 /// section IV-B-3).

@@ -11,6 +11,8 @@ pub struct Paced<M, Q: EventQueue = Wheel> {
     /// The engine.
     pub engine: Engine<M, Q>,
     pace: Pace,
+    /// Where the clock that it follows stops by itself.
+    stop: Instant<Virtual>,
     lateness: Lateness,
 }
 
@@ -24,6 +26,7 @@ impl<M: Model<Q>, Q: EventQueue> Paced<M, Q> {
         Self {
             engine,
             pace,
+            stop: Instant::FAR_FUTURE,
             lateness: Lateness::new(limit),
         }
     }
@@ -35,7 +38,12 @@ impl<M: Model<Q>, Q: EventQueue> Paced<M, Q> {
         let mut left = budget;
         let mut now = wall();
         loop {
-            let wake = self.pace.wake(now, self.engine.next_wake());
+            let next = self.engine.next_wake();
+            // The clock stands there; what lets it go on is a change.
+            if next.is_some_and(|next| next > self.stop) {
+                return Wake::OnChange;
+            }
+            let wake = self.pace.wake(now, next);
             if wake != Wake::Now {
                 return wake;
             }
@@ -43,7 +51,7 @@ impl<M: Model<Q>, Q: EventQueue> Paced<M, Q> {
                 return Wake::Now;
             }
             let first = self.engine.next_wake();
-            let limit = self.pace.limit(now);
+            let limit = self.limit(now);
             let done = self.engine.run_until(limit, left.min(BATCH));
             left -= done;
             now = wall();
@@ -53,6 +61,11 @@ impl<M: Model<Q>, Q: EventQueue> Paced<M, Q> {
                 self.lateness.record(map.at(now) - first, done);
             }
         }
+    }
+
+    /// The last instant that may be handled at wall time `now`.
+    pub fn limit(&self, now: Instant<Wall>) -> Instant<Virtual> {
+        self.pace.limit(now).min(self.stop)
     }
 
     /// The pace.
@@ -74,9 +87,11 @@ impl<M: Model<Q>, Q: EventQueue> Paced<M, Q> {
         }
     }
 
-    /// Follows a clock that somebody else commands: the testbed's.
-    pub fn follow(&mut self, map: ClockMap<Wall, Virtual>) {
+    /// Follows a clock that somebody else commands: the testbed's, which stops by
+    /// itself at `stop` ([`Instant::FAR_FUTURE`]: nowhere).
+    pub fn follow(&mut self, map: ClockMap<Wall, Virtual>, stop: Instant<Virtual>) {
         self.pace = Pace::Clock(map);
+        self.stop = stop;
     }
 
     /// The record of lateness.

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use common::dice;
 use timeloom_engine::queue::Wheel;
 use timeloom_engine::{Limit, Pace, Paced, Wake};
-use timeloom_time::{Duration, Instant, Rate, Virtual, Wall};
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
 fn wall(ms: i64) -> Instant<Wall> {
     Instant::ZERO + Duration::from_ms(ms)
@@ -53,6 +53,26 @@ fn steps_are_granted_from_outside() {
     paced.set_pace(Pace::Granted(next));
     paced.poll(|| wall(0), u64::MAX);
     assert_eq!(paced.engine.now(), next);
+}
+
+/// However late it looks, and however far the map leads.
+#[test]
+fn nothing_is_handled_beyond_where_the_clock_stops() {
+    let real = ClockMap::new(wall(0), Instant::ZERO, Rate::ONE);
+    let mut paced = Paced::new(dice::<Wheel>(3, 10), Pace::Free, Limit::default());
+    let stop = virt(20);
+    paced.follow(real, stop);
+    assert_eq!(paced.poll(|| wall(900), u64::MAX), Wake::OnChange);
+    assert_eq!(paced.limit(wall(900)), stop);
+    let next = paced.engine.next_wake().unwrap();
+    assert!(next > stop && paced.engine.now() <= stop);
+    let mut stopped = dice::<Wheel>(3, 10);
+    stopped.run_until(stop, u64::MAX);
+    assert!(paced.engine.model.trace == stopped.model.trace);
+    // It goes on from there.
+    paced.follow(real.continued(wall(900), Rate::ONE), Instant::FAR_FUTURE);
+    paced.poll(|| wall(900), u64::MAX);
+    assert!(paced.engine.now() > stop);
 }
 
 #[test]

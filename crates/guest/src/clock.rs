@@ -8,11 +8,15 @@
 //! paused time by f as well, which a clock that stands still cannot mean).
 //!
 //! Virtual time is true time here. What guests see of it is their host's clock,
-//! a third map: [`hosts`].
+//! a map of its own, and between the two lies how the host's time passes against
+//! the session's, for hosts can be held and dilated one by one: [`hosts`].
 
 mod calibration;
+mod host_control;
+mod host_state;
 mod hosts;
 mod stop;
+mod waiting;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -24,9 +28,12 @@ use crate::error::GuestError;
 use crate::memory::PageMapping;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, wall_now};
+use host_control::HostListener;
+pub use host_control::{HostChange, HostTime};
+use host_state::{HostState, Moment};
 pub(crate) use hosts::{Base, HostInstant};
 pub use hosts::{Belief, Host, HostOptions, HostReading};
-use hosts::{HostState, Moment};
+use waiting::Awaited;
 
 /// How a new clock starts.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +106,9 @@ pub struct Clock {
     woken: Condvar,
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
-    /// Raised when a host's clock was changed by a program.
+    /// The same for a host's own time.
+    host_listeners: Mutex<Vec<HostListener>>,
+    /// Raised when a host's clock was changed by a program, or its course.
     host_version: AtomicU64,
     /// Raised when the clock is not to stop by itself any more.
     stops: AtomicU64,
@@ -122,7 +131,7 @@ struct State {
     offsets: Offsets,
     history: Vec<Change>,
     /// Instants that somebody in this process waits for, with a number each.
-    awaited: Vec<(u64, Instant<Virtual>)>,
+    awaited: Vec<(u64, Awaited)>,
     /// What somebody who does not wait here has announced.
     announced: Option<Instant<Virtual>>,
     waits: u64,
@@ -208,6 +217,7 @@ impl Clock {
             changed: Condvar::new(),
             woken: Condvar::new(),
             listeners: Mutex::default(),
+            host_listeners: Mutex::default(),
             host_version: AtomicU64::new(0),
             stops: AtomicU64::new(0),
         })
@@ -340,62 +350,15 @@ impl Clock {
         self.lock().history.clone()
     }
 
-    /// Waits until the clock shows `target`, through pauses and changes of
-    /// rate, or until `give_up` says so (asked after every [`Self::wake`]).
-    /// Returns whether the instant was reached.
-    pub fn wait_until(&self, target: Instant<Virtual>, give_up: impl Fn() -> bool) -> bool {
-        let mut state = self.lock();
-        state.waits += 1;
-        let wait = state.waits;
-        state.awaited.push((wait, target));
-        let reached = loop {
-            if give_up() {
-                break false;
-            }
-            if self.now() >= target {
-                break true;
-            }
-            // Beyond the instant where the clock stops, only a change helps.
-            let due = match target <= state.ceiling {
-                true => state.map.first_reaching(target),
-                false => None,
-            };
-            state = match due {
-                // Half a microsecond more, since the page may lag the exact
-                // map by its rounding.
-                Some(due) => {
-                    let left = due - wall_now() + Duration::from_ns(500);
-                    let left = std::time::Duration::from_nanos(left.as_ns().max(1) as u64);
-                    self.changed
-                        .wait_timeout(state, left)
-                        .unwrap_or_else(|e| e.into_inner())
-                        .0
-                }
-                None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
-            };
-        };
-        state.awaited.retain(|(other, _)| *other != wait);
-        reached
-    }
-
-    /// The earliest instant that a [`Self::wait_until`] waits for, or that was
-    /// announced.
-    pub(crate) fn next_awaited(&self) -> Option<Instant<Virtual>> {
-        let state = self.lock();
-        let awaited = state.awaited.iter().map(|(_, target)| *target);
-        awaited.chain(state.announced).min()
-    }
-
-    /// Says when the next thing happens in something that follows this clock
-    /// without waiting for it here: a simulated network. A clock that skips
-    /// skips no further. The last word counts.
-    pub fn announce(&self, next: Option<Instant<Virtual>>) {
-        self.lock().announced = next;
-    }
-
     /// The map in force from the machine's clock to this one.
     pub fn map(&self) -> ClockMap<Wall, Virtual> {
         self.lock().map
+    }
+
+    /// The same, and where it stops by itself: [`Instant::FAR_FUTURE`] for nowhere.
+    pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        let state = self.lock();
+        (state.map, state.ceiling)
     }
 
     /// Has `listener` called after every change: pause, resume, dilation, skip.
@@ -419,13 +382,6 @@ impl Clock {
             kick();
             self.tell();
         }
-    }
-
-    /// Makes every [`Self::wait_until`] ask its `give_up` again.
-    pub fn wake(&self) {
-        drop(self.lock());
-        self.changed.notify_all();
-        self.woken.notify_all();
     }
 
     /// Follows the machine's clock; to be called about once a second.

@@ -1,6 +1,8 @@
 //! The socket through which `timeloom pause` and its siblings speak to a
 //! running session: one JSON object per line, each way.
 
+mod hosts;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -12,8 +14,10 @@ use serde::{Deserialize, Serialize};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::GuestError;
+use crate::granter::{self, Stepped};
 use crate::session::{Session, Status};
 use crate::until::run_until;
+pub use hosts::{HostRequest, HostText};
 
 /// What can be controlled through the socket.
 pub trait Controlled: Send + Sync {
@@ -27,6 +31,10 @@ pub trait Controlled: Send + Sync {
     }
     /// Lets time skip while everything waits, or not any more.
     fn skip(self: Arc<Self>, on: bool) -> Result<(), String>;
+    /// What it has beyond if its time moves by grants only.
+    fn stepped(&self) -> Option<&dyn Stepped> {
+        None
+    }
     /// The session behind it, for all else.
     fn session(&self) -> &Session;
 }
@@ -84,6 +92,17 @@ pub enum Request {
         /// Or not any more.
         on: bool,
     },
+    /// Make me the one who grants the session its time, for as long as this
+    /// connection lasts; further requests come on it. (`Step` and `RunUntil` do
+    /// the same, in a session whose time moves by grants.)
+    Attach,
+    /// To some of its hosts, while the others go on.
+    Host {
+        /// Their names.
+        hosts: Vec<String>,
+        /// What to do to them.
+        request: HostRequest,
+    },
     /// How is it going?
     Query,
     /// Bring a running process into the session.
@@ -132,8 +151,27 @@ pub struct StatusText {
     /// for to when all processes stood. No reader saw a later time meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_after_ns: Option<i64>,
+    /// After a grant: what the granter wants to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
+    /// Its hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostText>,
     /// Its processes.
     pub processes: Vec<ProcessText>,
+}
+
+/// How things stand when a granted instant was reached.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Standing {
+    /// The first instant at which something may happen by itself, in virtual
+    /// nanoseconds since the session began: where it stands, if a program was
+    /// stopped while it computed; none, if all wait for what others send.
+    pub next_deadline_ns: Option<i64>,
+    /// The session has ended; nothing more can be granted.
+    pub ended: bool,
+    /// How many grants there have been.
+    pub grants: u64,
 }
 
 /// A process of a session.
@@ -157,6 +195,8 @@ impl From<Status> for StatusText {
             dilation: status.dilation,
             skipping: status.skipping,
             stopped_after_ns: None,
+            standing: None,
+            hosts: status.hosts.into_iter().map(HostText::from).collect(),
             processes: status
                 .processes
                 .into_iter()
@@ -342,39 +382,76 @@ pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestEr
 
 fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
     let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(5)));
-    let mut line = String::new();
-    let Ok(reader) = stream.try_clone() else {
+    let Ok(mut lines) = stream.try_clone().map(Lines::new) else {
         return;
     };
-    if BufReader::new(reader.take(MOST_BYTES))
-        .read_line(&mut line)
-        .is_err()
-        || line.is_empty()
-    {
+    let Some(request) = lines.next_request() else {
         return;
+    };
+    let stepped = controlled
+        .upgrade()
+        .and_then(|held| held.stepped().map(|stepped| Arc::clone(stepped.grants())));
+    let grants = |request: &Request| {
+        matches!(
+            request,
+            Request::Attach | Request::Step { .. } | Request::RunUntil { .. }
+        )
+    };
+    let response = match (request, stepped) {
+        (Ok(request), Some(by)) if grants(&request) => {
+            return granter::serve(controlled, &by, stream, lines, request);
+        }
+        (Ok(request), _) => obey(controlled, request).unwrap_or_else(Response::Error),
+        (Err(text), _) => Response::Error(text),
+    };
+    send(&mut stream, &response);
+}
+
+/// What a client sends, line by line.
+pub(crate) struct Lines(BufReader<UnixStream>);
+
+impl Lines {
+    fn new(stream: UnixStream) -> Self {
+        Self(BufReader::new(stream))
     }
-    let result = match serde_json::from_str(&line) {
-        Ok(request) => obey(controlled, request),
-        Err(error) => Err(format!("not a request: {error}")),
-    };
-    let Some(controlled) = controlled.upgrade() else {
-        return;
-    };
-    let response = match result {
-        Ok(stopped_after) => Response::Ok(StatusText {
-            stopped_after_ns: stopped_after.map(Duration::as_ns),
-            ..controlled.session().status().into()
-        }),
-        Err(error) => Response::Error(error),
-    };
-    if let Ok(mut text) = serde_json::to_string(&response) {
+
+    /// `None` when it has no more to say.
+    pub(crate) fn next_request(&mut self) -> Option<Result<Request, String>> {
+        let mut line = String::new();
+        let read = (&mut self.0).take(MOST_BYTES).read_line(&mut line);
+        if read.is_err() || line.is_empty() {
+            return None;
+        }
+        Some(serde_json::from_str(&line).map_err(|error| format!("not a request: {error}")))
+    }
+}
+
+/// Sends an answer; who has gone needs none.
+pub(crate) fn send(stream: &mut UnixStream, response: &Response) {
+    if let Ok(mut text) = serde_json::to_string(response) {
         text.push('\n');
         let _ = stream.write_all(text.as_bytes());
     }
 }
 
-/// Does what was asked. What that took beyond, if it was to stop at an instant.
-fn obey<C: Controlled>(controlled: &Weak<C>, request: Request) -> Result<Option<Duration>, String> {
+/// Does what was asked.
+pub(crate) fn obey<C: Controlled>(
+    controlled: &Weak<C>,
+    request: Request,
+) -> Result<Response, String> {
+    let stopped_after = carry_out(controlled, request)?;
+    let controlled = controlled.upgrade().ok_or("the session has ended")?;
+    Ok(Response::Ok(StatusText {
+        stopped_after_ns: stopped_after.map(Duration::as_ns),
+        ..controlled.session().status().into()
+    }))
+}
+
+/// What it took beyond, if it was to stop at an instant.
+fn carry_out<C: Controlled>(
+    controlled: &Weak<C>,
+    request: Request,
+) -> Result<Option<Duration>, String> {
     let held = controlled.upgrade().ok_or("the session has ended")?;
     let session = held.session();
     let text = |error: GuestError| error.to_string();
@@ -382,14 +459,23 @@ fn obey<C: Controlled>(controlled: &Weak<C>, request: Request) -> Result<Option<
         Request::Pause => {
             held.pause()?;
             // Who pauses by hand does not want it to run to somewhere any more.
-            session.clock().forget_stop();
+            // What was granted stays so, and is used after the pause.
+            if held.stepped().is_none() {
+                session.clock().forget_stop();
+            }
         }
         Request::Resume => held.resume()?,
+        Request::Attach => return Err(NOT_STEPPED.into()),
         Request::Dilate { factor } => session.dilate(factor).map_err(text)?,
         Request::Query => {}
         Request::Register { pid } => session.register(pid).map_err(text)?,
         Request::Unregister { pid } => session.unregister(pid).map_err(text)?,
         Request::Skip { on } => Arc::clone(&held).skip(on)?,
+        Request::Host { hosts, request } => {
+            let named = session.hosts_named(&hosts).map_err(text)?;
+            drop(held);
+            return hosts::obey(controlled, &named, request);
+        }
         Request::Step { span_ns } => {
             if !held.is_held() {
                 return Err(
@@ -414,7 +500,7 @@ fn obey<C: Controlled>(controlled: &Weak<C>, request: Request) -> Result<Option<
 }
 
 /// So much later than the session's clock shows.
-fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, String> {
+pub(crate) fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, String> {
     if span_ns <= 0 {
         return Err("a span to run must be more than zero".into());
     }
@@ -422,6 +508,9 @@ fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, String> {
     let at_ns = now_ns.checked_add(span_ns).ok_or("the span is too long")?;
     Ok(Instant::from_ns(at_ns))
 }
+
+/// Why nobody can be the granter.
+const NOT_STEPPED: &str = "this session runs by itself, and nobody need grant it time; begin it with `timeloom exec --stepped`, or say mode = \"stepped\" under [time] in its scenario";
 
 /// A status of a session with ten thousand processes fits.
 const MOST_BYTES: u64 = 1 << 20;

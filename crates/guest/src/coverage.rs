@@ -21,6 +21,10 @@ pub fn coverage() -> String {
         "| `rdtsc`, `rdtscp` (instructions) | with `--tsc emulate` | virtual, in the process, at the machine's frequency; \
          else the machine's, unseen |\n",
     );
+    text.push_str(
+        "| `open`, `openat`, `openat2` of `/proc/uptime`, `/proc/stat`, `/proc/PID/stat` | never | the machine's text, unseen: a \
+         filter sees no path, and to trap every `open` costs more than it gives ([limitations.md](limitations.md)) |\n",
+    );
     for (number, name, treatment, when) in CALLS {
         text.push_str(&format!(
             "| `{name}` | {} | {} |\n",

@@ -33,10 +33,16 @@ struct Base {
 }
 
 impl CpuTime {
-    /// Notes where every clock stands under `dilation`, which is about to end.
+    /// Forgets those that are not there any more.
+    pub(crate) fn forget_ended(&self) {
+        let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
+        bases.retain(|subject, base| began(*subject).as_ref() == Some(&base.began));
+    }
+
+    /// Notes where the clocks of these processes, which stand, are under `dilation`,
+    /// which is about to end.
     pub(crate) fn rebase(&self, pids: &[i32], dilation: f64) {
         let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
-        let mut fresh = BTreeMap::new();
         for &pid in pids {
             let threads = processes::threads(pid).into_iter().map(Subject::Thread);
             for subject in threads.chain([Subject::Process(pid)]) {
@@ -44,7 +50,7 @@ impl CpuTime {
                     continue; // it has just ended
                 };
                 let shown_ns = shown(bases.get(&subject), &began, real_ns, dilation);
-                fresh.insert(
+                bases.insert(
                     subject,
                     Base {
                         began,
@@ -54,7 +60,6 @@ impl CpuTime {
                 );
             }
         }
-        *bases = fresh;
     }
 
     /// What CPU clock `clock` of `thread` shows when the kernel says `real_ns`.

@@ -411,7 +411,7 @@ const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
 const PR_GET_TSC: u32 = libc::PR_GET_TSC as u32;
 const PR_SET_TSC: u32 = libc::PR_SET_TSC as u32;
 const X32_BIT: u32 = 0x4000_0000;
-const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+pub(crate) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 const NATIVE: Label = 1;
 const TRAPPED: Label = 2;
@@ -424,5 +424,7 @@ const OUTSIDE: Label = 200;
 const FIRST_CALL: Label = 1_000;
 const LOCAL: Label = 100_000;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod oracle;
 #[cfg(test)]
 mod tests;

@@ -10,10 +10,10 @@
 //! then still true when the signal arrives, and no thread is interrupted in a
 //! system call of the program's own.
 
-use std::fs;
 use std::ops::RangeInclusive;
 
 use crate::processes;
+use crate::waiting::Place;
 
 /// Kicks the waiting threads of these (stopped) processes.
 pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
@@ -30,28 +30,11 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     kicked
 }
 
-/// Whether a stopped thread is about to make the waiting call, or in it: by
-/// /proc/PID/task/TID/syscall, whose first field is the call's number, or -1
-/// outside of calls, and whose last is the next instruction.
+/// Whether a stopped thread is about to make the waiting call, or in it.
 ///
-/// Behind the call (`end`) but not in it stands a thread whose wait is over. One
-/// that has just returned there from a handler of the program looks to our
-/// handler like one that the kick has interrupted, and would lose its EINTR.
+/// Behind the call but not in it stands a thread whose wait is over. One that has
+/// just returned there from a handler of the program looks to our handler like
+/// one that the kick has interrupted, and would lose its EINTR.
 fn stands_in_wait(pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> bool {
-    let look = || fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
-    let Ok(mut text) = look() else { return false };
-    // A signal from outside wakes a stopped thread, which then stops again.
-    for _ in 0..100 {
-        if !text.starts_with("running") {
-            break;
-        }
-        std::thread::yield_now();
-        text = look().unwrap_or_default();
-    }
-    let mut fields = text.split_ascii_whitespace();
-    let in_call = fields.next().is_some_and(|number| number != "-1");
-    let at = fields
-        .next_back()
-        .and_then(|field| u64::from_str_radix(field.strip_prefix("0x")?, 16).ok());
-    at.is_some_and(|at| wait.contains(&at) && (in_call || at != *wait.end()))
+    Place::of_stopped(pid, thread).is_some_and(|place| place.is_waiting(wait))
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::control::{runtime_directory, socket_path};
 use crate::error::{GuestError, check};
-use crate::freeze::{CGROUP_PREFIX, Freezer, cgroup2_mount, remove_cgroup};
+use crate::freeze::{CGROUP_PREFIX, Freezer, cgroup2_mount, pids_below, remove_cgroup};
 use crate::processes;
 
 /// What was found and removed.
@@ -62,7 +62,7 @@ pub fn clean() -> Leftovers {
     for path in cgroups {
         let session = name_between(&path, CGROUP_PREFIX, "");
         if session.is_some_and(|session| !living.contains(&session)) {
-            found.processes.extend(pids_in(&path));
+            found.processes.extend(pids_below(&path));
             remove_cgroup(&path);
             found.cgroups.push(path);
         }
@@ -86,11 +86,6 @@ pub fn clean() -> Leftovers {
 fn name_between(path: &Path, prefix: &str, suffix: &str) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     Some(name.strip_prefix(prefix)?.strip_suffix(suffix)?.to_owned())
-}
-
-fn pids_in(cgroup: &Path) -> Vec<i32> {
-    let text = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
-    text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
 /// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER`, of which the

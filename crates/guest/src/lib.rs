@@ -15,8 +15,10 @@
 //! - `freeze`: stops and continues the processes;
 //! - `kick`: wakes threads whose wait has become too long;
 //! - `timers`, `timer_calls`: timers, whose deadlines the supervisor owns;
+//! - `waiting`: what threads that do not run wait for;
 //! - `skip`: lets time go to the next event while everything waits;
-//! - `control`: the socket through which `timeloom pause` and others speak.
+//! - `control`: the socket through which `timeloom pause` and others speak;
+//! - `grants`, `granter`, `stepped`: sessions whose time moves by grants from outside.
 //!
 //! It does not know about scenarios, networks or plants.
 
@@ -31,6 +33,11 @@ mod cpu_time;
 mod error;
 mod filter;
 mod freeze;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod granter;
+mod grants;
 mod image;
 mod inject;
 mod kick;
@@ -48,23 +55,31 @@ mod remote;
 mod report;
 mod session;
 mod skip;
+mod stepped;
 mod timer_calls;
 mod timers;
 mod until;
+mod until_hosts;
 mod vdso;
+mod waiting;
 
 pub use clock::{
-    Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostOptions, HostReading, Tsc,
+    Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostChange, HostOptions, HostReading,
+    HostTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, ProcessText, Request, Response, StatusText, connect, list_sessions,
-    runtime_directory, serve,
+    ControlError, Controlled, HostRequest, HostText, ProcessText, Request, Response, Standing,
+    StatusText, connect, list_sessions, runtime_directory, serve,
 };
 pub use coverage::coverage;
 pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};
+pub use granter::{Stepped, end_grants};
+pub use grants::{Grants, Lookout, Tally};
 pub use launch::{CommandSpec, Guest, Output};
 pub use leftovers::{Leftovers, clean};
 pub use report::UnhandledCall;
 pub use session::{Session, SessionOptions, Status};
+pub use stepped::{NOT_BY_HAND, SteppedSession};
 pub use until::run_until;
+pub use until_hosts::{HostTarget, run_hosts_until};

@@ -140,7 +140,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                     asker.thread,
                     clock,
                     real_ns as i64,
-                    context.clock.dilation(),
+                    context.clock.dilation_on(listener.host().index()),
                 );
                 listener.answer(&asker, Answer::Value(shown_ns));
             }
@@ -182,7 +182,7 @@ fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
         match newcomers.iter().position(|&other| other == pid) {
             Some(index) => {
                 newcomers.swap_remove(index);
-                context.freezer.adopt(pid)
+                context.freezer.adopt(pid, listener.host().index())
             }
             None => context.freezer.keep_stopped(pid),
         }

@@ -1,5 +1,7 @@
 //! One fabric of time: a clock, the processes that live by it, a supervisor.
 
+mod hosts;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
@@ -7,7 +9,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::clock::{Clock, ClockOptions, Host, HostOptions};
+use crate::clock::{Clock, ClockOptions, Host, HostOptions, HostTime};
 use crate::cpu_time::CpuTime;
 use crate::error::GuestError;
 use crate::freeze::{FreezeKind, Freezer, cgroup_of};
@@ -55,6 +57,9 @@ pub struct Status {
     pub dilation: f64,
     /// Whether time skips while everything waits.
     pub skipping: bool,
+    /// How the own time of each host stands against the session's; of hosts that
+    /// have names.
+    pub hosts: Vec<HostTime>,
     /// Processes: identifier and name.
     pub processes: Vec<(i32, String)>,
 }
@@ -192,8 +197,7 @@ impl Session {
     pub fn add_host(&self, name: &str, options: &HostOptions) -> Result<Arc<Host>, GuestError> {
         let page = PageMapping::new(&self.page_name.to_c_string())?;
         let host = self.clock.add_host(name, page, options);
-        let dilation = self.clock.dilation();
-        host.page().page().past.set_dilation(dilation);
+        self.show_dilation(&host);
         let mut hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
         hosts.push(Arc::clone(&host));
         Ok(host)
@@ -243,16 +247,13 @@ impl Session {
         let was_paused = self.clock.is_paused();
         self.clock.pause();
         let frozen = self.context.freezer.freeze(PATIENCE);
+        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
         if frozen.is_ok() {
-            let pids = self.context.freezer.processes();
-            self.context.cpu_time.rebase(&pids, self.clock.dilation());
+            self.rebase_cpu_time(&hosts);
         }
         let dilated = self.clock.dilate(factor);
         if dilated.is_ok() {
-            let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
-            for host in hosts.iter() {
-                host.page().page().past.set_dilation(factor);
-            }
+            hosts.iter().for_each(|host| self.show_dilation(host));
         }
         if frozen.is_ok() {
             kick::kick_waiting(
@@ -305,21 +306,26 @@ impl Session {
         self.context.change.try_lock().ok()
     }
 
-    /// Does `work` while the processes, which it is told, stand. The clock is
-    /// not touched; the caller holds [`Self::try_change`].
+    /// Does `work` while the processes stand; it is told those that go on
+    /// afterwards. The clock is not touched; the caller holds [`Self::try_change`].
     pub(crate) fn with_guests_stopped(&self, work: impl FnOnce(&[i32])) -> Result<(), GuestError> {
         let frozen = self.context.freezer.freeze(PATIENCE);
         if frozen.is_ok() {
-            work(&self.context.freezer.processes());
+            work(&self.context.freezer.processes_not_held());
         }
         self.context.freezer.thaw()?;
         frozen
     }
 
+    /// Whether a program is on its way in.
+    pub(crate) fn is_starting_one(&self) -> bool {
+        self.context.is_starting_one()
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         // One who waits for the lock sleeps, but is about to do something.
         self.context.wanting.load(Ordering::SeqCst) == 0
-            && !self.context.is_starting_one()
+            && !self.is_starting_one()
             && self.quiet.get().is_none_or(|quiet| quiet())
     }
 
@@ -327,8 +333,9 @@ impl Session {
         (self.context.warn)(text);
     }
 
-    pub(crate) fn processes(&self) -> Vec<i32> {
-        self.context.freezer.processes()
+    /// The processes of hosts that are not paused by themselves.
+    pub(crate) fn processes_not_held(&self) -> Vec<i32> {
+        self.context.freezer.processes_not_held()
     }
 
     /// Where threads stand that wait in virtual time.
@@ -339,15 +346,18 @@ impl Session {
     /// What the session is doing.
     pub fn status(&self) -> Status {
         let pids = self.context.freezer.processes();
+        let (now, mut hosts) = self.clock.host_times();
+        hosts.retain(|time| !time.host.name().is_empty());
         Status {
             name: self.name.clone(),
-            virtual_time: self.clock.now(),
-            utc_ns: self.clock.now_utc().as_ns(),
+            virtual_time: now,
+            utc_ns: now.as_ns() + self.clock.utc_offset().as_ns(),
             wall: self.clock.wall_elapsed(),
             paused_total: self.clock.paused_total(),
             paused: self.clock.is_paused(),
             dilation: self.clock.dilation(),
             skipping: self.is_skipping(),
+            hosts,
             processes: pids
                 .into_iter()
                 .map(|pid| (pid, processes::name(pid)))
@@ -393,7 +403,7 @@ impl Session {
             (host.page(), &image),
             pid,
             serve,
-            |pid| context.freezer.adopt(pid),
+            |pid| context.freezer.adopt(pid, host.index()),
         );
         // Also when it could not be adopted: it is on our clock then.
         if let Some(listener) = listening {

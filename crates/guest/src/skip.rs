@@ -8,6 +8,9 @@
 //! their stack. The least deadline, theirs or one of our own, is then the next
 //! instant.
 //!
+//! The threads of a host that is paused by itself do not count: nothing happens
+//! to them before somebody lets it go on.
+//!
 //! A thread asleep in any other call waits for somebody else: for data, a lock,
 //! a child. It has no deadline, and what it waits for can only come from a
 //! thread that we see.
@@ -16,15 +19,14 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::clock::{Base, HostInstant};
+use crate::clock::HostInstant;
 use crate::freeze::FreezeKind;
 use crate::kick;
 use crate::processes;
-use crate::remote::read_memory;
 use crate::session::Session;
+use crate::waiting::Place;
 
 /// Skips until `ended`. To be run in a thread.
 pub(crate) fn serve(session: &std::sync::Weak<Session>, ended: &AtomicBool) {
@@ -87,14 +89,14 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
             && session.is_quiet()
     };
     let wait = session.wait_range();
-    let first = match Look::at(&session.processes(), wait) {
+    let first = match Look::at(&session.processes_not_held(), wait) {
         Ok(look) => look,
         Err(thread) => return Attempt::Busy(thread),
     };
     if !quiet() {
         return Attempt::NotNow;
     }
-    let Ok(second) = Look::at(&session.processes(), wait) else {
+    let Ok(second) = Look::at(&session.processes_not_held(), wait) else {
         return Attempt::NotNow;
     };
     if first != second || !quiet() {
@@ -102,13 +104,7 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
     }
     let own = session.clock().next_awaited();
     let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);
-    let theirs = session
-        .clock()
-        .first_of(deadlines.map(|(host, ns)| HostInstant {
-            host,
-            base: Base::Monotonic,
-            ns,
-        }));
+    let theirs = session.clock().first_of(deadlines);
     let Some(next) = own.into_iter().chain(theirs).min() else {
         return Attempt::NotNow;
     };
@@ -116,12 +112,7 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
         return Attempt::NotNow;
     }
     let due = |waiter: &Waiter| {
-        let deadline = waiter.deadline.map(|(host, ns)| HostInstant {
-            host,
-            base: Base::Monotonic,
-            ns,
-        });
-        session.clock().first_of(deadline) <= Some(next) && deadline.is_some()
+        session.clock().first_of(waiter.deadline) <= Some(next) && waiter.deadline.is_some()
     };
     // A kick must find its thread asleep: one that is just making a call that
     // traps would lose the call, since a signal that is pending already keeps the
@@ -158,7 +149,7 @@ fn skip_frozen(session: &Session, next: Instant<Virtual>) -> Attempt {
     }
 }
 
-/// All threads of the guests, asleep.
+/// All threads of the guests that may go on, asleep.
 #[derive(PartialEq, Eq)]
 struct Look {
     /// What the scheduler has counted of each: the same twice means that it
@@ -171,8 +162,7 @@ struct Look {
 struct Waiter {
     pid: i32,
     thread: i32,
-    /// On the clock of its host: the host's number, nanoseconds.
-    deadline: Option<(usize, i64)>,
+    deadline: Option<HostInstant>,
 }
 
 impl Look {
@@ -191,17 +181,9 @@ impl Look {
                 }
                 let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
                 look.counts.push((thread, counts.map_err(|_| thread)?));
-                let (at, stack) = place(pid, thread).ok_or(thread)?;
-                if wait.contains(&at) {
-                    let (mut deadline, mut host) = ([0u8; 8], [0u8; 4]);
-                    if !read_memory(thread, stack, &mut deadline)
-                        || !read_memory(thread, PAGE_ADDRESS + HOST_OFFSET as u64, &mut host)
-                    {
-                        return Err(thread);
-                    }
-                    let deadline = i64::from_ne_bytes(deadline);
-                    let host = u32::from_ne_bytes(host) as usize;
-                    let deadline = (deadline != i64::MAX).then_some((host, deadline));
+                let place = Place::of(pid, thread).ok_or(thread)?;
+                if wait.contains(&place.at) {
+                    let deadline = place.deadline(thread).ok_or(thread)?;
                     look.waiting.push(Waiter {
                         pid,
                         thread,
@@ -212,18 +194,6 @@ impl Look {
         }
         Ok(look)
     }
-}
-
-/// Where a sleeping thread stands: its instruction and stack pointers, the last
-/// two fields of /proc/PID/task/TID/syscall.
-fn place(pid: i32, thread: i32) -> Option<(u64, u64)> {
-    let call = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok()?;
-    let mut fields = call.split_ascii_whitespace().rev().map(hexadecimal);
-    Some((fields.next()??, fields.next()??))
-}
-
-fn hexadecimal(text: &str) -> Option<u64> {
-    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
 /// Whether all our own threads but this one sleep: none is about to hand a

@@ -8,7 +8,7 @@
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
-use crate::buffers::{Content, Description, Offload};
+use crate::buffers::Content;
 use crate::build::Node;
 use crate::bytes::{self, ICMP, IpHeader, UDP, put16};
 use crate::packet::{Kind, Packet, PortId};
@@ -197,18 +197,7 @@ impl World {
     /// A packet of `bytes` that a router itself sends out of `src`.
     pub(crate) fn own_packet(&mut self, src: PortId, dst: PortId, bytes: &[u8]) -> PacketId {
         let ip = IpHeader::read(bytes).expect("it has just been written");
-        let what = Description {
-            used: bytes.len() as u32,
-            content: Content::Ip,
-            start: 0,
-            header: ip.header,
-            offload: Offload::default(),
-        };
-        let buffer = self.packets.buffers.fill(bytes, what);
-        let mut packet = Packet::raw(src, dst, buffer, ip.length);
-        packet.ttl = ip.ttl;
-        packet.tos = ip.tos;
-        packet.sack_to = bytes::flow_hash(&ip, bytes);
+        let packet = self.ip_packet(src, dst, &ip, bytes);
         self.packets.insert(packet)
     }
 

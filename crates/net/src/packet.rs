@@ -54,6 +54,22 @@ pub enum Kind {
     Raw,
 }
 
+impl Kind {
+    /// All of them, each at the place of its number.
+    pub const ALL: [Self; 10] = [
+        Self::Udp,
+        Self::TcpData,
+        Self::TcpAck,
+        Self::TcpSyn,
+        Self::TcpSynAck,
+        Self::EchoRequest,
+        Self::EchoReply,
+        Self::ArpRequest,
+        Self::ArpReply,
+        Self::Raw,
+    ];
+}
+
 /// A simulated packet. Payload is only a length.
 ///
 /// Addresses were resolved where the packet was made: `src` and `dst` name

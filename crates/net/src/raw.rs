@@ -107,6 +107,18 @@ impl World {
         // What nobody here has is the router's to refuse.
         let dst = self.interface_at(ip.dst).unwrap_or(PortId::NONE);
         let bytes = &bytes[..usize::from(ip.length)];
+        let packet = self.ip_packet(src, dst, &ip, bytes);
+        self.originate(packet, agenda);
+    }
+
+    /// A packet with the bytes of an IPv4 packet, of which `ip` is the header.
+    pub(crate) fn ip_packet(
+        &mut self,
+        src: PortId,
+        dst: PortId,
+        ip: &IpHeader,
+        bytes: &[u8],
+    ) -> Packet {
         let what = Description {
             used: u32::from(ip.length),
             content: Content::Ip,
@@ -118,8 +130,8 @@ impl World {
         let mut packet = Packet::raw(src, dst, buffer, ip.length);
         packet.ttl = ip.ttl;
         packet.tos = ip.tos;
-        packet.sack_to = bytes::flow_hash(&ip, bytes);
-        self.originate(packet, agenda);
+        packet.sack_to = bytes::flow_hash(ip, bytes);
+        packet
     }
 
     /// The next packet that arrived at an opened host: where, when, and its

@@ -5,7 +5,7 @@ mod common;
 use common::{GBIT, bare, ms, run};
 use timeloom_engine::Random;
 use timeloom_net::topology::{gml, graphml};
-use timeloom_net::{NetworkBuilder, TrafficConfig};
+use timeloom_net::{NetworkBuilder, Node, TrafficConfig};
 use timeloom_time::Duration;
 
 const FILE: &str = r#"
@@ -20,16 +20,19 @@ graph [
 ]
 "#;
 
+/// There and back takes what the links of both files say, to the nanosecond.
+fn assert_pings(network: NetworkBuilder, from: Node, to: Node) {
+    let mut world = network.build().unwrap();
+    let ping = world.add_traffic(from, to, TrafficConfig::ping()).unwrap();
+    let stats = run(world, ms(500)).model.traffic(ping);
+    assert_eq!(stats.delay_sum_ns, 2 * (12_500_000 + 84 * 8 + 84 * 4));
+}
+
 #[test]
 fn a_graph_becomes_a_network() {
     let mut network = NetworkBuilder::new(1);
     let nodes = gml(&mut network, FILE, &bare(2 * GBIT, Duration::ZERO, 10)).unwrap();
-    let mut world = network.build().unwrap();
-    let ping = world
-        .add_traffic(nodes[0], nodes[2], TrafficConfig::ping())
-        .unwrap();
-    let stats = run(world, ms(500)).model.traffic(ping);
-    assert_eq!(stats.delay_sum_ns, 2 * (12_500_000 + 84 * 8 + 84 * 4));
+    assert_pings(network, nodes[0], nodes[2]);
 }
 
 #[test]
@@ -88,12 +91,7 @@ fn a_graph_in_xml_becomes_the_same_network() {
     let nodes = graphml(&mut network, XML, &bare(2 * GBIT, Duration::ZERO, 10)).unwrap();
     let names: Vec<_> = network.nodes().map(|(name, _)| name).collect();
     assert_eq!(names, ["Here", "n1", "7"]);
-    let mut world = network.build().unwrap();
-    let ping = world
-        .add_traffic(nodes[0], nodes[2], TrafficConfig::ping())
-        .unwrap();
-    let stats = run(world, ms(500)).model.traffic(ping);
-    assert_eq!(stats.delay_sum_ns, 2 * (12_500_000 + 84 * 8 + 84 * 4));
+    assert_pings(network, nodes[0], nodes[2]);
 }
 
 #[test]

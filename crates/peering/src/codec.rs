@@ -355,19 +355,7 @@ fn set_fields(packet: &mut Packet, all: &[u32; 8]) -> Result<(), Malformed> {
 }
 
 fn kind(number: u8) -> Option<Kind> {
-    const KINDS: [Kind; 10] = [
-        Kind::Udp,
-        Kind::TcpData,
-        Kind::TcpAck,
-        Kind::TcpSyn,
-        Kind::TcpSynAck,
-        Kind::EchoRequest,
-        Kind::EchoReply,
-        Kind::ArpRequest,
-        Kind::ArpReply,
-        Kind::Raw,
-    ];
-    KINDS.into_iter().find(|kind| *kind as u8 == number)
+    Kind::ALL.get(usize::from(number)).copied()
 }
 
 /// Appends a number, seven bits at a time, the lowest first.

@@ -1,45 +1,16 @@
 //! What is written is read again, and nonsense is refused.
 
+mod small;
+
 use timeloom_engine::Random;
-use timeloom_net::topology::dumbbell;
-use timeloom_net::{
-    Kind, LinkConfig, NetworkBuilder, Packet, Pattern, PortId, Size, TcpConfig, TrafficConfig,
-    World,
-};
+use timeloom_net::{Kind, Packet, PortId, World};
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::{Body, Header, Key, Reader};
 use timeloom_time::{Duration, Instant};
 
-fn world() -> World {
-    let mut network = NetworkBuilder::new(1);
-    let link = LinkConfig::new(1_000_000_000, Duration::from_ms(1));
-    let ends = dumbbell(&mut network, "", 8, &link, &link);
-    let mut world = network.build().unwrap();
-    for (from, to) in ends.left.iter().zip(&ends.right) {
-        world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
-        let pattern = Pattern::Constant { rate_bps: 1_000 };
-        let udp = TrafficConfig::udp(pattern, Size::Exponential(300.0));
-        world.add_traffic(*to, *from, udp).unwrap();
-    }
-    world
-}
-
-const KINDS: [Kind; 10] = [
-    Kind::Udp,
-    Kind::TcpData,
-    Kind::TcpAck,
-    Kind::TcpSyn,
-    Kind::TcpSynAck,
-    Kind::EchoRequest,
-    Kind::EchoReply,
-    Kind::ArpRequest,
-    Kind::ArpReply,
-    Kind::Raw,
-];
-
 /// Packets as they are, and as they never are.
 fn random_packet(random: &mut Random, world: &World) -> (Packet, Vec<u8>) {
-    let kind = KINDS[random.below(10) as usize];
+    let kind = Kind::ALL[random.below(10) as usize];
     let flow = random.below(8) as u32;
     let mut packet = Packet::new(kind, PortId(1), PortId(2), flow, 1500);
     if let Some(template) = world.template(kind, flow) {
@@ -87,7 +58,7 @@ fn seen(packet: &Packet, bytes: &[u8]) -> String {
 
 #[test]
 fn bodies_come_back_as_they_were() {
-    let world = world();
+    let world = small::world(8);
     let statics = Statics::of(&world);
     for seed in 0..20 {
         let mut random = Random::new(seed, 0);
@@ -120,7 +91,7 @@ fn bodies_come_back_as_they_were() {
 
 #[test]
 fn nonsense_is_refused_and_never_panics() {
-    let world = world();
+    let world = small::world(8);
     let statics = Statics::of(&world);
     let mut reader = Reader::default();
     for seed in 0..300 {
@@ -177,7 +148,7 @@ fn a_seal_covers_every_byte() {
 
 #[test]
 fn packets_of_flows_take_few_bytes() {
-    let world = world();
+    let world = small::world(8);
     let statics = Statics::of(&world);
     let mut body = Body::default();
     let mut sent = 0;

@@ -1,34 +1,18 @@
 //! A window as bytes is read as written, and nothing else is.
 
+mod small;
+
 use timeloom_engine::Random;
-use timeloom_net::topology::dumbbell;
-use timeloom_net::{
-    Kind, LinkConfig, NetworkBuilder, Packet, Pattern, PortId, Size, TcpConfig, TrafficConfig,
-    World,
-};
+use timeloom_net::{Kind, Packet, PortId};
 use timeloom_peering::exact::Batch;
 use timeloom_peering::message::Messages;
 use timeloom_time::{Duration, Instant};
-
-fn world() -> World {
-    let mut network = NetworkBuilder::new(1);
-    let link = LinkConfig::new(1_000_000_000, Duration::from_ms(1));
-    let ends = dumbbell(&mut network, "", 6, &link, &link);
-    let mut world = network.build().unwrap();
-    for (from, to) in ends.left.iter().zip(&ends.right) {
-        world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
-        let pattern = Pattern::Constant { rate_bps: 1_000 };
-        let udp = TrafficConfig::udp(pattern, Size::Exponential(300.0));
-        world.add_traffic(*to, *from, udp).unwrap();
-    }
-    world
-}
 
 #[test]
 fn what_is_written_is_read_and_nothing_else_is() {
     let seed = 11;
     let mut random = Random::new(seed, 1);
-    let world = world();
+    let world = small::world(6);
     let mut writer = Messages::of(&world);
     let mut reader = Messages::of(&world);
     for round in 0..200 {

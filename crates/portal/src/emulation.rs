@@ -354,7 +354,8 @@ impl Worker {
             }
             let began = wall_now();
             if let Timing::Follow(clock) = &self.timing {
-                self.paced.follow(clock.map());
+                let (map, stop) = clock.map_and_stop();
+                self.paced.follow(map, stop);
             }
             self.catch_up(began);
             let taken_in = self.take_in(&mut ready);
@@ -385,7 +386,7 @@ impl Worker {
     /// Brings the model to the present, so that what is taken in now is
     /// stamped with it.
     fn catch_up(&mut self, now: Instant<Wall>) {
-        let limit = self.paced.pace().limit(now);
+        let limit = self.paced.limit(now);
         if limit == Instant::FAR_FUTURE {
             return;
         }

@@ -19,6 +19,12 @@ pub trait Follow: Send {
     /// [`crate::Emulation::wake`] afterwards.
     fn map(&self) -> ClockMap<Wall, Virtual>;
 
+    /// The same, and the instant beyond which it does not lead by itself, both of
+    /// one moment ([`Instant::FAR_FUTURE`]: no such instant).
+    fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        (self.map(), Instant::FAR_FUTURE)
+    }
+
     /// The emulation is about to sleep until something is to be done at `next`
     /// (`None`: until somebody sends something). For clocks that skip.
     fn asleep(&self, next: Option<Instant<Virtual>>) {

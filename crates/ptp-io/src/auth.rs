@@ -1,6 +1,6 @@
 //! How a program is authenticated: its key directory, and what it makes of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{KeyRing, Policy, Security};
@@ -8,7 +8,7 @@ use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use crate::clocks::wall_now;
-use crate::keys::{KeyDirectory, Loaded};
+use crate::keys::{FileLedger, KeyDirectory, KeyLock, Loaded, suite_name};
 use crate::{Names, PtpError, Role};
 
 /// Where signatures travel.
@@ -25,11 +25,40 @@ pub enum Channel {
 pub struct Auth {
     directory: KeyDirectory,
     loaded: Loaded,
+    once: Option<Once>,
     channel: Channel,
     policy: Policy,
     form: EntryForm,
     max_hops: u8,
     look_again: Instant<Wall>,
+}
+
+/// What a program has that signs Follow_Ups with keys that serve each Sync once.
+#[derive(Debug)]
+struct Once {
+    path: PathBuf,
+    lock: KeyLock,
+    ledger: FileLedger,
+}
+
+impl Once {
+    /// Has what `loaded`'s key signs written down from now on.
+    fn open(path: &Path, lock: KeyLock, loaded: &Loaded) -> Result<Self, PtpError> {
+        let ledger = FileLedger::open(path, loaded.epoch, &lock)?;
+        loaded.secret.keep(Box::new(ledger.clone()));
+        Ok(Self {
+            path: path.to_owned(),
+            lock,
+            ledger,
+        })
+    }
+
+    /// The same for the key of another epoch.
+    fn turn_to(&mut self, loaded: &Loaded) -> Result<(), PtpError> {
+        self.ledger = FileLedger::open(&self.path, loaded.epoch, &self.lock)?;
+        loaded.secret.keep(Box::new(self.ledger.clone()));
+        Ok(())
+    }
 }
 
 /// How often the key files' times are looked at.
@@ -39,17 +68,17 @@ impl Auth {
     /// Reads and checks the keys in `directory`.
     ///
     /// # Errors
-    /// Why they are refused; also when their suite is not the channel's, or a
-    /// grandmaster is not authorised.
+    /// Why they are refused; also when their suite is not the channel's, a
+    /// grandmaster is not authorised, or, with `bls-once`, another program signs.
     pub fn open(
-        directory: &Path,
+        path: &Path,
         role: Role,
         channel: Channel,
         policy: Policy,
         form: EntryForm,
         max_hops: u8,
     ) -> Result<Self, PtpError> {
-        let mut directory = KeyDirectory::new(directory);
+        let mut directory = KeyDirectory::new(path);
         let loaded = directory.load()?;
         if role == Role::Grandmaster && !loaded.may_lead {
             return Err(PtpError::usage(format!(
@@ -62,9 +91,10 @@ impl Auth {
         } else {
             policy
         };
-        let auth = Self {
+        let mut auth = Self {
             directory,
             loaded,
+            once: None,
             channel,
             policy,
             form,
@@ -72,6 +102,11 @@ impl Auth {
             look_again: wall_now() + LOOK_EVERY,
         };
         auth.check_suite(&auth.loaded)?;
+        let signs = matches!(role, Role::Grandmaster | Role::Transparent)
+            && channel == Channel::Inline(Suite::BlsOnce);
+        if signs {
+            auth.once = Some(Once::open(path, KeyLock::take(path)?, &auth.loaded)?);
+        }
         Ok(auth)
     }
 
@@ -79,8 +114,9 @@ impl Auth {
         match self.channel {
             Channel::Inline(suite) if suite != loaded.secret.suite() => {
                 Err(PtpError::usage(format!(
-                    "the keys are {:?} and --auth asks for {suite:?}",
-                    loaded.secret.suite()
+                    "the keys are {} and --auth asks for {}",
+                    suite_name(loaded.secret.suite()),
+                    suite_name(suite)
                 )))
             }
             _ => Ok(()),
@@ -106,8 +142,15 @@ impl Auth {
     }
 
     pub(crate) fn security(&self) -> Security {
-        self.loaded
-            .security(self.policy, self.form, self.is_secondary(), self.max_hops)
+        let mut security =
+            self.loaded
+                .security(self.policy, self.form, self.is_secondary(), self.max_hops);
+        if let Some(once) = &self.once {
+            // The civil clock may have been set back; what was signed is written down.
+            let beyond = once.ledger.beyond(self.loaded.clock);
+            security.first_sequence = security.first_sequence.max(beyond);
+        }
+        security
     }
 
     pub(crate) const fn next_look(&self) -> Instant<Wall> {
@@ -126,7 +169,7 @@ impl Auth {
     /// Takes what the files say now; `Err` leaves everything as it was, except
     /// that keys of an epoch that has ended count for nothing any more.
     pub(crate) fn reload(&mut self) -> Result<(), PtpError> {
-        let result = self.directory.load().and_then(|loaded| {
+        let result = self.directory.load().and_then(|mut loaded| {
             if loaded.clock != self.loaded.clock {
                 return Err(PtpError::usage(format!(
                     "node.key is now {}'s; start again to be another clock",
@@ -134,6 +177,12 @@ impl Auth {
                 )));
             }
             self.check_suite(&loaded)?;
+            if loaded.secret.public() == self.loaded.secret.public() {
+                // The same key: what was prepared for it is not lost.
+                loaded.secret = self.loaded.secret.clone();
+            } else if let Some(once) = &mut self.once {
+                once.turn_to(&loaded)?;
+            }
             Ok(loaded)
         });
         match result {

@@ -78,7 +78,9 @@ impl Drop for Preparer {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use timeloom_ptp::security::{MemoryLedger, Moment};
     use timeloom_wire::tlv::Suite;
+    use timeloom_wire::{Header, MessageType, PortIdentity};
 
     use super::*;
 
@@ -107,6 +109,27 @@ mod tests {
             }
             // Without a stock it signs all the same, as RFC 8032 has it.
             assert!(public.verify(b"a text", &secret.sign(b"a text")));
+        }
+    }
+
+    #[test]
+    fn the_syncs_that_come_next_get_prepared() {
+        let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::BlsOnce));
+        secret.keep(Box::<MemoryLedger>::default());
+        let source = PortIdentity::default();
+        let header = Header::new(MessageType::Sync, source, 0);
+        let moment = |n| Moment::new(&header, 1, n);
+        for n in [100, 116, 132] {
+            secret.expect(&moment(n), std::iter::once(2));
+            let patience = Instant::now() + Duration::from_secs(120);
+            while !(n + 1..n + 25).all(|n| secret.is_prepared_for(&moment(n), 2)) {
+                assert!(Instant::now() < patience, "nobody prepares");
+                preparer.top_up(&secret);
+                std::thread::sleep(Duration::from_millis(1));
+                // Not before the thread's lock was found free once.
+                secret.expect(&moment(n), std::iter::once(2));
+            }
+            assert!(!secret.is_prepared_for(&moment(n + 1), 1));
         }
     }
 

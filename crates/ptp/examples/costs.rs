@@ -4,11 +4,14 @@
 //! `cargo run --release -p timeloom-ptp --example costs`
 
 use std::hint::black_box;
+use std::iter::{once, repeat};
 use std::sync::Arc;
 use std::time::Instant;
 
+use timeloom_ptp::SplitMix;
 use timeloom_ptp::security::{
-    Hop, KeyRing, Limits, Member, Policy, SecretKey, Security, SyncFacts, VerifyJob,
+    Hop, KeyRing, Limits, Member, MemoryLedger, Moment, Policy, SecretKey, Security, SyncFacts,
+    VerifyJob,
 };
 use timeloom_wire::message::{FollowUp, patch_correction};
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -103,11 +106,16 @@ fn main() {
         (Suite::Ed25519, EntryForm::Compact),
         (Suite::Bls, EntryForm::Full),
         (Suite::Bls, EntryForm::Compact),
+        (Suite::BlsOnce, EntryForm::Full),
+        (Suite::BlsOnce, EntryForm::Compact),
     ] {
         let ring = ring(suite);
         let nodes: Vec<_> = (0..=HOPS + 1)
             .map(|node| security(suite, form, node, &ring))
             .collect();
+        nodes
+            .iter()
+            .for_each(|node| node.secret.keep(Box::<MemoryLedger>::default()));
         let (mut grandmaster, mut first, mut last, mut verify, mut sign, mut one, mut unsigned) =
             Default::default();
         let samples: [&mut Samples; 7] = [
@@ -121,7 +129,15 @@ fn main() {
         ];
         let [grandmaster, first, last, verify, sign, one, unsigned] = samples;
         let mut octets = 0;
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
+            // What can be computed ahead is, for this one Sync.
+            let mut plain = plain;
+            plain.header.sequence_id = round as u16;
+            let before = Moment::new(&plain.header, 1, (7 << 16 | round as u64) - 1);
+            for (node, port) in nodes.iter().zip([1].into_iter().chain(repeat(2))) {
+                node.secret.expect(&before, once(port));
+                node.secret.prepare(&mut SplitMix(round as u64));
+            }
             let mut buffer = [0; 128];
             let mut bytes = [0; 256];
             let tlvs = grandmaster.time(|| {

@@ -44,7 +44,7 @@ fn sequence(flight: &Flight) -> u16 {
 
 /// Where the n-th entry of a full chain starts in a Follow_Up.
 fn entry(suite: Suite, n: usize) -> std::ops::Range<usize> {
-    let (first, each) = if suite == Suite::Bls {
+    let (first, each) = if suite.is_aggregate() {
         (62, 18)
     } else {
         (62 + 64, 82)
@@ -183,12 +183,29 @@ const ATTACKS: &[(&str, Change)] = &[
         })
     }),
     ("wrong epoch", |_, f| behind(f, |bytes| bytes[56] = 2)),
-    ("wrong suite", |_, f| behind(f, |bytes| bytes[54] ^= 3)),
+    ("wrong suite", |a, f| {
+        let other = if a.suite == Suite::BlsOnce { 4 } else { 3 };
+        behind(f, |bytes| bytes[54] ^= other)
+    }),
+    ("the grandmaster's kind of key altered", |_, f| {
+        behind(f, |bytes| bytes[55] ^= 128)
+    }),
+    ("another hop's kind of key altered", |a, f| {
+        let at = entry(a.suite, 0).start + 9;
+        behind(f, |bytes| bytes[at] ^= 0x80)
+    }),
+    (
+        "another hop's port of egress altered before signing",
+        |a, f| {
+            let at = entry(a.suite, 0).start + 9;
+            before(f, |bytes| bytes[at] ^= 3)
+        },
+    ),
     ("high sequence altered", |_, f| {
         behind(f, |bytes| bytes[58] ^= 1)
     }),
     ("another hop framed by spoiling its signature", |a, f| {
-        let at = if a.suite == Suite::Bls {
+        let at = if a.suite.is_aggregate() {
             44 + 66 + 20
         } else {
             entry(a.suite, 0).end - 9
@@ -290,6 +307,9 @@ fn attacked(path: &Path, suite: Suite, change: Change) -> (World, Rc<RefCell<BTr
     world.run_for(6.0);
     world.attack(Box::new(|flight| vec![flight]));
     world.run_for(1.0);
+    if suite == Suite::BlsOnce {
+        assert!(world.once.once > world.once.ordinary, "little was prepared");
+    }
     (world, hit)
 }
 
@@ -357,7 +377,7 @@ fn run_all(suite: Suite, log_sync_interval: i8) {
         let mut path = Path::new(100 + n as u64, 4).signed(suite, EntryForm::Full);
         path.rogue = Some(ROGUE);
         path.profile.log_sync_interval = log_sync_interval;
-        path.profile.log_delay_interval = if suite == Suite::Bls { 1 } else { 0 };
+        path.profile.log_delay_interval = if suite.is_aggregate() { 1 } else { 0 };
         check(name, suite, &path, *change);
     }
 }
@@ -370,6 +390,14 @@ fn every_attack_on_an_ed25519_chain_is_noticed_and_traced() {
 #[test]
 fn every_attack_on_a_bls_aggregate_is_noticed_and_traced() {
     run_all(Suite::Bls, 0);
+}
+
+/// The world sees to it that nobody signs a Sync twice, the rogue included: its keys are
+/// in the same program. What a rogue with other programs can do is in
+/// `security::once::tests`.
+#[test]
+fn every_attack_on_an_aggregate_of_prepared_signatures_is_noticed_and_traced() {
+    run_all(Suite::BlsOnce, 0);
 }
 
 #[test]

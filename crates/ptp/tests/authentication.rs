@@ -24,9 +24,11 @@ fn every_suite_and_form_is_accepted_over_sixteen_hops() {
         (Suite::Ed25519, EntryForm::Compact, 20.0),
         (Suite::Bls, EntryForm::Full, 7.0),
         (Suite::Bls, EntryForm::Compact, 7.0),
+        (Suite::BlsOnce, EntryForm::Full, 7.0),
+        (Suite::BlsOnce, EntryForm::Compact, 7.0),
     ] {
         let mut path = Path::new(11, 16).signed(suite, form);
-        if suite == Suite::Bls {
+        if suite.is_aggregate() {
             path.profile.log_sync_interval = 0;
             path.profile.log_delay_interval = 0;
         }
@@ -36,6 +38,11 @@ fn every_suite_and_form_is_accepted_over_sixteen_hops() {
         let offsets = offsets(&world, path.slave());
         assert!(offsets.len() >= 2, "{suite:?} {form:?}: {}", offsets.len());
         assert!(offsets.iter().all(|(_, authenticated)| *authenticated));
+        if suite == Suite::BlsOnce {
+            // The first Sync that a clock verifies finds nothing prepared.
+            let (once, ordinary) = (world.once.once, world.once.ordinary);
+            assert!(once >= 2 * 17 && ordinary >= 17, "{once}, {ordinary}");
+        }
     }
 }
 

@@ -121,10 +121,12 @@ fn follow_ups_at_a_transparent_clock_that_signs() {
 
 #[test]
 fn follow_ups_at_a_transparent_clock_that_watches() {
-    let mut path = Path::new(52, 3).signed(Suite::Bls, EntryForm::Full);
-    path.profile.log_sync_interval = -2;
-    path.profile.log_delay_interval = 0;
-    at_a_transparent_clock(&path);
+    for suite in [Suite::Bls, Suite::BlsOnce] {
+        let mut path = Path::new(52, 3).signed(suite, EntryForm::Full);
+        path.profile.log_sync_interval = -2;
+        path.profile.log_delay_interval = 0;
+        at_a_transparent_clock(&path);
+    }
 }
 
 #[test]

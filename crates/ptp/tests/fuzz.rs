@@ -225,6 +225,11 @@ fn no_mutated_chain_is_accepted_bls() {
 }
 
 #[test]
+fn no_mutated_chain_is_accepted_of_prepared_signatures() {
+    chains(Suite::BlsOnce, 1_200);
+}
+
+#[test]
 fn no_mutated_statement_is_believed() {
     let (_, _, _, records) = corpus(Suite::Ed25519, 4, true);
     let ring = ring(Suite::Ed25519, 5, &[]);
@@ -262,6 +267,7 @@ fn clocks_bear_anything_and_stay_on_time() {
         (Suite::Ed25519, false, 20),
         (Suite::Ed25519, true, 10),
         (Suite::Bls, false, 4),
+        (Suite::BlsOnce, false, 4),
     ] {
         let (path, mut world, packets, records) = corpus(suite, 2, secondary);
         let mut random = chance(seed());

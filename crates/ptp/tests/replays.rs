@@ -122,10 +122,12 @@ fn a_replay_after_sequence_id_has_wrapped_is_refused_by_the_next_clock() {
 
 #[test]
 fn the_same_with_an_aggregate() {
-    let mut path = Path::new(43, 4).signed(Suite::Bls, EntryForm::Full);
-    path.profile.log_sync_interval = -1;
-    path.profile.log_delay_interval = 0;
-    replayed_after_the_wrap(path);
+    for suite in [Suite::Bls, Suite::BlsOnce] {
+        let mut path = Path::new(43, 4).signed(suite, EntryForm::Full);
+        path.profile.log_sync_interval = -1;
+        path.profile.log_delay_interval = 0;
+        replayed_after_the_wrap(path);
+    }
 }
 
 #[test]

@@ -3,7 +3,14 @@
 use core::ptr::NonNull;
 use std::os::fd::AsFd;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags};
+
+#[cfg(miri)]
+pub(crate) use crate::interpreted::length_of;
+#[cfg(miri)]
+use crate::interpreted::{mmap, munmap};
+#[cfg(not(miri))]
+use rustix::mm::{mmap, munmap};
 
 use crate::PAGE_SIZE;
 
@@ -20,7 +27,8 @@ unsafe impl<T: Sync> Send for Mapping<T> {}
 unsafe impl<T: Sync> Sync for Mapping<T> {}
 
 impl<T> Mapping<T> {
-    /// Maps the first page of `fd`, which must be at least that long.
+    /// Maps the first page of `fd`, which must be at least that long
+    /// ([`length_of`]).
     pub(crate) fn new(fd: impl AsFd, writable: bool) -> rustix::io::Result<Self> {
         const { assert!(size_of::<T>() == PAGE_SIZE) };
         let write = if writable {
@@ -62,9 +70,18 @@ impl<T> Drop for Mapping<T> {
     }
 }
 
+/// Bytes of the file behind `fd`.
+#[cfg(not(miri))]
+pub(crate) fn length_of(fd: impl AsFd) -> rustix::io::Result<u64> {
+    Ok(rustix::fs::fstat(fd)?.st_size as u64)
+}
+
 /// A number for this boot of this machine, so that a page that was copied
 /// elsewhere is not believed. 0 where the kernel does not tell.
 pub(crate) fn machine() -> u64 {
+    if cfg!(miri) {
+        return 0; // it warns about files of /proc
+    }
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = text.bytes().filter_map(|byte| (byte as char).to_digit(16));
     digits.fold(0, |hash: u64, digit| {

@@ -11,7 +11,7 @@ use timeloom_time::{Duration, Instant};
 use crate::counter::{kind_of, now_ticks};
 use crate::encode::PageSegment;
 use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
-use crate::memory::{Mapping, machine};
+use crate::memory::{Mapping, length_of, machine};
 use crate::refusal::Refusal;
 
 /// A timeline's page, open for reading. `Send + Sync`, no lock: share one
@@ -50,7 +50,7 @@ impl PageReader {
     /// this build can read.
     pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
-        let found = rustix::fs::fstat(&fd).map_err(refused)?.st_size as u64;
+        let found = length_of(&fd).map_err(refused)?;
         let expected = PAGE_SIZE as u64;
         if found != expected {
             return Err(Refusal::Size { expected, found });

@@ -1,6 +1,4 @@
-//! The atomics of the latch: the machine's, or loom's when it is checked.
+//! The latch's atomics. Its model (`tests/latch_model.rs`) builds the same source with
+//! loom's.
 
-#[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, fence};
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, fence};

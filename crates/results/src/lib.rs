@@ -54,7 +54,7 @@ pub use deviation::{Alignment, Deviation, deviation, deviation_aligned, share_wi
 pub use directory::{Consolidated, RunDirectory};
 pub use error::ResultsError;
 pub use log::LogWriter;
-pub use manifest::{Machine, Manifest, Outcome, ProgramHash, sha256_file, sha256_hex};
+pub use manifest::{GrantsMade, Machine, Manifest, Outcome, ProgramHash, sha256_file, sha256_hex};
 pub use recorder::Recorder;
 pub use rows::{ClockAction, ClockRow, EventRow, LabelRow, SignalRow};
 pub use series::{Sample, Series};

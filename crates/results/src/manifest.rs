@@ -55,6 +55,12 @@ pub struct Manifest {
     /// How often it came to a stand.
     #[serde(default)]
     pub pauses: u64,
+    /// The scenario's time mode; empty in runs of older versions.
+    #[serde(default)]
+    pub time_mode: String,
+    /// In a stepped run, what was granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants: Option<GrantsMade>,
     /// How it ended.
     pub outcome: Outcome,
     /// Who or what ended it when it was not the plan.
@@ -74,6 +80,19 @@ pub enum Outcome {
     Failed,
     /// It was stopped from outside.
     Interrupted,
+}
+
+/// What the granter of a stepped run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantsMade {
+    /// How often it granted an instant.
+    pub count: u64,
+    /// Wall time that the run took to get to those.
+    #[serde(rename = "ran_ns", with = "serde_ns")]
+    pub ran: Duration,
+    /// Wall time for which the run waited for the next grant.
+    #[serde(rename = "waited_ns", with = "serde_ns")]
+    pub waited: Duration,
 }
 
 /// The machine a run was made on.
@@ -122,6 +141,8 @@ impl Manifest {
             wall_duration: Duration::ZERO,
             paused_total: Duration::ZERO,
             pauses: 0,
+            time_mode: String::new(),
+            grants: None,
             outcome: Outcome::Running,
             culprit: None,
         }

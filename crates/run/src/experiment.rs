@@ -8,8 +8,11 @@ use std::time::Duration as StdDuration;
 
 use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
 use timeloom_fabric::Fabric;
-use timeloom_guest::{ClockOptions, FreezeKind, Session, SessionOptions, UnhandledCall, serve};
-use timeloom_results::{Check, ClockAction, Manifest, Measured, Outcome, RunDirectory};
+use timeloom_guest::{
+    ClockOptions, FreezeKind, Grants, Lookout, Session, SessionOptions, UnhandledCall, end_grants,
+    serve,
+};
+use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Measured, Outcome, RunDirectory};
 use timeloom_scenario::{Mode, OpenFlow, Plan};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
@@ -83,6 +86,7 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     let scenario = plan.to_toml();
     directory.write_scenario(&scenario)?;
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
+    manifest.time_mode = plan.time.mode.to_string();
     directory.write_manifest(&manifest)?;
     let begun = Run::prepare(plan, &options, &directory, &mut manifest);
     match begun {
@@ -162,13 +166,15 @@ impl<'a> Run<'a> {
             Arc::clone(session.clock()),
             verdict.reporter(),
         );
+        session.clock().on_host_change(scribe.host_sink());
         let bus = build_bus(plan, &session, &scribe, verdict.reporter(), &options.warn);
         // Early, since a session that does not answer counts as dead: `timeloom
         // clean` would take its cgroup away.
         let keyboard = Arc::new(Keyboard::new(
             Arc::clone(&session),
             bus.clone(),
-            plan.time.mode == Mode::Skip,
+            plan.time.skips(),
+            grants(plan, &session),
         ));
         serve(&keyboard)?;
         let fabric = Fabric::build(&network::specification(plan))?;
@@ -223,7 +229,7 @@ impl<'a> Run<'a> {
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
             self.scribe.clock_edge(ClockAction::Start);
-            if self.plan.time.mode == Mode::Skip {
+            if self.plan.time.skips() {
                 let starting = starting.clone();
                 let idle = self.network.as_ref().map(Network::quiet);
                 self.session.skip_while_waiting(move || {
@@ -231,15 +237,14 @@ impl<'a> Run<'a> {
                     starting.is_none() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
-            let resumed = self.session.resume();
-            if let Err(error) = resumed {
-                reporter.failed("session", error.to_string());
+            if let Err(error) = self.keyboard.begin() {
+                reporter.failed("session", error);
             }
-            self.keyboard.begin();
             let reached = reporter.clone();
             let over_ref = &over;
             scope.spawn(move || {
-                if clock.wait_until(planned_end, || over_ref.load(Ordering::SeqCst)) {
+                let over = || over_ref.load(Ordering::SeqCst);
+                if clock.wait_until_in_the_background(planned_end, over) {
                     reached.reached();
                 }
             });
@@ -255,6 +260,11 @@ impl<'a> Run<'a> {
                 progress.paused = clock.paused_total() - paused_before;
                 (options.progress)(&progress);
                 self.look_at_plants(&reporter);
+                match self.keyboard.grants().map(|grants| grants.look()) {
+                    Some(Lookout::Alone(text)) => (options.warn)(text),
+                    Some(Lookout::GaveUp(text)) => reporter.failed("granter", text),
+                    Some(Lookout::Fine) | None => {}
+                }
                 if let Some(trouble) = self.fabric.trouble() {
                     reporter.failed(OpenFlow::HOST, trouble);
                 }
@@ -269,7 +279,8 @@ impl<'a> Run<'a> {
             // no program sees the world fall apart.
             let ended = clock.wall();
             over.store(true, Ordering::SeqCst);
-            let (hold, failure) = self.stop_for_good(planned_end, &reporter);
+            let reached = end == End::Reached;
+            let (hold, failure) = self.stop_for_good(planned_end, reached, &reporter);
             let end = match end {
                 End::Reached => failure.unwrap_or(End::Reached),
                 other => other,
@@ -316,6 +327,7 @@ impl<'a> Run<'a> {
     fn stop_for_good(
         &self,
         planned_end: Instant<Virtual>,
+        reached: bool,
         reporter: &Reporter,
     ) -> (Option<timeloom_bus::Hold>, Option<End>) {
         let hold = self.bus.hold("timeloom", "the end of the run").ok();
@@ -328,6 +340,7 @@ impl<'a> Run<'a> {
             }
         };
         self.scribe.clock_edge(ClockAction::End);
+        end_grants(&*self.keyboard, reached);
         self.session.kill_all();
         let mut failure = None;
         for (name, plant) in &self.plants {
@@ -357,6 +370,8 @@ impl<'a> Run<'a> {
             self.scribe
                 .label(attack, Instant::ZERO + progress.virtual_time);
         }
+        self.scribe
+            .host_times(Instant::ZERO + progress.virtual_time);
         self.keyboard.release();
         drop(self.devices);
         if let Some(network) = self.network {
@@ -382,6 +397,14 @@ impl<'a> Run<'a> {
                 .event("local", &call.program, "not virtualised", &text);
         }
         manifest.pauses = reckoning.pauses;
+        manifest.grants = self.keyboard.grants().map(|grants| {
+            let tally = grants.tally();
+            GrantsMade {
+                count: tally.grants,
+                ran: tally.ran,
+                waited: tally.waited,
+            }
+        });
         drop(hold);
         drop((
             self.keyboard,
@@ -410,6 +433,17 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Who grants the run time, if its time is granted.
+fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
+    if plan.time.mode != Mode::Stepped {
+        return None;
+    }
+    let patience = StdDuration::from_nanos(plan.time.stepping().patience.as_ns().max(0) as u64);
+    let end = Instant::<Virtual>::ZERO + plan.time.duration;
+    let clock = Arc::clone(session.clock());
+    Some(Arc::new(Grants::new(clock, patience, Some(end))))
+}
+
 fn build_bus(
     plan: &Plan,
     session: &Arc<Session>,
@@ -418,7 +452,7 @@ fn build_bus(
     warn: &Arc<dyn Fn(String) + Send + Sync>,
 ) -> Bus {
     let testbed: Arc<dyn Testbed> = match plan.time.mode {
-        Mode::Virtual | Mode::Skip => Arc::new(PausedTestbed(Arc::clone(session))),
+        Mode::Virtual | Mode::Skip | Mode::Stepped => Arc::new(PausedTestbed(Arc::clone(session))),
         Mode::Real => {
             let clock = Arc::clone(session.clock());
             Arc::new(FreeRunning::new(move || clock.now()))

@@ -76,7 +76,7 @@ pub(crate) fn record(plan: &Plan, clock: &Clock, scribe: &Scribe, over: impl Fn(
         return;
     }
     let mut next = Instant::ZERO;
-    while clock.wait_until(next, &over) {
+    while clock.wait_until_in_the_background(next, &over) {
         let (at, readings) = clock.host_readings();
         for reading in readings.iter().filter(|reading| described(reading)) {
             let source: Arc<str> = reading.host.name().into();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use timeloom_bus::{Action, Record, Sink};
-use timeloom_guest::Clock;
+use timeloom_guest::{ChangeKind, Clock, HostChange, HostTime};
 use timeloom_plant::Sample;
 use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
 use timeloom_scenario::Attack;
@@ -77,6 +77,37 @@ impl Scribe {
         }));
     }
 
+    /// What is to be told when a host is paused, let go or dilated by itself. It may
+    /// outlive the clock.
+    pub(crate) fn host_sink(&self) -> impl Fn(&HostChange) + Send + Sync + 'static {
+        let (recorder, reporter) = (Arc::clone(&self.recorder), self.reporter.clone());
+        move |change| {
+            let written = recorder
+                .event(&EventRow {
+                    t_virtual: change.at,
+                    t_wall: change.wall,
+                    host: change.host.host.name().into(),
+                    source: "timeloom".into(),
+                    kind: kind_of(change.kind).into(),
+                    text: told(&change.host).into(),
+                })
+                .and_then(|()| recorder.signal(&behind(&change.host, change.at, change.wall)));
+            if let Err(error) = written {
+                reporter.failed("results", error.to_string());
+            }
+        }
+    }
+
+    /// How the hosts stand at the end whose own time is not the session's.
+    pub(crate) fn host_times(&self, at: Instant<timeloom_time::Virtual>) {
+        let (_, times) = self.clock.host_times();
+        let off =
+            |time: &&HostTime| time.held || time.dilation != 1.0 || time.behind != Duration::ZERO;
+        for time in times.iter().filter(off) {
+            self.check(self.recorder.signal(&behind(time, at, self.clock.wall())));
+        }
+    }
+
     /// An attack begins, and lasts until the end of the run unless said so
     /// again.
     pub(crate) fn label(&self, attack: &Attack, end: Instant<timeloom_time::Virtual>) {
@@ -108,6 +139,40 @@ impl Scribe {
         if let Err(error) = result {
             self.reporter.failed("results", error.to_string());
         }
+    }
+}
+
+fn kind_of(change: ChangeKind) -> &'static str {
+    match change {
+        ChangeKind::Pause => "paused",
+        ChangeKind::Resume => "resumed",
+        ChangeKind::Dilate => "dilated",
+        ChangeKind::Skip => "skipped",
+    }
+}
+
+fn told(time: &HostTime) -> String {
+    let lived = Duration::from_ns(time.lived.as_ns());
+    format!(
+        "at {lived} of its own time, {} behind the session, dilation {}",
+        time.behind, time.dilation
+    )
+}
+
+fn behind(
+    time: &HostTime,
+    t_virtual: Instant<timeloom_time::Virtual>,
+    t_wall: Instant<timeloom_time::Wall>,
+) -> SignalRow {
+    let host: Arc<str> = time.host.name().into();
+    SignalRow {
+        t_virtual,
+        t_wall,
+        source: Arc::clone(&host),
+        host,
+        name: "clock.behind".into(),
+        value: time.behind.as_s_f64(),
+        unit: "s".into(),
     }
 }
 

@@ -292,6 +292,19 @@ impl Opened {
             ),
         ];
         let mut panels = Vec::from(panels);
+        let behind = plan.system.hosts.keys().map(|host| PanelSignal {
+            name: format!("{host}.clock.behind"),
+            legend: host.clone(),
+        });
+        panels.push(Panel {
+            title: "How far hosts that were paused or dilated are behind".to_owned(),
+            unit: "s".to_owned(),
+            signals: behind
+                .filter(|signal| is_recorded(&signal.name) && !drawn(&signal.name))
+                .take(MOST_CURVES)
+                .collect(),
+            ..Panel::default()
+        });
         panels.retain(|panel| !panel.signals.is_empty());
         panels
     }

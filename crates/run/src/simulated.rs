@@ -36,8 +36,8 @@ pub(crate) struct Network {
 struct SessionClock {
     clock: Arc<Clock>,
     idle: Arc<AtomicBool>,
-    /// Whether it skips and so has to know what comes next.
-    skips: bool,
+    /// Whether somebody has to know what comes next: who skips, or who grants.
+    announces: bool,
 }
 
 impl Follow for SessionClock {
@@ -45,8 +45,12 @@ impl Follow for SessionClock {
         self.clock.map()
     }
 
+    fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        self.clock.map_and_stop()
+    }
+
     fn asleep(&self, next: Option<Instant<Virtual>>) {
-        if self.skips {
+        if self.announces {
             self.clock.announce(next);
             self.idle.store(true, Ordering::SeqCst);
         }
@@ -129,11 +133,11 @@ impl Network {
             .collect();
         let clocks = PtpClocks::start(plan, &mut simulated, civil_start, scribe)?;
         let idle = Arc::new(AtomicBool::new(false));
-        let skips = plan.time.mode == Mode::Skip;
+        let skips = plan.time.skips();
         let follow = SessionClock {
             clock: Arc::clone(clock),
             idle: Arc::clone(&idle),
-            skips,
+            announces: skips || plan.time.mode == Mode::Stepped,
         };
         let mut options = Options {
             watch: links.keys().copied().collect(),

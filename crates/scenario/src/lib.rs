@@ -51,7 +51,7 @@ pub use plan::{
     HostClock, Link, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal,
     Place, Placement, Plan, Plant, Program, Protocol, Ptp, PtpClock, PtpProfile, PtpRole,
     PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, SCHEMA, Shape,
-    Simulation, System, Temperature, Time, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
+    Simulation, Stepping, System, Temperature, Time, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
 };
 pub use schema::json_schema;
 pub use simulated::{Fault, Simulated};

@@ -176,6 +176,22 @@ const CASES: &[Case] = &[
         "tsc = \"emulated\"",
         "`emulated` is not known here; did you mean `emulate`?",
     ),
+    case(
+        "mode = \"virtual\"",
+        "mode = \"stepped\"",
+        "stepped = { skip = true",
+        "time cannot skip over what Open vSwitch is at work on",
+    ),
+    here(
+        "patience = \"30 s\"",
+        "patience = \"0 s\"",
+        "must be greater than 0",
+    ),
+    here(
+        "patience = \"30 s\"",
+        "patient = \"30 s\"",
+        "did you mean `patience`?",
+    ),
     here(
         "dilation = 2",
         "dilation = 0",

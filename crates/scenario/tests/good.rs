@@ -95,6 +95,26 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn time_may_be_granted_from_outside() {
+    let with = |more: &str| {
+        let time = format!("[time]\nduration = \"1 s\"\nmode = \"stepped\"\n{more}");
+        read(&format!(
+            "schema = \"timeloom/1\"\nname = \"stepped\"\n{time}\n"
+        ))
+    };
+    let plain = with("").time;
+    assert_eq!(plain.stepping().patience, Duration::from_s(60));
+    assert!(!plain.skips());
+    let plan = with("stepped = { skip = true, patience = \"5 s\" }");
+    assert_eq!(plan.time.stepping().patience, Duration::from_s(5));
+    assert!(plan.time.skips());
+    assert_eq!(read(&plan.to_toml()).time, plan.time);
+    // What is said of it stays there while another mode is in force.
+    let other = read(EVERYTHING).time;
+    assert!(other.stepped.is_some() && !other.skips());
+}
+
+#[test]
 fn the_shortest_scenario_is_one_program() {
     let plan = read(
         r#"

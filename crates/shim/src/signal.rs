@@ -59,7 +59,8 @@ pub(crate) fn set_mask(mask: u64) {
     };
 }
 
-/// Blocks these signals at once, in the handler too.
+/// Blocks these signals at once, in the handler too. (For the emulated counter.)
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn block(signals: u64) {
     // SAFETY: the kernel reads eight bytes of ours.
     unsafe {

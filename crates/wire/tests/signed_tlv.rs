@@ -9,7 +9,7 @@ use timeloom_wire::{ClockIdentity, ParseError, TimeInterval};
 const ORGANIZATION: [u8; 3] = [0x00, 0x80, 0x00];
 
 fn head(suite: Suite, form: EntryForm) -> SignedHead {
-    let flags = SignedFlags(SignedFlags::NONCE | u8::from(form == EntryForm::Compact));
+    let flags = SignedFlags(SignedFlags::NONCE | u8::from(form != EntryForm::Full));
     let sub_type = SubType::FollowUp;
     SignedHead {
         organization: ORGANIZATION,
@@ -29,10 +29,14 @@ fn entry(form: EntryForm, n: u64, contribution: i64) -> Entry {
             egress_port: n as u8,
             contribution: TimeInterval(contribution),
         },
-        EntryForm::Compact => Entry {
+        EntryForm::Compact | EntryForm::CompactWithPort => Entry {
             signer: Signer::Index(n as u16),
             ingress_port: 0,
-            egress_port: 0,
+            egress_port: if form == EntryForm::Compact {
+                0
+            } else {
+                (n * 5 % 64) as u8
+            },
             contribution: TimeInterval(contribution >> 16),
         },
     }
@@ -52,7 +56,7 @@ fn build<'a>(suite: Suite, form: EntryForm, entries: &[Entry], buffer: &'a mut [
                         to.put(&[at as u8; 64])?;
                     }
                 }
-                if suite == Suite::Bls {
+                if suite.is_aggregate() {
                     to.put(&[0xb1; 48])
                 } else {
                     Ok(())
@@ -69,6 +73,8 @@ fn sizes_are_those_of_the_design() {
     for (suite, form, sizes) in [
         (Suite::Bls, EntryForm::Full, [66, 84, 354]),
         (Suite::Bls, EntryForm::Compact, [66, 74, 194]),
+        (Suite::BlsOnce, EntryForm::Full, [66, 84, 354]),
+        (Suite::BlsOnce, EntryForm::CompactWithPort, [66, 74, 194]),
         (Suite::Ed25519, EntryForm::Full, [82, 164, 1394]),
         (Suite::Ed25519, EntryForm::Compact, [82, 154, 1234]),
     ] {
@@ -82,6 +88,26 @@ fn sizes_are_those_of_the_design() {
                 size
             );
         }
+    }
+}
+
+#[test]
+fn a_port_and_the_index_beside_it_are_never_shortened() {
+    for (index, port, fits) in [
+        (1023, 63, true),
+        (1024, 0, true),
+        (1024, 1, false),
+        (1, 64, false),
+    ] {
+        let entry = Entry {
+            signer: Signer::Index(index),
+            egress_port: port,
+            ..entry(EntryForm::Compact, 1, 0)
+        };
+        let mut buffer = [0; 64];
+        let mut writer = TlvWriter::new(&mut buffer);
+        let written = writer.push(SignedTlv::KIND, |to| entry.emit(to));
+        assert_eq!(written.is_ok(), fits, "{index} {port}");
     }
 }
 
@@ -101,9 +127,12 @@ fn a_contribution_is_never_shortened() {
 
 proptest! {
     #[test]
-    fn round_trip(bls: bool, compact: bool, contributions in prop::collection::vec(any::<i64>(), 0..17)) {
-        let suite = if bls { Suite::Bls } else { Suite::Ed25519 };
-        let form = if compact { EntryForm::Compact } else { EntryForm::Full };
+    fn round_trip(suite in prop::sample::select(&Suite::ALL[..]), compact: bool, contributions in prop::collection::vec(any::<i64>(), 0..17)) {
+        let form = match (compact, suite) {
+            (false, _) => EntryForm::Full,
+            (true, Suite::BlsOnce) => EntryForm::CompactWithPort,
+            (true, _) => EntryForm::Compact,
+        };
         let entries: Vec<_> =
             contributions.iter().enumerate().map(|(n, value)| entry(form, n as u64, *value)).collect();
         let mut buffer = [0; 1500];
@@ -113,7 +142,7 @@ proptest! {
         prop_assert_eq!(read.head, head(suite, form));
         prop_assert_eq!(read.entries().map(|(entry, _)| entry).collect::<Vec<_>>(), entries);
         prop_assert_eq!(read.signature().len(), suite.signature_length());
-        let expected = if bls { 0 } else { 64 };
+        let expected = if suite.is_aggregate() { 0 } else { 64 };
         prop_assert!(read.entries().all(|(_, signature)| signature.len() == expected));
         prop_assert!(SignedTlv::parse(tlv, [1, 2, 3]).is_none());
 

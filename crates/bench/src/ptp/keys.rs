@@ -1,11 +1,13 @@
 //! Clocks with keys, and chains of Follow_Ups, for what is measured here.
 
+use std::cell::Cell;
+use std::iter::once;
 use std::sync::Arc;
 
 use timeloom_ptp::SplitMix;
 use timeloom_ptp::security::{
-    Hop, KeyRing, Limits, Member, Policy, Role, SecretKey, Security, Statement, SyncFacts,
-    VerifyJob,
+    Hop, KeyRing, Limits, Member, MemoryLedger, Moment, Policy, Role, SecretKey, Security,
+    Statement, SyncFacts, VerifyJob,
 };
 use timeloom_wire::message::FollowUp;
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -50,10 +52,13 @@ impl Keys {
     }
 
     pub(super) fn security(&self, node: u8, form: EntryForm) -> Security {
+        let secret = Arc::new(secret(self.suite, node));
+        // These keys live no longer than this program.
+        secret.keep(Box::<MemoryLedger>::default());
         Security {
             clock: clock(node),
             index: node.into(),
-            secret: Arc::new(secret(self.suite, node)),
+            secret,
             epoch: 1,
             ring: self.ring.clone(),
             form,
@@ -102,8 +107,10 @@ pub(super) fn statements() -> (usize, usize) {
     (record(0, origin), record(1, hop))
 }
 
-/// One Sync, and who signs for it in turn.
+/// A Sync, and who signs for it in turn.
 pub(super) struct Chain {
+    /// Its 48-bit number.
+    number: Cell<u64>,
     nodes: Vec<Security>,
     ring: Arc<KeyRing>,
     plain: Message<'static>,
@@ -121,6 +128,7 @@ impl Chain {
             precise_origin: Timestamp::from_ns(1_000_000_007),
         };
         Self {
+            number: Cell::new(7 << 16),
             nodes: (0..=HOPS + 1).map(|n| keys.security(n, form)).collect(),
             ring: keys.ring.clone(),
             plain: Message::new(Header::new(MessageType::FollowUp, source, 5), body),
@@ -133,25 +141,40 @@ impl Chain {
         }
     }
 
+    /// Another Sync: some signers sign each but once.
+    pub(super) fn next_sync(&self) {
+        self.number.set(self.number.get() + 1);
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            sequence_id: self.number.get() as u16,
+            ..self.plain.header
+        }
+    }
+
     /// Node `node` computes ahead what it can.
     pub(super) fn prepare(&self, node: u8) {
         let secret = &self.nodes[usize::from(node)].secret;
+        let before = Moment::new(&self.header(), 1, self.number.get() - 1);
+        secret.expect(&before, once(if node == 0 { 1 } else { 2 }));
         secret.prepare(&mut SplitMix(node.into()));
     }
 
     /// The grandmaster's Follow_Up.
     pub(super) fn grandmaster(&self) -> Vec<u8> {
         let mut buffer = [0; 128];
+        let plain = Message::new(self.header(), self.body);
         let tlvs = self.nodes[0].sign_follow_up(
-            &self.plain.header,
+            &plain.header,
             &self.body,
             &self.sync,
-            7,
+            (self.number.get() >> 16) as u32,
             clock(1),
             &mut buffer,
         );
         let mut bytes = [0; 256];
-        let length = self.plain.with_tlvs(tlvs).emit(&mut bytes);
+        let length = plain.with_tlvs(tlvs).emit(&mut bytes);
         bytes[..length.expect("a Follow_Up without hops fits")].to_vec()
     }
 

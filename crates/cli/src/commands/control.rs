@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use timeloom_guest::{Request, StatusText, connect, list_sessions};
+use timeloom_guest::{HostRequest, HostText, Request, StatusText, connect, list_sessions};
 use timeloom_time::{Duration, ParseTimeError};
 
 use crate::exit::Failure;
@@ -25,6 +25,60 @@ impl Target {
         let status = connect(self.name.as_deref(), request)?;
         print(&status, self.json);
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Whom a request is for.
+#[derive(Args)]
+struct Whom {
+    /// Only this host of the session, by its own time, while the others go on;
+    /// several with commas, or given again
+    #[arg(long = "host", value_name = "NAME", value_delimiter = ',')]
+    hosts: Vec<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Whom {
+    /// Asks the session for all of it, or for the hosts that were named.
+    fn send(self, all: &Request, hosts: HostRequest) -> Result<ExitCode, Failure> {
+        if self.hosts.is_empty() {
+            return self.target.send(all);
+        }
+        self.target.send(&Request::Host {
+            hosts: self.hosts,
+            request: hosts,
+        })
+    }
+}
+
+/// Stop clock and processes of a running session, or of hosts of it
+///
+/// A host that is paused by itself falls behind the session. What reaches it from
+/// the network waits in its kernel.
+#[derive(Args)]
+#[command(after_help = "Example: timeloom pause --host plc1,plc2")]
+pub(crate) struct Pause {
+    #[command(flatten)]
+    whom: Whom,
+}
+
+impl Pause {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.whom.send(&Request::Pause, HostRequest::Pause)
+    }
+}
+
+/// Let a paused session go on, or hosts of it that are paused by themselves
+#[derive(Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    whom: Whom,
+}
+
+impl Resume {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.whom.send(&Request::Resume, HostRequest::Resume)
     }
 }
 
@@ -69,20 +123,26 @@ impl Ps {
 pub(crate) struct Dilate {
     /// Wall seconds per virtual second: 10 is ten times slower, 0.5 twice as
     /// fast. `inf` lets the clock stand, as `pause`; with 0 waiting takes no wall
-    /// time, as `skip on`
+    /// time, as `skip on`. Of a host: the session's seconds per second of it, from
+    /// 0.001 to 1000, or `inf`
     #[arg(allow_negative_numbers = true)]
     factor: f64,
     #[command(flatten)]
-    target: Target,
+    whom: Whom,
 }
 
 impl Dilate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.target.send(&match self.factor {
-            f64::INFINITY => Request::Pause,
-            0.0 => Request::Skip { on: true },
-            factor => Request::Dilate { factor },
-        })
+        let (all, hosts) = match self.factor {
+            f64::INFINITY => (Request::Pause, HostRequest::Pause),
+            // A host alone cannot skip: that is refused as an impossible factor.
+            0.0 => (
+                Request::Skip { on: true },
+                HostRequest::Dilate { factor: 0.0 },
+            ),
+            factor => (Request::Dilate { factor }, HostRequest::Dilate { factor }),
+        };
+        self.whom.send(&all, hosts)
     }
 }
 
@@ -91,7 +151,11 @@ impl Dilate {
 /// The clock stands at exactly that instant for every program, also for those
 /// that were waiting; the processes are stopped a moment later, and the answer
 /// says how much later. Returns when that is done. `timeloom pause` meanwhile
-/// ends it early.
+/// ends it early. A host that is paused by itself runs for the span by its own
+/// time, while the session goes on.
+///
+/// In a session whose time moves by grants (`exec --stepped`, `mode = "stepped"`)
+/// this is a grant, and the answer says when the next program wants to go on.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom step '10 ms'")]
 pub(crate) struct Step {
@@ -99,20 +163,20 @@ pub(crate) struct Step {
     #[arg(value_name = "SPAN", allow_hyphen_values = true, value_parser = parse_span)]
     span: Duration,
     #[command(flatten)]
-    target: Target,
+    whom: Whom,
 }
 
 impl Step {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.target.send(&Request::Step {
-            span_ns: self.span.as_ns(),
-        })
+        let span_ns = self.span.as_ns();
+        self.whom
+            .send(&Request::Step { span_ns }, HostRequest::Step { span_ns })
     }
 }
 
 /// Let a session run until an instant of its clock, then pause it
 ///
-/// As `step`, for a session that is paused or runs already.
+/// As `step`, for a session, or a host of it, that is paused or runs already.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom run-until '90 s'   timeloom run-until +250ms")]
 pub(crate) struct RunUntil {
@@ -120,15 +184,17 @@ pub(crate) struct RunUntil {
     #[arg(value_name = "INSTANT", allow_hyphen_values = true, value_parser = parse_instant)]
     instant: When,
     #[command(flatten)]
-    target: Target,
+    whom: Whom,
 }
 
 impl RunUntil {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.target.send(&Request::RunUntil {
-            at_ns: self.instant.at.as_ns(),
-            relative: self.instant.relative,
-        })
+        let When { at, relative } = self.instant;
+        let at_ns = at.as_ns();
+        self.whom.send(
+            &Request::RunUntil { at_ns, relative },
+            HostRequest::RunUntil { at_ns, relative },
+        )
     }
 }
 
@@ -140,7 +206,7 @@ struct When {
     relative: bool,
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
     let span: Duration = text
         .parse()
         .map_err(|error: ParseTimeError| error.to_string())?;
@@ -246,11 +312,41 @@ fn print(status: &StatusText, json: bool) {
         if status.paused { "standing" } else { "running" },
         status.processes.len(),
     );
-    if let Some(after_ns) = status.stopped_after_ns {
+    if let Some(standing) = &status.standing {
+        let next = match standing.next_deadline_ns {
+            _ if standing.ended => "the session has ended".to_owned(),
+            Some(ns) => format!("the next deadline is at {}", Duration::from_ns(ns)),
+            None => "all wait for others".to_owned(),
+        };
+        println!("  {} grants so far; {next}", standing.grants);
+    }
+    for host in status.hosts.iter().filter(|host| is_off(host)) {
+        let off = Duration::from_ns(host.behind_ns.saturating_abs()).as_s_f64();
+        let way = if host.behind_ns < 0 {
+            "ahead"
+        } else {
+            "behind"
+        };
         println!(
-            "  the clock stopped at {}; all processes stood {:.0} µs later",
-            Duration::from_ns(status.virtual_ns),
-            after_ns as f64 / 1e3
+            "  host {}: {off:.6} s {way}, dilation {}, {}",
+            host.name,
+            host.dilation,
+            if host.paused { "standing" } else { "running" },
         );
     }
+    if let Some(after_ns) = status.stopped_after_ns {
+        let after_us = after_ns as f64 / 1e3;
+        match status.paused {
+            true => println!(
+                "  the clock stopped at {}; all processes stood {after_us:.0} µs later",
+                Duration::from_ns(status.virtual_ns),
+            ),
+            false => println!("  all processes stood {after_us:.0} µs after their clock"),
+        }
+    }
+}
+
+/// Whether a host's own time is not the session's.
+fn is_off(host: &HostText) -> bool {
+    host.paused || host.behind_ns != 0 || host.dilation != 1.0
 }

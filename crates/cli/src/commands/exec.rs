@@ -3,11 +3,17 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as StdDuration;
 
 use clap::Args;
-use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, Tsc, serve};
-use timeloom_time::{Instant, Utc};
+use timeloom_guest::{
+    ClockOptions, CommandSpec, Grants, Guest, Lookout, Session, SessionOptions, Stepped,
+    SteppedSession, Tsc, end_grants, serve,
+};
+use timeloom_time::{Duration, Instant, Utc};
 
+use super::control::parse_span;
 use crate::exit::Failure;
 
 /// Run a program under a virtual clock
@@ -37,6 +43,14 @@ pub(crate) struct Exec {
     /// (`timeloom skip` switches that on and off)
     #[arg(long)]
     skip: bool,
+    /// Stand at the start, and move only as far as is granted from outside: by
+    /// `timeloom step` and `run-until`, or by a simulator over the control socket
+    #[arg(long, conflicts_with = "paused")]
+    stepped: bool,
+    /// With --stepped: how long, in wall time, the session stands with nobody
+    /// there to grant it time before it is ended
+    #[arg(long, requires = "stepped", default_value = "60 s", value_name = "SPAN", value_parser = parse_span)]
+    patience: Duration,
     /// What programs see of the processor's time-stamp counter (rdtsc, rdtscp):
     /// the machine's own, which is real time; or a virtual one, at the cost of a
     /// trap per read and slower clock reads
@@ -87,7 +101,7 @@ impl Exec {
             clock: ClockOptions {
                 start: self.start,
                 dilation: self.dilate,
-                paused: self.paused,
+                paused: self.paused || self.stepped,
                 tsc,
             },
             warn: Box::new(move |text| {
@@ -100,11 +114,29 @@ impl Exec {
             session.allow_leaks();
         }
         session.set_skipping(self.skip);
-        serve(&session)?;
+        let patience = StdDuration::from_nanos(self.patience.as_ns().unsigned_abs());
+        let stepped = self.stepped.then(|| {
+            let clock = Arc::clone(session.clock());
+            let grants = Arc::new(Grants::new(clock, patience, None));
+            Arc::new(SteppedSession::new(Arc::clone(&session), grants))
+        });
+        match &stepped {
+            Some(stepped) => serve(stepped)?,
+            None => serve(&session)?,
+        }
         // The terminal sends Ctrl-C to the program as well; it decides.
         ignore_terminal_signals();
+        let interrupted = Arc::new(AtomicBool::new(false));
+        if stepped.is_some() {
+            // Where it stands it cannot.
+            signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
+                .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
+        }
         let guest = session.spawn(&CommandSpec::new(self.command))?;
-        let status = guest.wait();
+        let status = match stepped {
+            Some(stepped) => see_through(&session, &stepped, &guest, &interrupted),
+            None => Ok(guest.wait()),
+        };
         let left = session.status().processes;
         if !left.is_empty() && !quiet {
             let names: Vec<String> = left
@@ -119,9 +151,47 @@ impl Exec {
         // The thread that skips must not be the one that the session ends in.
         session.set_skipping(false);
         drop(session);
-        Ok(ExitCode::from(status as u8))
+        Ok(ExitCode::from(status? as u8))
     }
 }
+
+/// Waits for the end of a program whose time is granted, and ends it when that
+/// is over: nobody came to grant any, or Ctrl-C while it stood.
+fn see_through(
+    session: &Session,
+    stepped: &SteppedSession,
+    guest: &Guest,
+    interrupted: &AtomicBool,
+) -> Result<i32, Failure> {
+    let grants = stepped.grants();
+    grants.open();
+    let give_up = || {
+        end_grants(stepped, false);
+        session.kill_all();
+        guest.wait();
+    };
+    loop {
+        if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
+            end_grants(stepped, true);
+            return Ok(status);
+        }
+        match grants.look() {
+            Lookout::Fine => {}
+            Lookout::Alone(text) => eprintln!("timeloom: {text}"),
+            Lookout::GaveUp(text) => {
+                give_up();
+                return Err(Failure::run(format!("granter: {text}")));
+            }
+        }
+        if interrupted.swap(false, Ordering::SeqCst) && session.clock().is_paused() {
+            give_up();
+            return Ok(128 + libc::SIGINT);
+        }
+    }
+}
+
+/// How often a program that stands is looked after.
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 
 fn report_leaks(session: &Session, tsc: Tsc) {
     let leaks = session.unhandled_calls();

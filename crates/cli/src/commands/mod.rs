@@ -34,10 +34,8 @@ enum Command {
     Exec(exec::Exec),
     /// List running sessions and their processes
     Ps(control::Ps),
-    /// Stop clock and processes of a running session
-    Pause(control::Target),
-    /// Let a paused session go on
-    Resume(control::Target),
+    Pause(control::Pause),
+    Resume(control::Resume),
     Dilate(control::Dilate),
     Step(control::Step),
     RunUntil(control::RunUntil),
@@ -67,8 +65,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     match arguments.command {
         Command::Exec(command) => command.run(),
         Command::Ps(command) => command.run(),
-        Command::Pause(target) => target.send(&Request::Pause),
-        Command::Resume(target) => target.send(&Request::Resume),
+        Command::Pause(command) => command.run(),
+        Command::Resume(command) => command.run(),
         Command::Dilate(command) => command.run(),
         Command::Step(command) => command.run(),
         Command::RunUntil(command) => command.run(),

@@ -1,5 +1,6 @@
 //! `timeloom ptp`: precision time whose every hop answers for itself.
 
+mod attack;
 mod clock;
 mod keys;
 mod lab;
@@ -34,6 +35,7 @@ enum Command {
     Rotate(keys::Rotate),
     Show(keys::Show),
     Lab(Box<lab::Lab>),
+    Attack(attack::AttackCommand),
 }
 
 impl Ptp {
@@ -48,6 +50,7 @@ impl Ptp {
             Command::Rotate(command) => command.run(),
             Command::Show(command) => command.run(),
             Command::Lab(command) => command.run(),
+            Command::Attack(command) => command.run(),
         }
     }
 }

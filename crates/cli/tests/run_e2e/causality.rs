@@ -47,6 +47,53 @@ fn assert_causal(polled: &[Sample]) {
     }
 }
 
+/// A host that is suspended for a while, between two questions or in one, asks the
+/// world of the session's instant afterwards, late by what it missed, exactly; its
+/// pause and those that the solver takes nest. Another host notices nothing.
+#[test]
+fn a_suspended_host_finds_the_world_gone_on() {
+    let lab = Lab::new(
+        &Scenario::lasting("2500 ms")
+            .program('a', "here", POLL, "")
+            .program('b', "there", POLL, "")
+            .plant("{ slow_ms = 5 }"),
+    );
+    let mut run = lab.start(&[]);
+    run.wait_for_line("there", "sample");
+    run.wait_until(0.6);
+    let number = |status: &serde_json::Value, key: &str| {
+        let mut hosts = status["hosts"].as_array().expect("its hosts").iter();
+        let host = hosts.find(|host| host["name"] == "b").expect("host b");
+        host[key].as_i64().expect("a number")
+    };
+    let paused = run.control("pause --host b").expect("it stands");
+    let stood = number(&paused, "virtual_ns");
+    run.wait_until(paused["virtual_ns"].as_f64().expect("a number") * 1e-9 + 0.4);
+    let resumed = run.control("resume --host b").expect("it goes on");
+    let behind = number(&resumed, "behind_ns");
+    assert!(behind >= 400_000_000, "{resumed}");
+    let lived = number(&resumed, "virtual_ns");
+    assert_eq!(resumed["virtual_ns"].as_i64(), Some(lived + behind));
+    let run = run.wait().succeeded();
+
+    assert_causal(&polled(&run, "here", 5));
+    let there = polled(&run, "there", 5);
+    let own = |sample: &Sample, missed| Sample {
+        plant: sample.plant - missed,
+        ..*sample
+    };
+    let before = there.iter().filter(|sample| sample.after <= stood);
+    let since = there.iter().filter(|sample| sample.before >= stood);
+    let both = before
+        .map(|sample| own(sample, 0))
+        .chain(since.map(|sample| own(sample, behind)));
+    let both: Vec<Sample> = both.collect();
+    assert!(both.len() + 1 >= there.len(), "at most one spans the pause");
+    let late = both.iter().filter(|sample| sample.before >= stood).count();
+    assert!(late > 0 && late < both.len(), "{late} of {}", both.len());
+    assert_causal(&both);
+}
+
 /// A median forgives the moments in which a busy machine runs something else.
 fn median_ms(polled: &[Sample]) -> f64 {
     let mut lasted: Vec<i64> = polled.iter().map(|sample| sample.lasted).collect();
@@ -56,7 +103,7 @@ fn median_ms(polled: &[Sample]) -> f64 {
 
 #[test]
 fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time() {
-    let lab = slow("1 s");
+    let lab = slow("2500 ms");
     let run = lab.run(&[]).succeeded();
     let polled = polled(&run, "client", 5);
     assert_causal(&polled);
@@ -81,7 +128,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
         );
     }
     let manifest = run.manifest();
-    assert_eq!(manifest.virtual_duration.as_ns(), 1_000_000_000);
+    assert_eq!(manifest.virtual_duration.as_ns(), 2_500_000_000);
     let unpaused = manifest.wall_duration - manifest.paused_total;
     let difference = unpaused - manifest.virtual_duration;
     // A map from wall to virtual time rounds at every pause.
@@ -103,7 +150,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
 /// The same in real time: without the pauses the solver's time is the client's.
 #[test]
 fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
-    let lab = slow("1500 ms");
+    let lab = slow("4 s");
     let run = lab.run(&["time.mode=real"]).succeeded();
     let polled = polled(&run, "client", 5);
     for sample in &polled {

@@ -16,3 +16,4 @@ mod ieee13;
 mod mistakes;
 mod openflow;
 mod repetition;
+mod stepped;

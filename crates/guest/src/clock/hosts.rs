@@ -2,8 +2,10 @@
 //!
 //! What guests read is not virtual time but what their host makes of it: its
 //! crystal errs, its kernel's clock may be steered and set. The model of both
-//! is [`HostClock`]; here its line is composed with the session's, counter →
-//! virtual → the host's CLOCK_MONOTONIC, and published whenever either changes.
+//! is [`HostClock`]; its line is composed with the session's, counter → virtual →
+//! the host's CLOCK_MONOTONIC, and published whenever either changes. In between
+//! lies the host's own course: it may be held or dilated while the session goes
+//! on ([`super::host_control`]).
 //!
 //! On a host's page "virtual time" is CLOCK_MONOTONIC less what it showed at
 //! the session's beginning: virtual time as that host counts it. Deadlines of
@@ -12,12 +14,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use timeloom_clock::host::{Crystal, HostClock, HostClockOptions, HostLine};
-use timeloom_clock::kernel::{Adjusted, Errno, KernelClockOptions, Timex, status};
+use timeloom_clock::host::{Crystal, HostClock};
+use timeloom_clock::kernel::{Adjusted, Errno, Timex, status};
 use timeloom_page::PageMap;
-use timeloom_time::{ClockMap, Counter as CounterScale, Duration, Instant, Rate, Virtual, Wall};
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
-use super::{Clock, Counter, Offsets, State, calibration};
+use super::host_state::{HostState, of_model};
+use super::{Clock, Counter, State, calibration};
 use crate::memory::PageMapping;
 
 /// How a host's clock differs from an ideal one.
@@ -37,6 +40,12 @@ pub struct Host {
     index: usize,
     page: PageMapping,
     counter: Counter,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 /// A host's clock against true time.
@@ -71,7 +80,7 @@ pub(crate) enum Base {
 }
 
 /// An instant on a clock of a host.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostInstant {
     pub(crate) host: usize,
     pub(crate) base: Base,
@@ -120,161 +129,6 @@ impl Host {
     }
 }
 
-/// What the supervisor keeps of a host.
-pub(super) struct HostState {
-    host: Arc<Host>,
-    model: HostClock,
-    line: HostLine,
-    /// counter → its virtual time, and → its CLOCK_MONOTONIC_RAW, as readers
-    /// have it.
-    published: Option<PageMap>,
-    offsets: Offsets,
-    /// Steps and leap seconds that were told already.
-    discontinuities: u64,
-    /// The slowest that its clock went since those who wait by it were last told.
-    slowest: Rate,
-    /// Whether it has become noticeably faster than that.
-    has_sped_up: bool,
-}
-
-/// What is put on all pages at one instant.
-pub(super) struct Moment {
-    /// counter → virtual, from that instant on.
-    pub(super) virtual_map: ClockMap<CounterScale, Virtual>,
-    /// Where virtual time stops by itself.
-    pub(super) ceiling: Instant<Virtual>,
-    /// Virtual per wall while running.
-    pub(super) running: Rate,
-    /// The machine's clock then.
-    pub(super) wall: Instant<Wall>,
-    /// Virtual per wall from then on.
-    pub(super) virtual_per_wall: Rate,
-}
-
-impl HostState {
-    fn new(host: Arc<Host>, options: &HostOptions, offsets: Offsets, tai_s: i32) -> Self {
-        let raw_ns = calibration::clock_ns(libc::CLOCK_MONOTONIC_RAW);
-        let realtime_ns = offsets.realtime_ns + options.offset.as_ns();
-        let mut model = HostClock::new(&HostClockOptions {
-            kernel: KernelClockOptions {
-                raw: Instant::from_ns(raw_ns),
-                monotonic: Instant::from_ns(offsets.monotonic_ns),
-                realtime: Instant::from_ns(realtime_ns.max(offsets.monotonic_ns)),
-                tai_s,
-                ticks_per_s: TICKS_PER_S,
-            },
-            crystal: options.crystal,
-            seed: options.seed,
-        });
-        Self {
-            line: model.line(Instant::ZERO),
-            host,
-            model,
-            published: None,
-            offsets,
-            discontinuities: 0,
-            slowest: Rate::ONE,
-            has_sped_up: false,
-        }
-    }
-
-    pub(super) fn page(&self) -> &PageMapping {
-        self.host.page()
-    }
-
-    /// What its page has to show from the moment on.
-    fn compose(&mut self, moment: &Moment) -> PageMap {
-        let Moment {
-            virtual_map,
-            ceiling,
-            running,
-            ..
-        } = moment;
-        let (ticks, now) = (virtual_map.in0, virtual_map.out0);
-        self.line = self.model.line(now);
-        let start_ns = self.offsets.monotonic_ns;
-        let mut shown = Instant::from_ns(self.line.monotonic.out0.as_ns() - start_ns);
-        // Readers saw the old line: rounded differently, and perhaps for a
-        // moment longer than it was to be in force.
-        let floor = self.published.map_or(shown, |last| last.at(ticks));
-        if floor > shown {
-            if floor - shown > ROUNDING {
-                self.model.absorb(now, floor - shown);
-                self.line = self.model.line(now);
-            }
-            shown = floor;
-        }
-        let raw_ns = self.line.core.out0.as_ns();
-        let raw0_ns = self
-            .published
-            .map_or(raw_ns, |last| last.raw_at_ns(ticks).max(raw_ns));
-        let rate = virtual_map.rate.times(self.line.monotonic.rate);
-        // What its clocks show where virtual time stops.
-        let (mut last, mut raw_last_ns) = (Instant::FAR_FUTURE, i64::MAX);
-        if *ceiling != Instant::FAR_FUTURE {
-            let monotonic_ns = self.line.monotonic.at(*ceiling).as_ns();
-            last = Instant::from_ns(monotonic_ns - start_ns).max(shown);
-            raw_last_ns = self.line.core.at(*ceiling).as_ns().max(raw0_ns);
-        }
-        let map = PageMap {
-            map: ClockMap::new(ticks, shown, rate),
-            ceiling: last,
-            wall_per_virtual: running
-                .times(self.line.monotonic.rate)
-                .inverse()
-                .unwrap_or(Rate::ONE),
-            realtime_offset_ns: start_ns + self.line.realtime_offset_ns,
-            monotonic_offset_ns: start_ns,
-            boottime_offset_ns: self.offsets.boottime_ns,
-            tai_offset_ns: start_ns + self.line.tai_offset_ns,
-            raw0_ns,
-            raw_rate: virtual_map.rate.times(self.line.core.rate),
-            raw_ceiling_ns: raw_last_ns,
-        };
-        self.published = Some(map);
-        map
-    }
-
-    /// Opens the page that was closed.
-    pub(super) fn open(&mut self, moment: &Moment) {
-        let map = self.compose(moment);
-        self.compare_rate();
-        let page = self.host.page.page();
-        let steered = self.model.next_wake().is_some();
-        page.steered.fetch_or(u32::from(steered), Ordering::Relaxed);
-        self.record(moment, &map);
-        page.open(&map);
-    }
-
-    /// Who waits has computed for how long from the rate of then: too long, if the
-    /// clock goes faster now.
-    fn compare_rate(&mut self) {
-        let rate = self.line.monotonic.rate;
-        self.slowest = self.slowest.min(rate);
-        self.has_sped_up |= rate.as_f64() > self.slowest.as_f64() * (1.0 + NOTICEABLE);
-    }
-
-    /// Notes the line for those who ask what the clock showed at a past instant
-    /// of the machine.
-    fn record(&self, moment: &Moment, map: &PageMap) {
-        let rate = moment.virtual_per_wall.times(self.line.monotonic.rate);
-        let past = &self.host.page.page().past;
-        past.record(moment.wall, map.map.out0, rate);
-    }
-
-    /// When this instant of the host comes, as its clock goes now.
-    fn when(&self, at: HostInstant) -> Option<Instant<Virtual>> {
-        let monotonic_ns = match at.base {
-            Base::Monotonic => at.ns.saturating_add(self.offsets.monotonic_ns),
-            Base::Realtime => at.ns.saturating_sub(self.line.realtime_offset_ns),
-            Base::Tai => at.ns.saturating_sub(self.line.tai_offset_ns),
-        };
-        self.line
-            .monotonic
-            .first_reaching(Instant::from_ns(monotonic_ns))
-    }
-}
-
 impl Clock {
     /// A host more, whose guests read `page`.
     pub(crate) fn add_host(
@@ -293,13 +147,7 @@ impl Clock {
         let tai_s = ((state.offsets.tai_ns - state.offsets.realtime_ns) / 1_000_000_000) as i32;
         let mut added = HostState::new(Arc::clone(&host), options, state.offsets, tai_s);
         let ticks = Instant::from_ticks(self.counter.ticks());
-        let moment = Moment {
-            virtual_map: ClockMap::new(ticks, state.published.at(ticks), state.published.map.rate),
-            ceiling: state.published.ceiling,
-            running: state.rate,
-            wall: state.calibration.map().at(ticks),
-            virtual_per_wall: state.map.rate,
-        };
+        let moment = state.moment(ticks);
         let first = added.compose(&moment);
         let page = host.page.page();
         page.host.store(host.index as u32, Ordering::Relaxed);
@@ -351,8 +199,11 @@ impl Clock {
     ) -> T {
         let mut state = self.lock();
         let mut result = None;
-        self.publish(&mut state, |hosts, now| {
-            result = Some(change(&mut hosts[host.index].model, now));
+        let mut change = Some(change);
+        self.publish_hosts(&mut state, &[host.index], |host, now| {
+            if let Some(change) = change.take() {
+                result = Some(change(&mut host.model, of_model(host.course.at(now))));
+            }
         });
         result.expect("publishing calls it")
     }
@@ -360,7 +211,8 @@ impl Clock {
     /// Lets what changes by itself change, and publishes it.
     pub(crate) fn advance_hosts(&self) {
         let mut state = self.lock();
-        self.publish(&mut state, |_, _| ());
+        let all: Vec<usize> = (0..state.hosts.len()).collect();
+        self.publish_hosts(&mut state, &all, |_, _| ());
     }
 
     /// The hosts whose CLOCK_REALTIME was not continuous since the last call.
@@ -380,10 +232,7 @@ impl Clock {
         let mut state = self.lock();
         let mut some = false;
         for host in &mut state.hosts {
-            if std::mem::take(&mut host.has_sped_up) {
-                host.slowest = host.line.monotonic.rate;
-                some = true;
-            }
+            some |= host.take_sped_up();
         }
         some
     }
@@ -395,10 +244,10 @@ impl Clock {
         let changed = || give_up() || self.host_version.load(Ordering::SeqCst) != version;
         let next = {
             let state = self.lock();
-            state.hosts.iter().filter_map(|h| h.model.next_wake()).min()
+            state.hosts.iter().filter_map(HostState::next_wake).min()
         };
         match next {
-            Some(next) => self.wait_until(next, changed),
+            Some(next) => self.wait_until_in_the_background(next, changed),
             None => {
                 let mut state = self.lock();
                 while !changed() {
@@ -423,18 +272,19 @@ impl Clock {
     /// believes of it; with the instant that this is true of.
     pub fn host_readings(&self) -> (Instant<Virtual>, Vec<HostReading>) {
         let mut state = self.lock();
-        // Not before what the models were asked for already.
-        let lines = state.hosts.iter().map(|host| host.line.core.in0);
-        let now = lines.fold(self.now(), Instant::max);
+        let hosts = state.hosts.iter();
+        let now = hosts.fold(self.now(), |now, host| host.not_before_asked(now));
         let truth = Instant::from_ns(now.as_ns() + state.offsets.realtime_ns);
         let read = |host: &mut HostState| {
-            let line = host.model.line(now);
-            let belief = host.model.state(now);
+            let own = of_model(host.course.at(now));
+            let line = host.model.line(own);
+            let belief = host.model.state(own);
+            let rate = host.course.rate().times(line.monotonic.rate);
             let synchronised = belief.status & status::UNSYNC == 0;
             HostReading {
                 host: Arc::clone(&host.host),
-                error: line.realtime(now) - truth,
-                frequency_error: line.monotonic.rate.as_f64() - 1.0,
+                error: line.realtime(own) - truth,
+                frequency_error: rate.as_f64() - 1.0,
                 believed: synchronised.then(|| Belief {
                     estimated_error: Duration::from_us(belief.esterror),
                     maximum_error: Duration::from_us(belief.maxerror),
@@ -475,34 +325,32 @@ impl Clock {
             .release(former, self.counter.kind(), &first, offset_ns);
     }
 
-    fn hosts_changed(&self) {
+    pub(super) fn hosts_changed(&self) {
         self.host_version.fetch_add(1, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Publishes the session's clock as it is, and the hosts' as `change` makes
-    /// them, at one instant.
-    fn publish(&self, state: &mut State, change: impl FnOnce(&mut [HostState], Instant<Virtual>)) {
-        let calibration = state.calibration.map();
-        self.publish_all(state, |state, ticks| {
-            let floor = state.published.at(Instant::from_ticks(ticks));
-            let map = super::compose(&calibration, state, ticks, floor);
-            change(&mut state.hosts, map.map.out0);
-            map
-        });
+    /// Publishes the clocks of these hosts as `change` makes them, at one instant,
+    /// which it is told. Nobody else's page changes: neither the session's, nor
+    /// those of the other hosts, whose waits go on undisturbed.
+    pub(super) fn publish_hosts(
+        &self,
+        state: &mut State,
+        which: &[usize],
+        mut change: impl FnMut(&mut HostState, Instant<Virtual>),
+    ) {
+        for &index in which {
+            state.hosts[index].page().page().close();
+        }
+        let ticks = Instant::from_ticks(self.counter.ticks());
+        let moment = state.moment(ticks);
+        for &index in which {
+            let host = &mut state.hosts[index];
+            change(host, moment.virtual_map.out0);
+            host.open(&moment);
+        }
     }
 }
-
-/// CONFIG_HZ of the kernels that hosts are taken to run; it shows in the last
-/// digits of what `adjtimex` does.
-const TICKS_PER_S: u32 = 250;
-
-/// Two lines that agree may round this differently.
-const ROUNDING: Duration = Duration::from_ns(50);
-
-/// A hundred ppm: a microsecond in a wait of 10 ms. Longer waits on a steered clock
-/// are made in turns, which follow smaller changes.
-const NOTICEABLE: f64 = 100e-6;
 
 #[cfg(test)]
 mod tests {

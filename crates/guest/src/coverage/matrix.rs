@@ -16,13 +16,24 @@ use crate::filter::CALLS;
 const PROGRAMS: &[(&str, &[&str])] = &[
     (
         "waits",
-        &[PAUSED, "×1/10", "×1/5", "×2", "×10", CHANGED, STORM, MUSL],
+        &[
+            PAUSED, "×1/10", "×1/5", "×2", "×10", CHANGED, STORM, HOST, MUSL,
+        ],
     ),
-    ("libc_waits", &[PAUSED, "×1/5", "×2", CHANGED, STORM]),
-    ("queues", &[PAUSED, "×1/5", "×2", CHANGED, STORM, MUSL]),
-    ("posix_timers", &[PAUSED, "×1/5", "×2", CHANGED, STORM]),
-    ("sockets", &[PAUSED, "×1/10", "×1/5", "×10", CHANGED, MUSL]),
-    ("stamps", &[PAUSED, "×1/5", CHANGED, STORM, MUSL]),
+    ("libc_waits", &[PAUSED, "×1/5", "×2", CHANGED, STORM, HOST]),
+    (
+        "queues",
+        &[PAUSED, "×1/5", "×2", CHANGED, STORM, HOST, MUSL],
+    ),
+    (
+        "posix_timers",
+        &[PAUSED, "×1/5", "×2", CHANGED, STORM, HOST],
+    ),
+    (
+        "sockets",
+        &[PAUSED, "×1/10", "×1/5", "×10", CHANGED, HOST, MUSL],
+    ),
+    ("stamps", &[PAUSED, "×1/5", CHANGED, STORM, HOST, MUSL]),
     ("cpu_time", &[PAUSED, "×1/4", "×2", CHANGED, MUSL]),
     ("cpu_timers", &[PAUSED, "×1/4", "×2", CHANGED, MUSL]),
     ("clocks", &[PAUSED, CHANGED, STORM]),
@@ -44,6 +55,7 @@ const NATIVE: &str = "native errors";
 const PAUSED: &str = "paused";
 const CHANGED: &str = "rate changed";
 const STORM: &str = "many pauses";
+const HOST: &str = "host alone";
 const MUSL: &str = "musl";
 
 /// Functions of the C library that come down to a call.
@@ -88,7 +100,8 @@ pub(super) fn table() -> String {
         "\n# Where each call is tested\n\n\
          Every case is run natively and under the clock and must return the same and last as long, in virtual time. \
          *paused*: for a second in its middle; *×1/5*: the clock at a fifth of the speed; *rate changed*: in its middle; \
-         *many pauses*: hundreds of short ones; *musl*: also with musl's C library; *native errors*: invalid arguments give \
+         *many pauses*: hundreds of short ones; *host alone*: their host paused, dilated and stepped while the session goes \
+         on; *musl*: also with musl's C library; *native errors*: invalid arguments give \
          the errno they give natively; *as the kernel*: against the kernel's own clock. Programs in Go, Java, JavaScript, \
          Python, Rust and shell, and redis, nginx, curl and sqlite are tested beside these.\n\n\
          | call | test programs | where it passes |\n|---|---|---|\n",

@@ -1,71 +1,13 @@
-//! The filter's program, run by a small interpreter of classic BPF.
-
-use std::sync::LazyLock;
+//! The filter's program against its table, and the shape that the kernel demands.
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
+use super::oracle::*;
 use super::*;
-
-/// What the kernel would do with a call that a launched program makes at `address`.
-fn outcome(architecture: u32, number: i64, address: u64, args: [u64; 6]) -> u32 {
-    static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Launched));
-    run(&PROGRAM, architecture, number, address, args)
-}
-
-/// The same where the time-stamp counter is emulated.
-fn outcome_emulating(architecture: u32, number: i64, address: u64, args: [u64; 6]) -> u32 {
-    static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::EmulatingTsc));
-    run(&PROGRAM, architecture, number, address, args)
-}
-
-/// The same with a registered program, before it is let go and after.
-fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
-    static REGISTERED: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Registered));
-    static RELEASE: LazyLock<Vec<sock_filter>> = LazyLock::new(release_program);
-    let run = |program| run(program, AUDIT_ARCH, number, address, args);
-    let first = run(&REGISTERED);
-    // Of several filters the strictest wins, which has the least number (signed).
-    let both = [first, run(&RELEASE)]
-        .into_iter()
-        .min_by_key(|action| *action as i32);
-    [first, both.expect("two")]
-}
-
-fn run(
-    program: &[sock_filter],
-    architecture: u32,
-    number: i64,
-    address: u64,
-    args: [u64; 6],
-) -> u32 {
-    let mut data = Vec::new();
-    data.extend((number as i32).to_ne_bytes());
-    data.extend(architecture.to_ne_bytes());
-    data.extend(address.to_ne_bytes());
-    args.iter()
-        .for_each(|argument| data.extend(argument.to_ne_bytes()));
-    let (mut at, mut word) = (0usize, 0u32);
-    loop {
-        let step = program[at];
-        at += 1;
-        match (u32::from(step.code), step.k) {
-            (0x20, k) => word = u32::from_ne_bytes(data[k as usize..][..4].try_into().unwrap()),
-            (0x05, k) => at += k as usize,
-            (0x15, k) => at += usize::from(if word == k { step.jt } else { step.jf }),
-            (0x35, k) => at += usize::from(if word >= k { step.jt } else { step.jf }),
-            (0x06, k) => return k,
-            other => panic!("{other:?} is no instruction that we emit"),
-        }
-    }
-}
 
 fn native(number: i64, args: [u64; 6]) -> u32 {
     outcome(AUDIT_ARCH, number, 0x5555_0000_1000, args)
 }
-
-const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
-const TRAP: u32 = libc::SECCOMP_RET_TRAP;
-const ASK: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
 #[test]
 fn calls_without_time_pass_by_their_number_alone() {
@@ -223,51 +165,6 @@ fn no_call_is_listed_twice() {
     }
 }
 
-/// What the table says of a call, worked out without the filter.
-fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u64; 6]) -> u32 {
-    if number & 0x4000_0000 != 0 {
-        return REFUSE;
-    }
-    let mut entries = instead.iter().chain(CALLS);
-    let Some((_, _, treatment, when)) = entries.find(|entry| entry.0 == number) else {
-        return ALLOW;
-    };
-    let given = |index: u32| args[index as usize] != 0;
-    let int = |index: u32| args[index as usize] as i32;
-    let holds = match *when {
-        When::Always | When::IntervalTimer => true,
-        When::Given(index) => given(index),
-        When::EitherGiven(one, other) => given(one) || given(other),
-        When::Positive(index) => int(index) > 0,
-        When::NotZero(index) => int(index) != 0,
-        When::NotZeroOrGiven(timeout, pointer) => int(timeout) != 0 || given(pointer),
-        When::Null(index) => !given(index),
-        When::FutexWait => {
-            let command = args[1] as u32;
-            given(3) && FUTEX_WAITS.contains(&(command & !384))
-        }
-        When::NotOfProcessor => !(matches!(int(0), 2 | 3) || int(0) < 0),
-        When::OwnPosixTimer => int(0) >= FIRST_POSIX,
-        When::PosixTimer => true,
-        When::TscControl => matches!(args[0] as u32, PR_GET_TSC | PR_SET_TSC),
-        When::SocketTime => args[1] as u32 == 1 && SOCKET_TIME_OPTIONS.contains(&(args[2] as u32)),
-    };
-    let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
-    // Processor time: in the image.
-    let treatment = match when {
-        When::IntervalTimer if int(0) != 0 => &Treatment::Trap,
-        When::PosixTimer if int(0) < FIRST_POSIX => &Treatment::Trap,
-        _ => treatment,
-    };
-    match treatment {
-        _ if !holds => ALLOW,
-        Treatment::Refuse => REFUSE,
-        Treatment::Ask => ASK,
-        Treatment::Trap if inside => ALLOW,
-        Treatment::Trap => TRAP,
-    }
-}
-
 #[test]
 fn the_program_does_what_the_table_says() {
     for seed in 0..60_000 {
@@ -303,6 +200,11 @@ fn the_program_does_what_the_table_says() {
             outcome_emulating(AUDIT_ARCH, number, address, args),
             by_the_table(EMULATING_TSC, number, address, args),
             "seed {seed}: call {number} at {address:x} with {args:x?}, emulating"
+        );
+        assert_eq!(
+            outcomes_registered(number, address, args),
+            by_the_table_registered(number, address, args),
+            "seed {seed}: call {number} at {address:x} with {args:x?}, registered"
         );
     }
 }

@@ -1,5 +1,5 @@
 //! For Miri, which executes no assembly: a counter that moves by one whenever it
-//! is read. What the others do with the processor's order is given here by an
+//! is read (`make miri`). What the others do with the processor's order is given here by an
 //! acquiring and releasing operation.
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};

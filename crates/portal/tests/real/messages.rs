@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_fabric::{Fabric, Namespace, NetworkSpec, StationSpec};
+use timeloom_fabric::{Fabric, Namespace};
 use timeloom_net::{LinkConfig, NetworkBuilder, PortId, QueueConfig};
 use timeloom_portal::{Commanded, Emulation, Options, Portals, Timing};
 use timeloom_time::{Duration, Rate};
 
-use crate::world::tap;
+use crate::world::{tap, two_hosts};
 
 /// a – r1 – r2 – b, the middle link as given. The emulation ends before the
 /// namespaces.
@@ -28,18 +28,7 @@ struct Path {
 }
 
 fn path(middle: LinkConfig) -> Path {
-    let station = |name: &str, last| StationSpec {
-        name: name.into(),
-        address: [10, 0, 0, last].into(),
-        prefix_len: 30,
-        mac: None,
-    };
-    let fabric = Fabric::build(&NetworkSpec {
-        stations: vec![station("a", 1), station("b", 9)],
-        unplugged: vec!["a".into(), "b".into()],
-        ..NetworkSpec::default()
-    })
-    .expect("run this test as root");
+    let fabric = two_hosts(9);
     let mut network = NetworkBuilder::new(8);
     let (a, b) = (network.host("a"), network.host("b"));
     let (r1, r2) = (network.router("r1"), network.router("r2"));

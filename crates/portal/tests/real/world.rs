@@ -27,20 +27,26 @@ pub(crate) struct Setup {
     pub(crate) watch: bool,
 }
 
-/// a – router – b, the second link as given.
-pub(crate) fn build(link: LinkConfig, mut setup: Setup) -> Testbed {
+/// Namespaces `a` (10.0.0.1) and `b` (10.0.0.`b`), each in a network of four,
+/// their cards still to be joined to something.
+pub(crate) fn two_hosts(b: u8) -> Fabric {
     let station = |name: &str, last| StationSpec {
         name: name.into(),
         address: [10, 0, 0, last].into(),
         prefix_len: 30,
         mac: None,
     };
-    let fabric = Fabric::build(&NetworkSpec {
-        stations: vec![station("a", 1), station("b", 5)],
+    Fabric::build(&NetworkSpec {
+        stations: vec![station("a", 1), station("b", b)],
         unplugged: vec!["a".into(), "b".into()],
         ..NetworkSpec::default()
     })
-    .expect("run this test as root");
+    .expect("run this test as root")
+}
+
+/// a – router – b, the second link as given.
+pub(crate) fn build(link: LinkConfig, mut setup: Setup) -> Testbed {
+    let fabric = two_hosts(5);
     let mut network = NetworkBuilder::new(3);
     let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
     network.connect(

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use timeloom_ptp::security::{
     Failure, KeyRing, ORGANIZATION, Policy, Reason, Role, Statement, Suspect, Verdict, VerifyJob,
+    port_of,
 };
 use timeloom_ptp::{Packet, PortState, Report, Stamp};
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::Body;
-use timeloom_wire::tlv::SignedTlv;
+use timeloom_wire::tlv::{SignedTlv, Suite};
 use timeloom_wire::{ClockIdentity, Message, PortIdentity, TimeInterval};
 
 use crate::Role as ClockRole;
@@ -276,7 +277,10 @@ impl Observer for Evidence {
                         |clock| self.names.of(clock),
                     ),
                     ingress: entry.ingress_port,
-                    egress: entry.egress_port,
+                    egress: match tlv.head.suite {
+                        Suite::BlsOnce => port_of(entry.egress_port),
+                        _ => entry.egress_port,
+                    },
                     contribution_ns: entry.contribution.as_ns_f64(),
                     verdict: "holds",
                     identity: identity.unwrap_or_default(),

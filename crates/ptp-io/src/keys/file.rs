@@ -67,7 +67,15 @@ pub(super) fn write<T: Serialize>(
             .open(&fresh)?;
         write!(file, "# {header}\n{body}")?;
         file.sync_all()?;
-        fs::rename(&fresh, path)
+        fs::rename(&fresh, path)?;
+        // The name, too, is on the disk only now.
+        match path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
+            Some(parent) => fs::File::open(parent)?.sync_all(),
+            None => fs::File::open(".")?.sync_all(),
+        }
     })();
     written.map_err(PtpError::file(path))
 }
@@ -99,15 +107,17 @@ pub(super) fn parse_clock(text: &str) -> Option<ClockIdentity> {
     from_hex(&digits)?.try_into().ok().map(ClockIdentity)
 }
 
-pub(super) const fn suite_name(suite: Suite) -> &'static str {
+/// A suite's name in key files and on the command line.
+pub const fn suite_name(suite: Suite) -> &'static str {
     match suite {
         Suite::Bls => "bls",
         Suite::Ed25519 => "ed25519",
+        Suite::BlsOnce => "bls-once",
     }
 }
 
 pub(super) fn suite_named(name: &str) -> Option<Suite> {
-    [Suite::Bls, Suite::Ed25519]
+    Suite::ALL
         .into_iter()
         .find(|suite| suite_name(*suite) == name)
 }

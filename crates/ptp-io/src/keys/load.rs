@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use timeloom_ptp::security::{KeyRing, Limits, Policy, SecretKey, Security};
 use timeloom_wire::ClockIdentity;
-use timeloom_wire::tlv::{EntryForm, Suite};
+use timeloom_wire::tlv::EntryForm;
 
 use super::authority::public_of;
 use super::node::NodeFile;
@@ -196,7 +196,7 @@ impl Loaded {
                 max_hops,
                 ..Limits::default()
             },
-            watch: self.secret.suite() == Suite::Bls,
+            watch: self.secret.suite().is_aggregate(),
             secondary,
             bind_vid: false,
             // Seconds of civil time: no start uses numbers of an earlier one

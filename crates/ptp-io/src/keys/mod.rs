@@ -5,6 +5,7 @@
 //! DIR/node.pub        the same in public, with proofs of possession
 //! DIR/authority.pub   whose word about the others counts here
 //! DIR/ring.toml       everybody's public keys, signed by the authority
+//! DIR/once.N.ledger   bls-once: what the key of epoch N may have signed; once.lock
 //! ```
 //!
 //! Apart from these, [`GroupFile`] holds the one key of a group, for the standard's
@@ -20,6 +21,7 @@
 mod authority;
 mod file;
 mod group;
+mod ledger;
 mod load;
 mod node;
 mod ring;
@@ -27,7 +29,9 @@ mod ring;
 mod tests;
 
 pub use authority::{SignRequest, make_authority, sign_ring};
+pub use file::suite_name;
 pub use group::GroupFile;
+pub(crate) use ledger::{FileLedger, KeyLock};
 pub use load::{KeyDirectory, Loaded};
-pub use node::{make_node, rotate};
+pub use node::{make_node, make_node_with_ports, rotate};
 pub use ring::{EpochRule, MemberFile, RingFile};

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use timeloom_ptp::security::SecretKey;
+use timeloom_ptp::security::{MAX_PORTS, SecretKey};
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
 
 use super::file::{Kind, from_hex, parse_clock, read, suite_name, suite_named, to_hex, write};
+use super::ledger;
 use super::ring::MemberFile;
 use crate::{KernelRandom, PtpError};
 
@@ -26,6 +27,9 @@ pub(super) struct SecretFile {
     pub(super) epoch: u8,
     pub(super) suite: String,
     pub(super) secret: String,
+    /// `bls-once`: for how many ports there are keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ports: Option<u8>,
 }
 
 /// `node.pub`: one entry per epoch.
@@ -41,7 +45,10 @@ impl SecretFile {
         let octets: Option<[u8; 32]> =
             from_hex(&self.secret).and_then(|octets| octets.try_into().ok());
         match (suite, octets) {
-            (Some(suite), Some(octets)) => Ok(SecretKey::from_random(suite, &octets)),
+            (Some(suite), Some(octets)) => {
+                let ports = self.ports.unwrap_or(PORTS);
+                Ok(SecretKey::with_ports(suite, &octets, ports))
+            }
             _ => Err(PtpError::usage(format!(
                 "the secret of epoch {} is damaged",
                 self.epoch
@@ -103,12 +110,16 @@ impl NodeFile {
     }
 }
 
-fn fresh(epoch: u8, suite: Suite) -> Result<SecretFile, PtpError> {
+/// Ports that have keys when nobody says how many.
+const PORTS: u8 = 4;
+
+fn fresh(epoch: u8, suite: Suite, ports: Option<u8>) -> Result<SecretFile, PtpError> {
     let secret = to_hex(&KernelRandom::open()?.key());
     Ok(SecretFile {
         epoch,
         suite: suite_name(suite).to_owned(),
         secret,
+        ports: ports.filter(|_| suite == Suite::BlsOnce),
     })
 }
 
@@ -117,6 +128,26 @@ fn fresh(epoch: u8, suite: Suite) -> Result<SecretFile, PtpError> {
 /// # Errors
 /// When there is a key already: nothing is overwritten.
 pub fn make_node(directory: &Path, name: &str, clock: &str, suite: Suite) -> Result<(), PtpError> {
+    make_node_with_ports(directory, name, clock, suite, PORTS)
+}
+
+/// The same with keys for `ports` ports, where the suite has one for each
+/// ([`Suite::BlsOnce`]).
+///
+/// # Errors
+/// As [`make_node`].
+pub fn make_node_with_ports(
+    directory: &Path,
+    name: &str,
+    clock: &str,
+    suite: Suite,
+    ports: u8,
+) -> Result<(), PtpError> {
+    if !(1..=MAX_PORTS).contains(&ports) {
+        return Err(PtpError::usage(format!(
+            "a clock has keys for 1 to {MAX_PORTS} ports"
+        )));
+    }
     std::fs::create_dir_all(directory).map_err(PtpError::file(directory))?;
     let path = directory.join("node.key");
     if path.exists() {
@@ -133,8 +164,11 @@ pub fn make_node(directory: &Path, name: &str, clock: &str, suite: Suite) -> Res
     let file = NodeFile {
         name: name.to_owned(),
         clock: clock.to_string(),
-        secrets: vec![fresh(1, suite)?],
+        secrets: vec![fresh(1, suite, Some(ports))?],
     };
+    if suite == Suite::BlsOnce {
+        ledger::make(directory, 1)?;
+    }
     file.write(directory)
 }
 
@@ -153,10 +187,16 @@ pub fn rotate(directory: &Path, keep: usize) -> Result<u8, PtpError> {
         .ok_or_else(|| PtpError::usage("the last epoch, 255, is in use"))?;
     let suite = suite_named(&newest.suite)
         .ok_or_else(|| PtpError::usage("node.key names an unknown suite"))?;
-    file.secrets.push(fresh(epoch, suite)?);
+    let ports = newest.ports;
+    file.secrets.push(fresh(epoch, suite, ports)?);
     file.secrets.sort_by_key(|secret| secret.epoch);
     let surplus = file.secrets.len().saturating_sub(keep.max(1));
-    file.secrets.drain(..surplus);
+    let gone: Vec<u8> = file.secrets.drain(..surplus).map(|s| s.epoch).collect();
+    if suite == Suite::BlsOnce {
+        ledger::make(directory, epoch)?;
+    }
     file.write(directory)?;
+    gone.into_iter()
+        .for_each(|epoch| ledger::remove(directory, epoch));
     Ok(epoch)
 }

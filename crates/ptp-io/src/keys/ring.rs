@@ -23,7 +23,7 @@ pub struct MemberFile {
     pub index: u16,
     /// Generation of the key.
     pub epoch: u8,
-    /// `ed25519` or `bls`.
+    /// `ed25519`, `bls` or `bls-once`.
     pub suite: String,
     /// The public key.
     pub key: String,
@@ -81,7 +81,7 @@ impl MemberFile {
     pub(super) fn suite(&self) -> Result<Suite, PtpError> {
         suite_named(&self.suite).ok_or_else(|| {
             PtpError::usage(format!(
-                "`{}` is no suite; there are ed25519 and bls",
+                "`{}` is no suite; there are ed25519, bls and bls-once",
                 self.suite
             ))
         })
@@ -167,8 +167,10 @@ impl RingFile {
                     file.epoch,
                     match error {
                         KeyError::Proof => "the proof of possession does not hold",
-                        KeyError::Index => "its index is another clock's, or it has two",
+                        KeyError::Index =>
+                            "its index is another clock's or too large, or it has two",
                         KeyError::Twice => "it has two keys of one epoch",
+                        KeyError::Shared => "its key is somebody else's, or of another epoch",
                     }
                 ))
             })?;

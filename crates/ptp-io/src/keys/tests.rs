@@ -76,8 +76,12 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn keys_of_both_suites_are_made_signed_and_loaded() {
-    for (suite, name) in [(Suite::Ed25519, "ed"), (Suite::Bls, "bls")] {
+fn keys_of_all_suites_are_made_signed_and_loaded() {
+    for (suite, name) in [
+        (Suite::Ed25519, "ed"),
+        (Suite::Bls, "bls"),
+        (Suite::BlsOnce, "once"),
+    ] {
         let world = World::new(name, suite);
         let gm = KeyDirectory::new(&world.at("gm")).load().unwrap();
         let tc = KeyDirectory::new(&world.at("tc")).load().unwrap();
@@ -206,4 +210,36 @@ fn nothing_is_overwritten_and_nobody_is_invented() {
         .sign(|request| request.signing_epoch = Some(9))
         .expect_err("no keys of epoch 9");
     assert!(error.to_string().contains("epoch 9"));
+}
+
+#[test]
+fn every_epoch_of_bls_once_has_a_ledger_as_long_as_its_key() {
+    let world = World::new("ledgers", Suite::BlsOnce);
+    let gm = world.at("gm");
+    let there = |epoch: u8| gm.join(format!("once.{epoch}.ledger")).exists();
+    assert!(there(1) && !there(2));
+    assert_eq!(rotate(&gm, 2).unwrap(), 2);
+    assert!(there(1) && there(2));
+    assert_eq!(rotate(&gm, 2).unwrap(), 3);
+    assert!(!there(1) && there(2) && there(3));
+    // Keys for as many ports as before, and no key in two places of a ring.
+    let text = fs::read_to_string(gm.join("node.key")).unwrap();
+    assert_eq!(text.matches("ports = 4").count(), 2, "{text}");
+    assert!(
+        make_node_with_ports(
+            &world.at("x"),
+            "x",
+            "02544c.fffe.000009",
+            Suite::BlsOnce,
+            64
+        )
+        .is_err()
+    );
+    let stolen = fs::read_to_string(gm.join("node.pub")).unwrap();
+    let stolen = stolen.replace("02544c.fffe.000001", "02544c.fffe.000003");
+    fs::write(world.0.join("stolen.pub"), stolen).unwrap();
+    let error = world
+        .sign(|request| request.publics.push(world.0.join("stolen.pub")))
+        .expect_err("the same key for two clocks");
+    assert!(error.to_string().contains("somebody else's"), "{error}");
 }

@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, spawn};
 
 use timeloom_fabric::Namespace;
@@ -97,6 +99,12 @@ impl Attack {
             })
     }
 
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, attack)| *attack == self);
+        found.expect("all of them are listed").0
+    }
+
     /// Whether a signed chain must notice it. A delay that was there from the
     /// start and is the same both ways is part of the path, and what a hop says
     /// of itself nobody else can know.
@@ -105,16 +113,59 @@ impl Attack {
     }
 }
 
+/// What the wire is told to do, and how much of it it has done. Clones tell the
+/// same wire.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Orders(Arc<(Mutex<Option<Order>>, AtomicU64)>);
+
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    attack: Attack,
+    from: Instant<Wall>,
+}
+
+impl Orders {
+    /// Attack from `from` on; until then, hand everything on.
+    pub(super) fn attack(&self, attack: Attack, from: Instant<Wall>) {
+        self.set(Some(Order { attack, from }));
+    }
+
+    /// Be an ordinary cable again.
+    pub(super) fn cease(&self) {
+        self.set(None);
+    }
+
+    /// How many messages were changed or made, in all attacks.
+    pub(super) fn attacked(&self) -> u64 {
+        self.0.1.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, order: Option<Order>) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = order;
+    }
+
+    fn at(&self, now: Instant<Wall>) -> Option<Attack> {
+        let order = *self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        order
+            .filter(|order| order.from <= now)
+            .map(|order| order.attack)
+    }
+
+    fn count(&self, messages: u64) {
+        self.0.1.fetch_add(messages, Ordering::Relaxed);
+    }
+}
+
 /// The wire at work. Dropping it ends it.
 pub(super) struct Attacker {
     wake: Wake,
-    thread: Option<JoinHandle<u64>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Attacker {
     /// Taps the cable from now on.
     pub(super) fn start(
-        attack: Attack,
+        orders: Orders,
         transport: Transport,
         wire: &Namespace,
     ) -> Result<Self, PtpError> {
@@ -130,69 +181,63 @@ impl Attacker {
         };
         let ports = wire.run(|| Ok::<_, PtpError>([open(UP)?, open(DOWN)?]))??;
         let told = wake.clone();
-        let thread = spawn(move || Wire::new(attack, ports).run(&told));
+        let thread = spawn(move || Wire::new(orders, ports).run(&told));
         Ok(Self {
             wake,
             thread: Some(thread),
         })
     }
-
-    /// Ends it; returns how many messages it attacked.
-    pub(super) fn finish(mut self) -> u64 {
-        self.end().unwrap_or(0)
-    }
-
-    fn end(&mut self) -> Option<u64> {
-        self.wake.stop();
-        self.thread.take()?.join().ok()
-    }
 }
 
 impl Drop for Attacker {
     fn drop(&mut self) {
-        self.end();
+        self.wake.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
     }
 }
 
 struct Wire {
-    attack: Attack,
+    orders: Orders,
     ports: [PortSocket; 2],
     /// What is on its way: when, out by which port, what.
     held: VecDeque<(Instant<Wall>, usize, Packet)>,
-    /// Syncs and Follow_Ups that passed, for replay.
+    /// Genuine Syncs and Follow_Ups of the last seconds, for replay.
     kept: VecDeque<(Instant<Wall>, Packet)>,
-    started: Instant<Wall>,
     announced: Instant<Wall>,
     attacked: u64,
 }
 
-/// Peace before the attack: clocks find one another, histories fill.
-const PEACE: Duration = Duration::from_s(3);
+/// How old a message is that is replayed, and how old one may get to be.
+const REPLAYED_AFTER: Duration = Duration::from_s(2);
+const KEPT_FOR: Duration = Duration::from_s(4);
 
 impl Wire {
-    fn new(attack: Attack, ports: [PortSocket; 2]) -> Self {
-        let now = wall_now();
+    fn new(orders: Orders, ports: [PortSocket; 2]) -> Self {
         Self {
-            attack,
+            orders,
             ports,
             held: VecDeque::new(),
             kept: VecDeque::new(),
-            started: now,
-            announced: now,
+            announced: wall_now(),
             attacked: 0,
         }
     }
 
-    fn run(mut self, wake: &Wake) -> u64 {
+    fn run(mut self, wake: &Wake) {
         while !wake.is_stopped() {
             self.wait(wake);
             for from in 0..2 {
                 let mut arrived = Vec::new();
                 let _ = self.ports[from].receive(|arrival| arrived.push(arrival.packet));
                 self.ports[from].departures(|_, _| {});
+                let before = self.attacked;
                 for packet in arrived {
                     self.pass(packet, from);
                 }
+                self.orders.count(self.attacked - before);
             }
             let now = wall_now();
             while let Some(at) = self.held.iter().position(|(due, ..)| *due <= now) {
@@ -201,7 +246,6 @@ impl Wire {
                 }
             }
         }
-        self.attacked
     }
 
     fn wait(&self, wake: &Wake) {
@@ -243,24 +287,28 @@ impl Wire {
     fn pass(&mut self, mut packet: Packet, from: usize) {
         let to = 1 - from;
         let now = wall_now();
-        let at_war = now - self.started > PEACE;
         let Ok((header, _)) = Header::parse(&packet.bytes) else {
             let _ = self.ports[to].send(&packet);
             return;
         };
         let (kind, downstream) = (header.message_type, from == 0);
-        if self.attack == Attack::SymmetricDelay {
-            self.attacked += 1;
-            return self.send_later(Duration::from_us(20), to, packet);
-        }
-        if !at_war || !downstream {
-            self.keep(kind, &packet, downstream);
-            let _ = self.ports[to].send(&packet);
-            return;
-        }
+        let attack = match self.orders.at(now) {
+            Some(Attack::SymmetricDelay) => {
+                self.attacked += 1;
+                return self.send_later(Duration::from_us(20), to, packet);
+            }
+            Some(attack) if downstream => attack,
+            _ => {
+                if downstream {
+                    self.keep(kind, &packet);
+                }
+                let _ = self.ports[to].send(&packet);
+                return;
+            }
+        };
         let is = |of: MessageType| kind == of;
         let before = self.attacked;
-        match self.attack {
+        match attack {
             Attack::Correction if is(MessageType::FollowUp) => {
                 let more = header.correction + TimeInterval::from_ns(1_000);
                 let _ = patch_correction(&mut packet.bytes, more);
@@ -319,7 +367,7 @@ impl Wire {
                 }
             }
             Attack::Replay if is(MessageType::FollowUp) => {
-                while self.kept.len() >= 2 && now - self.kept[0].0 > Duration::from_s(2) {
+                while self.kept.len() >= 2 && now - self.kept[0].0 > REPLAYED_AFTER {
                     let (_, old) = self.kept.pop_front().expect("it has two");
                     self.send_later(Duration::from_ms(30), to, old);
                     self.attacked += 1;
@@ -333,17 +381,25 @@ impl Wire {
             }
             _ => {}
         }
-        let untouched = before == self.attacked;
-        self.keep(kind, &packet, untouched || self.attack == Attack::Replay);
+        // What a replay made waits aside; this one passes as it came.
+        if before == self.attacked || attack == Attack::Replay {
+            self.keep(kind, &packet);
+        }
         let _ = self.ports[to].send(&packet);
     }
 
-    fn keep(&mut self, kind: MessageType, packet: &Packet, wanted: bool) {
-        if wanted
-            && self.attack == Attack::Replay
-            && matches!(kind, MessageType::Sync | MessageType::FollowUp)
+    /// Remembers a genuine message for as long as it may be replayed.
+    fn keep(&mut self, kind: MessageType, packet: &Packet) {
+        let now = wall_now();
+        while self
+            .kept
+            .front()
+            .is_some_and(|(at, _)| now - *at > KEPT_FOR)
         {
-            self.kept.push_back((wall_now(), packet.clone()));
+            self.kept.pop_front();
+        }
+        if matches!(kind, MessageType::Sync | MessageType::FollowUp) {
+            self.kept.push_back((now, packet.clone()));
         }
     }
 }

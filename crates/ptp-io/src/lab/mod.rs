@@ -9,15 +9,15 @@
 mod attack;
 mod capture;
 mod chain;
+mod desk;
 mod nodes;
 mod ptp4l;
 mod report;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 
 use timeloom_ptp::security::Policy;
@@ -30,8 +30,10 @@ use crate::clocks::wall_now;
 use crate::keys::GroupFile;
 use crate::{Line, PtpError, Role, Transport, Wake};
 pub use attack::Attack;
-use attack::Attacker;
+use attack::{Attacker, Orders};
 use chain::{Chain, UP};
+use desk::Desk;
+pub use desk::{Attacked, attack};
 use nodes::Running;
 pub use report::{LabReport, Spread};
 
@@ -72,6 +74,9 @@ pub struct LabOptions {
     /// What the wire behind a node does, by number: 0 is the grandmaster. For
     /// [`Attack::Lie`], what that hop does.
     pub attack: Option<(Attack, usize)>,
+    /// The wire behind this node is the attacker's, who waits for [`attack`].
+    /// Not beside `attack`.
+    pub tap: Option<usize>,
     /// Where evidence, keys, logs and the capture go.
     pub directory: PathBuf,
 }
@@ -109,6 +114,7 @@ impl LabOptions {
             policy: Policy::Strict,
             jump_bound: TimeInterval::from_ns(1_000_000),
             attack: None,
+            tap: None,
             directory,
         }
     }
@@ -125,6 +131,18 @@ impl LabOptions {
             if !(is_hop || (attack != Attack::Lie && node == 0)) {
                 return Err(PtpError::usage(format!(
                     "there is no place {node} for this attack in the chain"
+                )));
+            }
+        }
+        if let Some(node) = self.tap {
+            if self.attack.is_some() {
+                return Err(PtpError::usage(
+                    "an attack has its wire already: leave the tap away, or attack later",
+                ));
+            }
+            if node + 1 >= count {
+                return Err(PtpError::usage(format!(
+                    "there is no wire behind place {node}; 0 is the grandmaster"
                 )));
             }
         }
@@ -150,10 +168,8 @@ impl LabOptions {
 pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     options.check()?;
     std::fs::create_dir_all(&options.directory).map_err(PtpError::file(&options.directory))?;
-    let tapped = options
-        .attack
-        .filter(|(attack, _)| *attack != Attack::Lie)
-        .map(|(_, node)| node);
+    let attack = options.attack.filter(|(attack, _)| *attack != Attack::Lie);
+    let tapped = attack.map(|(_, node)| node).or(options.tap);
     let second = options.auth.is_some_and(|auth| auth.secondary);
     let chain = Chain::build(options.nodes.len(), tapped, second).map_err(kernel)?;
     if options.auth.is_some() {
@@ -162,11 +178,23 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     let capture_path = options.directory.join("slave.pcapng");
     let slave = chain.sites.last().expect("a chain has a slave");
     let capture = capture::record(&slave.namespace, UP, &capture_path)?;
-    let attacker = match (options.attack, &chain.wire) {
-        (Some((attack, _)), Some(wire)) => Some(Attacker::start(attack, options.transport, wire)?),
-        _ => None,
-    };
-    let (lines, collected) = channel();
+    let orders = Orders::default();
+    let attacker = chain
+        .wire
+        .as_ref()
+        .map(|wire| Attacker::start(orders.clone(), options.transport, wire))
+        .transpose()?;
+    match attack {
+        // A link is as long as it is from the start.
+        Some((Attack::SymmetricDelay, _)) => orders.attack(Attack::SymmetricDelay, wall_now()),
+        Some((attack, _)) => orders.attack(attack, wall_now() + PEACE),
+        None => {}
+    }
+    let lines = Lines::default();
+    let desk = options
+        .tap
+        .map(|_| Desk::open(&options.directory, orders.clone(), lines.clone()))
+        .transpose()?;
     let offsets = Arc::new(AtomicUsize::new(0));
     let mut running = Vec::new();
     for node in 0..chain.sites.len() {
@@ -176,7 +204,6 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
             nodes::start(options, node, &chain, sink)?,
         ));
     }
-    drop(lines);
     let end = wall_now() + options.duration;
     let measured = || match &running.last().expect("a chain has a slave").1 {
         Running::Ptp4l(ptp4l) => ptp4l.measured(),
@@ -202,19 +229,38 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
             }
         }
     }
-    report.attacked = attacker.map_or(0, Attacker::finish);
+    drop(desk);
+    drop(attacker);
+    report.attacked = orders.attacked();
     capture.stop();
-    report.lines = collected.into_iter().collect();
+    report.lines = lines.take();
     write_out(&options.directory, &report.lines, &report.logs)?;
     Ok(report)
 }
 
+/// Peace before an attack: clocks find one another, histories fill.
+const PEACE: Duration = Duration::from_s(3);
+
+/// Evidence of all programs, in the order in which it came.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<Line>>>);
+
+impl Lines {
+    fn with<R>(&self, look: impl FnOnce(&mut Vec<Line>) -> R) -> R {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn take(&self) -> Vec<Line> {
+        self.with(std::mem::take)
+    }
+}
+
 /// Collects lines, and counts the measured Syncs, which only the slave has.
-fn sink(lines: Sender<Line>, offsets: Arc<AtomicUsize>) -> Box<dyn FnMut(Line) + Send> {
+fn sink(lines: Lines, offsets: Arc<AtomicUsize>) -> Box<dyn FnMut(Line) + Send> {
     Box::new(move |line| {
         let is_offset = matches!(&line, Line::Sync(sync) if sync.offset_ns.is_some());
         offsets.fetch_add(usize::from(is_offset), Ordering::Relaxed);
-        drop(lines.send(line));
+        lines.with(|lines| lines.push(line));
     })
 }
 

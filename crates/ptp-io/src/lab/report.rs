@@ -80,18 +80,7 @@ impl LabReport {
 
     /// What was violated and how often, of all our nodes: `who: what and where`.
     pub fn violations(&self) -> BTreeMap<String, usize> {
-        let mut all = BTreeMap::new();
-        for line in &self.lines {
-            let (node, violations) = match line {
-                Line::Sync(sync) => (&sync.node, &sync.failures[..]),
-                Line::Alarm(alarm) => (&alarm.node, std::slice::from_ref(&alarm.violation)),
-                _ => continue,
-            };
-            for violation in violations {
-                *all.entry(format!("{node}: {violation}")).or_default() += 1;
-            }
-        }
-        all
+        violations(&self.lines)
     }
 
     /// How many of the slave's Syncs ended so.
@@ -131,6 +120,22 @@ impl LabReport {
                 .collect(),
         )
     }
+}
+
+/// See [`LabReport::violations`].
+pub(super) fn violations(lines: &[Line]) -> BTreeMap<String, usize> {
+    let mut all = BTreeMap::new();
+    for line in lines {
+        let (node, violations) = match line {
+            Line::Sync(sync) => (&sync.node, &sync.failures[..]),
+            Line::Alarm(alarm) => (&alarm.node, std::slice::from_ref(&alarm.violation)),
+            _ => continue,
+        };
+        for violation in violations {
+            *all.entry(format!("{node}: {violation}")).or_default() += 1;
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -161,7 +161,9 @@ fn every_attack_on_a_wire_is_noticed_where_it_happens() {
 #[test]
 #[ignore = "a minute; the aggregate's attacks are simulated in timeloom-ptp"]
 fn every_attack_on_an_aggregate_is_noticed_where_it_happens() {
-    Attack::ALL
-        .chunks(4)
-        .for_each(|attacks| all_at_once(Suite::Bls, attacks));
+    for suite in [Suite::Bls, Suite::BlsOnce] {
+        Attack::ALL
+            .chunks(4)
+            .for_each(|attacks| all_at_once(suite, attacks));
+    }
 }

@@ -77,6 +77,25 @@ fn a_compact_bls_chain_of_three_hops() {
 }
 
 #[test]
+fn prepared_bls_chains_of_three_hops_whose_ledgers_grow() {
+    for (name, form) in [
+        ("once", EntryForm::Full),
+        ("once-compact", EntryForm::Compact),
+    ] {
+        let scratch = Scratch::new(name);
+        assert_accepted(&lab(&scratch, &[Ours; 5], inline(Suite::BlsOnce, form)), 3);
+        for node in ["gm", "tc1", "tc2", "tc3"] {
+            let path = scratch.0.join("keys").join(node).join("once.1.ledger");
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.matches("[[reserved]]").count(), 1, "{node}: {text}");
+        }
+        let path = scratch.0.join("keys/slave/once.1.ledger");
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(!text.contains("[[reserved]]"), "a slave signs no Follow_Up");
+    }
+}
+
+#[test]
 fn statements_on_a_second_network() {
     let scratch = Scratch::new("secondary");
     let report = lab(&scratch, &[Ours; 4], |options| {

@@ -254,6 +254,35 @@ fn a_clock_that_may_not_lead_is_no_grandmaster() {
     let error = open("slave", Role::Grandmaster, Suite::Ed25519).unwrap_err();
     assert!(error.to_string().contains("not authorised"), "{error}");
     let error = open("gm", Role::Grandmaster, Suite::Bls).unwrap_err();
-    assert!(error.to_string().contains("asks for Bls"), "{error}");
+    assert!(error.to_string().contains("asks for bls"), "{error}");
     assert!(open("gm", Role::Grandmaster, Suite::Ed25519).is_ok());
+}
+
+#[test]
+fn keys_that_sign_a_sync_once_are_one_programs() {
+    let scratch = Scratch::new("once-lock");
+    make_authority(&scratch.0).unwrap();
+    for (node, name) in NAMES.iter().enumerate() {
+        let clock = format!("02544c.fffe.00000{node}");
+        let directory = Pair::directory(&scratch, name);
+        make_node(&directory, name, &clock, Suite::BlsOnce).unwrap();
+    }
+    sign(&scratch, |_| {});
+    let keys = Pair::directory(&scratch, "gm");
+    let open = |role| {
+        let channel = Channel::Inline(Suite::BlsOnce);
+        Auth::open(&keys, role, channel, Policy::Strict, EntryForm::Full, 16)
+    };
+    let first = open(Role::Grandmaster).unwrap();
+    for role in [Role::Grandmaster, Role::Transparent] {
+        let error = open(role).expect_err("another program signs with them");
+        assert!(error.to_string().contains("another program"), "{error}");
+    }
+    // Who signs no Follow_Ups does not need them for itself.
+    assert!(open(Role::Monitor).is_ok());
+    drop(first);
+    assert!(open(Role::Transparent).is_ok());
+    fs::remove_file(keys.join("once.1.ledger")).unwrap();
+    let error = open(Role::Grandmaster).expect_err("nobody knows what was signed");
+    assert!(error.to_string().contains("is missing"), "{error}");
 }

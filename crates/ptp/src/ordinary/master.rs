@@ -15,7 +15,7 @@ use super::{OrdinaryClock, OrdinaryConfig};
 use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::peer_delay::nonce;
-use crate::security::{Role, Statement, SyncFacts, sign_announce, view_of};
+use crate::security::{Moment, Role, Statement, SyncFacts, sign_announce, view_of};
 use crate::{Action, DropReason, PowerTlv, Profile, Random, Stamp};
 
 /// Sync and Announce on their beats; Follow_Ups when departures are known.
@@ -109,6 +109,10 @@ impl Master {
         let mut header = OrdinaryClock::header(config, port, MessageType::Sync, sequence);
         header.flags = Flags::TWO_STEP;
         header.log_message_interval = config.profile.log_sync_interval;
+        if let Some(security) = config.security.as_ref().filter(|s| !s.secondary) {
+            let moment = Moment::new(&header, security.epoch, self.sync_sequence);
+            security.secret.expect(&moment, std::iter::once(port.port));
+        }
         let message = Message::new(header, Sync { origin });
         out.send(
             port.port,

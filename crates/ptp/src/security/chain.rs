@@ -1,15 +1,18 @@
 //! A received Follow_Up with its chain taken apart.
 
 use timeloom_wire::message::{Body, FollowUp};
-use timeloom_wire::tlv::{Entry, SignedFlags, SignedTlv, SubType};
+use timeloom_wire::tlv::{Entry, SignedFlags, SignedTlv, SubType, Suite};
 use timeloom_wire::{ClockIdentity, Header, Message, TimeInterval};
 
+use super::once::{Moment, key_port};
 use super::text::{self, Hash, Origin};
 use super::{KeyRing, ORGANIZATION, Reason, SyncFacts};
 
 /// One signer's part: who, what it signed, and with what.
 pub(super) struct Link<'a> {
     pub(super) clock: ClockIdentity,
+    /// Whose key, where each port has one that signs every Sync once.
+    pub(super) port: Option<u8>,
     pub(super) text: Vec<u8>,
     pub(super) signature: &'a [u8],
 }
@@ -59,6 +62,18 @@ impl<'a> Chain<'a> {
 
     pub(super) fn sequence48(&self) -> u64 {
         text::sequence48(self.tlv.head.sequence_high, self.header.sequence_id)
+    }
+
+    /// Which Sync it is about. A chain that was started anew does not know: whoever
+    /// started it has no number of the grandmaster's.
+    pub(super) fn moment(&self) -> Moment {
+        Moment::new(&self.header, self.tlv.head.key_epoch, self.sequence48())
+    }
+
+    /// Whether signatures may be of keys that sign every Sync once.
+    pub(super) fn is_once(&self) -> bool {
+        let head = &self.tlv.head;
+        head.suite == Suite::BlsOnce && !head.flags.has(SignedFlags::RESTARTED)
     }
 
     /// `correctionField` less what the hops answer for.
@@ -117,8 +132,11 @@ impl<'a> Chain<'a> {
         // Ed25519: signatures are hashed too, so that spoiling one spoils all
         // that follow up to the culprit (see the module's documentation).
         let mut running = text::hash(&[&first, first_signature]);
+        let first_port = (self.is_once() && !self.tlv.head.flags.has(SignedFlags::ORDINARY))
+            .then(|| u8::try_from(self.header.source.port).unwrap_or(u8::MAX));
         let mut links = vec![Link {
             clock: self.header.source.clock,
+            port: first_port,
             text: first,
             signature: first_signature,
         }];
@@ -127,8 +145,18 @@ impl<'a> Chain<'a> {
             let own = clock.unwrap_or_default();
             let text = text::hop(&running, own, entry, previous, clock_at(at + 1));
             running = text::hash(&[&text, signature]);
+            // In a chain that was started anew a port's key would sign it knows not what.
+            let port = match self.tlv.head.suite {
+                Suite::BlsOnce => key_port(entry.egress_port),
+                _ => None,
+            };
             links.push(Link {
                 clock: own,
+                port: if self.is_once() || port.is_none() {
+                    port
+                } else {
+                    Some(u8::MAX)
+                },
                 text,
                 signature,
             });
@@ -138,7 +166,7 @@ impl<'a> Chain<'a> {
     }
 
     pub(super) fn is_aggregate(&self) -> bool {
-        self.tlv.head.suite == timeloom_wire::tlv::Suite::Bls
+        self.tlv.head.suite.is_aggregate()
     }
 
     /// How many signers at the front have no signature: a chain that was

@@ -6,7 +6,8 @@ use timeloom_wire::tlv::{
 };
 use timeloom_wire::{ClockIdentity, EmitError, Header, Message, TimeInterval};
 
-use super::chain::Chain;
+use super::chain::{Chain, sequence_of};
+use super::once::{Moment, marked_port};
 use super::text;
 use super::{ORGANIZATION, Reason, Security, SyncFacts};
 use crate::outbox::MAX_MESSAGE;
@@ -48,7 +49,11 @@ impl Security {
         if head.key_epoch != self.epoch {
             return Err(Reason::Epoch);
         }
-        let entry = self.entry(head.form(), hop);
+        let ticket = chain
+            .is_once()
+            .then(|| self.secret.ticket(&chain.moment(), hop.egress))
+            .flatten();
+        let entry = self.entry(&head, hop, ticket.is_some());
         let (_, running) = chain.links(sync, self.clock);
         let next = if mixed {
             ClockIdentity::default()
@@ -57,13 +62,12 @@ impl Security {
         };
         let previous = last.ok_or(Reason::UnknownSigner)?;
         let own = text::hop(&running, self.clock, &entry, previous, next);
-        let signed = match head.suite {
-            Suite::Bls => self
-                .secret
-                .sign_onto(chain.tlv.signature(), &own)
-                .ok_or(Reason::Malformed)?,
-            Suite::Ed25519 => self.secret.sign(&own),
+        let signed = match ticket {
+            Some(ticket) => ticket.sign_onto(Some(chain.tlv.signature()), &own),
+            None if head.suite.is_aggregate() => self.secret.sign_onto(chain.tlv.signature(), &own),
+            None => Some(self.secret.sign(&own)),
         };
+        let signed = signed.ok_or(Reason::Malformed)?;
         let correction = chain.header.correction + hop.contribution;
         let keep = MESSAGE_FRONT + chain.before.len();
         self.assemble(
@@ -86,6 +90,20 @@ impl Security {
         .ok_or(Reason::TooLong)
     }
 
+    /// Whether [`Security::extend`] takes microseconds, since the expensive part was
+    /// done before: few enough to do it where it is needed, rather than to hand it to
+    /// another thread.
+    pub(crate) fn is_quick(&self, message: &[u8], egress: u16) -> bool {
+        let moment = || {
+            let message = Message::parse(message).ok()?;
+            let sequence48 = sequence_of(&message)?;
+            Some(Moment::new(&message.header, self.epoch, sequence48))
+        };
+        self.secret.is_prepared()
+            || self.secret.suite() == Suite::BlsOnce
+                && moment().is_some_and(|moment| self.secret.is_prepared_for(&moment, egress))
+    }
+
     /// Says that what came was broken: a chain with no signature of the
     /// grandmaster, the neighbour it came from, unsigned, and this clock. The
     /// slave finds the boundary as in any other broken chain.
@@ -103,7 +121,7 @@ impl Security {
         let accused = Entry {
             signer: match self.form {
                 EntryForm::Full => timeloom_wire::tlv::Signer::Identity(hop.previous),
-                EntryForm::Compact => timeloom_wire::tlv::Signer::Index(
+                _ => timeloom_wire::tlv::Signer::Index(
                     self.ring.member(hop.previous, self.epoch)?.index,
                 ),
             },
@@ -112,9 +130,10 @@ impl Security {
             contribution: TimeInterval::ZERO,
         };
         // A message with one unsigned entry, which is then extended as usual.
-        let blank = match head.suite {
-            Suite::Bls => INFINITY.to_vec(),
-            Suite::Ed25519 => vec![0; 64],
+        let blank = if head.suite.is_aggregate() {
+            INFINITY.to_vec()
+        } else {
+            vec![0; 64]
         };
         let broken = self.assemble(
             &message[..MESSAGE_FRONT],
@@ -149,15 +168,19 @@ impl Security {
         Some(marked)
     }
 
-    fn entry(&self, form: EntryForm, hop: &Hop) -> Entry {
+    fn entry(&self, head: &SignedHead, hop: &Hop, prepared: bool) -> Entry {
+        let form = head.form();
         let port = |number: u16| match form {
             EntryForm::Full => u8::try_from(number).unwrap_or(u8::MAX),
-            EntryForm::Compact => 0,
+            _ => 0,
         };
         Entry {
             signer: self.signer(form),
             ingress_port: port(hop.ingress),
-            egress_port: port(hop.egress),
+            egress_port: match head.suite {
+                Suite::BlsOnce => marked_port(hop.egress, form != EntryForm::Full, prepared),
+                _ => port(hop.egress),
+            },
             contribution: hop.contribution,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use timeloom_wire::ClockIdentity;
-use timeloom_wire::tlv::{Signer, Suite};
+use timeloom_wire::tlv::{INDEX_BESIDE_PORT, Signer, Suite};
 
 use super::PublicKey;
 
@@ -27,10 +27,13 @@ pub struct Member {
 pub enum KeyError {
     /// The proof of possession does not hold.
     Proof,
-    /// Another clock has this index, or this clock another index.
+    /// Another clock has this index, or this clock another index; or it is too
+    /// large for compact entries of the suite.
     Index,
     /// The clock has a key of this epoch already.
     Twice,
+    /// Somebody has this very key already.
+    Shared,
 }
 
 /// The keys of a domain. Every key in it has proven possession.
@@ -48,12 +51,24 @@ impl KeyRing {
         if !member.key.verify_possession(proof) {
             return Err(KeyError::Proof);
         }
+        let room = if member.key.suite() == Suite::BlsOnce {
+            INDEX_BESIDE_PORT
+        } else {
+            u16::MAX
+        };
+        if member.index > room {
+            return Err(KeyError::Index);
+        }
         if *self.by_index.entry(member.index).or_insert(member.clock) != member.clock {
             return Err(KeyError::Index);
         }
         let place = (member.clock, member.epoch);
         if self.members.contains_key(&place) {
             return Err(KeyError::Twice);
+        }
+        let mut others = self.members.values();
+        if others.any(|other| other.key.shares_a_key_with(&member.key)) {
+            return Err(KeyError::Shared);
         }
         if !self.epochs.contains(&member.epoch) {
             self.epochs.push(member.epoch);

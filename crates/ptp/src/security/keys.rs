@@ -1,4 +1,4 @@
-//! Keys and signatures of the two suites.
+//! Keys and signatures of the suites.
 
 use blst::BLST_ERROR;
 use blst::min_sig::{
@@ -8,6 +8,7 @@ use ed25519_dalek::{Signature as EdSignature, Signer as _, SigningKey, Verifying
 use timeloom_wire::tlv::Suite;
 
 use super::nonces::{Nonces, STOCK};
+use super::once::{self, Ledger, Moment, OncePublic, OnceSecret, Share, Ticket};
 use crate::Random;
 
 /// Cipher suite identifiers of draft-irtf-cfrg-bls-signature for the scheme
@@ -22,6 +23,8 @@ pub enum SecretKey {
     Bls(Box<BlsSecret>),
     /// Ed25519, with what was prepared for its next signatures.
     Ed25519(Box<SigningKey>, Box<Nonces>),
+    /// BLS12-381 with a key per port that signs each Sync once.
+    BlsOnce(Box<OnceSecret>),
 }
 
 impl core::fmt::Debug for SecretKey {
@@ -34,7 +37,13 @@ impl SecretKey {
     /// A key from 32 random octets. They must come from the kernel, except in
     /// simulations.
     pub fn from_random(suite: Suite, random: &[u8; 32]) -> Self {
+        Self::with_ports(suite, random, 2)
+    }
+
+    /// The same for a clock of `ports` ports, if the suite has a key for each.
+    pub fn with_ports(suite: Suite, random: &[u8; 32], ports: u8) -> Self {
         match suite {
+            Suite::BlsOnce => Self::BlsOnce(Box::new(OnceSecret::new(random, ports))),
             Suite::Bls => Self::Bls(Box::new(
                 BlsSecret::key_gen(random, b"PSIG1").expect("32 octets are what key_gen asks for"),
             )),
@@ -51,6 +60,7 @@ impl SecretKey {
         match self {
             Self::Bls(_) => Suite::Bls,
             Self::Ed25519(..) => Suite::Ed25519,
+            Self::BlsOnce(_) => Suite::BlsOnce,
         }
     }
 
@@ -59,14 +69,19 @@ impl SecretKey {
         match self {
             Self::Bls(key) => PublicKey::Bls(Box::new(key.sk_to_pk())),
             Self::Ed25519(key, _) => PublicKey::Ed25519(Box::new(key.verifying_key())),
+            Self::BlsOnce(keys) => PublicKey::BlsOnce(Box::new(keys.public())),
         }
     }
 
     /// Signs: 48 octets (BLS) or 64 (Ed25519, with a prepared nonce where there
-    /// is one).
+    /// is one). What belongs to no Sync is signed so with every suite.
     pub fn sign(&self, text: &[u8]) -> Vec<u8> {
         match self {
             Self::Bls(key) => key.sign(text, BLS_SIGN, &[]).to_bytes().to_vec(),
+            Self::BlsOnce(keys) => {
+                let signature = keys.ordinary().sign(text, BLS_SIGN, &[]);
+                signature.to_bytes().to_vec()
+            }
             Self::Ed25519(key, nonces) => nonces
                 .sign(text)
                 .unwrap_or_else(|| key.sign(text).to_bytes())
@@ -74,23 +89,57 @@ impl SecretKey {
         }
     }
 
-    /// Whether the next signature takes microseconds: few enough to make it where
-    /// it is needed, rather than to hand it to another thread.
+    /// Whether the next signature takes microseconds, whatever it is for.
     pub fn is_prepared(&self) -> bool {
         matches!(self, Self::Ed25519(_, nonces) if nonces.ready() > 0)
     }
 
+    /// Whether the one signature for `moment` at `port` takes microseconds.
+    pub fn is_prepared_for(&self, moment: &Moment, port: u16) -> bool {
+        matches!(self, Self::BlsOnce(keys) if keys.has(moment, port))
+    }
+
     /// Whether [`SecretKey::prepare`] has enough to do that a thread be woken.
     pub fn wants_preparing(&self) -> bool {
-        matches!(self, Self::Ed25519(_, nonces) if nonces.ready() < STOCK / 2)
+        match self {
+            Self::Bls(_) => false,
+            Self::Ed25519(_, nonces) => nonces.ready() < STOCK / 2,
+            Self::BlsOnce(keys) => keys.stock().is_due(),
+        }
     }
 
     /// Computes ahead what signatures need and texts do not change. For a thread
     /// of low priority, whenever there is time; `random` must be the kernel's
     /// (see `nonces`). Without it every signature is made as a whole.
     pub fn prepare(&self, random: &mut dyn Random) {
-        if let Self::Ed25519(key, nonces) = self {
-            nonces.prepare(key, random);
+        match self {
+            Self::Bls(_) => {}
+            Self::Ed25519(key, nonces) => nonces.prepare(key, random),
+            Self::BlsOnce(keys) => keys.prepare(),
+        }
+    }
+
+    /// Where [`Suite::BlsOnce`] writes down which Syncs are taken. Without it there is
+    /// nothing prepared, and every signature is an ordinary one.
+    pub fn keep(&self, ledger: Box<dyn Ledger>) {
+        if let Self::BlsOnce(keys) = self {
+            keys.keep(ledger);
+        }
+    }
+
+    /// `moment` is genuine, and those that follow it will be signed for `ports`. Cheap.
+    pub fn expect(&self, moment: &Moment, ports: impl Iterator<Item = u16>) {
+        if let Self::BlsOnce(keys) = self {
+            keys.expect(moment, ports);
+        }
+    }
+
+    /// What is prepared for one signature; nobody else gets it.
+    pub(super) fn ticket(&self, moment: &Moment, port: u16) -> Option<Ticket> {
+        if let Self::BlsOnce(keys) = self {
+            keys.take(moment, port)
+        } else {
+            None
         }
     }
 
@@ -99,7 +148,11 @@ impl SecretKey {
     /// The group is not checked here: the verifier does, and a point outside
     /// it only makes the verification fail that it would fail anyway.
     pub(super) fn sign_onto(&self, before: &[u8], text: &[u8]) -> Option<Vec<u8>> {
-        let Self::Bls(key) = self else { return None };
+        let key = match self {
+            Self::Bls(key) => key,
+            Self::BlsOnce(keys) => keys.ordinary(),
+            Self::Ed25519(..) => return None,
+        };
         let before = BlsSignature::from_bytes(before).ok()?;
         let mut sum = AggregateSignature::from_signature(&before);
         sum.add_signature(&key.sign(text, BLS_SIGN, &[]), false)
@@ -114,6 +167,7 @@ impl SecretKey {
         match self {
             Self::Bls(key) => key.sign(&public, BLS_PROVE, &[]).to_bytes().to_vec(),
             Self::Ed25519(..) => self.sign(&[ED_PROVE, &public].concat()),
+            Self::BlsOnce(keys) => keys.prove(BLS_PROVE),
         }
     }
 }
@@ -125,6 +179,8 @@ pub enum PublicKey {
     Bls(Box<BlsPublic>),
     /// Ed25519: 32 octets.
     Ed25519(Box<VerifyingKey>),
+    /// BLS12-381: 96 octets for the ordinary key, and for each port's.
+    BlsOnce(Box<OncePublic>),
 }
 
 impl PublicKey {
@@ -133,6 +189,7 @@ impl PublicKey {
         match self {
             Self::Bls(_) => Suite::Bls,
             Self::Ed25519(_) => Suite::Ed25519,
+            Self::BlsOnce(_) => Suite::BlsOnce,
         }
     }
 
@@ -141,6 +198,17 @@ impl PublicKey {
         match self {
             Self::Bls(key) => key.to_bytes().to_vec(),
             Self::Ed25519(key) => key.to_bytes().to_vec(),
+            Self::BlsOnce(keys) => keys.to_bytes(),
+        }
+    }
+
+    /// Whether one and the same key is part of both.
+    pub(super) fn shares_a_key_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::BlsOnce(one), Self::BlsOnce(other)) => {
+                one.all().any(|key| other.all().any(|of| of == key))
+            }
+            _ => self == other,
         }
     }
 
@@ -151,6 +219,9 @@ impl PublicKey {
             Suite::Bls => BlsPublic::key_validate(bytes)
                 .ok()
                 .map(|key| Self::Bls(Box::new(key))),
+            Suite::BlsOnce => {
+                OncePublic::from_bytes(bytes).map(|keys| Self::BlsOnce(Box::new(keys)))
+            }
             Suite::Ed25519 => {
                 let key = VerifyingKey::from_bytes(bytes.try_into().ok()?).ok()?;
                 (!key.is_weak()).then(|| Self::Ed25519(Box::new(key)))
@@ -162,6 +233,7 @@ impl PublicKey {
     pub fn verify(&self, text: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::Bls(key) => verify_bls(signature, &[text], &[key], BLS_SIGN),
+            Self::BlsOnce(keys) => verify_bls(signature, &[text], &[keys.ordinary()], BLS_SIGN),
             Self::Ed25519(key) => EdSignature::from_slice(signature)
                 .is_ok_and(|s| key.verify_strict(text, &s).is_ok()),
         }
@@ -173,25 +245,49 @@ impl PublicKey {
         match self {
             Self::Bls(key) => verify_bls(proof, &[&public], &[key], BLS_PROVE),
             Self::Ed25519(_) => self.verify(&[ED_PROVE, &public].concat(), proof),
+            Self::BlsOnce(keys) => keys.verify_possession(proof, BLS_PROVE),
         }
+    }
+}
+
+/// One signer's part in an aggregate: whose key, which of its keys ([`Suite::BlsOnce`]:
+/// that of a port, or the ordinary one), and what it signed.
+pub(super) struct Part<'a> {
+    pub(super) key: &'a PublicKey,
+    pub(super) port: Option<u8>,
+    pub(super) text: &'a [u8],
+}
+
+impl<'a> Part<'a> {
+    /// `None` for a key that does not aggregate, or that the clock does not have.
+    fn share(&self) -> Option<Share<'a>> {
+        let (key, is_once) = match (self.key, self.port) {
+            (PublicKey::Bls(key), None) => (&**key, false),
+            (PublicKey::BlsOnce(keys), None) => (keys.ordinary(), false),
+            (PublicKey::BlsOnce(keys), Some(port)) => (keys.port(port)?, true),
+            _ => return None,
+        };
+        Some(Share {
+            key,
+            is_once,
+            text: self.text,
+        })
     }
 }
 
 /// One aggregate over distinct texts. `blst` does not check that they are
 /// distinct; they are, since each holds its signer's identity and no signer is
 /// accepted twice.
-pub(super) fn verify_aggregate(signature: &[u8], texts: &[&[u8]], keys: &[&PublicKey]) -> bool {
-    let keys: Option<Vec<&BlsPublic>> = keys
-        .iter()
-        .map(|key| {
-            if let PublicKey::Bls(key) = key {
-                Some(&**key)
-            } else {
-                None
-            }
-        })
-        .collect();
-    keys.is_some_and(|keys| verify_bls(signature, texts, &keys, BLS_SIGN))
+pub(super) fn verify_aggregate(signature: &[u8], moment: &Moment, parts: &[Part<'_>]) -> bool {
+    let Some(shares) = parts.iter().map(Part::share).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    if shares.iter().any(|share| share.is_once) {
+        return once::verify(signature, moment, &shares, BLS_SIGN);
+    }
+    let texts: Vec<_> = shares.iter().map(|share| share.text).collect();
+    let keys: Vec<_> = shares.iter().map(|share| share.key).collect();
+    verify_bls(signature, &texts, &keys, BLS_SIGN)
 }
 
 fn verify_bls(signature: &[u8], texts: &[&[u8]], keys: &[&BlsPublic], domain: &[u8]) -> bool {

@@ -37,7 +37,7 @@ impl SignJob {
     /// Whether it takes microseconds, since the expensive part was done before:
     /// then it is done at once, for handing it to another thread takes longer.
     pub fn is_quick(&self) -> bool {
-        self.security.secret.is_prepared()
+        self.security.is_quick(&self.message, self.hop.egress)
     }
 
     /// Does the work: the Follow_Up with this clock's entry; or, when what came

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use timeloom_wire::message::FollowUp;
 use timeloom_wire::tlv::{
-    EntryForm, SignedFlags, SignedHead, SignedTlv, Signer, SubType, TlvWriter, Tlvs,
+    EntryForm, SignedFlags, SignedHead, SignedTlv, Signer, SubType, Suite, TlvWriter, Tlvs,
 };
 use timeloom_wire::{ClockIdentity, Header, TimeInterval, Timestamp};
 
 use super::chain::EXCESS;
+use super::once::Moment;
 use super::text::{self, Origin};
 use super::{KeyRing, Limits, ORGANIZATION, Policy, SecretKey};
 
@@ -71,7 +72,7 @@ impl Security {
     pub(crate) fn signer(&self, form: EntryForm) -> Signer {
         match form {
             EntryForm::Full => Signer::Identity(self.clock),
-            EntryForm::Compact => Signer::Index(self.index),
+            EntryForm::Compact | EntryForm::CompactWithPort => Signer::Index(self.index),
         }
     }
 
@@ -91,6 +92,17 @@ impl Security {
         } else {
             0
         };
+        let moment = Moment::new(
+            header,
+            self.epoch,
+            text::sequence48(sequence_high, header.sequence_id),
+        );
+        let ticket = self.secret.ticket(&moment, header.source.port);
+        let ordinary = if self.secret.suite() == Suite::BlsOnce && ticket.is_none() {
+            SignedFlags::ORDINARY
+        } else {
+            0
+        };
         let excess = if matches!(self.policy, Policy::Mixed { .. }) {
             EXCESS
         } else {
@@ -100,7 +112,7 @@ impl Security {
         let head = self.head(
             SubType::FollowUp,
             sequence_high,
-            SignedFlags::NONCE | compact | excess | vlan,
+            SignedFlags::NONCE | compact | excess | vlan | ordinary,
         );
         let origin = Origin {
             head: &head,
@@ -116,7 +128,10 @@ impl Security {
         } else {
             ClockIdentity::default()
         };
-        let signature = self.secret.sign(&text::grandmaster(&origin, next));
+        let text = text::grandmaster(&origin, next);
+        let signature = ticket
+            .and_then(|ticket| ticket.sign_onto(None, &text))
+            .unwrap_or_else(|| self.secret.sign(&text));
         let mut writer = TlvWriter::new(buffer);
         writer
             .push(SignedTlv::KIND, |to| {

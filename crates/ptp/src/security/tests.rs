@@ -10,7 +10,7 @@ use timeloom_wire::{
 
 use super::*;
 
-const SUITES: [Suite; 2] = [Suite::Ed25519, Suite::Bls];
+const SUITES: [Suite; 3] = Suite::ALL;
 
 fn clock(node: u8) -> ClockIdentity {
     ClockIdentity([0, 0, 0, 0xff, 0xfe, 0, 0, node])
@@ -244,7 +244,11 @@ fn keys_without_possession_and_retired_epochs_are_refused() {
 
 #[test]
 fn sizes_over_sixteen_hops_are_those_of_the_design() {
-    for (suite, octets) in [(Suite::Bls, 44 + 354), (Suite::Ed25519, 44 + 1394)] {
+    for (suite, octets) in [
+        (Suite::Bls, 44 + 354),
+        (Suite::BlsOnce, 44 + 354),
+        (Suite::Ed25519, 44 + 1394),
+    ] {
         let lab = Lab::new(suite, 18);
         assert_eq!(lab.chain(17).len(), octets);
         assert!(lab.verify(17, &lab.chain(17)).is_ok());
@@ -264,5 +268,180 @@ fn a_path_too_long_for_a_frame_is_marked_and_goes_on() {
     assert_eq!(
         lab.verify(18, &marked).unwrap_err().reason,
         Reason::Incomplete
+    );
+}
+
+/// The stocks of all nodes for the Sync that the tests sign, of which there is but one.
+fn prepare(node: &Security, port: u16) {
+    let source = PortIdentity {
+        clock: clock(0),
+        port: 1,
+    };
+    let header = Header::new(MessageType::FollowUp, source, 5);
+    let before = Moment::new(&header, 1, (7 << 16 | 5) - 1);
+    node.secret.keep(Box::<MemoryLedger>::default());
+    node.secret.expect(&before, std::iter::once(port));
+    node.secret.prepare(&mut crate::SplitMix(1));
+}
+
+fn marks(message: &[u8]) -> Vec<u8> {
+    let message = Message::parse(message).unwrap();
+    let tlv = message.tlvs.iter().next().unwrap();
+    let tlv = timeloom_wire::tlv::SignedTlv::parse(tlv, ORGANIZATION);
+    let entries = tlv.unwrap().unwrap();
+    entries
+        .entries()
+        .map(|(entry, _)| entry.egress_port)
+        .collect()
+}
+
+#[test]
+fn a_clock_that_is_made_to_sign_a_sync_twice_does_not() {
+    let lab = Lab::new(Suite::BlsOnce, 5);
+    let node = lab.security(1);
+    prepare(&node, 2);
+    let hop = |contribution| Hop {
+        ingress: 1,
+        egress: 2,
+        previous: clock(0),
+        next: clock(2),
+        contribution: TimeInterval::from_ns(contribution),
+    };
+    // Two Follow_Ups of one number: the grandmaster's, and the same with another residence.
+    let from_grandmaster = lab.grandmaster(1, 5);
+    let once = node
+        .extend(&from_grandmaster, &lab.sync, &hop(500))
+        .unwrap();
+    let again = node
+        .extend(&from_grandmaster, &lab.sync, &hop(900))
+        .unwrap();
+    let restarted = node.restart(&from_grandmaster, &lab.sync, &hop(1)).unwrap();
+    assert_eq!(marks(&once), [2]);
+    assert_eq!(marks(&again), [0x82], "an ordinary signature");
+    assert_eq!(marks(&restarted), [0, 0x82]);
+    // Each of them holds.
+    for message in [&once, &again] {
+        assert!(lab.verify(2, message).is_ok());
+    }
+    // Nor at a port for which it has no key.
+    let mut elsewhere = hop(500);
+    elsewhere.egress = 3;
+    let message = node
+        .extend(&from_grandmaster, &lab.sync, &elsewhere)
+        .unwrap();
+    assert_eq!(marks(&message), [0x83]);
+    assert!(lab.verify(2, &message).is_ok());
+    elsewhere.egress = 300;
+    let message = node
+        .extend(&from_grandmaster, &lab.sync, &elsewhere)
+        .unwrap();
+    assert_eq!(marks(&message), [0xff]);
+    assert!(lab.verify(2, &message).is_ok());
+}
+
+#[test]
+fn prepared_and_ordinary_signatures_hold_in_one_sum_and_neither_passes_for_the_other() {
+    for compact in [false, true] {
+        let lab = Lab::new(Suite::BlsOnce, 8);
+        let mut grandmaster = lab.security(0);
+        if compact {
+            grandmaster.form = EntryForm::Compact;
+        }
+        prepare(&grandmaster, 1);
+        let source = PortIdentity {
+            clock: clock(0),
+            port: 1,
+        };
+        let body = FollowUp {
+            precise_origin: Timestamp::from_ns(1_000_000_007),
+        };
+        let plain = Message::new(Header::new(MessageType::FollowUp, source, 5), body);
+        let mut message = Vec::new();
+        // The second time it finds nothing prepared.
+        for _ in 0..2 {
+            let (mut buffer, mut bytes) = ([0; 128], [0; 256]);
+            let tlvs = grandmaster.sign_follow_up(
+                &plain.header,
+                &body,
+                &lab.sync,
+                7,
+                clock(1),
+                &mut buffer,
+            );
+            let length = plain.with_tlvs(tlvs).emit(&mut bytes).unwrap();
+            message = bytes[..length].to_vec();
+            for node in 1..6 {
+                let security = lab.security(node);
+                if node % 2 == 1 {
+                    prepare(&security, 2);
+                }
+                let hop = Hop {
+                    ingress: 1,
+                    egress: 2,
+                    previous: clock(node - 1),
+                    next: clock(node + 1),
+                    contribution: TimeInterval::from_ns(500),
+                };
+                message = security.extend(&message, &lab.sync, &hop).unwrap();
+            }
+            let ordinary = if compact { 0 } else { 0x82 };
+            assert_eq!(marks(&message), [2, ordinary, 2, ordinary, 2]);
+            assert!(lab.verify(6, &message).is_ok());
+            let (flags, first, each) = (55, 62, if compact { 8 } else { 18 });
+            let mut changed = message.clone();
+            changed[flags] ^= 128;
+            assert!(lab.verify(6, &changed).is_err());
+            for hop in 0..5 {
+                let mut changed = message.clone();
+                let at = first + hop * each;
+                if compact {
+                    changed[at] ^= 2 << 2;
+                } else {
+                    changed[at + 9] ^= 0x80;
+                }
+                assert!(lab.verify(6, &changed).is_err(), "hop {hop}");
+            }
+        }
+        assert_eq!(message[55] & 128, 128);
+    }
+}
+
+#[test]
+fn a_chain_that_was_started_anew_has_no_signature_of_a_key_that_serves_once() {
+    let lab = Lab::new(Suite::BlsOnce, 5);
+    let node = lab.security(2);
+    let hop = Hop {
+        ingress: 1,
+        egress: 2,
+        previous: clock(1),
+        next: clock(3),
+        contribution: TimeInterval::from_ns(500),
+    };
+    let genuine = lab.hop(1, &lab.grandmaster(1, 5), 0, 2, 500);
+    let restarted = node.restart(&genuine, &lab.sync, &hop).unwrap();
+    // The node's neighbour has something prepared for what a restart's number, 5 of
+    // none, would be; it signs with its ordinary key all the same.
+    let next = lab.security(3);
+    let header = Message::parse(&restarted).unwrap().header;
+    next.secret.keep(Box::<MemoryLedger>::default());
+    next.secret
+        .expect(&Moment::new(&header, 1, 4), std::iter::once(2));
+    next.secret.prepare(&mut crate::SplitMix(1));
+    assert!(next.secret.is_prepared_for(&Moment::new(&header, 1, 5), 2));
+    let hop = Hop {
+        previous: clock(2),
+        next: clock(4),
+        ..hop
+    };
+    let message = next.extend(&restarted, &lab.sync, &hop).unwrap();
+    assert_eq!(marks(&message), [0, 0x82, 0x82]);
+    let failure = lab.verify(4, &message).unwrap_err();
+    assert_eq!(failure.reason, Reason::Restarted);
+    assert_eq!(
+        failure.suspect,
+        Suspect {
+            after: Some(clock(1)),
+            before: clock(2)
+        }
     );
 }

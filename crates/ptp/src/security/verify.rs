@@ -6,7 +6,8 @@ use timeloom_wire::tlv::SignedFlags;
 use timeloom_wire::{ClockIdentity, Message, PortIdentity, TimeInterval};
 
 use super::chain::{Chain, Link};
-use super::keys::{verify_aggregate, verify_batch};
+use super::keys::{Part, verify_aggregate, verify_batch};
+use super::once::Moment;
 use super::{Failure, KeyRing, Limits, Policy, PublicKey, Reason, Suspect, SyncFacts};
 
 /// One Follow_Up to be verified, with the Syncs it may belong to.
@@ -37,6 +38,8 @@ pub struct Accepted {
     pub sync: usize,
     /// The 48-bit sequence.
     pub sequence48: u64,
+    /// Its name, for those who sign each Sync once.
+    pub moment: Moment,
     /// Transparent clocks that signed.
     pub hops: u8,
 }
@@ -104,6 +107,7 @@ impl VerifyJob {
             return Ok(Accepted {
                 sync,
                 sequence48: chain.sequence48(),
+                moment: chain.moment(),
                 hops: chain.tlv.hops,
             });
         }
@@ -221,15 +225,15 @@ impl VerifyJob {
     fn holds(&self, chain: &Chain<'_>, sync: &SyncFacts) -> bool {
         let (links, _) = chain.links(sync, self.me);
         let epoch = chain.tlv.head.key_epoch;
+        if chain.is_aggregate() {
+            return self.aggregate_holds(chain, &links, epoch);
+        }
         let keys: Option<Vec<_>> = links
             .iter()
             .map(|link| self.key(link.clock, epoch))
             .collect();
         let Some(keys) = keys else { return false };
         let texts: Vec<&[u8]> = links.iter().map(|link| &link.text[..]).collect();
-        if chain.is_aggregate() {
-            return verify_aggregate(chain.tlv.signature(), &texts, &keys);
-        }
         let signatures: Vec<_> = links.iter().map(|link| link.signature).collect();
         verify_batch(&signatures, &texts, &keys)
     }
@@ -288,13 +292,19 @@ impl VerifyJob {
     }
 
     fn aggregate_holds(&self, chain: &Chain<'_>, links: &[Link<'_>], epoch: u8) -> bool {
-        let keys: Option<Vec<_>> = links
-            .iter()
-            .map(|link| self.key(link.clock, epoch))
-            .collect();
-        let texts: Vec<&[u8]> = links.iter().map(|link| &link.text[..]).collect();
-        keys.is_some_and(|keys| {
-            !texts.is_empty() && verify_aggregate(chain.tlv.signature(), &texts, &keys)
+        let part = |link| {
+            let Link {
+                clock, port, text, ..
+            }: &Link<'_> = link;
+            Some(Part {
+                key: self.key(*clock, epoch)?,
+                port: *port,
+                text,
+            })
+        };
+        let parts: Option<Vec<_>> = links.iter().map(part).collect();
+        parts.is_some_and(|parts| {
+            !parts.is_empty() && verify_aggregate(chain.tlv.signature(), &chain.moment(), &parts)
         })
     }
 

@@ -7,7 +7,7 @@ use timeloom_wire::{Header, Message, PortIdentity};
 use super::TransparentClock;
 use super::witness::{Pending, Purpose};
 use crate::security::{
-    Admission, Failure, Freshness, Hop, Reason, Role, Security, Signed, Statement, Suspect,
+    Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, Signed, Statement, Suspect,
     SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
 };
 use crate::{Action, DropReason, Packet, Report};
@@ -172,6 +172,7 @@ impl TransparentClock {
             Err(failure) => return self.not_accepted(failure, pending),
         };
         let sequence = accepted.sequence48 as u16;
+        self.expect(&accepted.moment, ingress);
         let here = self.upstream(ingress);
         let freshness = self
             .witness
@@ -192,6 +193,18 @@ impl TransparentClock {
         }
         if let Some(slot) = pending.slots.get(accepted.sync) {
             self.release(*slot, &packet, true);
+        }
+    }
+
+    /// A number that was verified: signatures for those after it can be prepared. What
+    /// was not verified prepares nothing, or a forger would say for which numbers.
+    fn expect(&self, moment: &Moment, ingress: u16) {
+        let Some(security) = self.config.security.as_ref() else {
+            return;
+        };
+        if moment.stream.epoch == security.epoch {
+            let egress = (1..=self.config.ports).filter(|port| *port != ingress);
+            security.secret.expect(moment, egress);
         }
     }
 

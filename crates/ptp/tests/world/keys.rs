@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use timeloom_ptp::security::{KeyRing, Limits, Member, Policy, SecretKey, Security};
+use timeloom_ptp::security::{KeyRing, Limits, Member, MemoryLedger, Policy, SecretKey, Security};
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
@@ -44,16 +44,18 @@ pub fn ring(suite: Suite, count: usize, without: &[usize]) -> KeyRing {
 }
 
 pub fn security(suite: Suite, form: EntryForm, node: usize, ring: &Arc<KeyRing>) -> Security {
+    let secret = Arc::new(secret(suite, node, 1));
+    secret.keep(Box::<MemoryLedger>::default());
     Security {
         clock: identity(node),
         index: node as u16,
-        secret: Arc::new(secret(suite, node, 1)),
+        secret,
         epoch: 1,
         ring: ring.clone(),
         form,
         policy: Policy::Strict,
         limits: Limits::default(),
-        watch: suite == Suite::Bls,
+        watch: suite.is_aggregate(),
         secondary: false,
         bind_vid: false,
         // The 16 bits on the wire wrap after 256 Syncs.

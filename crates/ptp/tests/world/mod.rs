@@ -11,19 +11,23 @@ pub mod clock;
 pub mod keys;
 pub mod link;
 pub mod node;
+pub mod once;
 pub mod path;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
-use timeloom_ptp::security::{Signed, Verdict};
+use timeloom_ptp::security::{SecretKey, Signed, Verdict};
 use timeloom_ptp::{Action, Packet, Random, Report, SplitMix, Stamp, Token};
 use timeloom_time::{Instant, Wall};
 use timeloom_wire::ClockIdentity;
+use timeloom_wire::tlv::Suite;
 
 use clock::HardwareClock;
 use link::Link;
 use node::Node;
+use once::Once;
 
 /// A packet on a wire, as an attacker sees it.
 #[derive(Clone, Debug)]
@@ -95,6 +99,10 @@ pub struct World {
     woken: Vec<i64>,
     /// Signatures are made and checked by another thread, which takes up to this.
     pub longest_work_ns: i64,
+    /// Whose signatures an idle thread prepares ([`Suite::BlsOnce`]), and who signed
+    /// with what came of it.
+    pub secrets: HashMap<usize, Arc<SecretKey>>,
+    pub once: Once,
     /// Chains verified and signed, by node.
     pub verified: HashMap<usize, u64>,
     pub signed: HashMap<usize, u64>,
@@ -122,6 +130,8 @@ impl World {
             random: SplitMix(seed),
             woken: Vec::new(),
             longest_work_ns: 300_000,
+            secrets: HashMap::new(),
+            once: Once::default(),
             verified: HashMap::new(),
             signed: HashMap::new(),
         }
@@ -255,6 +265,11 @@ impl World {
         };
         self.drain(node);
         self.wake_later(node);
+        let secret = self.secrets.get(&node);
+        if let Some(secret) = secret.filter(|s| s.suite() == Suite::BlsOnce && s.wants_preparing())
+        {
+            secret.prepare(&mut SplitMix(0));
+        }
     }
 
     fn drain(&mut self, node: usize) {
@@ -306,6 +321,7 @@ impl World {
 
     fn send(&mut self, node: usize, port: u16, packet: Packet, token: Option<Token>) {
         self.sent += 1;
+        self.once.saw((node, port), &packet.bytes);
         // A node takes a while to hand a packet to the wire, each time another.
         let handling =
             1_000 + (self.random.next_u64() % self.nodes[node].handling_ns().max(1)) as i64;

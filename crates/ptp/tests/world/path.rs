@@ -86,7 +86,7 @@ impl Path {
                 Arc::new(ring(suite, self.hops + 2, &self.unaware)),
             )
         });
-        let security_of = |node| {
+        let security_of = |node: usize| {
             let (suite, form, ring) = keys.as_ref().filter(|_| !self.unaware.contains(&node))?;
             let mut security = security(*suite, *form, node, ring);
             security.watch &= self.rogue != Some(node);
@@ -95,16 +95,19 @@ impl Path {
             security.bind_vid = self.bind_vid;
             Some(security)
         };
+        let mut secrets = Vec::new();
         for node in 0..self.hops + 2 {
             let now = world.wall();
             let drift = (world.random() % 40_000) as f64 - 20_000.0;
             let offset = (world.random() % 3_000_000_000) as i64;
+            let security = security_of(node);
+            secrets.extend(security.as_ref().map(|s| (node, s.secret.clone())));
             if node == GRANDMASTER || node == self.slave() {
                 let mut config = OrdinaryConfig::new(identity(node), self.profile);
                 config.slave_only = node == self.slave();
                 config.free_running = !self.steer;
                 config.ptp_timescale = node == GRANDMASTER || !self.civil_slave;
-                config.security = security_of(node);
+                config.security = security;
                 let clock = if node == GRANDMASTER {
                     HardwareClock::new(1_700_000_000_000_000_000, 0.0)
                 } else {
@@ -117,13 +120,14 @@ impl Path {
                     profile.delay = DelayMechanism::EndToEnd;
                 }
                 let mut config = TransparentConfig::new(identity(node), 2, profile);
-                config.security = security_of(node);
+                config.security = security;
                 world.add(
                     Node::transparent(config, now),
                     HardwareClock::new(offset, drift),
                 );
             }
         }
+        world.secrets = secrets.into_iter().collect();
         for node in 0..=self.hops {
             let out_port = if node == GRANDMASTER { 1 } else { 2 };
             world.connect((node, out_port), (node + 1, 1), self.link.clone());

@@ -2,6 +2,7 @@
 
 use super::data::RunData;
 use super::markup::{escape, missing};
+use super::number::duration;
 use crate::{Manifest, format_rfc3339};
 
 /// The section. Facts that all runs share are said once.
@@ -19,10 +20,11 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
         out.push_str("</section>\n");
         return;
     }
-    let facts: [(&str, Fact); 8] = [
+    let facts: [(&str, Fact); 9] = [
         ("Scenario", |m| m.name.clone()),
         ("Scenario SHA-256", |m| m.scenario_sha256.clone()),
         ("Seed", |m| m.seed.to_string()),
+        ("Time", time),
         ("Timeloom", |m| m.timeloom_version.clone()),
         ("Kernel", |m| m.kernel.clone()),
         ("Clock source", |m| m.clock_source.clone()),
@@ -49,6 +51,23 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     degraded(out, &known);
     programs(out, &known);
     out.push_str("</section>\n");
+}
+
+/// The time mode, and in a stepped run who waited for whom.
+fn time(manifest: &Manifest) -> String {
+    let mode = match manifest.time_mode.as_str() {
+        "" => "not stated",
+        mode => mode,
+    };
+    match &manifest.grants {
+        None => mode.to_owned(),
+        Some(grants) => format!(
+            "{mode}: {} grants, which took {} of wall time; {} more passed between them",
+            grants.count,
+            duration(grants.ran),
+            duration(grants.waited)
+        ),
+    }
 }
 
 /// One value when all runs have the same, else one per run with its label.

@@ -33,6 +33,9 @@ pub struct Time {
     /// What programs see of the processor's time-stamp counter.
     #[schemars(default)]
     pub tsc: Tsc,
+    /// How time is granted; only with `mode = "stepped"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stepped: Option<Stepping>,
 }
 
 impl Time {
@@ -43,6 +46,61 @@ impl Time {
             .and_then(Rate::inverse)
             .unwrap_or(Rate::ONE)
     }
+
+    /// Whether time skips while every program waits.
+    pub fn skips(&self) -> bool {
+        match self.mode {
+            Mode::Skip => true,
+            Mode::Stepped => self.stepping().skip,
+            Mode::Virtual | Mode::Real => false,
+        }
+    }
+
+    /// How time is granted in mode `stepped`.
+    pub fn stepping(&self) -> Stepping {
+        self.stepped.clone().unwrap_or_default()
+    }
+}
+
+/// How time is granted from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Stepping {
+    /// Whether time skips within a grant while every program waits.
+    #[schemars(default)]
+    pub skip: bool,
+    /// How long, in wall time, the run stands with nobody there to grant it time
+    /// before it is given up.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(with = "words::DurationText", default = "sixty_seconds")]
+    pub patience: Duration,
+}
+
+impl Default for Stepping {
+    fn default() -> Self {
+        Self {
+            skip: false,
+            patience: PATIENCE,
+        }
+    }
+}
+
+impl Read for Stepping {
+    const NOUN: &'static str = "[time.stepped]";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            skip: fields.or_default("skip"),
+            patience: fields.or("patience", PATIENCE),
+        }
+    }
+}
+
+/// Long enough to start a simulator, short enough to be noticed.
+const PATIENCE: Duration = Duration::from_s(60);
+
+fn sixty_seconds() -> Duration {
+    PATIENCE
 }
 
 /// What time the programs see.
@@ -55,8 +113,22 @@ pub enum Mode {
     /// The same, and while every program waits, time skips to the next thing
     /// that happens: the run takes as long as the computing in it.
     Skip,
+    /// As `virtual`, but time stands until somebody outside, a simulator,
+    /// grants an instant; it goes no further than that.
+    Stepped,
     /// The machine's clock; nothing is ever paused. For comparison.
     Real,
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Virtual => "virtual",
+            Self::Skip => "skip",
+            Self::Stepped => "stepped",
+            Self::Real => "real",
+        })
+    }
 }
 
 /// What a program sees that reads the processor's time-stamp counter itself.
@@ -85,6 +157,7 @@ impl Read for Time {
             start: fields.optional("start"),
             dilation: fields.or("dilation", 1.0),
             tsc: fields.or_default("tsc"),
+            stepped: fields.optional("stepped"),
         }
     }
 }

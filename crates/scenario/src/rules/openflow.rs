@@ -12,10 +12,13 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         return;
     };
     let here = at(&[], ["system", "openflow"]);
-    if plan.time.mode == Mode::Skip && rules.was_read(&["time", "mode"]) {
+    if plan.time.skips() && rules.was_read(&["time", "mode"]) {
         let message = "time cannot skip over what Open vSwitch is at work on";
-        let help = "use `mode = \"virtual\"`";
-        rules.broken(&["time", "mode"], message, help);
+        let (path, help): (&[&str], _) = match plan.time.mode {
+            Mode::Stepped => (&["time", "stepped", "skip"], "leave `skip` out"),
+            _ => (&["time", "mode"], "use `mode = \"virtual\"`"),
+        };
+        rules.broken(path, message, help);
     }
     let switches = at(&here, ["switches"]);
     if openflow.switches.is_empty() && rules.part_was_read(&here, "switches") {

@@ -27,6 +27,10 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let message = "in real time the counter is the machine's";
         rules.broken(&["time", "tsc"], message, help);
     }
+    if let Some(stepped) = &time.stepped {
+        let patience = at(&[], ["time", "stepped", "patience"]);
+        positive(rules, &patience, stepped.patience);
+    }
     plants(rules);
     events(rules);
 }

@@ -77,7 +77,7 @@ macro_rules! read_from_words {
     )*};
 }
 read_from_words! {
-    Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "real" => Self::Real }
+    Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
     Place { "local" => Self::Local }
     Protocol { "modbus-tcp" => Self::ModbusTcp }

@@ -13,7 +13,7 @@
 //! 10  1  version << 4 | suite   11  1  flags
 //! 12  1  keyEpoch               13  1  hopCount n
 //! 14  4  high 32 bits of the 48-bit sequence, whose low 16 are sequenceId
-//! 18     BLS:     n entries, then one aggregate signature (48)
+//! 18     BLS (both suites): n entries, then one aggregate signature (48)
 //!        Ed25519: the grandmaster's signature (64), then n × (entry, signature 64)
 //! ```
 //!
@@ -43,14 +43,33 @@ pub enum Suite {
     Bls = 1,
     /// Ed25519, one signature of 64 octets per signer.
     Ed25519 = 2,
+    /// BLS12-381 as [`Suite::Bls`], but what signs a Follow_Up is a key that serves
+    /// each Sync once, so that nearly all of the signature can be made before.
+    /// A key per egress port; entries say which.
+    BlsOnce = 5,
 }
 
 impl Suite {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Bls, Self::Ed25519, Self::BlsOnce];
+
     /// Octets of one signature (BLS: of the aggregate).
     pub const fn signature_length(self) -> usize {
-        match self {
-            Self::Bls => 48,
-            Self::Ed25519 => 64,
+        if self.is_aggregate() { 48 } else { 64 }
+    }
+
+    /// Whether all hops share one signature.
+    pub const fn is_aggregate(self) -> bool {
+        matches!(self, Self::Bls | Self::BlsOnce)
+    }
+
+    /// The suite that a version octet names.
+    pub const fn of_version_octet(octet: u8) -> Option<Self> {
+        match octet {
+            0x11 => Some(Self::Bls),
+            0x12 => Some(Self::Ed25519),
+            0x15 => Some(Self::BlsOnce),
+            _ => None,
         }
     }
 }
@@ -73,6 +92,9 @@ impl SignedFlags {
     pub const RESTARTED: u8 = 16;
     /// A hop found no room or no key and could not sign: the path is incomplete.
     pub const INCOMPLETE: u8 = 32;
+    /// [`Suite::BlsOnce`]: the grandmaster had nothing prepared for this Sync, and
+    /// signed with its ordinary key. (64 is the consent to unsigned clocks.)
+    pub const ORDINARY: u8 = 128;
 
     /// Whether `bit` is set.
     pub const fn has(self, bit: u8) -> bool {
@@ -105,10 +127,10 @@ impl SignedHead {
 
     /// How entries are written.
     pub const fn form(&self) -> EntryForm {
-        if self.flags.has(SignedFlags::COMPACT) {
-            EntryForm::Compact
-        } else {
-            EntryForm::Full
+        match (self.flags.has(SignedFlags::COMPACT), self.suite) {
+            (false, _) => EntryForm::Full,
+            (true, Suite::BlsOnce) => EntryForm::CompactWithPort,
+            (true, _) => EntryForm::Compact,
         }
     }
 }
@@ -144,11 +166,7 @@ impl<'a> SignedTlv<'a> {
             [0, 0, 3] => SubType::Announce,
             _ => return Err(ParseError::TlvValue),
         };
-        let suite = match from.u8()? {
-            0x11 => Suite::Bls,
-            0x12 => Suite::Ed25519,
-            _ => return Err(ParseError::TlvValue),
-        };
+        let suite = Suite::of_version_octet(from.u8()?).ok_or(ParseError::TlvValue)?;
         let flags = SignedFlags(from.u8()?);
         let key_epoch = from.u8()?;
         let hops = from.u8()?;
@@ -178,10 +196,8 @@ impl<'a> SignedTlv<'a> {
     }
 
     const fn body_length(suite: Suite, form: EntryForm, hops: u8) -> usize {
-        let per_hop = match suite {
-            Suite::Bls => form.length(),
-            Suite::Ed25519 => form.length() + 64,
-        };
+        let own = if suite.is_aggregate() { 0 } else { 64 };
+        let per_hop = form.length() + own;
         suite.signature_length() + hops as usize * per_hop
     }
 
@@ -192,18 +208,20 @@ impl<'a> SignedTlv<'a> {
 
     /// The aggregate (BLS) or the grandmaster's signature (Ed25519).
     pub fn signature(&self) -> &'a [u8] {
-        match self.head.suite {
-            Suite::Bls => &self.body[self.body.len() - 48..],
-            Suite::Ed25519 => &self.body[..64],
+        if self.head.suite.is_aggregate() {
+            &self.body[self.body.len() - 48..]
+        } else {
+            &self.body[..64]
         }
     }
 
     /// The hops in the order they signed; the signature is empty for BLS.
     pub fn entries(&self) -> impl Iterator<Item = (Entry, &'a [u8])> + use<'a> {
         let form = self.head.form();
-        let (skip, signature) = match self.head.suite {
-            Suite::Bls => (0, 0),
-            Suite::Ed25519 => (64, 64),
+        let (skip, signature) = if self.head.suite.is_aggregate() {
+            (0, 0)
+        } else {
+            (64, 64)
         };
         let mut from = Reader::new(&self.body[skip..]);
         (0..self.hops).map_while(move |_| {

@@ -10,6 +10,9 @@ pub enum EntryForm {
     /// 8 octets: index 2, contribution 6. The ports are not said and count as
     /// 0; the signed previous and next hops still name both links.
     Compact,
+    /// As compact, with 6 of the index' 16 bits for the port of egress, by which
+    /// the signer's key is found: indices end at 1023, ports at 63.
+    CompactWithPort,
 }
 
 impl EntryForm {
@@ -17,7 +20,7 @@ impl EntryForm {
     pub const fn length(self) -> usize {
         match self {
             Self::Full => 18,
-            Self::Compact => 8,
+            Self::Compact | Self::CompactWithPort => 8,
         }
     }
 }
@@ -38,7 +41,8 @@ pub struct Entry {
     pub signer: Signer,
     /// The port the Sync came in by; 0 in compact entries.
     pub ingress_port: u8,
-    /// The port it left by; 0 in compact entries.
+    /// The port it left by; 0 in compact entries, unless they are
+    /// [`EntryForm::CompactWithPort`].
     pub egress_port: u8,
     /// What the hop added to `correctionField`: residence, delay of the
     /// ingress link, asymmetry. Compact entries hold 48 bits, ± 2.147 s.
@@ -54,18 +58,27 @@ impl Entry {
                 egress_port: from.u8()?,
                 contribution: TimeInterval(from.i64()?),
             },
-            EntryForm::Compact => Self {
-                signer: Signer::Index(from.u16()?),
-                ingress_port: 0,
-                egress_port: 0,
-                // Shifted up and down again to spread the sign of 48 bits.
-                contribution: TimeInterval(((from.u48()? << 16) as i64) >> 16),
-            },
+            EntryForm::Compact | EntryForm::CompactWithPort => {
+                let word = from.u16()?;
+                let (index, egress_port) = if form == EntryForm::CompactWithPort {
+                    (word & INDEX_BESIDE_PORT, (word >> 10) as u8)
+                } else {
+                    (word, 0)
+                };
+                Self {
+                    signer: Signer::Index(index),
+                    ingress_port: 0,
+                    egress_port,
+                    // Shifted up and down again to spread the sign of 48 bits.
+                    contribution: TimeInterval(((from.u48()? << 16) as i64) >> 16),
+                }
+            }
         })
     }
 
     /// Writes the entry in the form its signer has. A contribution that 48
-    /// bits do not hold is refused: it must not be sent shortened.
+    /// bits do not hold is refused, and so is a port or an index beside it: none
+    /// must be sent shortened.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         match self.signer {
             Signer::Identity(clock) => {
@@ -79,9 +92,16 @@ impl Entry {
                 if (value << 16) >> 16 != value {
                     return Err(EmitError::TooLong);
                 }
-                to.u16(index)?;
+                let port = u16::from(self.egress_port);
+                if port > 0 && (port > 0x3f || index > INDEX_BESIDE_PORT) {
+                    return Err(EmitError::TooLong);
+                }
+                to.u16(port << 10 | index)?;
                 to.u48(value as u64 & 0xffff_ffff_ffff)
             }
         }
     }
 }
+
+/// The largest index that leaves room for a port.
+pub const INDEX_BESIDE_PORT: u16 = 0x3ff;

@@ -253,7 +253,7 @@ impl Common {
             // Never unprotected by an argument that was forgotten.
             (None, Some(_)) => {
                 return Err(Failure::usage(
-                    "--keys without --auth; say which: inline-ed25519, inline-bls, secondary, group",
+                    "--keys without --auth; say which: inline-ed25519, inline-bls-once, inline-bls, secondary, group",
                 ));
             }
             (Some(_), None) => return Err(Failure::usage("--auth needs --keys DIR")),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use timeloom_ptp_io::keys::{
-    KeyDirectory, SignRequest, make_authority, make_node, rotate, sign_ring,
+    KeyDirectory, SignRequest, make_authority, make_node_with_ports, rotate, sign_ring, suite_name,
 };
 use timeloom_ptp_io::{Interface, Suite};
 
@@ -18,6 +18,9 @@ pub(super) enum SuiteName {
     Ed25519,
     /// One aggregate of 48 octets for the whole path; slower
     Bls,
+    /// The same with a key per port that signs each Sync once, so that nearly all of
+    /// a signature is made before
+    BlsOnce,
 }
 
 impl From<SuiteName> for Suite {
@@ -25,6 +28,7 @@ impl From<SuiteName> for Suite {
         match name {
             SuiteName::Ed25519 => Self::Ed25519,
             SuiteName::Bls => Self::Bls,
+            SuiteName::BlsOnce => Self::BlsOnce,
         }
     }
 }
@@ -52,6 +56,9 @@ pub(crate) struct Keygen {
     /// Kind of key
     #[arg(long, value_enum, default_value = "ed25519")]
     suite: SuiteName,
+    /// bls-once: how many ports have a key; beyond, signing is as slow as with bls
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=63))]
+    ports: u8,
 }
 
 impl Keygen {
@@ -66,11 +73,12 @@ impl Keygen {
             (None, Some(interface)) => Interface::find(&interface)?.clock_identity().to_string(),
             (None, None) => return Err(Failure::usage("give --clock or -i")),
         };
-        make_node(
+        make_node_with_ports(
             &self.directory,
             &self.name.unwrap_or_default(),
             &clock,
             self.suite.into(),
+            self.ports,
         )?;
         println!("{}", self.directory.join("node.pub").display());
         Ok(ExitCode::SUCCESS)
@@ -162,7 +170,7 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let loaded = KeyDirectory::new(&self.directory).load()?;
-        let suite = format!("{:?}", loaded.secret.suite()).to_lowercase();
+        let suite = suite_name(loaded.secret.suite());
         let mut names: Vec<(&String, String)> = loaded
             .names
             .0

@@ -52,6 +52,9 @@ pub(crate) struct Lab {
     /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay, lie
     #[arg(long, value_name = "NAME@HOP", value_parser = parse_attack)]
     attack: Option<(Attack, usize)>,
+    /// Tap the wire behind a node (0 is the grandmaster), for `timeloom ptp attack`
+    #[arg(long, value_name = "HOP", conflicts_with = "attack")]
+    tap: Option<usize>,
     /// How long
     #[arg(long = "for", default_value = "10 s", value_name = "DURATION")]
     duration: Duration,
@@ -99,6 +102,7 @@ impl Lab {
         }
         options.policy = self.policy.0;
         options.attack = self.attack;
+        options.tap = self.tap;
         options.duration = self.duration;
         let wake =
             Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
@@ -161,6 +165,9 @@ impl Lab {
                 "attack {attack:?} behind place {at}: {} messages",
                 report.attacked
             );
+        }
+        if let Some(at) = self.tap {
+            println!("attacks behind place {at}: {} messages", report.attacked);
         }
         for (violation, count) in report.violations() {
             println!("  {count:>5} × {violation}");

@@ -13,6 +13,8 @@ pub(super) enum AuthName {
     Off,
     /// Every hop, in one aggregate signature on Follow_Up
     InlineBls,
+    /// The same, nearly all of it made before the Follow_Up comes
+    InlineBlsOnce,
     /// Every hop, by a chain of signatures on Follow_Up
     InlineEd25519,
     /// Every hop, by statements on a second network
@@ -27,6 +29,7 @@ impl AuthName {
         match self {
             Self::Off | Self::Group => None,
             Self::InlineBls => Some(Channel::Inline(Suite::Bls)),
+            Self::InlineBlsOnce => Some(Channel::Inline(Suite::BlsOnce)),
             Self::InlineEd25519 => Some(Channel::Inline(Suite::Ed25519)),
             Self::Secondary => Some(Channel::Secondary),
         }
@@ -37,6 +40,7 @@ impl AuthName {
         match self {
             Self::Off | Self::Group => None,
             Self::InlineBls => Some(Suite::Bls),
+            Self::InlineBlsOnce => Some(Suite::BlsOnce),
             Self::InlineEd25519 | Self::Secondary => Some(Suite::Ed25519),
         }
     }

@@ -155,7 +155,8 @@ impl Running<'_> {
 
     /// Asks the session: `query`, `pause`, `resume`.
     pub(crate) fn control(&self, request: &str) -> Result<Value, String> {
-        let output = timeloom(&[request, "--name", &self.lab.name, "--json"]);
+        let words: Vec<&str> = request.split(' ').collect();
+        let output = timeloom(&[&words[..], &["--name", &self.lab.name, "--json"]].concat());
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
@@ -164,15 +165,29 @@ impl Running<'_> {
 
     /// Waits until the virtual clock has passed so many seconds.
     pub(crate) fn wait_until(&mut self, virtual_s: f64) {
-        let passed = patiently(PATIENCE, || {
+        self.wait_for(&format!("the run does not get to {virtual_s} s"), |run| {
+            run.control("query")
+                .is_ok_and(|status| status["virtual_ns"].as_f64() > Some(virtual_s * 1e9))
+        });
+    }
+
+    /// Waits until a program has printed a line with `text` in it.
+    pub(crate) fn wait_for_line(&mut self, program: &str, text: &str) {
+        let log = self.lab.run_path().join(format!("logs/{program}.log"));
+        self.wait_for(&format!("{program} does not say {text:?}"), |_| {
+            fs::read_to_string(&log).is_ok_and(|log| log.contains(text))
+        });
+    }
+
+    fn wait_for(&mut self, failure: &str, mut met: impl FnMut(&Self) -> bool) {
+        let in_time = patiently(PATIENCE, || {
             if let Ok(Some(status)) = self.child.try_wait() {
                 let text = fs::read_to_string(self.lab.path().join("stderr"));
                 panic!("the run ended too early, {status}: {text:?}");
             }
-            self.control("query")
-                .is_ok_and(|status| status["virtual_ns"].as_f64() > Some(virtual_s * 1e9))
+            met(self)
         });
-        assert!(passed, "the run does not get to {virtual_s} s");
+        assert!(in_time, "{failure}");
         self.lab.look();
     }
 

@@ -10,7 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use timeloom_guest::{ClockOptions, CommandSpec, Guest, Output, Session, SessionOptions};
+use timeloom_guest::{
+    ClockOptions, CommandSpec, Guest, Host, HostOptions, Output, Session, SessionOptions,
+};
 
 use super::{PATIENCE, Scratch, unique};
 
@@ -19,6 +21,8 @@ pub(crate) struct World {
     pub(crate) session: Arc<Session>,
     pub(crate) warnings: Arc<Mutex<Vec<String>>>,
     pub(crate) gate: Gate,
+    /// On which its programs are, if not on the session's own.
+    host: Option<Arc<Host>>,
 }
 
 impl World {
@@ -45,14 +49,48 @@ impl World {
             session,
             warnings,
             gate: Gate::new(theme),
+            host: None,
         }
+    }
+
+    /// One whose programs are on a host of its own.
+    pub(crate) fn with_host(theme: &str) -> (Self, Arc<Host>) {
+        let mut world = Self::new(theme, 1.0);
+        let host = world.add_host("far");
+        world.host = Some(Arc::clone(&host));
+        (world, host)
+    }
+
+    pub(crate) fn add_host(&self, name: &str) -> Arc<Host> {
+        let host = self.session.add_host(name, &HostOptions::default());
+        host.expect("a host more")
+    }
+
+    /// Wall seconds per second of its programs.
+    pub(crate) fn dilation(&self) -> f64 {
+        let (_, times) = self.session.clock().host_times();
+        let own = self.host.as_ref().and_then(|host| {
+            let time = times.iter().find(|time| time.host.name() == host.name());
+            time.map(|time| time.dilation)
+        });
+        self.session.clock().dilation() * own.unwrap_or(1.0)
     }
 
     /// Starts a program under the clock.
     pub(crate) fn start(&self, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Program {
+        self.start_on(self.host.clone(), argv)
+    }
+
+    /// The same on a host.
+    pub(crate) fn start_on(
+        &self,
+        host: Option<Arc<Host>>,
+        argv: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Program {
         let (read, write) = pipe();
         let mut spec = CommandSpec::new(argv);
         spec.output = Output::To(write);
+        spec.host = host;
         let name = spec.argv[0].to_string_lossy().into_owned();
         let guest = self
             .session

@@ -111,11 +111,7 @@ impl Statement {
     }
 
     fn parse(from: &mut Reader<'_>) -> Result<(Self, Suite), ParseError> {
-        let suite = match from.u8()? {
-            0x11 => Suite::Bls,
-            0x12 => Suite::Ed25519,
-            _ => return Err(ParseError::TlvValue),
-        };
+        let suite = Suite::of_version_octet(from.u8()?).ok_or(ParseError::TlvValue)?;
         let epoch = from.u8()?;
         let kind = from.u8()?;
         let domain = from.u8()?;

@@ -1,0 +1,61 @@
+//! `timeloom ptp attack`: a laboratory's wire lies for a while.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use timeloom_ptp_io::lab::{self, Attack};
+use timeloom_time::Duration;
+
+use crate::exit::Failure;
+
+/// Attack a laboratory that runs, on the wire that it has tapped
+///
+/// Only a laboratory can be attacked (`timeloom ptp lab --tap HOP`), through a
+/// socket in its directory. Prints what its clocks said meanwhile.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom ptp lab --hops 4 --auth inline-ed25519 --tap 2 --for '60 s' &\n         timeloom ptp attack correction --for '5 s'"
+)]
+pub(crate) struct AttackCommand {
+    /// correction, origin, strip, remove-hop, epoch, replay, duplicate-sync, spoof-sync,
+    /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay
+    #[arg(value_parser = parse)]
+    attack: Attack,
+    /// How long
+    #[arg(long = "for", default_value = "5 s", value_name = "DURATION")]
+    duration: Duration,
+    /// The laboratory's output directory
+    #[arg(long, default_value = "runs/ptp-lab", value_name = "DIR")]
+    out: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl AttackCommand {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let done = lab::attack(&self.out, self.attack, self.duration)?;
+        if self.json {
+            println!("{}", serde_json::json!(done));
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("{}: {} messages", self.attack.name(), done.attacked);
+        for (violation, count) in &done.violations {
+            println!("  {count:>5} × {violation}");
+        }
+        if done.violations.is_empty() {
+            let why = if self.attack.is_detectable() {
+                "without signatures nothing can be"
+            } else {
+                "nothing can notice this one: see docs/ptp-attacks.md"
+            };
+            println!("  nothing was noticed ({why})");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn parse(text: &str) -> Result<Attack, String> {
+    Attack::named(text).map_err(|error| error.to_string())
+}

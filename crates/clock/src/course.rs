@@ -1,0 +1,321 @@
+//! How a host's own time passes against the session's.
+//!
+//! A machine can be suspended, overloaded or moved elsewhere while the rest of
+//! the world goes on: it then lives through less time than the others. So between
+//! the session's virtual time and a host's clocks ([`crate::host`]) there is one
+//! more map, with a rate and an offset, which an experimenter commands: a host
+//! that is held lives through nothing, a dilated one through more or less. What
+//! it missed it stays behind, and its clocks with it, until somebody sets them.
+
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
+
+use crate::scale::Lived;
+
+/// A host's own time as a map from the session's. The default is the session's
+/// time itself.
+///
+/// Every `now` is the session's, and never goes back. No change makes the host's
+/// time jump.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// In force, apart from the end.
+    map: ClockMap<Virtual, Lived>,
+    /// Its rate while it is not held.
+    running: Rate,
+    factor: f64,
+    held: bool,
+    /// Where it stands by itself; [`Instant::FAR_FUTURE`] for nowhere.
+    end: Instant<Lived>,
+}
+
+impl Default for Course {
+    fn default() -> Self {
+        Self {
+            map: ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE),
+            running: Rate::ONE,
+            factor: 1.0,
+            held: false,
+            end: Instant::FAR_FUTURE,
+        }
+    }
+}
+
+impl Course {
+    /// The host's time when the session's is `now`.
+    pub fn at(&self, now: Instant<Virtual>) -> Instant<Lived> {
+        self.map.at(now).min(self.end)
+    }
+
+    /// How much the host has missed; negative when it is ahead.
+    pub fn behind(&self, now: Instant<Virtual>) -> Duration {
+        Duration::from_ns(now.as_ns().saturating_sub(self.at(now).as_ns()))
+    }
+
+    /// When its time reaches `at`, as it goes now. `None` if it does not: it is
+    /// held, or ends before.
+    pub fn first_reaching(&self, at: Instant<Lived>) -> Option<Instant<Virtual>> {
+        if at > self.end {
+            return None;
+        }
+        self.map.first_reaching(at)
+    }
+
+    /// The rate in force up to the end; stopped while it is held.
+    pub fn rate(&self) -> Rate {
+        self.map.rate
+    }
+
+    /// The rate while it is not held.
+    pub fn running(&self) -> Rate {
+        self.running
+    }
+
+    /// Seconds of the session per second of the host, while it is not held.
+    pub fn factor(&self) -> f64 {
+        self.factor
+    }
+
+    /// Whether it is held.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Where it stands by itself; [`Instant::FAR_FUTURE`] for nowhere.
+    pub fn end(&self) -> Instant<Lived> {
+        self.end
+    }
+
+    /// Its time stands from `now` on.
+    pub fn hold(&mut self, now: Instant<Virtual>) {
+        self.held = true;
+        self.go_on(now);
+    }
+
+    /// Its time goes on from where it stands.
+    pub fn release(&mut self, now: Instant<Virtual>) {
+        self.held = false;
+        self.go_on(now);
+    }
+
+    /// From `now` on a second of it takes `factor` seconds of the session; when
+    /// it is held, from its release on. Returns whether that is possible: from
+    /// 0.001 to 1000.
+    pub fn dilate(&mut self, now: Instant<Virtual>, factor: f64) -> bool {
+        let rate = Rate::from_f64(factor)
+            .filter(|_| (1.0 / MOST..=MOST).contains(&factor))
+            .and_then(Rate::inverse);
+        let Some(rate) = rate else { return false };
+        self.running = rate;
+        self.factor = factor;
+        self.go_on(now);
+        true
+    }
+
+    /// It goes no further than `end`, until [`Self::forget_end`]. Returns whether
+    /// that is ahead of it.
+    pub fn end_at(&mut self, now: Instant<Virtual>, end: Instant<Lived>) -> bool {
+        let ahead = self.at(now) < end;
+        if ahead {
+            self.end = end;
+        }
+        ahead
+    }
+
+    /// It does not stand by itself any more. Where it has reached its end it goes
+    /// on from there.
+    pub fn forget_end(&mut self, now: Instant<Virtual>) {
+        self.go_on(now);
+        self.end = Instant::FAR_FUTURE;
+    }
+
+    fn go_on(&mut self, now: Instant<Virtual>) {
+        let rate = if self.held {
+            Rate::STOPPED
+        } else {
+            self.running
+        };
+        self.map = ClockMap::new(now, self.at(now), rate);
+    }
+}
+
+/// Thousand times slower or faster than the session, which may itself be a
+/// million times slower or faster than the machine: a page's rate still has
+/// fifteen significant bits then.
+const MOST: f64 = 1e3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use timeloom_time::Wall;
+
+    fn at_ms(ms: i64) -> Instant<Virtual> {
+        Instant::from_ns(ms * 1_000_000)
+    }
+
+    fn lived_ms(ms: i64) -> Instant<Lived> {
+        Instant::from_ns(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_held_host_stays_behind_by_what_it_missed() {
+        let mut course = Course::default();
+        assert_eq!(course.behind(at_ms(50)), Duration::ZERO);
+        course.hold(at_ms(100));
+        assert_eq!(course.at(at_ms(900)), lived_ms(100));
+        assert_eq!(course.first_reaching(lived_ms(101)), None);
+        course.release(at_ms(1_100));
+        assert_eq!(course.at(at_ms(1_500)), lived_ms(500));
+        assert_eq!(course.behind(at_ms(1_500)), Duration::from_ms(1_000));
+        assert_eq!(course.first_reaching(lived_ms(600)), Some(at_ms(1_600)));
+    }
+
+    #[test]
+    fn a_rate_given_while_it_is_held_counts_from_its_release_on() {
+        let mut course = Course::default();
+        course.hold(at_ms(100));
+        assert!(course.dilate(at_ms(200), 2.0));
+        assert_eq!(course.at(at_ms(300)), lived_ms(100));
+        course.release(at_ms(300));
+        assert_eq!(course.at(at_ms(500)), lived_ms(200));
+        for impossible in [0.0, -1.0, f64::INFINITY, f64::NAN, 1e4, 1e-4] {
+            assert!(!course.dilate(at_ms(500), impossible), "{impossible}");
+        }
+        assert_eq!(course.factor(), 2.0);
+    }
+
+    /// To the nanosecond, and also if it is noticed late.
+    #[test]
+    fn it_goes_no_further_than_its_end() {
+        let mut course = Course::default();
+        assert!(course.dilate(at_ms(0), 0.3));
+        assert!(!course.end_at(at_ms(3), lived_ms(10)), "it is there");
+        assert!(course.end_at(at_ms(3), Instant::from_ns(10_000_001)));
+        assert_eq!(course.at(at_ms(500)), Instant::from_ns(10_000_001));
+        assert_eq!(course.first_reaching(lived_ms(11)), None);
+        let due = course.first_reaching(Instant::from_ns(10_000_001));
+        assert_eq!(due, Some(Instant::from_ns(3_000_001)));
+        course.forget_end(at_ms(500));
+        assert_eq!(course.at(at_ms(500)), Instant::from_ns(10_000_001));
+        assert!(course.at(at_ms(503)) > lived_ms(19), "and on from there");
+    }
+
+    /// What may happen to a session and to a host of it, in any order.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        PauseSession,
+        ResumeSession,
+        DilateSession(u64),
+        Hold,
+        Release,
+        Dilate(u64),
+        EndAfter(i64),
+        ForgetEnd,
+        /// Time goes to the next thing that happens.
+        Skip(i64),
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            Just(Step::PauseSession),
+            Just(Step::ResumeSession),
+            (1u64..40).prop_map(Step::DilateSession),
+            Just(Step::Hold),
+            Just(Step::Release),
+            (1u64..40).prop_map(Step::Dilate),
+            (1i64..1 << 32).prop_map(Step::EndAfter),
+            Just(Step::ForgetEnd),
+            (0i64..1 << 32).prop_map(Step::Skip),
+        ]
+    }
+
+    proptest! {
+        /// The maps nested as in a session: wall → virtual → lived.
+        #[test]
+        fn nested_maps_never_go_back_and_are_exact_at_changes(
+            steps in prop::collection::vec((0i64..1 << 32, any_step()), 1..60)
+        ) {
+            let mut session = ClockMap::<Wall, Virtual>::new(Instant::ZERO, Instant::ZERO, Rate::ONE);
+            let (mut running, mut paused) = (Rate::ONE, false);
+            let mut course = Course::default();
+            let mut wall = Instant::<Wall>::ZERO;
+            let (mut last, mut expected) = (course.at(session.at(wall)), 0.0f64);
+            for (length, step) in &steps {
+                // Somewhere on the way, and at its end.
+                let begun = session.at(wall);
+                for part in [3, 1] {
+                    let lived = course.at(session.at(wall + Duration::from_ns(length / part)));
+                    prop_assert!(lived >= last, "{:?} after {:?}", lived, last);
+                    prop_assert!(lived <= course.end());
+                    last = lived;
+                }
+                wall += Duration::from_ns(*length);
+                let now = session.at(wall);
+                // All that the host lived through, counted by hand.
+                expected += (now - begun).as_ns() as f64 * course.rate().as_f64();
+                expected = expected.min(course.end().as_ns() as f64);
+                let mut skipped = Duration::ZERO;
+                match *step {
+                    Step::PauseSession => paused = true,
+                    Step::ResumeSession => paused = false,
+                    Step::DilateSession(tenths) => running = Rate::from_ratio(10, tenths).expect("not zero"),
+                    Step::Hold => course.hold(now),
+                    Step::Release => course.release(now),
+                    Step::Dilate(tenths) => prop_assert!(course.dilate(now, tenths as f64 / 10.0)),
+                    Step::EndAfter(span) => {
+                        course.forget_end(now);
+                        prop_assert!(course.end_at(now, course.at(now) + Duration::from_ns(span)));
+                    }
+                    Step::ForgetEnd => course.forget_end(now),
+                    Step::Skip(span) if !paused => skipped = Duration::from_ns(span),
+                    Step::Skip(_) => {}
+                }
+                prop_assert_eq!(course.at(now), last, "a change must not let it jump");
+                session = ClockMap::new(wall, now + skipped, if paused { Rate::STOPPED } else { running });
+                expected += skipped.as_ns() as f64 * course.rate().as_f64();
+                expected = expected.min(course.end().as_ns() as f64);
+                last = course.at(session.at(wall));
+                // When it says that it gets somewhere, it does, and not before.
+                let target = last + Duration::from_us(7);
+                if let Some(due) = course.first_reaching(target) {
+                    prop_assert!(course.at(due) >= target);
+                    prop_assert!(course.at(due - Duration::from_ns(1)) < target);
+                }
+            }
+            let off = (last.as_ns() as f64 - expected).abs();
+            // A nanosecond for each rounding.
+            prop_assert!(off <= 3.0 + 2.0 * steps.len() as f64, "{} ns off", off);
+        }
+
+        /// Whether a host is held within a pause of the session, around it, or
+        /// across one of its ends: it lives through what neither of both stops.
+        #[test]
+        fn holds_and_pauses_nest_in_any_order(
+            hold in (0i64..1 << 32, 0i64..1 << 32),
+            pause in (0i64..1 << 32, 0i64..1 << 32),
+        ) {
+            let order = |(a, b): (i64, i64)| (a.min(b), a.max(b));
+            let (hold, pause) = (order(hold), order(pause));
+            let mut session = ClockMap::<Wall, Virtual>::new(Instant::ZERO, Instant::ZERO, Rate::ONE);
+            let mut course = Course::default();
+            let mut changes = [(hold.0, 0), (hold.1, 1), (pause.0, 2), (pause.1, 3)];
+            changes.sort_unstable();
+            for (at, what) in changes {
+                let wall = Instant::<Wall>::from_ns(at);
+                match what {
+                    0 => course.hold(session.at(wall)),
+                    1 => course.release(session.at(wall)),
+                    2 => session = session.continued(wall, Rate::STOPPED),
+                    _ => session = session.continued(wall, Rate::ONE),
+                }
+            }
+            let end = 1i64 << 33;
+            let both = (hold.1.min(pause.1) - hold.0.max(pause.0)).max(0);
+            let stood = (hold.1 - hold.0) + (pause.1 - pause.0) - both;
+            let shown = session.at(Instant::from_ns(end));
+            prop_assert_eq!(course.at(shown).as_ns(), end - stood);
+            let missed = (hold.1 - hold.0) - both;
+            prop_assert_eq!(course.behind(shown), Duration::from_ns(missed));
+        }
+    }
+}

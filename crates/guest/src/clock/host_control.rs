@@ -1,0 +1,410 @@
+//! Holding, slowing and letting go single hosts while the session goes on.
+//!
+//! What is commanded here is a host's [`Course`]: how its own time passes against the session's. Only the pages of the hosts
+//! concerned are published anew, all of them at one instant.
+
+use std::sync::{Arc, MutexGuard};
+
+use timeloom_clock::Lived;
+use timeloom_clock::course::Course;
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+use super::waiting::Awaited;
+use super::{ChangeKind, Clock, Host, State, wall_now};
+use crate::error::GuestError;
+
+/// How a host's own time stands against the session's.
+#[derive(Clone, Debug)]
+pub struct HostTime {
+    /// Whose.
+    pub host: Arc<Host>,
+    /// The virtual time that it has lived through since the session began.
+    pub lived: Instant<Lived>,
+    /// How much it has missed; negative when it is ahead.
+    pub behind: Duration,
+    /// Whether it is held.
+    pub held: bool,
+    /// Seconds of the session per second of the host, while it is not held.
+    pub dilation: f64,
+}
+
+/// A change of a host's course, for the record.
+#[derive(Clone, Debug)]
+pub struct HostChange {
+    /// What was done.
+    pub kind: ChangeKind,
+    /// The session's time when it was done.
+    pub at: Instant<Virtual>,
+    /// The machine's.
+    pub wall: Instant<Wall>,
+    /// How the host stands since.
+    pub host: HostTime,
+}
+
+/// An instant that a host was told to run to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostEnd {
+    pub(crate) host: usize,
+    at: Instant<Lived>,
+    number: u64,
+}
+
+/// Called after every change of a host's course.
+pub(super) type HostListener = Box<dyn Fn(&HostChange) + Send + Sync>;
+
+impl Clock {
+    /// Makes the time of these hosts stand. Those that are held already stay so.
+    pub(crate) fn hold_hosts(&self, which: &[usize]) {
+        self.change_courses(ChangeKind::Pause, which, |course, now| {
+            let changes = !course.is_held();
+            course.hold(now);
+            changes
+        });
+    }
+
+    /// Lets the time of these hosts go on from where it stands.
+    pub(crate) fn release_hosts(&self, which: &[usize]) {
+        self.change_courses(ChangeKind::Resume, which, |course, now| {
+            let changes = course.is_held();
+            course.release(now);
+            changes
+        });
+    }
+
+    /// Sets how many seconds of the session one of these hosts takes from now on.
+    ///
+    /// # Errors
+    /// A factor that is not within 0.001 … 1000.
+    pub(crate) fn dilate_hosts(&self, which: &[usize], factor: f64) -> Result<(), GuestError> {
+        if !Course::default().dilate(Instant::ZERO, factor) {
+            return Err(GuestError::Usage(format!(
+                "a host's dilation of {factor} is not possible; give the session's seconds per second of the host, from 0.001 to 1000"
+            )));
+        }
+        self.change_courses(ChangeKind::Dilate, which, |course, now| {
+            course.dilate(now, factor)
+        });
+        Ok(())
+    }
+
+    /// Lets each of these hosts go no further than an instant of its own time,
+    /// until [`Self::forget_host_end`]. One that is held is not set going.
+    ///
+    /// # Errors
+    /// One shows its instant already, or is to stop somewhere else: then none has
+    /// an end by this.
+    pub(crate) fn end_hosts_at(
+        &self,
+        targets: &[(usize, Instant<Lived>)],
+    ) -> Result<Vec<HostEnd>, GuestError> {
+        let mut state = self.lock();
+        for &(index, _) in targets {
+            let host = &state.hosts[index];
+            if host.course.end() != Instant::FAR_FUTURE {
+                return Err(GuestError::Usage(format!(
+                    "host {} runs until {} of its own time already (`timeloom pause --host` ends that)",
+                    host.host.name(),
+                    shown(host.course.end())
+                )));
+            }
+        }
+        let which: Vec<usize> = targets.iter().map(|(index, _)| *index).collect();
+        let (mut ends, mut past) = (Vec::new(), None);
+        let mut rest = targets.iter();
+        self.publish_hosts(&mut state, &which, |host, now| {
+            let Some(&(index, at)) = rest.next() else {
+                return;
+            };
+            if host.course.end_at(now, at) {
+                let number = host.end;
+                ends.push(HostEnd {
+                    host: index,
+                    at,
+                    number,
+                });
+            } else {
+                past.get_or_insert((index, at, host.course.at(now)));
+            }
+        });
+        if let Some((index, at, lived)) = past {
+            let made: Vec<usize> = ends.iter().map(|end| end.host).collect();
+            self.publish_hosts(&mut state, &made, |host, now| host.course.forget_end(now));
+            return Err(GuestError::Usage(format!(
+                "{} is in the past: the own time of host {} is {}",
+                shown(at),
+                state.hosts[index].host.name(),
+                shown(lived)
+            )));
+        }
+        drop(state);
+        self.hosts_changed();
+        Ok(ends)
+    }
+
+    /// From now on the host does not stop by itself.
+    pub(crate) fn forget_host_end(&self, index: usize) {
+        let mut state = self.lock();
+        if state.hosts[index].course.end() == Instant::FAR_FUTURE {
+            return;
+        }
+        self.publish_hosts(&mut state, &[index], |host, now| {
+            host.course.forget_end(now);
+            host.end += 1;
+        });
+        drop(state);
+        self.hosts_changed();
+    }
+
+    /// Waits until one of these ends is reached or forgotten, or `give_up`. Returns
+    /// those that are, with the wall instant when they were reached.
+    pub(crate) fn wait_for_host_ends(
+        &self,
+        ends: &[HostEnd],
+        give_up: impl Fn() -> bool,
+    ) -> Vec<(HostEnd, Option<Instant<Wall>>)> {
+        let awaited: Vec<_> = ends
+            .iter()
+            .map(|end| Awaited::Host(end.host, end.at))
+            .collect();
+        let is_over = |state: &State, end: &HostEnd| {
+            let host = &state.hosts[end.host];
+            host.end != end.number || host.course.at(self.now()) >= end.at
+        };
+        self.wait_for(&awaited, |state| {
+            give_up() || ends.iter().any(|end| is_over(state, end))
+        });
+        let state = self.lock();
+        let over = ends.iter().filter(|end| is_over(&state, end));
+        over.map(|end| {
+            let host = &state.hosts[end.host];
+            let reached = (host.end == end.number)
+                .then(|| host.course.first_reaching(end.at))
+                .flatten()
+                .and_then(|at| state.map.first_reaching(at));
+            (*end, reached)
+        })
+        .collect()
+    }
+
+    /// How the own time of each host stands against the session's; and the instant
+    /// of the session at which that is so.
+    pub fn host_times(&self) -> (Instant<Virtual>, Vec<HostTime>) {
+        let state = self.lock();
+        let now = self.now();
+        let all = 0..state.hosts.len();
+        (now, all.map(|index| state.host_time(index, now)).collect())
+    }
+
+    /// Whether the host is held.
+    pub(crate) fn is_held(&self, index: usize) -> bool {
+        self.lock().hosts[index].course.is_held()
+    }
+
+    /// Wall seconds per second of the host, as long as neither is held.
+    pub(crate) fn dilation_on(&self, index: usize) -> f64 {
+        let state = self.lock();
+        state.dilation * state.hosts[index].course.factor()
+    }
+
+    /// Has `listener` called after every change of a host's course.
+    pub fn on_host_change(&self, listener: impl Fn(&HostChange) + Send + Sync + 'static) {
+        let mut listeners = self.host_listeners();
+        listeners.push(Box::new(listener));
+    }
+
+    /// `change` says whether it has changed anything.
+    fn change_courses(
+        &self,
+        kind: ChangeKind,
+        which: &[usize],
+        change: impl Fn(&mut Course, Instant<Virtual>) -> bool,
+    ) {
+        let mut state = self.lock();
+        let mut changed = Vec::new();
+        self.publish_hosts(&mut state, which, |host, now| {
+            if change(&mut host.course, now) {
+                changed.push((host.host.index(), now));
+            }
+        });
+        let changes: Vec<HostChange> = changed
+            .into_iter()
+            .map(|(index, at)| HostChange {
+                kind,
+                at,
+                wall: wall_now(),
+                host: state.host_time(index, at),
+            })
+            .collect();
+        drop(state);
+        self.hosts_changed();
+        let listeners = self.host_listeners();
+        for change in &changes {
+            listeners.iter().for_each(|listener| listener(change));
+        }
+    }
+
+    fn host_listeners(&self) -> MutexGuard<'_, Vec<HostListener>> {
+        self.host_listeners
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl State {
+    fn host_time(&self, index: usize, now: Instant<Virtual>) -> HostTime {
+        let host = &self.hosts[index];
+        HostTime {
+            host: Arc::clone(&host.host),
+            lived: host.course.at(now),
+            behind: host.course.behind(now),
+            held: host.course.is_held(),
+            dilation: host.course.factor(),
+        }
+    }
+}
+
+fn shown(at: Instant<Lived>) -> String {
+    (at - Instant::ZERO).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use timeloom_clock::RateError;
+    use timeloom_clock::host::Crystal;
+
+    use super::*;
+    use crate::clock::{Base, ClockOptions, HostOptions};
+    use crate::memory::PageMapping;
+    use crate::random::Random;
+
+    fn clock_with_hosts(crystals: &[Crystal]) -> (Clock, Vec<Arc<Host>>) {
+        let page = || PageMapping::new(c"test-of-courses").expect("a page");
+        let clock = Clock::new(Arc::new(page()), &ClockOptions::default()).expect("a clock");
+        let add = |crystal: &Crystal| {
+            let options = HostOptions {
+                crystal: *crystal,
+                ..HostOptions::default()
+            };
+            clock.add_host("one", page(), &options)
+        };
+        let hosts = crystals.iter().map(add).collect();
+        (clock, hosts)
+    }
+
+    fn lived(clock: &Clock, index: usize) -> Instant<Lived> {
+        clock.host_times().1[index].lived
+    }
+
+    /// Whatever is done to the session and to a host, in any order, as fast as
+    /// possible: on its page, and on that of a host that nobody touches.
+    #[test]
+    fn no_reader_sees_a_host_go_back_or_another_one_change() {
+        let seed = 20_260_807;
+        let wandering = Crystal {
+            frequency: RateError::from_ppb(-40_000_000),
+            ..Crystal::default()
+        };
+        let (clock, hosts) = clock_with_hosts(&[Crystal::default(), wandering, Crystal::default()]);
+        let raw = |index: usize| {
+            let page = hosts[index].page().page();
+            page.read_raw(|| clock.counter.ticks())
+        };
+        clock.hold_hosts(&[0]);
+        // Of an ideal host both clocks count the same.
+        let raw_ahead = raw(0) - hosts[0].now_ns(Base::Monotonic);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for host in &hosts {
+                let (clock, done) = (&clock, &done);
+                scope.spawn(move || {
+                    let (mut last, mut raw) = (i64::MIN, i64::MIN);
+                    while !done.load(Ordering::Relaxed) {
+                        let now = host.now_ns(Base::Monotonic);
+                        assert!(now >= last, "seed {seed}: {now} after {last}");
+                        last = now;
+                        let page = host.page().page();
+                        let now = page.read_raw(|| clock.counter.ticks());
+                        assert!(now >= raw, "seed {seed}: raw {now} after {raw}");
+                        raw = now;
+                    }
+                });
+            }
+            let mut random = Random::new(seed);
+            let mut ended = [false; 2];
+            for _ in 0..20_000 {
+                let index = random.below(2) as usize;
+                match random.below(9) {
+                    0 => clock.hold_hosts(&[index]),
+                    1 => clock.release_hosts(&[0, 1]),
+                    2 => clock
+                        .dilate_hosts(&[index], 0.1 * (1 + random.below(50)) as f64)
+                        .expect("a possible factor"),
+                    3 if !ended[index] => {
+                        let soon = Duration::from_ns(1 + random.below(100_000) as i64);
+                        let end = lived(&clock, index) + soon;
+                        // It may be there already.
+                        ended[index] = clock.end_hosts_at(&[(index, end)]).is_ok();
+                    }
+                    4 => {
+                        clock.forget_host_end(index);
+                        ended[index] = false;
+                    }
+                    5 => drop(clock.pause()),
+                    6 => clock.resume(),
+                    7 => clock
+                        .dilate(0.1 * (1 + random.below(50)) as f64)
+                        .expect("a possible factor"),
+                    _ => {
+                        let skip = Duration::from_ns(random.below(100_000) as i64);
+                        clock.skip_to(clock.now() + skip, || {});
+                    }
+                }
+            }
+            clock.pause();
+            done.store(true, Ordering::Relaxed);
+        });
+        let shown = |index: usize| hosts[index].now_ns(Base::Monotonic);
+        let off = shown(0) - lived(&clock, 0).as_ns();
+        assert!(off.abs() <= 60, "seed {seed}: {off} ns");
+        let off = raw(0) - shown(0) - raw_ahead;
+        assert!(off.abs() <= 60, "seed {seed}: raw {off} ns");
+        let off = shown(2) - clock.now().as_ns();
+        assert!(off.abs() <= 60, "seed {seed}: {off} ns");
+    }
+
+    /// By every clock of it, while others go on; it can be told so late that all
+    /// have seen it stand for long.
+    #[test]
+    fn a_host_stands_at_its_instant_before_anybody_stops_it() {
+        let (clock, hosts) = clock_with_hosts(&[Crystal::default(), Crystal::default()]);
+        clock.hold_hosts(&[0]);
+        let target = lived(&clock, 0) + Duration::from_ns(3_000_001);
+        let ends = clock.end_hosts_at(&[(0, target)]).expect("it is ahead");
+        assert!(clock.end_hosts_at(&[(0, target)]).is_err(), "one at a time");
+        clock.release_hosts(&[0]);
+        let over = clock.wait_for_host_ends(&ends, || false);
+        assert_eq!(over.len(), 1);
+        assert!(over[0].1.is_some_and(|reached| reached <= wall_now()));
+        let other = hosts[1].now_ns(Base::Monotonic);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(hosts[0].now_ns(Base::Monotonic), target.as_ns());
+        assert!(hosts[1].now_ns(Base::Monotonic) >= other + 5_000_000);
+        clock.hold_hosts(&[0]);
+        clock.forget_host_end(0);
+        assert_eq!(lived(&clock, 0), target);
+        clock.release_hosts(&[0]);
+        let at = HostEnd {
+            host: 0,
+            at: target + Duration::from_us(50),
+            number: 1,
+        };
+        let over = clock.wait_for_host_ends(&[at], || false);
+        assert_eq!(over.len(), 1, "it goes on");
+        let past = clock.end_hosts_at(&[(1, Instant::ZERO + Duration::from_s(99)), (0, target)]);
+        assert!(past.is_err(), "one of them is past");
+        let far = Instant::ZERO + Duration::from_s(98);
+        clock.end_hosts_at(&[(1, far)]).expect("so none has an end");
+    }
+}

@@ -1,0 +1,120 @@
+//! Waiting in this process for an instant of the session, or of a host.
+
+use std::cell::Cell;
+
+use timeloom_clock::Lived;
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::{Clock, State, wall_now};
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Awaited {
+    /// An instant of the session.
+    Session(Instant<Virtual>),
+    /// One at which no program notices anything.
+    Background(Instant<Virtual>),
+    /// An instant of a host's own time.
+    Host(usize, Instant<Lived>),
+}
+
+impl State {
+    /// When that is, as the clocks go now; `None` when it does not come.
+    fn when(&self, awaited: Awaited) -> Option<Instant<Virtual>> {
+        match awaited {
+            Awaited::Session(at) | Awaited::Background(at) => Some(at),
+            Awaited::Host(host, at) => self.hosts.get(host)?.course.first_reaching(at),
+        }
+    }
+}
+
+impl Clock {
+    /// Waits until the clock shows `target`, through pauses and changes of
+    /// rate, or until `give_up` says so (asked after every [`Self::wake`]).
+    /// Returns whether the instant was reached.
+    pub fn wait_until(&self, target: Instant<Virtual>, give_up: impl Fn() -> bool) -> bool {
+        self.wait_until_or(Awaited::Session(target), target, give_up)
+    }
+
+    /// The same for somebody whose doings then no program notices (a record, the
+    /// end): no deadline that whoever grants the session time has to know.
+    pub fn wait_until_in_the_background(
+        &self,
+        target: Instant<Virtual>,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        self.wait_until_or(Awaited::Background(target), target, give_up)
+    }
+
+    fn wait_until_or(
+        &self,
+        awaited: Awaited,
+        target: Instant<Virtual>,
+        give_up: impl Fn() -> bool,
+    ) -> bool {
+        let gave_up = Cell::new(false);
+        self.wait_for(&[awaited], |_| {
+            gave_up.set(give_up());
+            gave_up.get() || self.now() >= target
+        });
+        !gave_up.get()
+    }
+
+    /// Waits until it is `over`: asked at the first of the instants `awaited`,
+    /// whenever it comes, after every change and every [`Self::wake`].
+    pub(super) fn wait_for(&self, awaited: &[Awaited], over: impl Fn(&State) -> bool) {
+        let mut state = self.lock();
+        state.waits += 1;
+        let wait = state.waits;
+        state.awaited.extend(awaited.iter().map(|one| (wait, *one)));
+        while !over(&state) {
+            let next = awaited.iter().filter_map(|one| state.when(*one)).min();
+            // Beyond the instant where the clock stops, only a change helps.
+            let next = next.filter(|next| *next <= state.ceiling);
+            state = match next.and_then(|next| state.map.first_reaching(next)) {
+                // Half a microsecond more, since the page may lag the exact
+                // map by its rounding.
+                Some(due) => {
+                    let left = due - wall_now() + Duration::from_ns(500);
+                    let left = std::time::Duration::from_nanos(left.as_ns().max(1) as u64);
+                    self.changed
+                        .wait_timeout(state, left)
+                        .unwrap_or_else(|e| e.into_inner())
+                        .0
+                }
+                None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
+            };
+        }
+        state.awaited.retain(|(other, _)| *other != wait);
+    }
+
+    /// The earliest instant that somebody here waits for, or that was announced.
+    pub(crate) fn next_awaited(&self) -> Option<Instant<Virtual>> {
+        let state = self.lock();
+        let awaited = state.awaited.iter().filter_map(|(_, one)| state.when(*one));
+        awaited.chain(state.announced).min()
+    }
+
+    /// The earliest of them at which a program may notice something.
+    pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
+        let state = self.lock();
+        let awaited = state.awaited.iter().map(|(_, one)| *one);
+        let noticed = awaited.filter(|one| !matches!(one, Awaited::Background(_)));
+        let noticed = noticed.filter_map(|one| state.when(one));
+        noticed.chain(state.announced).min()
+    }
+
+    /// Says when the next thing happens in something that follows this clock
+    /// without waiting for it here: a simulated network. A clock that skips
+    /// skips no further. The last word counts.
+    pub fn announce(&self, next: Option<Instant<Virtual>>) {
+        self.lock().announced = next;
+    }
+
+    /// Makes every [`Self::wait_until`] ask its `give_up` again.
+    pub fn wake(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+        self.woken.notify_all();
+    }
+}

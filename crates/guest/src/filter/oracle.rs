@@ -1,0 +1,130 @@
+//! The filter's program, run by a small interpreter of classic BPF, and what it should
+//! do, worked out from the table without it. For the tests, and for the fuzzer.
+
+use std::sync::LazyLock;
+
+use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+
+use super::*;
+
+pub(crate) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+pub(crate) const TRAP: u32 = libc::SECCOMP_RET_TRAP;
+pub(crate) const ASK: u32 = libc::SECCOMP_RET_USER_NOTIF;
+
+/// What the kernel would do with a call that a launched program makes at `address`.
+pub(crate) fn outcome(architecture: u32, number: i64, address: u64, args: [u64; 6]) -> u32 {
+    static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Launched));
+    run(&PROGRAM, architecture, number, address, args)
+}
+
+/// The same where the time-stamp counter is emulated.
+pub(crate) fn outcome_emulating(
+    architecture: u32,
+    number: i64,
+    address: u64,
+    args: [u64; 6],
+) -> u32 {
+    static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::EmulatingTsc));
+    run(&PROGRAM, architecture, number, address, args)
+}
+
+/// The same with a registered program, before it is let go and after.
+pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
+    static REGISTERED: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Registered));
+    static RELEASE: LazyLock<Vec<sock_filter>> = LazyLock::new(release_program);
+    let run = |program| run(program, AUDIT_ARCH, number, address, args);
+    let first = run(&REGISTERED);
+    // Of several filters the strictest wins, which has the least number (signed).
+    let both = [first, run(&RELEASE)]
+        .into_iter()
+        .min_by_key(|action| *action as i32);
+    [first, both.expect("two")]
+}
+
+/// What the table says of a call, worked out without the filter.
+pub(crate) fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u64; 6]) -> u32 {
+    if number & 0x4000_0000 != 0 {
+        return REFUSE;
+    }
+    let mut entries = instead.iter().chain(CALLS);
+    let Some((_, _, treatment, when)) = entries.find(|entry| entry.0 == number) else {
+        return ALLOW;
+    };
+    let given = |index: u32| args[index as usize] != 0;
+    let int = |index: u32| args[index as usize] as i32;
+    let holds = match *when {
+        When::Always | When::IntervalTimer => true,
+        When::Given(index) => given(index),
+        When::EitherGiven(one, other) => given(one) || given(other),
+        When::Positive(index) => int(index) > 0,
+        When::NotZero(index) => int(index) != 0,
+        When::NotZeroOrGiven(timeout, pointer) => int(timeout) != 0 || given(pointer),
+        When::Null(index) => !given(index),
+        When::FutexWait => {
+            let command = args[1] as u32;
+            given(3) && FUTEX_WAITS.contains(&(command & !384))
+        }
+        When::NotOfProcessor => !(matches!(int(0), 2 | 3) || int(0) < 0),
+        When::OwnPosixTimer => int(0) >= FIRST_POSIX,
+        When::PosixTimer => true,
+        When::TscControl => matches!(args[0] as u32, PR_GET_TSC | PR_SET_TSC),
+        When::SocketTime => args[1] as u32 == 1 && SOCKET_TIME_OPTIONS.contains(&(args[2] as u32)),
+    };
+    let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
+    // Processor time: in the image.
+    let treatment = match when {
+        When::IntervalTimer if int(0) != 0 => &Treatment::Trap,
+        When::PosixTimer if int(0) < FIRST_POSIX => &Treatment::Trap,
+        _ => treatment,
+    };
+    match treatment {
+        _ if !holds => ALLOW,
+        Treatment::Refuse => REFUSE,
+        Treatment::Ask => ASK,
+        Treatment::Trap if inside => ALLOW,
+        Treatment::Trap => TRAP,
+    }
+}
+
+/// The same of a call that a registered program makes, before it is let go and after.
+pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
+    let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
+    let asks = CALLS
+        .iter()
+        .any(|entry| entry.0 == number && entry.2 == Treatment::Ask && !is_never_native(number));
+    let before = match by_the_table(&[], number, address, args) {
+        ASK if asks && inside => ALLOW,
+        outcome => outcome,
+    };
+    // The stricter of both filters' answers, which a trap is.
+    let after = if asks && !inside { TRAP } else { before };
+    [before, after]
+}
+
+fn run(
+    program: &[sock_filter],
+    architecture: u32,
+    number: i64,
+    address: u64,
+    args: [u64; 6],
+) -> u32 {
+    let mut data = Vec::new();
+    data.extend((number as i32).to_ne_bytes());
+    data.extend(architecture.to_ne_bytes());
+    data.extend(address.to_ne_bytes());
+    args.iter()
+        .for_each(|argument| data.extend(argument.to_ne_bytes()));
+    let (mut at, mut word) = (0usize, 0u32);
+    loop {
+        let step = program[at];
+        at += 1;
+        match (u32::from(step.code), step.k) {
+            (0x20, k) => word = u32::from_ne_bytes(data[k as usize..][..4].try_into().unwrap()),
+            (0x05, k) => at += k as usize,
+            (0x15, k) => at += usize::from(if word == k { step.jt } else { step.jf }),
+            (0x35, k) => at += usize::from(if word >= k { step.jt } else { step.jf }),
+            (0x06, k) => return k,
+            other => panic!("{other:?} is no instruction that we emit"),
+        }
+    }
+}

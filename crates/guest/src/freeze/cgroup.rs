@@ -1,0 +1,289 @@
+//! Stopping by the cgroup v2 freezer: one group for the session and, in it, one
+//! for each host that has processes or is held. A group stands when it is frozen
+//! itself or what it is in, so that pauses of a host and of the session nest in
+//! any order without our doing.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::{CGROUP_PREFIX, cgroup2_mount};
+use crate::error::GuestError;
+
+/// The cgroup of a session.
+pub(crate) struct CgroupFreezer {
+    /// It is not ours any more: another session may have one of this name.
+    removed: AtomicBool,
+    whole: Group,
+    hosts: Mutex<BTreeMap<usize, Arc<HostGroup>>>,
+}
+
+/// That of a host of it.
+struct HostGroup {
+    group: Group,
+    /// Whether it is frozen itself.
+    held: AtomicBool,
+}
+
+impl CgroupFreezer {
+    pub(super) fn new(session: &str) -> io::Result<Self> {
+        let mount = cgroup2_mount().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Self {
+            removed: AtomicBool::new(false),
+            whole: Group::new(mount.join(format!("{CGROUP_PREFIX}{session}")))?,
+            hosts: Mutex::default(),
+        })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.whole.directory
+    }
+
+    pub(super) fn adopt(&self, pid: i32, host: usize) -> Result<(), GuestError> {
+        let group = self.group(host)?;
+        group.group.enter(pid).map_err(GuestError::system(format!(
+            "taking process {pid} into the session's cgroup"
+        )))
+    }
+
+    /// Puts a process out, to the cgroup `home` where it was before.
+    pub(super) fn let_go(&self, pid: i32, home: Option<&Path>) -> Result<(), GuestError> {
+        // Gone meanwhile, or never known: where everything begins.
+        let mount = self.directory().parent().unwrap_or(Path::new("/"));
+        home.map_or(Err(io::ErrorKind::NotFound.into()), |home| enter(home, pid))
+            .or_else(|_| enter(mount, pid))
+            .map_err(GuestError::system(format!(
+                "taking process {pid} out of the session's cgroup"
+            )))
+    }
+
+    pub(super) fn processes(&self) -> Vec<i32> {
+        let hosts = self.lock();
+        hosts.values().flat_map(|it| it.group.processes()).collect()
+    }
+
+    pub(super) fn processes_of(&self, host: usize) -> Vec<i32> {
+        let hosts = self.lock();
+        let group = hosts.get(&host);
+        group.map_or_else(Vec::new, |it| it.group.processes())
+    }
+
+    pub(super) fn processes_not_held(&self) -> Vec<i32> {
+        let hosts = self.lock();
+        let going = hosts.values().filter(|it| !it.held.load(Ordering::SeqCst));
+        going.flat_map(|it| it.group.processes()).collect()
+    }
+
+    pub(super) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
+        self.whole.freeze(patience)
+    }
+
+    pub(super) fn thaw(&self) -> Result<(), GuestError> {
+        self.whole.thaw()
+    }
+
+    /// As [`Self::freeze`], of one host.
+    pub(super) fn freeze_host(&self, host: usize, patience: Duration) -> Result<(), GuestError> {
+        let host = self.group(host)?;
+        host.held.store(true, Ordering::SeqCst);
+        host.group.freeze(patience)
+    }
+
+    pub(super) fn thaw_host(&self, host: usize) -> Result<(), GuestError> {
+        let host = self.group(host)?;
+        host.held.store(false, Ordering::SeqCst);
+        host.group.thaw()
+    }
+
+    pub(super) fn kill_all(&self) {
+        let _ = fs::write(self.directory().join("cgroup.kill"), "1");
+    }
+
+    pub(super) fn remove(&self) {
+        if !self.removed.swap(true, Ordering::SeqCst) {
+            remove_cgroup(self.directory());
+        }
+    }
+
+    /// Made when it is needed first: most hosts of a large network have no
+    /// processes.
+    fn group(&self, host: usize) -> Result<Arc<HostGroup>, GuestError> {
+        let mut hosts = self.lock();
+        if let Some(there) = hosts.get(&host) {
+            return Ok(Arc::clone(there));
+        }
+        let directory = self.directory().join(format!("{HOST_PREFIX}{host}"));
+        let making = format!("making {}", directory.display());
+        let made = Arc::new(HostGroup {
+            group: Group::new(directory).map_err(GuestError::system(making))?,
+            held: AtomicBool::new(false),
+        });
+        hosts.insert(host, Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<HostGroup>>> {
+        self.hosts.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Drop for CgroupFreezer {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// A cgroup of our own with its control files open.
+struct Group {
+    directory: PathBuf,
+    control: File,
+    events: File,
+}
+
+impl Group {
+    fn new(directory: PathBuf) -> io::Result<Self> {
+        fs::create_dir(&directory)?;
+        let control = OpenOptions::new()
+            .write(true)
+            .open(directory.join("cgroup.freeze"));
+        let events = File::open(directory.join("cgroup.events"));
+        match (control, events) {
+            (Ok(control), Ok(events)) => Ok(Self {
+                directory,
+                control,
+                events,
+            }),
+            (Err(error), _) | (_, Err(error)) => {
+                let _ = fs::remove_dir(&directory);
+                Err(error)
+            }
+        }
+    }
+
+    fn enter(&self, pid: i32) -> io::Result<()> {
+        enter(&self.directory, pid)
+    }
+
+    fn processes(&self) -> Vec<i32> {
+        pids_in(&self.directory)
+    }
+
+    fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
+        let failed = || GuestError::system(format!("freezing {}", self.directory.display()));
+        self.control.write_all_at(b"1", 0).map_err(failed())?;
+        let begun = Instant::now();
+        // Read, not polled for: the kernel limits the notification to one per
+        // 10 ms, and the state is mostly there at the first look.
+        for attempt in 0u32.. {
+            let mut text = [0u8; 128];
+            let length = self.events.read_at(&mut text, 0).map_err(failed())?;
+            if text[..length]
+                .windows(8)
+                .any(|window| window == b"frozen 1")
+            {
+                break;
+            }
+            if begun.elapsed() > patience {
+                return Err(GuestError::Unsupported(format!(
+                    "a process in {} could not be stopped within {patience:?} (is it stuck in the kernel?)",
+                    self.directory.display()
+                )));
+            }
+            // Busy processes stop when they are scheduled next: give way.
+            if attempt > 3 {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    fn thaw(&self) -> Result<(), GuestError> {
+        let doing = format!("thawing {}", self.directory.display());
+        // The kernel wakes the processes one by one, and the first that is busy
+        // would take this processor from us: the rest would stand for some 30 ms
+        // while their clock runs.
+        let _ahead = AheadOfGuests::new();
+        self.control
+            .write_all_at(b"0", 0)
+            .map_err(GuestError::system(doing))
+    }
+}
+
+/// While it exists, the calling thread is scheduled before all processes of a
+/// session. Where that is not allowed, it has no effect.
+struct AheadOfGuests {
+    usual_policy: Option<i32>,
+}
+
+impl AheadOfGuests {
+    fn new() -> Self {
+        let first = libc::sched_param { sched_priority: 1 };
+        // SAFETY: concerns this thread only; reads `first`.
+        let usual_policy = unsafe {
+            let policy = libc::sched_getscheduler(0);
+            // Who runs under another policy has a reason for it.
+            let usual = policy == libc::SCHED_OTHER || policy == libc::SCHED_BATCH;
+            (usual && libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) == 0)
+                .then_some(policy)
+        };
+        Self { usual_policy }
+    }
+}
+
+impl Drop for AheadOfGuests {
+    fn drop(&mut self) {
+        if let Some(policy) = self.usual_policy {
+            let none = libc::sched_param { sched_priority: 0 };
+            // SAFETY: as above. Giving a priority up needs no privilege.
+            unsafe { libc::sched_setscheduler(0, policy, &raw const none) };
+        }
+    }
+}
+
+fn enter(directory: &Path, pid: i32) -> io::Result<()> {
+    fs::write(directory.join("cgroup.procs"), pid.to_string())
+}
+
+/// The processes of a session in its cgroup and in those of its hosts.
+pub(crate) fn pids_below(directory: &Path) -> Vec<i32> {
+    let hosts = groups_of_hosts(directory);
+    let all = hosts.iter().map(PathBuf::as_path).chain([directory]);
+    all.flat_map(pids_in).collect()
+}
+
+fn pids_in(directory: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn groups_of_hosts(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(HOST_PREFIX)) && path.is_dir()
+    };
+    entries.map(|entry| entry.path()).filter(is_one).collect()
+}
+
+/// Kills what is left in a session's cgroup and removes it.
+pub(crate) fn remove_cgroup(directory: &Path) {
+    let _ = fs::write(directory.join("cgroup.kill"), "1");
+    for _ in 0..200 {
+        for host in groups_of_hosts(directory) {
+            let _ = fs::remove_dir(host);
+        }
+        if fs::remove_dir(directory).is_ok() || !directory.exists() {
+            return;
+        }
+        // The killed leave the group when their parent, or we, reap them.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The group of a host is named by its number: names of hosts may hold anything.
+const HOST_PREFIX: &str = "host-";

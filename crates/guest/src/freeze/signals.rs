@@ -1,0 +1,203 @@
+//! Stopping by SIGSTOP and SIGCONT, one process at a time.
+//!
+//! A signal does not nest: what is stopped twice goes on at once when it is
+//! continued. So it is noted what is to stand, and a process is continued when
+//! neither the session stands nor its host.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
+
+use crate::error::GuestError;
+use crate::leftovers::PageName;
+use crate::processes;
+use crate::remote::read_memory;
+
+/// Stops the processes of a session by signal.
+pub(crate) struct SignalFreezer {
+    /// The session's clock page, by which its processes are known.
+    page: PageName,
+    standing: Mutex<Standing>,
+}
+
+/// What stands.
+#[derive(Default)]
+struct Standing {
+    /// The whole session.
+    session: bool,
+    /// Hosts, by their numbers.
+    hosts: BTreeSet<usize>,
+    /// What was stopped, to be continued.
+    stopped: Vec<i32>,
+}
+
+impl Standing {
+    fn concerns(&self, pid: i32) -> bool {
+        self.session || (!self.hosts.is_empty() && self.is_on_held(pid))
+    }
+
+    fn is_on_held(&self, pid: i32) -> bool {
+        host_of(pid).is_some_and(|host| self.hosts.contains(&host))
+    }
+
+    fn stop(&mut self, pid: i32) {
+        // SAFETY: a process of our own session.
+        unsafe { libc::kill(pid, libc::SIGSTOP) };
+        if !self.stopped.contains(&pid) {
+            self.stopped.push(pid);
+        }
+    }
+
+    /// Continues what is not to stand any more.
+    fn go_on(&mut self) {
+        for pid in std::mem::take(&mut self.stopped) {
+            if self.concerns(pid) {
+                self.stopped.push(pid);
+            } else {
+                // SAFETY: a process of our own session.
+                unsafe { libc::kill(pid, libc::SIGCONT) };
+            }
+        }
+    }
+}
+
+impl SignalFreezer {
+    pub(super) fn new(page: &PageName) -> Self {
+        Self {
+            page: page.clone(),
+            standing: Mutex::default(),
+        }
+    }
+
+    pub(super) fn processes(&self) -> Vec<i32> {
+        self.page.mapped_by()
+    }
+
+    pub(super) fn processes_of(&self, host: usize) -> Vec<i32> {
+        let mut all = self.processes();
+        all.retain(|&pid| host_of(pid) == Some(host));
+        all
+    }
+
+    pub(super) fn processes_not_held(&self) -> Vec<i32> {
+        let mut all = self.processes();
+        let standing = self.lock();
+        if !standing.hosts.is_empty() {
+            all.retain(|&pid| !standing.is_on_held(pid));
+        }
+        all
+    }
+
+    pub(super) fn adopt(&self, pid: i32) {
+        let mut standing = self.lock();
+        if standing.concerns(pid) {
+            standing.stop(pid);
+        }
+    }
+
+    pub(super) fn let_go(&self, pid: i32) {
+        let mut standing = self.lock();
+        if let Some(index) = standing.stopped.iter().position(|&other| other == pid) {
+            standing.stopped.swap_remove(index);
+            // SAFETY: a process of our own session.
+            unsafe { libc::kill(pid, libc::SIGCONT) };
+        }
+    }
+
+    pub(super) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
+        let mut standing = self.lock();
+        standing.session = true;
+        self.stop_all(&mut standing, patience)
+    }
+
+    pub(super) fn thaw(&self) {
+        let mut standing = self.lock();
+        standing.session = false;
+        standing.go_on();
+    }
+
+    pub(super) fn freeze_host(&self, host: usize, patience: Duration) -> Result<(), GuestError> {
+        let mut standing = self.lock();
+        standing.hosts.insert(host);
+        self.stop_all(&mut standing, patience)
+    }
+
+    pub(super) fn thaw_host(&self, host: usize) {
+        let mut standing = self.lock();
+        standing.hosts.remove(&host);
+        standing.go_on();
+    }
+
+    pub(super) fn kill_all(&self) {
+        let mut standing = self.lock();
+        for pid in self.processes() {
+            // SAFETY: a process of our own session.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        *standing = Standing::default();
+    }
+
+    /// Stops all that is to stand.
+    fn stop_all(&self, standing: &mut Standing, patience: Duration) -> Result<(), GuestError> {
+        let begun = Instant::now();
+        // Again until no new process is seen: one may fork while we look.
+        loop {
+            let mut fresh = self.processes();
+            fresh.retain(|pid| !standing.stopped.contains(pid) && standing.concerns(*pid));
+            if fresh.is_empty() {
+                return Ok(());
+            }
+            fresh.iter().for_each(|&pid| standing.stop(pid));
+            for &pid in &fresh {
+                let mut asked = Instant::now();
+                while !is_stopped(pid) {
+                    // Again: the first may have gone to a thread that we follow
+                    // through an exec, where it stops nobody else.
+                    if asked.elapsed() > ASK_AGAIN {
+                        // SAFETY: a process of our own session.
+                        unsafe { libc::kill(pid, libc::SIGSTOP) };
+                        asked = Instant::now();
+                    }
+                    if begun.elapsed() > patience {
+                        return Err(GuestError::Unsupported(format!(
+                            "process {pid} ({}) could not be stopped within {patience:?}",
+                            processes::name(pid)
+                        )));
+                    }
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// The number of the host by whose clock a process lives, from its clock page.
+fn host_of(pid: i32) -> Option<usize> {
+    let mut number = [0u8; 4];
+    read_memory(pid, PAGE_ADDRESS + HOST_OFFSET as u64, &mut number)
+        .then(|| u32::from_ne_bytes(number) as usize)
+}
+
+/// Whether every thread is stopped, by signal or by a tracer, or not there any
+/// more.
+///
+/// A thread that waits for its `vfork` child takes no signal until that child
+/// executes or ends; the child is of the session and stopped, so it stands too.
+fn is_stopped(pid: i32) -> bool {
+    processes::threads(pid)
+        .into_iter()
+        .all(|thread| match processes::state(thread) {
+            None | Some('T' | 't' | 'Z' | 'X') => true,
+            Some('D') => processes::waits_for_vfork_child(thread),
+            Some(_) => false,
+        })
+}
+
+/// When a process that does not stop is sent the signal once more.
+const ASK_AGAIN: Duration = Duration::from_millis(2);

@@ -1,0 +1,119 @@
+//! What the fuzzers in `fuzz/` call: the parts that read another process's bytes, and
+//! the filter, each with what must hold of it. Not for programs.
+
+use std::ops::Range;
+
+use timeloom_page::IMAGE_ADDRESS;
+
+use crate::filter::oracle::{
+    by_the_table, by_the_table_registered, outcome, outcome_emulating, outcomes_registered,
+};
+use crate::filter::{CALLS, EMULATING_TSC, REFUSE};
+use crate::vdso::Jump;
+use crate::{arch, auxv, vdso};
+
+/// A program's initial stack, as words. The entry that is found, or that there is
+/// none, is what the layout says; and a stack that ends too soon is noticed.
+///
+/// # Panics
+/// When it is not.
+pub fn initial_stack(stack: &[u64]) {
+    let found = auxv::vdso_entry(|index| stack.get(index).copied().ok_or(()));
+    assert_eq!(found, by_the_layout(stack).ok_or(()), "{stack:x?}");
+}
+
+/// As [`auxv::vdso_entry`], but from the whole stack; `None` when it ends too soon.
+fn by_the_layout(stack: &[u64]) -> Option<Option<usize>> {
+    const AT_SYSINFO_EHDR: u64 = 33;
+    let arguments = usize::try_from(*stack.first()?).ok()?;
+    let environment = arguments.checked_add(2)?;
+    let length = stack
+        .get(environment..)?
+        .iter()
+        .position(|word| *word == 0)?;
+    let vector = environment + length + 1;
+    for pair in (vector..).step_by(2) {
+        match *stack.get(pair)? {
+            0 => return Some(None),
+            AT_SYSINFO_EHDR => return Some(Some(pair + 1)),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Bytes that are alleged to be a vDSO, mapped at `range`. What is planned lies in
+/// it whole, goes to functions of ours, and nothing is planned twice.
+///
+/// # Panics
+/// When that does not hold.
+pub fn vdso(bytes: &[u8], range: &Range<u64>) {
+    let ours = |name: &str| {
+        let name = name
+            .strip_prefix("__vdso_")
+            .or(name.strip_prefix("__kernel_"));
+        let index = [
+            "clock_gettime",
+            "gettimeofday",
+            "time",
+            "getcpu",
+            "clock_getres",
+        ]
+        .iter()
+        .position(|known| Some(*known) == name)?;
+        Some(IMAGE_ADDRESS + 0x1000 + 64 * index as u64)
+    };
+    let Ok(jumps) = vdso::jumps(bytes, range, ours) else {
+        return;
+    };
+    for (index, jump) in jumps.iter().enumerate() {
+        let inside = range.contains(&jump.at) && range.end - jump.at >= Jump::SPAN;
+        assert!(inside, "{jump:x?} is not in {range:x?}");
+        assert!(jump.at.is_multiple_of(arch::INSTRUCTION_ALIGN as u64));
+        for other in &jumps[..index] {
+            let apart = other.at.abs_diff(jump.at) >= arch::JUMP_BYTES;
+            assert!(apart, "{jump:x?} and {other:x?}");
+        }
+    }
+}
+
+/// A call, as the filters of all kinds of guests see it: each does what the table
+/// says. `number` is a place in that table; one below zero is a call's, plus 2^31.
+///
+/// # Panics
+/// When one does not.
+pub fn call(foreign_architecture: Option<u32>, number: i32, address: u64, args: [u64; 6]) {
+    let listed: Vec<_> = CALLS.iter().chain(EMULATING_TSC).collect();
+    let number = match usize::try_from(number) {
+        Ok(place) => listed[place % listed.len()].0,
+        Err(_) => i64::from(number & i32::MAX),
+    };
+    if let Some(architecture) = foreign_architecture.filter(|it| *it != arch::AUDIT_ARCH) {
+        assert_eq!(outcome(architecture, number, address, args), REFUSE);
+        assert_eq!(
+            outcome_emulating(architecture, number, address, args),
+            REFUSE
+        );
+        return;
+    }
+    let told = || format!("call {number} at {address:x} with {args:x?}");
+    let native = arch::AUDIT_ARCH;
+    assert_eq!(
+        outcome(native, number, address, args),
+        by_the_table(&[], number, address, args),
+        "{}",
+        told()
+    );
+    assert_eq!(
+        outcome_emulating(native, number, address, args),
+        by_the_table(EMULATING_TSC, number, address, args),
+        "{}, emulating",
+        told()
+    );
+    assert_eq!(
+        outcomes_registered(number, address, args),
+        by_the_table_registered(number, address, args),
+        "{}, registered",
+        told()
+    );
+}

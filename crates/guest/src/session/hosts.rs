@@ -1,0 +1,127 @@
+//! Pausing and dilating single hosts of a session while the others go on.
+
+use std::sync::Arc;
+
+use super::{PATIENCE, Session};
+use crate::clock::Host;
+use crate::error::GuestError;
+use crate::kick;
+
+impl Session {
+    /// The hosts of these names.
+    ///
+    /// # Errors
+    /// There is none of such a name, or none was named.
+    pub fn hosts_named(&self, names: &[String]) -> Result<Vec<Arc<Host>>, GuestError> {
+        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        let named = || hosts.iter().filter(|host| !host.name().is_empty());
+        let mut found: Vec<Arc<Host>> = Vec::new();
+        for name in names {
+            let Some(host) = named().find(|host| host.name() == name) else {
+                let all: Vec<&str> = named().map(|host| host.name()).collect();
+                return Err(GuestError::Usage(if all.is_empty() {
+                    format!("there is no host `{name}`: this session has no hosts of its own")
+                } else {
+                    format!("there is no host `{name}`; there are: {}", all.join(", "))
+                }));
+            };
+            if found.iter().all(|other| other.index() != host.index()) {
+                found.push(Arc::clone(host));
+            }
+        }
+        if found.is_empty() {
+            return Err(GuestError::Usage("no host was named".into()));
+        }
+        Ok(found)
+    }
+
+    /// Makes the clocks of these hosts stand, all at one instant, then stops their
+    /// processes, while the session goes on. Returns when all of them stand. They
+    /// do not run to some instant any more.
+    ///
+    /// # Errors
+    /// When a process cannot be stopped.
+    pub fn pause_hosts(&self, hosts: &[Arc<Host>]) -> Result<(), GuestError> {
+        let _change = self.lock();
+        self.clock.hold_hosts(&indices(hosts));
+        self.context.timers.look_again();
+        for host in hosts {
+            self.context.freezer.freeze_host(host.index(), PATIENCE)?;
+        }
+        for host in hosts {
+            self.clock.forget_host_end(host.index());
+        }
+        Ok(())
+    }
+
+    /// Lets these hosts go on from where they stand. While the session stands, they
+    /// go on with it.
+    ///
+    /// # Errors
+    /// When a process cannot be continued.
+    pub fn resume_hosts(&self, hosts: &[Arc<Host>]) -> Result<(), GuestError> {
+        let _change = self.lock();
+        self.clock.release_hosts(&indices(hosts));
+        // Before anybody may skip to what is due next.
+        self.context.timers.look_again();
+        for host in hosts {
+            self.context.freezer.thaw_host(host.index())?;
+        }
+        Ok(())
+    }
+
+    /// Changes how many seconds of the session a second of these hosts takes, for
+    /// their blocked threads as well.
+    ///
+    /// # Errors
+    /// An impossible factor, or a process that cannot be stopped for a moment.
+    pub fn dilate_hosts(&self, hosts: &[Arc<Host>], factor: f64) -> Result<(), GuestError> {
+        let _change = self.lock();
+        // Their processes stand meanwhile; their clocks do not, or each change of
+        // the rate would set them back by as much.
+        let mut frozen = Ok(());
+        for host in hosts {
+            let stopped = self.context.freezer.freeze_host(host.index(), PATIENCE);
+            frozen = frozen.and(stopped);
+        }
+        if frozen.is_ok() {
+            self.rebase_cpu_time(hosts);
+        }
+        let dilated = self.clock.dilate_hosts(&indices(hosts), factor);
+        self.context.timers.look_again();
+        for host in hosts {
+            self.show_dilation(host);
+            if frozen.is_ok() {
+                let pids = self.context.freezer.processes_of(host.index());
+                kick::kick_waiting(&pids, &self.context.injector.image.wait);
+            }
+        }
+        for host in hosts {
+            if !self.clock.is_held(host.index()) {
+                self.context.freezer.thaw_host(host.index())?;
+            }
+        }
+        frozen.and(dilated)
+    }
+
+    /// Notes what the processes of these hosts, which stand, have used under the
+    /// dilation that is about to end.
+    pub(super) fn rebase_cpu_time(&self, hosts: &[Arc<Host>]) {
+        self.context.cpu_time.forget_ended();
+        for host in hosts {
+            let pids = self.context.freezer.processes_of(host.index());
+            let dilation = self.clock.dilation_on(host.index());
+            self.context.cpu_time.rebase(&pids, dilation);
+        }
+    }
+
+    /// Tells the programs of a host by what their processor time is divided.
+    pub(super) fn show_dilation(&self, host: &Host) {
+        let dilation = self.clock.dilation_on(host.index());
+        host.page().page().past.set_dilation(dilation);
+    }
+}
+
+fn indices(hosts: &[Arc<Host>]) -> Vec<usize> {
+    hosts.iter().map(|host| host.index()).collect()
+}

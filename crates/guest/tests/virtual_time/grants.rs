@@ -1,0 +1,454 @@
+//! Sessions whose time moves by grants: exactly as far as those go, whoever
+//! grants, and what happens when nobody does.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use serde_json::{Value, json};
+use timeloom_guest::{ClockOptions, Grants, Stepped, SteppedSession, runtime_directory, serve};
+
+use crate::support::command_line::{CommandLine, Running, User, eventually, shell};
+use crate::support::{Differential, World, c_program, languages};
+
+const MS: i64 = 1_000_000;
+
+/// A simulator's connection to the control socket.
+struct Granter {
+    stream: UnixStream,
+    answers: BufReader<UnixStream>,
+}
+
+impl Granter {
+    fn connect(session: &str) -> Self {
+        let path = runtime_directory().join(format!("{session}.sock"));
+        let mut connected = None;
+        eventually(StdDuration::from_secs(60), "the session", || {
+            connected = UnixStream::connect(&path).ok();
+            connected.is_some()
+        });
+        let stream = connected.expect("just connected");
+        let answers = BufReader::new(stream.try_clone().expect("duplicating a socket"));
+        Self { stream, answers }
+    }
+
+    /// Its status, or why not.
+    fn ask(&mut self, request: &Value) -> Result<Value, String> {
+        writeln!(self.stream, "{request}").expect("the session listens");
+        let mut line = String::new();
+        self.answers
+            .read_line(&mut line)
+            .expect("the session answers");
+        let mut answer: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
+        match answer.get_mut("ok") {
+            Some(status) => Ok(status.take()),
+            None => Err(answer["error"].as_str().expect("a text").to_owned()),
+        }
+    }
+
+    fn attach(&mut self) -> Result<Value, String> {
+        self.ask(&json!({"op": "attach"}))
+    }
+
+    /// Fails unless the session then stands at exactly that instant.
+    fn grant(&mut self, until_ns: i64) -> Value {
+        let request = json!({"op": "run-until", "at_ns": until_ns, "relative": false});
+        let status = self.ask(&request).expect("it is granted");
+        assert_eq!(status["virtual_ns"], until_ns, "{status}");
+        assert_eq!(status["paused"], true, "{status}");
+        assert_eq!(status["standing"]["ended"], false, "{status}");
+        status
+    }
+}
+
+fn next_deadline_ns(status: &Value) -> Option<i64> {
+    let next = &status["standing"]["next_deadline_ns"];
+    assert!(next.is_null() || next.is_i64(), "{status}");
+    next.as_i64()
+}
+
+/// Grants, so little each time, until a thread waits for an instant that it has
+/// not been granted yet; returns where it stands then, and that instant.
+fn until_somebody_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
+    for _ in 0..5_000 {
+        at_ns += 5 * MS;
+        let status = granter.grant(at_ns);
+        if let Some(next_ns) = next_deadline_ns(&status).filter(|next_ns| *next_ns > at_ns) {
+            return (at_ns, next_ns);
+        }
+    }
+    panic!("nobody ever waits");
+}
+
+/// The waits of several languages, while a simulator computes between grants:
+/// none ends early, late or otherwise than natively.
+#[test]
+fn programs_cannot_tell_a_grant_from_the_next() {
+    let world = World::with_clock(
+        "granted",
+        ClockOptions {
+            paused: true,
+            ..ClockOptions::default()
+        },
+    );
+    let clock = Arc::clone(world.session.clock());
+    let grants = Arc::new(Grants::new(clock, StdDuration::from_secs(600), None));
+    let stepped = Arc::new(SteppedSession::new(Arc::clone(&world.session), grants));
+    serve(&stepped).expect("a socket");
+    stepped.grants().open();
+    let mut differential = Differential::of(
+        ["waits", "libc_waits", "queues", "posix_timers"].map(c_program),
+        600,
+    );
+    let named = |program: &[std::ffi::OsString]| program[0] == "python3" || program[0] == "bash";
+    differential.programs.extend(
+        languages::waits()
+            .into_iter()
+            .filter(|program| named(program)),
+    );
+    let name = world.session.name().to_owned();
+    let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = Arc::clone(&over);
+    // From the start, since programs get ready in the session's time.
+    let simulator = std::thread::spawn(move || {
+        let mut granter = Granter::connect(&name);
+        let mut at_ns = granter.attach().expect("nobody else is here")["virtual_ns"]
+            .as_i64()
+            .expect("a number");
+        let mut granted = 0;
+        while !seen.load(std::sync::atomic::Ordering::SeqCst) {
+            std::thread::sleep(StdDuration::from_millis(30));
+            at_ns += 100 * MS;
+            granter.grant(at_ns);
+            granted += 1;
+        }
+        granted
+    });
+    differential.run(&world, |_| ());
+    over.store(true, std::sync::atomic::Ordering::SeqCst);
+    let granted: u64 = simulator.join().expect("every grant was exact");
+    let tally = stepped.grants().tally();
+    assert_eq!(tally.grants, granted);
+    assert!(granted >= 6, "a wait of 600 ms takes six grants");
+    // 30 ms between every two of them.
+    assert!(tally.waited.as_ns() >= 30 * MS * (granted as i64 - 1));
+}
+
+/// The deadline that is told is the one before which nothing happens, to the
+/// nanosecond, and at which the sleeper goes on.
+#[test]
+fn a_sleeper_wakes_at_the_deadline_that_was_told() {
+    let line = CommandLine::new("told", User::Same);
+    let script = "
+import time
+while True:
+    time.sleep(0.25)
+    print(time.clock_gettime_ns(time.CLOCK_REALTIME), flush=True)
+";
+    let start = ["--stepped", "--start", "2000-01-01T00:00:00Z"];
+    let mut running = line.exec(start.iter().chain(&["--", "python3", "-c", script]));
+    let mut granter = Granter::connect(&line.name);
+    let first = granter.attach().expect("nobody else is here");
+    assert_eq!(first["virtual_ns"], 0, "it starts held: {first}");
+    let mut at_ns = 0;
+    for _ in 0..5 {
+        let (_, due_ns) = until_somebody_waits(&mut granter, at_ns);
+        let before = line.output();
+        let status = granter.grant(due_ns - 1);
+        assert_eq!(next_deadline_ns(&status), Some(due_ns), "{status}");
+        assert_eq!(line.output(), before, "it went on before {due_ns}");
+        at_ns = due_ns - 1;
+        let slept = || line.output().lines().count() > before.lines().count();
+        while !slept() {
+            at_ns += 5 * MS;
+            granter.grant(at_ns);
+            assert!(at_ns < due_ns + 60_000 * MS, "it sleeps on");
+        }
+        let seen = line.output();
+        let woke: i64 = seen.lines().last().expect("a line").parse().expect(&seen);
+        let woke_ns = woke - 946_684_800_000_000_000;
+        assert!((due_ns..=at_ns).contains(&woke_ns), "{due_ns} {woke_ns}");
+    }
+    running.signal(libc::SIGTERM);
+    running.wait();
+}
+
+/// A thousand seconds per sleep: within a grant, waiting takes no wall time.
+#[test]
+fn grants_and_skipping_go_together() {
+    let line = CommandLine::new("granted-skips", User::Same);
+    let script = "while :; do sleep 1000; echo slept; done";
+    let mut running = line.exec(
+        ["--stepped", "--skip"]
+            .into_iter()
+            .map(Into::into)
+            .chain(shell(script)),
+    );
+    let mut granter = Granter::connect(&line.name);
+    granter.attach().expect("nobody else is here");
+    let mut at_ns = 0;
+    for _ in 0..10 {
+        at_ns += 2_500_000 * MS + 1;
+        granter.grant(at_ns);
+    }
+    // Of 25, those few may be missing that took long to begin.
+    let slept = line.output().lines().count();
+    assert!((20..=25).contains(&slept), "{slept}");
+    running.signal(libc::SIGTERM);
+    running.wait();
+}
+
+#[test]
+fn one_grants_at_a_time() {
+    let line = CommandLine::new("one-granter", User::Same);
+    let mut running = line.exec(["--stepped", "--", "sleep", "3600"]);
+    let mut first = Granter::connect(&line.name);
+    first.attach().expect("nobody else is here");
+    let own = std::process::id().to_string();
+    for mut other in [Granter::connect(&line.name), Granter::connect(&line.name)] {
+        let refused = other.attach().expect_err("there is one");
+        assert!(refused.contains(&own), "it is not named: {refused}");
+    }
+    let output = line.try_ask(&["step", "1ms"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("one granter only"), "{said}");
+    assert!(line.ask(&["query"])["standing"].is_null(), "others may ask");
+    first.grant(3 * MS);
+    drop(first);
+    // Now the person at the keyboard is the granter, for one step each.
+    let mut status = Value::Null;
+    eventually(StdDuration::from_secs(20), "the seat to be free", || {
+        let output = line.try_ask(&["step", "4ms"]);
+        status = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        output.status.success()
+    });
+    assert_eq!(status["virtual_ns"], 7 * MS, "{status}");
+    assert_eq!(status["standing"]["grants"], 2, "{status}");
+    let status = line.ask(&["run-until", "9ms"]);
+    assert_eq!(status["virtual_ns"], 9 * MS, "{status}");
+    running.signal(libc::SIGTERM);
+    running.wait();
+}
+
+#[test]
+fn what_cannot_be_granted_is_refused_and_changes_nothing() {
+    let line = CommandLine::new("not-granted", User::Same);
+    let mut running = line.exec(["--stepped", "--", "sleep", "3600"]);
+    let mut granter = Granter::connect(&line.name);
+    granter.attach().expect("nobody else is here");
+    granter.grant(5 * MS);
+    for (request, reason) in [
+        (
+            json!({"op": "run-until", "at_ns": 4 * MS, "relative": false}),
+            "in the past",
+        ),
+        (
+            json!({"op": "run-until", "at_ns": 5 * MS, "relative": false}),
+            "in the past",
+        ),
+        (
+            json!({"op": "run-until", "at_ns": -1, "relative": false}),
+            "in the past",
+        ),
+        (json!({"op": "step", "span_ns": 0}), "more than zero"),
+        (json!({"op": "step", "span_ns": -5}), "more than zero"),
+        (json!({"op": "step", "span_ns": i64::MAX}), "too long"),
+        (json!({"op": "step"}), "not a request"),
+        (json!({"op": "resume"}), "by grants only"),
+    ] {
+        let refused = granter.ask(&request).expect_err("it is refused");
+        assert!(refused.contains(reason), "{request}: {refused}");
+    }
+    let status = line.ask(&["query"]);
+    assert_eq!(
+        (&status["virtual_ns"], &status["paused"]),
+        (&json!(5 * MS), &json!(true))
+    );
+    assert_eq!(granter.grant(6 * MS)["standing"]["grants"], 2);
+    running.signal(libc::SIGTERM);
+    running.wait();
+}
+
+#[test]
+fn a_session_that_is_not_stepped_needs_no_granter() {
+    let line = CommandLine::new("not-stepped", User::Same);
+    let mut running = line.exec(["--", "sleep", "3600"]);
+    let refused = Granter::connect(&line.name).attach();
+    let refused = refused.expect_err("it runs by itself");
+    assert!(refused.contains("--stepped"), "{refused}");
+    running.signal(libc::SIGTERM);
+    running.wait();
+}
+
+/// The person at the keyboard may hold it too; what was granted is used later.
+#[test]
+fn a_pause_by_hand_delays_a_grant_and_does_not_end_it() {
+    let line = CommandLine::new("both-hold", User::Same);
+    let mut running = line.exec(["--stepped", "--", "sleep", "3600"]);
+    let mut granter = Granter::connect(&line.name);
+    granter.attach().expect("nobody else is here");
+    line.ask(&["pause"]);
+    let granting = std::thread::spawn(move || {
+        granter.grant(200 * MS);
+        granter
+    });
+    std::thread::sleep(StdDuration::from_millis(300));
+    let status = line.ask(&["query"]);
+    assert_eq!(
+        (&status["virtual_ns"], &status["paused"]),
+        (&json!(0), &json!(true))
+    );
+    line.ask(&["dilate", "2"]);
+    assert_eq!(line.ask(&["query"])["virtual_ns"], 0, "it still stands");
+    line.ask(&["resume"]);
+    let mut granter = granting.join().expect("it stands where it was granted to");
+    let output = line.try_ask(&["resume"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("by grants only"), "{said}");
+    line.ask(&["pause"]);
+    line.ask(&["resume"]);
+    assert_eq!(
+        line.ask(&["query"])["virtual_ns"],
+        200 * MS,
+        "it went on unasked"
+    );
+    granter.grant(201 * MS);
+    running.signal(libc::SIGTERM);
+    running.wait();
+}
+
+#[test]
+fn a_granter_hears_of_the_programs_end() {
+    let line = CommandLine::new("granted-end", User::Same);
+    let mut running = line.exec(
+        ["--stepped"]
+            .into_iter()
+            .map(Into::into)
+            .chain(shell("sleep 0.1; exit 3")),
+    );
+    let mut granter = Granter::connect(&line.name);
+    granter.attach().expect("nobody else is here");
+    let request = json!({"op": "run-until", "at_ns": 3_600_000 * MS, "relative": false});
+    let status = granter.ask(&request).expect("it is answered");
+    assert_eq!(status["standing"]["ended"], true, "{status}");
+    let at_ns = status["virtual_ns"].as_i64().expect("a number");
+    assert!((100 * MS..3_600_000 * MS).contains(&at_ns), "{status}");
+    assert_eq!(running.wait(), 3);
+    line.expect_nothing_left_within(StdDuration::from_secs(2));
+}
+
+/// One that computes just then finds it out when it asks for more.
+#[test]
+fn a_granter_that_computes_at_the_end_hears_of_it_next() {
+    let line = CommandLine::new("ended-between", User::Same);
+    let options = ["--stepped"].into_iter().map(Into::into);
+    let mut running = line.exec(options.chain(shell("sleep 0.1; exit 3")));
+    let mut granter = Granter::connect(&line.name);
+    granter.attach().expect("nobody else is here");
+    // By the person at the keyboard's leave, somebody else ends the program.
+    granter.grant(MS);
+    eventually(StdDuration::from_secs(60), "the shell", || {
+        let status = line.ask(&["query"]);
+        let first = &status["processes"][0]["pid"];
+        first.as_i64().is_some_and(|pid| {
+            // SAFETY: a process of our own session; it stands, and so waits for us.
+            unsafe { libc::kill(pid as i32, libc::SIGKILL) == 0 }
+        })
+    });
+    assert_eq!(running.wait(), 128 + libc::SIGKILL);
+    // It has gone; what it said last is there.
+    let mut last = String::new();
+    granter.answers.read_line(&mut last).expect("its last line");
+    let last: Value = serde_json::from_str(&last).unwrap_or_else(|_| panic!("{last:?}"));
+    assert_eq!(last["ok"]["standing"]["ended"], true, "{last}");
+    assert_eq!(last["ok"]["virtual_ns"], MS, "{last}");
+}
+
+fn stands_for_ever(line: &CommandLine, more: &[&str]) -> Running {
+    let mut options = vec!["--stepped"];
+    options.extend(more);
+    options.extend(["--", "sleep", "3600"]);
+    line.exec(options)
+}
+
+/// Whether it goes between two grants, or in the middle of one.
+#[test]
+fn a_session_whose_granter_dies_stands_says_so_and_ends() {
+    for midway in [false, true] {
+        let line = CommandLine::new("left-alone", User::Same);
+        let mut running = stands_for_ever(&line, &["--patience", "3 s"]);
+        let mut granter = Granter::connect(&line.name);
+        granter.attach().expect("nobody else is here");
+        granter.grant(7 * MS);
+        let mut stands_ns = 7 * MS;
+        if midway {
+            stands_ns = 500 * MS;
+            let request = json!({"op": "run-until", "at_ns": stands_ns, "relative": false});
+            writeln!(granter.stream, "{request}").expect("the session listens");
+        }
+        drop(granter);
+        eventually(StdDuration::from_secs(60), "it to say so", || {
+            line.output().contains("has left")
+        });
+        let output = line.try_ask(&["query"]);
+        // On a machine so busy that it has ended already, its words must do.
+        if let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) {
+            assert_eq!(status["virtual_ns"], stands_ns, "{status}");
+            assert_eq!(status["paused"], true, "{status}");
+        }
+        assert_eq!(running.wait(), 1);
+        let said = line.output();
+        let own = format!("({})", std::process::id());
+        for words in ["timeloom: granter: ", &own, "for 3s nobody came"] {
+            assert!(said.contains(words), "no {words:?} in {said}");
+        }
+        line.expect_nothing_left_within(StdDuration::from_secs(2));
+    }
+}
+
+#[test]
+fn a_session_that_nobody_comes_to_move_ends() {
+    let line = CommandLine::new("nobody", User::Same);
+    let mut running = stands_for_ever(&line, &["--patience", "500 ms"]);
+    assert_eq!(running.wait(), 1);
+    let said = line.output();
+    assert!(
+        said.contains("granter: nobody has come to grant time"),
+        "{said}"
+    );
+    line.expect_nothing_left_within(StdDuration::from_secs(2));
+}
+
+/// What stands cannot hear Ctrl-C itself.
+#[test]
+fn ctrl_c_ends_a_session_that_stands() {
+    let line = CommandLine::new("interrupted", User::Same);
+    let mut running = stands_for_ever(&line, &[]);
+    let mut granter = Granter::connect(&line.name);
+    granter.attach().expect("nobody else is here");
+    granter.grant(MS);
+    running.signal_group(libc::SIGINT);
+    assert_eq!(running.wait(), 128 + libc::SIGINT);
+    line.expect_nothing_left_within(StdDuration::from_secs(2));
+}
+
+#[test]
+fn a_supervisor_that_is_killed_while_it_stands_leaves_nothing_frozen() {
+    for user in [User::Same, User::Nobody] {
+        if user == User::Nobody && !crate::support::command_line::is_root() {
+            println!("SKIPPED: only root can become another user");
+            continue;
+        }
+        let line = CommandLine::new("killed-held", user);
+        let mut running = stands_for_ever(&line, &[]);
+        eventually(StdDuration::from_secs(60), "a grant", || {
+            line.try_ask(&["step", "1ms"]).status.success()
+        });
+        running.signal(libc::SIGKILL);
+        assert_eq!(running.wait(), 128 + libc::SIGKILL);
+        line.expect_nothing_left_within(StdDuration::from_secs(5));
+    }
+}

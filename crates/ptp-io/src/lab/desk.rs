@@ -1,0 +1,231 @@
+//! Attacks on a laboratory that runs already: a socket in its directory.
+//!
+//! Who may write there may attack, and nothing but the laboratory whose wire is
+//! tapped can be attacked. One attack at a time; it ends with its time, with
+//! whoever asked for it, or with the laboratory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration as StdDuration;
+
+use serde::{Deserialize, Serialize};
+use timeloom_time::Duration;
+
+use super::attack::{Attack, Orders};
+use super::{Lines, report};
+use crate::clocks::wall_now;
+use crate::{PtpError, Wake};
+
+/// What an attack did, and what the clocks said of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attacked {
+    /// How many messages were changed or made.
+    pub attacked: u64,
+    /// What was violated meanwhile and how often: `who: what and where`.
+    pub violations: BTreeMap<String, usize>,
+}
+
+/// What is asked for, as a line of JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    attack: String,
+    for_ns: i64,
+}
+
+/// The answer, as a line of JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    Done(Attacked),
+    Refused(String),
+}
+
+/// No request is longer.
+const REQUEST_AT_MOST: u64 = 256;
+/// No attack lasts longer.
+const ATTACK_AT_MOST: Duration = Duration::from_s(3_600);
+/// How long after an attack its traces still come in: a Sync and its verdict.
+const TRACES: StdDuration = StdDuration::from_millis(500);
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
+
+fn socket_in(directory: &Path) -> PathBuf {
+    directory.join("attack.sock")
+}
+
+/// Attacks the laboratory that runs in `directory`, for `length`.
+///
+/// # Errors
+/// When there is none, or it has no tapped wire; an attack that is no wire's.
+pub fn attack(directory: &Path, attack: Attack, length: Duration) -> Result<Attacked, PtpError> {
+    let path = socket_in(directory);
+    let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => PtpError::usage(format!(
+            "no laboratory with a tapped wire runs in {}: start `timeloom ptp lab --tap HOP` first, with this directory as --out",
+            directory.display()
+        )),
+        _ => PtpError::file(&path)(error),
+    })?;
+    let request = Request {
+        attack: attack.name().to_owned(),
+        for_ns: length.as_ns(),
+    };
+    let mut line = serde_json::to_string(&request).expect("plain data");
+    line.push('\n');
+    stream
+        .write_all(line.as_bytes())
+        .map_err(PtpError::file(&path))?;
+    let mut text = String::new();
+    BufReader::new(stream)
+        .read_line(&mut text)
+        .map_err(PtpError::file(&path))?;
+    match serde_json::from_str(&text) {
+        Ok(Answer::Done(attacked)) => Ok(attacked),
+        Ok(Answer::Refused(why)) => Err(PtpError::usage(why)),
+        Err(_) => Err(PtpError::file(&path)(io::Error::other(
+            "the laboratory ended before it answered",
+        ))),
+    }
+}
+
+/// Takes requests while the laboratory runs. Dropping it ends the attack that
+/// is under way and removes the socket.
+pub(super) struct Desk {
+    path: PathBuf,
+    wake: Wake,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Desk {
+    pub(super) fn open(directory: &Path, orders: Orders, lines: Lines) -> Result<Self, PtpError> {
+        let path = socket_in(directory);
+        if UnixStream::connect(&path).is_ok() {
+            return Err(PtpError::usage(format!(
+                "another laboratory runs in {}: give this one its own --out",
+                directory.display()
+            )));
+        }
+        // Left by one that was killed.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).map_err(PtpError::file(&path))?;
+        listener
+            .set_nonblocking(true)
+            .map_err(PtpError::file(&path))?;
+        let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
+        let told = wake.clone();
+        let thread = spawn(move || serve(&listener, &orders, &lines, &told));
+        Ok(Self {
+            path,
+            wake,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.wake.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn serve(listener: &UnixListener, orders: &Orders, lines: &Lines, wake: &Wake) {
+    while !wake.is_stopped() {
+        match listener.accept() {
+            // Whoever goes away has no use for an answer.
+            Ok((stream, _)) => drop(answer(stream, orders, lines, wake)),
+            Err(_) => sleep(LOOK_EVERY),
+        }
+    }
+}
+
+fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -> io::Result<()> {
+    // One that connects and says nothing must not keep others out.
+    stream.set_read_timeout(Some(StdDuration::from_secs(1)))?;
+    stream.set_write_timeout(Some(StdDuration::from_secs(1)))?;
+    let mut text = String::new();
+    BufReader::new((&stream).take(REQUEST_AT_MOST)).read_line(&mut text)?;
+    let answer = match read(&text) {
+        Ok((attack, length)) => {
+            let seen = lines.with(|lines| lines.len());
+            let before = orders.attacked();
+            orders.attack(attack, wall_now());
+            let end = wall_now() + length;
+            while wall_now() < end && !wake.is_stopped() && is_there(&stream) {
+                sleep(LOOK_EVERY);
+            }
+            orders.cease();
+            sleep(TRACES);
+            Answer::Done(Attacked {
+                attacked: orders.attacked() - before,
+                violations: lines.with(|lines| report::violations(&lines[seen..])),
+            })
+        }
+        Err(why) => Answer::Refused(why),
+    };
+    let mut line = serde_json::to_string(&answer).expect("plain data");
+    line.push('\n');
+    stream.write_all(line.as_bytes())
+}
+
+fn read(text: &str) -> Result<(Attack, Duration), String> {
+    let request: Request = serde_json::from_str(text)
+        .map_err(|error| format!("a request is a line with `attack` and `for_ns`: {error}"))?;
+    let attack = Attack::named(&request.attack).map_err(|error| error.to_string())?;
+    if attack == Attack::Lie {
+        return Err(
+            "a hop lies, not a wire: start the laboratory with `--attack lie@HOP`".to_owned(),
+        );
+    }
+    let length = Duration::from_ns(request.for_ns);
+    if length <= Duration::ZERO || length > ATTACK_AT_MOST {
+        return Err("an attack lasts more than nothing, and an hour at most".to_owned());
+    }
+    Ok((attack, length))
+}
+
+/// Whether the other end is still open.
+fn is_there(stream: &UnixStream) -> bool {
+    use std::os::fd::AsRawFd;
+    let mut byte = [0u8; 1];
+    // SAFETY: a valid descriptor and a buffer of the length given.
+    let got = unsafe {
+        libc::recv(
+            stream.as_raw_fd(),
+            byte.as_mut_ptr().cast(),
+            1,
+            libc::MSG_PEEK | libc::MSG_DONTWAIT,
+        )
+    };
+    got != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_and_sensible_requests_are_taken() {
+        let good = r#"{"attack":"flood","for_ns":1000}"#;
+        assert_eq!(read(good), Ok((Attack::Flood, Duration::from_ns(1000))));
+        for (text, why) in [
+            ("", "a line with"),
+            (r#"{"attack":"flood"}"#, "for_ns"),
+            (r#"{"attack":"flood","for_ns":1,"more":1}"#, "more"),
+            (r#"{"attack":"rain","for_ns":1}"#, "no attack `rain`"),
+            (r#"{"attack":"lie","for_ns":1}"#, "a hop lies"),
+            (r#"{"attack":"flood","for_ns":0}"#, "more than nothing"),
+            (r#"{"attack":"flood","for_ns":9000000000000}"#, "an hour"),
+        ] {
+            let refused = read(text).unwrap_err();
+            assert!(refused.contains(why), "{text}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Verification of a sum of signatures.
+
+use blst::min_sig::{AggregatePublicKey, PublicKey, Signature};
+use blst::{BLST_ERROR, MultiPoint, Pairing, blst_fp12, blst_p1_affine, blst_p2_affine};
+
+use super::challenge::challenge;
+use super::{Moment, TAG_A, TAG_B};
+
+/// One signer's share in a sum.
+pub(in crate::security) struct Share<'a> {
+    /// The key that the entry names.
+    pub(in crate::security) key: &'a PublicKey,
+    /// A key that signs each moment once, or an ordinary one.
+    pub(in crate::security) is_once: bool,
+    pub(in crate::security) text: &'a [u8],
+}
+
+/// Whether `signature` is the sum of all shares, the ordinary ones made under `tag`.
+/// No key may be among them twice; the caller sees to that by their owners.
+pub(in crate::security) fn verify(
+    signature: &[u8],
+    moment: &Moment,
+    shares: &[Share<'_>],
+    tag: &[u8],
+) -> bool {
+    verified(signature, moment, shares, tag).unwrap_or(false)
+}
+
+fn verified(signature: &[u8], moment: &Moment, shares: &[Share<'_>], tag: &[u8]) -> Option<bool> {
+    let signature = Signature::from_bytes(signature).ok()?;
+    // In the group, and not its neutral element.
+    signature.validate(true).ok()?;
+    let mut all = Pairing::new(true, tag);
+    for share in shares.iter().filter(|share| !share.is_once) {
+        pair(&mut all, share.key, share.text)?;
+    }
+    all.commit();
+    let once: Vec<_> = shares.iter().filter(|share| share.is_once).collect();
+    if !once.is_empty() {
+        let keys: Vec<PublicKey> = once.iter().map(|share| *share.key).collect();
+        let mut numbers = Vec::with_capacity(32 * once.len());
+        for share in &once {
+            numbers.extend_from_slice(&challenge(moment, share.text)?);
+        }
+        let text = moment.text();
+        for (tag, key) in [
+            (TAG_A, keys.as_slice().add()),
+            (TAG_B, keys.mult(&numbers, ORDER_BITS)),
+        ] {
+            let mut one = Pairing::new(true, tag);
+            pair(&mut one, &to_key(&key), &text)?;
+            one.commit();
+            (all.merge(&one) == BLST_ERROR::BLST_SUCCESS).then_some(())?;
+        }
+    } else if shares.is_empty() {
+        return None;
+    }
+    let mut right = blst_fp12::default();
+    Pairing::aggregated(&mut right, &blst_p1_affine::from(signature));
+    Some(all.finalverify(Some(&right)))
+}
+
+/// Bits of the group's order.
+const ORDER_BITS: usize = 255;
+
+fn to_key(sum: &AggregatePublicKey) -> PublicKey {
+    sum.to_public_key()
+}
+
+/// Pairs the hash of `text` with `key`; `None` for the neutral element, which keys that
+/// cancel each other out add up to.
+fn pair(pairing: &mut Pairing<'_>, key: &PublicKey, text: &[u8]) -> Option<()> {
+    let key: &blst_p2_affine = key.into();
+    let outcome = pairing.aggregate(key, false, &(), false, text, &[]);
+    (outcome == BLST_ERROR::BLST_SUCCESS).then_some(())
+}

@@ -1,0 +1,124 @@
+"""A granter in Python against real sessions whose time moves by grants."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from worlds import timeloom_binary
+
+from timeloom.control import Granter, Refused, SessionEnded, Standing
+
+PATIENCE_S = 60
+SLEEPER = """
+import time
+for count in range(5):
+    time.sleep(0.07)
+    print(time.time_ns(), flush=True)
+"""
+START_NS = 946_684_800 * 10**9  # 2000-01-01T00:00:00Z
+
+
+class Session:
+    """`timeloom exec --stepped` of a Python program."""
+
+    def __init__(self, directory: Path, program: str, *options: str):
+        self.name = f"grants-{os.getpid()}-{directory.name}"
+        self.output = directory / "output"
+        with self.output.open("wb") as output:
+            command = [timeloom_binary(), "exec", "--name", self.name, "--start", "2000-01-01T00:00:00Z", *options]
+            self.process = subprocess.Popen([*command, "--", sys.executable, "-c", program], stdout=output)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[Session]:
+    session = Session(tmp_path, SLEEPER, "--stepped")
+    yield session
+    session.stop()
+
+
+def test_a_program_sleeps_as_long_as_natively_while_the_simulator_computes(sleeper: Session) -> None:
+    with Granter(sleeper.name, wait_s=PATIENCE_S) as granter:
+        assert granter.standing.now_ns == 0 and not granter.standing.ended
+        granted = 0
+        while not granter.standing.ended:
+            time.sleep(0.03)
+            before = granter.standing.now_s
+            standing = granter.grant(before + 0.1)
+            granted += 1
+            assert standing is granter.standing and standing.grants == granted
+            assert standing.ended or standing.now_ns == round((before + 0.1) * 1e9)
+    assert sleeper.process.wait(PATIENCE_S) == 0
+    woken_ns = [int(line) - START_NS for line in sleeper.output.read_text().split()]
+    assert len(woken_ns) == 5
+    for earlier, later in zip([0, *woken_ns], woken_ns, strict=False):
+        assert later - earlier >= 70_000_000, woken_ns
+    # A wait that counted what the simulator computes would be 30 % longer; a busy machine adds as it likes.
+    assert woken_ns[-1] <= granter.standing.now_ns
+
+
+def test_the_next_deadline_is_where_the_program_goes_on(tmp_path: Path) -> None:
+    session = Session(tmp_path, "import time; time.sleep(1000)", "--stepped")
+    try:
+        with Granter(session.name, wait_s=PATIENCE_S) as granter:
+            at = granter.standing
+            while at.next_deadline_ns is None or at.next_deadline_ns <= at.now_ns:
+                at = granter.grant_ns(at.now_ns + 10_000_000)
+            due_ns = at.next_deadline_ns
+            assert 1000 * 10**9 <= due_ns <= at.now_ns + 1000 * 10**9
+            at = granter.grant_ns(at.now_ns + 7)
+            assert at.next_deadline_ns == due_ns and at.next_deadline_s == due_ns / 1e9
+    finally:
+        session.stop()
+
+
+def test_refusals_leave_the_session_where_it_is(sleeper: Session) -> None:
+    with Granter(sleeper.name, wait_s=PATIENCE_S) as granter:
+        granter.grant(0.02)
+        with pytest.raises(Refused, match="in the past"):
+            granter.grant(0.01)
+        with pytest.raises(Refused, match="one granter only"):
+            Granter(sleeper.name)
+        assert granter.grant(0.021).now_ns == 21_000_000
+    deadline = time.monotonic() + PATIENCE_S
+    while True:  # the session has to hear first that the other one has gone
+        try:
+            with Granter(sleeper.name) as other:
+                assert (other.standing.now_ns, other.standing.grants) == (21_000_000, 2)
+                return
+        except Refused:
+            assert time.monotonic() < deadline
+
+
+def test_a_session_that_is_gone_says_so(sleeper: Session) -> None:
+    with Granter(sleeper.name, wait_s=PATIENCE_S) as granter:
+        sleeper.process.kill()
+        with pytest.raises(SessionEnded):
+            granter.grant(1)
+    sleeper.process.wait(PATIENCE_S)
+    with pytest.raises(SessionEnded, match="no session"):
+        Granter("there-is-no-such-session", wait_s=0)
+
+
+def test_a_session_that_runs_by_itself_needs_no_granter(tmp_path: Path) -> None:
+    session = Session(tmp_path, "import time; time.sleep(1000)")
+    try:
+        with pytest.raises(Refused, match="runs by itself"):
+            Granter(session.name, wait_s=PATIENCE_S)
+    finally:
+        session.stop()
+
+
+def test_standings_in_seconds() -> None:
+    assert Standing(1_500_000_000, 2_250_000_000, False, 3).now_s == 1.5
+    assert Standing(1_500_000_000, 2_250_000_000, False, 3).next_deadline_s == 2.25
+    assert Standing(0, None, True, 3).next_deadline_s is None

@@ -1,0 +1,162 @@
+"""Grants a running session its time, as a simulator does that computes in steps.
+
+The session is one whose time moves by grants: a scenario with ``mode = "stepped"`` under ``[time]``, or
+``timeloom exec --stepped``. It stands wherever it was not granted more, however long the simulator computes.
+
+::
+
+    with Granter() as testbed:
+        while not testbed.standing.ended:
+            compute_the_next(0.1)
+            testbed.grant(testbed.standing.now_s + 0.1)
+
+Needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class Refused(Exception):
+    """The session said no, and why; it goes on answering."""
+
+
+class SessionEnded(Exception):
+    """Nobody answers: there is no such session, or it has ended."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a session stands. Instants are virtual time since it began."""
+
+    now_ns: int
+    #: The first instant at which something may happen by itself: ``now_ns`` if a program was stopped while it
+    #: computed, none if all wait for what others send.
+    next_deadline_ns: int | None
+    #: It has ended, and nothing more can be granted.
+    ended: bool
+    #: How many grants there have been.
+    grants: int
+
+    @property
+    def now_s(self) -> float:
+        return self.now_ns / 1e9
+
+    @property
+    def next_deadline_s(self) -> float | None:
+        return None if self.next_deadline_ns is None else self.next_deadline_ns / 1e9
+
+
+class Granter:
+    """The one who grants a session its time, until closed. The session then stands where it is.
+
+    Args:
+        name: of the session; may be left out when only one runs.
+        wait_s: how long to wait for the session to be there.
+
+    Raises:
+        SessionEnded: it was not there in time, or ended while it got ready.
+        Refused: somebody else grants it its time, or its time moves by itself.
+    """
+
+    def __init__(self, name: str | None = None, wait_s: float = 10.0):
+        self._socket = _connect(name, wait_s)
+        self._answers = self._socket.makefile("rb")
+        try:
+            #: Where the session stands.
+            self.standing = self._ask({"op": "attach"})
+        except BaseException:
+            self.close()
+            raise
+
+    def grant(self, until_s: float) -> Standing:
+        """Let the session run until so many seconds since it began, to the nearest nanosecond; wait until it stands.
+
+        It ends earlier when the session does; ``ended`` says so.
+
+        Raises:
+            Refused: that instant is past.
+            SessionEnded: it has ended, or failed on the way.
+        """
+        return self.grant_ns(round(until_s * 1e9))
+
+    def grant_ns(self, until_ns: int) -> Standing:
+        """The same in nanoseconds."""
+        self.standing = self._ask({"op": "run-until", "at_ns": until_ns, "relative": False})
+        return self.standing
+
+    def close(self) -> None:
+        """Stop being the granter."""
+        self._answers.close()
+        self._socket.close()
+
+    def __enter__(self) -> Granter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, request: dict[str, Any]) -> Standing:
+        # A session that ended meanwhile takes no request, but has answered it: its last line says so.
+        with contextlib.suppress(OSError):
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
+        line = b""
+        with contextlib.suppress(OSError):
+            line = self._answers.readline()
+        if not line.endswith(b"\n"):
+            raise SessionEnded("the session has ended")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Refused(answer["error"])
+        status = answer["ok"]
+        standing = status["standing"]
+        return Standing(status["virtual_ns"], standing["next_deadline_ns"], standing["ended"], standing["grants"])
+
+
+def runtime_directory() -> Path:
+    """Where the control sockets of this user's sessions lie."""
+    if os.geteuid() == 0:
+        return Path("/run/timeloom")
+    if directory := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(directory) / "timeloom"
+    return Path(tempfile.gettempdir()) / f"timeloom-{os.geteuid()}"
+
+
+def _connect(name: str | None, wait_s: float) -> socket.socket:
+    deadline = time.monotonic() + wait_s
+    while True:
+        paths = [_path(name)] if name is not None else sorted(runtime_directory().glob("*.sock"))
+        found = [(path, connected) for path in paths if (connected := _try_connect(path)) is not None]
+        if len(found) == 1:
+            return found[0][1]
+        for _, connected in found:
+            connected.close()
+        if found:
+            names = ", ".join(path.stem for path, _ in found)
+            raise Refused(f"several sessions are running, say which: {names}")
+        if time.monotonic() >= deadline:
+            raise SessionEnded("no session is running" if name is None else f"there is no session {name!r}")
+        time.sleep(0.02)
+
+
+def _path(name: str) -> Path:
+    return runtime_directory() / f"{name}.sock"
+
+
+def _try_connect(path: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(os.fspath(path))
+    except OSError:
+        connection.close()
+        return None
+    return connection
