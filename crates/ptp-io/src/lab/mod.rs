@@ -74,7 +74,7 @@ pub struct LabOptions {
     /// What the wire behind a node does, by number: 0 is the grandmaster. For
     /// [`Attack::Lie`], what that hop does.
     pub attack: Option<(Attack, usize)>,
-    /// The wire behind this node is the attacker's, who waits for [`attack`].
+    /// The wire behind this node is the attacker's, who waits for [`attack()`].
     /// Not beside `attack`.
     pub tap: Option<usize>,
     /// Where evidence, keys, logs and the capture go.
