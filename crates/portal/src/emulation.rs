@@ -13,6 +13,7 @@ use timeloom_engine::{Engine, Lateness, Limit, Pace, Paced, Wake};
 use timeloom_net::{Counters, LARGE, Node, PortId, World};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
+use crate::awake::Awake;
 use crate::poll::{Alarm, Poll};
 use crate::timing::wall_now;
 use crate::{Filter, Port, PortalError, Received, Sent, Timing, segments};
@@ -40,6 +41,11 @@ pub struct Options {
     /// another program's time slice would make it milliseconds late. True by
     /// default.
     pub first: bool,
+    /// Whether the machine's processors are kept from sleeping meanwhile, where
+    /// that is allowed: to wake one takes tens of µs in a virtual machine, and a
+    /// ping has four who wait for that. Idle processors then use power. True
+    /// by default.
+    pub awake: bool,
     /// What is seen on these links goes to the capture.
     pub watch: Vec<PortId>,
     /// Where it goes.
@@ -53,6 +59,7 @@ impl Default for Options {
             spin: Duration::ZERO,
             moderation: Duration::from_us(50),
             first: true,
+            awake: true,
             watch: Vec::new(),
             capture: None,
         }
@@ -105,6 +112,8 @@ pub struct Report {
     pub sleeps: u64,
     /// Whether the thread went before ordinary programs.
     pub first: bool,
+    /// Whether the processors were kept awake.
+    pub awake: bool,
 }
 
 impl Report {
@@ -220,6 +229,7 @@ impl Emulation {
             capture: options.capture,
             moderation: options.moderation,
             first: options.first,
+            awake: options.awake,
             poll,
             alarm: alarm.clone(),
             orders,
@@ -316,6 +326,7 @@ struct Worker {
     capture: Option<Capture>,
     moderation: Duration,
     first: bool,
+    awake: bool,
     poll: Poll,
     alarm: Alarm,
     orders: Receiver<Command>,
@@ -345,6 +356,8 @@ impl Worker {
         // SAFETY: the call takes numbers.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         self.first = self.first && go_first();
+        let awake = self.awake.then(Awake::keep).flatten();
+        self.awake = awake.is_some();
         let mut ready = Vec::new();
         // Whatever came before the start is found by looking at all.
         ready.extend(0..self.attachments.len());
@@ -522,6 +535,7 @@ impl Worker {
             cpu: self.cpu.unwrap_or_else(cpu_now),
             sleeps: self.sleeps,
             first: self.first,
+            awake: self.awake,
         }
     }
 }

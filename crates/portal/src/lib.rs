@@ -21,6 +21,7 @@
 //! `net`), makes no namespaces (`fabric`) and writes no files; captures go to a
 //! sink of its owner's.
 
+mod awake;
 mod emulation;
 mod error;
 mod filter;

@@ -141,6 +141,8 @@ impl Network {
         };
         let mut options = Options {
             watch: links.keys().copied().collect(),
+            // Where others say when time goes on, a processor may doze meanwhile.
+            awake: !follow.announces,
             ..Options::default()
         };
         if skips {
