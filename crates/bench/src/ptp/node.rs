@@ -70,8 +70,9 @@ pub(super) struct Node {
     secrets: Vec<Arc<SecretKey>>,
     wake: WakeUp,
     begun_ns: i64,
-    /// The grandmaster's Follow_Ups, and when each may leave.
-    held: VecDeque<(Instant<Wall>, usize, Packet)>,
+    /// What the grandmaster has yet to learn of its Syncs, and when: who sent
+    /// one, and when it left.
+    held: VecDeque<(Instant<Wall>, usize, Token, Stamp)>,
 }
 
 impl Node {
@@ -146,8 +147,11 @@ impl Node {
             self.drain(variant)?;
         }
         while self.held.front().is_some_and(|(at, ..)| *at <= wall()) {
-            if let Some((_, variant, packet)) = self.held.pop_front() {
-                self.transmit(variant, 0, &packet, None)?;
+            if let Some((_, variant, token, stamp)) = self.held.pop_front() {
+                if let Clock::Ordinary(clock) = &mut self.clocks[variant] {
+                    clock.handle_transmit_stamp(wall(), token, Some(stamp));
+                }
+                self.drain(variant)?;
             }
         }
         for secret in &self.secrets {
@@ -209,11 +213,15 @@ impl Node {
                 let variant = passing.variant;
                 self.note(passing, true, stamp_ns);
                 let Some(token) = token else { continue };
-                let (now, stamp) = (wall(), Some(Stamp::from_ns(stamp_ns)));
+                let (now, stamp) = (wall(), Stamp::from_ns(stamp_ns));
                 match &mut self.clocks[variant] {
-                    Clock::Ordinary(clock) => clock.handle_transmit_stamp(now, token, stamp),
+                    Clock::Ordinary(_) if passing.kind == MessageType::Sync => {
+                        let due = now + FOLLOW_UP_AFTER;
+                        self.held.push_back((due, variant, token, stamp));
+                    }
+                    Clock::Ordinary(clock) => clock.handle_transmit_stamp(now, token, Some(stamp)),
                     Clock::Transparent(clock) => {
-                        clock.handle_transmit_stamp(now, port as u16 + 1, token, stamp);
+                        clock.handle_transmit_stamp(now, port as u16 + 1, token, Some(stamp));
                     }
                 }
             }
@@ -285,28 +293,7 @@ impl Node {
         }
     }
 
-    /// A grandmaster's Follow_Up leaves well after its Sync, as in the thesis:
-    /// else an unsigned one arrives while the transparent clock is still busy
-    /// with the Sync, a signed one later, and the wait hides the signature.
     fn send(
-        &mut self,
-        variant: usize,
-        port: usize,
-        packet: &Packet,
-        token: Option<Token>,
-    ) -> io::Result<()> {
-        let nibble = packet.bytes.first().map_or(0, |first| first & 0x0f);
-        if nibble == MessageType::FollowUp as u8
-            && matches!(self.clocks[variant], Clock::Ordinary(_))
-        {
-            let held = (wall() + FOLLOW_UP_AFTER, variant, packet.clone());
-            self.held.push_back(held);
-            return Ok(());
-        }
-        self.transmit(variant, port, packet, token)
-    }
-
-    fn transmit(
         &mut self,
         variant: usize,
         port: usize,
@@ -363,7 +350,11 @@ impl Passing {
     }
 }
 
-/// From a Sync's stamp to its Follow_Up.
+/// From a Sync's stamp to when the grandmaster learns of it, makes its Follow_Up
+/// and sends it. At once, an unsigned Follow_Up would arrive while the
+/// transparent clock is still busy with the Sync, a signed one later; and the
+/// grandmaster would sign on one processor (perhaps half of the same core) while
+/// the transparent clock has the Sync on the other.
 const FOLLOW_UP_AFTER: Duration = Duration::from_ns(1_000_000);
 /// So that a node sees `stop` in time.
 const LONGEST_WAIT_NS: i64 = 50_000_000;
