@@ -8,14 +8,14 @@ use std::io::Write;
 /// and others that must be in time use it. An idle processor then turns in a
 /// loop; whoever has work for it does not notice, but for being served sooner.
 #[derive(Debug)]
-pub(crate) struct Awake {
+pub struct Awake {
     /// The kernel takes the wish back when it is closed.
     _wish: File,
 }
 
 impl Awake {
     /// `None` where that is not allowed, or there is no such thing.
-    pub(crate) fn keep() -> Option<Self> {
+    pub fn keep() -> Option<Self> {
         let mut wish = OpenOptions::new()
             .write(true)
             .open("/dev/cpu_dma_latency")

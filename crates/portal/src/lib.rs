@@ -34,6 +34,7 @@ mod tap;
 mod timing;
 mod vnet;
 
+pub use awake::Awake;
 pub use emulation::{Capture, Emulation, Options, PortReport, Portals, Report};
 pub use error::PortalError;
 pub use filter::{Filter, Rule};

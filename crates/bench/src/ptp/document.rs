@@ -186,7 +186,8 @@ fn event_path(figures: &Figures<'_>, page: &mut String) {
         page,
         "## Signed over unsigned (Tables 3.3 and 3.4)\n\n\
          Three threads with sockets over loopback, the kernel's stamps, variants in turn; a Follow_Up is made and sent 1 ms after its Sync\n\
-         (in the thesis 1 s). Deviation is half the distance between the 15.9th and 84.1th percentile.\n\n\
+         (in the thesis 1 s). Processors are kept from sleeping where that is allowed. Deviation is half the distance between the\n\
+         15.9th and 84.1th percentile.\n\n\
          | | thesis, mean | here, median | thesis, deviation | here, deviation |\n|---|--:|--:|--:|--:|\n\
          | transparent clock, Follow_Up, BLS | 17.4 (0.367 → 6.390 ms) | {} ({} → {}) | 17.7 | {} |\n\
          | the same, verified before signing | – | {} | – | {} |\n\

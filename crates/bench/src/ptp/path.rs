@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
+use timeloom_portal::Awake;
 use timeloom_ptp::security::Security;
 use timeloom_ptp::{OrdinaryClock, OrdinaryConfig, Profile, TransparentClock, TransparentConfig};
 use timeloom_time::Duration;
@@ -62,14 +63,22 @@ const BLS_ONCE: Variant = Variant {
     suite: Some(Suite::BlsOnce),
     watch: false,
 };
-/// 128 Syncs a second and variant.
-const LOG_SYNC_INTERVAL: i8 = -7;
+/// 32 Syncs a second and variant: a variant's work, the slave's verification and
+/// what is prepared for the next, is done before another variant's Sync comes,
+/// which would else find a processor at it.
+const LOG_SYNC_INTERVAL: i8 = -5;
 /// Neighbouring Syncs in a round of medians. Deviations are compared run by
 /// run: of a few dozen samples they are mostly chance.
 const BLOCK: usize = 32;
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    let length = StdDuration::from_millis(options.pick(2_500, 6_000));
+    let length = StdDuration::from_millis(options.pick(4_000, 12_000));
+    // To wake a processor may take longer than all that is measured here, and
+    // would spare whoever comes after one that kept it busy.
+    let awake = Awake::keep();
+    if awake.is_none() {
+        (options.remark)("the processors may sleep meanwhile: /dev/cpu_dma_latency is refused");
+    }
     let variants = [PLAIN, ED25519, BLS, BLS_ONCE];
     // A Sync interval follows another: what counts is the order on a circle.
     let orders = [
