@@ -8,6 +8,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use timeloom_guest::{ClockOptions, Host, HostTarget, HostTime, run_hosts_until};
 use timeloom_time::{Duration, Instant};
 
+use crate::stops::READER;
 use crate::support::command_line::{eventually, is_root, state_of};
 use crate::support::{Differential, PATIENCE, Program, Scratch, World, c_program};
 
@@ -115,21 +116,6 @@ fn waits_last_as_long_as_ever_through_nested_pauses_and_rates() {
         resume(world, &host);
     });
 }
-
-/// Reads its clock as often as it can, and tells where it has seen it stand: the
-/// same nanosecond three times. Fails when the clock goes back.
-const READER: &str = "
-import time
-last = times = 0
-while True:
-    now = time.clock_gettime_ns(time.CLOCK_REALTIME)
-    if now < last:
-        print('back from', last, 'to', now, flush=True)
-    times = times + 1 if now == last else 1
-    if times == 3:
-        print(now, flush=True)
-    last = now
-";
 
 /// What CLOCK_REALTIME shows at the beginning, in nanoseconds since 1970.
 const START_NS: i64 = 946_684_800_000_000_000;

@@ -12,7 +12,7 @@ use crate::support::{Differential, World, c_program};
 
 /// Reads its clock as often as it can, and tells where it has seen it stand:
 /// the same nanosecond three times. Fails when the clock goes back.
-const READER: &str = "
+pub(crate) const READER: &str = "
 import time
 last = times = 0
 while True:
