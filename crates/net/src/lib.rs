@@ -49,6 +49,8 @@ mod resident;
 mod route;
 mod router;
 mod segment;
+#[cfg(feature = "smoltcp")]
+pub mod server;
 mod slab;
 #[cfg(feature = "smoltcp")]
 pub mod stack;

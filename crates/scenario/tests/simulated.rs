@@ -347,3 +347,83 @@ fn ptp_clocks_are_at_switches_and_simulated_hosts() {
         assert!(errors.contains(message), "{to}: {errors}");
     }
 }
+
+const SERVED: &str = r#"schema = "timeloom/1"
+name = "served"
+time = { duration = "10 s" }
+[network]
+routers = ["r"]
+generate = [{ name = "g", shape = "star", size = 3 }]
+[network.hosts.web]
+address = "10.1.0.9/24"
+services = [{ kind = "http", bytes = 5 }, { kind = "echo", port = 70 }]
+[network.hosts.g-h0]
+services = [{ kind = "source" }]
+connections = 3
+[system]
+switches = ["s1"]
+links = [
+    { between = ["a", "s1"] },
+    { between = ["web", "s1"] },
+    { between = ["s1", "r"] },
+    { between = ["r", "g-switch"] },
+]
+[system.hosts.a]
+address = "10.1.0.1/24"
+"#;
+
+#[test]
+fn simulated_hosts_serve_where_there_is_room_for_them() {
+    let plan = parse(SERVED, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
+    let simulated = plan.simulated().unwrap().unwrap();
+    let names: Vec<_> = simulated.hosts.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["g-h0", "web"]);
+    let world = &simulated.world;
+    let web = world.port_of(simulated.nodes["web"]).unwrap();
+    assert_eq!(world.address(web).to_string(), "10.1.0.9");
+    let hosts = &plan.network.as_ref().unwrap().hosts;
+    let ports = |name: &str| hosts[name].services.iter().map(|service| service.port);
+    assert!(ports("web").eq([80, 70]) && ports("g-h0").eq([19]));
+    for (change, to, place, message) in [
+        ("\"http\"", "\"https\"", ":9:", "`https` is not known here"),
+        (
+            "port = 70",
+            "port = 0",
+            ":9:",
+            "nobody can connect to port 0",
+        ),
+        ("port = 70", "port = 80", ":9:", "port 80 of `web` already"),
+        ("port = 70", "bytes = 70", ":9:", "only `http` and `source`"),
+        (
+            "connections = 3",
+            "connections = 0",
+            ":12:",
+            "1 to 1024 connections",
+        ),
+        (
+            "connections = 3",
+            "buffer = 100",
+            ":12:",
+            "2048 to 4194304 bytes",
+        ),
+        ("hosts.web", "hosts.a", ":7:", "`a`"),
+        ("hosts.web", "hosts.r", ":7:", "`r` is no host"),
+        ("hosts.web", "hosts.lone", ":", "`lone`"),
+        ("10.1.0.9/24", "10.1.0.1/24", ":", "10.1.0.1"),
+        (
+            "[system]",
+            "[network.clocks.g-h0]\nrole = \"slave\"\n[system]",
+            ":10:",
+            "`g-h0` is a PTP clock already",
+        ),
+    ] {
+        assert!(SERVED.contains(change), "{change}");
+        let text = SERVED.replacen(change, to, 1);
+        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
+        assert!(
+            errors.contains(message) && errors.contains(place),
+            "{to}: {errors}"
+        );
+    }
+}

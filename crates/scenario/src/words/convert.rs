@@ -8,7 +8,7 @@ use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, Signa
 use crate::assertion::Assertion;
 use crate::plan::{
     Condition, Discipline, Mode, Place, Protocol, PtpProfile, PtpRole, PtpTransport, RegisterTable,
-    RegisterType, Shape, TrafficKind, TrafficModel, Tsc,
+    RegisterType, ServiceKind, Shape, TrafficKind, TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -122,6 +122,12 @@ read_from_words! {
         "on-off" => Self::OnOff,
         "reno" => Self::Reno,
         "cubic" => Self::Cubic,
+    }
+    ServiceKind {
+        "echo" => Self::Echo,
+        "discard" => Self::Discard,
+        "source" => Self::Source,
+        "http" => Self::Http,
     }
     TrafficModel { "packet" => Self::Packet, "fluid" => Self::Fluid }
     RegisterType {
