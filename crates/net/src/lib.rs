@@ -41,6 +41,7 @@ mod fragment;
 mod frame;
 mod host;
 mod icmp;
+mod icmp_limit;
 mod link;
 mod packet;
 mod queue;
