@@ -91,8 +91,8 @@ impl World {
             next_sizes: Vec::new(),
             counters: Counters::default(),
             crossings: Crossings::default(),
-            icmp_limits: IcmpLimits::default(),
-        residents: Residents::default(),
+            icmp_limits: crate::icmp_limit::IcmpLimits::default(),
+            residents: Residents::default(),
             fluid: Fluid::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })

@@ -64,18 +64,22 @@ impl IcmpLimits {
         if matches!(refusal, Refusal::TooBig(_)) {
             return true;
         }
-        if self.peers.len() >= REMEMBERED {
-            self.peers.retain(|_, bucket| now - bucket.at < PEER_MOST);
-        }
-        let peers = self.peers.len();
-        let peer = self.peers.entry((node, address));
-        let peer = peer.or_insert_with(|| Bucket::full(PEER_MOST, now));
-        peer.refill(PEER_MOST, now);
         let all = self.nodes.entry(node);
         let all = all.or_insert_with(|| Bucket::full(NODE_MOST, now));
         all.refill(NODE_MOST, now);
-        // Whoever spoofs more addresses than can be remembered gets nothing.
-        if peer.left < PEER_COST || all.left < NODE_COST || peers > REMEMBERED {
+        if all.left < NODE_COST {
+            return false;
+        }
+        if self.peers.len() >= REMEMBERED {
+            self.peers.retain(|_, bucket| now - bucket.at < PEER_MOST);
+            if self.peers.len() >= REMEMBERED && !self.peers.contains_key(&(node, address)) {
+                return false; // somebody makes addresses up
+            }
+        }
+        let peer = self.peers.entry((node, address));
+        let peer = peer.or_insert_with(|| Bucket::full(PEER_MOST, now));
+        peer.refill(PEER_MOST, now);
+        if peer.left < PEER_COST {
             return false;
         }
         peer.left -= PEER_COST;
@@ -107,7 +111,10 @@ mod tests {
         assert_eq!(allowed(&mut limits, 1, 20, 3_500), 2);
         assert_eq!(allowed(&mut limits, 1, 20, 100_000), 6);
         assert_eq!(allowed(&mut limits, 2, 20, 100_000), 6, "another one's");
-        assert!(limits.allow(1, 1, Refusal::NetUnreachable, at(100_000)), "another's");
+        assert!(
+            limits.allow(1, 1, Refusal::NetUnreachable, at(100_000)),
+            "another's"
+        );
         assert!((0..99).all(|_| limits.allow(0, 1, Refusal::TooBig(1_400), at(100_000))));
     }
 
@@ -115,7 +122,9 @@ mod tests {
     fn fifty_at_once_and_a_thousand_a_second_go_out_in_all() {
         let mut limits = IcmpLimits::default();
         let mut all = |from: u32, ms| -> usize {
-            (from..from + 100).map(|peer| allowed(&mut limits, peer, 1, ms)).sum()
+            (from..from + 100)
+                .map(|peer| allowed(&mut limits, peer, 1, ms))
+                .sum()
         };
         assert_eq!(all(0, 0), 50);
         assert_eq!(all(1_000, 0), 0);
@@ -125,6 +134,6 @@ mod tests {
         for ms in 0..200 {
             all(10_000 + 100 * ms, 10_000 + i64::from(ms));
         }
-        assert!(limits.peers.len() <= REMEMBERED + 1, "{}", limits.peers.len());
+        assert!(limits.peers.len() <= REMEMBERED, "{}", limits.peers.len());
     }
 }

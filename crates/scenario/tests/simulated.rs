@@ -408,8 +408,8 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
             "2048 to 4194304 bytes",
         ),
         ("hosts.web", "hosts.a", ":7:", "`a`"),
-        ("hosts.web", "hosts.r", ":7:", "`r` is no host"),
-        ("hosts.web", "hosts.lone", ":", "`lone`"),
+        ("hosts.g-h0", "hosts.r", ":10:", "`r` is no host"),
+        ("hosts.web", "hosts.lone", ":", "`web` is no switch"),
         ("10.1.0.9/24", "10.1.0.1/24", ":", "10.1.0.1"),
         (
             "[system]",
@@ -425,5 +425,58 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
             errors.contains(message) && errors.contains(place),
             "{to}: {errors}"
         );
+    }
+}
+
+#[test]
+fn time_can_be_signed_and_a_clock_be_a_rogue() {
+    let signed = CLOCKS
+        .replacen(
+            "\"125 ms\" }",
+            "\"125 ms\", security = \"bls-once\", policy = \"monitor\" }",
+            1,
+        )
+        .replacen(
+            "\"8 ns\"\n",
+            "\"8 ns\"\nrogue = { attack = \"strip\", from = \"4 s\" }\n",
+            1,
+        )
+        .replacen("g-h0.clock.offset", "g-h0.ptp.violations", 1);
+    let plan = parse(&signed, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
+    for (change, to, message) in [
+        ("\"bls-once\"", "\"rsa\"", "`rsa` is not known here"),
+        ("\"bls-once\"", "\"none\"", "nothing to be strict about"),
+        (
+            "security = \"bls-once\", policy = \"monitor\"",
+            "domain = 3",
+            "no signatures to attack",
+        ),
+        (
+            "from = \"4 s\"",
+            "by = \"1 us\"",
+            "only `correction`, `lie` and `delay-sync`",
+        ),
+        (
+            "\"strip\", from",
+            "\"lie\", by = \"1 s\", from",
+            "an attack is by 1 ns",
+        ),
+        ("\"strip\"", "\"stripe\"", "`stripe` is not known here"),
+        (
+            "role = \"grandmaster\"",
+            "role = \"grandmaster\"\nrogue = { attack = \"lie\" }",
+            "only a hop can say too much of itself",
+        ),
+        (
+            "role = \"slave\"",
+            "role = \"slave\"\nrogue = { attack = \"replay\" }",
+            "a slave tells nobody the time",
+        ),
+    ] {
+        assert!(signed.contains(change), "{change}");
+        let text = signed.replacen(change, to, 1);
+        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
+        assert!(errors.contains(message), "{to}: {errors}");
     }
 }

@@ -27,7 +27,10 @@ pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
-pub use ptp::{PTP_SIGNALS, Ptp, PtpClock, PtpProfile, PtpRole, PtpTransport};
+pub use ptp::{
+    PTP_SIGNALS, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole, PtpSecurity,
+    PtpTransport,
+};
 pub use served::{Service, ServiceKind, ServingHost};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
 pub use system::{
