@@ -127,7 +127,7 @@ traffic = [{ from = "g-h0", to = "g-h1", kind = "reno" }]"#,
             r#"size = 3, access = { discipline = "codel" } }]
 traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
             "fluid",
-            "fluid traffic passes drop-tail queues",
+            "fluid traffic passes drop-tail queues and RED",
         ),
         (
             "routers = [",
