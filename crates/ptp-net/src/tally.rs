@@ -41,6 +41,9 @@ pub struct Violation {
     pub failure: Failure,
     /// How many this clock has noticed up to now.
     pub count: u64,
+    /// How much a slave's clock was ahead of true time when that message's Sync
+    /// came, in ns.
+    pub ahead_ns: Option<i64>,
 }
 
 /// What an observer is told.
@@ -148,6 +151,7 @@ impl Tally {
                     at: now,
                     failure: *failure,
                     count: self.violations(),
+                    ahead_ns: truths.of(failure.sequence),
                 }));
             }
             Report::PeerDelay { .. } => {}

@@ -88,6 +88,10 @@ impl PtpClocks {
                     Event::Violation(one) => {
                         let count = one.count as f64;
                         scribe.host_sample(&name, one.at, "ptp.violations", count, "1");
+                        if let Some(ahead_ns) = one.ahead_ns {
+                            let ahead_s = ahead_ns as f64 * 1e-9;
+                            scribe.host_sample(&name, one.at, "clock.offset", ahead_s, "s");
+                        }
                         // Of many that are alike, the first is an event.
                         let what = names.say(&one.failure);
                         if said.insert((Arc::clone(&name), what.clone())) {

@@ -237,8 +237,8 @@ pub enum PtpRole {
 }
 
 /// What is recorded of a slave or monitor: at each Sync, in seconds, what it
-/// measured and its true error; then and at each violation of signed time how
-/// many it has noticed.
+/// measured; then and at each violation of signed time its true error, and how
+/// many violations it has noticed.
 pub const PTP_SIGNALS: [&str; 3] = ["ptp.offset", "clock.offset", "ptp.violations"];
 
 impl Read for Ptp {
