@@ -55,9 +55,6 @@ ready_timeout = "60 s\""""
 SOURCE = """run = ["iperf3", "--client", "{address}", "--udp", "--bitrate", "{rate}", "--time", "{time}"]
 after = ["controller", "sink-{sink}"]"""
 
-PROBE = """run = ["python3", "-u", "probe.py", "{address}", "--seconds", "10"]
-after = ["controller", "sink-{sink}"]"""
-
 
 class Tree:
     """Switch 1 is the root; switch n has 2n and 2n + 1 below it."""
@@ -101,13 +98,10 @@ def scenario(options):
         real=", ".join('"%s"' % name for name in real),
         links="\n".join(cables),
     )
-    # Switches need longer to connect, and the first packets to cross them, the more there are.
-    time = max(1, options.seconds - 15 - len(real) // 16)
+    time = max(1, options.seconds - 15)
     programs = {}
     for (source, _), (sink, address) in pairs(trees):
-        # The first pair may measure beside the others.
-        role, program = ("probe", PROBE) if options.probe and not programs else ("source", SOURCE)
-        programs[source] = (role, program.format(address=address, sink=sink, rate=options.rate, time=time))
+        programs[source] = ("source", SOURCE.format(address=address, sink=sink, rate=options.rate, time=time))
         programs[sink] = ("sink", SINK)
     for tree in trees:
         for name, address in zip(tree.hosts, tree.addresses):
@@ -133,5 +127,4 @@ if __name__ == "__main__":
     parser.add_argument("--delay", default="5 ms", help="between each tree and the core (default 5 ms)")
     parser.add_argument("--seconds", type=int, default=20, help="virtual length of the run (default 20)")
     parser.add_argument("--rate", default="1M", help="of each sender, as iperf3 takes it (default 1M)")
-    parser.add_argument("--probe", action="store_true", help="the first pair pings and sends by TCP instead")
     print(scenario(parser.parse_args()), end="")
