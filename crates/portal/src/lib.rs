@@ -22,7 +22,6 @@
 //! `net`), makes no namespaces (`fabric`) and writes no files; captures go to a
 //! sink of its owner's.
 
-mod awake;
 mod emulation;
 mod error;
 mod filter;
@@ -38,7 +37,6 @@ mod tap;
 mod timing;
 mod vnet;
 
-pub use awake::Awake;
 pub use emulation::{Capture, Emulation, Options, Report};
 pub use error::PortalError;
 pub use filter::{Filter, Rule};
@@ -48,4 +46,5 @@ pub use port::{Port, Received, Sent};
 pub use portals::{PortReport, Portals};
 pub use segment::segments;
 pub use tap::Tap;
+pub use timeloom_engine::Awake;
 pub use timing::{Commanded, Follow, Timing, wall_now};
