@@ -49,7 +49,7 @@ pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
     Attack, CLOCK_SIGNALS, Capture, Check, Condition, Device, Discipline, Generate, Host,
     HostClock, Link, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal,
-    Place, Placement, Plan, Plant, Program, Protocol, Ptp, PtpClock, PtpProfile, PtpRole,
+    Place, Placement, Plan, Plant, Proc, Program, Protocol, Ptp, PtpClock, PtpProfile, PtpRole,
     PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, SCHEMA, Shape,
     Simulation, Stepping, System, Temperature, Time, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
 };

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 use crate::assertion::Assertion;
 use crate::plan::{
-    Condition, Discipline, Mode, Place, Protocol, PtpProfile, PtpRole, PtpTransport, RegisterTable,
-    RegisterType, Shape, TrafficKind, TrafficModel, Tsc,
+    Condition, Discipline, Mode, Place, Proc, Protocol, PtpProfile, PtpRole, PtpTransport,
+    RegisterTable, RegisterType, Shape, TrafficKind, TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -78,6 +78,7 @@ macro_rules! read_from_words {
 }
 read_from_words! {
     Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
+    Proc { "virtual" => Self::Virtual, "machine" => Self::Machine }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
     Place { "local" => Self::Local }
     Protocol { "modbus-tcp" => Self::ModbusTcp }
