@@ -114,8 +114,15 @@ impl Which {
 /// Answers the kernel.
 pub(super) struct Server {
     files: Arc<Mutex<Files>>,
-    /// What is open, by handle: what it says, once somebody has read its beginning.
-    open: Mutex<(u64, HashMap<u64, Arc<[u8]>>)>,
+    open: Mutex<Opened>,
+}
+
+/// What is open.
+#[derive(Default)]
+struct Opened {
+    last: u64,
+    /// By handle: what it says, once somebody has read its beginning.
+    texts: HashMap<u64, Arc<[u8]>>,
 }
 
 impl Server {
@@ -136,7 +143,7 @@ impl Server {
         self.files.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn handles(&self) -> MutexGuard<'_, (u64, HashMap<u64, Arc<[u8]>>)> {
+    fn opened(&self) -> MutexGuard<'_, Opened> {
         self.open.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -170,12 +177,12 @@ impl Server {
 
     /// What is read from `offset` on.
     fn bytes(&self, which: Which, handle: u64, offset: u64) -> io::Result<Arc<[u8]>> {
-        let known = self.handles().1.get(&handle).cloned();
+        let known = self.opened().texts.get(&handle).cloned();
         if let Some(text) = known.filter(|_| offset > 0) {
             return Ok(text);
         }
         let text: Arc<[u8]> = self.files().text(which)?.into_bytes().into();
-        self.handles().1.insert(handle, Arc::clone(&text));
+        self.opened().texts.insert(handle, Arc::clone(&text));
         Ok(text)
     }
 }
@@ -201,9 +208,9 @@ impl Filesystem for Server {
             return reply.error(Errno::EACCES);
         }
         let handle = {
-            let mut handles = self.handles();
-            handles.0 += 1;
-            handles.0
+            let mut opened = self.opened();
+            opened.last += 1;
+            opened.last
         };
         // Each read comes here, and no closing does.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH;
@@ -244,7 +251,7 @@ impl Filesystem for Server {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.handles().1.remove(&handle.0);
+        self.opened().texts.remove(&handle.0);
         reply.ok();
     }
 
