@@ -8,7 +8,7 @@ PEERS := crates/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test fuzz miri test-mpi test-aarch64 proof-timeline bench lint fmt clean
+.PHONY: help build demo test fuzz miri test-mpi test-aarch64 test-phc proof-timeline bench lint fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -40,6 +40,9 @@ test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one 
 
 test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and guests in an emulated machine (QEMU)
 	scripts/test-aarch64
+
+test-phc: packages-phc ## Guests that see a hardware clock, and real phc2sys, in an emulated machine that has one (QEMU)
+	scripts/test-phc
 
 proof-timeline: packages-test ## Ten minutes of timelines over real ptp4l and chronyd: the bound holds for every sample
 	$(CARGO) test --release --locked -p timeloom-timeline --test real_ptp4l --test real_chrony -- --include-ignored --nocapture --test-threads 1
@@ -73,7 +76,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by what needs them.
-.PHONY: packages-build packages-demo packages-test packages-mpi packages-aarch64
+.PHONY: packages-build packages-demo packages-test packages-mpi packages-aarch64 packages-phc
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
@@ -88,3 +91,5 @@ packages-mpi: packages-build
 packages-aarch64: packages-build
 	@scripts/packages aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu @libc6-dev-arm64-cross:libc6-dev-arm64-cross @libgcc-12-dev-arm64-cross:libgcc-12-dev-arm64-cross \
 		qemu-system-aarch64:qemu-system-arm cpio:cpio
+packages-phc: packages-build
+	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static phc2sys:linuxptp cpio:cpio

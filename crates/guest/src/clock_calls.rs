@@ -4,6 +4,9 @@
 //! None is ever continued in the kernel: root in a guest could change its
 //! arguments after our look at them.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
 use timeloom_clock::kernel::{Errno, Timex};
 
 use crate::listener::Context;
@@ -56,7 +59,8 @@ fn clock_settime(
         Kind::Realtime => {}
         // The process that it stands for is the machine's, and so is the device.
         Kind::OfProcess => return Err(libc::EPERM),
-        Kind::Device => return Err(libc::EOPNOTSUPP),
+        Kind::Device if is_hardware_clock(asker.thread, clock) => return Err(libc::EOPNOTSUPP),
+        Kind::Device => return Err(libc::EINVAL),
         Kind::OtherClock | Kind::None => return Err(libc::EINVAL),
     }
     let [s, ns] = read_words(asker.thread, time).ok_or(libc::EFAULT)?;
@@ -100,9 +104,11 @@ fn clock_adjtime(
     clock: libc::clockid_t,
     timex: u64,
 ) -> Outcome {
-    read_timex(asker.thread, timex)?;
+    let given = read_timex(asker.thread, timex)?;
     match kind_of(clock) {
         Kind::Realtime => adjtimex(listener, context, asker, timex),
+        Kind::Device if !is_hardware_clock(asker.thread, clock) => Err(libc::EINVAL),
+        Kind::Device if given.modes == 0 => look_at_device(asker.thread, timex, given),
         Kind::OtherClock | Kind::OfProcess | Kind::Device => Err(libc::EOPNOTSUPP),
         Kind::None => Err(libc::EINVAL),
     }
@@ -145,16 +151,41 @@ fn adjtimex(listener: &Listener, context: &Context, asker: &Notification, addres
     // Without a pulse-per-second source the kernel shows zeroes.
     (raw.ppsfreq, raw.jitter, raw.shift, raw.stabil) = (0, 0, 0, 0);
     (raw.jitcnt, raw.calcnt, raw.errcnt, raw.stbcnt) = (0, 0, 0, 0);
-    // SAFETY: a plain structure as bytes; its padding was read from the guest.
-    let bytes =
-        unsafe { std::slice::from_raw_parts((&raw const raw).cast::<u8>(), size_of_val(&raw)) };
-    if write_memory(asker.thread, address, bytes) {
+    if write_timex(asker.thread, address, &raw) {
         Ok((adjusted.state.into(), adjusted.stepped))
     } else {
         // As in the kernel, the clock was changed all the same; the thread that
         // serves the hosts finds out if it was set.
         Err(libc::EFAULT)
     }
+}
+
+/// What steers a hardware clock: for guests nothing does. (Daemons ask to learn whether
+/// it is one.)
+fn look_at_device(thread: i32, address: u64, mut timex: libc::timex) -> Outcome {
+    timex.freq = 0;
+    match write_timex(thread, address, &timex) {
+        true => Ok((0, false)),
+        false => Err(libc::EFAULT),
+    }
+}
+
+/// Whether the descriptor in the identifier is one of a hardware clock.
+fn is_hardware_clock(thread: i32, clock: libc::clockid_t) -> bool {
+    let descriptor = !(clock >> 3);
+    let device =
+        fs::metadata(format!("/proc/{thread}/fd/{descriptor}")).map_or(0, |file| file.rdev());
+    let [major, minor] = [libc::major(device), libc::minor(device)];
+    fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"))
+        .is_ok_and(|class| class.ends_with("ptp"))
+}
+
+fn write_timex(thread: i32, address: u64, timex: &libc::timex) -> bool {
+    // SAFETY: a plain structure as bytes; its padding was read from the guest.
+    let bytes = unsafe {
+        std::slice::from_raw_parts((&raw const *timex).cast::<u8>(), size_of::<libc::timex>())
+    };
+    write_memory(thread, address, bytes)
 }
 
 fn read_timex(thread: i32, address: u64) -> Result<libc::timex, i32> {

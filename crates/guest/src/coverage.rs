@@ -91,7 +91,7 @@ fn outcome(number: i64, name: &str, treatment: Treatment) -> &'static str {
             "followed by the supervisor: the new program is prepared"
         }
         (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_clock_adjtime) => {
-            "acts on the clock of the guest's host, as the kernel would, by the supervisor; hardware clocks: EOPNOTSUPP"
+            "acts on the clock of the guest's host, as the kernel would, by the supervisor; hardware clocks are not set: EOPNOTSUPP"
         }
         (Treatment::Ask, call) if clock_calls::is_one(call) => {
             "acts on the clock of the guest's host, as the kernel would, by the supervisor"

@@ -13,6 +13,7 @@ mod cpu_time;
 mod early_events;
 mod errors;
 mod grants;
+mod hardware_clocks;
 mod host_clocks;
 mod host_control;
 mod let_go;
