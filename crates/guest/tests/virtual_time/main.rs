@@ -26,6 +26,7 @@ mod signals;
 mod sockets;
 mod stops;
 mod supervisor;
+mod time_files;
 mod tsc;
 mod unprivileged;
 mod waits;
