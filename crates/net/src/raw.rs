@@ -128,6 +128,9 @@ impl World {
         };
         let buffer = self.packets.buffers.fill(bytes, what);
         let mut packet = Packet::raw(src, dst, buffer, ip.length);
+        // On a cable between two nobody looks these up, and without them a kernel
+        // would take it for a broadcast, of which its TCP hears nothing.
+        (packet.src_mac, packet.dst_mac) = (src, src.peer());
         packet.ttl = ip.ttl;
         packet.tos = ip.tos;
         packet.sack_to = bytes::flow_hash(ip, bytes);

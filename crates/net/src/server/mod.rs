@@ -70,7 +70,7 @@ pub struct Server {
     address: u32,
     mac: [u8; 6],
     /// Whether others hear the same segment: on a cable between two nodes the
-    /// model leaves MAC addresses out.
+    /// model leaves MAC addresses as they were on the last one.
     shared: bool,
     interface: Interface,
     device: Wire,
@@ -145,7 +145,7 @@ impl Server {
     }
 
     fn is_at(&self, mac: [u8; 6]) -> bool {
-        mac == self.mac || !self.shared && mac == [0xff; 6]
+        mac == self.mac || !self.shared
     }
 
     /// Keeps one socket listening for each service while there is room.
