@@ -50,6 +50,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("unhandled", &["refused"]),
     ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
     ("let_go", &["let go"]),
+    ("small_stack", &["small signal stack"]),
 ];
 const NATIVE: &str = "native errors";
 const PAUSED: &str = "paused";

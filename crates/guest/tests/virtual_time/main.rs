@@ -26,6 +26,7 @@ mod signals;
 mod sockets;
 mod stops;
 mod supervisor;
+#[cfg(target_arch = "x86_64")]
 mod tsc;
 mod unprivileged;
 mod waits;
