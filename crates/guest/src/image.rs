@@ -55,7 +55,11 @@ impl Image {
         let mut filled = 0;
         for load in loads {
             let offset = load.p_offset(endian);
-            assert_eq!(base + offset, load.p_vaddr(endian), "as it lies in the file");
+            assert_eq!(
+                base + offset,
+                load.p_vaddr(endian),
+                "as it lies in the file"
+            );
             assert_eq!(load.p_filesz(endian), load.p_memsz(endian), "all is there");
             filled = filled.max((offset + load.p_filesz(endian)) as usize);
         }

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::support::{World, c_program};
 #[cfg(target_arch = "x86_64")]
 use crate::support::{built, must_run, source};
-use crate::support::{World, c_program};
 
 #[test]
 fn calls_that_are_not_virtualised_are_refused_and_reported_with_their_count() {

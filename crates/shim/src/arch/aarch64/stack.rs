@@ -29,8 +29,14 @@ fn end() -> ! {
     let action = Action::DEFAULT;
     // SAFETY: what is written and read is ours.
     unsafe {
-        syscall(nr::WRITE, [2, MESSAGE.as_ptr() as usize, MESSAGE.len(), 0, 0, 0]);
-        syscall(nr::RT_SIGACTION, [SIGSEGV, &raw const action as usize, 0, 8, 0, 0]);
+        syscall(
+            nr::WRITE,
+            [2, MESSAGE.as_ptr() as usize, MESSAGE.len(), 0, 0, 0],
+        );
+        syscall(
+            nr::RT_SIGACTION,
+            [SIGSEGV, &raw const action as usize, 0, 8, 0, 0],
+        );
         let process = syscall(nr::GETPID, [0; 6]) as usize;
         syscall(nr::KILL, [process, SIGSEGV, 0, 0, 0, 0]);
         loop {
