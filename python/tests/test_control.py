@@ -1,4 +1,4 @@
-"""A granter in Python against real sessions whose time moves by grants."""
+"""Controllers and granters in Python against real sessions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from worlds import timeloom_binary
+from worlds import ROOT, timeloom_binary
 
-from timeloom.control import Granter, Refused, SessionEnded, Standing
+from timeloom.control import Controller, Granter, Refused, SessionEnded, Standing
 
 PATIENCE_S = 60
 SLEEPER = """
@@ -122,3 +122,70 @@ def test_standings_in_seconds() -> None:
     assert Standing(1_500_000_000, 2_250_000_000, False, 3).now_s == 1.5
     assert Standing(1_500_000_000, 2_250_000_000, False, 3).next_deadline_s == 2.25
     assert Standing(0, None, True, 3).next_deadline_s is None
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[str]:
+    """The name of a run of examples/hello that has begun."""
+    command = [timeloom_binary(), "run", "examples/hello/hello.toml", "-o", tmp_path / "run", "--set", "time.duration=1 h"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        name = f"run-{process.pid}"
+        wait_until_it_runs(name)
+        yield name
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+def wait_until_it_runs(name: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    with Controller(name, wait_s=PATIENCE_S) as controller:
+        while True:
+            try:
+                controller.pause()
+                controller.resume()
+                return
+            except Refused:  # it gets ready
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+
+
+def test_a_session_is_paused_stepped_dilated_and_resumed(run: str) -> None:
+    with Controller(run) as controller:
+        at = controller.pause()
+        assert at.paused and at.dilation == 1.0
+        at_ns = at.now_ns
+        assert controller.step(0.250000001).now_ns == at_ns + 250_000_001
+        assert controller.run_until(at.now_s + 1).now_ns == pytest.approx(at_ns + 10**9, abs=1000)
+        with pytest.raises(Refused, match="in the past"):
+            controller.run_until(0)
+        assert controller.dilate(0.5).dilation == 0.5
+        assert not controller.resume().paused
+        with pytest.raises(Refused, match="is running"):
+            controller.step(1)
+    with Controller(run) as another:
+        before = another.state()
+        assert another.state().now_ns > before.now_ns
+
+
+def test_a_host_stands_while_the_session_goes_on(run: str) -> None:
+    with Controller(run) as controller:
+        at = controller.pause(hosts=["alice"])
+        assert not at.paused and at.hosts["alice"].paused and not at.hosts["bob"].paused
+        lived_ns = at.hosts["alice"].now_ns
+        at = controller.step(0.01, hosts=["alice"])
+        assert at.hosts["alice"].now_ns == lived_ns + 10_000_000 and at.hosts["alice"].paused
+        assert at.hosts["alice"].now_s == at.hosts["alice"].now_ns / 1e9
+        later = controller.state()
+        while later.now_ns < at.now_ns + 50_000_000:
+            later = controller.state()
+        assert later.hosts["alice"].behind_ns > at.hosts["alice"].behind_ns
+        assert later.hosts["bob"].behind_ns == 0
+        with pytest.raises(Refused, match="there are: alice, bob"):
+            controller.pause(hosts=["carol"])
+        with pytest.raises(TypeError, match=r"\['bob'\]"):
+            controller.pause(hosts="bob")
+        at = controller.dilate(2, hosts=["bob"])
+        assert at.hosts["bob"].dilation == 2 and at.dilation == 1
+        assert not controller.resume(hosts=["alice"]).hosts["alice"].paused

@@ -1,9 +1,15 @@
-"""Grants a running session its time, as a simulator does that computes in steps.
+"""Controls a running session: its time, or that of some of its hosts.
 
-The session is one whose time moves by grants: a scenario with ``mode = "stepped"`` under ``[time]``, or
-``timeloom exec --stepped``. It stands wherever it was not granted more, however long the simulator computes.
+:class:`Controller` does what ``timeloom pause``, ``dilate``, ``step`` and their relatives do, in any session::
 
-::
+    with Controller() as testbed:
+        testbed.pause(hosts=["relay"])  # a relay that hangs for as long as we like
+        ...
+        testbed.resume(hosts=["relay"])
+
+:class:`Granter` grants a session its time, as a simulator does that computes in steps. The session is one whose time
+moves by grants: a scenario with ``mode = "stepped"`` under ``[time]``, or ``timeloom exec --stepped``. It stands
+wherever it was not granted more, however long the simulator computes::
 
     with Granter() as testbed:
         while not testbed.standing.ended:
@@ -21,6 +27,7 @@ import os
 import socket
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +63,132 @@ class Standing:
         return None if self.next_deadline_ns is None else self.next_deadline_ns / 1e9
 
 
+@dataclass(frozen=True)
+class HostState:
+    """How the time of one host stands against the session's."""
+
+    #: What it has lived through since the session began.
+    now_ns: int
+    #: How much it has missed; negative when it is ahead.
+    behind_ns: int
+    #: It is paused by itself.
+    paused: bool
+    #: Seconds of the session per second of the host.
+    dilation: float
+
+    @property
+    def now_s(self) -> float:
+        return self.now_ns / 1e9
+
+
+@dataclass(frozen=True)
+class State:
+    """How a session stands. The session's instants are virtual time since it began."""
+
+    now_ns: int
+    paused: bool
+    #: Wall seconds per virtual second.
+    dilation: float
+    #: Its hosts by name (a scenario has them).
+    hosts: dict[str, HostState]
+
+    @property
+    def now_s(self) -> float:
+        return self.now_ns / 1e9
+
+
+class _Connection:
+    """To the control socket of a session: a line of JSON each way."""
+
+    def __init__(self, name: str | None, wait_s: float):
+        self._socket = _connect(name, wait_s)
+        self._answers = self._socket.makefile("rb")
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The session's status after what was asked."""
+        # A session that ended meanwhile takes no request, but has answered it: its last line says so.
+        with contextlib.suppress(OSError):
+            self._socket.sendall(json.dumps(request, allow_nan=False).encode() + b"\n")
+        line = b""
+        with contextlib.suppress(OSError):
+            line = self._answers.readline()
+        if not line.endswith(b"\n"):
+            raise SessionEnded("the session has ended")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Refused(answer["error"])
+        status: dict[str, Any] = answer["ok"]
+        return status
+
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
+
+
+class Controller:
+    """Pauses, dilates and steps a session, or with ``hosts`` only those, while the others go on.
+
+    What was paused stays so when this is closed. Spans and instants are to the nearest nanosecond.
+
+    Args:
+        name: of the session; may be left out when only one runs.
+        wait_s: how long to wait for the session to be there.
+
+    Raises:
+        SessionEnded: it was not there in time; each method: it has ended.
+        Refused: each method: the session says why not (no such host, not paused, an instant that is past).
+    """
+
+    def __init__(self, name: str | None = None, wait_s: float = 10.0):
+        self._connection = _Connection(name, wait_s)
+
+    def pause(self, hosts: Sequence[str] = ()) -> State:
+        """Clock and processes stand."""
+        return self._ask({"op": "pause"}, hosts)
+
+    def resume(self, hosts: Sequence[str] = ()) -> State:
+        """They go on from where they stand."""
+        return self._ask({"op": "resume"}, hosts)
+
+    def dilate(self, factor: float, hosts: Sequence[str] = ()) -> State:
+        """A virtual second takes so many wall seconds from now on; a host's second so many of the session."""
+        return self._ask({"op": "dilate", "factor": factor}, hosts)
+
+    def step(self, span_s: float, hosts: Sequence[str] = ()) -> State:
+        """From where it is paused, run for exactly so much, then stand; returns when it does."""
+        return self._ask({"op": "step", "span_ns": round(span_s * 1e9)}, hosts)
+
+    def run_until(self, instant_s: float, hosts: Sequence[str] = ()) -> State:
+        """Run until so much time since the session began, then stand; returns when it does."""
+        return self._ask({"op": "run-until", "at_ns": round(instant_s * 1e9), "relative": False}, hosts)
+
+    def state(self) -> State:
+        """How it stands."""
+        return self._ask({"op": "query"}, ())
+
+    def close(self) -> None:
+        """Leave the session as it is."""
+        self._connection.close()
+
+    def __enter__(self) -> Controller:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, request: dict[str, Any], hosts: Sequence[str]) -> State:
+        if isinstance(hosts, str):
+            raise TypeError(f"hosts are a list: [{hosts!r}]")
+        if hosts:
+            request = {"op": "host", "hosts": list(hosts), "request": request}
+        status = self._connection.ask(request)
+        own = {
+            host["name"]: HostState(host["virtual_ns"], host["behind_ns"], host["paused"], host["dilation"])
+            for host in status.get("hosts", [])
+        }
+        return State(status["virtual_ns"], status["paused"], status["dilation"], own)
+
+
 class Granter:
     """The one who grants a session its time, until closed. The session then stands where it is.
 
@@ -69,8 +202,7 @@ class Granter:
     """
 
     def __init__(self, name: str | None = None, wait_s: float = 10.0):
-        self._socket = _connect(name, wait_s)
-        self._answers = self._socket.makefile("rb")
+        self._connection = _Connection(name, wait_s)
         try:
             #: Where the session stands.
             self.standing = self._ask({"op": "attach"})
@@ -96,8 +228,7 @@ class Granter:
 
     def close(self) -> None:
         """Stop being the granter."""
-        self._answers.close()
-        self._socket.close()
+        self._connection.close()
 
     def __enter__(self) -> Granter:
         return self
@@ -106,18 +237,7 @@ class Granter:
         self.close()
 
     def _ask(self, request: dict[str, Any]) -> Standing:
-        # A session that ended meanwhile takes no request, but has answered it: its last line says so.
-        with contextlib.suppress(OSError):
-            self._socket.sendall(json.dumps(request).encode() + b"\n")
-        line = b""
-        with contextlib.suppress(OSError):
-            line = self._answers.readline()
-        if not line.endswith(b"\n"):
-            raise SessionEnded("the session has ended")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise Refused(answer["error"])
-        status = answer["ok"]
+        status = self._connection.ask(request)
         standing = status["standing"]
         return Standing(status["virtual_ns"], standing["next_deadline_ns"], standing["ended"], standing["grants"])
 

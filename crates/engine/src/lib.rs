@@ -12,9 +12,11 @@
 //! - [`Random`] is where all chance comes from.
 //!
 //! The engine reads no clock, starts no thread and never sleeps: its caller
-//! hands in the wall time and is told when to come back.
+//! hands in the wall time and is told when to come back. [`Awake`] is for callers
+//! who have to come back in time.
 #![forbid(unsafe_code)]
 
+mod awake;
 mod engine;
 mod event;
 mod lateness;
@@ -23,6 +25,7 @@ mod paced;
 pub mod queue;
 mod random;
 
+pub use awake::Awake;
 pub use engine::{Agenda, Engine, Model};
 pub use event::{Event, NodeId};
 pub use lateness::{Lateness, Limit};

@@ -27,7 +27,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 use crate::error::GuestError;
 use crate::memory::PageMapping;
 use calibration::{Calibration, TscLine};
-pub(crate) use calibration::{Counter, wall_now};
+pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
 use host_state::{HostState, Moment};

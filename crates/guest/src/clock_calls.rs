@@ -54,8 +54,9 @@ fn clock_settime(
 ) -> Outcome {
     match kind_of(clock) {
         Kind::Realtime => {}
-        // The descriptor, or the process, that it stands for is the machine's.
-        Kind::Dynamic => return Err(libc::EPERM),
+        // The process that it stands for is the machine's, and so is the device.
+        Kind::OfProcess => return Err(libc::EPERM),
+        Kind::Device => return Err(libc::EOPNOTSUPP),
         Kind::OtherClock | Kind::None => return Err(libc::EINVAL),
     }
     let [s, ns] = read_words(asker.thread, time).ok_or(libc::EFAULT)?;
@@ -102,7 +103,7 @@ fn clock_adjtime(
     read_timex(asker.thread, timex)?;
     match kind_of(clock) {
         Kind::Realtime => adjtimex(listener, context, asker, timex),
-        Kind::OtherClock | Kind::Dynamic => Err(libc::EOPNOTSUPP),
+        Kind::OtherClock | Kind::OfProcess | Kind::Device => Err(libc::EOPNOTSUPP),
         Kind::None => Err(libc::EINVAL),
     }
 }
@@ -184,8 +185,10 @@ enum Kind {
     Realtime,
     /// A clock of the kernel that cannot be set.
     OtherClock,
-    /// By a descriptor or a process.
-    Dynamic,
+    /// What a process or thread uses of the processor.
+    OfProcess,
+    /// A hardware clock, by a descriptor of it.
+    Device,
     None,
 }
 
@@ -193,10 +196,14 @@ fn kind_of(clock: libc::clockid_t) -> Kind {
     match clock {
         libc::CLOCK_REALTIME => Kind::Realtime,
         1..=9 | libc::CLOCK_TAI => Kind::OtherClock,
-        ..0 => Kind::Dynamic,
+        ..0 if clock & CLOCKFD == CLOCKFD => Kind::Device,
+        ..0 => Kind::OfProcess,
         _ => Kind::None,
     }
 }
+
+/// In the lowest bits of an identifier below zero: the others are a descriptor.
+const CLOCKFD: libc::clockid_t = 3;
 
 fn number_of(error: Errno) -> i32 {
     match error {

@@ -385,9 +385,6 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
     let Ok(mut lines) = stream.try_clone().map(Lines::new) else {
         return;
     };
-    let Some(request) = lines.next_request() else {
-        return;
-    };
     let stepped = controlled
         .upgrade()
         .and_then(|held| held.stepped().map(|stepped| Arc::clone(stepped.grants())));
@@ -397,14 +394,18 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
             Request::Attach | Request::Step { .. } | Request::RunUntil { .. }
         )
     };
-    let response = match (request, stepped) {
-        (Ok(request), Some(by)) if grants(&request) => {
-            return granter::serve(controlled, &by, stream, lines, request);
-        }
-        (Ok(request), _) => obey(controlled, request).unwrap_or_else(Response::Error),
-        (Err(text), _) => Response::Error(text),
-    };
-    send(&mut stream, &response);
+    while let Some(request) = lines.next_request() {
+        // Who has asked once may think as long as it likes about what is next.
+        let _ = stream.set_read_timeout(None);
+        let response = match (request, &stepped) {
+            (Ok(request), Some(by)) if grants(&request) => {
+                return granter::serve(controlled, by, stream, lines, request);
+            }
+            (Ok(request), _) => obey(controlled, request).unwrap_or_else(Response::Error),
+            (Err(text), _) => Response::Error(text),
+        };
+        send(&mut stream, &response);
+    }
 }
 
 /// What a client sends, line by line.

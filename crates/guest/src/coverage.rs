@@ -15,7 +15,7 @@ pub fn coverage() -> String {
          The tests of `crates/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
          | call | when | what happens |\n|---|---|---|\n\
          | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through the vDSO | answered by \
-         the image that stands for the vDSO; CPU-time clocks divided by the dilation; clock devices are the machine's |\n",
+         the image that stands for the vDSO; CPU-time clocks divided by the dilation; hardware clocks (`/dev/ptpN`) as by `ioctl` |\n",
     );
     text.push_str(
         "| `rdtsc`, `rdtscp` (instructions) | with `--tsc emulate` | virtual, in the process, at the machine's frequency; \
@@ -40,6 +40,8 @@ pub fn coverage() -> String {
     text.push_str(
         "| `recvmsg`, `recvmmsg` | after `SO_TIMESTAMP*` | stamps of the kernel are put onto the virtual CLOCK_REALTIME; \
          those of a card's own clock stay |\n\
+         | `read`, `readv` | after `timerfd_settime` with `TFD_TIMER_CANCEL_ON_SET` | ECANCELED where the host's \
+         CLOCK_REALTIME was set; else natively |\n\
          | `read`, `readv`, `recvfrom`, `recvmsg`, `recvmmsg`, `accept`, `accept4`, `connect`, `write`, `writev`, `sendto`, \
          `sendmsg`, `sendmmsg` | after `SO_RCVTIMEO`, `SO_SNDTIMEO` | sockets with a timeout: virtual, in the process; others \
          natively |\n",
@@ -56,10 +58,11 @@ fn condition(when: When) -> &'static str {
         When::NotZero(_) | When::NotZeroOrGiven(..) => "when it may wait",
         When::Null(_) => "when set to now",
         When::FutexWait => "waits with a timeout",
-        When::IntervalTimer | When::PosixTimer => "always",
+        When::IntervalTimer | When::MayCancel | When::PosixTimer => "always",
         When::NotOfProcessor | When::OwnPosixTimer => {
             "but on processor time, where the kernel's timer serves"
         }
+        When::HardwareClock => "`PTP_SYS_OFFSET`, `_EXTENDED`, `_PRECISE`, `…2`, `…_CYCLES`",
         When::TscControl => "about the time-stamp counter",
         When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`",
     }
@@ -68,6 +71,12 @@ fn condition(when: When) -> &'static str {
 fn outcome(number: i64, name: &str, treatment: Treatment) -> &'static str {
     match (treatment, number) {
         _ if SETS_NOW.contains(&name) => "\"now\" is the virtual time; times given stay",
+        (Treatment::Trap, libc::SYS_ioctl) => {
+            "stamps of the system's clocks are put onto the host's, those of the hardware clock onto true virtual time plus what it is ahead"
+        }
+        (Treatment::Ask, libc::SYS_timerfd_settime) => {
+            "virtual, by the supervisor; with `TFD_TIMER_CANCEL_ON_SET` the calls below trap from then on in this process and what it starts"
+        }
         (Treatment::Trap, libc::SYS_setsockopt) => {
             "the option is set; from then on the calls below trap in this process and what it starts"
         }
@@ -79,6 +88,9 @@ fn outcome(number: i64, name: &str, treatment: Treatment) -> &'static str {
         (Treatment::Refuse, _) => "ENOSYS, on which callers fall back",
         (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => {
             "followed by the supervisor: the new program is prepared"
+        }
+        (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_clock_adjtime) => {
+            "acts on the clock of the guest's host, as the kernel would, by the supervisor; hardware clocks: EOPNOTSUPP"
         }
         (Treatment::Ask, call) if clock_calls::is_one(call) => {
             "acts on the clock of the guest's host, as the kernel would, by the supervisor"

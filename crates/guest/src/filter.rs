@@ -13,6 +13,7 @@ use crate::bpf::{
     ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, Step, argument_high, argument_low,
     assemble,
 };
+use crate::phc;
 use crate::timers::FIRST_POSIX;
 
 /// What happens to a call.
@@ -55,6 +56,8 @@ pub(crate) enum When {
     /// An interval timer: of real time as the treatment says, of processor time
     /// in the image.
     IntervalTimer,
+    /// A timer: one that is to tell when its clock is set, in the image first.
+    MayCancel,
     /// A timer's clock that does not count processor time. (Timers on one that
     /// does are the kernel's.)
     NotOfProcessor,
@@ -62,6 +65,8 @@ pub(crate) enum When {
     OwnPosixTimer,
     /// The same; a timer that is the kernel's, in the image.
     PosixTimer,
+    /// An `ioctl` that compares a hardware clock with the system's.
+    HardwareClock,
     /// `prctl` that asks or says whether the time-stamp counter may be read.
     TscControl,
 }
@@ -91,8 +96,8 @@ pub(crate) const CALLS: &[Call] = {
 const EVERYWHERE: &[Call] = {
     use Treatment::{Ask, Refuse, Trap};
     use When::{
-        Always, EitherGiven, FutexWait, Given, IntervalTimer, NotOfProcessor, NotZeroOrGiven,
-        OwnPosixTimer, PosixTimer, SocketTime,
+        Always, EitherGiven, FutexWait, Given, HardwareClock, IntervalTimer, MayCancel,
+        NotOfProcessor, NotZero, NotZeroOrGiven, OwnPosixTimer, PosixTimer, SocketTime,
     };
     &[
         // Clocks, by `syscall` instruction instead of the vDSO.
@@ -120,6 +125,10 @@ const EVERYWHERE: &[Call] = {
         (libc::SYS_mq_timedsend, "mq_timedsend", Trap, Given(4)),
         (libc::SYS_mq_timedreceive, "mq_timedreceive", Trap, Given(4)),
         (libc::SYS_recvmmsg, "recvmmsg", Trap, Given(4)),
+        // The former returns EINTR when frozen, the latter waits anew.
+        (libc::SYS_io_getevents, "io_getevents", Trap, NotZero(1)),
+        (SYS_IO_PGETEVENTS, "io_pgetevents", Trap, Always),
+        (libc::SYS_ioctl, "ioctl", Trap, HardwareClock),
         (libc::SYS_sysinfo, "sysinfo", Trap, Always),
         (libc::SYS_times, "times", Trap, Always),
         (libc::SYS_getrusage, "getrusage", Trap, Always),
@@ -137,7 +146,7 @@ const EVERYWHERE: &[Call] = {
         (libc::SYS_execve, "execve", Ask, Always),
         (libc::SYS_execveat, "execveat", Ask, Always),
         (libc::SYS_timerfd_create, "timerfd_create", Ask, Always),
-        (libc::SYS_timerfd_settime, "timerfd_settime", Ask, Always),
+        (libc::SYS_timerfd_settime, "timerfd_settime", Ask, MayCancel),
         (libc::SYS_timerfd_gettime, "timerfd_gettime", Ask, Always),
         (libc::SYS_timer_create, "timer_create", Ask, NotOfProcessor),
         (libc::SYS_timer_settime, "timer_settime", Ask, PosixTimer),
@@ -356,6 +365,11 @@ fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             steps.push(Step::IfEqual(libc::ITIMER_REAL as u32, label));
             steps.push(Step::Goto(TRAPPED));
         }
+        When::MayCancel => {
+            steps.push(Step::Load(argument_low(1)));
+            steps.push(Step::IfEqual(CANCEL_ON_SET, TRAPPED));
+            steps.push(Step::Goto(label));
+        }
         When::NotOfProcessor => {
             steps.push(Step::Load(argument_low(0)));
             for clock in [
@@ -377,6 +391,12 @@ fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             steps.push(Step::Mark(skip));
             if when == When::PosixTimer {
                 steps.push(Step::Goto(TRAPPED));
+            }
+        }
+        When::HardwareClock => {
+            steps.push(Step::Load(argument_low(1)));
+            for command in phc::COMMANDS {
+                steps.push(Step::IfEqual(command, label));
             }
         }
         When::TscControl => {
@@ -408,8 +428,16 @@ fn label_of(treatment: Treatment) -> Label {
     }
 }
 
+/// Not in `libc` for all architectures.
+const SYS_IO_PGETEVENTS: i64 = if cfg!(target_arch = "x86_64") {
+    333
+} else {
+    292
+};
 /// WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
 const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
+/// The flag means something to absolute timers only, and others are refused.
+const CANCEL_ON_SET: u32 = (libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET) as u32;
 /// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
 const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
 const PR_GET_TSC: u32 = libc::PR_GET_TSC as u32;

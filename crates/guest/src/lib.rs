@@ -46,6 +46,7 @@ mod leftovers;
 mod listener;
 mod memory;
 mod notify;
+mod phc;
 mod processes;
 mod ptrace;
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use timeloom_page::{IS_TIMER, PHC_STAMPS, PHC_TIME, SET_TIMER};
+
 use crate::arch;
 use crate::clock::{Clock, Host};
 use crate::clock_calls;
@@ -14,6 +16,7 @@ use crate::freeze::Freezer;
 use crate::inject::{ExecOutcome, Injector, Outfit};
 use crate::kick;
 use crate::notify::{Answer, GIVE, Listener, Notification};
+use crate::phc;
 use crate::processes;
 use crate::remote::read_memory;
 use crate::report::Report;
@@ -126,6 +129,14 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
             }
             CPU_TIME if asker.args[0] == GIVE => {
                 let answer = listener.give_gift(&asker);
+                listener.answer(&asker, answer);
+            }
+            CPU_TIME if matches!(asker.args[0] as usize, SET_TIMER | IS_TIMER) => {
+                let answer = timer_calls::answer_image(listener, context, &asker);
+                listener.answer(&asker, answer);
+            }
+            CPU_TIME if matches!(asker.args[0] as usize, PHC_STAMPS | PHC_TIME) => {
+                let answer = phc::answer_image(listener, &context.clock, &asker);
                 listener.answer(&asker, answer);
             }
             CPU_TIME => {

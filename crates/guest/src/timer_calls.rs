@@ -7,7 +7,7 @@ use crate::listener::Context;
 use crate::notify::{Answer, Listener, Notification};
 use crate::processes;
 use crate::remote::{read_memory, write_memory};
-use crate::timers::{FIRST_POSIX, Key, Notice, SetFlags, Setting};
+use crate::timers::{Cancelled, FIRST_POSIX, Key, Notice, SetFlags, Setting};
 
 /// Whether [`answer`] knows the call.
 pub(crate) fn is_one(call: i64) -> bool {
@@ -38,15 +38,7 @@ pub(crate) fn answer(
             let key = context
                 .timers
                 .find_descriptor(asker.thread, asker.args[0] as i32)?;
-            let known = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
-            Some(settime(
-                listener,
-                context,
-                asker,
-                key,
-                known,
-                libc::TFD_TIMER_ABSTIME,
-            ))
+            Some(settime(listener, context, asker, key, &TIMERFD))
         }
         libc::SYS_timerfd_gettime => {
             let key = context
@@ -146,14 +138,7 @@ fn posix(listener: &Listener, context: &Context, asker: &Notification) -> Option
         return Some(Answer::Error(libc::EINVAL));
     }
     Some(match asker.call {
-        libc::SYS_timer_settime => settime(
-            listener,
-            context,
-            asker,
-            key,
-            libc::TIMER_ABSTIME,
-            libc::TIMER_ABSTIME,
-        ),
+        libc::SYS_timer_settime => settime(listener, context, asker, key, &POSIX),
         libc::SYS_timer_gettime => store(asker, asker.args[1], context.timers.get(key), 1),
         libc::SYS_timer_getoverrun => Answer::Value(context.timers.overrun(key).into()),
         libc::SYS_timer_delete => {
@@ -164,17 +149,56 @@ fn posix(listener: &Listener, context: &Context, asker: &Notification) -> Option
     })
 }
 
+/// What the image asks about timerfds of the process that it is in
+/// ([`timeloom_page::SET_TIMER`], [`timeloom_page::IS_TIMER`]).
+pub(crate) fn answer_image(listener: &Listener, context: &Context, asker: &Notification) -> Answer {
+    let [question, fd, flags, new, old, told] = asker.args;
+    let Some(key) = context.timers.find_descriptor(asker.thread, fd as i32) else {
+        // Not ours: then it is the kernel's business.
+        return Answer::Error(libc::ENOSYS);
+    };
+    if question as usize == timeloom_page::IS_TIMER {
+        context.timers.was_told(key);
+        return Answer::Value(0);
+    }
+    let mut asker = *asker;
+    asker.args = [fd, flags, new, old, 0, 0];
+    let kind = if told == 0 { &TIMERFD } else { &TOLD };
+    settime(listener, context, &asker, key, kind)
+}
+
+/// What the two kinds of `…_settime` make of their flags.
+struct Kind {
+    known_flags: i32,
+    absolute: i32,
+    reads_are_ours: bool,
+}
+
+const POSIX: Kind = Kind {
+    known_flags: libc::TIMER_ABSTIME,
+    absolute: libc::TIMER_ABSTIME,
+    reads_are_ours: false,
+};
+const TIMERFD: Kind = Kind {
+    known_flags: libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET,
+    absolute: libc::TFD_TIMER_ABSTIME,
+    reads_are_ours: false,
+};
+const TOLD: Kind = Kind {
+    reads_are_ours: true,
+    ..TIMERFD
+};
+
 /// `timer_settime` and `timerfd_settime`: (timer, flags, new, old).
 fn settime(
     listener: &Listener,
     context: &Context,
     asker: &Notification,
     key: Key,
-    known_flags: i32,
-    absolute: i32,
+    kind: &Kind,
 ) -> Answer {
     let [_, flags, new, old, ..] = asker.args;
-    if flags as i32 & !known_flags != 0 {
+    if flags as i32 & !kind.known_flags != 0 {
         return Answer::Error(libc::EINVAL);
     }
     let wanted = match read_setting(asker.thread, new, 1) {
@@ -182,19 +206,21 @@ fn settime(
         Err(errno) => return Answer::Error(errno),
     };
     let before = context.timers.get(key);
-    if old != 0 && !write_memory(asker.thread, old, &setting_bytes(before, 1)) {
-        return Answer::Error(libc::EFAULT);
-    }
     if !listener.is_waiting(asker) {
         return Answer::Error(libc::EINTR);
     }
     let flags = SetFlags {
-        absolute: flags as i32 & absolute != 0,
+        absolute: flags as i32 & kind.absolute != 0,
         // The bit means nothing to a POSIX timer, which refuses it.
-        cancel_on_set: flags as i32 & libc::TFD_TIMER_CANCEL_ON_SET & known_flags != 0,
+        cancel_on_set: flags as i32 & libc::TFD_TIMER_CANCEL_ON_SET & kind.known_flags != 0,
+        reads_are_ours: kind.reads_are_ours,
     };
-    context.timers.set(key, wanted, flags);
-    Answer::Value(0)
+    // As in the kernel the timer is set, whatever the call returns.
+    match context.timers.set(key, wanted, flags) {
+        Err(Cancelled) => Answer::Error(libc::ECANCELED),
+        Ok(()) if old == 0 => Answer::Value(0),
+        Ok(()) => store(asker, old, before, 1),
+    }
 }
 
 /// `setitimer(ITIMER_REAL, new, old)`.

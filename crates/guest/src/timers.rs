@@ -13,6 +13,7 @@
 //! that the kernel would have given it. While the signal of an earlier
 //! expiration is still pending, expirations are counted as overruns.
 
+mod cancel;
 mod leaving;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::clock::{Base, Clock, Host, HostInstant};
 use crate::error::{GuestError, check};
 use crate::processes;
+use cancel::Cancel;
+pub(crate) use cancel::Cancelled;
 pub(crate) use leaving::{HeldDescriptor, Leaving};
 
 /// An `itimerspec`, in nanoseconds.
@@ -74,8 +77,8 @@ struct Timer {
     interval_ns: i64,
     /// Expirations since the last signal, beyond the one it was sent for.
     overrun: i32,
-    /// Whether it tells its reader when CLOCK_REALTIME is set.
-    cancel_on_set: bool,
+    /// Whether its reader is told when CLOCK_REALTIME is set.
+    cancel: Cancel,
 }
 
 /// When a timer expires: an absolute setting of CLOCK_REALTIME follows its steps.
@@ -90,6 +93,8 @@ struct Due {
 pub(crate) struct SetFlags {
     pub(crate) absolute: bool,
     pub(crate) cancel_on_set: bool,
+    /// Its reader is one that can be told of it.
+    pub(crate) reads_are_ours: bool,
 }
 
 /// All timers of a session.
@@ -211,18 +216,18 @@ impl Timers {
         }
     }
 
-    /// Arms or disarms; forgets expirations that were not read.
-    pub(crate) fn set(&self, key: Key, setting: Setting, flags: SetFlags) {
+    /// Arms or disarms; forgets expirations that were not read. All the same it may
+    /// have to tell that the clock was set.
+    pub(crate) fn set(&self, key: Key, setting: Setting, flags: SetFlags) -> Result<(), Cancelled> {
         let mut table = self.lock();
         let Some(timer) = table.timers.get_mut(&key) else {
-            return;
+            return Ok(());
         };
         if let Action::Count(file) = &timer.action {
             drain(file);
         }
         timer.overrun = 0;
         timer.interval_ns = setting.interval_ns;
-        timer.cancel_on_set = flags.cancel_on_set && flags.absolute && timer.is_on_realtime();
         timer.due = match setting.value_ns {
             0 => None,
             at if flags.absolute => Some(timer.absolute(at)),
@@ -232,8 +237,10 @@ impl Timers {
                 ns: timer.host.now_ns(Base::Monotonic).saturating_add(after),
             }),
         };
+        let result = timer.prepare_cancel(flags);
         drop(table);
         self.look_again();
+        result
     }
 
     /// A host's clock goes otherwise than before.
@@ -241,20 +248,6 @@ impl Timers {
         self.lock().version += 1;
         self.changed.notify_all();
         self.clock.wake();
-    }
-
-    /// CLOCK_REALTIME of a host was set. Timers that asked for it wake their
-    /// reader. (With the kernel's `read` failing with ECANCELED, which no
-    /// descriptor of ours can imitate, but an expiration.)
-    pub(crate) fn clock_was_set(&self, host: &Host) {
-        for timer in self.lock().timers.values() {
-            if let (true, Action::Count(file)) = (timer.cancel_on_set, &timer.action)
-                && timer.host.index() == host.index()
-            {
-                let _ = { file }.write(&1u64.to_ne_bytes());
-            }
-        }
-        self.look_again();
     }
 
     /// The interval timer of a process, made on first use.
@@ -271,7 +264,8 @@ impl Timers {
             .timers
             .entry(key)
             .or_insert_with(|| Timer::new(Action::Send(notice), host, libc::CLOCK_MONOTONIC));
-        self.set(key, setting, SetFlags::default());
+        // No interval timer is told that the clock was set.
+        let _ = self.set(key, setting, SetFlags::default());
     }
 
     /// Ends [`Self::serve`].
@@ -324,7 +318,7 @@ impl Timer {
             due: None,
             interval_ns: 0,
             overrun: 0,
-            cancel_on_set: false,
+            cancel: Cancel::new(host),
         }
     }
 
@@ -380,6 +374,7 @@ impl Timer {
         }
         match &self.action {
             Action::Nothing => true,
+            Action::Count(_) if self.cancel.notes_expiry() => true,
             Action::Count(file) => {
                 // Full (nobody reads): the count saturates, as a timerfd's does.
                 let _ = { file }.write(&(expirations as u64).to_ne_bytes());
@@ -458,15 +453,20 @@ pub(crate) const FIRST_POSIX: i32 = 0x4000_0000;
 
 /// Reads the counter away, without waiting, whatever the guest's flags are.
 fn drain(mut file: &File) {
+    if is_readable(file) {
+        let _ = file.read(&mut [0u8; 8]);
+    }
+}
+
+/// Whether expirations are unread.
+fn is_readable(file: &File) -> bool {
     let mut ready = libc::pollfd {
         fd: file.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
     // SAFETY: one pollfd, ours.
-    if unsafe { libc::poll(&raw mut ready, 1, 0) } == 1 {
-        let _ = file.read(&mut [0u8; 8]);
-    }
+    unsafe { libc::poll(&raw mut ready, 1, 0) == 1 }
 }
 
 /// Drops timerfds that no process holds any more, when there are many.

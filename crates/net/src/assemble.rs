@@ -91,6 +91,7 @@ impl World {
             next_sizes: Vec::new(),
             counters: Counters::default(),
             crossings: Crossings::default(),
+            icmp_limits: crate::icmp_limit::IcmpLimits::default(),
             residents: Residents::default(),
             fluid: Fluid::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),

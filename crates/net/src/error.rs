@@ -107,7 +107,7 @@ impl fmt::Display for BuildError {
             ),
             Self::FluidQueue(a, b) => write!(
                 f,
-                "fluid traffic passes drop-tail queues without jitter or reordering, and not the link `{a}` – `{b}`"
+                "fluid traffic passes drop-tail queues and RED without jitter or reordering, and not the link `{a}` – `{b}`"
             ),
             Self::FluidCut(a, b) => write!(
                 f,

@@ -2,11 +2,12 @@
 //! programs that they cannot pass on (RFC 792, RFC 1191, RFC 1812 section 4.3.2).
 //!
 //! Packets without payload get no such answer: their sources would not listen.
-//! Nothing limits how often errors are sent; each answers one packet, and is
-//! never an answer to an error.
+//! Each answers one packet, is never an answer to an error, and no more are sent
+//! than Linux would (`icmp_limit.rs`).
 
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
+use timeloom_time::{Instant, Virtual};
 
 use crate::buffers::Content;
 use crate::build::Node;
@@ -89,7 +90,8 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let packet = self.packets[id];
-        let error = self.error_about(&packet, |world, ip| {
+        let now = agenda.now();
+        let error = self.error_about((node, now), &packet, |world, ip| {
             let back = world.interface_at(ip.src)?;
             let here = match refusal {
                 Refusal::PortUnreachable => packet.dst,
@@ -126,11 +128,43 @@ impl World {
         let known = IpHeader::read(buffer.inner()).map(|ip| self.knows_network(ip.dst));
         match known {
             Some(Some(Spot::Broadcast)) | None => self.packets.remove(id),
-            Some(Some(Spot::Inside)) if packet.dst == PortId::NONE => {
-                self.refuse(at, id, Refusal::HostUnreachable, agenda);
+            Some(Some(Spot::Inside(near))) if packet.dst == PortId::NONE => {
+                self.forward_to_nobody(at, near, id, agenda);
             }
             Some(_) => self.refuse(at, id, Refusal::NetUnreachable, agenda),
         }
+    }
+
+    /// A packet for an address that nobody has, in the network of interface
+    /// `near`: the last router on the way there finds that out.
+    fn forward_to_nobody<Q: EventQueue>(
+        &mut self,
+        at: (u32, u32),
+        near: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let (node, index) = at;
+        let flow = self.packets[id].path_key();
+        let segment = self.ports[near.index()].segment;
+        let hop = self.hop(node, index, near, flow);
+        let onward = hop.filter(|hop| {
+            let out = &self.ports[hop.port.index()];
+            self.ports[near.index()].node != node && out.segment != segment
+        });
+        let Some(hop) = onward else {
+            return self.refuse(at, id, Refusal::HostUnreachable, agenda);
+        };
+        self.counters.no_route -= 1; // so far there is one
+        if self.packets[id].ttl <= 1 {
+            self.counters.ttl_exceeded += 1;
+            return self.refuse(at, id, Refusal::TimeExceeded, agenda);
+        }
+        self.packets[id].ttl -= 1;
+        if self.is_too_long(hop.port, id) {
+            return self.send_in_parts(at, hop, id, agenda);
+        }
+        self.emit(hop.port, hop.via, id, agenda);
     }
 
     /// A datagram for a simulated host or a router, where nobody listens. False
@@ -153,11 +187,12 @@ impl World {
             return true;
         }
         let refusal = Refusal::PortUnreachable;
-        let error = self.error_about(&packet, |_, _| Some((port, port, refusal)));
-        let Some((_, _, bytes)) = error else {
-            return false;
-        };
+        let at = (node, agenda.now());
+        let error = self.error_about(at, &packet, |_, _| Some((port, port, refusal)));
         self.packets.remove(id);
+        let Some((_, _, bytes)) = error else {
+            return true;
+        };
         self.counters.icmp_errors += 1;
         self.send_raw(Node(node), &bytes, agenda);
         self.outside.scratch = bytes;
@@ -168,6 +203,7 @@ impl World {
     /// gives them back as the scratch buffer.
     fn error_about(
         &mut self,
+        (node, now): (u32, Instant<Virtual>),
         packet: &Packet,
         ends: impl FnOnce(&Self, &IpHeader) -> Option<(PortId, PortId, Refusal)>,
     ) -> Option<(PortId, PortId, Vec<u8>)> {
@@ -185,6 +221,10 @@ impl World {
             .filter(|ip| may_answer(ip, &quoted))
             .and_then(|ip| {
                 let (here, back, refusal) = ends(self, &ip)?;
+                if !self.icmp_limits.allow(node, ip.src, refusal, now) {
+                    self.counters.icmp_limited += 1;
+                    return None;
+                }
                 let src = self.addresses[here.index()].0;
                 let mut bytes = Vec::new();
                 write(refusal, &quoted, &ip, src, &mut bytes);
@@ -215,7 +255,7 @@ impl World {
             (address | hosts == other | hosts).then_some(if address | hosts == address {
                 Spot::Broadcast
             } else {
-                Spot::Inside
+                Spot::Inside(*port)
             })
         })
     }
@@ -224,7 +264,8 @@ impl World {
 /// Where in a network an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spot {
-    Inside,
+    /// Beside this interface.
+    Inside(PortId),
     /// All of its stations.
     Broadcast,
 }

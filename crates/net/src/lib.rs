@@ -41,6 +41,7 @@ mod fragment;
 mod frame;
 mod host;
 mod icmp;
+mod icmp_limit;
 mod link;
 mod packet;
 mod queue;
@@ -49,6 +50,8 @@ mod resident;
 mod route;
 mod router;
 mod segment;
+#[cfg(feature = "smoltcp")]
+pub mod server;
 mod slab;
 #[cfg(feature = "smoltcp")]
 pub mod stack;

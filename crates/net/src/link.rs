@@ -402,14 +402,18 @@ impl Link {
         extra: &mut Extra,
     ) -> Offered {
         let waiting = self.unsent.saturating_sub(1);
+        let mut early = None;
         if let Some(fluid) = &mut extra.fluid {
             let per_byte = self.per_byte_ns();
-            fluid.advance(now, &mut self.free, per_byte);
-            if !fluid.admits(self.unsent, &mut self.free, per_byte) {
+            fluid.advance(now, self.unsent, &mut self.free, per_byte);
+            early = fluid.judge(self.unsent, self.free, per_byte);
+            if early != Some(Verdict::Drop) && !fluid.admits(self.unsent, &mut self.free, per_byte)
+            {
                 return self.drop(id, packets);
             }
         }
         let verdict = match &mut extra.red {
+            _ if early.is_some() => early.unwrap_or(Verdict::Admit),
             Some(red) => {
                 let idle_ns = now.as_ns() as f64 - (self.free >> 64) as f64;
                 let bytes = f64::from(packets[id].size) + f64::from(self.overhead);

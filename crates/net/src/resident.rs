@@ -80,14 +80,27 @@ pub struct Arrived<'a> {
 
 /// What a resident wants sent, in order.
 #[derive(Debug, Default)]
-pub struct Outgoing(Vec<(usize, Vec<u8>, Option<u64>)>);
+pub struct Outgoing(Vec<Sent>);
+
+#[derive(Debug)]
+enum Sent {
+    Frame(usize, Vec<u8>, Option<u64>),
+    Packet(Vec<u8>),
+}
 
 impl Outgoing {
     /// Sends an Ethernet frame (without check sequence) out of a port. With a
     /// tag, [`Resident::handle_departure`] tells when it left. What is no frame
     /// or no port is dropped and counted.
     pub fn send(&mut self, port: usize, frame: Vec<u8>, tag: Option<u64>) {
-        self.0.push((port, frame, tag));
+        self.0.push(Sent::Frame(port, frame, tag));
+    }
+
+    /// Sends an IPv4 packet from a host, which finds the way and asks for the
+    /// next MAC address as it does for its own packets. What is no packet, or
+    /// comes from a switch, is dropped and counted.
+    pub fn send_packet(&mut self, packet: Vec<u8>) {
+        self.0.push(Sent::Packet(packet));
     }
 }
 
@@ -178,6 +191,11 @@ impl World {
         matches!(self.places[node.0 as usize], Place::Switch(_))
     }
 
+    /// Whether a node is a host.
+    pub fn is_host(&self, node: Node) -> bool {
+        matches!(self.places[node.0 as usize], Place::Host)
+    }
+
     /// Who lives at a node.
     pub fn resident(&self, node: Node) -> Option<&dyn Resident> {
         let lodging = *self.residents.by_node.get(node.0 as usize)?;
@@ -221,11 +239,11 @@ impl World {
         let Some(place) = self.residents.list.get(lodging as usize) else {
             return false;
         };
-        let packet = &self.packets[id];
+        let packet = self.packets[id];
         let Some(port) = place.ports.iter().position(|port| *port == into) else {
             return false;
         };
-        if packet.segments() != 1 || !self.is_in_vlan(node, into, packet.vlan) {
+        if !self.is_in_vlan(node, into, packet.vlan) {
             return false;
         }
         let buffer = self.packets.buffers.get(packet.flow);
@@ -238,7 +256,18 @@ impl World {
         if !resident.is_some_and(|resident| resident.wants(&glance)) {
             return false;
         }
-        self.tell(lodging, Told::Frame { port, id, into }, agenda);
+        if packet.segments() == 1 {
+            self.tell(lodging, Told::Frame { port, id, into }, agenda);
+            self.packets.remove(id);
+            return true;
+        }
+        // A train is told as what it stands for, frame by frame.
+        for segment in 0..packet.segments() {
+            let part = self.part(&packet, segment, 1);
+            let id = self.packets.insert(part);
+            self.tell(lodging, Told::Frame { port, id, into }, agenda);
+            self.packets.remove(id);
+        }
         self.packets.remove(id);
         true
     }
@@ -290,8 +319,19 @@ impl World {
             Told::Wake => resident.handle_wake(now, &mut out),
         }
         self.residents.list[lodging as usize].resident = Some(resident);
-        for (port, frame, tag) in out.0 {
-            self.send_for_resident(lodging, port, &frame, tag, agenda);
+        for sent in out.0 {
+            match sent {
+                Sent::Frame(port, frame, tag) => {
+                    self.send_for_resident(lodging, port, &frame, tag, agenda);
+                }
+                Sent::Packet(packet) => {
+                    let node = Node(self.residents.list[lodging as usize].node);
+                    match self.places[node.0 as usize] {
+                        Place::Host => self.send_raw(node, &packet, agenda),
+                        _ => self.counters.malformed += 1,
+                    }
+                }
+            }
         }
         self.appoint(lodging, agenda);
     }

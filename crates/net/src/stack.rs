@@ -79,7 +79,7 @@ impl Stack {
         let now = stack_time(agenda.now());
         self.interface
             .poll(now, &mut self.device, &mut self.sockets);
-        for packet in self.device.sent.drain(..) {
+        while let Some(packet) = self.device.sent.pop_front() {
             world.send_raw(self.node, &packet, agenda);
         }
         let at = self.interface.poll_at(now, &self.sockets)?;
@@ -87,21 +87,22 @@ impl Stack {
     }
 }
 
-fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
+/// An instant as smoltcp counts, rounded up.
+pub(crate) fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
     smoltcp::time::Instant::from_micros(
         at.as_ns().div_euclid(1_000) + i64::from(at.as_ns() % 1_000 != 0),
     )
 }
 
 /// smoltcp's view of the host's link.
-#[derive(Default)]
-struct Wire {
-    arrived: VecDeque<Vec<u8>>,
-    sent: VecDeque<Vec<u8>>,
+#[derive(Debug, Default)]
+pub(crate) struct Wire {
+    pub(crate) arrived: VecDeque<Vec<u8>>,
+    pub(crate) sent: VecDeque<Vec<u8>>,
 }
 
-struct Receive(Vec<u8>);
-struct Send<'a>(&'a mut VecDeque<Vec<u8>>);
+pub(crate) struct Receive(Vec<u8>);
+pub(crate) struct Send<'a>(&'a mut VecDeque<Vec<u8>>);
 
 impl phy::RxToken for Receive {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {

@@ -12,6 +12,7 @@ use crate::crossing::Crossings;
 use crate::error::BuildError;
 use crate::fluid::Fluid;
 use crate::host::{Flow, NO_GATEWAY};
+use crate::icmp_limit::IcmpLimits;
 use crate::link::{Link, LinkStats, Offered};
 use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::raw::Outside;
@@ -53,6 +54,8 @@ pub struct Counters {
     pub too_long: u64,
     /// ICMP errors sent to real programs.
     pub icmp_errors: u64,
+    /// ICMP errors not sent because there had been many.
+    pub icmp_limited: u64,
     /// Packets for real programs that nobody took out in time.
     pub not_taken: u64,
 }
@@ -106,6 +109,7 @@ pub struct World {
     pub(crate) counters: Counters,
     pub(crate) crossings: Crossings,
     pub(crate) residents: Residents,
+    pub(crate) icmp_limits: IcmpLimits,
     pub(crate) fluid: Fluid,
 }
 

@@ -6,7 +6,7 @@ use common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_engine::Engine;
 use timeloom_net::{
     BuildError, Control, FluidConfig, FluidPattern, Impairment, NetworkBuilder, Pattern, PortId,
-    QueueConfig, Size, TcpConfig, TrafficConfig, TrafficStats, World,
+    QueueConfig, RedConfig, Size, TcpConfig, TrafficConfig, TrafficStats, World,
 };
 use timeloom_time::Duration;
 
@@ -167,11 +167,17 @@ enum Background {
 
 /// Twenty background flows, a TCP and probes over 100 Mbit/s, as packets or as
 /// fluid.
-fn dumbbell(seed: u64, background: Background, fluid: bool, seconds: i64) -> Seen {
+fn dumbbell(
+    seed: u64,
+    queue: &QueueConfig,
+    background: Background,
+    fluid: bool,
+    seconds: i64,
+) -> Seen {
     const FLOWS: usize = 20;
     let mut network = NetworkBuilder::new(seed);
     let access = bare(GBIT, Duration::from_ms(2), 10_000);
-    let bottleneck = bare(100 * MBIT, Duration::from_ms(10), 200);
+    let bottleneck = bare(100 * MBIT, Duration::from_ms(10), 200).with_queue(queue.clone());
     let ends =
         timeloom_net::topology::dumbbell(&mut network, "", FLOWS as u32 + 1, &access, &bottleneck);
     let mut world = network.build().unwrap();
@@ -273,11 +279,11 @@ fn dumbbell(seed: u64, background: Background, fluid: bool, seconds: i64) -> See
     }
 }
 
-fn mean(background: Background, fluid: bool) -> Seen {
+fn mean(queue: &QueueConfig, background: Background, fluid: bool) -> Seen {
     const SEEDS: u64 = 10;
     let mut sum = Seen::default();
     for seed in 0..SEEDS {
-        let seen = dumbbell(100 + seed, background, fluid, 25);
+        let seen = dumbbell(100 + seed, queue, background, fluid, 25);
         sum.goodput_mbps += seen.goodput_mbps / SEEDS as f64;
         sum.delay_us += seen.delay_us / SEEDS as f64;
         sum.loss += seen.loss / SEEDS as f64;
@@ -291,7 +297,8 @@ fn mean(background: Background, fluid: bool) -> Seen {
 /// within 5 %, averaged over ten seeds.
 #[track_caller]
 fn assert_alike(background: Background) {
-    let (packets, fluid) = (mean(background, false), mean(background, true));
+    let queue = QueueConfig::DropTail { packets: 200 };
+    let [packets, fluid] = [false, true].map(|fluid| mean(&queue, background, fluid));
     println!("{background:?}\n  {packets:?}\n  {fluid:?}");
     let near = |a: f64, b: f64, tolerance: f64| (a / b - 1.0).abs() < tolerance;
     let fair = near(fluid.goodput_mbps, packets.goodput_mbps, 0.1)
@@ -324,6 +331,67 @@ fn a_foreground_fares_as_among_bursts() {
 fn a_foreground_fares_as_among_tcp_flows() {
     assert_alike(Background::Tcp(Control::NewReno));
     assert_alike(Background::Tcp(Control::Cubic));
+}
+
+/// The thresholds of a link of 100 Mbit/s.
+fn red(ecn: bool) -> QueueConfig {
+    QueueConfig::Red(RedConfig {
+        min_threshold: 20.0,
+        max_threshold: 100.0,
+        max_probability: 0.1,
+        weight: 0.002,
+        packets: 200,
+        ecn,
+    })
+}
+
+/// Through RED, against the same in packets. Losses of fluid TCP are drawn each
+/// for itself, where RED spaces them evenly: more of them fall into one round trip
+/// and count once, so that more are needed.
+#[test]
+fn a_foreground_fares_as_among_flows_behind_red() {
+    for background in [
+        Background::OnOff,
+        Background::Tcp(Control::NewReno),
+        Background::Tcp(Control::Cubic),
+    ] {
+        let [packets, fluid] = [false, true].map(|fluid| mean(&red(false), background, fluid));
+        println!("{background:?}\n  {packets:?}\n  {fluid:?}");
+        let near = |a: f64, b: f64, tolerance: f64| (a / b - 1.0).abs() < tolerance;
+        let fair = near(fluid.goodput_mbps, packets.goodput_mbps, 0.15)
+            && near(fluid.delay_us, packets.delay_us, 0.05)
+            && near(fluid.background_mbps, packets.background_mbps, 0.05)
+            && (fluid.background_loss - packets.background_loss).abs() < 0.01
+            && (fluid.loss - packets.loss).abs() < 0.01;
+        assert!(fair, "{background:?}: fluid {fluid:?}, packets {packets:?}");
+    }
+}
+
+#[test]
+fn red_loses_of_an_overload_what_is_too_much_and_keeps_its_queue_short() {
+    let fast = bare(GBIT, Duration::ZERO, 10_000);
+    let slow = bare(100 * MBIT, Duration::ZERO, 200).with_queue(red(true));
+    let (network, [a, router, b]) = pair(3, fast, slow);
+    let port = network.port(router, 1).unwrap();
+    let mut world = network.build().unwrap();
+    let flow = world.add_fluid(a, b, constant(110 * MBIT)).unwrap();
+    let source = world
+        .add_traffic(a, b, probe(Duration::from_ms(2)))
+        .unwrap();
+    let engine = run(world, ms(60_000));
+    let world = &engine.model;
+    let stats = world.fluid(flow);
+    // 110.2 Mbit/s with the probes.
+    let lost = stats.lost_bytes / stats.sent_bytes;
+    assert!((lost / (10.2 / 110.2) - 1.0).abs() < 0.02, "{lost}");
+    // 2p = 9.3 % at an average of 57 packets of 1,000 bytes.
+    let delay = mean_delay_us(world.traffic(source));
+    assert!((delay / (57.0 * 80.0) - 1.0).abs() < 0.05, "{delay} µs");
+    // Probes know no marks, so as many of them are lost.
+    let probes = world.traffic(source);
+    let part = 1.0 - probes.received as f64 / probes.sent as f64;
+    assert!((part / lost - 1.0).abs() < 0.1, "{part} {lost}");
+    assert_conserved(world, &[flow], &[port]);
 }
 
 #[test]

@@ -21,6 +21,8 @@
 use timeloom_net::{Kind, Packet, PortId, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::varint::{put, put_signed, take, take_byte, take_signed};
+
 /// What is known about flows and sources before any packet comes.
 #[derive(Clone, Debug, Default)]
 pub struct Statics {
@@ -356,59 +358,4 @@ fn set_fields(packet: &mut Packet, all: &[u32; 8]) -> Result<(), Malformed> {
 
 fn kind(number: u8) -> Option<Kind> {
     Kind::ALL.get(usize::from(number)).copied()
-}
-
-/// Appends a number, seven bits at a time, the lowest first.
-#[inline]
-pub fn put(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Appends a signed number.
-#[inline]
-pub fn put_signed(out: &mut Vec<u8>, value: i64) {
-    put(out, (value << 1 ^ value >> 63) as u64);
-}
-
-#[inline]
-fn take_byte(bytes: &mut &[u8]) -> Result<u8, Malformed> {
-    let (first, rest) = bytes.split_first().ok_or(Malformed)?;
-    *bytes = rest;
-    Ok(*first)
-}
-
-/// Reads what [`put`] wrote.
-///
-/// # Errors
-///
-/// When the bytes end early or the number has more than 64 bits.
-#[inline]
-pub fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let byte = take_byte(bytes)?;
-        if shift == 63 && byte > 1 {
-            return Err(Malformed);
-        }
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err(Malformed)
-}
-
-/// Reads what [`put_signed`] wrote.
-///
-/// # Errors
-///
-/// As [`take`].
-#[inline]
-pub fn take_signed(bytes: &mut &[u8]) -> Result<i64, Malformed> {
-    let value = take(bytes)?;
-    Ok((value >> 1) as i64 ^ -((value & 1) as i64))
 }

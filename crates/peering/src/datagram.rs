@@ -17,7 +17,8 @@
 use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Instant, Virtual};
 
-use crate::codec::{Decoder, Encoder, Malformed, Statics, put, put_signed, take, take_signed};
+use crate::codec::{Decoder, Encoder, Malformed, Statics};
+use crate::varint::{put, put_signed, take, take_signed};
 
 /// The key of a run: all its engines have it, nobody else.
 #[derive(Clone)]

@@ -18,6 +18,7 @@ use core::fmt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
 use std::sync::{Arc, Condvar, Mutex};
+use std::{thread, time};
 
 use timeloom_engine::Engine;
 use timeloom_engine::queue::EventQueue;
@@ -187,6 +188,7 @@ pub struct Shared {
 #[derive(Debug)]
 struct Board {
     engines: usize,
+    patience: time::Duration,
     /// By parity of the round, sender and receiver.
     slots: Vec<Mutex<Batch>>,
     /// By parity of the round and engine.
@@ -205,17 +207,26 @@ struct Board {
 #[repr(align(64))]
 struct Next(AtomicI64);
 
-/// Looks at the barrier before going to sleep. A window is some microseconds;
-/// where all engines have a core of their own, the last one is here within that
-/// time. Where they have not, spinning takes the core from it.
+/// How long an engine looks at the barrier before it goes to sleep, where all can
+/// have a core of their own: being woken takes some 50 µs, as long as a window, so
+/// sleeping in each would double it. Where they cannot, looking takes the core from
+/// the one that is waited for.
+const PATIENCE: time::Duration = time::Duration::from_micros(300);
+/// Looks between two looks at the clock, and all of them where cores are too few.
 const SPINS: u32 = 1_000;
 
 impl Shared {
     /// One for each of so many engines, in their order.
     pub fn new(engines: Owner) -> Vec<Self> {
         let engines = usize::from(engines);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
         let board = Arc::new(Board {
             engines,
+            patience: if engines <= cores {
+                PATIENCE
+            } else {
+                time::Duration::ZERO
+            },
             slots: (0..2 * engines * engines)
                 .map(|_| Mutex::default())
                 .collect(),
@@ -246,11 +257,19 @@ impl Shared {
             board.wake_sleepers();
             return Ok(());
         }
-        for _ in 0..SPINS {
-            if board.round.load(Acquire) == self.round {
-                return Ok(());
+        let mut begun = None;
+        loop {
+            for _ in 0..SPINS {
+                if board.round.load(Acquire) == self.round {
+                    return Ok(());
+                }
+                core::hint::spin_loop();
             }
-            core::hint::spin_loop();
+            // Short waits, which are most, do not pay for the clock.
+            let begun = begun.get_or_insert_with(time::Instant::now);
+            if begun.elapsed() >= board.patience {
+                break;
+            }
         }
         let mut bed = lock(&board.bed);
         // Either the last one sees this, or its round is seen below.

@@ -11,25 +11,31 @@
 //!
 //! - [`Portal`]: the engines do not wait; all follow the same clock, and packets
 //!   go by UDP ([`peer`] is the protocol, [`codec`] how little of a packet goes
-//!   over). One that comes after its instant is handled at once and counted.
-//!   For real time.
+//!   over), or between threads by shared memory ([`Ring`]). One that comes after
+//!   its instant is handled at once and counted. For real time.
 //!
 //! Nothing here knows scenarios or real programs; portals to those are beside
 //! it.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod bell;
 pub mod codec;
 mod cut;
 pub mod datagram;
 pub mod exact;
+mod flag;
 pub mod message;
 pub mod partition;
 pub mod peer;
 mod portal;
+mod ring;
 mod run;
 mod socket;
+mod sync;
+mod varint;
 
 pub use cut::{Cut, CutError};
 pub use portal::{Portal, PortalStats};
+pub use ring::Ring;
 pub use run::{Door, Pause, run, wall_now};
 pub use socket::Socket;

@@ -13,8 +13,9 @@
 use timeloom_net::{Kind, World};
 use timeloom_time::{Instant, Virtual};
 
-use crate::codec::{self, Decoder, Encoder, Malformed, Statics};
+use crate::codec::{Decoder, Encoder, Malformed, Statics};
 use crate::exact::Batch;
+use crate::varint;
 
 /// Writes and reads messages of one network.
 #[derive(Clone, Debug)]
@@ -37,7 +38,7 @@ impl Messages {
     /// Appends the message to `out`.
     pub fn write(&mut self, next: Instant<Virtual>, batch: &Batch, out: &mut Vec<u8>) {
         out.extend_from_slice(&next.as_ns().to_le_bytes());
-        codec::put(out, batch.packets.len() as u64);
+        varint::put(out, batch.packets.len() as u64);
         self.encoder.begin(next);
         for packet in &batch.packets {
             self.encoder.put(packet, &self.statics, out);
@@ -58,7 +59,7 @@ impl Messages {
     ) -> Result<Instant<Virtual>, Malformed> {
         let (next, mut rest) = message.split_first_chunk().ok_or(Malformed)?;
         let next = Instant::from_ns(i64::from_le_bytes(*next));
-        let count = codec::take(&mut rest)?;
+        let count = varint::take(&mut rest)?;
         self.decoder.begin(next);
         let mut carried = 0;
         for _ in 0..count {

@@ -92,6 +92,8 @@ pub struct PeerStats {
     pub dropped_away: u64,
     /// Packets too large for a datagram.
     pub too_large: u64,
+    /// Packets that found a ring of shared memory full.
+    pub dropped_full: u64,
     /// How often it came, and went without a word.
     pub joined: u64,
     /// Silences longer than allowed.

@@ -3,24 +3,68 @@
 use std::io;
 
 use timeloom_engine::queue::EventQueue;
-use timeloom_engine::{Engine, Lateness, Limit};
-use timeloom_net::{Owner, PortId, World};
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_engine::{Engine, Lateness, Limit, Pace};
+use timeloom_net::{Owner, Packet, PortId, World};
+use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::Cut;
 use crate::codec::Statics;
 use crate::datagram::Key;
 use crate::peer::{Datagrams, News, Peer, PeerConfig, PeerStats};
+use crate::ring::{Neighbour, Ring};
 use crate::socket::Socket;
 
 /// The door to one other engine.
 #[derive(Debug)]
 struct Line {
+    way: Way,
+    /// Our links that lead there.
+    links: Vec<PortId>,
+}
+
+/// What carries packets there.
+#[derive(Debug)]
+enum Way {
+    Udp(Box<Udp>),
+    Ring(Box<Neighbour>),
+}
+
+#[derive(Debug)]
+struct Udp {
     peer: Peer,
     socket: Socket,
     out: Datagrams,
-    /// Our links that lead there.
-    links: Vec<PortId>,
+}
+
+impl Way {
+    fn config(&self) -> &PeerConfig {
+        match self {
+            Self::Udp(udp) => udp.peer.config(),
+            Self::Ring(neighbour) => neighbour.config(),
+        }
+    }
+
+    fn descriptor(&self) -> std::os::fd::RawFd {
+        match self {
+            Self::Udp(udp) => udp.socket.fd(),
+            Self::Ring(neighbour) => neighbour.descriptor(),
+        }
+    }
+
+    fn next_wake(&self) -> Instant<Wall> {
+        match self {
+            Self::Udp(udp) => udp.peer.next_wake(),
+            Self::Ring(neighbour) => neighbour.next_wake(),
+        }
+    }
+
+    /// Its number, whether it is here, and what has happened.
+    fn told(&self) -> (Owner, bool, PeerStats) {
+        match self {
+            Self::Udp(udp) => (udp.peer.there(), udp.peer.is_present(), udp.peer.stats()),
+            Self::Ring(one) => (one.there(), one.is_present(), one.stats()),
+        }
+    }
 }
 
 /// What has come through a portal, beyond single peers.
@@ -54,6 +98,8 @@ pub struct Portal {
     by_owner: Vec<Option<usize>>,
     lateness: Lateness,
     stats: PortalStats,
+    /// What the engine follows; real time unless somebody says otherwise.
+    pace: Option<Pace>,
 }
 
 /// Trains of datagrams taken in from one peer before the engine has its turn.
@@ -77,6 +123,7 @@ impl Portal {
             by_owner,
             lateness: Lateness::new(limit),
             stats: PortalStats::default(),
+            pace: None,
         }
     }
 
@@ -87,6 +134,24 @@ impl Portal {
     ///
     /// When the cut has no such engine.
     pub fn add(&mut self, world: &mut World, there: Owner, socket: Socket, config: PeerConfig) {
+        let peer = Peer::new(self.here, there, self.key.clone(), self.epoch, config);
+        let out = Datagrams::default();
+        self.open(world, there, Way::Udp(Box::new(Udp { peer, socket, out })));
+    }
+
+    /// The same to an engine on another thread of this process, which has the other
+    /// end of `ring`. Of `config`, the heartbeat, the silence and the horizon
+    /// count: nothing waits for others, and nothing is compressed.
+    ///
+    /// # Panics
+    ///
+    /// When the cut has no such engine.
+    pub fn add_ring(&mut self, world: &mut World, there: Owner, ring: Ring, config: PeerConfig) {
+        let neighbour = Neighbour::new(there, ring, config);
+        self.open(world, there, Way::Ring(Box::new(neighbour)));
+    }
+
+    fn open(&mut self, world: &mut World, there: Owner, way: Way) {
         let leads = |(port, from, to): &(PortId, Owner, Owner)| {
             (*from == self.here && *to == there).then_some(*port)
         };
@@ -95,12 +160,13 @@ impl Portal {
             world.set_link_up(*port, false);
         }
         self.by_owner[usize::from(there)] = Some(self.lines.len());
-        self.lines.push(Line {
-            peer: Peer::new(self.here, there, self.key.clone(), self.epoch, config),
-            socket,
-            out: Datagrams::default(),
-            links,
-        });
+        self.lines.push(Line { way, links });
+    }
+
+    /// What the engine follows from now on: how long a packet may wait for others
+    /// depends on how soon its instant comes. [`crate::run`] says so.
+    pub fn follow(&mut self, pace: Pace) {
+        self.pace = Some(pace);
     }
 
     /// Takes in, sends, and keeps the peers informed. `now` is the wall clock.
@@ -129,33 +195,33 @@ impl Portal {
     ) -> io::Result<()> {
         let (statics, stats, lateness) = (&self.statics, &mut self.stats, &mut self.lateness);
         for line in &mut self.lines {
-            let Line {
-                peer,
-                socket,
-                links,
-                ..
-            } = line;
-            let horizon = engine.now() + peer.config().horizon;
+            let horizon = engine.now() + line.way.config().horizon;
+            let mut take = |packet: &Packet, bytes: &[u8]| {
+                if packet.at > horizon || engine.model.packets_alive() > MOST_PACKETS {
+                    stats.refused += 1;
+                    return;
+                }
+                let taken = engine.with(|world, agenda| world.take_over(packet, bytes, agenda));
+                let Some(late) = taken else {
+                    stats.senseless += 1;
+                    return;
+                };
+                stats.taken += 1;
+                stats.late += u64::from(late > Duration::ZERO);
+                lateness.record(late, 1);
+            };
             let mut news = Vec::new();
-            socket.receive(BUDGET, |bytes| {
-                let told = peer.handle_datagram(now, bytes, statics, |packet, bytes| {
-                    if packet.at > horizon || engine.model.packets_alive() > MOST_PACKETS {
-                        stats.refused += 1;
-                        return;
-                    }
-                    let taken = engine.with(|world, agenda| world.take_over(packet, bytes, agenda));
-                    let Some(late) = taken else {
-                        stats.senseless += 1;
-                        return;
-                    };
-                    stats.taken += 1;
-                    stats.late += u64::from(late > Duration::ZERO);
-                    lateness.record(late, 1);
-                });
-                news.extend(told);
-            })?;
+            match &mut line.way {
+                Way::Ring(neighbour) => neighbour.receive(take),
+                Way::Udp(udp) => {
+                    let Udp { peer, socket, .. } = &mut **udp;
+                    socket.receive(BUDGET, |bytes| {
+                        news.extend(peer.handle_datagram(now, bytes, statics, &mut take));
+                    })?;
+                }
+            }
             for told in news {
-                tell(&mut engine.model, links, told);
+                tell(&mut engine.model, &line.links, told);
             }
         }
         Ok(())
@@ -171,7 +237,7 @@ impl Portal {
         engine: &mut Engine<World, Q>,
         now: Instant<Wall>,
     ) -> io::Result<()> {
-        let virtual_now = engine.now();
+        let time_left = TimeLeft::at(now, self.pace, engine.now());
         let crossings = engine.model.crossings();
         let mut rest = &crossings.bytes[..];
         for packet in &crossings.packets {
@@ -184,18 +250,29 @@ impl Portal {
                 self.stats.no_line += 1;
                 continue;
             };
-            let line = &mut self.lines[line];
-            let slack = packet.at - virtual_now;
-            line.peer
-                .put(now, packet, bytes, slack, &self.statics, &mut line.out);
+            match &mut self.lines[line].way {
+                Way::Ring(neighbour) => neighbour.put(packet, bytes),
+                Way::Udp(udp) => {
+                    let Udp { peer, out, .. } = &mut **udp;
+                    let slack = time_left.until(packet.at);
+                    peer.put(now, packet, bytes, slack, &self.statics, out);
+                }
+            }
         }
         crossings.clear();
         for line in &mut self.lines {
-            if let Some(news) = line.peer.poll(now, &mut line.out) {
+            let news = match &mut line.way {
+                Way::Ring(neighbour) => neighbour.poll(now),
+                Way::Udp(udp) => {
+                    let news = udp.peer.poll(now, &mut udp.out);
+                    udp.socket.send(&udp.out)?;
+                    udp.out.clear();
+                    news
+                }
+            };
+            if let Some(news) = news {
                 tell(&mut engine.model, &line.links, news);
             }
-            line.socket.send(&line.out)?;
-            line.out.clear();
         }
         Ok(())
     }
@@ -207,22 +284,46 @@ impl Portal {
     /// When a socket is of no use any more.
     pub fn close(&mut self, now: Instant<Wall>) -> io::Result<()> {
         for line in &mut self.lines {
-            line.peer.close(now, &mut line.out);
-            line.socket.send(&line.out)?;
-            line.out.clear();
+            match &mut line.way {
+                Way::Ring(neighbour) => neighbour.close(now),
+                Way::Udp(udp) => {
+                    udp.peer.close(now, &mut udp.out);
+                    udp.socket.send(&udp.out)?;
+                    udp.out.clear();
+                }
+            }
         }
         Ok(())
     }
 
     /// When there is something to do even if nothing comes in.
     pub fn next_wake(&self) -> Instant<Wall> {
-        let wakes = self.lines.iter().map(|line| line.peer.next_wake());
+        let wakes = self.lines.iter().map(|line| line.way.next_wake());
         wakes.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
     /// The descriptors on which something may come in.
     pub fn descriptors(&self) -> impl Iterator<Item = std::os::fd::RawFd> + '_ {
-        self.lines.iter().map(|line| line.socket.fd())
+        self.lines.iter().map(|line| line.way.descriptor())
+    }
+
+    /// To be called before sleeping on the descriptors. False when something has
+    /// come meanwhile, so that there is no sleeping.
+    pub fn doze(&self) -> bool {
+        let dozes = |line: &Line| match &line.way {
+            Way::Ring(neighbour) => neighbour.doze(),
+            Way::Udp(_) => true,
+        };
+        self.lines.iter().all(dozes)
+    }
+
+    /// To be called after that, slept or not.
+    pub fn wake(&self) {
+        for line in &self.lines {
+            if let Way::Ring(neighbour) = &line.way {
+                neighbour.wake();
+            }
+        }
     }
 
     /// How late packets came, in virtual time.
@@ -237,13 +338,41 @@ impl Portal {
 
     /// What has happened with each peer: its number, whether it is here, counts.
     pub fn peers(&self) -> impl Iterator<Item = (Owner, bool, PeerStats)> + '_ {
-        let all = self.lines.iter().map(|line| &line.peer);
-        all.map(|peer| (peer.there(), peer.is_present(), peer.stats()))
+        self.lines.iter().map(|line| line.way.told())
     }
 
     /// Whether every peer is here.
     pub fn is_complete(&self) -> bool {
-        self.lines.iter().all(|line| line.peer.is_present())
+        self.peers().all(|(_, present, _)| present)
+    }
+}
+
+/// How soon instants of the simulation come.
+struct TimeLeft {
+    /// Where the simulation is now, or should be.
+    reached: Instant<Virtual>,
+    /// Wall over virtual time.
+    slowness: f64,
+}
+
+impl TimeLeft {
+    fn at(now: Instant<Wall>, pace: Option<Pace>, lived: Instant<Virtual>) -> Self {
+        match pace {
+            Some(Pace::Clock(map)) => Self {
+                reached: map.at(now),
+                slowness: 1.0 / map.rate.as_f64(),
+            },
+            _ => Self {
+                reached: lived,
+                slowness: 1.0,
+            },
+        }
+    }
+
+    /// The wall time until then; of a clock that stands, for ever.
+    fn until(&self, at: Instant<Virtual>) -> Duration {
+        let left = (at - self.reached).as_ns() as f64 * self.slowness;
+        Duration::from_ns(left as i64)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 use timeloom_engine::queue::EventQueue;
-use timeloom_engine::{Engine, Paced, Wake};
+use timeloom_engine::{Awake, Engine, Pace, Paced, Wake};
 use timeloom_net::World;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -40,6 +40,18 @@ pub trait Door {
 
     /// The descriptors on which something may come in.
     fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_;
+
+    /// What the engine follows; said before the run and when it changes.
+    fn follow(&mut self, _pace: Pace) {}
+
+    /// Called before the thread sleeps on the descriptors. False when something has
+    /// come that they do not show.
+    fn doze(&self) -> bool {
+        true
+    }
+
+    /// Called after [`Door::doze`], slept or not.
+    fn wake(&self) {}
 }
 
 impl Door for Portal {
@@ -66,14 +78,28 @@ impl Door for Portal {
     fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
         Portal::descriptors(self)
     }
+
+    fn follow(&mut self, pace: Pace) {
+        Portal::follow(self, pace);
+    }
+
+    fn doze(&self) -> bool {
+        Portal::doze(self)
+    }
+
+    fn wake(&self) {
+        Portal::wake(self);
+    }
 }
 
 /// How to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// The last part of a wait is spent looking at the clock: the kernel wakes
-    /// sleepers some 50 µs late. A thread that looks for a whole wait takes a
-    /// core and answers soonest.
+    /// The last part of a wait is spent looking at the clock, since the kernel wakes
+    /// sleepers late: for as long as it usually is, and this at most. A thread that
+    /// looks all the time takes a core; the kernel then withholds that for 50 ms of
+    /// a second if ordinary threads, its own among them, wait for it. With 20 ms or
+    /// more it never sleeps.
     pub spin: Duration,
     /// How long what has come in may stay in the kernel, to be taken in
     /// together; zero looks whenever something comes.
@@ -83,6 +109,10 @@ pub struct Pause {
     /// program's time slice would make packets milliseconds late. True by
     /// default. The engine takes the time that it needs, so it wants a core.
     pub first: bool,
+    /// Whether the machine's processors are kept from sleeping meanwhile, where
+    /// that is allowed: one that has to wake up first makes packets late. True by
+    /// default.
+    pub awake: bool,
 }
 
 impl Default for Pause {
@@ -91,6 +121,7 @@ impl Default for Pause {
             spin: Duration::from_us(60),
             hold: Duration::ZERO,
             first: true,
+            awake: true,
         }
     }
 }
@@ -99,6 +130,9 @@ impl Default for Pause {
 const EVENTS: u64 = 128;
 /// No wait is longer: whoever stops the clock or ends the run is seen.
 const LONGEST: Duration = Duration::from_ms(20);
+/// Who looks at the clock looks at the door as well, this often: what comes in may
+/// be due before anything else is.
+const LOOK: Duration = Duration::from_us(2);
 
 /// CLOCK_MONOTONIC, which all engines of one machine share.
 pub fn wall_now() -> Instant<Wall> {
@@ -124,8 +158,16 @@ pub fn run<Q: EventQueue>(
     mut stop: impl FnMut() -> bool,
 ) -> io::Result<()> {
     let _first = pause.first.then(First::go).flatten();
+    let _exact = Exact::go();
+    let _awake = pause.awake.then(Awake::keep).flatten();
+    let mut sleeper = Sleeper::new(pause.spin);
     let mut looked = Instant::ZERO;
+    let mut told = None;
     while paced.engine.now() < end && !stop() {
+        if told != Some(paced.pace()) {
+            told = Some(paced.pace());
+            door.follow(paced.pace());
+        }
         let now = wall_now();
         if now - looked >= pause.hold {
             door.receive(&mut paced.engine, now)?;
@@ -151,51 +193,89 @@ pub fn run<Q: EventQueue>(
         if pause.hold > Duration::ZERO {
             until = until.min(looked + pause.hold);
         }
-        wait(door, until, pause);
+        sleeper.wait(door, until, pause);
     }
     door.send(&mut paced.engine, wall_now())
 }
 
-/// Sleeps, then looks at the clock, until `until` or until something comes in.
-fn wait(door: &impl Door, until: Instant<Wall>, pause: Pause) {
-    let sleep = until - wall_now() - pause.spin;
-    if sleep > Duration::ZERO {
-        let mut descriptors: Vec<libc::pollfd> = door
-            .descriptors()
-            .map(|fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            })
-            .collect();
-        if pause.hold > Duration::ZERO {
-            descriptors.clear();
-        }
-        let time = libc::timespec {
-            tv_sec: sleep.as_ns() / 1_000_000_000,
-            tv_nsec: sleep.as_ns() % 1_000_000_000,
-        };
-        // SAFETY: the descriptors are as many as is said; the kernel reads
-        // `time` and writes only `revents`.
-        let ready = unsafe {
-            libc::ppoll(
-                descriptors.as_mut_ptr(),
-                descriptors.len() as libc::nfds_t,
-                &raw const time,
-                core::ptr::null(),
-            )
-        };
-        if ready > 0 {
+/// What is known about the kernel's punctuality.
+struct Sleeper {
+    /// How long before an instant a sleep ends: 19 of 20 end in time then.
+    early: Duration,
+}
+
+/// What is learnt from one sleep.
+const STEP: Duration = Duration::from_ns(200);
+/// The least that a sleep ends early.
+const PUNCTUAL: Duration = Duration::from_us(2);
+
+impl Sleeper {
+    fn new(spin: Duration) -> Self {
+        Self { early: spin }
+    }
+
+    /// Sleeps until shortly before `until`, or until something comes in; there looks
+    /// at the clock, but not for so long that the door would be forgotten: the caller
+    /// comes back.
+    fn wait(&mut self, door: &impl Door, until: Instant<Wall>, pause: Pause) {
+        let now = wall_now();
+        let sleep = until - now - self.early;
+        if sleep > Duration::ZERO {
+            if door.doze() && !doze(door, sleep, pause) {
+                self.learn(wall_now() - (now + sleep), pause.spin);
+            }
+            door.wake();
             return;
         }
+        let until = until.min(now + LOOK);
+        while wall_now() < until {
+            core::hint::spin_loop();
+        }
     }
-    // One look at the sockets per turn of the caller: it comes back at once.
-    if pause.spin >= LONGEST {
-        return;
+
+    /// A sleep ended so long after it should have. Steps up and down are as 19 to
+    /// one, so that they balance where one in twenty is later.
+    fn learn(&mut self, late: Duration, most: Duration) {
+        if most >= LONGEST {
+            return;
+        }
+        let step = if late > self.early {
+            Duration::from_ns(19 * STEP.as_ns())
+        } else {
+            Duration::ZERO - STEP
+        };
+        self.early = (self.early + step).max(PUNCTUAL).min(most);
     }
-    while wall_now() < until {
-        core::hint::spin_loop();
+}
+
+/// Sleeps; says whether something has come in.
+fn doze(door: &impl Door, sleep: Duration, pause: Pause) -> bool {
+    let mut descriptors: Vec<libc::pollfd> = door
+        .descriptors()
+        .map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    if pause.hold > Duration::ZERO {
+        descriptors.clear();
     }
+    let time = libc::timespec {
+        tv_sec: sleep.as_ns() / 1_000_000_000,
+        tv_nsec: sleep.as_ns() % 1_000_000_000,
+    };
+    // SAFETY: the descriptors are as many as is said; the kernel reads `time` and
+    // writes only `revents`.
+    let ready = unsafe {
+        libc::ppoll(
+            descriptors.as_mut_ptr(),
+            descriptors.len() as libc::nfds_t,
+            &raw const time,
+            core::ptr::null(),
+        )
+    };
+    ready > 0
 }
 
 /// Puts the calling thread before ordinary ones for as long as it lives.
@@ -230,4 +310,66 @@ impl Drop for First {
 fn set_policy(policy: libc::c_int, parameters: libc::sched_param) -> bool {
     // SAFETY: the kernel reads the parameters, which live until it returns.
     unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+}
+
+/// Lets the calling thread's sleeps end when they should for as long as it lives: the
+/// kernel may otherwise end them 50 µs late, to save wake-ups.
+struct Exact(libc::c_int);
+
+impl Exact {
+    fn go() -> Self {
+        // SAFETY: the call takes a number.
+        let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+        set_slack(1);
+        Self(before)
+    }
+}
+
+impl Drop for Exact {
+    fn drop(&mut self) {
+        set_slack(self.0);
+    }
+}
+
+fn set_slack(ns: libc::c_int) {
+    if let Ok(ns) = libc::c_ulong::try_from(ns) {
+        // SAFETY: the call takes numbers.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_learns_how_late_the_kernel_is() {
+        let most = Duration::from_us(60);
+        let mut sleeper = Sleeper::new(most);
+        // One in fifty is late by more than 10 µs, one in ten by more than 5 µs.
+        let late = |turn: u32| match turn % 50 {
+            0 => Duration::from_ms(3),
+            1..=5 => Duration::from_us(10),
+            _ => Duration::from_us(5),
+        };
+        for turn in 0..5_000 {
+            sleeper.learn(late(turn), most);
+        }
+        let early = sleeper.early;
+        assert!(
+            (Duration::from_us(8)..Duration::from_us(20)).contains(&early),
+            "{early}"
+        );
+        for _ in 0..1_000 {
+            sleeper.learn(Duration::from_ms(1), most);
+        }
+        assert_eq!(sleeper.early, most);
+        for _ in 0..1_000 {
+            sleeper.learn(Duration::ZERO, most);
+        }
+        assert_eq!(sleeper.early, PUNCTUAL);
+        let mut awake = Sleeper::new(LONGEST);
+        awake.learn(Duration::ZERO, LONGEST);
+        assert_eq!(awake.early, LONGEST, "it never sleeps");
+    }
 }

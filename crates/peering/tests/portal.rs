@@ -1,4 +1,4 @@
-//! Engines that do not wait for one another, over real sockets.
+//! Engines that do not wait for one another, over real sockets and by shared memory.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use timeloom_net::{
     TrafficConfig, World,
 };
 use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Cut, Pause, Portal, Socket, run, wall_now};
+use timeloom_peering::peer::{PeerConfig, PeerStats};
+use timeloom_peering::{Cut, Pause, Portal, Ring, Socket, run, wall_now};
 use timeloom_time::{Duration, Instant};
 
 /// The left router's port on the bar of the dumbbell.
@@ -52,8 +52,14 @@ struct Instance {
     portal: Portal,
 }
 
-/// Engine `here`, with a peer at the other end of a pair of sockets.
-fn instance(here: Owner, socket: Socket, epoch: u64) -> Instance {
+/// One end of what lies between two engines.
+enum Line {
+    Socket(Socket),
+    Ring(Ring),
+}
+
+/// Engine `here`, with a peer at the other end of the line.
+fn instance(here: Owner, line: Line, epoch: u64) -> Instance {
     let mut world = world();
     let cut = cut(&world);
     cut.apply(&mut world, here);
@@ -64,7 +70,10 @@ fn instance(here: Owner, socket: Socket, epoch: u64) -> Instance {
         silence: Duration::from_ms(300),
         ..PeerConfig::default()
     };
-    portal.add(&mut world, 1 - here, socket, config);
+    match line {
+        Line::Socket(socket) => portal.add(&mut world, 1 - here, socket, config),
+        Line::Ring(ring) => portal.add_ring(&mut world, 1 - here, ring, config),
+    }
     let mut engine: Engine<World> = Engine::new(world);
     engine.with(|world, agenda| world.start(agenda));
     let pace = Pace::real(wall_now(), Instant::ZERO);
@@ -74,11 +83,17 @@ fn instance(here: Owner, socket: Socket, epoch: u64) -> Instance {
     }
 }
 
-fn sockets() -> (Socket, Socket) {
+fn sockets() -> (Line, Line) {
     let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
     let (a, b) = (bind(), bind());
     let (to_a, to_b) = (a.local_addr().unwrap(), b.local_addr().unwrap());
-    (Socket::new(a, to_b).unwrap(), Socket::new(b, to_a).unwrap())
+    let line = |socket, to| Line::Socket(Socket::new(socket, to).unwrap());
+    (line(a, to_b), line(b, to_a))
+}
+
+fn rings() -> (Line, Line) {
+    let (a, b) = Ring::pair(Ring::PACKETS).unwrap();
+    (Line::Ring(a), Line::Ring(b))
 }
 
 impl Instance {
@@ -115,7 +130,24 @@ impl Instance {
 
 #[test]
 fn two_engines_carry_traffic_to_one_another() {
-    let (a, b) = sockets();
+    let [left, right] = carry(sockets());
+    for (name, stats) in [("left", left), ("right", right)] {
+        let each = stats.bytes_sent / stats.packets_sent.max(1);
+        assert!(each < 100, "{name}: {each} bytes per packet");
+    }
+}
+
+#[test]
+fn two_threads_carry_traffic_to_one_another_by_shared_memory() {
+    let [left, right] = carry(rings());
+    for (name, stats) in [("left", left), ("right", right)] {
+        assert_eq!(stats.joined, 1, "{name}: {stats:?}");
+        assert_eq!(stats.dropped_full, 0, "{name}: {stats:?}");
+    }
+}
+
+/// What happened at both ends while a flow and a source were carried.
+fn carry((a, b): (Line, Line)) -> [PeerStats; 2] {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let right = std::thread::spawn(move || {
@@ -150,7 +182,7 @@ fn two_engines_carry_traffic_to_one_another() {
     let sent = right.world().traffic(SourceId(0)).sent;
     let received = left.world().traffic(SourceId(0)).received;
     assert!(received > 100 && received <= sent, "{received} of {sent}");
-    for (name, instance) in [("left", &left), ("right", &right)] {
+    [("left", &left), ("right", &right)].map(|(name, instance)| {
         let (_, _, stats) = instance.portal.peers().next().unwrap();
         let portal = instance.portal.stats();
         assert_eq!(
@@ -165,9 +197,37 @@ fn two_engines_carry_traffic_to_one_another() {
         );
         assert_eq!(portal.taken, stats.packets_received, "{name}");
         assert_eq!(instance.portal.lateness().events(), portal.taken, "{name}");
-        let each = stats.bytes_sent / stats.packets_sent.max(1);
-        assert!(each < 100, "{name}: {each} bytes per packet");
-    }
+        stats
+    })
+}
+
+#[test]
+fn a_thread_that_ends_takes_its_links_down() {
+    let (a, b) = rings();
+    let mut left = instance(0, a, 8);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let right = std::thread::spawn(move || {
+        let mut right = instance(1, b, 7);
+        right.join();
+        while !stopped.load(Ordering::Relaxed) {
+            let now = wall_now();
+            right.portal.poll(&mut right.paced.engine, now).unwrap();
+            std::thread::sleep(StdDuration::from_millis(1));
+        }
+        // Dropped without a word.
+    });
+    left.join();
+    stop.store(true, Ordering::Relaxed);
+    right.join().unwrap();
+    left.run(1_200);
+    let (_, present, stats) = left.portal.peers().next().unwrap();
+    assert!(!present);
+    assert_eq!((stats.joined, stats.vanished), (1, 0), "it is known to end");
+    assert!(
+        left.world().link(BAR).dropped > 0,
+        "the flow's retransmissions"
+    );
 }
 
 #[test]
@@ -216,7 +276,7 @@ fn a_flood_of_nonsense_costs_no_memory() {
     let (own, hostile) = (bind(), bind());
     let address = own.local_addr().unwrap();
     let socket = Socket::new(own, hostile.local_addr().unwrap()).unwrap();
-    let mut left = instance(0, socket, 8);
+    let mut left = instance(0, Line::Socket(socket), 8);
     let before = left.world().packets_alive();
     let mut junk = vec![0x55; 1_400];
     junk[..4].copy_from_slice(b"TP\x01\x00");

@@ -9,11 +9,10 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{Builder, JoinHandle};
 
-use timeloom_engine::{Engine, Lateness, Limit, Pace, Paced, Wake};
+use timeloom_engine::{Awake, Engine, Lateness, Limit, Pace, Paced, Wake};
 use timeloom_net::{Counters, LARGE, Node, PortId, World};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-use crate::awake::Awake;
 use crate::poll::{Alarm, Poll};
 use crate::timing::wall_now;
 use crate::{Filter, Port, PortalError, Received, Sent, Timing, segments};

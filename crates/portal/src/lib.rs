@@ -21,7 +21,6 @@
 //! `net`), makes no namespaces (`fabric`) and writes no files; captures go to a
 //! sink of its owner's.
 
-mod awake;
 mod emulation;
 mod error;
 mod filter;
@@ -34,7 +33,6 @@ mod tap;
 mod timing;
 mod vnet;
 
-pub use awake::Awake;
 pub use emulation::{Capture, Emulation, Options, PortReport, Portals, Report};
 pub use error::PortalError;
 pub use filter::{Filter, Rule};
@@ -43,4 +41,5 @@ pub use packet::{PacketOptions, PacketPort};
 pub use port::{Port, Received, Sent};
 pub use segment::segments;
 pub use tap::Tap;
+pub use timeloom_engine::Awake;
 pub use timing::{Commanded, Follow, Timing, wall_now};

@@ -12,16 +12,23 @@
 //! behind all other traffic. So real clocks at portals meet simulated ones. What
 //! is not PTP a switch forwards as before.
 //!
+//! Time can be signed ([`Signing`]), and a clock can be a [`Rogue`]: what its
+//! neighbours notice is in its and their tallies.
+//!
 //! Here true time is known: [`Measured`] has what a slave measured beside what
 //! it should have.
 #![forbid(unsafe_code)]
 
 mod clock;
 mod envelope;
+mod keys;
 mod node;
+mod rogue;
 mod tally;
 
 pub use clock::{ClockOptions, NodeClock};
 pub use envelope::Transport;
+pub use keys::{Policy, Signing};
 pub use node::{NodeOptions, Observer, PtpNode, Role};
-pub use tally::{Measured, Tally};
+pub use rogue::{Attack, Rogue};
+pub use tally::{Event, Measured, Tally, Violation};

@@ -3,19 +3,22 @@
 use core::fmt;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use timeloom_net::{Arrived, Glance, Node, Outgoing, Resident, World};
-use timeloom_ptp::security::Security;
+use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
     Action, Machine, OrdinaryConfig, Packet, Profile, Report, SplitMix, Stamp, Token,
     TransparentConfig,
 };
-use timeloom_time::{Instant, Virtual, Wall};
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, ClockQuality, Header, MacAddress, MessageType, PortIdentity};
 
 use crate::clock::{ClockOptions, NodeClock};
 use crate::envelope::{Sender, Transport};
-use crate::tally::{Measured, Tally, Truths};
+use crate::rogue::{Evil, Rogue};
+use crate::tally::{Event, Tally, Truths};
 
 /// What a node is in PTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub struct NodeOptions {
     pub address: Option<Ipv4Addr>,
     /// Key and ring, when time is authenticated. Signatures take no time here.
     pub security: Option<Security>,
+    /// What it does to others, if it is not honest.
+    pub rogue: Option<Rogue>,
 }
 
 impl NodeOptions {
@@ -60,12 +65,13 @@ impl NodeOptions {
             clock: ClockOptions::default(),
             address: None,
             security: None,
+            rogue: None,
         }
     }
 }
 
-/// Told of every Sync that a slave has measured.
-pub type Observer = Box<dyn FnMut(&Measured) + Send>;
+/// Told of every Sync that a slave has measured, and of every violation.
+pub type Observer = Box<dyn FnMut(&Event) + Send>;
 
 /// A PTP clock that lives at a node of a simulated network.
 pub struct PtpNode {
@@ -75,8 +81,9 @@ pub struct PtpNode {
     transport: Transport,
     random: SplitMix,
     sender: Sender,
-    /// Departures that are waited for, by the tag that the network knows.
-    tokens: HashMap<u64, Token>,
+    /// Departures that are waited for, by the tag that the network knows, and
+    /// whether a Sync departs.
+    tokens: HashMap<u64, (Token, bool)>,
     next_tag: u64,
     /// Who the clocks are whose messages are handed on: a switch leaves the
     /// addresses of a frame as they are.
@@ -84,6 +91,9 @@ pub struct PtpNode {
     tally: Tally,
     truths: Truths,
     observer: Option<Observer>,
+    /// To be prepared for, when the suite signs faster so.
+    secret: Option<Arc<SecretKey>>,
+    evil: Option<Evil>,
 }
 
 /// Senders remembered; who makes up more makes this forget them.
@@ -118,7 +128,7 @@ impl PtpNode {
         };
         let identity = match &options.security {
             Some(security) => security.clock,
-            None => ClockIdentity::from_mac(MacAddress(mac)),
+            None => Self::identity_at(world, node),
         };
         let start = Instant::ZERO;
         let machine = if is_switch {
@@ -158,8 +168,20 @@ impl PtpNode {
                 tally: Tally::default(),
                 truths: Truths::default(),
                 observer: None,
+                secret: options
+                    .security
+                    .as_ref()
+                    .map(|security| Arc::clone(&security.secret)),
+                evil: options.rogue.map(Evil::new),
             }),
         )
+    }
+
+    /// The identity of the clock at a node, from its first port's MAC address
+    /// (7.5.2.2.2).
+    pub fn identity_at(world: &World, node: Node) -> ClockIdentity {
+        let first = world.port_of(node).map(|port| world.mac(port));
+        ClockIdentity::from_mac(MacAddress(first.unwrap_or_default()))
     }
 
     /// The clock that lives at a node.
@@ -189,7 +211,8 @@ impl PtpNode {
         &mut self.clock
     }
 
-    /// From now on `observer` hears of every Sync that it measures.
+    /// From now on `observer` hears of every Sync that it measures, and of
+    /// every violation that it notices.
     pub fn observe(&mut self, observer: Observer) {
         self.observer = Some(observer);
     }
@@ -202,7 +225,7 @@ impl PtpNode {
                     port,
                     packet,
                     token,
-                } => self.send(port, &packet, token, out),
+                } => self.pass(now, port, &packet, token, out),
                 Action::Step(length) => {
                     self.clock.step(length);
                     self.truths.step(length);
@@ -221,6 +244,41 @@ impl PtpNode {
                 Action::Report(report) => self.note(now, &report),
             }
         }
+        if let Some(secret) = self
+            .secret
+            .as_ref()
+            .filter(|secret| secret.wants_preparing())
+            && secret.suite() == Suite::BlsOnce
+        {
+            secret.prepare(&mut self.random);
+        }
+    }
+
+    /// Sends what the machine wants sent, or what a rogue makes of it.
+    fn pass(
+        &mut self,
+        now: Instant<Virtual>,
+        port: u16,
+        packet: &Packet,
+        token: Option<Token>,
+        out: &mut Outgoing,
+    ) {
+        let Some(evil) = &mut self.evil else {
+            return self.send(port, packet, token, out);
+        };
+        let (before, packet) = evil.pass(now, port, packet);
+        self.tally.evil = evil.done;
+        if let Some(before) = before {
+            self.send(port, &before, None, out);
+        }
+        if let Some(packet) = packet {
+            self.send(port, &packet, token, out);
+        } else if let Some(token) = token {
+            // Held back: it pretends that the message left.
+            let stamp = self.clock.stamp(now, now);
+            self.machine
+                .handle_transmit_stamp(timer(now), port, token, Some(stamp));
+        }
     }
 
     fn send(&mut self, port: u16, packet: &Packet, token: Option<Token>, out: &mut Outgoing) {
@@ -232,16 +290,17 @@ impl PtpNode {
         };
         let tag = token.map(|token| {
             self.next_tag += 1;
-            self.tokens.insert(self.next_tag, token);
+            let sync = message_type(packet) == Some(MessageType::Sync);
+            self.tokens.insert(self.next_tag, (token, sync));
             self.next_tag
         });
         out.send(usize::from(port).wrapping_sub(1), frame, tag);
     }
 
     fn note(&mut self, now: Instant<Virtual>, report: &Report) {
-        let measured = self.tally.count(now, report, &self.truths);
-        if let (Some(measured), Some(observer)) = (measured, &mut self.observer) {
-            observer(&measured);
+        let event = self.tally.count(now, report, &self.truths);
+        if let (Some(event), Some(observer)) = (event, &mut self.observer) {
+            observer(&event);
         }
     }
 
@@ -300,10 +359,18 @@ impl Resident for PtpNode {
         at: Option<Instant<Virtual>>,
         out: &mut Outgoing,
     ) {
-        let Some(token) = self.tokens.remove(&tag) else {
+        let Some((token, sync)) = self.tokens.remove(&tag) else {
             return;
         };
-        let stamp: Option<Stamp> = at.map(|at| self.clock.stamp(now, at));
+        let lie = match &mut self.evil {
+            Some(evil) if sync => {
+                let lie = evil.lie(now);
+                self.tally.evil = evil.done;
+                lie
+            }
+            _ => Duration::ZERO,
+        };
+        let stamp: Option<Stamp> = at.map(|at| self.clock.stamp(now, at) + lie);
         let port = port as u16 + 1;
         self.machine
             .handle_transmit_stamp(timer(now), port, token, stamp);
@@ -311,13 +378,20 @@ impl Resident for PtpNode {
     }
 
     fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
+        while let Some((port, packet)) = self.evil.as_mut().and_then(|evil| evil.due(now)) {
+            self.send(port, &packet, None, out);
+        }
         self.machine.handle_wake(timer(now), &mut self.random);
         self.act(now, out);
     }
 
     fn next_wake(&self) -> Option<Instant<Virtual>> {
-        let at = self.machine.next_wake()?;
-        Some(Instant::from_ns(at.as_ns()))
+        let machine = self
+            .machine
+            .next_wake()
+            .map(|at| Instant::from_ns(at.as_ns()));
+        let evil = self.evil.as_ref().and_then(Evil::next_wake);
+        machine.into_iter().chain(evil).min()
     }
 }
 
@@ -336,9 +410,13 @@ fn timer(now: Instant<Virtual>) -> Instant<Wall> {
     Instant::from_ns(now.as_ns())
 }
 
-fn is_event(packet: &Packet) -> bool {
+fn message_type(packet: &Packet) -> Option<MessageType> {
     let nibble = packet.bytes.first().map_or(0xf, |first| first & 0x0f);
-    MessageType::from_nibble(nibble).is_some_and(MessageType::is_event)
+    MessageType::from_nibble(nibble)
+}
+
+fn is_event(packet: &Packet) -> bool {
+    message_type(packet).is_some_and(MessageType::is_event)
 }
 
 /// 169.254.1.0 to 169.254.254.255, as RFC 3927 has it.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use timeloom_ptp::security::Failure;
 use timeloom_ptp::{PortState, Report};
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -31,6 +32,29 @@ impl Measured {
     }
 }
 
+/// A clock noticed that time is not answered for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Violation {
+    /// When it was noticed.
+    pub at: Instant<Virtual>,
+    /// What, of which message, and between which clocks.
+    pub failure: Failure,
+    /// How many this clock has noticed up to now.
+    pub count: u64,
+    /// How much a slave's clock was ahead of true time when that message's Sync
+    /// came, in ns.
+    pub ahead_ns: Option<i64>,
+}
+
+/// What an observer is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A slave measured a Sync; how many violations it has noticed up to now.
+    Measured(Measured, u64),
+    /// A clock noticed a violation.
+    Violation(Violation),
+}
+
 /// Counts of a clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
@@ -46,6 +70,8 @@ pub struct Tally {
     pub dropped: BTreeMap<String, u64>,
     /// Violations of authenticated time, by reason.
     pub failures: BTreeMap<String, u64>,
+    /// What a rogue changed, made or held back.
+    pub evil: u64,
     /// The state of an ordinary clock's port, once it has entered one.
     pub state: Option<PortState>,
 }
@@ -78,13 +104,18 @@ impl Truths {
 }
 
 impl Tally {
-    /// Counts a report; a measurement comes back with its truth.
+    /// How many violations of authenticated time were noticed.
+    pub fn violations(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// Counts a report; what an observer is to be told comes back.
     pub(crate) fn count(
         &mut self,
         now: Instant<Virtual>,
         report: &Report,
         truths: &Truths,
-    ) -> Option<Measured> {
+    ) -> Option<Event> {
         match report {
             Report::Offset {
                 sequence,
@@ -103,7 +134,7 @@ impl Tally {
                 };
                 self.measured += 1;
                 self.last = Some(measured);
-                return Some(measured);
+                return Some(Event::Measured(measured, self.violations()));
             }
             Report::Relayed { residence, .. } => {
                 self.relayed += 1;
@@ -116,6 +147,12 @@ impl Tally {
             Report::Failure(failure) => {
                 let reason = format!("{:?}", failure.reason);
                 *self.failures.entry(reason).or_default() += 1;
+                return Some(Event::Violation(Violation {
+                    at: now,
+                    failure: *failure,
+                    count: self.violations(),
+                    ahead_ns: truths.of(failure.sequence),
+                }));
             }
             Report::PeerDelay { .. } => {}
         }

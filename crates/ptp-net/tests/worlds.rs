@@ -13,7 +13,7 @@ use timeloom_net::{
     LinkConfig, NetworkBuilder, Node, Pattern, QueueConfig, Size, TrafficConfig, World,
 };
 use timeloom_ptp::{PortState, Profile};
-use timeloom_ptp_net::{ClockOptions, Measured, NodeOptions, PtpNode, Role, Transport};
+use timeloom_ptp_net::{ClockOptions, Event, Measured, NodeOptions, PtpNode, Role, Transport};
 use timeloom_time::{Duration, Instant};
 
 /// A chain of `switches` at 100 Mbit/s, grandmaster and slave at its ends, and
@@ -137,8 +137,10 @@ impl Case {
         let sink = Arc::clone(&seen);
         PtpNode::at_mut(&mut world, slave)
             .unwrap()
-            .observe(Box::new(move |measured| {
-                sink.lock().unwrap().push(*measured)
+            .observe(Box::new(move |event| {
+                if let Event::Measured(measured, _) = event {
+                    sink.lock().unwrap().push(*measured)
+                }
             }));
         let mut engine = Engine::new(world);
         engine.with(|world, agenda| world.start(agenda));

@@ -32,6 +32,7 @@ pub mod security;
 mod servo;
 mod stamp;
 mod syntonise;
+pub mod tamper;
 mod transparent;
 
 pub use action::{Action, Packet, Token};

@@ -24,6 +24,7 @@ mod readiness;
 mod reckoning;
 mod record;
 pub mod report;
+mod servers;
 mod simulated;
 mod testbed;
 mod verdict;

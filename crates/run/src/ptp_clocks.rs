@@ -1,15 +1,25 @@
 //! The PTP clocks of a simulated network: put where the plan says, recorded as
 //! they measure.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use timeloom_net::{Node, World};
+use timeloom_ptp::security::{Failure, Security};
+use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
-use timeloom_ptp_net::{ClockOptions, Measured, NodeOptions, PtpNode, Role, Transport};
-use timeloom_scenario::{Plan, Ptp, PtpClock, PtpRole, PtpTransport, Simulated};
+use timeloom_ptp_net::{
+    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, Signing, Transport,
+};
+use timeloom_scenario::{
+    Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpRole, PtpSecurity, PtpTransport,
+    Simulated,
+};
 use timeloom_time::{Duration, Instant, Utc};
+use timeloom_wire::tlv::Suite;
+use timeloom_wire::{ClockIdentity, TimeInterval};
 
 use crate::error::RunError;
 use crate::hosts::{crystal_of, seed_of};
@@ -39,27 +49,58 @@ impl PtpClocks {
         };
         let profile = profile_of(&network.ptp);
         let world = &mut simulated.world;
-        let (measured, all) = mpsc::channel::<(Arc<str>, Measured)>();
+        let (told, all) = mpsc::channel::<(Arc<str>, Event)>();
+        let roles = nodes
+            .iter()
+            .map(|(name, node)| (*node, role_of(&network.clocks[name])));
+        let roles: Vec<_> = roles.collect();
+        let mut keys = keys_of(plan, &network.ptp, world, &roles, start)?.into_iter();
+        let names = nodes
+            .iter()
+            .map(|(name, node)| (PtpNode::identity_at(world, *node), name.clone()));
+        let names = Names(names.collect());
         for (name, node) in &nodes {
-            let options = options_of(plan, name, &network.clocks[name], profile, start);
+            let mut options = options_of(plan, name, &network.clocks[name], profile, start);
+            options.security = keys.next();
             if !PtpNode::lodge(world, *node, &options) {
                 return Err(RunError::Plan(format!("`{name}` is no place for a clock")));
             }
-            if let (Role::Slave { .. }, Some(clock)) = (options.role, PtpNode::at_mut(world, *node))
-            {
-                let (name, measured): (Arc<str>, _) = (name.as_str().into(), measured.clone());
-                clock.observe(Box::new(move |one| {
+            if let Some(clock) = PtpNode::at_mut(world, *node) {
+                let (name, told): (Arc<str>, _) = (name.as_str().into(), told.clone());
+                clock.observe(Box::new(move |event| {
                     // The recorder ends after us, unless its disk is full.
-                    let _ = measured.send((Arc::clone(&name), *one));
+                    let _ = told.send((Arc::clone(&name), *event));
                 }));
             }
         }
         let scribe = scribe.clone();
         let thread = std::thread::spawn(move || {
-            for (name, one) in all {
-                scribe.host_sample(&name, one.at, "ptp.offset", one.offset_ns * 1e-9, "s");
-                let ahead_s = one.ahead_ns as f64 * 1e-9;
-                scribe.host_sample(&name, one.at, "clock.offset", ahead_s, "s");
+            let mut said = HashSet::new();
+            for (name, event) in all {
+                match event {
+                    Event::Measured(one, violations) => {
+                        scribe.host_sample(&name, one.at, "ptp.offset", one.offset_ns * 1e-9, "s");
+                        let ahead_s = one.ahead_ns as f64 * 1e-9;
+                        scribe.host_sample(&name, one.at, "clock.offset", ahead_s, "s");
+                        let violations = violations as f64;
+                        scribe.host_sample(&name, one.at, "ptp.violations", violations, "1");
+                    }
+                    Event::Violation(one) => {
+                        let count = one.count as f64;
+                        scribe.host_sample(&name, one.at, "ptp.violations", count, "1");
+                        if let Some(ahead_ns) = one.ahead_ns {
+                            let ahead_s = ahead_ns as f64 * 1e-9;
+                            scribe.host_sample(&name, one.at, "clock.offset", ahead_s, "s");
+                        }
+                        // Of many that are alike, the first is an event.
+                        let what = names.say(&one.failure);
+                        if said.insert((Arc::clone(&name), what.clone())) {
+                            let sequence = one.failure.sequence;
+                            let text = format!("{name} noticed, of Sync {sequence}: {what}");
+                            scribe.event_at(one.at, &name, "violation", &text);
+                        }
+                    }
+                }
             }
         });
         Ok(Self {
@@ -78,6 +119,86 @@ impl PtpClocks {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Whose clock has which identity.
+struct Names(HashMap<ClockIdentity, String>);
+
+impl Names {
+    fn of(&self, clock: ClockIdentity) -> String {
+        let name = self.0.get(&clock);
+        name.map_or_else(|| clock.to_string(), Clone::clone)
+    }
+
+    /// What is wrong and where, as far as it is known.
+    fn say(&self, failure: &Failure) -> String {
+        let before = self.of(failure.suspect.before);
+        let place = match failure.suspect.after {
+            Some(after) => format!("between {} and {before}", self.of(after)),
+            None => format!("before {before}"),
+        };
+        format!("{:?}, {place}", failure.reason)
+    }
+}
+
+/// Keys for all clocks in their order; none when nobody signs.
+fn keys_of(
+    plan: &Plan,
+    ptp: &Ptp,
+    world: &World,
+    clocks: &[(Node, Role)],
+    epoch: Instant<Utc>,
+) -> Result<Vec<Security>, RunError> {
+    let suite = match ptp.security {
+        PtpSecurity::None => return Ok(Vec::new()),
+        PtpSecurity::Ed25519 => Suite::Ed25519,
+        PtpSecurity::Bls => Suite::Bls,
+        PtpSecurity::BlsOnce => Suite::BlsOnce,
+    };
+    let policy = match ptp.policy.unwrap_or_default() {
+        PtpPolicy::Strict => Policy::Strict,
+        PtpPolicy::Monitor => Policy::Monitor,
+    };
+    let seed = seed_of(plan.seed, "network.ptp.security");
+    let signing = Signing {
+        suite,
+        policy,
+        seed,
+        epoch,
+    };
+    let keys = signing.keys(world, clocks);
+    keys.map_err(|error| RunError::Plan(format!("keys for PTP clocks: {error:?}")))
+}
+
+fn rogue_of(rogue: PtpRogue) -> Rogue {
+    let by = |usual: Duration| rogue.by.unwrap_or(usual);
+    let bent = by(Duration::from_us(10));
+    let attack = match rogue.attack {
+        PtpAttack::Correction => {
+            Attack::Tamper(Tamper::Correction(TimeInterval::from_ns(bent.as_ns())))
+        }
+        PtpAttack::Origin => Attack::Tamper(Tamper::Origin),
+        PtpAttack::Strip => Attack::Tamper(Tamper::Strip),
+        PtpAttack::RemoveHop => Attack::Tamper(Tamper::RemoveHop),
+        PtpAttack::Epoch => Attack::Tamper(Tamper::Epoch),
+        PtpAttack::Replay => Attack::Replay,
+        PtpAttack::SpoofSync => Attack::SpoofSync,
+        PtpAttack::DelaySync => Attack::DelaySync(by(Duration::from_ms(2))),
+        PtpAttack::Lie => Attack::Lie(bent),
+    };
+    Rogue {
+        attack,
+        from: Instant::ZERO + rogue.from,
+    }
+}
+
+fn role_of(clock: &PtpClock) -> Role {
+    match clock.role {
+        PtpRole::Transparent => Role::Transparent,
+        PtpRole::Grandmaster => Role::Grandmaster,
+        PtpRole::Slave => Role::Slave { steers: true },
+        PtpRole::Monitor => Role::Slave { steers: false },
     }
 }
 
@@ -108,12 +229,6 @@ fn options_of(
     profile: Profile,
     start: Instant<Utc>,
 ) -> NodeOptions {
-    let role = match clock.role {
-        PtpRole::Transparent => Role::Transparent,
-        PtpRole::Grandmaster => Role::Grandmaster,
-        PtpRole::Slave => Role::Slave { steers: true },
-        PtpRole::Monitor => Role::Slave { steers: false },
-    };
     let ptp = plan.network.as_ref().map(|network| network.ptp);
     let described = clock.clock.as_ref();
     NodeOptions {
@@ -129,7 +244,8 @@ fn options_of(
             resolution: clock.resolution,
         },
         address: clock.address.map(|interface| interface.address),
-        ..NodeOptions::new(role, profile)
+        rogue: clock.rogue.map(rogue_of),
+        ..NodeOptions::new(role_of(clock), profile)
     }
 }
 
@@ -153,6 +269,12 @@ pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
         });
         format!("{name}: {state}, {} Syncs measured{last}", tally.measured)
     };
+    for (reason, count) in &tally.failures {
+        text.push_str(&format!("; {count} violations: {reason}"));
+    }
+    if tally.evil > 0 {
+        text.push_str(&format!("; as a rogue it touched {} messages", tally.evil));
+    }
     for (reason, count) in &tally.dropped {
         text.push_str(&format!("; {count} dropped: {reason}"));
     }

@@ -7,7 +7,7 @@ use timeloom_guest::{ChangeKind, Clock, HostChange, HostTime};
 use timeloom_plant::Sample;
 use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
 use timeloom_scenario::Attack;
-use timeloom_time::{Duration, Instant};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::verdict::Reporter;
 
@@ -38,6 +38,18 @@ impl Scribe {
             t_virtual: self.clock.now(),
             t_wall: self.clock.wall(),
             host: host.into(),
+            source: source.into(),
+            kind: kind.into(),
+            text: text.into(),
+        }));
+    }
+
+    /// Something happened in the model at `at`.
+    pub(crate) fn event_at(&self, at: Instant<Virtual>, source: &str, kind: &str, text: &str) {
+        self.check(self.recorder.event(&EventRow {
+            t_virtual: at,
+            t_wall: self.clock.wall(),
+            host: LOCAL.into(),
             source: source.into(),
             kind: kind.into(),
             text: text.into(),

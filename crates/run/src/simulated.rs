@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
-use timeloom_net::World;
+use timeloom_net::{Node, World};
 use timeloom_portal::{
     Address, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Report, Tap, Timing,
 };
@@ -21,6 +21,7 @@ use crate::error::RunError;
 use crate::network;
 use crate::ptp_clocks::{self, PtpClocks};
 use crate::record::Scribe;
+use crate::servers;
 
 /// A simulated network that runs.
 pub(crate) struct Network {
@@ -28,6 +29,7 @@ pub(crate) struct Network {
     emulation: Option<Emulation>,
     captures: Vec<JoinHandle<()>>,
     clocks: PtpClocks,
+    servers: Vec<(String, Node)>,
     traffic: Vec<(String, Background)>,
     idle: Arc<AtomicBool>,
 }
@@ -132,6 +134,7 @@ impl Network {
             .map(|(what, how)| (format!("{} to {}", what.from, what.to), *how))
             .collect();
         let clocks = PtpClocks::start(plan, &mut simulated, civil_start, scribe)?;
+        let servers = servers::start(plan, &mut simulated)?;
         let idle = Arc::new(AtomicBool::new(false));
         let skips = plan.time.skips();
         let follow = SessionClock {
@@ -165,6 +168,7 @@ impl Network {
             emulation: Some(emulation),
             captures,
             clocks,
+            servers,
             traffic,
             idle,
         }))
@@ -183,6 +187,7 @@ impl Network {
         };
         let traffic = std::mem::take(&mut self.traffic);
         let clocks = self.clocks.nodes();
+        let servers = std::mem::take(&mut self.servers);
         let told = emulation.with(move |engine| {
             let world = &engine.model;
             let tell = |(name, how): (String, Background)| ("traffic", tell(world, &name, how));
@@ -190,7 +195,10 @@ impl Network {
             let clocks = clocks
                 .iter()
                 .filter_map(|(name, node)| Some(("ptp", ptp_clocks::tell(world, name, *node)?)));
-            traffic.chain(clocks).collect::<Vec<_>>()
+            let servers = servers
+                .iter()
+                .filter_map(|(name, node)| Some(("served", servers::tell(world, name, *node)?)));
+            traffic.chain(clocks).chain(servers).collect::<Vec<_>>()
         });
         for (kind, text) in told.unwrap_or_default() {
             scribe.event("local", "network", kind, &text);

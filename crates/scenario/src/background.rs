@@ -72,7 +72,7 @@ pub(crate) fn add(
     added.map_err(|error| match error {
         BuildError::FluidQueue(..) => {
             let help =
-                "leave out the link's `discipline` and `jitter`, or use `model = \"packet\"`";
+                "give the link no `jitter` and the `discipline` `drop-tail` or `red`, or use `model = \"packet\"`";
             ("model", error.to_string(), help.to_owned())
         }
         error => {

@@ -29,6 +29,8 @@ pub struct Simulated {
     /// The nodes of `network.clocks`. Whoever runs the world lets clocks live
     /// there.
     pub clocks: Vec<(String, Node)>,
+    /// The nodes of `network.hosts`, where servers are to live.
+    pub hosts: Vec<(String, Node)>,
     /// What became of the traffic, in its order.
     pub traffic: Vec<Background>,
 }
@@ -107,6 +109,7 @@ impl<'a> Maker<'a> {
             self.nodes.insert(name, node);
         }
         self.clock_hosts()?;
+        self.serving_hosts()?;
         let (links, uplinks) = self.links()?;
         for (name, address) in addresses(self.plan) {
             let node = self.nodes[name];
@@ -125,10 +128,19 @@ impl<'a> Maker<'a> {
                     .set_address(port, address.address, address.prefix);
             }
         }
+        for (name, host) in &self.network.hosts {
+            if let Some(address) = host.address
+                && let Some(port) = self.builder.port(self.nodes[name], 0)
+            {
+                self.builder
+                    .set_address(port, address.address, address.prefix);
+            }
+        }
         let built = std::mem::take(&mut self.builder).build();
         let mut world = built.map_err(|error| self.locate(&error))?;
         self.reach(&world)?;
         let clocks = self.clocks(&world)?;
+        let hosts = self.hosts(&world)?;
         let traffic = self.traffic(&mut world)?;
         Ok(Simulated {
             world,
@@ -136,6 +148,7 @@ impl<'a> Maker<'a> {
             links,
             uplinks,
             clocks,
+            hosts,
             traffic,
         })
     }
@@ -161,6 +174,37 @@ impl<'a> Maker<'a> {
             self.nodes.insert(name.clone(), node);
         }
         Ok(())
+    }
+
+    /// Hosts that are there for the sake of what they serve.
+    fn serving_hosts(&mut self) -> Result<(), Fault> {
+        for name in self.network.hosts.keys() {
+            if self.is_station(name) || self.plan.is_real(name) {
+                let message = format!("`{name}` is real, and so what it serves is a program's");
+                let help = "let it run a server, or name a simulated host";
+                return Err(host_fault(name, message, help));
+            }
+            if !self.nodes.contains_key(name) {
+                let node = self.builder.host(name);
+                self.nodes.insert(name.clone(), node);
+            }
+        }
+        Ok(())
+    }
+
+    /// The nodes of the hosts that serve.
+    fn hosts(&self, world: &World) -> Result<Vec<(String, Node)>, Fault> {
+        let mut all = Vec::new();
+        for name in self.network.hosts.keys() {
+            let node = self.nodes[name];
+            if !world.is_host(node) {
+                let message = format!("`{name}` is no host");
+                let help = "name a simulated host, or one that there is not yet";
+                return Err(host_fault(name, message, help));
+            }
+            all.push((name.clone(), node));
+        }
+        Ok(all)
     }
 
     /// The nodes of the clocks, each of the kind that its role needs.
@@ -483,6 +527,15 @@ type Uplinks = Vec<(usize, Node)>;
 fn clock_fault(name: &str, message: String, help: &str) -> Fault {
     Fault {
         path: ["network", "clocks", name].map(str::to_owned).to_vec(),
+        is_table: true,
+        message,
+        help: help.to_owned(),
+    }
+}
+
+fn host_fault(name: &str, message: String, help: &str) -> Fault {
+    Fault {
+        path: ["network", "hosts", name].map(str::to_owned).to_vec(),
         is_table: true,
         message,
         help: help.to_owned(),

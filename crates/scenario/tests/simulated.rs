@@ -127,7 +127,7 @@ traffic = [{ from = "g-h0", to = "g-h1", kind = "reno" }]"#,
             r#"size = 3, access = { discipline = "codel" } }]
 traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
             "fluid",
-            "fluid traffic passes drop-tail queues",
+            "fluid traffic passes drop-tail queues and RED",
         ),
         (
             "routers = [",
@@ -343,6 +343,139 @@ fn ptp_clocks_are_at_switches_and_simulated_hosts() {
     ] {
         assert!(CLOCKS.contains(change), "{change}");
         let text = CLOCKS.replacen(change, to, 1);
+        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
+        assert!(errors.contains(message), "{to}: {errors}");
+    }
+}
+
+const SERVED: &str = r#"schema = "timeloom/1"
+name = "served"
+time = { duration = "10 s" }
+[network]
+routers = ["r"]
+generate = [{ name = "g", shape = "star", size = 3 }]
+[network.hosts.web]
+address = "10.1.0.9/24"
+services = [{ kind = "http", bytes = 5 }, { kind = "echo", port = 70 }]
+[network.hosts.g-h0]
+services = [{ kind = "source" }]
+connections = 3
+[system]
+switches = ["s1"]
+links = [
+    { between = ["a", "s1"] },
+    { between = ["web", "s1"] },
+    { between = ["s1", "r"] },
+    { between = ["r", "g-switch"] },
+]
+[system.hosts.a]
+address = "10.1.0.1/24"
+"#;
+
+#[test]
+fn simulated_hosts_serve_where_there_is_room_for_them() {
+    let plan = parse(SERVED, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
+    let simulated = plan.simulated().unwrap().unwrap();
+    let names: Vec<_> = simulated.hosts.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["g-h0", "web"]);
+    let world = &simulated.world;
+    let web = world.port_of(simulated.nodes["web"]).unwrap();
+    assert_eq!(world.address(web).to_string(), "10.1.0.9");
+    let hosts = &plan.network.as_ref().unwrap().hosts;
+    let ports = |name: &str| hosts[name].services.iter().map(|service| service.port);
+    assert!(ports("web").eq([80, 70]) && ports("g-h0").eq([19]));
+    for (change, to, place, message) in [
+        ("\"http\"", "\"https\"", ":9:", "`https` is not known here"),
+        (
+            "port = 70",
+            "port = 0",
+            ":9:",
+            "nobody can connect to port 0",
+        ),
+        ("port = 70", "port = 80", ":9:", "port 80 of `web` already"),
+        ("port = 70", "bytes = 70", ":9:", "only `http` and `source`"),
+        (
+            "connections = 3",
+            "connections = 0",
+            ":12:",
+            "1 to 1024 connections",
+        ),
+        (
+            "connections = 3",
+            "buffer = 100",
+            ":12:",
+            "2048 to 4194304 bytes",
+        ),
+        ("hosts.web", "hosts.a", ":7:", "`a`"),
+        ("hosts.g-h0", "hosts.r", ":10:", "`r` is no host"),
+        ("hosts.web", "hosts.lone", ":", "`web` is no switch"),
+        ("10.1.0.9/24", "10.1.0.1/24", ":", "10.1.0.1"),
+        (
+            "[system]",
+            "[network.clocks.g-h0]\nrole = \"slave\"\n[system]",
+            ":10:",
+            "`g-h0` is a PTP clock already",
+        ),
+    ] {
+        assert!(SERVED.contains(change), "{change}");
+        let text = SERVED.replacen(change, to, 1);
+        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
+        assert!(
+            errors.contains(message) && errors.contains(place),
+            "{to}: {errors}"
+        );
+    }
+}
+
+#[test]
+fn time_can_be_signed_and_a_clock_be_a_rogue() {
+    let signed = CLOCKS
+        .replacen(
+            "\"125 ms\" }",
+            "\"125 ms\", security = \"bls-once\", policy = \"monitor\" }",
+            1,
+        )
+        .replacen(
+            "\"8 ns\"\n",
+            "\"8 ns\"\nrogue = { attack = \"strip\", from = \"4 s\" }\n",
+            1,
+        )
+        .replacen("g-h0.clock.offset", "g-h0.ptp.violations", 1);
+    let plan = parse(&signed, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
+    for (change, to, message) in [
+        ("\"bls-once\"", "\"rsa\"", "`rsa` is not known here"),
+        ("\"bls-once\"", "\"none\"", "nothing to be strict about"),
+        (
+            "security = \"bls-once\", policy = \"monitor\"",
+            "domain = 3",
+            "no signatures to attack",
+        ),
+        (
+            "from = \"4 s\"",
+            "by = \"1 us\"",
+            "only `correction`, `lie` and `delay-sync`",
+        ),
+        (
+            "\"strip\", from",
+            "\"lie\", by = \"1 s\", from",
+            "an attack is by 1 ns",
+        ),
+        ("\"strip\"", "\"stripe\"", "`stripe` is not known here"),
+        (
+            "role = \"grandmaster\"",
+            "role = \"grandmaster\"\nrogue = { attack = \"lie\" }",
+            "only a hop can say too much of itself",
+        ),
+        (
+            "role = \"slave\"",
+            "role = \"slave\"\nrogue = { attack = \"replay\" }",
+            "a slave tells nobody the time",
+        ),
+    ] {
+        assert!(signed.contains(change), "{change}");
+        let text = signed.replacen(change, to, 1);
         let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
         assert!(errors.contains(message), "{to}: {errors}");
     }

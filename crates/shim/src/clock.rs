@@ -6,6 +6,7 @@ use timeloom_page::{ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, RELEASED, tic
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::cpu::{is_cpu_clock, shown_ns};
+use crate::phc;
 use crate::sys::{errno, nr, syscall};
 
 /// The clock page of this process.
@@ -162,6 +163,7 @@ fn store_now(id: u32, out: *mut Timespec) -> i32 {
             unsafe { out.write(Timespec::from_ns(ns)) };
             0
         }
+        None if phc::is_device(id) => phc::clock_gettime(id, out) as i32,
         None => {
             let result = native(nr::CLOCK_GETTIME, id, out as usize);
             if result == 0 && is_cpu_clock(id) {
@@ -253,6 +255,9 @@ unsafe fn scale_cpu_time(id: u32, out: *mut Timespec) {
 /// `clock_gettime` by `syscall` instruction. The kernel goes first: it checks
 /// the identifier and the pointer and so gives the errors it always gave.
 pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
+    if phc::is_device(args[0] as u32) {
+        return phc::clock_gettime(args[0] as u32, args[1] as *mut Timespec);
+    }
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::CLOCK_GETTIME, args) };
     let (id, out) = (args[0] as u32, args[1] as *mut Timespec);

@@ -1,9 +1,10 @@
 //! Filters that a process gets when it asks for something that needs them.
 //!
-//! Few programs give a socket a timeout or ask for the times of packets. Those
-//! that do need `recv`, `read` and others to trap; all others should not pay for
-//! it. So the first `setsockopt` of that kind adds a second seccomp filter to the
-//! process, for all its threads and whatever it starts.
+//! Few programs give a socket a timeout, ask for the times of packets, or have a
+//! timerfd that tells when the clock is set. Those that do need `recv`, `read` and
+//! others to trap; all others should not pay for it. So the first call of that kind
+//! adds a second seccomp filter to the process, for all its threads and whatever it
+//! starts.
 //!
 //! A filter cannot be asked for in the ordinary way, and the image keeps no
 //! state. But a filter can answer: it refuses a `close` of one impossible
@@ -20,18 +21,21 @@ use crate::sys::{errno, nr, syscall};
 pub(crate) enum Extra {
     /// The times at which packets came or went.
     Stamps,
+    /// Reads of a timer that tells when its clock is set.
+    Reads,
     /// Timeouts of sockets.
     Timeouts,
 }
 
 /// Makes the calls trap that `extra` needs. Returns whether they do.
 pub(crate) fn install(extra: Extra) -> bool {
-    // Timeouts make everything trap that stamps need.
-    if is_installed(Extra::Timeouts) || (extra == Extra::Stamps && is_installed(Extra::Stamps)) {
+    // Timeouts make everything trap that the others need.
+    if is_installed(Extra::Timeouts) || (extra != Extra::Timeouts && is_installed(extra)) {
         return true;
     }
     let (instructions, length) = match extra {
         Extra::Stamps => (STAMPS.as_ptr(), STAMPS.len()),
+        Extra::Reads => (READS.as_ptr(), READS.len()),
         Extra::Timeouts => (TIMEOUTS.as_ptr(), TIMEOUTS.len()),
     };
     let program = Program {
@@ -63,6 +67,7 @@ const fn probe_of(extra: Extra) -> u32 {
     match extra {
         Extra::Stamps => 0xa4c9_1e51,
         Extra::Timeouts => 0xa4c9_1e52,
+        Extra::Reads => 0xa4c9_1e53,
     }
 }
 
@@ -154,6 +159,8 @@ const fn done(action: u32) -> Instruction {
 }
 
 static STAMPS: [Instruction; 2 + 15] = filter([nr::RECVMSG, nr::RECVMMSG], probe_of(Extra::Stamps));
+
+static READS: [Instruction; 2 + 15] = filter([nr::READ, nr::READV], probe_of(Extra::Reads));
 
 static TIMEOUTS: [Instruction; 13 + 15] = filter(
     [

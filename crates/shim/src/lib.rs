@@ -47,6 +47,7 @@
 #![no_std]
 
 mod abi;
+mod aio;
 mod arch;
 mod clock;
 mod cpu;
@@ -54,6 +55,7 @@ mod cpu_timer;
 mod extra;
 mod files;
 mod futex;
+mod phc;
 mod poll;
 mod queues;
 mod select;
@@ -62,6 +64,7 @@ mod sleep;
 mod socket;
 mod stamps;
 mod sys;
+mod timerfd;
 mod trap;
 mod wait;
 

@@ -26,6 +26,7 @@ pub(crate) mod errno {
     pub(crate) const EINVAL: isize = -22;
     pub(crate) const ENOSYS: isize = -38;
     pub(crate) const ENOPROTOOPT: isize = -92;
+    pub(crate) const EOPNOTSUPP: isize = -95;
     pub(crate) const ETIMEDOUT: isize = -110;
     pub(crate) const EALREADY: isize = -114;
     pub(crate) const EINPROGRESS: isize = -115;

@@ -4,7 +4,8 @@ use crate::abi::{SYS_SECCOMP, SignalInfo};
 use crate::arch::{Context, check_stack, old_call, only_reads_a_clock};
 use crate::sys::{nr, syscall};
 use crate::{
-    clock, cpu, cpu_timer, files, futex, poll, queues, select, signal, sleep, socket, wait,
+    aio, clock, cpu, cpu_timer, files, futex, phc, poll, queues, select, signal, sleep, socket,
+    timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -50,6 +51,9 @@ fn dispatch(call: usize, context: &mut Context) -> isize {
         nr::PSELECT6 => select::pselect6(args),
         nr::EPOLL_PWAIT => poll::epoll_pwait(args),
         nr::EPOLL_PWAIT2 => poll::epoll_pwait2(args),
+        nr::IO_GETEVENTS => aio::io_getevents(args),
+        nr::IO_PGETEVENTS => aio::io_pgetevents(args),
+        nr::IOCTL => phc::ioctl(args),
         nr::FUTEX => futex::futex(args),
         nr::MQ_TIMEDSEND | nr::MQ_TIMEDRECEIVE => queues::message_queue(call, args),
         nr::FUTEX_WAITV => queues::futex_waitv(args),
@@ -58,8 +62,9 @@ fn dispatch(call: usize, context: &mut Context) -> isize {
         nr::SEMOP => queues::semtimedop([args[0], args[1], args[2], 0, 0, 0]),
         nr::RECVMMSG => queues::recvmmsg(args),
         nr::SETSOCKOPT => socket::setsockopt(args),
-        nr::READ => socket::read(args),
-        nr::READV => socket::readv(args),
+        nr::READ => timerfd::read(args),
+        nr::READV => timerfd::readv(args),
+        nr::TIMERFD_SETTIME => timerfd::settime(args),
         nr::RECVFROM => socket::recvfrom(args),
         nr::RECVMSG => socket::recvmsg(args),
         nr::ACCEPT | nr::ACCEPT4 => socket::accept(call, args),
@@ -108,5 +113,6 @@ fn guards_sigsys(call: usize) -> bool {
             | nr::PSELECT6
             | nr::EPOLL_PWAIT
             | nr::EPOLL_PWAIT2
+            | nr::IO_PGETEVENTS
     )
 }

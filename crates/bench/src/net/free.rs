@@ -12,17 +12,27 @@ use timeloom_engine::{Engine, Limit, Pace, Paced};
 use timeloom_net::{Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats, Policy};
-use timeloom_peering::{Cut, Door, Pause, Portal, Socket, run, wall_now};
+use timeloom_peering::{Cut, Door, Pause, Portal, Ring, Socket, run, wall_now};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
 use super::frames::{Cable, Frames};
-use super::model::thread_cpu_s;
+use super::model::{own_core, thread_cpu_s};
 use super::pair::{Model, Outcome, build, join, on_threads, started};
 use crate::error::BenchError;
+
+/// What carries packets between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// UDP on loopback, as between processes and machines.
+    Udp,
+    /// Shared memory, as between threads of one process.
+    Ring,
+}
 
 /// How two engines run that do not wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Free {
+    pub(super) carrier: Carrier,
     /// Simulated time over wall time.
     pub(super) rate: f64,
     /// How long bulk packets may wait for others at the sender.
@@ -39,6 +49,7 @@ impl Default for Free {
     fn default() -> Self {
         let policy = PeerConfig::default().bulk;
         Self {
+            carrier: Carrier::Udp,
             rate: 1.0,
             hold: policy.hold,
             bytes: policy.bytes,
@@ -112,11 +123,17 @@ pub(super) fn free(
         a.local_addr().map_err(failed())?,
         b.local_addr().map_err(failed())?,
     );
-    let sockets = vec![
-        Socket::new(a, to_b).map_err(failed())?,
-        Socket::new(b, to_a).map_err(failed())?,
-    ];
-    let open = |world: &mut World, cut: Cut, here: Owner, socket| {
+    let lines = match how.carrier {
+        Carrier::Udp => vec![
+            Line::Socket(Socket::new(a, to_b).map_err(failed())?),
+            Line::Socket(Socket::new(b, to_a).map_err(failed())?),
+        ],
+        Carrier::Ring => {
+            let (one, other) = Ring::pair(Ring::PACKETS).map_err(failed())?;
+            vec![Line::Ring(one), Line::Ring(other)]
+        }
+    };
+    let open = |world: &mut World, cut: Cut, here: Owner, line| {
         let key = Key::new([1; 32]);
         let epoch = 1 + u64::from(here);
         let mut portal = Portal::new(world, cut, here, key, epoch, Limit::default());
@@ -131,10 +148,19 @@ pub(super) fn free(
             silence: Duration::from_s(10),
             ..PeerConfig::default()
         };
-        portal.add(world, 1 - here, socket, config);
+        match line {
+            Line::Socket(socket) => portal.add(world, 1 - here, socket, config),
+            Line::Ring(ring) => portal.add_ring(world, 1 - here, ring, config),
+        }
         portal
     };
-    through(model, simulated, how, sockets, open)
+    through(model, simulated, how, lines, open)
+}
+
+/// One end of what lies between two engines.
+enum Line {
+    Socket(Socket),
+    Ring(Ring),
 }
 
 /// In two that meet through emulation portals: whole frames on a cable.
@@ -160,6 +186,7 @@ fn through<T: Send, D: Counted>(
         2,
         |here, tool: Option<T>| {
             let tool = tool.expect("one for each");
+            own_core(here.into());
             let (mut world, cut) = build(model)?;
             cut.apply(&mut world, here);
             let mut door = open(&mut world, cut, here, tool);
@@ -176,14 +203,14 @@ fn through<T: Send, D: Counted>(
             let start = Instant::from_ns(origin.load(Ordering::SeqCst));
             let pace = Pace::Clock(ClockMap::new(start, Instant::ZERO, rate));
             let mut paced = Paced::new(engine, pace, Limit::default());
-            let (wall, cpu) = (time::Instant::now(), thread_cpu_s());
+            let cpu = thread_cpu_s();
             let pause = Pause {
                 hold: how.receiver_hold,
                 ..Pause::default()
             };
             let end = Instant::ZERO + simulated;
             run(&mut paced, &mut door, end, pause, || false).map_err(failed())?;
-            let took = (wall.elapsed().as_secs_f64(), thread_cpu_s() - cpu);
+            let took = ((wall_now() - start).as_s_f64(), thread_cpu_s() - cpu);
             Ok((paced, took, door.came()))
         },
         tools,

@@ -17,10 +17,15 @@ use crate::figure::Figure;
 
 const PROGRAM: &str = "timeloom-peering-mpi";
 
-/// How ranks talk, as OpenMPI calls it.
-const TRANSPORTS: [(&str, &[&str]); 2] = [
-    ("shared_memory", &[]),
-    ("tcp", &["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]),
+/// How ranks talk, as OpenMPI calls it, and what is compared with it: by UDP, as
+/// between machines, or by shared memory.
+const TRANSPORTS: [(&str, &[&str], &str); 2] = [
+    ("shared_memory", &[], "not waiting, shared memory"),
+    (
+        "tcp",
+        &["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"],
+        "not waiting",
+    ),
 ];
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
@@ -30,11 +35,11 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         );
         return Ok(());
     };
-    for (transport, arguments) in TRANSPORTS {
+    for (transport, arguments, free) in TRANSPORTS {
         for cut_us in [1, 10, 100] {
             let mut all = Vec::new();
             for _ in 0..options.pick(1, 5) {
-                all.push(mpi.compare(arguments, 16, cut_us, options.pick("20", "60"))?);
+                all.push(mpi.compare(arguments, free, 16, cut_us, options.pick("20", "60"))?);
             }
             let of = |value: fn(&Compared) -> f64| all.iter().map(value).collect::<Vec<_>>();
             let name = format!("peering_over_mpi_{transport}_{cut_us}us");
@@ -55,6 +60,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
                         crate::median(&of(|c| c.free.late_fraction)),
                     )
                     .with("us_per_window", crate::median(&of(|c| c.mpi.us_per_window)))
+                    .with("compared", free)
                     .with("cut_ns", cut_us * 1_000)
                     .with("load", load()),
             );
@@ -92,13 +98,14 @@ impl Mpi {
 
     /// Conservative engines over TCP, as the paper's.
     pub(super) fn conservative(&self, flows: u32, cut_us: i64) -> Result<Line, BenchError> {
-        let (_, tcp) = TRANSPORTS[1];
-        Ok(self.compare(tcp, flows, cut_us, "60")?.mpi)
+        let (_, tcp, free) = TRANSPORTS[1];
+        Ok(self.compare(tcp, free, flows, cut_us, "60")?.mpi)
     }
 
     fn compare(
         &self,
         transport: &[&str],
+        free: &str,
         flows: u32,
         cut_us: i64,
         ms: &str,
@@ -126,7 +133,7 @@ impl Mpi {
             .filter(|line: &Line| line.simulated_over_wall > 0.0)
             .collect();
         let of = |way: &str| lines.iter().find(|line| line.way == way).cloned();
-        match (of("mpi"), of("not waiting")) {
+        match (of("mpi"), of(free)) {
             (Some(mpi), Some(free)) => Ok(Compared { mpi, free }),
             _ => Err(BenchError::Worker(format!(
                 "{PROGRAM} with a cut of {cut_us} us: {text}{}",

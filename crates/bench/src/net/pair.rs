@@ -13,7 +13,7 @@ use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Shared};
 use timeloom_time::{Duration, Instant};
 
-use super::model::{go_first, ppp, refused, thread_cpu_s};
+use super::model::{go_first, own_core, ppp, refused, thread_cpu_s};
 use crate::error::BenchError;
 
 /// A dumbbell of 2 × 64 hosts whose bar is cut.
@@ -166,6 +166,7 @@ pub(super) fn conservative(
         2,
         |here, shared: Option<Shared>| {
             let mut shared = shared.expect("one for each");
+            own_core(here.into());
             let (mut world, cut) = build(model)?;
             cut.apply(&mut world, here);
             let mut engine = started(world, note);

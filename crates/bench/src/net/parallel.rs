@@ -3,7 +3,7 @@
 
 use timeloom_time::Duration;
 
-use super::free::{self, Free, FreeOutcome};
+use super::free::{self, Carrier, Free, FreeOutcome};
 use super::pair::{self, Model};
 use super::{BENCH, higher, load};
 use crate::Options;
@@ -39,24 +39,24 @@ fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(),
     ] {
         pair::conservative(&model, simulated, false)?;
         let mut before = pair::single(&model, simulated)?;
-        let (mut ratios, mut bounds) = (Vec::new(), Vec::new());
+        let mut ratios = Vec::new();
         for _ in 0..options.pick(5, 9) {
             let two = pair::conservative(&model, simulated, false)?;
             let after = pair::single(&model, simulated)?;
             ratios.push((before.wall_s + after.wall_s) / 2.0 / two.wall_s);
-            let cpu = two.cpu_s.iter().copied().fold(0.0, f64::max);
-            bounds.push((before.cpu_s[0] + after.cpu_s[0]) / 2.0 / cpu);
             before = after;
         }
         figure(
             higher(Figure::new(BENCH, name, "ratio", &ratios))
                 .bar(1.7)
-                .with("by_cpu_time", crate::median(&bounds))
                 .with("cut_ns", model.bar.as_ns())
                 .with("flows_across", model.flows)
                 .with("flows_on_each_side", model.local)
                 .with("load", load())
-                .with("engines", "two threads that wait for one another; by_cpu_time: what two cores of their own would give"),
+                .with(
+                    "engines",
+                    "two threads that wait for one another, each on a core of its own",
+                ),
         );
     }
     Ok(())
@@ -105,9 +105,41 @@ const RATES: [f64; 13] = [
     0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0,
 ];
 
-/// Engines that do not wait, at the fastest pace that they keep (fewer than one
-/// event in ten more than 1 ms behind: a kernel withholds the processor from
-/// threads of this kind for a twentieth of the time), against engines that do.
+/// The fastest pace that two engines keep who do not wait for one another.
+#[derive(Default)]
+struct Fastest {
+    /// Simulated over wall time.
+    speed: f64,
+    late: f64,
+    goodput_gbps: f64,
+}
+
+/// Keeping a pace: fewer than one event in ten more than 1 ms behind; a kernel
+/// withholds the processor from threads of this kind for a twentieth of the time.
+fn fastest(model: &Model, simulated: Duration, carrier: Carrier) -> Result<Fastest, BenchError> {
+    let mut best = Fastest::default();
+    for rate in RATES {
+        let length = Duration::from_ns((simulated.as_ns() as f64 * rate.max(1.0)) as i64);
+        let how = Free {
+            carrier,
+            rate,
+            ..Free::default()
+        };
+        let found = free::free(model, length, &how)?;
+        let speed = length.as_s_f64() / found.common.wall_s;
+        if found.behind <= 0.1 && speed > best.speed {
+            best = Fastest {
+                speed,
+                late: found.late_fraction(),
+                goodput_gbps: found.common.delivered as f64 * 8.0 / length.as_s_f64() / 1e9,
+            };
+        }
+    }
+    Ok(best)
+}
+
+/// Engines that do not wait against engines that do, both of one process: by shared
+/// memory, and by UDP beside it.
 fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     for (name, bar) in [
         ("peering_over_conservative", Duration::from_us(1)),
@@ -115,43 +147,38 @@ fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Resul
     ] {
         let model = Model::tcp(16, bar);
         let simulated = Duration::from_ms(options.pick(60, 200));
-        let (mut ratios, mut speeds, mut late, mut goodput) = (vec![], vec![], vec![], vec![]);
+        let (mut waiting, mut rings, mut udp) = (vec![], vec![], vec![]);
         for _ in 0..options.pick(2, 5) {
-            let waiting = pair::conservative(&model, simulated, false)?;
-            let mut best = 0.0f64;
-            for rate in RATES {
-                let length = Duration::from_ns((simulated.as_ns() as f64 * rate.max(1.0)) as i64);
-                let how = Free {
-                    rate,
-                    ..Free::default()
-                };
-                let found = free::free(&model, length, &how)?;
-                if found.behind > 0.1 {
-                    continue;
-                }
-                let speed = length.as_s_f64() / found.common.wall_s;
-                if speed > best {
-                    best = speed;
-                    late.push(found.late_fraction());
-                    goodput.push(found.common.delivered as f64 * 8.0 / length.as_s_f64() / 1e9);
-                }
-            }
-            speeds.push(best);
-            ratios.push(best * waiting.wall_s / simulated.as_s_f64());
+            let found = pair::conservative(&model, simulated, false)?;
+            waiting.push(simulated.as_s_f64() / found.wall_s);
+            rings.push(fastest(&model, simulated, Carrier::Ring)?);
+            udp.push(fastest(&model, simulated, Carrier::Udp)?);
         }
-        let mut metric = higher(Figure::new(BENCH, name, "ratio", &ratios)).bar(2.0);
-        metric = metric
-            .with("simulated_over_wall", crate::median(&speeds))
-            .with("cut_ns", bar.as_ns());
-        if !late.is_empty() {
-            metric = metric
-                .with("late_fraction", crate::median(&late))
-                .with("goodput_gbps", crate::median(&goodput));
+        for (name, carrier, found) in [
+            (name.to_owned(), "shared memory", rings),
+            (format!("{name}_udp"), "UDP on loopback", udp),
+        ] {
+            let ratios = found.iter().zip(&waiting);
+            let ratios: Vec<f64> = ratios.map(|(one, waiting)| one.speed / waiting).collect();
+            let of = |value: fn(&Fastest) -> f64| {
+                crate::median(&found.iter().map(value).collect::<Vec<_>>())
+            };
+            figure(
+                higher(Figure::new(BENCH, name, "ratio", &ratios))
+                    .bar(2.0)
+                    .with("carrier", carrier)
+                    .with("simulated_over_wall", of(|one| one.speed))
+                    .with("waiting_simulated_over_wall", crate::median(&waiting))
+                    .with("late_fraction", of(|one| one.late))
+                    .with("goodput_gbps", of(|one| one.goodput_gbps))
+                    .with("cut_ns", bar.as_ns())
+                    .with("load", load())
+                    .with(
+                        "counts",
+                        "simulated over wall time: two engines that share a clock, at the fastest pace they keep, over two that wait",
+                    ),
+            );
         }
-        figure(metric.with("load", load()).with(
-            "counts",
-            "simulated over wall time: two engines that share a clock, at the fastest pace they keep, over two that wait",
-        ));
     }
     Ok(())
 }

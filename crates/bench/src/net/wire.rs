@@ -17,7 +17,7 @@ use timeloom_peering::peer::{Datagrams, Peer, PeerConfig};
 use timeloom_peering::{Socket, wall_now};
 use timeloom_time::{Duration, Instant};
 
-use super::model::{go_first, thread_cpu_s};
+use super::model::{go_first, own_core, thread_cpu_s};
 use super::pair::{self, Model};
 use super::{BENCH, higher};
 use crate::Options;
@@ -165,6 +165,7 @@ fn carry(
     std::thread::scope(|scope| {
         let over = Arc::clone(&done);
         let receiver = scope.spawn(move || -> Result<(u64, f64), BenchError> {
+            own_core(0);
             go_first();
             let cpu = thread_cpu_s();
             let mut count = 0;
@@ -177,6 +178,7 @@ fn carry(
                 }
             }
         });
+        own_core(1);
         let (start, cpu) = (time::Instant::now(), thread_cpu_s());
         let mut sent = 0;
         let mut failed = None;

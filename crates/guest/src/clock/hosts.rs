@@ -114,6 +114,11 @@ impl Host {
         now + offset
     }
 
+    /// What CLOCK_MONOTONIC_RAW shows its guests now.
+    pub(crate) fn raw_ns(&self) -> i64 {
+        self.page.page().read_raw(|| self.counter.ticks())
+    }
+
     /// The POSIX clock `id` minus [`Base::Monotonic`], in nanoseconds.
     pub(crate) fn offset_ns(&self, id: libc::clockid_t) -> i64 {
         let offset = |copy: &timeloom_page::MapCopy| {

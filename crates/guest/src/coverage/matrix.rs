@@ -31,8 +31,9 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ),
     (
         "sockets",
-        &[PAUSED, "×1/10", "×1/5", "×10", CHANGED, HOST, MUSL],
+        &[PAUSED, "×1/10", "×1/5", "×10", CHANGED, STORM, HOST, MUSL],
     ),
+    ("blocked", &[PAUSED, "×1/5", "×2", CHANGED, STORM]),
     ("stamps", &[PAUSED, "×1/5", CHANGED, STORM, HOST, MUSL]),
     ("cpu_time", &[PAUSED, "×1/4", "×2", CHANGED, MUSL]),
     ("cpu_timers", &[PAUSED, "×1/4", "×2", CHANGED, MUSL]),
@@ -46,6 +47,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("storm", &[CHANGED]),
     ("errors", &[NATIVE]),
     ("files", &["another date", MUSL]),
+    ("phc", &[NATIVE, "with a device (`make test-phc`)"]),
     ("set_time", &["as the kernel"]),
     ("unhandled", &["refused"]),
     ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
@@ -131,7 +133,9 @@ pub(super) fn table() -> String {
         let makers: Vec<&str> = sources
             .iter()
             .filter(|(program, source)| {
-                only.is_none_or(|only| only.contains(program)) && makes(source, call)
+                let tells_of_steps = *program == "steer" && matches!(call, "read" | "readv");
+                only.is_none_or(|only| only.contains(program) || tells_of_steps)
+                    && makes(source, call)
             })
             .map(|(program, _)| *program)
             .collect();

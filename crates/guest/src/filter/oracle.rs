@@ -53,7 +53,7 @@ pub(crate) fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u
     let given = |index: u32| args[index as usize] != 0;
     let int = |index: u32| args[index as usize] as i32;
     let holds = match *when {
-        When::Always | When::IntervalTimer => true,
+        When::Always | When::IntervalTimer | When::MayCancel => true,
         When::Given(index) => given(index),
         When::EitherGiven(one, other) => given(one) || given(other),
         When::Positive(index) => int(index) > 0,
@@ -67,6 +67,7 @@ pub(crate) fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u
         When::NotOfProcessor => !(matches!(int(0), 2 | 3) || int(0) < 0),
         When::OwnPosixTimer => int(0) >= FIRST_POSIX,
         When::PosixTimer => true,
+        When::HardwareClock => phc::COMMANDS.contains(&(args[1] as u32)),
         When::TscControl => matches!(args[0] as u32, PR_GET_TSC | PR_SET_TSC),
         When::SocketTime => args[1] as u32 == 1 && SOCKET_TIME_OPTIONS.contains(&(args[2] as u32)),
     };
@@ -74,6 +75,7 @@ pub(crate) fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u
     // Processor time: in the image.
     let treatment = match when {
         When::IntervalTimer if int(0) != 0 => &Treatment::Trap,
+        When::MayCancel if int(1) == 3 => &Treatment::Trap,
         When::PosixTimer if int(0) < FIRST_POSIX => &Treatment::Trap,
         _ => treatment,
     };

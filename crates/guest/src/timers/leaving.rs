@@ -117,7 +117,11 @@ impl Timers {
         check(made.into(), "making a timer of the kernel's")?;
         // SAFETY: just created and owned by nobody else.
         let made = unsafe { File::from_raw_fd(made) };
-        let unread = information("self", file.as_raw_fd(), "eventfd-count:", 16).unwrap_or(0);
+        // A clock that was set cannot be told by the kernel: an expiration instead.
+        let unread = match timer.is_cancelled() {
+            true => 1,
+            false => information("self", file.as_raw_fd(), "eventfd-count:", 16).unwrap_or(0),
+        };
         let setting = timer
             .kernel_setting()
             .with_unread(unread, || now_ns(timer.clock));
@@ -125,7 +129,7 @@ impl Timers {
         if setting.absolute {
             flags |= libc::TFD_TIMER_ABSTIME;
         }
-        if timer.cancel_on_set {
+        if timer.cancels_on_set() {
             flags |= libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
         }
         let value = setting.to_itimerspec();

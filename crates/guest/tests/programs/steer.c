@@ -1,5 +1,6 @@
-// Sets and steers the clock of its host. Never to be run outside a session: it
-// looks for the session's clock page before it does anything.
+// Sets and steers the clock of its host. Never to be run outside a session, where it
+// would set the machine's: it looks for the session's clock page before it does
+// anything. (`steer natively WHAT` is for a machine that is nobody's: scripts/test-phc.)
 #include "common.h"
 #include <poll.h>
 #include <pthread.h>
@@ -8,6 +9,7 @@
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/timex.h>
+#include <sys/uio.h>
 
 static int failed;
 
@@ -246,6 +248,145 @@ static void storm(void) {
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
 }
 
+// --- cancel: TFD_TIMER_CANCEL_ON_SET, each line a rule of fs/timerfd.c.
+enum { CANCEL = TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET };
+
+static int timer_fd(int64_t ahead, int64_t interval, int flags) {
+    int fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
+    struct itimerspec setting = { .it_value = spec(clock_ns(CLOCK_REALTIME) + ahead), .it_interval = spec(interval) };
+    EXPECT(timerfd_settime(fd, flags, &setting, NULL) == 0, "errno %d", errno);
+    return fd;
+}
+static int set_again(int fd, int flags, int64_t ahead, struct itimerspec *old) {
+    struct itimerspec setting = { .it_value = spec(clock_ns(CLOCK_REALTIME) + ahead) };
+    return timerfd_settime(fd, flags, &setting, old) == 0 ? 0 : errno;
+}
+// The number read, or less than zero: the errno.
+static int64_t taken(int fd) {
+    uint64_t count = 0;
+    return read(fd, &count, sizeof count) == sizeof count ? (int64_t)count : -errno;
+}
+static int is_ready(int fd, int wait_ms) {
+    struct pollfd ready = { fd, POLLIN, 0 };
+    return poll(&ready, 1, wait_ms);
+}
+static int64_t left_ns(int fd) {
+    struct itimerspec left;
+    timerfd_gettime(fd, &left);
+    return left.it_value.tv_sec * S + left.it_value.tv_nsec;
+}
+static void *blocked_reader(void *fd) {
+    return (void *)(intptr_t)taken((int)(intptr_t)fd);
+}
+
+#define IS(expected, value) do { \
+        int64_t value_ = (value); \
+        EXPECT(value_ == (expected), "%lld", (long long)value_); \
+    } while (0)
+
+static void cancel(void) {
+    // Who reads is told, once for all steps since, and the timer stays armed.
+    int fd = timer_fd(1000 * S, 0, CANCEL);
+    IS(-EAGAIN, taken(fd));
+    step_ns(S), step_ns(S);
+    IS(1, is_ready(fd, 20000));
+    IS(-ECANCELED, taken(fd));
+    IS(-EAGAIN, taken(fd));
+    IS(0, is_ready(fd, 0));
+    EXPECT(near(left_ns(fd), 998 * S, 20 * S), "%lld", (long long)left_ns(fd));
+    // Also by `readv`, through a duplicate, and in a child.
+    step_ns(S);
+    uint64_t count;
+    struct iovec part = { &count, sizeof count };
+    EXPECT(readv(fd, &part, 1) == -1 && errno == ECANCELED, "errno %d", errno);
+    step_ns(S);
+    IS(-ECANCELED, taken(dup(fd)));
+    step_ns(S);
+    pid_t child = fork();
+    if (child == 0) _exit(taken(fd) == -ECANCELED ? 7 : 8);
+    int status;
+    EXPECT(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7, "%x", status);
+    IS(-EAGAIN, taken(fd));
+    EXPECT(read(fd, &count, 4) == -1 && errno == EINVAL, "errno %d", errno);
+    // A reader that waits.
+    fcntl(fd, F_SETFL, 0);
+    pthread_t reader;
+    void *result;
+    pthread_create(&reader, NULL, blocked_reader, (void *)(intptr_t)fd);
+    rest_ns(200 * MS);
+    step_ns(-3 * S);
+    pthread_join(reader, &result);
+    IS(-ECANCELED, (intptr_t)result);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    // The next setting fails too, tells nothing of the last, and is in force.
+    step_ns(S);
+    struct itimerspec old = { .it_value = { 77, 77 } };
+    IS(ECANCELED, set_again(fd, CANCEL, 500 * S, &old));
+    EXPECT(old.it_value.tv_sec == 77, "%ld", (long)old.it_value.tv_sec);
+    EXPECT(near(left_ns(fd), 500 * S, 20 * S), "%lld", (long long)left_ns(fd));
+    IS(-EAGAIN, taken(fd));
+    IS(0, set_again(fd, CANCEL, 400 * S, &old));
+    EXPECT(near(old.it_value.tv_sec, 500, 20), "%ld", (long)old.it_value.tv_sec);
+    // It is remembered while the timer does not care, until it does again.
+    step_ns(S);
+    IS(0, set_again(fd, TFD_TIMER_ABSTIME, 400 * S, NULL));
+    IS(-EAGAIN, taken(fd));
+    IS(ECANCELED, set_again(fd, CANCEL, 400 * S, NULL));
+    // Set there and back: was set. Back to where it was when the timer last looked: not.
+    step_ns(5 * S), step_ns(-5 * S);
+    IS(-ECANCELED, taken(fd));
+    int late = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
+    step_ns(5 * S);
+    IS(0, set_again(late, CANCEL, 400 * S, NULL));
+    step_ns(-5 * S);
+    IS(-EAGAIN, taken(late));
+    // Disarmed timers tell it as well.
+    struct itimerspec none = { 0 };
+    IS(0, timerfd_settime(late, CANCEL, &none, NULL));
+    step_ns(S);
+    IS(-ECANCELED, taken(late));
+    // Not without the flag, not for a relative setting, not on other clocks.
+    int mono = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    struct itimerspec far = { .it_value = spec(clock_ns(CLOCK_MONOTONIC) + 1000 * S) };
+    IS(0, timerfd_settime(mono, CANCEL, &far, NULL));
+    int plain = timer_fd(1000 * S, 0, TFD_TIMER_ABSTIME), relative = timer_fd(1000 * S, 0, TFD_TIMER_CANCEL_ON_SET);
+    step_ns(S);
+    IS(-EAGAIN, taken(mono));
+    IS(-EAGAIN, taken(plain));
+    IS(-EAGAIN, taken(relative));
+    // A clock that is steered is not set.
+    IS(-ECANCELED, taken(fd));
+    IS(-ECANCELED, taken(late));
+    struct timex steered = { .modes = ADJ_FREQUENCY | ADJ_TAI, .freq = 100 << 16, .constant = 35 };
+    EXPECT(adjtimex(&steered) >= 0, "errno %d", errno);
+    struct timeval slew = { 0, 1000 };
+    IS(0, adjtime(&slew, NULL));
+    rest_ns(50 * MS);
+    IS(-EAGAIN, taken(fd));
+    // Expirations before it are lost; a timer of one expiration has it later all the
+    // same, a periodic one that had expired never again.
+    int once = timer_fd(400 * MS, 0, CANCEL), period = timer_fd(1 * MS, 100 * MS, CANCEL);
+    IS(1, is_ready(period, 20000));
+    step_ns(-1 * MS);
+    IS(-ECANCELED, taken(once));
+    IS(-ECANCELED, taken(period));
+    IS(1, is_ready(once, 20000));
+    IS(1, taken(once));
+    IS(0, left_ns(period));
+    IS(-EAGAIN, taken(period));
+    // One that had not expired goes on.
+    int next = timer_fd(100 * MS, 100 * MS, CANCEL);
+    step_ns(-1 * MS);
+    IS(-ECANCELED, taken(next));
+    IS(1, is_ready(next, 20000));
+    EXPECT(taken(next) >= 1, "errno %d", errno);
+    // An ordinary file may hold the number by which we tell it.
+    uint64_t number = 0x0ca9ce11;
+    int pipe_fds[2];
+    EXPECT(pipe(pipe_fds) == 0 && write(pipe_fds[1], &number, 8) == 8, "errno %d", errno);
+    IS(0x0ca9ce11, taken(pipe_fds[0]));
+}
+
 static int in_session(void) {
     char line[512];
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -256,7 +397,9 @@ static int in_session(void) {
 }
 
 int main(int argc, char **argv) {
-    if (!in_session()) {
+    int natively = argc > 2 && !strcmp(argv[1], "natively");
+    if (natively) argv++, argc--;
+    else if (!in_session()) {
         say("this would set the machine's clock\n");
         return 77;
     }
@@ -268,6 +411,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "far")) waits(10 * S);
     else if (!strcmp(what, "back")) waits(-700 * MS);
     else if (!strcmp(what, "storm")) storm();
+    else if (!strcmp(what, "cancel")) cancel();
     else if (!strcmp(what, "show")) say("%lld %lld\n", (long long)ahead_ns(), (long long)mono_ns());
     else return 64;
     say("failed=%d\n", failed);

@@ -1,9 +1,20 @@
 //! Invalid arguments get the errno they get natively.
 
-use crate::support::{Differential, World, c_program};
+use crate::support::{Differential, Program, World, c_program};
 
 #[test]
 fn invalid_arguments_get_the_native_errno() {
     let world = World::new("errors", 1.0);
     Differential::of([c_program("errors")], 0).run(&world, |_| ());
+}
+
+/// Natively and under the clock, what is no hardware clock is told so. (One that is, is
+/// there in the machine of `scripts/test-phc`.)
+#[test]
+fn what_is_no_hardware_clock_is_told_so() {
+    let argv = [c_program("phc").into()];
+    let native = Program::native(&argv).finish();
+    assert_eq!(native, (vec!["failed=0".to_owned()], 0));
+    let world = World::new("no-phc", 5.0);
+    assert_eq!(world.start(argv).finish(), native);
 }

@@ -67,6 +67,16 @@ fn waits_for_an_instant_of_realtime_follow_a_step_and_others_do_not() {
     }
 }
 
+/// The same program runs natively, against the kernel's own timerfds, in the machine of
+/// `scripts/test-phc`, whose clock may be set.
+#[test]
+fn a_timerfd_tells_that_its_clock_was_set_as_the_kernels_does() {
+    for dilation in [1.0, 5.0] {
+        let world = World::new("cancelled", dilation);
+        steer(&world, "cancel");
+    }
+}
+
 #[test]
 fn monotonic_never_goes_back_however_the_clock_is_steered_paused_and_dilated() {
     let world = World::new("storm", 1.0);

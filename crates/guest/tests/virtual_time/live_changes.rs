@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Differential, World, c_program};
+use crate::support::{Differential, World, c_program, c_program_static};
 
 fn changed_in_the_middle(theme: &str, first: f64, second: f64) {
     let world = World::new(theme, first);
@@ -27,6 +27,34 @@ fn blocked_waits_follow_a_clock_made_faster() {
 #[test]
 fn blocked_waits_follow_a_clock_made_slower() {
     changed_in_the_middle("slower", 0.5, 5.0);
+}
+
+/// What may block in any other call is stopped in it, and must not be told. (What would
+/// wait anew after each stop would be late by a second.)
+#[test]
+fn no_blocking_call_tells_that_it_was_stopped() {
+    let world = World::new("blocked", 1.0);
+    let programs = ["blocked", "sockets"].map(c_program);
+    Differential::of(programs, 1_500).run(&world, |world| {
+        for turn in 0..500 {
+            world.pause_for(Duration::from_millis(1 + turn % 5));
+            world.run_for(Duration::from_micros(2_000));
+        }
+        world.pause_for(Duration::from_secs(1));
+    });
+}
+
+#[test]
+fn blocking_calls_exclude_a_pause_and_follow_a_change_of_rate() {
+    for (first, second) in [(1.0, 1.0), (5.0, 0.5), (0.5, 5.0)] {
+        let world = World::new("blocked-rate", first);
+        let programs = [c_program("blocked"), c_program_static("blocked")];
+        Differential::of(programs, 600).run(&world, |world| {
+            world.run_for(Duration::from_millis(300));
+            world.session.dilate(second).expect("a possible factor");
+            world.pause_for(Duration::from_secs(1));
+        });
+    }
 }
 
 #[test]

@@ -21,11 +21,11 @@ pub(super) struct Measured {
 }
 
 impl Link {
-    /// Whether fluid can pass: a queue that looks at packets one by one, or
-    /// decides when they come out, would have nothing to look at.
+    /// Whether fluid can pass: a queue that decides about packets when they come
+    /// out, or puts them into another order, would have nothing to look at.
     pub(super) fn takes_fluid(&self) -> bool {
         let extra = self.extra.as_ref();
-        extra.is_none_or(|extra| extra.red.is_none() && extra.scheduled.is_none())
+        extra.is_none_or(|extra| extra.scheduled.is_none())
     }
 
     /// Makes this a link that fluid passes; gives back what it adds to each
@@ -40,7 +40,8 @@ impl Link {
                 fluid: None,
             })
         });
-        extra.fluid = Some(Box::new(FluidQueue::new(random, self.limit)));
+        let red = extra.red.as_ref().map(|red| red.config());
+        extra.fluid = Some(Box::new(FluidQueue::new(random, self.limit, red)));
         (self.overhead, extra.impairment.loss)
     }
 
@@ -53,7 +54,7 @@ impl Link {
         self.move_cursor(now, packets);
         let per_byte = self.per_byte_ns();
         let fluid = self.extra.as_mut()?.fluid.as_mut()?;
-        fluid.advance(now, &mut self.free, per_byte);
+        fluid.advance(now, self.unsent, &mut self.free, per_byte);
         fluid.overflow(self.unsent, &mut self.free, per_byte);
         Some(Measured {
             lost: fluid.lost,

@@ -11,7 +11,8 @@
 //! simulation", WSC 2006).
 //!
 //! Not here: anything that looks at single packets. Fluid teaches no switch,
-//! asks no ARP, carries no congestion marks. A change of rate is felt on the
+//! asks no ARP, carries no congestion marks; RED loses a part of it ([`red`]).
+//! A change of rate is felt on the
 //! whole path within a step; the round trip is in the senders' feedback.
 //!
 //! [`path`] finds the links, [`source`] and [`window`] say how much is sent,
@@ -20,6 +21,7 @@
 mod link;
 mod path;
 mod queue;
+mod red;
 mod source;
 mod step;
 mod window;

@@ -14,7 +14,10 @@
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
+use super::red::FluidRed;
 use super::{FluidLinkStats, Inflow};
+use crate::config::RedConfig;
+use crate::queue::Verdict;
 
 /// The fluid at one direction of a link.
 #[derive(Debug)]
@@ -42,6 +45,7 @@ pub(crate) struct FluidQueue {
     refused: f64,
     arrived: f64,
     pub(crate) lost: f64,
+    red: Option<FluidRed>,
 }
 
 /// So many packets at random are drawn one by one; more are a Brownian motion.
@@ -55,7 +59,7 @@ const LEAST_LATELY: u32 = 16;
 const NOISE_PACKETS: f64 = 32.0;
 
 impl FluidQueue {
-    pub(crate) fn new(random: Random, limit: u32) -> Self {
+    pub(crate) fn new(random: Random, limit: u32, red: Option<RedConfig>) -> Self {
         Self {
             random,
             limit,
@@ -71,6 +75,7 @@ impl FluidQueue {
             refused: 0.0,
             arrived: 0.0,
             lost: 0.0,
+            red: red.map(FluidRed::new),
         }
     }
 
@@ -105,8 +110,15 @@ impl FluidQueue {
     }
 
     /// Brings the work up to `now`: `free` is when the transmitter will have
-    /// sent all, `per_byte` how many ns it takes for each.
-    pub(crate) fn advance(&mut self, now: Instant<Virtual>, free: &mut u128, per_byte: f64) {
+    /// sent all, `per_byte` how many ns it takes for each; `unsent` packets are
+    /// there beside it.
+    pub(crate) fn advance(
+        &mut self,
+        now: Instant<Virtual>,
+        unsent: u32,
+        free: &mut u128,
+        per_byte: f64,
+    ) {
         let elapsed = (now - self.at).as_ns() as f64;
         let before = bits(self.at);
         self.at = now;
@@ -119,23 +131,54 @@ impl FluidQueue {
         self.came = self.came * left + came;
         self.refused *= left;
         self.arrived += came;
-        if came == 0.0 {
-            return;
-        }
         let work = ns(free.saturating_sub(before));
-        let drain = 1.0 - self.smooth * per_byte;
-        let work = if self.poisson > 0.0 {
-            self.walk(work, elapsed, drain, per_byte)
-        } else {
-            (work - drain * elapsed).max(0.0)
-        };
-        *free = (bits(now) + from_ns(work)).max(self.last_end);
+        if came > 0.0 {
+            // What RED drops of fluid never comes into the queue.
+            let early = self.red.as_ref().map_or(0.0, FluidRed::loss);
+            self.lost += came * early;
+            let (smooth, poisson) = (self.smooth * (1.0 - early), self.poisson * (1.0 - early));
+            let drain = 1.0 - smooth * per_byte;
+            let work = if poisson > 0.0 {
+                self.walk(work, elapsed, drain, poisson, per_byte)
+            } else {
+                (work - drain * elapsed).max(0.0)
+            };
+            *free = (bits(now) + from_ns(work)).max(self.last_end);
+        }
+        if self.red.is_some() {
+            let idle_ns = (elapsed - work - came * per_byte).max(0.0);
+            let packets = (came + idle_ns / per_byte) / self.packet;
+            let waiting = self.packets_waiting(unsent, *free, per_byte);
+            if let Some(red) = &mut self.red {
+                red.see(packets, waiting);
+            }
+        }
+    }
+
+    /// Packets that wait, and those that the waiting fluid stands for.
+    fn packets_waiting(&self, unsent: u32, free: u128, per_byte: f64) -> f64 {
+        let sent = f64::from(unsent.saturating_sub(1));
+        sent + self.waiting(free, per_byte) / self.packet
+    }
+
+    /// What RED makes of a packet that finds `unsent` others; `None` without RED.
+    pub(crate) fn judge(&mut self, unsent: u32, free: u128, per_byte: f64) -> Option<Verdict> {
+        let waiting = self.packets_waiting(unsent, free, per_byte);
+        let red = self.red.as_mut()?;
+        Some(red.judge(waiting, self.random.unit()))
     }
 
     /// The work after `elapsed` in which packets come at random.
-    fn walk(&mut self, mut work: f64, mut elapsed: f64, drain: f64, per_byte: f64) -> f64 {
+    fn walk(
+        &mut self,
+        mut work: f64,
+        mut elapsed: f64,
+        drain: f64,
+        poisson: f64,
+        per_byte: f64,
+    ) -> f64 {
         let service = self.poisson_packet * per_byte;
-        let distance = self.poisson_packet / self.poisson;
+        let distance = self.poisson_packet / poisson;
         for _ in 0..SINGLE_DRAWS {
             let gap = self.random.exponential(distance);
             if gap >= elapsed {
@@ -144,7 +187,7 @@ impl FluidQueue {
             elapsed -= gap;
             work = (work - drain * gap).max(0.0) + service;
         }
-        let drift = self.poisson * per_byte - drain;
+        let drift = poisson * per_byte - drain;
         let variance = service * service / distance * elapsed;
         let end = work + drift * elapsed + variance.sqrt() * self.normal();
         // The lowest point of a Brownian motion between two known ends; what it

@@ -33,6 +33,11 @@ impl Red {
         }
     }
 
+    /// How it was set up.
+    pub(crate) fn config(&self) -> RedConfig {
+        self.config
+    }
+
     /// What becomes of a packet that finds `waiting` others. `idle_packets` says
     /// how many could have been sent since the queue became empty.
     pub(crate) fn judge(

@@ -13,7 +13,7 @@ use timeloom_net::{Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::exact::{self, Exchange, Shared, Windows};
 use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Pause, Portal, Socket, run, wall_now};
+use timeloom_peering::{Pause, Portal, Ring, Socket, run, wall_now};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
 use crate::exchange::{Ranks, receive};
@@ -164,26 +164,47 @@ pub(crate) struct Free {
     pub(crate) late: f64,
 }
 
+/// What carries packets between threads that do not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Udp,
+    SharedMemory,
+}
+
+/// One end of what lies between two of them.
+enum Line {
+    Socket(Socket),
+    Ring(Ring),
+}
+
 /// In threads that do not wait, at `rate` times real time, for at least as much
 /// wall time as the model's length.
-pub(crate) fn free(model: &Model, parts: Owner, rate: f64) -> Result<Free, String> {
+pub(crate) fn free(
+    model: &Model,
+    parts: Owner,
+    rate: f64,
+    carrier: Carrier,
+) -> Result<Free, String> {
     let model = &model.lengthened(rate);
     let rate = Rate::from_f64(rate).ok_or("a rate is above 0")?;
     let (together, origin) = (Barrier::new(parts.into()), AtomicI64::new(0));
-    let all = on_threads(mesh(parts)?, |here, sockets| {
+    let all = on_threads(mesh(parts, carrier)?, |here, lines| {
         let mut world = model.build()?;
         let cut = model.cut(&world, parts)?;
         cut.apply(&mut world, here);
         let epoch = 1 + u64::from(here);
         let key = Key::new([1; 32]);
         let mut portal = Portal::new(&world, cut, here, key, epoch, Limit::default());
-        for (there, socket) in sockets {
+        for (there, line) in lines {
             let config = PeerConfig {
                 // A starved engine is not one that has left.
                 silence: Duration::from_s(10),
                 ..PeerConfig::default()
             };
-            portal.add(&mut world, there, socket, config);
+            match line {
+                Line::Socket(socket) => portal.add(&mut world, there, socket, config),
+                Line::Ring(ring) => portal.add_ring(&mut world, there, ring, config),
+            }
         }
         let mut engine = started(world, false);
         let asked = time::Instant::now();
@@ -214,7 +235,8 @@ pub(crate) fn free(model: &Model, parts: Owner, rate: f64) -> Result<Free, Strin
         let pause = Pause::default();
         let ran = run(&mut paced, &mut portal, model.end(), pause, || false);
         ran.map_err(|error| error.to_string())?;
-        let times = watch.read();
+        // Without the moment ahead.
+        let times = ((wall_now() - start).as_s_f64(), watch.read().1);
         let behind = paced.lateness().late_fraction();
         let part = Part::of(&mut paced.engine, Windows::default(), times);
         Ok((part, behind, portal.stats()))
@@ -231,21 +253,32 @@ pub(crate) fn free(model: &Model, parts: Owner, rate: f64) -> Result<Free, Strin
     })
 }
 
-/// For each engine, a socket to each other one.
-fn mesh(parts: Owner) -> Result<Vec<Vec<(Owner, Socket)>>, String> {
-    let failed = |error: std::io::Error| format!("the sockets of the engines: {error}");
-    let mut all: Vec<Vec<(Owner, Socket)>> = (0..parts).map(|_| Vec::new()).collect();
+/// For each engine, a line to each other one.
+fn mesh(parts: Owner, carrier: Carrier) -> Result<Vec<Vec<(Owner, Line)>>, String> {
+    let mut all: Vec<Vec<(Owner, Line)>> = (0..parts).map(|_| Vec::new()).collect();
     for a in 0..parts {
         for b in a + 1..parts {
-            let bind = || UdpSocket::bind("127.0.0.1:0").map_err(failed);
-            let (at_a, at_b) = (bind()?, bind()?);
-            let to_a = at_a.local_addr().map_err(failed)?;
-            let to_b = at_b.local_addr().map_err(failed)?;
-            all[usize::from(a)].push((b, Socket::new(at_a, to_b).map_err(failed)?));
-            all[usize::from(b)].push((a, Socket::new(at_b, to_a).map_err(failed)?));
+            let (one, other) = pair(carrier)
+                .map_err(|error| format!("what lies between two engines: {error}"))?;
+            all[usize::from(a)].push((b, one));
+            all[usize::from(b)].push((a, other));
         }
     }
     Ok(all)
+}
+
+fn pair(carrier: Carrier) -> std::io::Result<(Line, Line)> {
+    if carrier == Carrier::SharedMemory {
+        let (one, other) = Ring::pair(Ring::PACKETS)?;
+        return Ok((Line::Ring(one), Line::Ring(other)));
+    }
+    let bind = || UdpSocket::bind("127.0.0.1:0");
+    let (at_a, at_b) = (bind()?, bind()?);
+    let (to_a, to_b) = (at_a.local_addr()?, at_b.local_addr()?);
+    Ok((
+        Line::Socket(Socket::new(at_a, to_b)?),
+        Line::Socket(Socket::new(at_b, to_a)?),
+    ))
 }
 
 /// Does `part` on a thread for each of `tools`.

@@ -14,7 +14,7 @@ use std::thread::{JoinHandle, spawn};
 
 use timeloom_fabric::Namespace;
 use timeloom_time::{Duration, Instant, Wall};
-use timeloom_wire::message::{Announce, Body, patch_correction, patch_length};
+use timeloom_wire::message::{Announce, Body};
 use timeloom_wire::{ClockIdentity, Header, Message, MessageType, TimeInterval, Timestamp};
 
 use super::chain::{DOWN, UP};
@@ -22,6 +22,7 @@ use crate::clocks::wall_now;
 use crate::socket::PortSocket;
 use crate::{Interface, PtpError, Stamping, Transport, Wake};
 use timeloom_ptp::Packet;
+use timeloom_ptp::tamper::Tamper;
 
 /// What the wire does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,26 +310,19 @@ impl Wire {
         let is = |of: MessageType| kind == of;
         let before = self.attacked;
         match attack {
-            Attack::Correction if is(MessageType::FollowUp) => {
-                let more = header.correction + TimeInterval::from_ns(1_000);
-                let _ = patch_correction(&mut packet.bytes, more);
-                self.attacked += 1;
-            }
-            Attack::Origin if is(MessageType::FollowUp) => {
-                packet.bytes[43] ^= 0x40;
-                self.attacked += 1;
-            }
-            Attack::Strip if is(MessageType::FollowUp) && packet.bytes.len() > 44 => {
-                packet.bytes.truncate(44);
-                let _ = patch_length(&mut packet.bytes, 44);
-                self.attacked += 1;
-            }
-            Attack::RemoveHop if is(MessageType::FollowUp) => {
-                self.attacked += u64::from(remove_last_hop(&mut packet.bytes));
-            }
-            Attack::Epoch if is(MessageType::FollowUp) && packet.bytes.len() > 56 => {
-                packet.bytes[56] ^= 0x40;
-                self.attacked += 1;
+            Attack::Correction
+            | Attack::Origin
+            | Attack::Strip
+            | Attack::RemoveHop
+            | Attack::Epoch => {
+                let tamper = match attack {
+                    Attack::Correction => Tamper::Correction(TimeInterval::from_ns(1_000)),
+                    Attack::Origin => Tamper::Origin,
+                    Attack::Strip => Tamper::Strip,
+                    Attack::RemoveHop => Tamper::RemoveHop,
+                    _ => Tamper::Epoch,
+                };
+                self.attacked += u64::from(tamper.apply(&mut packet.bytes));
             }
             Attack::Pdelay if is(MessageType::PdelayRespFollowUp) => {
                 packet.bytes[42] ^= 0x04;
@@ -422,26 +416,6 @@ fn malformed(message: &[u8]) -> Vec<Vec<u8>> {
         changed(40, 0xff),
         odd,
     ]
-}
-
-/// Takes the last entry out of a chain of full entries; `false` when there is none.
-fn remove_last_hop(bytes: &mut Vec<u8>) -> bool {
-    let (Some(&suite), Some(&hops)) = (bytes.get(54), bytes.get(57)) else {
-        return false;
-    };
-    if hops == 0 {
-        return false;
-    }
-    let (end, each) = if suite & 0x0f == 1 {
-        (bytes.len() - 48, 18)
-    } else {
-        (bytes.len(), 82)
-    };
-    bytes.drain(end - each..end);
-    bytes[57] -= 1;
-    let length = bytes.len() as u16;
-    bytes[46..48].copy_from_slice(&(length - 48).to_be_bytes());
-    patch_length(bytes, length).is_ok()
 }
 
 /// An Announce of a clock that nobody knows and that claims to be the best.

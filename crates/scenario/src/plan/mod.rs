@@ -10,6 +10,7 @@ mod network;
 mod openflow;
 mod panels;
 mod ptp;
+mod served;
 mod simulation;
 mod summary;
 mod system;
@@ -26,7 +27,11 @@ pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
-pub use ptp::{PTP_SIGNALS, Ptp, PtpClock, PtpProfile, PtpRole, PtpTransport};
+pub use ptp::{
+    PTP_SIGNALS, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole, PtpSecurity,
+    PtpTransport,
+};
+pub use served::{Service, ServiceKind, ServingHost};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
 pub use system::{
     Device, Host, Link, Program, Protocol, Register, RegisterTable, RegisterType, System,

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
-use crate::plan::{Named, Ptp, PtpClock};
+use crate::plan::{Named, Ptp, PtpClock, ServingHost};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate};
 
@@ -48,6 +48,9 @@ pub struct Network {
     /// PTP clocks, by the names of their nodes.
     #[schemars(default)]
     pub clocks: Named<PtpClock>,
+    /// Simulated hosts that serve real programs, by their names.
+    #[schemars(default)]
+    pub hosts: Named<ServingHost>,
 }
 
 /// What a link does to packets, alike in both directions. What is left out is
@@ -298,6 +301,7 @@ impl Read for Network {
             fluid_step: fields.optional("fluid_step"),
             ptp: fields.or_default("ptp"),
             clocks: fields.or_default("clocks"),
+            hosts: fields.or_default("hosts"),
         }
     }
 }

@@ -44,6 +44,13 @@ pub struct Ptp {
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub announce_interval: Option<Duration>,
+    /// With what every hop signs the time that it hands on. The keys come from
+    /// the scenario's seed.
+    #[schemars(default)]
+    pub security: PtpSecurity,
+    /// What slaves do about signed time that does not hold; strict when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PtpPolicy>,
 }
 
 impl Ptp {
@@ -107,6 +114,89 @@ pub enum PtpTransport {
     Udp4,
 }
 
+/// With what time is signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PtpSecurity {
+    /// Not at all.
+    #[default]
+    None,
+    /// Ed25519: one signature for each hop.
+    Ed25519,
+    /// BLS: one signature for the whole path.
+    Bls,
+    /// The same with keys that sign each Sync once.
+    BlsOnce,
+}
+
+/// What a slave does about time that is not answered for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PtpPolicy {
+    /// It does not use it.
+    #[default]
+    Strict,
+    /// It says so, and uses it.
+    Monitor,
+}
+
+/// What a clock does to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct PtpRogue {
+    /// What.
+    pub attack: PtpAttack,
+    /// From when on.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::DurationText")]
+    pub from: Duration,
+    /// By how much, of `correction` and `lie` (10 us when left out) and of
+    /// `delay-sync` (2 ms).
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "words::as_optional_text"
+    )]
+    #[schemars(with = "Option<words::DurationText>")]
+    pub by: Option<Duration>,
+}
+
+/// An attack on time by a clock of the path, or by the wire behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PtpAttack {
+    /// Adds to the correction of Follow_Ups after they were signed.
+    #[default]
+    Correction,
+    /// Changes the time in Follow_Ups by 64 ns.
+    Origin,
+    /// Takes the signatures away.
+    Strip,
+    /// Takes the last hop out of the chain of signatures.
+    RemoveHop,
+    /// Names another epoch of keys.
+    Epoch,
+    /// Sends Sync and Follow_Up of two seconds ago once more.
+    Replay,
+    /// Sends a Sync of its own making before each genuine one.
+    SpoofSync,
+    /// Holds Syncs back.
+    DelaySync,
+    /// Says too much of itself, with its valid key; only its bounds limit it.
+    Lie,
+}
+
+impl PtpAttack {
+    /// Whether `by` says anything.
+    pub fn has_amount(self) -> bool {
+        matches!(self, Self::Correction | Self::DelaySync | Self::Lie)
+    }
+
+    /// Whether it is about signatures, which there must be.
+    pub fn needs_signatures(self) -> bool {
+        matches!(self, Self::Strip | Self::RemoveHop | Self::Epoch)
+    }
+}
+
 /// A PTP clock at a node of a simulated network. The name is that of a simulated
 /// switch, for a transparent clock, or of a simulated host; one that there is not
 /// yet is made, and `system.links` lead to it.
@@ -126,6 +216,9 @@ pub struct PtpClock {
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::one_nanosecond", with = "words::DurationText")]
     pub resolution: Duration,
+    /// What it does to others, if it is not honest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rogue: Option<PtpRogue>,
 }
 
 /// What a clock is.
@@ -143,9 +236,10 @@ pub enum PtpRole {
     Monitor,
 }
 
-/// What is recorded of a slave or monitor at each Sync, in seconds: what it
-/// measured, and its true error.
-pub const PTP_SIGNALS: [&str; 2] = ["ptp.offset", "clock.offset"];
+/// What is recorded of a slave or monitor: at each Sync, in seconds, what it
+/// measured; then and at each violation of signed time its true error, and how
+/// many violations it has noticed.
+pub const PTP_SIGNALS: [&str; 3] = ["ptp.offset", "clock.offset", "ptp.violations"];
 
 impl Read for Ptp {
     const NOUN: &'static str = "`network.ptp`";
@@ -158,6 +252,20 @@ impl Read for Ptp {
             sync_interval: fields.optional("sync_interval"),
             delay_interval: fields.optional("delay_interval"),
             announce_interval: fields.optional("announce_interval"),
+            security: fields.or_default("security"),
+            policy: fields.optional("policy"),
+        }
+    }
+}
+
+impl Read for PtpRogue {
+    const NOUN: &'static str = "a rogue";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            attack: fields.required("attack"),
+            from: fields.or("from", Duration::ZERO),
+            by: fields.optional("by"),
         }
     }
 }
@@ -171,6 +279,7 @@ impl Read for PtpClock {
             address: fields.optional("address"),
             clock: fields.optional("clock"),
             resolution: fields.or("resolution", words::one_nanosecond()),
+            rogue: fields.optional("rogue"),
         }
     }
 }

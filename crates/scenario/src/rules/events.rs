@@ -138,7 +138,7 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
     if let Some(clock) = clocks.and_then(|clocks| clocks.get(plant)) {
         let measures = matches!(clock.role, PtpRole::Slave | PtpRole::Monitor);
         if !measures || !PTP_SIGNALS.contains(&signal.as_str()) {
-            let help = "of slaves and monitors are recorded `ptp.offset` and `clock.offset`";
+            let help = "of slaves and monitors are recorded `ptp.offset`, `clock.offset` and `ptp.violations`";
             let message = format!("`{signal}` of `{plant}` is not recorded");
             rules.broken(path, message, help);
         }

@@ -13,6 +13,7 @@ mod panels;
 mod programs;
 mod ptp;
 mod schedule;
+mod served;
 
 use crate::Machine;
 use crate::error::Report;
@@ -23,6 +24,7 @@ use crate::tree::Node;
 pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Report) {
     let mut rules = Rules { plan, root, report };
     names::check(&mut rules);
+    served::check(&mut rules);
     islands::check(&mut rules);
     network::check(&mut rules, machine);
     openflow::check(&mut rules);

@@ -68,6 +68,13 @@ fn parts(rules: &mut Rules<'_>) {
             unique.add(rules, path, name);
         }
     }
+    for name in plan.network.iter().flat_map(|network| network.hosts.keys()) {
+        let clocks = plan.network.as_ref().map(|network| &network.clocks);
+        // What is wrong with a host that is a clock is said elsewhere.
+        if clocks.is_some_and(|clocks| !clocks.contains_key(name)) {
+            unique.add(rules, at(&[], ["network", "hosts", name]), name);
+        }
+    }
     if plan.system.openflow.is_some() {
         unique.add(rules, at(&[], ["system", "openflow"]), OpenFlow::HOST);
     }

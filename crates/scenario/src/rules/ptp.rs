@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::Ptp;
+use crate::plan::{Ptp, PtpAttack, PtpClock, PtpRole, PtpSecurity};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let Some(network) = &rules.plan.network else {
@@ -21,11 +21,49 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             rules.broken(&at(&[], ["network", "ptp", key]), message, help);
         }
     }
+    let signed = ptp.security != PtpSecurity::None;
+    if ptp.policy.is_some() && !signed {
+        let help = "add `security = \"ed25519\"`, or leave out `policy`";
+        let message = "nobody signs, so that there is nothing to be strict about";
+        rules.broken(&at(&[], ["network", "ptp", "policy"]), message, help);
+    }
     for (name, clock) in &network.clocks {
+        rogue(rules, name, clock, signed);
         let path = at(&[], ["network", "clocks", name, "resolution"]);
         if !(Duration::from_ns(1)..=Duration::from_ms(1)).contains(&clock.resolution) {
             let help = "a network card's counter has some nanoseconds: 1 ns … 1 ms";
             rules.broken(&path, "no clock has such a resolution", help);
         }
+    }
+}
+
+/// An attack that can be one.
+fn rogue(rules: &mut Rules<'_>, name: &str, clock: &PtpClock, signed: bool) {
+    let Some(rogue) = clock.rogue else { return };
+    let path = at(&[], ["network", "clocks", name, "rogue"]);
+    let attack = at(&path, ["attack"]);
+    if matches!(clock.role, PtpRole::Slave | PtpRole::Monitor) {
+        let help = "let a transparent clock or the grandmaster be the rogue";
+        return rules.misplaced(&path, "a slave tells nobody the time", help);
+    }
+    if rogue.attack == PtpAttack::Lie && clock.role != PtpRole::Transparent {
+        let help = "let a transparent clock lie";
+        rules.broken(&attack, "only a hop can say too much of itself", help);
+    }
+    if rogue.attack.needs_signatures() && !signed {
+        let help = "add `security = \"ed25519\"` to `network.ptp`";
+        rules.broken(&attack, "there are no signatures to attack", help);
+    }
+    let Some(by) = rogue.by else { return };
+    let place = at(&path, ["by"]);
+    if !rogue.attack.has_amount() {
+        let message = "only `correction`, `lie` and `delay-sync` have an amount";
+        rules.broken(&place, message, "leave out `by`");
+    } else if !(Duration::from_ns(1)..=Duration::from_ms(100)).contains(&by) {
+        rules.broken(
+            &place,
+            "an attack is by 1 ns … 100 ms",
+            "as in `by = \"10 us\"`",
+        );
     }
 }

@@ -7,8 +7,9 @@ use serde::{Serialize, Serializer};
 use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 use crate::assertion::Assertion;
 use crate::plan::{
-    Condition, Discipline, Mode, Place, Protocol, PtpProfile, PtpRole, PtpTransport, RegisterTable,
-    RegisterType, Shape, TrafficKind, TrafficModel, Tsc,
+    Condition, Discipline, Mode, Place, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole,
+    PtpSecurity, PtpTransport, RegisterTable, RegisterType, ServiceKind, Shape, TrafficKind,
+    TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -109,6 +110,24 @@ read_from_words! {
         "c37.238-2011" => Self::Power2011,
         "c37.238-2017" => Self::Power2017,
     }
+    PtpSecurity {
+        "none" => Self::None,
+        "ed25519" => Self::Ed25519,
+        "bls" => Self::Bls,
+        "bls-once" => Self::BlsOnce,
+    }
+    PtpPolicy { "strict" => Self::Strict, "monitor" => Self::Monitor }
+    PtpAttack {
+        "correction" => Self::Correction,
+        "origin" => Self::Origin,
+        "strip" => Self::Strip,
+        "remove-hop" => Self::RemoveHop,
+        "epoch" => Self::Epoch,
+        "replay" => Self::Replay,
+        "spoof-sync" => Self::SpoofSync,
+        "delay-sync" => Self::DelaySync,
+        "lie" => Self::Lie,
+    }
     PtpTransport { "l2" => Self::L2, "udp4" => Self::Udp4 }
     PtpRole {
         "transparent" => Self::Transparent,
@@ -122,6 +141,12 @@ read_from_words! {
         "on-off" => Self::OnOff,
         "reno" => Self::Reno,
         "cubic" => Self::Cubic,
+    }
+    ServiceKind {
+        "echo" => Self::Echo,
+        "discard" => Self::Discard,
+        "source" => Self::Source,
+        "http" => Self::Http,
     }
     TrafficModel { "packet" => Self::Packet, "fluid" => Self::Fluid }
     RegisterType {

@@ -1,7 +1,9 @@
 //! Numbers of the calls that the image handles or makes.
 
+pub(crate) const IO_GETEVENTS: usize = 4;
 pub(crate) const EPOLL_PWAIT: usize = 22;
 pub(crate) const FCNTL: usize = 25;
+pub(crate) const IOCTL: usize = 29;
 pub(crate) const CLOSE: usize = 57;
 pub(crate) const READ: usize = 63;
 pub(crate) const WRITE: usize = 64;
@@ -9,6 +11,7 @@ pub(crate) const READV: usize = 65;
 pub(crate) const WRITEV: usize = 66;
 pub(crate) const PSELECT6: usize = 72;
 pub(crate) const PPOLL: usize = 73;
+pub(crate) const TIMERFD_SETTIME: usize = 86;
 pub(crate) const UTIMENSAT: usize = 88;
 pub(crate) const EXIT_GROUP: usize = 94;
 pub(crate) const WAITID: usize = 95;
@@ -54,5 +57,6 @@ pub(crate) const WAIT4: usize = 260;
 pub(crate) const SENDMMSG: usize = 269;
 pub(crate) const SECCOMP: usize = 277;
 pub(crate) const GETRANDOM: usize = 278;
+pub(crate) const IO_PGETEVENTS: usize = 292;
 pub(crate) const EPOLL_PWAIT2: usize = 441;
 pub(crate) const FUTEX_WAITV: usize = 449;

@@ -1,0 +1,242 @@
+//! Hardware clocks as guests see them.
+//!
+//! A PHC counts in real time, and is the machine's. A guest sees it as a device of
+//! the testbed: true virtual time, plus what the device is ahead of the machine's
+//! CLOCK_REALTIME. So it stands and is dilated with the session and does not follow
+//! its host's clock, which a daemon may steer by it. The stamps of the machine's
+//! clocks that come with it are put onto those of the host.
+//!
+//! What it is not: a model. A device's own frequency error is counted in real time.
+
+use timeloom_time::{Instant, Wall};
+
+use crate::clock::{Base, Clock, Host, machine_ns};
+use crate::notify::{Answer, Listener, Notification};
+use crate::remote::{read_memory, write_memory};
+
+/// The `ioctl`s whose answers are put onto virtual time (`linux/ptp_clock.h`):
+/// PTP_SYS_OFFSET, _EXTENDED, _PRECISE, each with its second version, and the last two
+/// also of a device's free-running cycles.
+pub(crate) const COMMANDS: [u32; 8] = [
+    0x4340_3d05,
+    0x4340_3d0e,
+    0xc4c0_3d09,
+    0xc4c0_3d12,
+    0xc4c0_3d16,
+    0xc040_3d08,
+    0xc040_3d11,
+    0xc040_3d15,
+];
+
+/// Answers [`timeloom_page::PHC_STAMPS`] and [`timeloom_page::PHC_TIME`].
+pub(crate) fn answer_image(listener: &Listener, clock: &Clock, asker: &Notification) -> Answer {
+    let scales = Session::now(clock, listener.host());
+    let [question, first, second, ..] = asker.args;
+    if question as usize == timeloom_page::PHC_TIME {
+        let shown_ns = scales.device_ns(first as i64, second as i64);
+        return Answer::Value(shown_ns.max(0));
+    }
+    let Some(mut bytes) = Layout::of(first as u32).map(|layout| vec![0; layout.bytes()]) else {
+        return Answer::Error(libc::EINVAL);
+    };
+    if !read_memory(asker.thread, second, &mut bytes) {
+        return Answer::Error(libc::EFAULT);
+    }
+    if !convert(first as u32, &mut bytes, &scales) {
+        return Answer::Error(libc::EINVAL);
+    }
+    if !listener.is_waiting(asker) {
+        return Answer::Error(libc::EINTR);
+    }
+    match write_memory(asker.thread, second, &bytes) {
+        true => Answer::Value(0),
+        false => Answer::Error(libc::EFAULT),
+    }
+}
+
+/// How the machine's instants become the session's. All in nanoseconds; `wall_ns` is
+/// the machine's CLOCK_MONOTONIC.
+trait Scales {
+    /// When the machine's `clock` showed this. `None` for clocks that have no part in it.
+    fn wall_ns(&self, clock: i32, shown_ns: i64) -> Option<i64>;
+    /// What the host's `clock` showed then.
+    fn host_ns(&self, clock: i32, wall_ns: i64) -> i64;
+    /// What a device is to show that showed `device_ns` then.
+    fn device_ns(&self, device_ns: i64, wall_ns: i64) -> i64;
+}
+
+/// A session and one of its hosts, now.
+struct Session<'a> {
+    clock: &'a Clock,
+    host: &'a Host,
+    /// The machine's CLOCK_REALTIME and CLOCK_MONOTONIC_RAW less its CLOCK_MONOTONIC.
+    realtime_ahead_ns: i64,
+    raw_ahead_ns: i64,
+}
+
+impl<'a> Session<'a> {
+    fn now(clock: &'a Clock, host: &'a Host) -> Self {
+        let ahead_ns = |id| {
+            // Around the other, so that being interrupted in between shows.
+            let read = || {
+                let before_ns = machine_ns(libc::CLOCK_MONOTONIC);
+                let shown_ns = machine_ns(id);
+                let took_ns = machine_ns(libc::CLOCK_MONOTONIC) - before_ns;
+                (took_ns, shown_ns - before_ns - took_ns / 2)
+            };
+            let closest = (0..5).map(|_| read()).min_by_key(|(took_ns, _)| *took_ns);
+            closest.map_or(0, |(_, ahead_ns)| ahead_ns)
+        };
+        Self {
+            clock,
+            host,
+            realtime_ahead_ns: ahead_ns(libc::CLOCK_REALTIME),
+            raw_ahead_ns: ahead_ns(libc::CLOCK_MONOTONIC_RAW),
+        }
+    }
+
+    /// True virtual time then.
+    fn true_ns(&self, wall_ns: i64) -> i64 {
+        self.clock.at(Instant::<Wall>::from_ns(wall_ns)).as_ns()
+    }
+}
+
+impl Scales for Session<'_> {
+    fn wall_ns(&self, clock: i32, shown_ns: i64) -> Option<i64> {
+        match clock {
+            libc::CLOCK_REALTIME => Some(shown_ns.saturating_sub(self.realtime_ahead_ns)),
+            libc::CLOCK_MONOTONIC => Some(shown_ns),
+            libc::CLOCK_MONOTONIC_RAW => Some(shown_ns.saturating_sub(self.raw_ahead_ns)),
+            _ => None,
+        }
+    }
+
+    fn host_ns(&self, clock: i32, wall_ns: i64) -> i64 {
+        if clock == libc::CLOCK_MONOTONIC_RAW {
+            // Its past is not kept. It was a moment ago, for which any rate will do.
+            let since_ns = self
+                .clock
+                .now()
+                .as_ns()
+                .saturating_sub(self.true_ns(wall_ns));
+            return self.host.raw_ns().saturating_sub(since_ns);
+        }
+        let then_ns = self.host.page().page().past.at_ns(wall_ns);
+        // A stamp is never ahead of what the clock shows now.
+        let then_ns = then_ns.min(self.host.now_ns(Base::Monotonic));
+        then_ns.saturating_add(self.host.offset_ns(clock))
+    }
+
+    fn device_ns(&self, device_ns: i64, wall_ns: i64) -> i64 {
+        let realtime_ns = wall_ns.saturating_add(self.realtime_ahead_ns);
+        let true_ns = self
+            .true_ns(wall_ns)
+            .saturating_add(self.clock.utc_offset().as_ns());
+        true_ns.saturating_add(device_ns.saturating_sub(realtime_ns))
+    }
+}
+
+/// The shapes of an answer, each an array of `struct ptp_clock_time`.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// A head with the count of samples; then system and device in turn, a system's
+    /// stamp last.
+    Alternating,
+    /// A head with the count and which of the system's clocks; then for each sample
+    /// system, device, system.
+    Threes,
+    /// Device, CLOCK_REALTIME and CLOCK_MONOTONIC_RAW, of one instant.
+    Precise,
+}
+
+impl Layout {
+    fn of(command: u32) -> Option<Self> {
+        let index = COMMANDS.iter().position(|&known| known == command)?;
+        Some(match index {
+            0..2 => Self::Alternating,
+            2..5 => Self::Threes,
+            _ => Self::Precise,
+        })
+    }
+
+    fn bytes(self) -> usize {
+        let stamps = match self {
+            Self::Alternating => 2 * MOST_SAMPLES + 1,
+            Self::Threes => 3 * MOST_SAMPLES,
+            Self::Precise => 3,
+        };
+        (stamps + 1) * STAMP_BYTES
+    }
+}
+
+/// Puts the stamps of an answer onto virtual time. False, with nothing changed, for
+/// what is no such answer.
+fn convert(command: u32, bytes: &mut [u8], scales: &impl Scales) -> bool {
+    let Some(layout) = Layout::of(command).filter(|layout| layout.bytes() == bytes.len()) else {
+        return false;
+    };
+    let word = |at: usize| i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    // The kernel has just taken the count; another thread may have changed it since.
+    let samples = (word(0).max(0) as usize).min(MOST_SAMPLES);
+    let (clock, step, extra) = match layout {
+        Layout::Precise => {
+            convert_precise(&mut Stamps(bytes), scales);
+            return true;
+        }
+        Layout::Alternating => (libc::CLOCK_REALTIME, 2, 1),
+        Layout::Threes => (word(4), 3, 0),
+    };
+    if scales.wall_ns(clock, 0).is_none() {
+        return false;
+    }
+    let wall_ns = |shown_ns| scales.wall_ns(clock, shown_ns).unwrap_or(shown_ns);
+    let mut stamps = Stamps(bytes);
+    // The devices' first: their instants lie between the system's stamps.
+    for before in (0..samples).map(|sample| HEAD + sample * step) {
+        let [from_ns, to_ns] = [before, before + 2].map(|index| wall_ns(stamps.get(index)));
+        let middle_ns = from_ns.saturating_add(to_ns.saturating_sub(from_ns) / 2);
+        let device_ns = stamps.get(before + 1);
+        stamps.set(before + 1, scales.device_ns(device_ns, middle_ns));
+    }
+    for index in (0..samples * step + extra).filter(|index| index % step != 1) {
+        let at_ns = wall_ns(stamps.get(HEAD + index));
+        stamps.set(HEAD + index, scales.host_ns(clock, at_ns));
+    }
+    true
+}
+
+fn convert_precise(stamps: &mut Stamps<'_>, scales: &impl Scales) {
+    let [device_ns, realtime_ns] = [0, 1].map(|index| stamps.get(index));
+    let wall_ns = scales.wall_ns(libc::CLOCK_REALTIME, realtime_ns);
+    let wall_ns = wall_ns.unwrap_or(realtime_ns);
+    stamps.set(0, scales.device_ns(device_ns, wall_ns));
+    stamps.set(1, scales.host_ns(libc::CLOCK_REALTIME, wall_ns));
+    stamps.set(2, scales.host_ns(libc::CLOCK_MONOTONIC_RAW, wall_ns));
+}
+
+/// `struct ptp_clock_time`s. The head of an answer has the size of one.
+struct Stamps<'a>(&'a mut [u8]);
+
+impl Stamps<'_> {
+    fn get(&self, index: usize) -> i64 {
+        let bytes = &self.0[index * STAMP_BYTES..][..STAMP_BYTES];
+        let s = i64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"));
+        let ns = u32::from_ne_bytes(bytes[8..12].try_into().expect("four bytes"));
+        s.saturating_mul(NS_PER_S).saturating_add(ns.into())
+    }
+
+    fn set(&mut self, index: usize, ns: i64) {
+        let bytes = &mut self.0[index * STAMP_BYTES..][..STAMP_BYTES];
+        bytes[..8].copy_from_slice(&ns.div_euclid(NS_PER_S).to_ne_bytes());
+        bytes[8..12].copy_from_slice(&(ns.rem_euclid(NS_PER_S) as u32).to_ne_bytes());
+    }
+}
+
+const NS_PER_S: i64 = 1_000_000_000;
+const MOST_SAMPLES: usize = 25;
+const STAMP_BYTES: usize = 16;
+/// Where the stamps begin.
+const HEAD: usize = 1;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! Simulated hosts that serve real programs over TCP.
+//!
+//! A [`Server`] lives at a host of the model ([`crate::Resident`]): what comes
+//! for the host by TCP goes to a stack of its own (smoltcp), byte for byte, and
+//! [`Service`]s answer. ARP, pings and datagrams stay the model's. Real programs
+//! reach it through a portal; nothing here opens a socket of the machine.
+//!
+//! What comes from outside is bounded: so many connections, so many bytes for
+//! each, and a connection whose peer has vanished is given up.
+
+mod http;
+mod service;
+
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::wire::{HardwareAddress, IpCidr};
+use timeloom_time::{Instant, Virtual};
+
+use self::service::Conversation;
+use crate::bytes::{self, IpHeader, TCP, put16};
+use crate::packet::NIL;
+use crate::resident::{Arrived, Glance, Outgoing, Resident};
+use crate::stack::{Wire, stack_time};
+use crate::{Node, World};
+
+/// What a port of a server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Sends back what comes (RFC 862).
+    Echo,
+    /// Takes all and says nothing (RFC 863).
+    Discard,
+    /// Sends as fast as it is taken, this much in all or, with `None`, until
+    /// the other end closes (after RFC 864).
+    Source(Option<u64>),
+    /// HTTP/1.1: to GET a page of this many bytes, or of as many as the path
+    /// says; to POST and PUT how many bytes came.
+    Http(u64),
+}
+
+/// How a server is to be.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Ports and what they do; no port twice.
+    pub services: Vec<(u16, Service)>,
+    /// Connections at once; further ones are refused.
+    pub connections: usize,
+    /// Bytes kept for each connection and direction: the window that it offers,
+    /// and at most what it has in flight.
+    pub buffer_bytes: usize,
+    /// Where sequence numbers come from.
+    pub seed: u64,
+}
+
+/// What a service has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceStats {
+    /// Connections that were opened.
+    pub connections: u64,
+    /// Bytes that came.
+    pub received: u64,
+    /// Bytes that were given to TCP to be sent.
+    pub sent: u64,
+    /// Requests that were answered, of HTTP.
+    pub requests: u64,
+}
+
+/// A host that serves.
+pub struct Server {
+    address: u32,
+    mac: [u8; 6],
+    /// Whether others hear the same segment: on a cable between two nodes the
+    /// model leaves MAC addresses out.
+    shared: bool,
+    interface: Interface,
+    device: Wire,
+    sockets: SocketSet<'static>,
+    services: Vec<(u16, Service, ServiceStats)>,
+    /// Listening sockets by service, while there is room for a connection.
+    listening: Vec<Option<SocketHandle>>,
+    /// Opened sockets: which service each belongs to and what is being said.
+    open: Vec<(SocketHandle, usize, Conversation)>,
+    connections: usize,
+    buffer_bytes: usize,
+    /// The next packet's number, by which parts of it are told from another's.
+    identification: u16,
+    wake: Option<Instant<Virtual>>,
+}
+
+/// A peer that says nothing is asked after this, and given up after the second
+/// (RFC 9293, section 3.8.4, has hours in mind; an experiment has minutes).
+const ASKED_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
+const GIVEN_UP_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
+
+/// Bytes of an IPv4 header without options.
+const MIN_IP: usize = 20;
+
+impl Server {
+    /// Lets a server live at a host with an address, from the start on; false
+    /// where none can.
+    pub fn lodge(world: &mut World, node: Node, options: &ServerOptions) -> bool {
+        let Some(port) = world.port_of(node).filter(|_| world.is_host(node)) else {
+            return false;
+        };
+        let address = world.address(port);
+        let mut device = Wire::default();
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = options.seed;
+        let mut interface = Interface::new(config, &mut device, stack_time(Instant::ZERO));
+        interface.update_ip_addrs(|list| {
+            // Everything is on the link for the stack: routing is the model's part.
+            let _ = list.push(IpCidr::new(address.into(), 0));
+        });
+        let services = options.services.iter();
+        let mut server = Self {
+            address: address.to_bits(),
+            mac: world.mac(port),
+            shared: world.ports[port.index()].arp != NIL,
+            interface,
+            device,
+            sockets: SocketSet::new(Vec::new()),
+            services: services
+                .map(|(port, what)| (*port, *what, ServiceStats::default()))
+                .collect(),
+            listening: vec![None; options.services.len()],
+            open: Vec::new(),
+            connections: options.connections.max(1),
+            buffer_bytes: options.buffer_bytes.max(2_048),
+            identification: 0,
+            wake: None,
+        };
+        server.listen();
+        world.lodge(node, Box::new(server))
+    }
+
+    /// The server that lives at a node.
+    pub fn at(world: &World, node: Node) -> Option<&Self> {
+        let resident: &dyn core::any::Any = world.resident(node)?;
+        resident.downcast_ref()
+    }
+
+    /// Its ports, what each does and has done.
+    pub fn services(&self) -> &[(u16, Service, ServiceStats)] {
+        &self.services
+    }
+
+    fn is_at(&self, mac: [u8; 6]) -> bool {
+        mac == self.mac || !self.shared && mac == [0xff; 6]
+    }
+
+    /// Keeps one socket listening for each service while there is room.
+    fn listen(&mut self) {
+        let full = self.open.len() >= self.connections;
+        for (place, (port, ..)) in self.listening.iter_mut().zip(&self.services) {
+            if full {
+                if let Some(handle) = place.take() {
+                    self.sockets.remove(handle);
+                }
+            } else if place.is_none() {
+                let buffer = || SocketBuffer::new(vec![0; self.buffer_bytes]);
+                let mut socket = Socket::new(buffer(), buffer());
+                socket.set_congestion_control(CongestionControl::Cubic);
+                socket.set_keep_alive(Some(ASKED_AFTER));
+                socket.set_timeout(Some(GIVEN_UP_AFTER));
+                // Fails for port 0 only, which nobody can reach.
+                let _ = socket.listen(*port);
+                *place = Some(self.sockets.add(socket));
+            }
+        }
+    }
+
+    /// Lets stack and services work until neither has anything to do.
+    fn work(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
+        let at = stack_time(now);
+        loop {
+            self.interface.poll(at, &mut self.device, &mut self.sockets);
+            self.accept();
+            if !self.serve() {
+                break;
+            }
+        }
+        self.forget();
+        self.listen();
+        while let Some(mut packet) = self.device.sent.pop_front() {
+            self.allow_cutting(&mut packet);
+            out.send_packet(packet);
+        }
+        let due = self.interface.poll_at(at, &self.sockets);
+        self.wake = due.map(|due| Instant::from_ns(due.total_micros() * 1_000).max(now));
+    }
+
+    /// Takes sockets that are no longer listening out of the list.
+    fn accept(&mut self) {
+        for (index, place) in self.listening.iter_mut().enumerate() {
+            let Some(handle) = *place else { continue };
+            if self.sockets.get::<Socket>(handle).state() != State::Listen {
+                let (_, what, stats) = &mut self.services[index];
+                stats.connections += 1;
+                self.open.push((handle, index, Conversation::new(*what)));
+                *place = None;
+            }
+        }
+    }
+
+    /// Lets every conversation go on; says whether one did.
+    fn serve(&mut self) -> bool {
+        let mut any = false;
+        for (handle, index, conversation) in &mut self.open {
+            let socket = self.sockets.get_mut::<Socket>(*handle);
+            any |= conversation.go_on(socket, &mut self.services[*index].2);
+        }
+        any
+    }
+
+    /// Removes what has ended. A socket that only waits for late packets
+    /// (TIME-WAIT) gives way when its place is needed.
+    fn forget(&mut self) {
+        let full = self.open.len() >= self.connections;
+        let sockets = &mut self.sockets;
+        self.open.retain(|(handle, ..)| {
+            let state = sockets.get::<Socket>(*handle).state();
+            // A SYN that came to nothing makes a socket listen again.
+            let ended =
+                matches!(state, State::Closed | State::Listen) || full && state == State::TimeWait;
+            if ended {
+                sockets.remove(*handle);
+            }
+            !ended
+        });
+    }
+
+    /// smoltcp knows no path MTU, so its packets may be cut on their way; the
+    /// parts of each need a number of their own (RFC 791, section 2.3).
+    fn allow_cutting(&mut self, packet: &mut [u8]) {
+        if packet.len() >= MIN_IP {
+            put16(packet, 4, self.identification);
+            packet[6] &= !0x40;
+            bytes::renew_ip_checksum(packet);
+            self.identification = self.identification.wrapping_add(1);
+        }
+    }
+}
+
+impl Resident for Server {
+    fn wants(&self, glance: &Glance<'_>) -> bool {
+        glance.ethertype == 0x0800
+            && self.is_at(glance.destination)
+            && IpHeader::read(glance.inner).is_some_and(|ip| {
+                // Parts of packets are not put together.
+                ip.protocol == TCP && ip.dst == self.address && !ip.fragment
+            })
+    }
+
+    fn handle_frame(&mut self, now: Instant<Virtual>, frame: &Arrived<'_>, out: &mut Outgoing) {
+        self.device.arrived.push_back(frame.inner.to_vec());
+        self.work(now, out);
+    }
+
+    fn handle_departure(
+        &mut self,
+        _: Instant<Virtual>,
+        _: usize,
+        _: u64,
+        _: Option<Instant<Virtual>>,
+        _: &mut Outgoing,
+    ) {
+    }
+
+    fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
+        self.work(now, out);
+    }
+
+    fn next_wake(&self) -> Option<Instant<Virtual>> {
+        self.wake
+    }
+}
+
+impl core::fmt::Debug for Server {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Server")
+            .field("services", &self.services)
+            .field("open", &self.open.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! Keys for all clocks of a simulated network, out of one seed: runs repeat, and
+//! nobody outside a simulation may have such keys.
+
+use std::sync::Arc;
+
+use timeloom_net::{Node, World};
+use timeloom_ptp::security::{
+    KeyError, KeyRing, Limits, Member, MemoryLedger, SecretKey, Security,
+};
+use timeloom_ptp::{Random, SplitMix};
+use timeloom_time::{Instant, Utc};
+use timeloom_wire::tlv::{EntryForm, Suite};
+
+use crate::{PtpNode, Role};
+
+pub use timeloom_ptp::security::Policy;
+
+/// How time is signed in a network.
+#[derive(Clone, Copy, Debug)]
+pub struct Signing {
+    /// With what.
+    pub suite: Suite,
+    /// What slaves do about time that does not hold.
+    pub policy: Policy,
+    /// Where keys come from.
+    pub seed: u64,
+    /// Civil time at virtual time zero, from which sequence numbers begin.
+    pub epoch: Instant<Utc>,
+}
+
+/// Generation of the keys; nobody changes them in a run.
+const EPOCH: u8 = 1;
+
+impl Signing {
+    /// A key for each of these clocks, and everybody's public ones: in the order
+    /// of `clocks`.
+    ///
+    /// # Errors
+    /// When two of them are one.
+    pub fn keys(&self, world: &World, clocks: &[(Node, Role)]) -> Result<Vec<Security>, KeyError> {
+        let mut random = SplitMix(self.seed);
+        let mut ring = KeyRing::default();
+        let mut secrets = Vec::new();
+        for (index, (node, role)) in clocks.iter().enumerate() {
+            let ports = world.cables().filter(|cable| cable.from == *node).count();
+            let mut bytes = [0; 32];
+            for part in bytes.chunks_exact_mut(8) {
+                part.copy_from_slice(&random.next_u64().to_be_bytes());
+            }
+            let ports = u8::try_from(ports).unwrap_or(u8::MAX);
+            let secret = SecretKey::with_ports(self.suite, &bytes, ports);
+            secret.keep(Box::<MemoryLedger>::default());
+            let member = Member {
+                clock: PtpNode::identity_at(world, *node),
+                index: index as u16,
+                epoch: EPOCH,
+                key: secret.public(),
+                grandmaster: *role == Role::Grandmaster,
+            };
+            ring.insert(member, &secret.prove())?;
+            secrets.push(Arc::new(secret));
+        }
+        let ring = Arc::new(ring);
+        let seconds = self.epoch.as_ns() / 1_000_000_000;
+        let all = secrets.into_iter().zip(clocks).enumerate();
+        let all = all.map(|(index, (secret, (node, _)))| Security {
+            clock: PtpNode::identity_at(world, *node),
+            index: index as u16,
+            secret,
+            epoch: EPOCH,
+            ring: Arc::clone(&ring),
+            form: EntryForm::Full,
+            policy: self.policy,
+            limits: Limits::default(),
+            watch: self.suite.is_aggregate(),
+            secondary: false,
+            bind_vid: false,
+            first_sequence: (seconds.unsigned_abs() & 0xffff_ffff) << 16,
+        });
+        Ok(all.collect())
+    }
+}

@@ -1,0 +1,79 @@
+//! What somebody on the way can do to a Follow_Up, for laboratories and
+//! simulations of attacks. Needs no key; sane clocks never call this.
+
+use timeloom_wire::message::{patch_correction, patch_length};
+use timeloom_wire::{Header, MessageType, TimeInterval};
+
+/// A change of a Follow_Up after it was signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tamper {
+    /// Adds this to its correction.
+    Correction(TimeInterval),
+    /// Changes its time by 64 ns.
+    Origin,
+    /// Takes the signed TLV away.
+    Strip,
+    /// Takes the last hop out of the chain, whose entries are full ones.
+    RemoveHop,
+    /// Names another epoch of keys.
+    Epoch,
+}
+
+impl Tamper {
+    /// Changes `message` if it is a Follow_Up that this can be done to; says
+    /// whether it did.
+    pub fn apply(self, message: &mut Vec<u8>) -> bool {
+        let Ok((header, _)) = Header::parse(message) else {
+            return false;
+        };
+        if header.message_type != MessageType::FollowUp || message.len() < PLAIN {
+            return false;
+        }
+        let signed = message.len() > EPOCH;
+        match self {
+            Self::Correction(more) => {
+                return patch_correction(message, header.correction + more).is_ok();
+            }
+            Self::Origin => message[ORIGIN_LAST] ^= 0x40,
+            Self::Strip if signed => {
+                message.truncate(PLAIN);
+                return patch_length(message, PLAIN as u16).is_ok();
+            }
+            Self::RemoveHop => return remove_last_hop(message),
+            Self::Epoch if signed => message[EPOCH] ^= 0x40,
+            Self::Strip | Self::Epoch => return false,
+        }
+        true
+    }
+}
+
+/// Bytes of a Follow_Up without TLVs.
+const PLAIN: usize = 44;
+/// The last byte of `preciseOriginTimestamp`.
+const ORIGIN_LAST: usize = 43;
+/// Of the signed TLV that follows: its length, suite, epoch, and number of hops.
+const TLV_LENGTH: core::ops::Range<usize> = 46..48;
+const SUITE: usize = 54;
+const EPOCH: usize = 56;
+const HOPS: usize = 57;
+
+/// Takes the last entry out of a chain of full entries; `false` when there is none.
+fn remove_last_hop(bytes: &mut Vec<u8>) -> bool {
+    let (Some(&suite), Some(&hops)) = (bytes.get(SUITE), bytes.get(HOPS)) else {
+        return false;
+    };
+    // An aggregate signature stands once, at the end; others in each entry.
+    let (end, each) = if suite & 0x0f == 1 {
+        (bytes.len() - 48, 18)
+    } else {
+        (bytes.len(), 82)
+    };
+    if hops == 0 || end < each + HOPS {
+        return false;
+    }
+    bytes.drain(end - each..end);
+    bytes[HOPS] -= 1;
+    let length = bytes.len() as u16;
+    bytes[TLV_LENGTH].copy_from_slice(&(length - 48).to_be_bytes());
+    patch_length(bytes, length).is_ok()
+}

@@ -1,0 +1,69 @@
+//! The servers of a simulated network: put where the plan says, and what they
+//! have done.
+
+use timeloom_net::server::{Server, ServerOptions, Service};
+use timeloom_net::{Node, World};
+use timeloom_scenario::{Plan, ServiceKind, Simulated};
+
+use crate::error::RunError;
+use crate::hosts::seed_of;
+
+/// Lets the plan's servers live in the network; where they are comes back.
+pub(crate) fn start(
+    plan: &Plan,
+    simulated: &mut Simulated,
+) -> Result<Vec<(String, Node)>, RunError> {
+    let nodes = std::mem::take(&mut simulated.hosts);
+    let Some(network) = &plan.network else {
+        return Ok(nodes);
+    };
+    for (name, node) in &nodes {
+        let host = &network.hosts[name];
+        let services = host.services.iter();
+        let services = services.map(|service| {
+            let what = match service.kind {
+                ServiceKind::Echo => Service::Echo,
+                ServiceKind::Discard => Service::Discard,
+                ServiceKind::Source => Service::Source(service.bytes),
+                ServiceKind::Http => Service::Http(service.bytes.unwrap_or(PAGE_BYTES)),
+            };
+            (service.port, what)
+        });
+        let options = ServerOptions {
+            services: services.collect(),
+            connections: usize::from(host.connections),
+            buffer_bytes: usize::try_from(host.buffer).unwrap_or(usize::MAX),
+            seed: seed_of(plan.seed, name),
+        };
+        if !Server::lodge(&mut simulated.world, *node, &options) {
+            return Err(RunError::Plan(format!("`{name}` is no place for a server")));
+        }
+    }
+    Ok(nodes)
+}
+
+/// What a server has done, in words.
+pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
+    let services = Server::at(world, node)?.services();
+    let told = services.iter().map(|(port, what, stats)| {
+        let kind = match what {
+            Service::Echo => "echo",
+            Service::Discard => "discard",
+            Service::Source(_) => "source",
+            Service::Http(_) => "http",
+        };
+        let requests = match what {
+            Service::Http(_) => format!(", {} requests", stats.requests),
+            _ => String::new(),
+        };
+        format!(
+            "{kind} on port {port}: {} connections{requests}, {} bytes came, {} went",
+            stats.connections, stats.received, stats.sent
+        )
+    });
+    let told: Vec<_> = told.collect();
+    (!told.is_empty()).then(|| format!("{name}: {}", told.join("; ")))
+}
+
+/// A page's bytes where the scenario says nothing.
+const PAGE_BYTES: u64 = 1_000;

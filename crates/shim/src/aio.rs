@@ -1,0 +1,149 @@
+//! `io_getevents` and `io_pgetevents`: completions of asynchronous input and output.
+//!
+//! The kernel ends both for a freeze: the first with EINTR, which is hidden as in
+//! `queues.rs`; the second by starting anew, with the whole timeout.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::abi::{NS_PER_S, Timespec};
+use crate::clock::page;
+use crate::poll::SignalMask;
+use crate::sys::{errno, nr, readable, syscall};
+use crate::wait::{Deadline, KICKED, Turn, until};
+
+/// `io_getevents(context, least, most, events, timeout)`.
+pub(crate) fn io_getevents(args: [usize; 6]) -> isize {
+    match deadline_of(args[4]) {
+        Some(deadline) => Wait { args, deadline }.complete(&SignalMask::Unchanged),
+        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        None => unsafe { syscall(nr::IO_GETEVENTS, args) },
+    }
+}
+
+/// `io_pgetevents(context, least, most, events, timeout, mask)`.
+pub(crate) fn io_pgetevents(args: [usize; 6]) -> isize {
+    match (deadline_of(args[4]), load_mask(args[5])) {
+        (Some(deadline), Some(mask)) => Wait { args, deadline }.complete(&mask),
+        // SAFETY: as above.
+        _ => unsafe { syscall(nr::IO_PGETEVENTS, args) },
+    }
+}
+
+struct Wait {
+    args: [usize; 6],
+    deadline: Deadline,
+}
+
+impl Wait {
+    /// Waits until there are as many events as wanted. Those that came in an earlier
+    /// turn lie in the program's array already.
+    fn complete(&self, mask: &SignalMask) -> isize {
+        let [context, least, most, events, ..] = self.args;
+        if (least as isize) < 0 || (most as isize) < (least as isize) {
+            // SAFETY: invalid, so that the kernel refuses.
+            return unsafe { syscall(nr::IO_GETEVENTS, [context, least, most, events, 0, 0]) };
+        }
+        let mut got = 0usize;
+        let result = until(self.deadline, TIME_IS_OVER, |turn| {
+            let before = page().epoch.load(Acquire);
+            let at = events.wrapping_add(got.wrapping_mul(EVENT_BYTES));
+            let left = [
+                context,
+                least.saturating_sub(got),
+                most.saturating_sub(got),
+                at,
+                0,
+                0,
+            ];
+            let result = one_turn(turn, left, mask);
+            if result == KICKED {
+                return KICKED;
+            }
+            // Who interrupted it: the supervisor, or a handler of the program?
+            let disturbed = page().epoch.load(Acquire) != before;
+            if result < 0 {
+                return match (got, result) {
+                    (_, errno::EINTR) if disturbed => KICKED,
+                    (0, error) => error,
+                    _ => got as isize,
+                };
+            }
+            got = got.saturating_add(result as usize);
+            let is_short = !is_whole(turn, mask);
+            if got >= least || !(result == 0 || disturbed || is_short) {
+                // Enough; or some, and then the time was over or a handler ran.
+                got as isize
+            } else if turn.wall.is_none() {
+                KICKED
+            } else {
+                TIME_IS_OVER // this turn's, and perhaps the wait's
+            }
+        });
+        if result == TIME_IS_OVER {
+            got as isize
+        } else {
+            result
+        }
+    }
+}
+
+/// Whether a turn lasts until the deadline, as things stand.
+fn is_whole(turn: &Turn, mask: &SignalMask) -> bool {
+    let is_steered = page().steered.load(Relaxed) != 0;
+    turn.wall.is_none() || !(is_steered || matches!(mask, SignalMask::During(_)))
+}
+
+fn one_turn(turn: &Turn, mut args: [usize; 6], mask: &SignalMask) -> isize {
+    let mut wall = turn.wall;
+    let (number, masked) = match mask {
+        SignalMask::Unchanged => (nr::IO_GETEVENTS, [0; 2]),
+        SignalMask::During(_) => {
+            // Frozen and thawed, the kernel begins such a wait anew: so it must be
+            // short.
+            wall = wall.map(|_| Timespec::from_ns(turn.wall_ns.min(LONGEST_MASKED_NS)));
+            (nr::IO_PGETEVENTS, [mask.address(), 8])
+        }
+    };
+    args[4] = wall
+        .as_ref()
+        .map_or(0, |wall| wall as *const Timespec as usize);
+    if masked[0] != 0 {
+        args[5] = &raw const masked as usize;
+    }
+    // SAFETY: the kernel checks the program's pointers; the others are ours.
+    unsafe { turn.block(number, args) }
+}
+
+/// Relative; a null pointer is for ever. The kernel takes any `timespec` here.
+fn deadline_of(address: usize) -> Option<Deadline> {
+    if address == 0 {
+        return Some(Deadline::Never);
+    }
+    let Timespec { s, ns } = Timespec::load(address)?;
+    let ns = s.saturating_mul(NS_PER_S).saturating_add(ns);
+    // One below zero is for ever: added to the time it is less than that, which
+    // the kernel takes for an overflow.
+    Some(match ns {
+        ..0 => Deadline::Never,
+        _ => Deadline::after_ns(ns),
+    })
+}
+
+/// From a `struct __aio_sigset`.
+fn load_mask(address: usize) -> Option<SignalMask> {
+    if address == 0 {
+        return Some(SignalMask::Unchanged);
+    }
+    if !readable(address, 16) {
+        return None;
+    }
+    // SAFETY: the kernel has just read both ends of it.
+    let [mask, size] = unsafe { (address as *const [usize; 2]).read_unaligned() };
+    SignalMask::load(mask, size).ok()
+}
+
+/// What no call returns: the turn's time is over, and too few events came.
+const TIME_IS_OVER: isize = KICKED - 1;
+/// `struct io_event`.
+const EVENT_BYTES: usize = 32;
+const LONGEST_MASKED_NS: i64 = 20_000_000;

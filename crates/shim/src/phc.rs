@@ -1,0 +1,59 @@
+//! Hardware clocks (`/dev/ptpN`): the session's time by the device's own count.
+//!
+//! The kernel reads the device, and the machine's clocks before and after. The
+//! supervisor, who knows what the session's clock showed then, puts the one onto
+//! true virtual time and the others onto this host's clocks.
+
+use timeloom_page::{CPU_TIME_CALL, PHC_STAMPS, PHC_TIME};
+
+use crate::abi::{NS_PER_S, Timespec};
+use crate::clock::{monotonic_ns, page};
+use crate::sys::{errno, nr, syscall};
+
+/// Whether the clock is a device, by the descriptor in its identifier.
+pub(crate) fn is_device(id: u32) -> bool {
+    (id as i32) < 0 && id & 3 == CLOCK_BY_DESCRIPTOR
+}
+
+/// `clock_gettime(id, out)` of a device.
+pub(crate) fn clock_gettime(id: u32, out: *mut Timespec) -> isize {
+    let before_ns = monotonic_ns();
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::CLOCK_GETTIME, [id as usize, out as usize, 0, 0, 0, 0]) };
+    if result != 0 || page().is_released() {
+        return result;
+    }
+    let wall_ns = before_ns.wrapping_add(monotonic_ns().wrapping_sub(before_ns) / 2);
+    // SAFETY: the kernel has just written there.
+    let device = unsafe { out.read_unaligned() };
+    let device_ns = device.s.wrapping_mul(NS_PER_S).wrapping_add(device.ns);
+    let question = [PHC_TIME, device_ns as usize, wall_ns as usize, 0, 0, 0];
+    // SAFETY: no pointers.
+    let shown = unsafe { syscall(CPU_TIME_CALL, question) };
+    if shown < 0 {
+        return errno::EOPNOTSUPP;
+    }
+    // SAFETY: as above.
+    unsafe { out.write_unaligned(Timespec::from_ns(shown as i64)) };
+    0
+}
+
+/// `ioctl(fd, command, argument)` of the commands that compare a device with the
+/// machine's clocks.
+pub(crate) fn ioctl(args: [usize; 6]) -> isize {
+    // SAFETY: the program's own call; the kernel checks the pointer.
+    let result = unsafe { syscall(nr::IOCTL, args) };
+    if result < 0 {
+        return result;
+    }
+    let question = [PHC_STAMPS, args[1], args[2], 0, 0, 0];
+    // SAFETY: the supervisor checks the pointer.
+    match unsafe { syscall(CPU_TIME_CALL, question) } {
+        0 => result,
+        // Rather none than the machine's: programs fall back.
+        _ => errno::EOPNOTSUPP,
+    }
+}
+
+/// CLOCKFD, in the lowest bits of an identifier below zero.
+const CLOCK_BY_DESCRIPTOR: u32 = 3;
