@@ -1,5 +1,5 @@
-//! `exec`: what starting a program costs in a session, and how much memory a
-//! process takes there beyond what it takes natively.
+//! `exec`: what starting a program costs in a session, what reading the files that
+//! tell time, and how much memory a process takes there beyond what it takes natively.
 
 use crate::error::BenchError;
 use crate::figure::Figure;
@@ -29,6 +29,20 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             .with("native_ns", median(rounds.base_ns()))
             .with("inside_ns", median(rounds.other_ns(0))),
     );
+
+    for (path, metric) in TIME_FILES {
+        let rounds = Rounds::run(
+            options.pick(31, 201),
+            &format!("read {path} 210"),
+            &mut [&mut native, &mut inside],
+            scale,
+        )?;
+        figure(
+            Figure::new(BENCH, metric, "ns", rounds.other_ns(0))
+                .with("counts", "open, read and close")
+                .with("native_ns", median(rounds.base_ns())),
+        );
+    }
 
     let mut added = Vec::new();
     let mut proportional = Vec::new();
@@ -77,3 +91,9 @@ fn memory(pid: i32) -> Result<Memory, BenchError> {
 }
 
 const BENCH: Name = Name::Exec;
+
+/// Files that tell time, which the supervisor serves (with root and FUSE).
+const TIME_FILES: [(&str, &str); 2] = [
+    ("/proc/uptime", "read_proc_uptime_ns"),
+    ("/proc/stat", "read_proc_stat_ns"),
+];

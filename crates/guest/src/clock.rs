@@ -26,6 +26,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::memory::PageMapping;
+use crate::time_files::ProcFiles;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
 use host_control::HostListener;
@@ -46,6 +47,8 @@ pub struct ClockOptions {
     pub paused: bool,
     /// What programs see of the time-stamp counter.
     pub tsc: Tsc,
+    /// What programs see of the files that tell time.
+    pub proc: ProcFiles,
 }
 
 /// What a program sees that reads the processor's time-stamp counter itself
@@ -67,6 +70,7 @@ impl Default for ClockOptions {
             dilation: 1.0,
             paused: false,
             tsc: Tsc::Native,
+            proc: ProcFiles::Virtual,
         }
     }
 }

@@ -22,8 +22,9 @@ pub fn coverage() -> String {
          else the machine's, unseen |\n",
     );
     text.push_str(
-        "| `open`, `openat`, `openat2` of `/proc/uptime`, `/proc/stat`, `/proc/PID/stat` | never | the machine's text, unseen: a \
-         filter sees no path, and to trap every `open` costs more than it gives ([limitations.md](limitations.md)) |\n",
+        "| reads of `/proc/uptime`, `/proc/stat` | with root and FUSE | uptime and boot time of the host's clock, by a file system of \
+         the supervisor; else the machine's, and said so ([limitations.md](limitations.md#files-that-tell-time)) |\n\
+         | reads of `/proc/PID/stat` | never | start times are the machine's |\n",
     );
     for (number, name, treatment, when) in CALLS {
         text.push_str(&format!(

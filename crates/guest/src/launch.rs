@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::clock::Host;
 use crate::error::{GuestError, check};
 use crate::filter;
+use crate::time_files::{self, View};
 
 /// A program to run, and where.
 pub struct CommandSpec {
@@ -140,15 +141,25 @@ struct Prepared {
     _strings: Vec<CString>,
 }
 
+/// What programs of a session have in common.
+pub(crate) struct Conditions<'a> {
+    /// Whether the time-stamp counter is to trap.
+    pub(crate) emulates_tsc: bool,
+    /// The files that tell time, if they are not the machine's.
+    pub(crate) view: Option<View>,
+    /// Called with messages for the user.
+    pub(crate) warn: &'a dyn Fn(String),
+}
+
 /// Starts `spec`. `on_listener` is given the new process and the listener of
 /// its filter, and must begin to serve it at once: the exec waits for its
 /// answer.
 pub(crate) fn launch(
     spec: &CommandSpec,
-    emulates_tsc: bool,
+    how: &Conditions<'_>,
     on_listener: impl FnOnce(i32, OwnedFd),
 ) -> Result<Guest, GuestError> {
-    let prepared = prepare(spec, emulates_tsc)?;
+    let prepared = prepare(spec, how.emulates_tsc)?;
     let (ours, theirs) = socket_pair()?;
     let (mut failure, failure_theirs) = pipe()?;
 
@@ -160,6 +171,7 @@ pub(crate) fn launch(
             child(
                 spec,
                 &prepared,
+                how.view.as_ref(),
                 theirs.as_raw_fd(),
                 failure_theirs.as_raw_fd(),
             )
@@ -180,15 +192,19 @@ pub(crate) fn launch(
     if let Some(listener) = receive_descriptor(ours.as_raw_fd()) {
         on_listener(pid, listener);
     }
-    let mut message = [0u8; 8];
-    match failure.read(&mut message) {
-        Ok(0) => Ok(guest), // closed by the exec
-        _ => {
-            guest.wait();
-            let [step, errno] = [&message[..4], &message[4..]]
-                .map(|b| i32::from_ne_bytes(b.try_into().expect("4")));
-            Err(explain(spec, step, io::Error::from_raw_os_error(errno)))
+    loop {
+        let mut message = [0u8; 8];
+        if let Ok(0) = failure.read(&mut message) {
+            return Ok(guest); // closed by the exec
         }
+        let [step, errno] =
+            [&message[..4], &message[4..]].map(|b| i32::from_ne_bytes(b.try_into().expect("4")));
+        let error = io::Error::from_raw_os_error(errno);
+        if step != STEP_TIME_FILES {
+            guest.wait();
+            return Err(explain(spec, step, error));
+        }
+        (how.warn)(time_files::explain(&error));
     }
 }
 
@@ -304,20 +320,32 @@ const STEP_STREAMS: i32 = 3;
 const STEP_FILTER: i32 = 4;
 const STEP_EXEC: i32 = 5;
 const STEP_TSC: i32 = 6;
+/// The only one without which it goes on.
+const STEP_TIME_FILES: i32 = 7;
 
 /// The child's side of the fork.
 ///
 /// # Safety
 /// Only in a freshly forked child: never returns, makes only system calls.
-unsafe fn child(spec: &CommandSpec, prepared: &Prepared, socket: RawFd, failure: RawFd) -> ! {
-    let fail = |step: i32| -> ! {
+unsafe fn child(
+    spec: &CommandSpec,
+    prepared: &Prepared,
+    view: Option<&View>,
+    socket: RawFd,
+    failure: RawFd,
+) -> ! {
+    let tell = |step: i32| {
         // SAFETY: the descriptor is open; errno is this thread's.
         unsafe {
             let errno = *libc::__errno_location();
             let message = [step, errno];
             libc::write(failure, message.as_ptr().cast(), 8);
-            libc::_exit(127)
         }
+    };
+    let fail = |step: i32| -> ! {
+        tell(step);
+        // SAFETY: ends this process, which has nothing to tidy up.
+        unsafe { libc::_exit(127) }
     };
     // SAFETY: each call gets pointers that were prepared and are alive.
     unsafe {
@@ -335,6 +363,11 @@ unsafe fn child(spec: &CommandSpec, prepared: &Prepared, socket: RawFd, failure:
             && libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) != 0
         {
             fail(STEP_NETWORK);
+        }
+        if let Some(view) = view
+            && !view.enter()
+        {
+            tell(STEP_TIME_FILES);
         }
         if let Some(directory) = &prepared.directory
             && libc::chdir(directory.as_ptr()) != 0

@@ -16,6 +16,7 @@
 //! - `kick`: wakes threads whose wait has become too long;
 //! - `timers`, `timer_calls`: timers, whose deadlines the supervisor owns;
 //! - `waiting`: what threads that do not run wait for;
+//! - `time_files`: `/proc/uptime` and `/proc/stat` by the clock of a guest's host;
 //! - `skip`: lets time go to the next event while everything waits;
 //! - `control`: the socket through which `timeloom pause` and others speak;
 //! - `grants`, `granter`, `stepped`: sessions whose time moves by grants from outside.
@@ -57,6 +58,7 @@ mod report;
 mod session;
 mod skip;
 mod stepped;
+mod time_files;
 mod timer_calls;
 mod timers;
 mod until;
@@ -82,5 +84,6 @@ pub use leftovers::{Leftovers, clean};
 pub use report::UnhandledCall;
 pub use session::{Session, SessionOptions, Status};
 pub use stepped::{NOT_BY_HAND, SteppedSession};
+pub use time_files::ProcFiles;
 pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};

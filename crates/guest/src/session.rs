@@ -16,7 +16,7 @@ use crate::freeze::{FreezeKind, Freezer, cgroup_of};
 use crate::image::Image;
 use crate::inject::Injector;
 use crate::kick;
-use crate::launch::{CommandSpec, Guest, launch};
+use crate::launch::{CommandSpec, Conditions, Guest, launch};
 use crate::leftovers::{Keeper, PageName};
 use crate::listener::{self, Context};
 use crate::memory::PageMapping;
@@ -25,6 +25,7 @@ use crate::processes;
 use crate::register::{Registration, register, release};
 use crate::report::{Report, UnhandledCall};
 use crate::skip;
+use crate::time_files::{self, ProcFiles, TimeFiles, View};
 use crate::timers::Timers;
 
 /// How a session is made.
@@ -81,6 +82,8 @@ pub struct Session {
     ended: Arc<AtomicBool>,
     /// Programs that were brought in.
     registered: Mutex<Vec<Registration>>,
+    /// Or why there are none.
+    time_files: Result<TimeFiles, String>,
     /// Whether the socket of our name is ours.
     pub(crate) has_socket: AtomicBool,
     keeper: Keeper,
@@ -145,6 +148,10 @@ impl Session {
             skipper: Mutex::default(),
             ended: Arc::default(),
             registered: Mutex::default(),
+            time_files: match options.clock.proc {
+                ProcFiles::Virtual => TimeFiles::start(),
+                ProcFiles::Machine => Err(AS_ASKED.into()),
+            },
             has_socket: AtomicBool::new(false),
             keeper,
         };
@@ -209,12 +216,24 @@ impl Session {
         Arc::clone(&hosts[0])
     }
 
+    /// In a sentence, why `/proc/uptime` and `/proc/stat` are the machine's here, if
+    /// they are.
+    pub fn machine_files(&self) -> Option<&str> {
+        self.time_files.as_ref().err().map(String::as_str)
+    }
+
     /// Starts a program under the clock. In a paused session it stands before
     /// its first instruction until the session is resumed.
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
         let context = Arc::clone(&self.context);
         let host = spec.host.clone().unwrap_or_else(|| self.own_host());
-        launch(spec, self.clock.emulates_tsc(), move |pid, descriptor| {
+        let view = self.view(&host);
+        let how = Conditions {
+            emulates_tsc: self.clock.emulates_tsc(),
+            view,
+            warn: &self.context.warn,
+        };
+        launch(spec, &how, move |pid, descriptor| {
             context
                 .newcomers
                 .lock()
@@ -223,6 +242,13 @@ impl Session {
             let listener = Arc::new(Listener::new(descriptor, host));
             std::thread::spawn(move || listener::serve(&listener, &context));
         })
+    }
+
+    /// How a program of `host` sees the files that tell time.
+    fn view(&self, host: &Arc<Host>) -> Option<View> {
+        let view = self.time_files.as_ref().ok()?.view(host);
+        view.map_err(|error| self.warn(time_files::explain(&error)))
+            .ok()
     }
 
     /// Makes the clock stand, then stops all processes. Returns the instant at
@@ -515,6 +541,9 @@ fn check_name(name: &str) -> Result<(), GuestError> {
     }
     Ok(())
 }
+
+const AS_ASKED: &str =
+    "/proc/uptime and /proc/stat show the machine's uptime and boot time, as asked for";
 
 /// How long a process may take to stop before that counts as a failure.
 pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(10);

@@ -408,6 +408,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no poll")]
     fn a_sleeper_is_woken_by_what_comes() {
         let (mut a, mut b) = pair(4);
         put(&mut a, 0..1);

@@ -13,9 +13,11 @@ use timeloom_engine::{Awake, Engine, Lateness, Limit, Pace, Paced, Wake};
 use timeloom_net::{Counters, LARGE, Node, PortId, World};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
+use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
+use crate::portals::Attachment;
 use crate::timing::wall_now;
-use crate::{Filter, Port, PortalError, Received, Sent, Timing, segments};
+use crate::{PortReport, PortalError, Portals, Received, Timing, segments};
 
 /// Where what was seen on watched links goes: out of which port of the model
 /// the link leads, when it arrived at its end, the same on the machine's
@@ -30,11 +32,14 @@ pub struct Options {
     /// clock instead. Costs that much of a core per event, and saves what the
     /// machine's timers are late; zero by default.
     pub spin: Duration,
-    /// The least time between two turns, as network cards have it between two
-    /// interrupts: under load it saves most of the cost of a turn and delays a
-    /// frame by up to this, twice. A portal that has been idle for so long is
-    /// served at once. In wall time.
+    /// The longest time between two turns under load, as network cards have it
+    /// between two interrupts: it saves most of the cost of a turn and delays a
+    /// frame by up to this, twice. A thread that is at work for less than a fifth
+    /// of the time serves each frame at once. In wall time.
     pub moderation: Duration,
+    /// Whether frames of a flow that one turn hands out go out as one train where
+    /// they can, as Ethernet drivers do (GRO). Nothing waits for it. True by default.
+    pub join: bool,
     /// Whether the thread goes before all ordinary programs of the machine
     /// (`SCHED_FIFO`), where that is allowed: an engine mostly sleeps, and
     /// another program's time slice would make it milliseconds late. True by
@@ -56,38 +61,14 @@ impl Default for Options {
         Self {
             limit: Limit::default(),
             spin: Duration::ZERO,
-            moderation: Duration::from_us(50),
+            moderation: Duration::from_us(200),
+            join: true,
             first: true,
             awake: true,
             watch: Vec::new(),
             capture: None,
         }
     }
-}
-
-/// What a portal has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PortReport {
-    /// The host it is at.
-    pub name: String,
-    /// Frames (a train is one) taken from the outside, and their bytes.
-    pub received: u64,
-    /// Their bytes.
-    pub received_bytes: u64,
-    /// Frames given to the outside.
-    pub sent: u64,
-    /// Their bytes.
-    pub sent_bytes: u64,
-    /// What came from outside and is no frame.
-    pub malformed: u64,
-    /// Frames held back by the filters.
-    pub filtered: u64,
-    /// Frames that the outside did not take.
-    pub refused: u64,
-    /// Frames that the kernel dropped because this thread was too slow.
-    pub dropped_before: u64,
-    /// Whether the outside has gone away.
-    pub gone: bool,
 }
 
 /// What an emulation has done.
@@ -143,53 +124,6 @@ enum Command {
     Stop,
 }
 
-struct Attachment {
-    node: Node,
-    port: Box<dyn Port>,
-    inward: Filter,
-    outward: Filter,
-    report: PortReport,
-}
-
-/// Portals to be served, by the host of the model that they are.
-#[derive(Default)]
-pub struct Portals(Vec<Attachment>);
-
-impl Portals {
-    /// None yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Joins `port` to host `node`, called `name` in reports. `inward` decides
-    /// about frames from outside, `outward` about those from the model.
-    ///
-    /// # Errors
-    /// When another portal is there already.
-    pub fn join(
-        &mut self,
-        node: Node,
-        name: &str,
-        port: Box<dyn Port>,
-        [inward, outward]: [Filter; 2],
-    ) -> Result<(), PortalError> {
-        if self.0.iter().any(|other| other.node == node) {
-            return Err(PortalError::PortUsedTwice(name.to_owned()));
-        }
-        self.0.push(Attachment {
-            node,
-            port,
-            inward,
-            outward,
-            report: PortReport {
-                name: name.to_owned(),
-                ..PortReport::default()
-            },
-        });
-        Ok(())
-    }
-}
-
 impl Emulation {
     /// Starts `world` and the thread that serves it.
     ///
@@ -197,7 +131,7 @@ impl Emulation {
     /// When the kernel refuses a thread or what it sleeps on.
     pub fn start(
         mut world: World,
-        portals: Portals,
+        mut portals: Portals,
         timing: Timing,
         options: Options,
     ) -> Result<Self, PortalError> {
@@ -205,7 +139,8 @@ impl Emulation {
         let alarm = Alarm::new().map_err(failed)?;
         let descriptors: Vec<_> = portals.0.iter().map(|a| a.port.descriptor()).collect();
         let poll = Poll::new(&alarm, &descriptors, options.spin).map_err(failed)?;
-        for attachment in &portals.0 {
+        for attachment in &mut portals.0 {
+            attachment.joins = options.join && attachment.port.takes_trains();
             world.open_frames(attachment.node);
         }
         for port in &options.watch {
@@ -226,7 +161,7 @@ impl Emulation {
             attachments: portals.0,
             by_node,
             capture: options.capture,
-            moderation: options.moderation,
+            moderation: Moderation::new(options.moderation),
             first: options.first,
             awake: options.awake,
             poll,
@@ -323,7 +258,7 @@ struct Worker {
     attachments: Vec<Attachment>,
     by_node: std::collections::HashMap<Node, usize>,
     capture: Option<Capture>,
-    moderation: Duration,
+    moderation: Moderation,
     first: bool,
     awake: bool,
     poll: Poll,
@@ -372,7 +307,7 @@ impl Worker {
             self.catch_up(began);
             let taken_in = self.take_in(&mut ready);
             let wake = self.paced.poll(wall_now, EVENTS);
-            self.hand_out();
+            let handed_out = self.hand_out();
             if wake == Wake::Now {
                 // Behind; see what the portals have, without sleeping.
                 self.sleep(Some(Instant::ZERO), &mut ready)?;
@@ -382,8 +317,9 @@ impl Worker {
                 Wake::At(at) => Some(at),
                 Wake::Now | Wake::OnChange => None,
             };
-            if taken_in && self.moderation > Duration::ZERO {
-                rest(began + self.moderation);
+            if taken_in || handed_out {
+                let gap = self.moderation.gap(wall_now(), cpu_now);
+                rest(began + gap);
             }
             if let Timing::Follow(clock) = &self.timing {
                 clock.asleep(self.paced.engine.next_wake());
@@ -433,6 +369,7 @@ impl Worker {
                     }
                 };
                 any = true;
+                self.moderation.moved(used);
                 if !attachment.inward.is_empty() && !attachment.inward.passes(&self.buffer[..used])
                 {
                     attachment.report.filtered += 1;
@@ -449,9 +386,11 @@ impl Worker {
         any
     }
 
-    /// Gives the portals what has arrived at their hosts.
-    fn hand_out(&mut self) {
+    /// Gives the portals what has arrived at their hosts; says whether there was
+    /// anything.
+    fn hand_out(&mut self) -> bool {
         let (attachments, by_node) = (&mut self.attachments, &self.by_node);
+        let moderation = &mut self.moderation;
         let pace = self.paced.pace();
         let world = &mut self.paced.engine.model;
         let mut any = false;
@@ -460,20 +399,8 @@ impl Worker {
                 let Some(index) = by_node.get(&node) else {
                     return;
                 };
-                let attachment = &mut attachments[*index];
-                if !attachment.outward.is_empty() && !attachment.outward.passes(frame.head) {
-                    attachment.report.filtered += 1;
-                    return;
-                }
-                let bytes = frame.head.len() + frame.rest.len();
-                match attachment.port.send(&frame) {
-                    Ok(Sent::Done) => {
-                        attachment.report.sent += 1;
-                        attachment.report.sent_bytes += bytes as u64;
-                    }
-                    Ok(Sent::Refused) => attachment.report.refused += 1,
-                    Err(_) => attachment.report.gone = true,
-                }
+                moderation.moved(frame.head.len() + frame.rest.len());
+                attachments[*index].give(&frame);
             })
             .is_some()
         {
@@ -481,13 +408,11 @@ impl Worker {
         }
         if any {
             for attachment in attachments {
-                if attachment.port.flush().is_err() {
-                    attachment.report.gone = true;
-                }
+                attachment.flush();
             }
         }
         let Some(capture) = &mut self.capture else {
-            return;
+            return any;
         };
         let scratch = &mut self.scratch;
         while world
@@ -499,6 +424,7 @@ impl Worker {
             })
             .is_some()
         {}
+        any
     }
 
     fn sleep(&mut self, until: Option<Instant<Wall>>, ready: &mut Vec<usize>) -> io::Result<()> {

@@ -204,6 +204,10 @@ impl Port for PacketPort {
         sent
     }
 
+    fn takes_trains(&self) -> bool {
+        self.header > 0
+    }
+
     fn dropped_before(&self) -> u64 {
         use std::sync::atomic::Ordering::Relaxed;
         let mut counts = libc::tpacket_stats {

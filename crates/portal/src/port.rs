@@ -32,6 +32,11 @@ pub trait Port: Send {
         Ok(())
     }
 
+    /// Whether it takes a train as it is, so that frames of a flow are worth joining.
+    fn takes_trains(&self) -> bool {
+        false
+    }
+
     /// Frames that the kernel has dropped before they could be received, so
     /// far, where it can say so.
     fn dropped_before(&self) -> u64;

@@ -76,22 +76,22 @@ fn complete(frame: &mut [u8], offload: Offload) {
     put(frame, place, if sum == 0 { 0xffff } else { sum });
 }
 
-fn add(sum: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
     let words = bytes.chunks(2);
     sum + words
         .map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)))
         .sum::<u64>()
 }
 
-fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }
     sum as u16
 }
 
-fn put(bytes: &mut [u8], at: usize, value: u16) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;

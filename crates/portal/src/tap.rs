@@ -195,6 +195,10 @@ impl Port for Tap {
         }
     }
 
+    fn takes_trains(&self) -> bool {
+        self.header > 0
+    }
+
     fn dropped_before(&self) -> u64 {
         let Drops {
             namespace,

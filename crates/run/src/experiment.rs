@@ -9,11 +9,11 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    ClockOptions, FreezeKind, Grants, Lookout, Session, SessionOptions, UnhandledCall, end_grants,
-    serve,
+    ClockOptions, FreezeKind, Grants, Lookout, ProcFiles, Session, SessionOptions, UnhandledCall,
+    end_grants, serve,
 };
 use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Measured, Outcome, RunDirectory};
-use timeloom_scenario::{Mode, OpenFlow, Plan};
+use timeloom_scenario::{Mode, OpenFlow, Plan, Proc};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::error::RunError;
@@ -140,6 +140,10 @@ impl<'a> Run<'a> {
                     timeloom_scenario::Tsc::Native => timeloom_guest::Tsc::Native,
                     timeloom_scenario::Tsc::Emulate => timeloom_guest::Tsc::Emulate,
                 },
+                proc: match plan.time.proc {
+                    Proc::Virtual => ProcFiles::Virtual,
+                    Proc::Machine => ProcFiles::Machine,
+                },
             },
             warn: Box::new(move |text| warn(text)),
         })?);
@@ -152,6 +156,11 @@ impl<'a> Run<'a> {
         manifest
             .degraded_modes
             .extend(session.clock().degraded_mode().map(str::to_owned));
+        if plan.time.proc == Proc::Virtual {
+            let machine = session.machine_files();
+            let sentence = machine.map(|reason| format!("{reason}."));
+            manifest.degraded_modes.extend(sentence);
+        }
         let civil_start = Instant::<Utc>::from_ns(session.clock().utc_offset().as_ns());
         manifest.session_start = Some(civil_start);
         for (_, program) in plan.programs() {

@@ -177,6 +177,12 @@ const CASES: &[Case] = &[
         "`emulated` is not known here; did you mean `emulate`?",
     ),
     case(
+        "dilation = 2",
+        "dilation = 2\nproc = \"native\"",
+        "proc = \"native\"",
+        "`native` is not known here; known: `virtual`, `machine`",
+    ),
+    case(
         "mode = \"virtual\"",
         "mode = \"stepped\"",
         "stepped = { skip = true",

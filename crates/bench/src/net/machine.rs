@@ -27,14 +27,48 @@ impl Stolen {
     }
 }
 
+/// What the machine's processors do meanwhile.
+pub(super) struct Work {
+    began: std::time::Instant,
+    from: Option<u64>,
+}
+
+impl Work {
+    pub(super) fn start() -> Self {
+        Self {
+            began: std::time::Instant::now(),
+            from: at_work(),
+        }
+    }
+
+    /// How many of them were at work, in the mean; `NaN` where the kernel does not say.
+    pub(super) fn processors(&self) -> f64 {
+        let (Some(from), Some(to)) = (self.from, at_work()) else {
+            return f64::NAN;
+        };
+        // proc_stat(5) counts in hundredths of a second.
+        (to - from) as f64 / 100.0 / self.began.elapsed().as_secs_f64()
+    }
+}
+
+/// Ticks of all processors but those idle, waiting for a disk, or stolen.
+fn at_work() -> Option<u64> {
+    let ticks = ticks()?;
+    Some(ticks.iter().sum::<u64>() - ticks.get(3)? - ticks.get(4)? - ticks.get(7)?)
+}
+
 /// Stolen, and all, in ticks of all processors (proc_stat(5)).
 fn counts() -> Option<[u64; 2]> {
+    let ticks = ticks()?;
+    Some([*ticks.get(7)?, ticks.iter().sum()])
+}
+
+fn ticks() -> Option<Vec<u64>> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks = line.split_ascii_whitespace().map(|word| word.parse().ok());
     // The last two, of guests, are in the first two as well.
-    let ticks: Vec<u64> = ticks.take(8).collect::<Option<_>>()?;
-    Some([*ticks.get(7)?, ticks.iter().sum()])
+    ticks.take(8).collect()
 }
 
 /// How late a thread under SCHED_FIFO wakes from sleeps of 1 ms: no engine can be

@@ -43,10 +43,18 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             }
             let of = |value: fn(&Compared) -> f64| all.iter().map(value).collect::<Vec<_>>();
             let name = format!("peering_over_mpi_{transport}_{cut_us}us");
-            let ratios = of(|c| c.free.simulated_over_wall / c.mpi.simulated_over_wall);
+            let ratios = of(|c| c.free.hops_per_second / c.mpi.hops_per_second);
             figure(
                 higher(Figure::new(BENCH, name, "ratio", &ratios))
                     .bar(2.0)
+                    .with(
+                        "mpi_hops_per_second",
+                        crate::median(&of(|c| c.mpi.hops_per_second)),
+                    )
+                    .with(
+                        "hops_per_second",
+                        crate::median(&of(|c| c.free.hops_per_second)),
+                    )
                     .with(
                         "mpi_simulated_over_wall",
                         crate::median(&of(|c| c.mpi.simulated_over_wall)),
@@ -75,6 +83,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 pub(super) struct Line {
     way: String,
     pub(super) simulated_over_wall: f64,
+    hops_per_second: f64,
     pub(super) goodput_gbps: f64,
     late_fraction: f64,
     us_per_window: f64,

@@ -14,16 +14,17 @@ use timeloom_net::{
     LinkConfig, NetworkBuilder, Node, Pattern, QueueConfig, Size, TrafficConfig, World, topology,
 };
 use timeloom_portal::{
-    Address, Commanded, Emulation, Options as Serving, Port, Portals, Report, Tap, Timing,
+    Address, Commanded, Emulation, Options as Serving, Portals, Report, Tap, Timing,
 };
 use timeloom_time::{Duration, Rate};
 
-use super::BENCH;
-use super::ns3::Program;
 use super::ping::ping;
+use super::{BENCH, machine};
 use crate::Options;
 use crate::error::BenchError;
 use crate::figure::{Better, Figure};
+
+mod against;
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let there = Command::new("iperf3").arg("--version").output();
@@ -34,7 +35,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     tcp(options, figure)?;
     udp(options, figure)?;
     rtt(options, figure)?;
-    against_ns3(options, figure)
+    against::against_ns3(options, figure)
 }
 
 pub(super) const GBIT: u64 = 1_000_000_000;
@@ -74,15 +75,20 @@ pub(super) fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(error.to_string())
 }
 
-fn namespaces() -> Result<Fabric, BenchError> {
-    let station = |name: &str, last| StationSpec {
+/// In networks of four addresses, or in one of eight.
+fn stations(prefix_len: u8) -> Vec<StationSpec> {
+    let station = |(name, last): (&str, u8)| StationSpec {
         name: name.into(),
         address: [10, 0, 0, last].into(),
-        prefix_len: 30,
+        prefix_len,
         mac: None,
     };
+    [("a", 1), ("b", 6)].into_iter().map(station).collect()
+}
+
+fn namespaces() -> Result<Fabric, BenchError> {
     let spec = NetworkSpec {
-        stations: vec![station("a", 1), station("b", 6)],
+        stations: stations(30),
         unplugged: vec!["a".into(), "b".into()],
         ..NetworkSpec::default()
     };
@@ -92,10 +98,15 @@ fn namespaces() -> Result<Fabric, BenchError> {
 impl Bed {
     /// In real time.
     fn build(between: Between) -> Result<Self, BenchError> {
-        Self::build_at(between, || {
+        Self::build_served(between, Serving::default())
+    }
+
+    fn build_served(between: Between, serving: Serving) -> Result<Self, BenchError> {
+        let real = || {
             let clock = Arc::new(Commanded::new(Rate::ONE));
             Timing::Follow(Box::new(clock))
-        })
+        };
+        Self::build_with(between, real, serving)
     }
 
     /// By the clock that `timing` gives once all is there: a network whose clock
@@ -103,6 +114,14 @@ impl Bed {
     pub(super) fn build_at(
         between: Between,
         timing: impl FnOnce() -> Timing,
+    ) -> Result<Self, BenchError> {
+        Self::build_with(between, timing, Serving::default())
+    }
+
+    fn build_with(
+        between: Between,
+        timing: impl FnOnce() -> Timing,
+        serving: Serving,
     ) -> Result<Self, BenchError> {
         let fabric = namespaces()?;
         let mut network = NetworkBuilder::new(1);
@@ -131,8 +150,7 @@ impl Bed {
                 .map_err(broken)?;
         }
         let target = address(&world, b).address.to_string();
-        let emulation =
-            Emulation::start(world, portals, timing(), Serving::default()).map_err(broken)?;
+        let emulation = Emulation::start(world, portals, timing(), serving).map_err(broken)?;
         Ok(Self {
             emulation,
             fabric,
@@ -166,6 +184,9 @@ struct Measured {
     gbps: f64,
     lost: f64,
     core: f64,
+    /// Processors at work, in all: the engine, the guests' kernels and programs, and
+    /// whoever else the machine has.
+    processors: f64,
     /// Datagrams for which the receiving program's socket had no room: it had
     /// not read for as long as its buffer lasts.
     socket_full: u64,
@@ -175,6 +196,7 @@ struct Measured {
 fn measure(bed: &Bed, seconds: &str, arguments: &[&str]) -> Result<Measured, BenchError> {
     let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
     let began = timeloom_portal::wall_now();
+    let work = machine::Work::start();
     let said = iperf3(&bed.fabric, &bed.target, seconds, arguments)?;
     let wall = timeloom_portal::wall_now() - began;
     let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
@@ -182,6 +204,7 @@ fn measure(bed: &Bed, seconds: &str, arguments: &[&str]) -> Result<Measured, Ben
         gbps: said.0,
         lost: said.1,
         core: (report.cpu - before.cpu).as_s_f64() / wall.as_s_f64(),
+        processors: work.processors(),
         socket_full: socket_full(&bed.fabric).unwrap_or(0),
         report,
     })
@@ -281,6 +304,7 @@ fn context(figure: Figure, all: &[Measured]) -> Figure {
     };
     figure
         .with("core", of(|m| m.core))
+        .with("processors_in_all", of(|m| m.processors))
         .with(
             "late_fraction_1ms",
             of(|m| m.report.lateness.late_fraction()),
@@ -328,6 +352,7 @@ fn tcp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
     let mut all: Vec<Vec<Measured>> = (0..links.len() * controls.len())
         .map(|_| Vec::new())
         .collect();
+    let (mut singly, mut large) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         for (link, (_, between, _)) in links.iter().enumerate() {
             for (control, name) in controls.iter().enumerate() {
@@ -336,7 +361,20 @@ fn tcp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
                 all[link * controls.len() + control].push(measured);
             }
         }
+        let bed = Bed::build_served(links[0].1, frame_by_frame())?;
+        singly.push(measure(&bed, seconds, &["-C", controls[0]])?);
+        let bed = Bed::build(links[1].1)?;
+        large_buffers(&bed.fabric)?;
+        large.push(measure(&bed, seconds, &["-C", controls[0]])?);
     }
+    let rates: Vec<f64> = large.iter().map(|m| m.gbps).collect();
+    let name = "realtime_tcp_10g_cubic_large_buffers_gbps".to_owned();
+    let one =
+        higher(name, "Gbit/s", &rates, links[1].2).with("buffers_bytes_at_most", LARGE_BUFFERS);
+    figure(context(one, &large));
+    let cores: Vec<f64> = singly.iter().map(|m| m.core).collect();
+    let name = "realtime_tcp_1g_cubic_core_frame_by_frame";
+    figure(context(Figure::new(BENCH, name, "ratio", &cores), &singly));
     for (place, measured) in all.iter().enumerate() {
         let (link, _, bar) = links[place / controls.len()];
         let control = controls[place % controls.len()];
@@ -346,22 +384,63 @@ fn tcp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
         if link == "1g" {
             let cores: Vec<f64> = measured.iter().map(|m| m.core).collect();
             let name = format!("realtime_tcp_{link}_{control}_core");
-            figure(Figure::new(BENCH, name, "ratio", &cores).bar(0.25));
+            let one = Figure::new(BENCH, name, "ratio", &cores).bar(0.25);
+            figure(context(one, measured));
         }
     }
     Ok(())
 }
 
+/// Linux lets a socket's buffers grow to 4 MiB for sending and 6 MiB for receiving, of which
+/// data are half: too little for 10 Gbit/s and 2 ms when anything waits anywhere.
+const LARGE_BUFFERS: u32 = 16 << 20;
+
+/// Lets the kernels of both namespaces use as much, as one would at two machines.
+fn large_buffers(fabric: &Fabric) -> Result<(), BenchError> {
+    let set = |name: &str, usual: u32| {
+        let path = format!("/proc/sys/net/ipv4/{name}");
+        std::fs::write(path, format!("4096 {usual} {LARGE_BUFFERS}"))
+    };
+    for name in ["a", "b"] {
+        let station = fabric.station(name).expect("just built");
+        let done = station.run(|| set("tcp_wmem", 16_384).and_then(|()| set("tcp_rmem", 131_072)));
+        done.map_err(broken)?
+            .map_err(BenchError::system("setting TCP's buffers"))?;
+    }
+    Ok(())
+}
+
+/// As it was before frames were joined and turns spaced by load: the control.
+fn frame_by_frame() -> Serving {
+    Serving {
+        join: false,
+        moderation: Duration::from_us(50),
+        ..Serving::default()
+    }
+}
+
 fn udp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let (rounds, seconds) = (options.pick(1, 5), options.pick("2", "4"));
     let mut all = [Vec::new(), Vec::new()];
+    let mut kernel = Vec::new();
     for _ in 0..rounds {
+        kernel.push(against::kernel_udp(seconds)?);
         for (all, (_, bursts_us)) in all.iter_mut().zip(UDP_BURSTS) {
             let bed = Bed::build(Between::new(10 * GBIT, DELAY))?;
             let arguments = [&["--pacing-timer", bursts_us], UDP].concat();
             all.push(measure(&bed, seconds, &arguments)?);
         }
     }
+    let lost: Vec<f64> = kernel.iter().map(|(lost, _)| *lost).collect();
+    let full: Vec<f64> = kernel.iter().map(|(_, full)| *full as f64).collect();
+    figure(
+        Figure::new(BENCH, "kernel_udp_1g_loss", "ratio", &lost)
+            .with("receiver_had_no_room", crate::median(&full))
+            .with(
+                "what",
+                "the same over a veth pair and a token bucket of the kernel's, without an engine",
+            ),
+    );
     for (all, (name, bursts_us)) in all.iter().zip(UDP_BURSTS) {
         let lost: Vec<f64> = all.iter().map(|m| m.lost).collect();
         let one = Figure::new(BENCH, *name, "ratio", &lost).bar(0.001);
@@ -386,120 +465,37 @@ const UDP_BURSTS: &[(&str, &str); 2] = &[
     ("realtime_udp_1g_loss_small_bursts", "100"),
 ];
 
+/// Rounds of pings, each with its mean and 99th percentile.
 fn rtt(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    let count = options.pick(200, 1_000);
-    let bed = Bed::build(Between::new(GBIT, DELAY))?;
-    let target = bed.target.parse().map_err(broken)?;
-    let station = bed.fabric.station("a").expect("just built");
-    let gap = StdDuration::from_millis(5);
-    let pings = station.run(|| ping(target, count, gap)).map_err(broken)?;
-    let pings = pings.map_err(BenchError::system("pinging"))?;
+    let (rounds, count) = (options.pick(1, 5), options.pick(200, 500));
     // There and back; 98 bytes and Ethernet's 24 at 1 Gbit/s each way.
     let configured = 2 * DELAY.as_ns() + 2 * (84 + 38) * 8;
-    let errors: Vec<f64> = pings.iter().map(|ns| (ns - configured) as f64).collect();
-    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-    let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
-    let late = report.lateness.quantile(0.99).as_ns();
+    let (mut means, mut p99s, mut least, mut cores) = (vec![], vec![], vec![], vec![]);
+    for _ in 0..rounds {
+        let bed = Bed::build(Between::new(GBIT, DELAY))?;
+        let target = bed.target.parse().map_err(broken)?;
+        let station = bed.fabric.station("a").expect("just built");
+        let gap = StdDuration::from_millis(5);
+        let began = timeloom_portal::wall_now();
+        let pings = station.run(|| ping(target, count, gap)).map_err(broken)?;
+        let pings = pings.map_err(BenchError::system("pinging"))?;
+        let wall = timeloom_portal::wall_now() - began;
+        let errors: Vec<f64> = pings.iter().map(|ns| (ns - configured) as f64).collect();
+        let report = bed.emulation.stop().ok_or_else(|| broken("it died"))?;
+        means.push(errors.iter().sum::<f64>() / errors.len() as f64);
+        p99s.push(crate::percentile(&errors, 99.0));
+        least.push(crate::percentile(&errors, 0.0));
+        cores.push(report.cpu.as_s_f64() / wall.as_s_f64());
+    }
     figure(
-        Figure::new(BENCH, "rtt_error_ns", "ns", &[mean])
+        Figure::new(BENCH, "rtt_error_ns", "ns", &means)
             .bar(80_000.0)
-            .with(
-                "what",
-                "mean over pings; the other figures are of single pings",
-            )
-            .with("pings", errors.len())
-            .with("least_ns", crate::percentile(&errors, 0.0))
-            .with("late_p99_ns", late)
+            .with("what", "means of rounds of pings")
+            .with("pings", count - 1)
+            .with("least_ns", crate::median(&least))
+            .with("core", crate::median(&cores))
             .with("simulated_hosts_beside", 1_000),
     );
-    let p99 = crate::percentile(&errors, 99.0);
-    figure(Figure::new(BENCH, "rtt_error_p99_ns", "ns", &[p99]).bar(200_000.0));
+    figure(Figure::new(BENCH, "rtt_error_p99_ns", "ns", &p99s).bar(200_000.0));
     Ok(())
-}
-
-/// ns-3 carries every frame by itself; rounds alternate between it and us.
-fn against_ns3(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    let ns3 = match Program::compile("realtime", SOURCE, &LIBRARIES)? {
-        Ok(program) => program,
-        Err(why) => {
-            (options.remark)(&format!("ns-3 in real time is left out: {why}"));
-            return Ok(());
-        }
-    };
-    let (rounds, seconds) = (options.pick(1, 5), options.pick("2", "4"));
-    let (mut tcp, mut udp) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-    let (mut tcp_ratio, mut udp_ratio) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        let between = Between {
-            hosts: 0,
-            ..Between::new(10 * GBIT, DELAY)
-        };
-        for (arguments, rates, ratios) in [
-            (&["-C", "cubic"][..], &mut tcp, &mut tcp_ratio),
-            (
-                &["-u", "-b", "2G", "-l", "1400"][..],
-                &mut udp,
-                &mut udp_ratio,
-            ),
-        ] {
-            let bed = Bed::build(between)?;
-            let ours = iperf3(&bed.fabric, &bed.target, seconds, arguments)?.0;
-            drop(bed);
-            let theirs = with_ns3(&ns3, seconds, arguments)?;
-            rates[0].push(ours);
-            rates[1].push(theirs);
-            ratios.push(ours / theirs);
-        }
-    }
-    for (name, rates, ratios, bar) in [
-        ("realtime_tcp_over_ns3", &tcp, &tcp_ratio, 5.0),
-        ("realtime_udp_over_ns3", &udp, &udp_ratio, 1.0),
-    ] {
-        figure(
-            higher(name.to_owned(), "ratio", ratios, bar)
-                .with("ours_gbps", crate::median(&rates[0]))
-                .with("ns3_gbps", crate::median(&rates[1]))
-                .with("link", "10 Gbit/s, 1 ms; UDP: 2 Gbit/s offered")
-                .with("ns3", "FdNetDevice, RealtimeSimulatorImpl"),
-        );
-    }
-    Ok(())
-}
-
-const SOURCE: &str = include_str!("../../peers/ns3_realtime.cc");
-const LIBRARIES: [&str; 5] = [
-    "core",
-    "network",
-    "internet",
-    "point-to-point",
-    "fd-net-device",
-];
-
-fn with_ns3(ns3: &Program, seconds: &str, arguments: &[&str]) -> Result<f64, BenchError> {
-    let fabric = namespaces()?;
-    let tap = |name: &str, address: [u8; 4], gateway: [u8; 4]| {
-        let what = Address {
-            address: address.into(),
-            prefix: 30,
-            mac: [2, 0, 0, 0, 1, address[3]],
-            gateway: Some(gateway.into()),
-        };
-        let station = fabric.station(name).expect("just built");
-        Tap::create_plain(station, "eth0", &what).map_err(broken)
-    };
-    let left = tap("a", [10, 0, 0, 1], [10, 0, 0, 2])?;
-    let right = tap("b", [10, 0, 0, 6], [10, 0, 0, 5])?;
-    let descriptors = [left.descriptor(), right.descriptor()];
-    let arguments_of_ns3 = [
-        format!("--left={}", descriptors[0]),
-        format!("--right={}", descriptors[1]),
-        "--gbps=10".to_owned(),
-        "--delay=1".to_owned(),
-        "--seconds=60".to_owned(),
-    ];
-    let child = ns3.start_with(&arguments_of_ns3, &descriptors)?;
-    let child = Ended(child);
-    let outcome = iperf3(&fabric, "10.0.0.6", seconds, arguments);
-    drop(child);
-    Ok(outcome?.0)
 }

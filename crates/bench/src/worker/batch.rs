@@ -61,6 +61,18 @@ pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
     Some(ticks)
 }
 
+/// Ticks for opening a file, reading its beginning and closing it; `None` when that
+/// fails.
+pub(super) fn read_file(path: &str, count: u32) -> Option<f64> {
+    use std::io::Read;
+    let mut bytes = vec![0u8; 64 * 1024];
+    let mut read = || std::fs::File::open(path)?.read(&mut bytes);
+    read().ok()?;
+    Some(per_call(count, || {
+        let _ = black_box(read());
+    }))
+}
+
 /// Ticks that a sleep lasts: the median of `count`.
 pub(super) fn sleep(ns: i64, count: u32) -> f64 {
     let wanted = libc::timespec {

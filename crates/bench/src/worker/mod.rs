@@ -57,6 +57,7 @@ fn serve(socket: &str) -> std::io::Result<()> {
 /// | `pin CORE` | `ok`; runs on that processor only from now on |
 /// | `clock ID COUNT` | ticks per `clock_gettime(ID)` through the C library |
 /// | `call NAME COUNT` | ticks per system call, see [`batch::system_call`] |
+/// | `read PATH COUNT` | ticks for opening, reading and closing a file |
 /// | `spawn` | ticks of fork + exec of /bin/true + wait |
 /// | `sleep NS COUNT` | ticks that a sleep of NS lasts, the median of COUNT |
 /// | `brood COUNT` | `ok`; has that many children, which wait until they are ended |
@@ -73,6 +74,10 @@ fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
         }
         ["call", name, count] => {
             let ticks = batch::system_call(name, count.parse().ok()?)?;
+            Some(ticks.to_string())
+        }
+        ["read", path, count] => {
+            let ticks = batch::read_file(path, count.parse().ok()?)?;
             Some(ticks.to_string())
         }
         ["sleep", ns, count] => {

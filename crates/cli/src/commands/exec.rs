@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use clap::Args;
 use timeloom_guest::{
-    ClockOptions, CommandSpec, Grants, Guest, Lookout, Session, SessionOptions, Stepped,
+    ClockOptions, CommandSpec, Grants, Guest, Lookout, ProcFiles, Session, SessionOptions, Stepped,
     SteppedSession, Tsc, end_grants, serve,
 };
 use timeloom_time::{Duration, Instant, Utc};
@@ -56,6 +56,11 @@ pub(crate) struct Exec {
     /// trap per read and slower clock reads
     #[arg(long, value_enum, default_value_t = TscChoice::Native, value_name = "HOW")]
     tsc: TscChoice,
+    /// What programs see in /proc/uptime and /proc/stat: their clock's uptime and
+    /// boot time, in a mount namespace of their own (needs root and FUSE); or the
+    /// machine's, in the machine's mount namespace
+    #[arg(long, value_enum, default_value_t = ProcChoice::Virtual, value_name = "WHOSE")]
+    proc: ProcChoice,
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
@@ -87,6 +92,13 @@ enum TscChoice {
     Emulate,
 }
 
+/// [`ProcFiles`] as an argument.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ProcChoice {
+    Virtual,
+    Machine,
+}
+
 impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let quiet = self.quiet;
@@ -103,6 +115,10 @@ impl Exec {
                 dilation: self.dilate,
                 paused: self.paused || self.stepped,
                 tsc,
+                proc: match self.proc {
+                    ProcChoice::Virtual => ProcFiles::Virtual,
+                    ProcChoice::Machine => ProcFiles::Machine,
+                },
             },
             warn: Box::new(move |text| {
                 if !quiet {
@@ -112,6 +128,12 @@ impl Exec {
         })?);
         if self.allow_leaks {
             session.allow_leaks();
+        }
+        if let Some(reason) = session.machine_files()
+            && self.proc == ProcChoice::Virtual
+            && !quiet
+        {
+            eprintln!("timeloom: {reason}");
         }
         session.set_skipping(self.skip);
         let patience = StdDuration::from_nanos(self.patience.as_ns().unsigned_abs());
@@ -205,6 +227,9 @@ fn report_leaks(session: &Session, tsc: Tsc) {
         Tsc::Emulate => "",
     };
     eprintln!("timeloom: {} real-time paths used{unseen}", leaks.len());
+    if let Some(reason) = session.machine_files() {
+        eprintln!("  whoever reads them: {reason}");
+    }
     for leak in leaks {
         eprintln!(
             "  {:<16} {:<16} × {:<8} {:<28} {}",

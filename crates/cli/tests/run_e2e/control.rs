@@ -162,6 +162,41 @@ fn dilation_stretches_wall_time_and_nothing_else() {
     );
 }
 
+/// Each host reads its own uptime and boot time; the machine's on request, or where
+/// there is nothing to serve them with, which the manifest says then.
+#[test]
+fn hosts_read_the_uptime_of_their_clocks() {
+    let said = |set: &[&str]| {
+        let uptime = ["python3", "uptime.py"];
+        let offset = "[system.hosts.b.clock]\noffset = \"-100 s\"\nfrequency = \"300 ppm\"\n";
+        let lab = Lab::new(
+            &Scenario::lasting("3 s")
+                .program('a', "near", &uptime, "")
+                .program('b', "far", &uptime, "")
+                .and(offset),
+        );
+        let run = lab.run(set).succeeded();
+        let degraded = run.manifest().degraded_modes;
+        let lines = ["near", "far"].map(|name| {
+            let log = log_lines(&lab.run_path(), name);
+            log.first().map_or("", |(_, line)| line).to_owned()
+        });
+        let named = degraded.iter().any(|text| text.starts_with("/proc/uptime"));
+        (lines, named)
+    };
+    let (lines, named) = said(&["time.dilation=2"]);
+    if named {
+        return println!("SKIPPED: this machine has no FUSE");
+    }
+    assert_eq!(lines, ["right", "right"]);
+    let (lines, named) = said(&["time.dilation=2", "time.proc=\"machine\""]);
+    assert!(
+        lines.iter().all(|line| line.starts_with("wrong")),
+        "{lines:?}"
+    );
+    assert!(!named, "as asked for");
+}
+
 /// A second run of the same name is refused and harms the first in no way.
 #[test]
 fn a_name_that_is_taken_is_refused() {
@@ -207,5 +242,7 @@ fn clean_lets_a_run_alone_that_is_getting_ready() {
     let clean = timeloom(&["clean"]);
     assert!(clean.status.success());
     let run = run.wait().succeeded();
-    assert_eq!(run.manifest().degraded_modes, Vec::<String>::new());
+    let mut degraded = run.manifest().degraded_modes;
+    degraded.retain(|text| !text.starts_with("/proc/uptime")); // a machine without FUSE
+    assert_eq!(degraded, Vec::<String>::new());
 }

@@ -26,6 +26,7 @@ mod signals;
 mod sockets;
 mod stops;
 mod supervisor;
+mod time_files;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
 mod unprivileged;

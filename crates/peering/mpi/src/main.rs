@@ -135,8 +135,8 @@ fn proof(model: &Model, ranks: &SimpleCommunicator) -> Result<bool, String> {
 }
 
 /// Simulated over wall time, tried for engines that do not wait.
-const RATES: [f64; 13] = [
-    0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0,
+const RATES: [f64; 14] = [
+    0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 14.0,
 ];
 
 fn speeds(model: &Model, ranks: &SimpleCommunicator, rounds: u32) -> Result<(), String> {
@@ -163,11 +163,12 @@ fn speeds(model: &Model, ranks: &SimpleCommunicator, rounds: u32) -> Result<(), 
             median(runs.iter().map(|(length, whole)| of(*length, whole)))
         };
         println!(
-            r#"{{"shape":"{}","delay_us":{},"way":"{way}","rounds":{},"simulated_over_wall":{:.3},"cpu_ns_per_hop":{:.1},"most_cpu_ns_per_hop":{:.1},"goodput_gbps":{:.3}{more}}}"#,
+            r#"{{"shape":"{}","delay_us":{},"way":"{way}","rounds":{},"simulated_over_wall":{:.3},"hops_per_second":{:.0},"cpu_ns_per_hop":{:.1},"most_cpu_ns_per_hop":{:.1},"goodput_gbps":{:.3}{more}}}"#,
             model.shape,
             model.delay.as_ns() / 1_000,
             runs.len(),
             median(&|length, whole| length / whole.wall_s),
+            median(&|_, whole| whole.hops as f64 / whole.wall_s),
             median(&|_, whole| whole.cpu_s * 1e9 / whole.hops as f64),
             median(&|_, whole| whole.most_cpu_s * 1e9 / whole.hops as f64),
             median(&|length, whole| whole.delivered as f64 * 8e-9 / length),

@@ -258,8 +258,8 @@ fn mesh(parts: Owner, carrier: Carrier) -> Result<Vec<Vec<(Owner, Line)>>, Strin
     let mut all: Vec<Vec<(Owner, Line)>> = (0..parts).map(|_| Vec::new()).collect();
     for a in 0..parts {
         for b in a + 1..parts {
-            let (one, other) = pair(carrier)
-                .map_err(|error| format!("what lies between two engines: {error}"))?;
+            let (one, other) =
+                pair(carrier).map_err(|error| format!("what lies between two engines: {error}"))?;
             all[usize::from(a)].push((b, one));
             all[usize::from(b)].push((a, other));
         }

@@ -8,8 +8,8 @@ use std::time::Duration as StdDuration;
 
 use timeloom_engine::Random;
 use timeloom_net::{Impairment, LinkConfig, QueueConfig};
-use timeloom_portal::{Filter, Options, Rule};
-use timeloom_time::Duration;
+use timeloom_portal::{Filter, Options, PortReport, Rule};
+use timeloom_time::{Duration, Instant};
 
 use crate::world::{Setup, Testbed, build};
 
@@ -332,4 +332,60 @@ fn what_the_kernel_drops_is_counted() {
         report.untrusted(),
         "what the machine lost, the network did not"
     );
+}
+
+/// All frames of a step are due in one turn, and each costs the receiving kernel its way
+/// up: those of one flow go in as one train, and programs see no difference.
+#[test]
+fn what_one_turn_hands_out_goes_out_as_a_train() {
+    for join in [true, false] {
+        let setup = Setup {
+            steps: true,
+            options: Options {
+                join,
+                ..Options::default()
+            },
+            ..Setup::default()
+        };
+        let testbed = build(LinkConfig::new(1_000_000_000, Duration::ZERO), setup);
+        let server = testbed.namespace("b").udp_socket("0.0.0.0:9").unwrap();
+        let client = testbed.namespace("a").udp_socket("0.0.0.0:0").unwrap();
+        client.connect((testbed.b_address, 9)).unwrap();
+        let emulation = &testbed.emulation;
+        let mut granted = Instant::ZERO;
+        let mut step = || {
+            granted += Duration::from_ms(10);
+            emulation.grant(granted);
+        };
+        // The first asks for neighbours.
+        let mut buffer = [0; 2_000];
+        server
+            .set_read_timeout(Some(StdDuration::from_millis(20)))
+            .unwrap();
+        client.send(b"first").unwrap();
+        while server.recv(&mut buffer).is_err() {
+            step();
+        }
+        let before = emulation.report().unwrap().ports;
+        let sent: Vec<_> = (0..40).map(|index| random_bytes(1_000, index)).collect();
+        for datagram in &sent {
+            client.send(datagram).unwrap();
+        }
+        let taken_in = |ports: &[PortReport]| ports[0].received - before[0].received;
+        while taken_in(&emulation.report().unwrap().ports) < 40 {
+            thread::sleep(StdDuration::from_millis(1));
+        }
+        step();
+        server
+            .set_read_timeout(Some(StdDuration::from_secs(20)))
+            .unwrap();
+        for datagram in &sent {
+            let length = server.recv(&mut buffer).unwrap();
+            assert!(buffer[..length] == datagram[..], "joined: {join}");
+        }
+        let after = emulation.report().unwrap().ports;
+        assert_eq!(after[1].refused, 0);
+        let frames = after[1].sent - before[1].sent;
+        assert_eq!(frames, if join { 1 } else { 40 });
+    }
 }

@@ -36,7 +36,7 @@ pub use simulation::{Place, Placement, Plant, Record, Simulation};
 pub use system::{
     Device, Host, Link, Program, Protocol, Register, RegisterTable, RegisterType, System,
 };
-pub use time::{Mode, Stepping, Time, Tsc};
+pub use time::{Mode, Proc, Stepping, Time, Tsc};
 
 use crate::read::{Fields, Read};
 

@@ -33,6 +33,9 @@ pub struct Time {
     /// What programs see of the processor's time-stamp counter.
     #[schemars(default)]
     pub tsc: Tsc,
+    /// What programs see in /proc/uptime and /proc/stat.
+    #[schemars(default)]
+    pub proc: Proc,
     /// How time is granted; only with `mode = "stepped"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stepped: Option<Stepping>,
@@ -143,6 +146,17 @@ pub enum Tsc {
     Emulate,
 }
 
+/// What a program sees in the files that tell time, /proc/uptime and /proc/stat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Proc {
+    /// Uptime and boot time of its host's clock, in a mount namespace of its own.
+    #[default]
+    Virtual,
+    /// The machine's, in the machine's mount namespace.
+    Machine,
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -157,6 +171,7 @@ impl Read for Time {
             start: fields.optional("start"),
             dilation: fields.or("dilation", 1.0),
             tsc: fields.or_default("tsc"),
+            proc: fields.or_default("proc"),
             stepped: fields.optional("stepped"),
         }
     }

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
 use crate::assertion::Assertion;
 use crate::plan::{
-    Condition, Discipline, Mode, Place, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole,
+    Condition, Discipline, Mode, Place, Proc, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole,
     PtpSecurity, PtpTransport, RegisterTable, RegisterType, ServiceKind, Shape, TrafficKind,
     TrafficModel, Tsc,
 };
@@ -79,6 +79,7 @@ macro_rules! read_from_words {
 }
 read_from_words! {
     Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
+    Proc { "virtual" => Self::Virtual, "machine" => Self::Machine }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
     Place { "local" => Self::Local }
     Protocol { "modbus-tcp" => Self::ModbusTcp }

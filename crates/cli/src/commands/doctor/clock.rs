@@ -203,11 +203,20 @@ fn session() -> Vec<Finding> {
             no_program(reason)
         }
     }];
+    findings.push(match session.machine_files() {
+        None => Finding::good(Need::Exec, FILES, "/proc/uptime and /proc/stat are virtual"),
+        Some(reason) => Finding::bad(State::Degraded, Need::Exec, FILES, reason).so(
+            "programs that read these files learn the machine's uptime and boot time",
+            "run as root, with /dev/fuse (modprobe fuse)",
+        ),
+    });
     if findings[0].state == State::Ok {
         findings.push(stop_and_go(&session));
     }
     findings
 }
+
+const FILES: &str = "files that tell time";
 
 const PROGRAM: &str = "program under virtual time";
 

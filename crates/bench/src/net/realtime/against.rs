@@ -1,0 +1,119 @@
+//! The same programs over what others have: ns-3 in real time, and links of this
+//! machine's kernel.
+
+use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec};
+use timeloom_portal::{Address, Port, Tap};
+
+use super::{Bed, Between, DELAY, Ended, GBIT, UDP, broken, higher, iperf3, socket_full, stations};
+use crate::Options;
+use crate::error::BenchError;
+use crate::figure::Figure;
+use crate::net::ns3::Program;
+
+/// One iperf3 over a veth pair, limited by the kernel's token bucket: what this machine
+/// loses without us. Its netem would delay, too, where there is one. Gives back what
+/// was lost, and for how many datagrams the receiver's socket had no room.
+pub(super) fn kernel_udp(seconds: &str) -> Result<(f64, u64), BenchError> {
+    let spec = NetworkSpec {
+        stations: stations(29),
+        links: vec![LinkSpec {
+            a: "a".into(),
+            b: "b".into(),
+            rate_bits_per_s: Some(10 * GBIT),
+        }],
+        ..NetworkSpec::default()
+    };
+    let fabric = Fabric::build(&spec).map_err(broken)?;
+    let (_, lost) = iperf3(&fabric, "10.0.0.6", seconds, UDP)?;
+    Ok((lost, socket_full(&fabric).unwrap_or(0)))
+}
+
+/// ns-3 carries every frame by itself; rounds alternate between it and us.
+pub(super) fn against_ns3(
+    options: &Options,
+    figure: &mut dyn FnMut(Figure),
+) -> Result<(), BenchError> {
+    let ns3 = match Program::compile("realtime", SOURCE, &LIBRARIES)? {
+        Ok(program) => program,
+        Err(why) => {
+            (options.remark)(&format!("ns-3 in real time is left out: {why}"));
+            return Ok(());
+        }
+    };
+    let (rounds, seconds) = (options.pick(1, 5), options.pick("2", "4"));
+    let (mut tcp, mut udp) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let (mut tcp_ratio, mut udp_ratio) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let between = Between {
+            hosts: 0,
+            ..Between::new(10 * GBIT, DELAY)
+        };
+        for (arguments, rates, ratios) in [
+            (&["-C", "cubic"][..], &mut tcp, &mut tcp_ratio),
+            (
+                &["-u", "-b", "2G", "-l", "1400"][..],
+                &mut udp,
+                &mut udp_ratio,
+            ),
+        ] {
+            let bed = Bed::build(between)?;
+            let ours = iperf3(&bed.fabric, &bed.target, seconds, arguments)?.0;
+            drop(bed);
+            let theirs = with_ns3(&ns3, seconds, arguments)?;
+            rates[0].push(ours);
+            rates[1].push(theirs);
+            ratios.push(ours / theirs);
+        }
+    }
+    for (name, rates, ratios, bar) in [
+        ("realtime_tcp_over_ns3", &tcp, &tcp_ratio, 5.0),
+        ("realtime_udp_over_ns3", &udp, &udp_ratio, 1.0),
+    ] {
+        figure(
+            higher(name.to_owned(), "ratio", ratios, bar)
+                .with("ours_gbps", crate::median(&rates[0]))
+                .with("ns3_gbps", crate::median(&rates[1]))
+                .with("link", "10 Gbit/s, 1 ms; UDP: 2 Gbit/s offered")
+                .with("ns3", "FdNetDevice, RealtimeSimulatorImpl"),
+        );
+    }
+    Ok(())
+}
+
+const SOURCE: &str = include_str!("../../../peers/ns3_realtime.cc");
+const LIBRARIES: [&str; 5] = [
+    "core",
+    "network",
+    "internet",
+    "point-to-point",
+    "fd-net-device",
+];
+
+fn with_ns3(ns3: &Program, seconds: &str, arguments: &[&str]) -> Result<f64, BenchError> {
+    let fabric = super::namespaces()?;
+    let tap = |name: &str, address: [u8; 4], gateway: [u8; 4]| {
+        let what = Address {
+            address: address.into(),
+            prefix: 30,
+            mac: [2, 0, 0, 0, 1, address[3]],
+            gateway: Some(gateway.into()),
+        };
+        let station = fabric.station(name).expect("just built");
+        Tap::create_plain(station, "eth0", &what).map_err(broken)
+    };
+    let left = tap("a", [10, 0, 0, 1], [10, 0, 0, 2])?;
+    let right = tap("b", [10, 0, 0, 6], [10, 0, 0, 5])?;
+    let descriptors = [left.descriptor(), right.descriptor()];
+    let arguments_of_ns3 = [
+        format!("--left={}", descriptors[0]),
+        format!("--right={}", descriptors[1]),
+        "--gbps=10".to_owned(),
+        "--delay=1".to_owned(),
+        "--seconds=60".to_owned(),
+    ];
+    let child = ns3.start_with(&arguments_of_ns3, &descriptors)?;
+    let child = Ended(child);
+    let outcome = iperf3(&fabric, "10.0.0.6", seconds, arguments);
+    drop(child);
+    Ok(outcome?.0)
+}

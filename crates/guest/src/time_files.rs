@@ -1,0 +1,106 @@
+//! Files that tell time: `/proc/uptime` and `/proc/stat`, by the clock of the guest's host.
+//!
+//! A filter sees no path, and to trap every `open` would slow all programs for the
+//! sake of two files. So a launched program gets a mount namespace of its own, in
+//! which two files of a FUSE file system lie over those of /proc; the supervisor
+//! answers their reads. What the program starts inherits the namespace.
+//!
+//! - `text`: what the files say;
+//! - `server`: the file system, two files for each host;
+//! - `mount`: its mounts, and how a program comes to see them.
+//!
+//! Nothing is ever mounted where anybody but guests sees it, so that nothing can be
+//! left behind. When the supervisor dies the kernel ends the connection, and who
+//! reads gets ENOTCONN instead of waiting. The server takes no lock that is held
+//! while processes are being stopped: a guest in the middle of a read gets its
+//! answer first, and stands then.
+//!
+//! It does not know other files of /proc, nor programs that were brought in by
+//! `register`: they keep the namespace in which they were born.
+
+mod mount;
+mod server;
+mod text;
+
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use crate::clock::Host;
+use mount::Device;
+pub(crate) use mount::View;
+use server::{Files, Server};
+
+/// What programs see of the files that tell time, `/proc/uptime` and `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcFiles {
+    /// Their host's uptime and boot time, in a mount namespace of their own.
+    #[default]
+    Virtual,
+    /// The machine's, in the machine's mount namespace.
+    Machine,
+}
+
+/// The file system and its server.
+pub(crate) struct TimeFiles {
+    device: Device,
+    files: Arc<Mutex<Files>>,
+    /// Keeps the file system while no program has it mounted.
+    _mount: std::os::fd::OwnedFd,
+}
+
+impl TimeFiles {
+    /// Makes the file system and begins to serve it.
+    ///
+    /// # Errors
+    /// In words: why the files show the machine's time on this machine.
+    pub(crate) fn start() -> Result<Self, String> {
+        let start = || -> io::Result<Self> {
+            let machine = text::Machine::open()?;
+            let device = Device::open()?;
+            let mount = device.mount()?;
+            let files = Arc::new(Mutex::new(Files::new(machine)?));
+            let server = Server::new(Arc::clone(&files)).on(device.file()?)?;
+            // Ends by itself when the last mount is gone; nobody waits for it.
+            std::thread::Builder::new()
+                .name("time-files".into())
+                .spawn(move || server.run())?;
+            Ok(Self {
+                device,
+                files,
+                _mount: mount,
+            })
+        };
+        start().map_err(|error| explain(&error))
+    }
+
+    /// What a program of `host` needs to see the files.
+    ///
+    /// # Errors
+    /// When the kernel makes no mount more.
+    pub(crate) fn view(&self, host: &Arc<Host>) -> io::Result<View> {
+        let names = self.lock().add(host);
+        Ok(View::new(self.device.mount()?, names))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// Why the files show the machine's time, in a sentence.
+pub(crate) fn explain(error: &io::Error) -> String {
+    let why = match error.raw_os_error() {
+        Some(libc::EPERM) => "mounting needs root (CAP_SYS_ADMIN)".to_owned(),
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            format!("this machine has no FUSE ({error})")
+        }
+        _ => error.to_string(),
+    };
+    format!("/proc/uptime and /proc/stat show the machine's uptime and boot time: {why}")
+}
+
+/// Opens a file of the machine's /proc.
+fn of_machine(path: &str) -> io::Result<File> {
+    File::open(path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
+}

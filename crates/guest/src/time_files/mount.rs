@@ -1,0 +1,173 @@
+//! Mounting the file system where only guests see it.
+//!
+//! A mount that is made by fsmount(2) is in nobody's tree. A program gets one of
+//! its own, which its process takes into its own mount namespace, between fork and
+//! exec. (All are of one file system: the kernel knows by the device that they
+//! belong together.) To bind single files, the directory must be somewhere for
+//! a moment, where nobody else can see it: over `/proc/fs`, which every kernel has.
+
+use std::ffi::{CStr, CString};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// `/dev/fuse`, once opened: a connection.
+pub(super) struct Device(File);
+
+impl Device {
+    pub(super) fn open() -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+        // Who may not mount may often not open it either, and should hear of the first.
+        file.map(Self).map_err(|error| match error.raw_os_error() {
+            Some(libc::EACCES) => io::Error::from_raw_os_error(libc::EPERM),
+            _ => error,
+        })
+    }
+
+    pub(super) fn file(&self) -> io::Result<File> {
+        self.0.try_clone()
+    }
+
+    /// A mount of its file system, in nobody's tree.
+    pub(super) fn mount(&self) -> io::Result<OwnedFd> {
+        // SAFETY: a C string; the result is a new descriptor.
+        let context = unsafe {
+            owned(libc::syscall(
+                libc::SYS_fsopen,
+                c"fuse".as_ptr(),
+                FSOPEN_CLOEXEC,
+            ))?
+        };
+        let device = CString::new(self.0.as_raw_fd().to_string()).expect("digits");
+        for (key, value) in [
+            (c"source", c"timeloom"),
+            (c"subtype", c"timeloom"),
+            (c"fd", device.as_c_str()),
+            (c"rootmode", c"40555"),
+            (c"user_id", c"0"),
+            (c"group_id", c"0"),
+        ] {
+            configure(&context, FSCONFIG_SET_STRING, Some(key), Some(value))?;
+        }
+        for flag in [c"allow_other", c"default_permissions"] {
+            configure(&context, FSCONFIG_SET_FLAG, Some(flag), None)?;
+        }
+        configure(&context, FSCONFIG_CMD_CREATE, None, None)?;
+        // SAFETY: a descriptor and numbers; the result is a new descriptor.
+        unsafe {
+            owned(libc::syscall(
+                libc::SYS_fsmount,
+                context.as_raw_fd(),
+                FSMOUNT_CLOEXEC,
+                MOUNT_ATTRIBUTES,
+            ))
+        }
+    }
+}
+
+fn configure(
+    context: &OwnedFd,
+    command: libc::c_uint,
+    key: Option<&CStr>,
+    value: Option<&CStr>,
+) -> io::Result<()> {
+    let pointer = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: C strings or nothing, as the command demands.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_fsconfig,
+            context.as_raw_fd(),
+            command,
+            pointer(key),
+            pointer(value),
+            0,
+        )
+    };
+    (done == 0)
+        .then_some(())
+        .ok_or_else(io::Error::last_os_error)
+}
+
+/// # Safety
+/// `result` is that of a call which gives a new descriptor.
+unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: new, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
+}
+
+/// What a process needs to see the files; made before its fork.
+pub(crate) struct View {
+    mount: OwnedFd,
+    uptime: CString,
+    stat: CString,
+}
+
+impl View {
+    pub(super) fn new(mount: OwnedFd, names: [String; 2]) -> Self {
+        let [uptime, stat] = names
+            .map(|name| CString::new(format!("/proc/fs/{name}")).expect("a name and a number"));
+        Self {
+            mount,
+            uptime,
+            stat,
+        }
+    }
+
+    /// Puts the calling process into a mount namespace of its own, with the files in
+    /// it. Returns false, with errno, when something fails; the process sees the
+    /// machine's files then.
+    ///
+    /// # Safety
+    /// In a freshly forked child only. (It makes only system calls.)
+    pub(crate) unsafe fn enter(&self) -> bool {
+        const PROC: &CStr = c"/proc";
+        const HERE: &CStr = c"/proc/fs";
+        let none = std::ptr::null::<libc::c_char>();
+        let bind = |from: &CStr, to: &CStr| {
+            // SAFETY: C strings; a bind looks at nothing else.
+            unsafe {
+                libc::mount(from.as_ptr(), to.as_ptr(), none, libc::MS_BIND, none.cast()) == 0
+            }
+        };
+        // SAFETY: C strings and a descriptor of ours.
+        unsafe {
+            if libc::unshare(libc::CLONE_NEWNS) != 0 {
+                return false;
+            }
+            // What we do in /proc is not for others. Other mounts stay as they
+            // were: what a program mounts there is seen outside if it was before.
+            if libc::mount(none, PROC.as_ptr(), none, libc::MS_SLAVE, none.cast()) != 0 {
+                return false;
+            }
+            let moved = libc::syscall(
+                libc::SYS_move_mount,
+                self.mount.as_raw_fd(),
+                c"".as_ptr(),
+                libc::AT_FDCWD,
+                HERE.as_ptr(),
+                MOVE_MOUNT_F_EMPTY_PATH,
+            );
+            if moved != 0 {
+                return false;
+            }
+            let bound = bind(&self.uptime, c"/proc/uptime") && bind(&self.stat, c"/proc/stat");
+            let errno = *libc::__errno_location();
+            libc::umount2(HERE.as_ptr(), libc::MNT_DETACH);
+            *libc::__errno_location() = errno;
+            bound
+        }
+    }
+}
+
+// From <linux/mount.h>.
+const FSOPEN_CLOEXEC: libc::c_uint = 1;
+const FSMOUNT_CLOEXEC: libc::c_uint = 1;
+const FSCONFIG_SET_FLAG: libc::c_uint = 0;
+const FSCONFIG_SET_STRING: libc::c_uint = 1;
+const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+/// Read-only, no set-user-id, no devices, no programs.
+const MOUNT_ATTRIBUTES: libc::c_uint = 0xf;
+const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;

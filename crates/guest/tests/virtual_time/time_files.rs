@@ -1,0 +1,364 @@
+//! `/proc/uptime` and `/proc/stat` tell the time of the clocks that programs read.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use timeloom_guest::{ClockOptions, Host, HostTarget, run_hosts_until};
+use timeloom_time::{Duration, Instant};
+
+use crate::support::command_line::{CommandLine, User, eventually, is_root, processes_of, shell};
+use crate::support::languages::here;
+use crate::support::{PATIENCE, Program, World, c_program};
+
+/// Without root or FUSE the files are the machine's, which another test is about.
+fn has_files(world: &World) -> bool {
+    match world.session.machine_files() {
+        None => true,
+        Some(reason) => {
+            println!("SKIPPED: {reason}");
+            false
+        }
+    }
+}
+
+/// The program that compares, begun.
+fn comparing(world: &World, host: Option<Arc<Host>>, virtual_ms: &str) -> Program {
+    let argv = [c_program("uptime").into_os_string(), virtual_ms.into()];
+    let mut program = world.start_on(host, argv);
+    program.wait_for("begun");
+    program
+}
+
+fn expect_right(program: Program) {
+    let (lines, status) = program.finish();
+    let last = lines.last().map(String::as_str);
+    assert_eq!((last, status), (Some("wrong=0 "), 0), "{lines:?}");
+}
+
+/// Seconds since boot, as a program of `host` reads them.
+fn uptime_on(world: &World, host: Option<&Arc<Host>>) -> f64 {
+    let (lines, status) = world
+        .start_on(host.cloned(), ["cat", "/proc/uptime"])
+        .finish();
+    assert_eq!(status, 0, "{lines:?}");
+    first_number(&lines[0])
+}
+
+fn first_number(text: &str) -> f64 {
+    let word = text.split_ascii_whitespace().next().unwrap_or_default();
+    word.parse()
+        .unwrap_or_else(|_| panic!("`{text}` does not begin with a number"))
+}
+
+fn machine_uptime() -> f64 {
+    first_number(&fs::read_to_string("/proc/uptime").expect("/proc"))
+}
+
+const START: &str = "2019-06-03T00:00:00Z";
+const START_NS: i64 = 1_559_520_000_000_000_000;
+
+fn dated() -> ClockOptions {
+    ClockOptions {
+        start: Some(Instant::from_ns(START_NS)),
+        ..ClockOptions::default()
+    }
+}
+
+/// Paused hundreds of times in the middle of its reads: each pause succeeds, no read
+/// fails or is wrong.
+#[test]
+fn the_files_follow_pauses_and_changes_of_rate() {
+    let world = World::with_clock("files-storm", dated());
+    if !has_files(&world) {
+        return;
+    }
+    let program = comparing(&world, None, "1500");
+    let factors = [5.0, 0.5, 1.0, 0.125, 20.0];
+    for turn in 0..200 {
+        world.pause_for(StdDuration::from_micros(300 * (turn % 3)));
+        std::thread::sleep(StdDuration::from_micros(500 * (turn % 5)));
+        if turn % 8 == 0 {
+            let factor = factors[turn as usize / 8 % factors.len()];
+            world.session.dilate(factor).expect("a possible factor");
+        }
+    }
+    world.session.dilate(1.0).expect("a possible factor");
+    expect_right(program);
+}
+
+/// The same where processes are stopped while many of them read at once.
+#[test]
+fn many_readers_stand_at_each_pause() {
+    let world = World::new("files-readers", 1.0);
+    if !has_files(&world) {
+        return;
+    }
+    let programs: Vec<Program> = (0..6).map(|_| comparing(&world, None, "800")).collect();
+    for _ in 0..60 {
+        let at = world.session.pause().expect("all stand");
+        assert_eq!(world.session.clock().now(), at);
+        world.session.resume().expect("resuming");
+    }
+    programs.into_iter().for_each(expect_right);
+}
+
+#[test]
+fn each_host_has_its_own() {
+    let world = World::new("files-hosts", 1.0);
+    if !has_files(&world) {
+        return;
+    }
+    let (near, far) = (world.add_host("near"), world.add_host("far"));
+    let far_alone = std::slice::from_ref(&far);
+    world
+        .session
+        .pause_hosts(far_alone)
+        .expect("pausing a host");
+    std::thread::sleep(StdDuration::from_millis(1200));
+    world.session.resume_hosts(far_alone).expect("resuming");
+    let behind = || {
+        let (_, times) = world.session.clock().host_times();
+        let its = times.iter().find(|time| time.host.name() == "far");
+        its.expect("a host of ours").behind.as_s_f64()
+    };
+    // What lies between the two readings makes the difference smaller, never larger.
+    let apart = uptime_on(&world, Some(&near)) - uptime_on(&world, Some(&far));
+    assert!(apart <= behind() + 0.02, "{apart} of {}", behind());
+    let apart = -(uptime_on(&world, Some(&far)) - uptime_on(&world, Some(&near)));
+    assert!(apart >= behind() - 0.02, "{apart} of {}", behind());
+
+    world
+        .session
+        .dilate_hosts(far_alone, 4.0)
+        .expect("a factor");
+    let (one, other) = (
+        comparing(&world, Some(far), "400"),
+        comparing(&world, Some(near), "400"),
+    );
+    expect_right(one);
+    expect_right(other);
+}
+
+/// A host that runs up to an instant and stands there.
+#[test]
+fn a_step_shows_in_the_files() {
+    let world = World::new("files-step", 1.0);
+    if !has_files(&world) {
+        return;
+    }
+    let host = world.add_host("stepped");
+    let before = uptime_on(&world, Some(&host));
+    let hosts = [Arc::clone(&host)];
+    world.session.dilate_hosts(&hosts, 0.01).expect("a factor");
+    let target = HostTarget::After(Duration::from_s(20));
+    run_hosts_until(&Arc::downgrade(&world.session), &hosts, target).expect("twenty seconds");
+    world.session.dilate_hosts(&hosts, 1.0).expect("a factor");
+    world.session.resume_hosts(&hosts).expect("resuming");
+    let passed = uptime_on(&world, Some(&host)) - before;
+    assert!(passed >= 19.98, "{passed}");
+}
+
+/// Nothing of it is seen outside, and the machine's own files stay.
+#[test]
+fn the_machine_sees_nothing_of_it() {
+    let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("/proc");
+    let namespace = || fs::metadata("/proc/self/ns/mnt").expect("/proc").ino();
+    let before = namespace();
+    let world = World::with_clock(
+        "files-outside",
+        ClockOptions {
+            dilation: 0.01,
+            ..dated()
+        },
+    );
+    if !has_files(&world) {
+        return;
+    }
+    let mut program = world.start([
+        "sh",
+        "-c",
+        "while read -r up rest < /proc/uptime; do [ ${up%.*} -gt 2 ] && break; done; \
+         grep -c timeloom /proc/self/mountinfo; exec sleep 3600",
+    ]);
+    assert_eq!(program.next_line(), "2", "two files");
+    let there = format!("/proc/{}/ns/mnt", program.guest().pid());
+    assert_ne!(fs::metadata(there).expect("it lives").ino(), before);
+    assert_eq!(namespace(), before);
+    assert!(!mounts().contains("timeloom"), "{}", mounts());
+    let (wall, shown) = (std::time::Instant::now(), machine_uptime());
+    let inside = uptime_on(&world, None);
+    std::thread::sleep(StdDuration::from_millis(100));
+    assert!(
+        uptime_on(&world, None) - inside > 9.0,
+        "a hundred times faster"
+    );
+    let passed = machine_uptime() - shown;
+    assert!(passed <= wall.elapsed().as_secs_f64() + 0.01, "{passed}");
+}
+
+/// What people use: the same uptime by file, by clock, and by the language's function;
+/// and boot time is uptime before now.
+#[test]
+fn languages_and_tools_agree() {
+    let world = World::with_clock("files-tools", dated());
+    if !has_files(&world) {
+        return;
+    }
+    world.pause_for(StdDuration::from_millis(300));
+    let script = "import os, time\n\
+        boot = [int(l.split()[1]) for l in open('/proc/stat') if l.startswith('btime ')]\n\
+        up = float(open('/proc/uptime').read().split()[0])\n\
+        clock = time.clock_gettime(time.CLOCK_BOOTTIME)\n\
+        print(abs(clock - up) < 5, abs(time.time() - clock - boot[0]) < 5, open('/proc/uptime').isatty())";
+    let (lines, _) = world.start(["python3", "-c", script]).finish();
+    assert_eq!(lines, ["True True False"]);
+    if here("node", "--version") {
+        let script = "const fs = require('fs'); const up = () => parseFloat(fs.readFileSync('/proc/uptime'));\
+            const a = up(), b = require('os').uptime(), c = up();\
+            console.log(a - 0.01 <= b && b <= c + 0.01, new Date().toISOString().slice(0, 10))";
+        let (lines, _) = world.start(["node", "-e", script]).finish();
+        assert_eq!(lines, ["true 2019-06-03"]);
+    }
+    if here("uptime", "--version") {
+        let (lines, _) = world.start(["sh", "-c", "TZ=UTC uptime -s"]).finish();
+        // 2019-06-03 00:00:00 less the machine's uptime at the start.
+        let days = (machine_uptime() / 86_400.0) as i64;
+        let day = lines[0].split(' ').next().unwrap_or_default();
+        let possible = [days, days + 1].map(|back| {
+            let (out, _) = world
+                .start([
+                    "date",
+                    "-u",
+                    "-d",
+                    &format!("2019-06-03 -{back} days"),
+                    "+%F",
+                ])
+                .finish();
+            out[0].clone()
+        });
+        assert!(
+            possible.iter().any(|one| one == day),
+            "{day} of {possible:?}"
+        );
+    }
+}
+
+/// Where nothing was asked for but the session, ages of processes are what they were.
+#[test]
+fn ages_of_processes_are_right_in_real_time() {
+    if !here("ps", "--version") {
+        return;
+    }
+    let world = World::new("files-ages", 1.0);
+    let own = std::process::id().to_string();
+    let ask = ["-o", "etimes=", "-p", &own];
+    let age = |text: &str| text.trim().parse::<i64>().expect("a number");
+    let outside = || {
+        let output = std::process::Command::new("ps").args(ask).output();
+        age(&String::from_utf8_lossy(
+            &output.expect("running ps").stdout,
+        ))
+    };
+    let before = outside();
+    let (lines, _) = world.start(["ps"].iter().chain(&ask)).finish();
+    // The kernel cuts here, ps there.
+    assert!(
+        (before - 1..=outside() + 1).contains(&age(&lines[0])),
+        "{lines:?} after {before}"
+    );
+}
+
+/// Who reads all the time is not kept by a dead supervisor: read is an error then.
+#[test]
+fn a_dead_supervisor_lets_readers_go() {
+    let line = CommandLine::new("files-orphan", User::Same);
+    let argv = [c_program("uptime").into_os_string(), "for-ever".into()];
+    let mut running = line.exec(["--".into()].into_iter().chain(argv));
+    eventually(PATIENCE, "the program", || {
+        line.output().contains("begun\n")
+    });
+    if line.output().contains("show the machine's") {
+        return println!("SKIPPED: {}", line.output());
+    }
+    // SAFETY: the keeper of a session of ours.
+    assert_eq!(unsafe { libc::kill(running.keeper(), libc::SIGKILL) }, 0);
+    running.signal(libc::SIGKILL);
+    assert_eq!(running.wait(), 128 + libc::SIGKILL);
+    eventually(PATIENCE, "the end of its reads", || {
+        line.output().contains("failed errno=")
+    });
+    eventually(PATIENCE, "its end", || processes_of(&line.name).is_empty());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("/proc");
+    assert!(!mounts.contains("timeloom"), "{mounts}");
+    let cleaned = line.command(["clean"]).output().expect("running timeloom");
+    assert!(cleaned.status.success(), "{cleaned:?}");
+    line.expect_nothing_left_within(PATIENCE);
+}
+
+#[test]
+fn a_killed_supervisor_leaves_no_reader_and_no_mount() {
+    let line = CommandLine::new("files-killed", User::Same);
+    let running = line.exec(shell(
+        "for i in 1 2 3; do while :; do cat /proc/uptime /proc/stat; done > /dev/null & done; wait",
+    ));
+    line.wait_for_process("cat");
+    line.ask(&["pause"]);
+    line.ask(&["resume"]);
+    running.signal(libc::SIGKILL);
+    line.expect_nothing_left_within(PATIENCE);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("/proc");
+    assert!(!mounts.contains("timeloom"), "{mounts}");
+}
+
+/// The machine's files on request, in the machine's mount namespace.
+#[test]
+fn the_machines_files_can_be_asked_for() {
+    let line = CommandLine::new("files-machine", User::Same);
+    let mut running = line.exec(
+        [
+            "--start",
+            START,
+            "--proc",
+            "machine",
+            "--report-leaks",
+            "--",
+        ]
+        .iter()
+        .chain(&[
+            "sh",
+            "-c",
+            "readlink /proc/self/ns/mnt; grep btime /proc/stat",
+        ]),
+    );
+    assert_eq!(running.wait(), 0);
+    let output = line.output();
+    let own = fs::read_link("/proc/self/ns/mnt").expect("/proc");
+    let stat = fs::read_to_string("/proc/stat").expect("/proc");
+    let boot = stat.lines().find(|line| line.starts_with("btime"));
+    for expected in [own.to_str(), boot, Some("boot time, as asked for")] {
+        let expected = expected.expect("it is text");
+        assert!(output.contains(expected), "{expected} in {output}");
+    }
+    assert_eq!(
+        output.matches("as asked for").count(),
+        1,
+        "only in the report: {output}"
+    );
+}
+
+#[test]
+fn without_root_it_says_whose_files_they_are() {
+    if !is_root() {
+        return println!("SKIPPED: only root can become another user");
+    }
+    let line = CommandLine::new("files-nobody", User::Nobody);
+    let mut running = line.exec(["--", "cat", "/proc/uptime"]);
+    assert_eq!(running.wait(), 0);
+    let output = line.output();
+    let named = "/proc/uptime and /proc/stat show the machine's uptime and boot time: ";
+    assert_eq!(output.matches(named).count(), 1, "{output}");
+    let shown = output.lines().last().map(first_number).expect("a line");
+    assert!(shown <= machine_uptime(), "{output}");
+}

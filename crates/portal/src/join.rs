@@ -1,0 +1,340 @@
+//! Frames of one flow that go out together, as one train.
+//!
+//! A link cuts a train into parts of a few segments, so that each is told its own
+//! instant. Those that one turn hands out need not go one by one: what a frame costs
+//! is its way through the other side's kernel, whatever its length. So parts that
+//! continue one another are put together again, as every Ethernet driver does with
+//! what one interrupt brought (Linux calls it GRO, and the rules are those of its
+//! `tcp_gro_receive`). Nothing waits here for what has not arrived yet.
+
+use timeloom_net::{Checksum, Frame, Offload, Train, TrainProtocol};
+use timeloom_time::{Instant, Virtual};
+
+use crate::segment::{ETHERNET, add, fold, put};
+
+/// What is held back for the end of the turn.
+#[derive(Debug, Default)]
+pub(crate) struct Joiner {
+    held: Vec<Held>,
+    /// Used again, with the memory that they have.
+    spare: Vec<Held>,
+}
+
+/// One train that is being put together.
+#[derive(Debug, Default)]
+struct Held {
+    head: Vec<u8>,
+    payload: Vec<u8>,
+    /// Of the train, or of the only segment.
+    offload: Offload,
+    at: Instant<Virtual>,
+    /// Bytes of each segment but the last.
+    each: usize,
+    /// Frames of the model that it is made of.
+    frames: u64,
+    /// Nothing may follow: the last segment was short, or pushed.
+    complete: bool,
+}
+
+/// A frame's parts, when it is one that can be joined to others.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    protocol: TrainProtocol,
+    /// Ethernet and IP headers.
+    network: &'a [u8],
+    /// The header of TCP or UDP.
+    transport: &'a [u8],
+    payload: &'a [u8],
+    each: usize,
+}
+
+/// Flows that are told apart; of more, the oldest goes out first.
+const FLOWS: usize = 8;
+/// What is long already costs more to copy than it saves.
+const SHORT: usize = 32_768;
+/// The longest IP packet.
+const LONGEST: usize = 65_535;
+/// As many datagrams as Linux takes from a program as one.
+const DATAGRAMS: usize = 64;
+
+impl Joiner {
+    /// Takes a frame. What goes out now goes to `send`, with the number of frames of
+    /// the model that it is; within a flow nothing overtakes.
+    pub(crate) fn add(&mut self, frame: &Frame<'_>, mut send: impl FnMut(&Frame<'_>, u64)) {
+        let Some(parts) = Parts::of(frame) else {
+            match flow_of(frame) {
+                Some(flow) => self.let_go(|held| held.flow() == flow, &mut send),
+                None => self.flush(&mut send),
+            }
+            return send(frame, 1);
+        };
+        let flow = parts.flow();
+        if let Some(held) = self.held.iter_mut().find(|held| held.flow() == flow) {
+            if held.join(&parts) {
+                return;
+            }
+            self.let_go(|held| held.flow() == flow, &mut send);
+        }
+        if parts.payload.len() > SHORT {
+            return send(frame, 1);
+        }
+        if self.held.len() == FLOWS {
+            let oldest = self.held.remove(0);
+            self.out(oldest, &mut send);
+        }
+        let mut held = self.spare.pop().unwrap_or_default();
+        held.begin(frame, &parts);
+        self.held.push(held);
+    }
+
+    /// Sends all that is held.
+    pub(crate) fn flush(&mut self, mut send: impl FnMut(&Frame<'_>, u64)) {
+        self.let_go(|_| true, &mut send);
+    }
+
+    fn let_go(&mut self, which: impl Fn(&Held) -> bool, send: &mut impl FnMut(&Frame<'_>, u64)) {
+        let mut index = 0;
+        while index < self.held.len() {
+            if which(&self.held[index]) {
+                let held = self.held.remove(index);
+                self.out(held, send);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn out(&mut self, mut held: Held, send: &mut impl FnMut(&Frame<'_>, u64)) {
+        held.finish();
+        let frame = Frame {
+            at: held.at,
+            head: &held.head,
+            rest: &held.payload,
+            offload: held.offload,
+        };
+        send(&frame, held.frames);
+        self.spare.push(held);
+    }
+}
+
+impl<'a> Parts<'a> {
+    /// `None` for what goes alone: all but TCP segments with data and nothing special,
+    /// and whole datagrams, whose checksums are left to be completed.
+    fn of(frame: &Frame<'a>) -> Option<Self> {
+        let (network, after) = network_of(frame)?;
+        let ip = &network[ETHERNET..];
+        let (protocol, length, place) = match ip[9] {
+            6 => (
+                TrainProtocol::Tcp,
+                usize::from(*after.get(12)? >> 4) * 4,
+                16,
+            ),
+            17 => (TrainProtocol::Udp, 8, 6),
+            _ => return None,
+        };
+        if ip[6] & 0x3f != 0 || ip[7] != 0 {
+            return None;
+        }
+        let usual = Checksum {
+            start: network.len() as u16,
+            offset: place,
+        };
+        if frame.offload.checksum != Some(usual) {
+            return None;
+        }
+        // A train's header stands before, a single segment's may be part of the rest.
+        let (transport, payload) = if frame.head.len() == network.len() {
+            frame.rest.split_at_checked(length)?
+        } else {
+            (after, frame.rest)
+        };
+        if transport.len() != length || payload.is_empty() {
+            return None;
+        }
+        if protocol == TrainProtocol::Tcp
+            && (length < 20 || transport[13] & !(ACK | PSH | ECE) != 0)
+        {
+            return None;
+        }
+        let each = match frame.offload.train {
+            Some(train) if train.protocol == protocol => usize::from(train.payload_bytes),
+            Some(_) => return None,
+            None => payload.len(),
+        };
+        if each == 0 {
+            return None;
+        }
+        Some(Self {
+            protocol,
+            network,
+            transport,
+            payload,
+            each,
+        })
+    }
+
+    fn flow(&self) -> Flow {
+        let ip = &self.network[ETHERNET..];
+        Flow::new(ip, self.transport)
+    }
+}
+
+/// Addresses, protocol, ports.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Flow([u8; 13]);
+
+impl Flow {
+    fn new(ip: &[u8], transport: &[u8]) -> Self {
+        let mut key = [0; 13];
+        key[..8].copy_from_slice(&ip[12..20]);
+        key[8] = ip[9];
+        key[9..].copy_from_slice(&transport[..4]);
+        Self(key)
+    }
+}
+
+/// The headers of Ethernet and IPv4, and what follows: in the head, or else the rest.
+fn network_of<'a>(frame: &Frame<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    let ip = frame.head.get(ETHERNET..)?;
+    if ip.len() < 20 || ip[0] & 15 < 5 || frame.head[12..14] != [8, 0] {
+        return None;
+    }
+    let (network, after) = frame
+        .head
+        .split_at_checked(ETHERNET + usize::from(ip[0] & 15) * 4)?;
+    Some((network, if after.is_empty() { frame.rest } else { after }))
+}
+
+/// The flow of a frame that goes alone; `None` where it cannot be told, as of fragments.
+fn flow_of(frame: &Frame<'_>) -> Option<Flow> {
+    let (network, after) = network_of(frame)?;
+    let ip = &network[ETHERNET..];
+    let whole = ip[6] & 0x3f == 0 && ip[7] == 0;
+    (whole && matches!(ip[9], 6 | 17) && after.len() >= 4).then(|| Flow::new(ip, after))
+}
+
+impl Held {
+    fn begin(&mut self, frame: &Frame<'_>, parts: &Parts<'_>) {
+        self.head.clear();
+        self.head.extend_from_slice(parts.network);
+        self.head.extend_from_slice(parts.transport);
+        self.payload.clear();
+        self.payload.extend_from_slice(parts.payload);
+        self.offload = frame.offload;
+        self.at = frame.at;
+        self.each = parts.each;
+        self.frames = 1;
+        self.complete = parts.ends();
+    }
+
+    fn network(&self) -> usize {
+        ETHERNET + usize::from(self.head[ETHERNET] & 15) * 4
+    }
+
+    fn flow(&self) -> Flow {
+        Flow::new(&self.head[ETHERNET..], &self.head[self.network()..])
+    }
+
+    /// Appends a frame of the same flow; false when it does not continue this one.
+    fn join(&mut self, next: &Parts<'_>) -> bool {
+        if self.complete || !self.is_continued_by(next) {
+            return false;
+        }
+        let protocol = next.protocol;
+        if protocol == TrainProtocol::Tcp {
+            let flags = self.network() + 13;
+            self.head[flags] |= next.transport[13] & PSH;
+        }
+        self.payload.extend_from_slice(next.payload);
+        self.frames += 1;
+        self.complete = next.each < self.each || next.ends();
+        self.offload.train = Some(Train {
+            protocol,
+            payload_bytes: self.each as u16,
+        });
+        true
+    }
+
+    fn is_continued_by(&self, next: &Parts<'_>) -> bool {
+        let network = self.network();
+        let (ip, transport) = self.head[ETHERNET..].split_at(network - ETHERNET);
+        let next_ip = &next.network[ETHERNET..];
+        let segments = self.payload.len().div_ceil(self.each);
+        let total = self.head.len() - ETHERNET + self.payload.len() + next.payload.len();
+        // Where fragments are forbidden, the number says nothing (RFC 6864).
+        let numbered =
+            ip[6] & 0x40 != 0 || word(next_ip, 4) == word(ip, 4).wrapping_add(segments as u16);
+        let same_network = self.head[..ETHERNET] == next.network[..ETHERNET]
+            && ip.len() == next_ip.len()
+            && ip[..2] == next_ip[..2]
+            && ip[6..10] == next_ip[6..10]
+            && ip[12..] == next_ip[12..];
+        let full = self.payload.len().is_multiple_of(self.each);
+        // A train has segments of one length; what comes last may be shorter.
+        let fits =
+            next.each == self.each || (next.each < self.each && next.payload.len() == next.each);
+        same_network
+            && numbered
+            && full
+            && fits
+            && total <= LONGEST
+            && transport.len() == next.transport.len()
+            && match next.protocol {
+                TrainProtocol::Tcp => {
+                    let sequence = long(transport, 4).wrapping_add(self.payload.len() as u32);
+                    let [flags, next_flags] = [transport[13], next.transport[13]];
+                    long(next.transport, 4) == sequence
+                        // What is acknowledged, and the window.
+                        && transport[8..12] == next.transport[8..12]
+                        && transport[14..16] == next.transport[14..16]
+                        && (flags ^ next_flags) & !PSH == 0
+                        && transport[20..] == next.transport[20..]
+                }
+                TrainProtocol::Udp => segments < DATAGRAMS,
+            }
+    }
+
+    /// Makes the headers those of the whole.
+    fn finish(&mut self) {
+        if self.frames < 2 {
+            return;
+        }
+        let network = self.network();
+        let total = (self.head.len() - ETHERNET + self.payload.len()) as u16;
+        let (ip, transport) = self.head[ETHERNET..].split_at_mut(network - ETHERNET);
+        put(ip, 2, total);
+        put(ip, 10, 0);
+        let sum = fold(add(0, ip));
+        put(ip, 10, !sum);
+        let inner = total - ip.len() as u16;
+        let pseudo = add(u64::from(inner) + u64::from(ip[9]), &ip[12..20]);
+        if ip[9] == 17 {
+            put(transport, 4, inner);
+        }
+        let place = if ip[9] == 17 { 6 } else { 16 };
+        put(transport, place, fold(pseudo));
+    }
+}
+
+impl Parts<'_> {
+    /// Whether it is the last of its train.
+    fn ends(&self) -> bool {
+        let pushed = self.protocol == TrainProtocol::Tcp && self.transport[13] & PSH != 0;
+        pushed || !self.payload.len().is_multiple_of(self.each)
+    }
+}
+
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+const ECE: u8 = 0x40;
+
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn long(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+use std::collections::HashMap;
+
+use timeloom_engine::Random;
+
+use super::*;
+use crate::segments;
+
+/// A sender: what it has sent so far decides what its next frame says.
+struct Sender {
+    protocol: u8,
+    port: u16,
+    sequence: u32,
+    identification: u16,
+    bytes: u8,
+}
+
+/// How a frame differs from the one before.
+#[derive(Clone, Copy, Default)]
+struct Unlike {
+    flags: u8,
+    acknowledged: u32,
+    tos: u8,
+    /// Its header stands in the rest.
+    apart: bool,
+    /// Its checksum is there already.
+    complete: bool,
+}
+
+impl Sender {
+    fn new(protocol: u8, port: u16) -> Self {
+        Self {
+            protocol,
+            port,
+            sequence: 0xffff_f000,
+            identification: 65_530,
+            bytes: 0,
+        }
+    }
+
+    /// The next `payload` bytes, in segments of `each`.
+    fn next(&mut self, payload: usize, each: usize, unlike: Unlike) -> Owned {
+        let tcp = self.protocol == 6;
+        let header = if tcp { 32 } else { 8 };
+        let segments = payload.div_ceil(each);
+        let mut head = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        let length = (20 + header + payload) as u16;
+        let mut ip = vec![0x45, unlike.tos, 0, 0, 0, 0, 0, 0, 63, self.protocol, 0, 0];
+        ip.extend([10, 0, 0, 1, 10, 0, 0, 6]);
+        put(&mut ip, 2, length);
+        put(&mut ip, 4, self.identification);
+        let sum = fold(add(0, &ip));
+        put(&mut ip, 10, !sum);
+        let mut transport = vec![0; header];
+        put(&mut transport, 0, self.port);
+        put(&mut transport, 2, 5_201);
+        let place = if tcp {
+            transport[4..8].copy_from_slice(&self.sequence.to_be_bytes());
+            transport[8..12].copy_from_slice(&unlike.acknowledged.to_be_bytes());
+            transport[12] = 8 << 4;
+            transport[13] = ACK | unlike.flags;
+            put(&mut transport, 14, 501);
+            transport[20..32].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 8]);
+            16
+        } else {
+            put(&mut transport, 4, length - 20);
+            6
+        };
+        let inner = u64::from(length - 20) + u64::from(self.protocol);
+        put(&mut transport, place, fold(add(inner, &ip[12..20])));
+        self.sequence = self.sequence.wrapping_add(payload as u32);
+        self.identification = self.identification.wrapping_add(segments as u16);
+        head.extend(ip);
+        let mut rest = Vec::new();
+        if unlike.apart && segments == 1 {
+            rest.extend(transport);
+        } else {
+            head.extend(transport);
+        }
+        rest.extend((0..payload).map(|_| {
+            self.bytes = self.bytes.wrapping_mul(31).wrapping_add(7);
+            self.bytes
+        }));
+        let protocol = if tcp {
+            TrainProtocol::Tcp
+        } else {
+            TrainProtocol::Udp
+        };
+        let train = (segments > 1).then_some(Train {
+            protocol,
+            payload_bytes: each as u16,
+        });
+        let checksum = (!unlike.complete || segments > 1).then_some(Checksum {
+            start: 34,
+            offset: place as u16,
+        });
+        Owned {
+            head,
+            rest,
+            offload: Offload { train, checksum },
+        }
+    }
+}
+
+struct Owned {
+    head: Vec<u8>,
+    rest: Vec<u8>,
+    offload: Offload,
+}
+
+impl Owned {
+    fn frame(&self) -> Frame<'_> {
+        Frame {
+            at: Instant::ZERO,
+            head: &self.head,
+            rest: &self.rest,
+            offload: self.offload,
+        }
+    }
+}
+
+/// What goes out, in frames as a wire carries them by source port, and how many frames
+/// it was in the portal's form.
+#[derive(Default)]
+struct Out {
+    wire: HashMap<u16, Vec<Vec<u8>>>,
+    frames: u64,
+    of: u64,
+}
+
+impl Out {
+    fn note(&mut self, frame: &Frame<'_>, of: u64) {
+        self.frames += 1;
+        self.of += of;
+        segments(frame, &mut Vec::new(), |bytes| {
+            let port = u16::from_be_bytes([bytes[34], bytes[35]]);
+            self.wire.entry(port).or_default().push(bytes.to_vec());
+        });
+    }
+}
+
+fn joined(frames: &[Owned]) -> Out {
+    let (mut joiner, mut out) = (Joiner::default(), Out::default());
+    for owned in frames {
+        joiner.add(&owned.frame(), |frame, of| out.note(frame, of));
+    }
+    joiner.flush(|frame, of| out.note(frame, of));
+    out
+}
+
+#[test]
+fn a_wire_carries_the_same_whatever_was_joined() {
+    for seed in 0..300 {
+        let mut random = Random::new(seed, 0);
+        let mut senders: Vec<_> = (0..12)
+            .map(|index| Sender::new(if index % 3 == 0 { 17 } else { 6 }, 1_000 + index))
+            .collect();
+        let mut frames = Vec::new();
+        for _ in 0..200 {
+            let mut below = |bound: u64| random.bits() % bound;
+            let flow = below(if seed % 2 == 0 { 3 } else { 12 }) as usize;
+            let each = if below(8) == 0 { 700 } else { 1_448 };
+            let payload = match below(6) {
+                0 => 1 + below(each) as usize,
+                1 => below(9) as usize * each as usize + 1 + below(each) as usize,
+                2 => 40 * each as usize,
+                count => count as usize * each as usize,
+            };
+            let payload = payload.min(60_000);
+            let unlike = Unlike {
+                flags: [0, 0, 0, 0, PSH, 0x01, ECE, 0x02][below(8) as usize],
+                acknowledged: (below(10) == 0).into(),
+                tos: if below(12) == 0 { 3 } else { 2 },
+                apart: below(2) == 0,
+                complete: below(12) == 0,
+            };
+            frames.push(senders[flow].next(payload, each as usize, unlike));
+        }
+        let mut alone = Out::default();
+        for owned in &frames {
+            alone.note(&owned.frame(), 1);
+        }
+        let out = joined(&frames);
+        assert!(out.wire == alone.wire, "seed {seed}");
+        assert_eq!(out.of, 200);
+        assert!(out.frames < 200, "seed {seed} joined none");
+    }
+}
+
+#[test]
+fn a_row_of_parts_becomes_one_train() {
+    for protocol in [6, 17] {
+        let mut sender = Sender::new(protocol, 9);
+        let apart = Unlike {
+            apart: true,
+            ..Unlike::default()
+        };
+        let frames: Vec<_> = (0..10).map(|_| sender.next(1_400, 1_400, apart)).collect();
+        let out = joined(&frames);
+        assert_eq!((out.frames, out.of, out.wire[&9].len()), (1, 10, 10));
+    }
+}
+
+#[test]
+fn no_train_is_longer_than_a_packet_may_be() {
+    for (protocol, each, at_most) in [(6, 1_448, 45), (17, 1_000, 64)] {
+        let mut sender = Sender::new(protocol, 9);
+        let frames: Vec<_> = (0..2 * at_most)
+            .map(|_| sender.next(each, each, Unlike::default()))
+            .collect();
+        let (mut joiner, mut longest) = (Joiner::default(), 0);
+        for owned in &frames {
+            joiner.add(&owned.frame(), |_, of| longest = longest.max(of));
+        }
+        joiner.flush(|_, of| longest = longest.max(of));
+        assert_eq!(longest, at_most);
+    }
+}
+
+#[test]
+fn what_says_something_else_is_not_joined() {
+    let unlike = [
+        Unlike {
+            flags: 0x01,
+            ..Unlike::default()
+        },
+        Unlike {
+            flags: ECE,
+            ..Unlike::default()
+        },
+        Unlike {
+            acknowledged: 5,
+            ..Unlike::default()
+        },
+        Unlike {
+            tos: 3,
+            ..Unlike::default()
+        },
+        Unlike {
+            complete: true,
+            ..Unlike::default()
+        },
+    ];
+    for (index, unlike) in unlike.into_iter().enumerate() {
+        let mut sender = Sender::new(6, 9);
+        let frames = [
+            sender.next(1_448, 1_448, Unlike::default()),
+            sender.next(1_448, 1_448, unlike),
+        ];
+        assert_eq!(joined(&frames).frames, 2, "{index}");
+    }
+    // Neither what does not follow.
+    let mut sender = Sender::new(6, 9);
+    let first = sender.next(1_448, 1_448, Unlike::default());
+    sender.next(1_448, 1_448, Unlike::default());
+    let third = sender.next(1_448, 1_448, Unlike::default());
+    assert_eq!(joined(&[first, third]).frames, 2);
+}
+
+#[test]
+fn rubbish_goes_out_as_it_is() {
+    let mut random = Random::new(3, 0);
+    let mut joiner = Joiner::default();
+    for round in 0..20_000 {
+        let mut owned = Sender::new(if round % 2 == 0 { 6 } else { 17 }, 9).next(
+            1 + (random.bits() % 3_000) as usize,
+            1_448,
+            Unlike::default(),
+        );
+        for _ in 0..1 + random.bits() % 4 {
+            let at = random.bits() as usize % owned.head.len();
+            owned.head[at] = random.bits() as u8;
+        }
+        let length = 14 + random.bits() as usize % (owned.head.len() - 13);
+        owned.head.truncate(length);
+        joiner.add(&owned.frame(), |_, _| ());
+    }
+    joiner.flush(|_, _| ());
+    assert!(joiner.held.is_empty());
+}
