@@ -77,6 +77,12 @@ fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
     if kind == "staticlib" {
         rustc.arg("-Clto=fat");
     }
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "aarch64") {
+        // A handler of the program that interrupts a wait of ours finds the registers
+        // as they are in the image. Go's expects its goroutine in x28, whatever
+        // code it interrupts, as in the kernel's vDSO, which does not use it either.
+        rustc.arg("-Ctarget-feature=+reserve-x28");
+    }
     for need in needs {
         rustc
             .arg("--extern")

@@ -1,4 +1,4 @@
-//! Finding the vDSO's address on the initial stack of a program.
+//! Finding what the kernel tells a program on its initial stack.
 //!
 //! The kernel has written the stack, but another thread's memory is an allegation
 //! like any other: whatever the words say, this ends, and nothing is taken for the
@@ -6,11 +6,19 @@
 
 /// Where on the stack the value of AT_SYSINFO_EHDR lies, counted in words; `None`
 /// when there is no such entry (a kernel booted with `vdso=0`).
+pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Option<usize>, E> {
+    entry(AT_SYSINFO_EHDR, word)
+}
+
+/// The same of an entry of any type but AT_NULL.
 ///
 /// At the first instruction of a program the stack holds: the number of its
 /// arguments, the arguments, 0, the environment, 0, pairs (type, value) up to
 /// AT_NULL. `word` gives a word of it, and its error ends the search.
-pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Option<usize>, E> {
+pub(crate) fn entry<E>(
+    kind: u64,
+    word: impl Fn(usize) -> Result<u64, E>,
+) -> Result<Option<usize>, E> {
     let arguments = word(0)?.min(MOST_WORDS as u64) as usize;
     let mut at = 1 + arguments + 1;
     while word(at)? != 0 {
@@ -23,7 +31,7 @@ pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Op
     while at <= MOST_WORDS {
         match word(at)? {
             AT_NULL => return Ok(None),
-            AT_SYSINFO_EHDR => return Ok(Some(at + 1)),
+            found if found == kind => return Ok(Some(at + 1)),
             _ => at += 2,
         }
     }
@@ -32,6 +40,8 @@ pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Op
 
 const AT_NULL: u64 = 0;
 const AT_SYSINFO_EHDR: u64 = 33;
+/// How large a stack for signals must be at least.
+pub(crate) const AT_MINSIGSTKSZ: u64 = 51;
 /// Linux allows 2^31 - 1 strings, but they must fit into a quarter of the stack's
 /// limit, at eight bytes and a pointer each.
 const MOST_WORDS: usize = 1 << 26;

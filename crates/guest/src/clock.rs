@@ -163,7 +163,7 @@ impl Clock {
             Tsc::Native => (Counter::detect(), None),
             Tsc::Emulate if cfg!(not(target_arch = "x86_64")) => {
                 return Err(GuestError::Unsupported(
-                    "reads of this processor's counter cannot be made to trap; run without `--tsc emulate`".into(),
+                    "the counter that programs read themselves (on ARM CNTVCT_EL0) is emulated on x86-64 only, and the machine's here; run without `--tsc emulate`".into(),
                 ));
             }
             Tsc::Emulate => (Counter::MONOTONIC, Some(TscLine::measure())),

@@ -106,6 +106,9 @@ fn outcome(number: i64, name: &str, treatment: Treatment) -> &'static str {
         (Treatment::Ask, libc::SYS_io_uring_setup) => {
             "refused with ENOSYS, on which programs fall back, and reported; **with `--allow-leaks` done in real time**"
         }
+        (Treatment::Ask, libc::SYS_sigaltstack) => {
+            "refused with ENOMEM where two signals do not fit onto the stack, and reported"
+        }
         (Treatment::Ask, CPU_TIME) => {
             "no call of programs: the image asks what a CPU clock shows after a change of rate"
         }

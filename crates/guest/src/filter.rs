@@ -8,7 +8,7 @@
 use libc::sock_filter;
 use timeloom_page::{CPU_TIME_CALL, IMAGE_ADDRESS, IMAGE_LIMIT};
 
-use crate::arch::{AUDIT_ARCH, OLD_CALLS};
+use crate::arch::{AUDIT_ARCH, OWN_CALLS};
 use crate::bpf::{
     ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, Step, argument_high, argument_low,
     assemble,
@@ -76,15 +76,15 @@ pub(crate) type Call = (i64, &'static str, Treatment, When);
 
 /// The whole filter as data.
 pub(crate) const CALLS: &[Call] = {
-    const JOINED: [Call; EVERYWHERE.len() + OLD_CALLS.len()] = {
-        let mut joined = [EVERYWHERE[0]; EVERYWHERE.len() + OLD_CALLS.len()];
+    const JOINED: [Call; EVERYWHERE.len() + OWN_CALLS.len()] = {
+        let mut joined = [EVERYWHERE[0]; EVERYWHERE.len() + OWN_CALLS.len()];
         let (mut index, mut old) = (0, 0);
         while index < EVERYWHERE.len() {
             joined[index] = EVERYWHERE[index];
             index += 1;
         }
-        while old < OLD_CALLS.len() {
-            joined[index + old] = OLD_CALLS[old];
+        while old < OWN_CALLS.len() {
+            joined[index + old] = OWN_CALLS[old];
             old += 1;
         }
         joined
@@ -92,7 +92,7 @@ pub(crate) const CALLS: &[Call] = {
     &JOINED
 };
 
-/// The calls that all architectures have.
+/// The calls that are treated on all architectures.
 const EVERYWHERE: &[Call] = {
     use Treatment::{Ask, Refuse, Trap};
     use When::{
@@ -208,9 +208,13 @@ pub(crate) enum Guest {
 }
 
 /// The calls that stay with a supervisor after a program was let go: what an exec
-/// starts needs the image.
+/// starts needs the image, and of `sigaltstack` a handler can do nothing, since its
+/// end brings back the stack that was.
 fn is_never_native(number: i64) -> bool {
-    matches!(number, libc::SYS_execve | libc::SYS_execveat) || number == CPU_TIME_CALL as i64
+    matches!(
+        number,
+        libc::SYS_execve | libc::SYS_execveat | libc::SYS_sigaltstack
+    ) || number == CPU_TIME_CALL as i64
 }
 
 /// The program for `seccomp(SECCOMP_SET_MODE_FILTER)`.

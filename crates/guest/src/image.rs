@@ -46,26 +46,36 @@ impl Image {
     pub(crate) fn new() -> Result<Self, GuestError> {
         let elf = ElfFile64::<Endianness>::parse(&LINKED.0).expect("the linked image is ELF");
         let endian = elf.endian();
-        let load = elf
-            .elf_program_headers()
-            .iter()
-            .find(|header| header.p_type(endian) == elf::PT_LOAD)
-            .expect("the image has a segment");
-        assert_eq!(load.p_offset(endian), 0, "file offsets equal addresses");
-        assert_eq!(load.p_vaddr(endian), 0, "file offsets equal addresses");
-        let length = (load.p_memsz(endian) as usize).next_multiple_of(PAGE_SIZE);
+        let loads = elf.elf_program_headers().iter();
+        let loads: Vec<_> = loads
+            .filter(|header| header.p_type(endian) == elf::PT_LOAD)
+            .collect();
+        // The address that the beginning of the file was linked for.
+        let base = loads.first().expect("it has a segment").p_vaddr(endian);
+        let mut filled = 0;
+        for load in loads {
+            let offset = load.p_offset(endian);
+            assert_eq!(
+                base + offset,
+                load.p_vaddr(endian),
+                "as it lies in the file"
+            );
+            assert_eq!(load.p_filesz(endian), load.p_memsz(endian), "all is there");
+            filled = filled.max((offset + load.p_filesz(endian)) as usize);
+        }
+        let length = filled.next_multiple_of(PAGE_SIZE);
         assert!(
             length as u64 <= IMAGE_LIMIT,
             "the image outgrew its address range"
         );
-        let mut bytes = LINKED.0[..load.p_filesz(endian) as usize].to_vec();
+        let mut bytes = LINKED.0[..filled].to_vec();
         bytes.resize(length, 0);
-        relocate(&elf, &mut bytes);
+        relocate(&elf, base, &mut bytes);
 
         let symbol = |name: &str| {
             elf.symbols()
                 .find(|symbol| symbol.name() == Ok(name))
-                .map(|symbol| IMAGE_ADDRESS + symbol.address())
+                .map(|symbol| IMAGE_ADDRESS + (symbol.address() - base))
                 .unwrap_or_else(|| panic!("the image lacks {name}"))
         };
         let functions = elf
@@ -74,7 +84,7 @@ impl Image {
             .filter_map(|symbol| {
                 Some((
                     symbol.name().ok()?.to_owned(),
-                    IMAGE_ADDRESS + symbol.address(),
+                    IMAGE_ADDRESS + (symbol.address() - base),
                 ))
             })
             .collect();
@@ -107,9 +117,9 @@ impl Image {
     }
 }
 
-/// Adds the base address to every word that the linker left for a loader. Only
+/// Adds the address, less `base`, to every word that the linker left for a loader. Only
 /// relative relocations can occur: the image needs no symbol of anyone.
-fn relocate(elf: &ElfFile64<'_, Endianness>, bytes: &mut [u8]) {
+fn relocate(elf: &ElfFile64<'_, Endianness>, base: u64, bytes: &mut [u8]) {
     let Some(relocations) = elf.dynamic_relocations() else {
         return;
     };
@@ -119,7 +129,7 @@ fn relocate(elf: &ElfFile64<'_, Endianness>, bytes: &mut [u8]) {
             r_type: arch::RELATIVE,
         };
         assert_eq!(kind, relative, "the image refers to something outside");
-        let value = IMAGE_ADDRESS.wrapping_add_signed(relocation.addend());
-        bytes[offset as usize..][..8].copy_from_slice(&value.to_le_bytes());
+        let value = (IMAGE_ADDRESS - base).wrapping_add_signed(relocation.addend());
+        bytes[(offset - base) as usize..][..8].copy_from_slice(&value.to_le_bytes());
     }
 }

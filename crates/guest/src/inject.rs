@@ -161,7 +161,7 @@ impl Injector {
         let stack = arch::stack(&base);
         self.install_handler(tracee, &base, (stack - 1024) & !15)?;
         if is_vdso {
-            replace_vdso(tracee, stack)?;
+            edit_auxiliary_vector(tracee, stack)?;
         }
         tracee
             .set_registers(&base)
@@ -274,8 +274,9 @@ impl Injector {
     }
 }
 
-/// Points AT_SYSINFO_EHDR at the image.
-fn replace_vdso(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
+/// Points AT_SYSINFO_EHDR at the image, and tells how large a stack for signals must
+/// be at least, where that may be told.
+fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
     let pid = tracee.pid();
     let failed = || GuestError::system(format!("reading the auxiliary vector of process {pid}"));
     let words = read_words(pid, stack, INITIAL_STACK_WORDS);
@@ -283,14 +284,27 @@ fn replace_vdso(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
         Some(&word) => Ok(word),
         None => tracee.peek(stack + 8 * index as u64).map_err(failed()),
     };
-    match auxv::vdso_entry(word)? {
-        Some(at) => tracee
+    // Without a vDSO all clock reads trap, and are right.
+    if let Some(at) = auxv::vdso_entry(word)? {
+        tracee
             .poke(stack + 8 * at as u64, IMAGE_ADDRESS)
-            .map_err(failed()),
-        // All clock reads trap, and are right.
-        None => Ok(()),
+            .map_err(failed())?;
     }
+    if arch::TELLS_SIGNAL_STACK
+        && let Some(at) = auxv::entry(auxv::AT_MINSIGSTKSZ, word)?
+    {
+        // A handler of the program, and within it ours.
+        let least = word(at)?.saturating_mul(2).saturating_add(HANDLER_STACK);
+        tracee
+            .poke(stack + 8 * at as u64, least)
+            .map_err(failed())?;
+    }
+    Ok(())
 }
+
+/// What the image's handler needs at most, besides the frame that the kernel makes:
+/// 1744 bytes on ARM.
+pub(crate) const HANDLER_STACK: u64 = 2048;
 
 /// Most initial stacks fit, so that one call reads them; peeking helps out.
 const INITIAL_STACK_WORDS: usize = 512;

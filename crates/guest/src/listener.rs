@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use timeloom_page::{IS_TIMER, PHC_STAMPS, PHC_TIME, SET_TIMER};
 
+use crate::arch;
 use crate::clock::{Clock, Host};
 use crate::clock_calls;
 use crate::cpu_time::CpuTime;
@@ -17,6 +18,7 @@ use crate::kick;
 use crate::notify::{Answer, GIVE, Listener, Notification};
 use crate::phc;
 use crate::processes;
+use crate::remote::read_memory;
 use crate::report::Report;
 use crate::session::PATIENCE;
 use crate::timer_calls;
@@ -160,6 +162,15 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
                 note(context, &asker, "refused");
                 listener.answer(&asker, Answer::Error(libc::ENOSYS));
             }
+            libc::SYS_sigaltstack if signal_stack_is_too_small(&asker) => {
+                note(
+                    context,
+                    &asker,
+                    "refused with ENOMEM, since under the clock it takes 12 KiB, or what sysconf(_SC_MINSIGSTKSZ) says",
+                );
+                listener.answer(&asker, Answer::Error(libc::ENOMEM));
+            }
+            libc::SYS_sigaltstack => listener.answer(&asker, Answer::Continue),
             call if clock_calls::is_one(call) => {
                 let (answer, was_set) = clock_calls::answer(listener, context, &asker);
                 if was_set {
@@ -179,6 +190,18 @@ pub(crate) fn serve(listener: &Arc<Listener>, context: &Arc<Context>) {
             }
         }
     }
+}
+
+/// Whether a call of `sigaltstack` names a stack onto which two signals do not fit,
+/// where the kernel would not notice and write below it.
+fn signal_stack_is_too_small(asker: &Notification) -> bool {
+    let mut stack = [0u8; size_of::<libc::stack_t>()];
+    if !read_memory(asker.thread, asker.args[0], &mut stack) {
+        return false; // the kernel says so
+    }
+    // SAFETY: any bytes are one.
+    let stack: libc::stack_t = unsafe { std::mem::transmute(stack) };
+    stack.ss_flags & libc::SS_DISABLE == 0 && (stack.ss_size as u64) < arch::LEAST_SIGNAL_STACK
 }
 
 fn follow_exec(listener: &Listener, context: &Context, asker: &Notification) {
@@ -233,7 +256,7 @@ fn warn_of_lost_privileges(context: &Context, thread: i32) {
     }
 }
 
-/// Counts a call that is not virtualised and says so the first time.
+/// Counts a call that is not virtualised, or refused, and says so the first time.
 fn note(context: &Context, asker: &Notification, outcome: &'static str) {
     let program = processes::name(processes::process_of(asker.thread));
     let call = filter::name_of(asker.call);
@@ -243,8 +266,10 @@ fn note(context: &Context, asker: &Notification, outcome: &'static str) {
         outcome,
         (asker.thread, asker.instruction),
     ) {
-        (context.warn)(format!(
-            "{program} uses {call}, which is not virtualised yet: {outcome}"
-        ));
+        let what = match asker.call {
+            libc::SYS_sigaltstack => "onto which two signals do not fit",
+            _ => "which is not virtualised yet",
+        };
+        (context.warn)(format!("{program} uses {call}, {what}: {outcome}"));
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn named(name: &str) -> libc::ifreq {
     let room = request.ifr_name.len() - 1;
     let places = request.ifr_name.iter_mut().zip(name.bytes().take(room));
     for (place, byte) in places {
-        *place = byte.cast_signed();
+        *place = byte as libc::c_char;
     }
     request
 }
@@ -134,7 +134,7 @@ fn hardware(mac: [u8; 6]) -> libc::sockaddr {
         sa_data: [0; 14],
     };
     for (place, byte) in address.sa_data.iter_mut().zip(mac) {
-        *place = byte.cast_signed();
+        *place = byte as libc::c_char;
     }
     address
 }
@@ -146,7 +146,7 @@ fn internet(address: Ipv4Addr) -> libc::sockaddr {
         sa_data: [0; 14],
     };
     for (place, byte) in general.sa_data[2..].iter_mut().zip(address.octets()) {
-        *place = byte.cast_signed();
+        *place = byte as libc::c_char;
     }
     general
 }

@@ -43,7 +43,7 @@ impl Interface {
                 "`{name}` is not an Ethernet interface"
             )));
         }
-        let mac = std::array::from_fn(|at| address.sa_data[at].cast_unsigned());
+        let mac = std::array::from_fn(|at| address.sa_data[at] as u8);
         Ok(Self {
             name: name.to_owned(),
             index,
@@ -75,7 +75,7 @@ pub(crate) fn request_for(name: &str) -> Option<libc::ifreq> {
         return None;
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
+        *to = from as libc::c_char;
     }
     Some(request)
 }

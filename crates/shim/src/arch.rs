@@ -6,6 +6,7 @@
 //!   `timeloom_wait`, and the names under which a vDSO exports its functions;
 //! - `old_call`, for calls that newer architectures do not have, and
 //!   `only_reads_a_clock`;
+//! - `check_stack`, where the kernel does not look whether a signal fits onto it;
 //! - `AUDIT_ARCH`, by which a filter knows the architecture;
 //! - C's memory functions, which compilers take for granted. There is no C library
 //!   inside the image, and a loop would be compiled into a call of itself.

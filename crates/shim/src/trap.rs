@@ -1,7 +1,7 @@
 //! The handler of SIGSYS: where trapped calls arrive.
 
 use crate::abi::{SYS_SECCOMP, SignalInfo};
-use crate::arch::{Context, old_call, only_reads_a_clock};
+use crate::arch::{Context, check_stack, old_call, only_reads_a_clock};
 use crate::sys::{nr, syscall};
 use crate::{
     aio, clock, cpu, cpu_timer, files, futex, phc, poll, queues, select, signal, sleep, socket,
@@ -21,6 +21,8 @@ use crate::{
 unsafe extern "C" fn timeloom_handler(_: i32, info: *const SignalInfo, context: *mut Context) {
     // SAFETY: the kernel gives valid pointers to both, for this call.
     let (info, context) = unsafe { (&*info, &mut *context) };
+    // The information lies at the beginning of the frame.
+    check_stack(context, &raw const *info as usize);
     if info.code == SYS_SECCOMP {
         let call = info.call as usize;
         if !only_reads_a_clock(call) {

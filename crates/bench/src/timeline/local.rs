@@ -6,10 +6,11 @@ use std::time::Duration as StdDuration;
 
 use timeloom_clock::Timeline;
 use timeloom_clock::counter::{CoreClock, CycleCounter as _, Frequency, SharedStrict, Strict};
-use timeloom_publish::{CoreCycles, PageReader, Tsc};
+use timeloom_publish::{CoreCycles, PageReader};
 use timeloom_time::Instant;
 
 use super::BENCH;
+use super::cycles::Cycles;
 use super::page::{Published, clock_ns};
 use crate::Options;
 use crate::error::BenchError;
@@ -80,9 +81,9 @@ fn rvec(
     scale: Scale,
     figure: &mut dyn FnMut(Figure),
 ) -> Result<(), BenchError> {
-    let (Some(line), Ok(tsc)) = (published.scale(), Tsc::trusted()) else {
+    let (Some(line), Ok(tsc)) = (published.scale(), Cycles::trusted()) else {
         (options.remark)(
-            "the kernel does not trust the time-stamp counter; rvec_over_monotonic is left out",
+            "there is no time-stamp counter, or the kernel does not trust it; rvec_over_monotonic is left out",
         );
         return Ok(());
     };

@@ -6,6 +6,7 @@
 //! rounds just so: the clients of ClockBound on segments that we write, and
 //! Python (`programs`). What such a program lacks is said and left out.
 
+mod cycles;
 mod local;
 mod page;
 mod programs;

@@ -8,9 +8,10 @@ use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{LocalNow, Segment, UtcView, WatchLimits};
 use timeloom_page::CounterKind;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
-use timeloom_publish::{CoreScale, PageReader, PageSegment, PageWriter, Refusal, Tsc};
+use timeloom_publish::{CoreScale, PageReader, PageSegment, PageWriter, Refusal};
 use timeloom_time::{ClockMap, Duration, Instant};
 
+use super::cycles::Cycles;
 use crate::error::BenchError;
 
 /// A page in a file, with its writer.
@@ -25,7 +26,7 @@ impl Published {
     /// that, over its clock; valid for a thousand seconds.
     pub(super) fn new(directory: &Path) -> Result<Self, BenchError> {
         let failed = |error: &dyn std::fmt::Display| BenchError::Worker(error.to_string());
-        let scale = match Tsc::trusted() {
+        let scale = match Cycles::trusted() {
             Ok(tsc) => Some(tsc.calibrate().map_err(|error| failed(&error))?),
             Err(_) => None,
         };

@@ -218,6 +218,9 @@ const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 fn report_leaks(session: &Session, tsc: Tsc) {
     let leaks = session.unhandled_calls();
     let unseen = match tsc {
+        Tsc::Native if cfg!(not(target_arch = "x86_64")) => {
+            " (reads of the processor's counter are not seen)"
+        }
         Tsc::Native => {
             " (reads of the time-stamp counter are not seen; `--tsc emulate` makes them virtual)"
         }

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Registers;
-use crate::filter::Call;
+use crate::filter::{Call, Treatment, When};
 use crate::ptrace::Tracee;
 
 /// AUDIT_ARCH_AARCH64.
@@ -21,14 +21,28 @@ pub(crate) const SYSCALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 /// All instructions have four bytes.
 pub(crate) const INSTRUCTION_ALIGN: usize = 4;
 
-/// There are none of them here.
-pub(crate) const OLD_CALLS: [Call; 0] = [];
+/// Calls that are treated here only.
+pub(crate) const OWN_CALLS: [Call; 1] = [(
+    libc::SYS_sigaltstack,
+    "sigaltstack",
+    Treatment::Ask,
+    When::Given(0),
+)];
+
+/// The least size of an alternate stack for signals: two frames of the kernel's (a
+/// handler of the program, and within it ours), each of 4704 bytes where no vectors
+/// longer than 64 bytes are in use, and what our handler takes.
+pub(crate) const LEAST_SIGNAL_STACK: u64 = 2 * 4704 + crate::inject::HANDLER_STACK;
 
 /// There is no `alarm`.
 pub(crate) const ALARM: Option<i64> = None;
 
 /// There is no `vfork`.
 pub(crate) const VFORK: Option<i64> = None;
+
+/// Whether programs are told how much stack a signal takes under the clock. (glibc's
+/// least stack of a thread is larger than four times that.)
+pub(crate) const TELLS_SIGNAL_STACK: bool = true;
 
 /// What a kernel's vDSO puts before the names of its functions, and how many of
 /// them we have.

@@ -21,8 +21,9 @@ pub(crate) const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Instructions lie anywhere.
 pub(crate) const INSTRUCTION_ALIGN: usize = 1;
 
-/// Calls that came before others which do the same and more.
-pub(crate) const OLD_CALLS: [Call; 8] = {
+/// Calls that are treated here only: they came before others which do the same and
+/// more.
+pub(crate) const OWN_CALLS: [Call; 8] = {
     use Treatment::{Ask, Trap};
     use When::{Always, Given, NotZero, Null, Positive};
     [
@@ -37,11 +38,20 @@ pub(crate) const OLD_CALLS: [Call; 8] = {
     ]
 };
 
+/// The kernel itself looks whether a signal fits onto an alternate stack, so there is
+/// no least size.
+pub(crate) const LEAST_SIGNAL_STACK: u64 = 0;
+
 /// `alarm`.
 pub(crate) const ALARM: Option<i64> = Some(libc::SYS_alarm);
 
 /// `vfork`.
 pub(crate) const VFORK: Option<i64> = Some(libc::SYS_vfork);
+
+/// Programs are not told how much stack a signal takes under the clock: glibc would
+/// make four times that the least stack of a thread, and refuse threads of 16 KiB, as
+/// many programs have them.
+pub(crate) const TELLS_SIGNAL_STACK: bool = false;
 
 /// What a kernel's vDSO puts before the names of its functions, and how many of
 /// them we have.

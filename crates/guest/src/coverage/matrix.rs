@@ -52,6 +52,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("unhandled", &["refused"]),
     ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
     ("let_go", &["let go"]),
+    ("small_stack", &["small signal stack"]),
     ("uptime", &[PAUSED, CHANGED, STORM, HOST, "another date"]),
 ];
 const NATIVE: &str = "native errors";

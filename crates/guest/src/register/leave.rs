@@ -127,10 +127,7 @@ pub(super) fn exchange_descriptors(
         worker.call("exchanging a timer", libc::SYS_dup3, args)?;
         close(worker, given)?;
         for entry in &watching {
-            let mut event = [0u8; 16];
-            event[..4].copy_from_slice(&entry.events.to_ne_bytes());
-            event[4..12].copy_from_slice(&entry.data.to_ne_bytes());
-            worker.write(scratch, &event)?;
+            worker.write(scratch, &entry.as_kernel())?;
             let args = [entry.set, libc::EPOLL_CTL_ADD as u64, number, scratch, 0, 0];
             match worker.call("changing an epoll set", libc::SYS_epoll_ctl, args) {
                 Err(GuestError::System { source, .. })
@@ -211,6 +208,18 @@ struct EpollEntry {
     watched: u64,
     events: u32,
     data: u64,
+}
+
+impl EpollEntry {
+    /// As `struct epoll_event`, in which the data lies where the processor's
+    /// rules for C put it, but on x86-64 right behind the events.
+    fn as_kernel(&self) -> [u8; size_of::<libc::epoll_event>()] {
+        let mut event = [0; size_of::<libc::epoll_event>()];
+        event[..4].copy_from_slice(&self.events.to_ne_bytes());
+        event[std::mem::offset_of!(libc::epoll_event, u64)..]
+            .copy_from_slice(&self.data.to_ne_bytes());
+        event
+    }
 }
 
 /// From the lines `tfd: 5 events: 19 data: 7f00 …` in /proc/PID/fdinfo/FD.

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 
 #define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
@@ -192,8 +193,8 @@ static long run_all_actions_reset(struct outcome *out) {
     return ret;
 }
 
-// A signal stack of 8 KiB (SIGSTKSZ as programs compiled it in), or of what the
-// kernel calls the least for this processor times two.
+// A signal stack of 8 KiB (SIGSTKSZ as programs compiled it in), but on ARM, where two
+// signals do not fit onto that.
 static long with_stack(struct outcome *out, size_t size, int flags) {
     char *memory = malloc(size);
     stack_t stack = { .ss_sp = memory, .ss_size = size, .ss_flags = flags }, after;
@@ -211,19 +212,57 @@ static long with_stack(struct outcome *out, size_t size, int flags) {
     note(out, "handled=%d,kept=%d,flags=%d", handled, after.ss_sp == memory, after.ss_flags);
     return ret;
 }
+#ifndef __aarch64__
 static long run_stack_8k(struct outcome *out) { return with_stack(out, 8192, 0); }
+#endif
 static long run_stack_64k(struct outcome *out) { return with_stack(out, 65536, 0); }
 #ifndef SS_AUTODISARM
 #define SS_AUTODISARM (1 << 31)
 #endif
 static long run_stack_autodisarm(struct outcome *out) { return with_stack(out, 65536, SS_AUTODISARM); }
 
+// Handlers that make calls which trap, on stacks as programs have them compiled in,
+// with nothing below: glibc's SIGSTKSZ on ARM, musl's there.
+static void rest_and_count(int signal) {
+    (void)signal;
+    struct timespec no_time = { 0, 1000 };
+    fd_set none;
+    FD_ZERO(&none);
+    nanosleep(&no_time, NULL);
+    pselect(0, &none, NULL, NULL, &no_time, NULL);
+    handled++;
+}
+static long rests_on_stack(struct outcome *out, size_t size) {
+    size_t page = 4096, whole = (size + page - 1) / page * page;
+    char *memory = mmap(NULL, page + whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(memory, page, PROT_NONE);
+    stack_t stack = { .ss_sp = memory + page, .ss_size = size };
+    if (sigaltstack(&stack, NULL) != 0) return FAILS(-1);
+    out->want_ns = 0;
+    install(SIGUSR1, rest_and_count, SA_ONSTACK);
+    raise(SIGUSR1);
+    note(out, "handled=%d", handled);
+    return 0;
+}
+static long run_rests_on_12k(struct outcome *out) { return rests_on_stack(out, 12288); }
+static long run_rests_on_16k(struct outcome *out) { return rests_on_stack(out, 16384); }
+#ifdef __aarch64__
+// The least that the kernel names, and a little for the handler itself.
+static long run_rests_on_least(struct outcome *out) { return rests_on_stack(out, getauxval(AT_MINSIGSTKSZ) + 1024); }
+#endif
+
 #define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(all_blocked), CASE(all_blocked_in_thread), CASE(mask_arithmetic), CASE(pending_ppoll),
     CASE(pending_pselect), CASE(pending_epoll_pwait), CASE(pending_epoll_endless),
     CASE(pending_epoll_pwait2), CASE(pending_sigsuspend), CASE(sigsuspend), CASE(fillset_during_wait),
-    CASE(handler_sleeps), CASE(own_sigsys_handler), CASE(all_actions_reset), CASE(stack_8k),
-    CASE(stack_64k), CASE(stack_autodisarm),
+    CASE(handler_sleeps), CASE(own_sigsys_handler), CASE(all_actions_reset),
+#ifndef __aarch64__
+    CASE(stack_8k),
+#endif
+    CASE(stack_64k), CASE(stack_autodisarm), CASE(rests_on_12k), CASE(rests_on_16k),
+#ifdef __aarch64__
+    CASE(rests_on_least),
+#endif
 };
 MAIN(cases)

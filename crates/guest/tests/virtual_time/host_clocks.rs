@@ -164,8 +164,9 @@ fn time_skips_to_the_deadline_of_a_host_whose_clock_runs_differently() {
     };
     let began = world.session.clock().now();
     output_on(&world, &options, &["sleep".into(), "1000".into()]);
+    // And what starting it takes, on however slow a machine.
     let lasted = (world.session.clock().now() - began).as_s_f64();
-    assert!((990.0..991.5).contains(&lasted), "{lasted}");
+    assert!((990.0..998.0).contains(&lasted), "{lasted}");
 }
 
 /// A wait that began before anybody steered the clock, in one turn of the kernel: at

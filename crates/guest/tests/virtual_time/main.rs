@@ -28,6 +28,7 @@ mod sockets;
 mod stops;
 mod supervisor;
 mod time_files;
+#[cfg(target_arch = "x86_64")]
 mod tsc;
 mod unprivileged;
 mod waits;

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::support::{World, built, c_program, must_run, source};
+use crate::support::{World, c_program};
+#[cfg(target_arch = "x86_64")]
+use crate::support::{built, must_run, source};
 
 #[test]
 fn calls_that_are_not_virtualised_are_refused_and_reported_with_their_count() {
@@ -77,6 +79,58 @@ fn monotonic_ns() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// Where the counter that programs read themselves cannot be emulated, a session that
+/// shall do it is refused, and not half virtual.
+#[cfg(not(target_arch = "x86_64"))]
+#[test]
+fn an_emulated_counter_is_refused() {
+    let options = timeloom_guest::SessionOptions {
+        name: crate::support::unique("no-counter"),
+        clock: timeloom_guest::ClockOptions {
+            tsc: timeloom_guest::Tsc::Emulate,
+            ..Default::default()
+        },
+        warn: Box::new(|_| ()),
+    };
+    let refused = timeloom_guest::Session::new(options)
+        .err()
+        .expect("there is none");
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("CNTVCT_EL0") && refused.contains("without `--tsc emulate`"),
+        "{refused}"
+    );
+}
+
+/// Alternate stacks onto which two signals do not fit are refused, as a kernel does that
+/// knows of it; where more than two are handled within each other, the program ends,
+/// and says why. (Elsewhere the kernel looks whether there is room.)
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn a_signal_stack_that_is_too_small_is_refused_or_ends_the_program_with_a_reason() {
+    let world = World::new("small-stack", 1.0);
+    let program = c_program("small_stack");
+    let run = |size: &str, depth: &str| {
+        let arguments = [program.as_os_str(), size.as_ref(), depth.as_ref()];
+        world.start(arguments).finish()
+    };
+    let rested = |lines: &str| (vec![lines.to_owned()], 0);
+    assert_eq!(run("12288", "1"), rested("rested"));
+    assert_eq!(run("16384", "2"), rested("rested"));
+    assert_eq!(run("8192", "1"), rested("refused with 12, rested"));
+    let warnings = world.warnings.lock().expect("no panic while held").clone();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("small_stack") && warnings[0].contains("ENOMEM"),
+        "{warnings:?}"
+    );
+    let (lines, status) = run("12288", "2");
+    assert_eq!(status, 128 + libc::SIGSEGV, "{lines:?}");
+    assert!(lines[0].contains("too small under the clock"), "{lines:?}");
+}
+
+/// (Its program is x86's.)
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn a_32_bit_program_is_stopped_with_a_reason() {
     let program = built("exit32", |output| {

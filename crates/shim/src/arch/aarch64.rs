@@ -6,6 +6,9 @@ pub(crate) mod fault;
 #[cfg(timeloom_image)]
 mod memory;
 pub(crate) mod nr;
+mod stack;
+
+pub(crate) use stack::check_stack;
 
 use crate::wait::KICKED;
 
@@ -53,6 +56,7 @@ pub(crate) fn only_reads_a_clock(call: usize) -> bool {
 pub(crate) struct Context {
     flags: u64,
     link: u64,
+    /// The alternate stack: where, flags, size.
     stack: [u64; 3],
     /// The signal mask that the return from the handler restores.
     pub(crate) mask: u64,

@@ -26,12 +26,9 @@ pub(crate) fn c_program_unwinding(name: &str) -> PathBuf {
 }
 
 /// Runs `build` for `name` unless that was done already; tests that need the
-/// same program at the same time wait for each other. Where there is no compiler
-/// (`make test-aarch64`), the programs lie ready in a directory.
+/// same program at the same time wait for each other.
 pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
-    if let Some(ready) = std::env::var_os("TIMELOOM_TEST_PROGRAMS") {
-        let program = Path::new(&ready).join(name);
-        assert!(program.exists(), "{} is not there", program.display());
+    if let Some(program) = ready(name) {
         return program;
     }
     static DONE: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
@@ -61,8 +58,22 @@ pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     .clone()
 }
 
+/// Where there is no compiler (`make test-aarch64`), programs lie ready in a
+/// directory, and their sources beside them.
+///
+/// # Panics
+/// When there is such a directory, and this is not in it.
+pub(crate) fn ready(name: &str) -> Option<PathBuf> {
+    let program = Path::new(&std::env::var_os("TIMELOOM_TEST_PROGRAMS")?).join(name);
+    assert!(program.exists(), "{} is not there", program.display());
+    Some(program)
+}
+
 /// Where the sources lie.
 pub(crate) fn source(file: &str) -> PathBuf {
+    if let Some(ready) = ready(file) {
+        return ready;
+    }
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(file)

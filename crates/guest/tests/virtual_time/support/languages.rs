@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::build::{built, must_run, source};
+use super::build::{built, must_run, ready, source};
 
 /// Command lines of the programs of waits whose language is here.
 pub(crate) fn waits() -> Vec<Vec<OsString>> {
@@ -17,7 +17,8 @@ pub(crate) fn waits() -> Vec<Vec<OsString>> {
         ],
         vec!["bash".into(), source("waits.sh").into()],
     ];
-    if here("go", "version") {
+    let go_is_ready = ready("waits.go.static").is_some();
+    if go_is_ready || here("go", "version") {
         programs.push(vec![go().into()]);
     }
     if here("javac", "-version") && here("java", "-version") {

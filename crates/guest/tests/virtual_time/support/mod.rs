@@ -8,7 +8,9 @@ pub(crate) mod languages;
 mod lines;
 mod world;
 
-pub(crate) use build::{built, c_program, c_program_static, c_program_unwinding, must_run, source};
+pub(crate) use build::{
+    built, c_program, c_program_static, c_program_unwinding, must_run, ready, source,
+};
 pub(crate) use differential::{Differential, differences, natively};
 pub(crate) use lines::Lines;
 pub(crate) use world::{Gate, Program, World, pipe};
