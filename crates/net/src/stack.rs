@@ -34,7 +34,7 @@ impl Stack {
     /// sequence and port numbers.
     pub fn new(world: &mut World, node: Node, seed: u64, now: Instant<Virtual>) -> Self {
         world.open(node);
-        let mut device = Wire::default();
+        let mut device = Wire::at(world, node);
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut device, stack_time(now));
@@ -95,11 +95,28 @@ pub(crate) fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
 }
 
 /// smoltcp's view of the host's link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) arrived: VecDeque<Vec<u8>>,
     pub(crate) sent: VecDeque<Vec<u8>>,
+    /// The longest packet that the link takes.
+    mtu: usize,
 }
+
+impl Wire {
+    /// That of the host `node`.
+    pub(crate) fn at(world: &World, node: Node) -> Self {
+        let mtu = world.port_of(node).map(|port| usize::from(world.mtu(port)));
+        Self {
+            arrived: VecDeque::new(),
+            sent: VecDeque::new(),
+            mtu: mtu.unwrap_or(MOST_MTU).min(MOST_MTU),
+        }
+    }
+}
+
+/// Where a link says nothing: that of Ethernet.
+const MOST_MTU: usize = 1_500;
 
 pub(crate) struct Receive(Vec<u8>);
 pub(crate) struct Send<'a>(&'a mut VecDeque<Vec<u8>>);
@@ -135,7 +152,7 @@ impl phy::Device for Wire {
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
-        capabilities.max_transmission_unit = 1500;
+        capabilities.max_transmission_unit = self.mtu;
         capabilities
     }
 }

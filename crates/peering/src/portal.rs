@@ -164,7 +164,7 @@ impl Portal {
     }
 
     /// What the engine follows from now on: how long a packet may wait for others
-    /// depends on how soon its instant comes. [`crate::run`] says so.
+    /// depends on how soon its instant comes. [`mod@crate::run`] says so.
     pub fn follow(&mut self, pace: Pace) {
         self.pace = Some(pace);
     }

@@ -103,7 +103,7 @@ impl Server {
             return false;
         };
         let address = world.address(port);
-        let mut device = Wire::default();
+        let mut device = Wire::at(world, node);
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = options.seed;
         let mut interface = Interface::new(config, &mut device, stack_time(Instant::ZERO));
