@@ -49,6 +49,7 @@ what = bytes(range(256)) * 200
 print("echo", whole(7, what) == what)
 print("source", len(whole(5000, b"")))
 """]
+essential = false
 "#;
 
 #[test]
