@@ -53,6 +53,7 @@ impl Lab {
             ("plant.py", include_str!("../programs/plant.py")),
             ("poll.py", include_str!("../programs/poll.py")),
             ("ticks.py", include_str!("../programs/ticks.py")),
+            ("uptime.py", include_str!("../programs/uptime.py")),
             ("scenario.toml", scenario),
         ] {
             fs::write(directory.path().join(file), text).expect("it can be written");
