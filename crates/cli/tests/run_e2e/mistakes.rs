@@ -67,6 +67,28 @@ fn a_mistake_in_a_set_points_to_the_set() {
     assert_refused(&lab, &run, &["time.dilatoin=3", "did you mean `dilation`?"]);
 }
 
+/// What follows the program is the program's; before it, an option is ours or a slip.
+#[test]
+fn a_mistyped_option_of_exec_is_not_taken_for_the_program() {
+    let exec = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        command
+            .arg("exec")
+            .args(arguments)
+            .output()
+            .expect("it starts")
+    };
+    let slip = exec(&["--dilation", "10", "--", "true"]);
+    assert_eq!(slip.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&slip.stderr).into_owned();
+    assert!(
+        said.contains("`--dilate`") || said.contains("'--dilate'"),
+        "{said}"
+    );
+    let fine = exec(&["echo", "--dilation", "10"]);
+    assert_eq!(fine.stdout, b"--dilation 10\n");
+}
+
 #[test]
 fn a_file_that_is_not_there_is_said_to_be_missing() {
     let lab = Lab::new(&good());
