@@ -98,10 +98,14 @@ def scenario(options):
         real=", ".join('"%s"' % name for name in real),
         links="\n".join(cables),
     )
-    time = max(1, options.seconds - 15)
+    time = max(1, options.seconds - options.spread - 15)
     programs = {}
-    for (source, _), (sink, address) in pairs(trees):
-        programs[source] = ("source", SOURCE.format(address=address, sink=sink, rate=options.rate, time=time))
+    sending = pairs(trees)
+    for number, ((source, _), (sink, address)) in enumerate(sending):
+        stream = SOURCE.format(address=address, sink=sink, rate=options.rate, time=time)
+        if options.spread:
+            stream += '\nstart = "%d ms"' % (1000 * options.spread * number // len(sending))
+        programs[source] = ("source", stream)
         programs[sink] = ("sink", SINK)
     for tree in trees:
         for name, address in zip(tree.hosts, tree.addresses):
@@ -126,5 +130,7 @@ if __name__ == "__main__":
     parser.add_argument("--trees", type=int, choices=range(1, 9), default=1, help="joined by a simulated network (default 1)")
     parser.add_argument("--delay", default="5 ms", help="between each tree and the core (default 5 ms)")
     parser.add_argument("--seconds", type=int, default=20, help="virtual length of the run (default 20)")
+    spread = "seconds over which senders begin; those that begin at once ask for addresses at once (default 0)"
+    parser.add_argument("--spread", type=int, default=0, help=spread)
     parser.add_argument("--rate", default="1M", help="of each sender, as iperf3 takes it (default 1M)")
     print(scenario(parser.parse_args()), end="")

@@ -102,10 +102,14 @@ fn a_run_goes_as_far_as_it_is_granted() {
         .filter(|row| &*row.requester == "granter" && row.action.as_str() == "resume")
         .map(|row| row.t_virtual.as_ns())
         .collect();
-    // Held from the start on; after the last, let go when all was over.
-    let mut stands: Vec<i64> = (0..11).map(|step| step * 100 * MS).collect();
-    stands.push(1050 * MS);
-    assert_eq!(stood, stands);
+    // Held from the start on. After the last grant it is let go when all is over, which
+    // the record may not hold any more: the run ends at that very instant.
+    let stands: Vec<i64> = (0..11).map(|step| step * 100 * MS).collect();
+    assert_eq!(stood[..stands.len().min(stood.len())], stands);
+    assert!(
+        matches!(stood[stands.len()..], [] | [1_050_000_000]),
+        "{stood:?}"
+    );
     for (_, line) in log_lines(&lab.run_path(), "client") {
         let Some(numbers) = line.strip_prefix("sample ") else {
             continue;
