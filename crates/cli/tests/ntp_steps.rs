@@ -5,8 +5,23 @@ use std::process::Command;
 
 use serde_json::Value;
 
+/// What a loaded machine delays of a packet, chronyd takes for an offset: such a
+/// machine gets further attempts.
+const ATTEMPTS: u32 = 4;
+
 #[test]
 fn chronyd_corrects_by_what_the_oscillator_drifted() {
+    for attempt in 1..=ATTEMPTS {
+        match corrects_by_the_drift() {
+            Ok(()) => return,
+            Err(text) if attempt == ATTEMPTS => panic!("{text}"),
+            Err(text) => eprintln!("attempt {attempt}: {text}"),
+        }
+    }
+}
+
+/// Why not, where the machine may be the reason.
+fn corrects_by_the_drift() -> Result<(), String> {
     let directory = std::env::temp_dir().join(format!("timeloom-ntp-steps-{}", std::process::id()));
     let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
         .args(["clock", "ntp-steps", "--chronyd", "--quick", "--json", "-o"])
@@ -38,23 +53,23 @@ fn chronyd_corrects_by_what_the_oscillator_drifted() {
         ("Raspberry Pi, WiFi", 20.3),
     ] {
         let once_ms = mean_ms(platform, "chronyd -q", 600);
-        assert!(
-            (once_ms - drift_ms).abs() < 5.0,
-            "{platform}: {once_ms} ms where the oscillator drifted by {drift_ms} ms\n{text}"
-        );
+        if (once_ms - drift_ms).abs() >= 5.0 {
+            return Err(format!(
+                "{platform}: {once_ms} ms where the oscillator drifted by {drift_ms} ms\n{text}"
+            ));
+        }
         let soon_ms = mean_ms(platform, "chronyd -q", 0);
-        assert!(
-            soon_ms > 0.0 && soon_ms < once_ms,
-            "{platform}: {soon_ms} ms at once"
-        );
+        if soon_ms <= 0.0 || soon_ms >= once_ms {
+            return Err(format!("{platform}: {soon_ms} ms at once"));
+        }
         // Who learns the frequency has less to correct.
         let daemon_ms = mean_ms(platform, "chronyd", 512);
-        assert!(
-            daemon_ms < once_ms / 2.0,
-            "{platform}: {daemon_ms} ms, {once_ms} ms"
-        );
+        if daemon_ms >= once_ms / 2.0 {
+            return Err(format!("{platform}: {daemon_ms} ms, {once_ms} ms"));
+        }
     }
     let page = std::fs::read_to_string(directory.join("index.html")).expect("a page");
     assert!(page.contains("The real chronyd"));
     std::fs::remove_dir_all(&directory).expect("our own");
+    Ok(())
 }
