@@ -4,9 +4,9 @@
 CARGO ?= cargo
 BINARY := target/release/timeloom
 # Other people's clients, beside which `timeloom bench timeline` measures ours.
-PEERS := crates/bench/peers/Cargo.toml
+PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
-MPI := crates/peering/mpi/Cargo.toml
+MPI := crates/machinery/peering/mpi/Cargo.toml
 
 .PHONY: help build demo test fuzz miri test-mpi test-aarch64 test-phc proof-timeline bench lint fmt clean
 

@@ -1,6 +1,6 @@
 /* Writes with commit wait, and watches the quality of its clock.
  *
- *   cc -I crates/capi/include examples/timeline/c/commit.c -L target/release -ltimeloom -o commit
+ *   cc -I crates/assembly/capi/include examples/timeline/c/commit.c -L target/release -ltimeloom -o commit
  *   LD_LIBRARY_PATH=target/release ./commit NAME
  *
  * The daemon: `timeloom timeline serve`. */

@@ -1,6 +1,6 @@
 // A control loop at whole hundredths of a second of a timeline, and a timer.
 //
-//   c++ -std=c++17 -I crates/capi/include examples/timeline/cpp/control.cpp -L target/release -ltimeloom -o control
+//   c++ -std=c++17 -I crates/assembly/capi/include examples/timeline/cpp/control.cpp -L target/release -ltimeloom -o control
 //   LD_LIBRARY_PATH=target/release ./control NAME
 //
 // The daemon: `timeloom timeline serve`.

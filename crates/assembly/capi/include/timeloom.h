@@ -1,0 +1,185 @@
+/* Timeloom's timelines: a time that says how far it may be from true.
+ *
+ * For C11 and later and C++11 and later. Link with -ltimeloom.
+ *
+ * All instants are nanoseconds of the timeline (TAI since 1970-01-01T00:00:00
+ * TAI, unless the timeline is a local one), all lengths nanoseconds. Functions
+ * that can fail return one of `enum timeloom_error`; what they give, they give
+ * only with TIMELOOM_DONE. `timeloom_last_error` has the words.
+ *
+ * A `timeloom_timeline` may be used by all threads at once; readings take no lock
+ * and no system call. It must be closed after everything that was made from it
+ * (bindings, timers). After fork() a child may read, but must not use bindings,
+ * subscriptions and timers of its parent.
+ */
+#ifndef TIMELOOM_H
+#define TIMELOOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum timeloom_error {
+    TIMELOOM_DONE = 0,
+    TIMELOOM_BAD_ARGUMENT = -1,   /* NULL, no text, a length that makes no sense */
+    TIMELOOM_NO_DAEMON = -2,      /* nobody keeps the timeline there, or it was opened by its page alone */
+    TIMELOOM_REFUSED_PAGE = -3,   /* damaged, of another machine, or no page at all */
+    TIMELOOM_IMPOSSIBLE = -4,     /* no effort can meet the requirement */
+    TIMELOOM_VOID = -5,           /* the timeline has no interval; see the status */
+    TIMELOOM_DAEMON_FAILED = -6,  /* it refused, or the connection broke */
+    TIMELOOM_OTHER_TIMELINE = -7, /* stamps of different timelines do not compare */
+    TIMELOOM_SYSTEM = -8          /* no thread could be made, or the like */
+};
+
+enum timeloom_status {
+    TIMELOOM_NEVER_SYNCHRONISED = 0, /* no interval */
+    TIMELOOM_OK = 1,
+    TIMELOOM_SOURCE_LOST = 2,        /* the interval grows, then there is none */
+    TIMELOOM_DAEMON_DEAD = 3,        /* the interval grows, then there is none */
+    TIMELOOM_DISRUPTED = 4,          /* no interval */
+    TIMELOOM_UNAUTHENTICATED = 5     /* no interval */
+};
+
+enum timeloom_order {
+    TIMELOOM_BEFORE = -1,
+    TIMELOOM_UNCERTAIN = 0,
+    TIMELOOM_AFTER = 1
+};
+
+/* A reading. True time lies in [earliest_ns, latest_ns] when `bounded` is not 0;
+ * else the three are 0 and `status` is the reason. */
+typedef struct timeloom_stamp {
+    int64_t earliest_ns;
+    int64_t estimate_ns;
+    int64_t latest_ns;
+    uint64_t timeline_low;  /* which timeline: 128 bits */
+    uint64_t timeline_high;
+    uint32_t status;        /* enum timeloom_status */
+    uint32_t bounded;
+} timeloom_stamp;
+
+/* What a program needs. */
+typedef struct timeloom_requirement {
+    int64_t below_ns;      /* true time at most so far before the estimate */
+    int64_t above_ns;      /* true time at most so far after the estimate */
+    int64_t resolution_ns; /* coarsest step of the clock that will do */
+} timeloom_requirement;
+
+/* How a wait ended: with the reading that showed that its instant had come. */
+typedef struct timeloom_woken {
+    int64_t target_ns;
+    int64_t overshoot_ns;  /* at least so much too late; never less than 0 */
+    timeloom_stamp stamp;
+} timeloom_woken;
+
+/* Beginnings at `start_ns` and whole periods from there. Set `last_ns` to
+ * INT64_MIN at first; it is kept by timeloom_wait_until_next_period. */
+typedef struct timeloom_schedule {
+    int64_t period_ns;
+    int64_t start_ns;
+    int64_t last_ns;
+} timeloom_schedule;
+
+/* A requirement has ceased (`met` is 0) or begun to be met. Of one that is not
+ * met: the status, the lengths (-1 without an interval), and the reason, which is
+ * valid during the call only. */
+typedef struct timeloom_change {
+    uint32_t met;
+    uint32_t status;
+    int64_t below_ns;
+    int64_t above_ns;
+    const char *reason;
+} timeloom_change;
+
+typedef struct timeloom_timeline timeloom_timeline;
+typedef struct timeloom_binding timeloom_binding;
+typedef struct timeloom_timer timeloom_timer;
+
+/* Called from a thread of the library's. */
+typedef void (*timeloom_on_change)(const timeloom_change *change, void *context);
+/* `result` is TIMELOOM_DONE, or why the timer has ended: then `woken` is NULL. */
+typedef void (*timeloom_on_timer)(int result, const timeloom_woken *woken, void *context);
+
+/* What went wrong last in this thread, for people; "" at first. Valid until the
+ * next call in this thread. */
+const char *timeloom_last_error(void);
+/* A status in words. */
+const char *timeloom_status_text(uint32_t status);
+
+/* Opens the timeline of this name, in a directory where its daemon is met; NULL
+ * means the usual one. */
+int timeloom_open(const char *name, const char *directory, timeloom_timeline **timeline);
+/* Opens a page in a file, or behind a descriptor, which stays the caller's: enough
+ * to read, to wait and for timers. */
+int timeloom_open_page(const char *path, timeloom_timeline **timeline);
+int timeloom_open_fd(int fd, timeloom_timeline **timeline);
+void timeloom_close(timeloom_timeline *timeline);
+
+int timeloom_read(const timeloom_timeline *timeline, timeloom_stamp *stamp);
+/* No two of these through one `timeline` have the same estimate. */
+int timeloom_read_strict(const timeloom_timeline *timeline, timeloom_stamp *stamp);
+/* An event that happens now: the counter and the reading of one instant. */
+int timeloom_event(const timeloom_timeline *timeline, uint64_t *ticks, timeloom_stamp *stamp);
+/* What the local counter showed `ticks` at, as it was known then. */
+int timeloom_convert(const timeloom_timeline *timeline, uint64_t ticks, timeloom_stamp *stamp);
+/* TAI less UTC in seconds; TIMELOOM_VOID when it is not known. */
+int timeloom_tai_offset_s(const timeloom_timeline *timeline, int32_t *seconds);
+
+/* `order` becomes one of enum timeloom_order. */
+int timeloom_compare(const timeloom_stamp *first, const timeloom_stamp *second, int *order);
+/* `older` becomes 1 when certainly more than `length_ns` lies between them. */
+int timeloom_certainly_older(const timeloom_stamp *stamp, int64_t length_ns,
+                             const timeloom_stamp *now, int *older);
+
+/* With TIMELOOM_IMPOSSIBLE, `possible` (may be NULL) becomes what can be had. */
+int timeloom_bind(const timeloom_timeline *timeline, const timeloom_requirement *requirement,
+                  timeloom_binding **binding, timeloom_requirement *possible);
+/* Ends the subscription as well, and waits for a call under way: not to be called
+ * from the callback. */
+void timeloom_unbind(timeloom_binding *binding);
+int timeloom_get_requirement(const timeloom_binding *binding, timeloom_requirement *requirement);
+int timeloom_set_requirement(timeloom_binding *binding, const timeloom_requirement *requirement);
+int timeloom_get_accuracy(const timeloom_binding *binding, int64_t *accuracy_ns);
+int timeloom_set_accuracy(timeloom_binding *binding, int64_t accuracy_ns);
+int timeloom_get_resolution(const timeloom_binding *binding, int64_t *resolution_ns);
+int timeloom_set_resolution(timeloom_binding *binding, int64_t resolution_ns);
+/* Edges only, the first at once. One subscription at a time; the last counts. */
+int timeloom_subscribe(timeloom_binding *binding, timeloom_on_change told, void *context);
+
+/* Waits. Never too early: the reading's earliest is not before the target. `woken`
+ * may be NULL. TIMELOOM_VOID when the timeline has or keeps no interval. */
+int timeloom_wait_until(const timeloom_timeline *timeline, int64_t target_ns, timeloom_woken *woken);
+int timeloom_wait_until_next_period(const timeloom_timeline *timeline,
+                                    timeloom_schedule *schedule, timeloom_woken *woken);
+int timeloom_sleep(const timeloom_timeline *timeline, int64_t length_ns, timeloom_woken *woken);
+/* Until `stamp` certainly lies in the past, for every reader of the timeline. */
+int timeloom_commit_wait(const timeloom_timeline *timeline, const timeloom_stamp *stamp,
+                         timeloom_woken *woken);
+
+/* Fires at `first_ns` and, when `period_ns` is not 0, every period from there. */
+int timeloom_timer_start(const timeloom_timeline *timeline, int64_t first_ns, int64_t period_ns,
+                         timeloom_on_timer fire, void *context, timeloom_timer **timer);
+/* Waits for a call under way, unless called from that. */
+void timeloom_timer_cancel(timeloom_timer *timer);
+
+#ifdef __cplusplus
+}
+#define TIMELOOM_SAME(what) static_assert(what, #what)
+#else
+#define TIMELOOM_SAME(what) _Static_assert(what, #what)
+#endif
+
+/* The other side (crates/assembly/capi/src/types.rs) checks the same figures. */
+TIMELOOM_SAME(sizeof(timeloom_stamp) == 48);
+TIMELOOM_SAME(offsetof(timeloom_stamp, status) == 40);
+TIMELOOM_SAME(sizeof(timeloom_requirement) == 24);
+TIMELOOM_SAME(sizeof(timeloom_woken) == 64);
+TIMELOOM_SAME(offsetof(timeloom_woken, stamp) == 16);
+TIMELOOM_SAME(sizeof(timeloom_schedule) == 24);
+TIMELOOM_SAME(offsetof(timeloom_change, reason) == 24);
+#undef TIMELOOM_SAME
+
+#endif

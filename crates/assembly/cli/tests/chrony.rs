@@ -1,0 +1,133 @@
+//! The real chronyd, unmodified, on a host whose crystal is off. The scenario
+//! itself says how near to true time the clock must come.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use timeloom_results::RunDirectory;
+
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    let output = command(directory).args(arguments).output();
+    output.expect("our own program")
+}
+
+fn command(directory: &Path) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+    command
+        .args(["run", "examples/chrony/chrony.toml", "-o"])
+        .arg(directory)
+        .current_dir(root);
+    command
+}
+
+fn offsets(directory: &Path, host: &str) -> Vec<f64> {
+    let run = RunDirectory::open(directory).expect("a run");
+    let name = format!("{host}.clock.offset");
+    let series = run.series(&[&name]).expect("recorded");
+    series
+        .iter()
+        .flat_map(|series| series.samples.iter().map(|(_, value)| *value))
+        .collect()
+}
+
+#[test]
+fn chronyd_disciplines_a_hosts_clock_and_not_the_machines() {
+    let directory = std::env::temp_dir().join(format!("timeloom-chrony-{}", std::process::id()));
+    let output = run(&directory, &[]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let log = fs::read_to_string(directory.join("logs/chronyd-client.log")).unwrap_or_default();
+    assert!(output.status.success(), "{text}\n{log}");
+    assert!(log.contains("Selected source 10.0.0.1"), "{log}");
+    assert!(log.contains("System clock was stepped by -0.1"), "{log}");
+    // Every call that chronyd makes about time is virtual.
+    assert!(!text.contains("not virtualised"), "{text}");
+    let report = fs::read_to_string(directory.join("report.html")).expect("a report");
+    assert!(report.contains("Clocks of the hosts against true time"));
+    assert!(report.contains(": believed error"));
+    let offsets = offsets(&directory, "client");
+    assert!(offsets.len() > 295, "one a second: {}", offsets.len());
+    let worst = offsets[60..]
+        .iter()
+        .fold(0f64, |worst, o| worst.max(o.abs()));
+    println!("within {:.1} µs of true time after a minute", worst * 1e6);
+    fs::remove_dir_all(&directory).expect("our own");
+}
+
+/// Without chronyd the clock stays wrong, and the checks find that.
+#[test]
+fn without_a_daemon_the_clock_drifts_and_the_checks_fail() {
+    let directory = std::env::temp_dir().join(format!("timeloom-drift-{}", std::process::id()));
+    let output = run(
+        &directory,
+        &[
+            "--set",
+            "system.hosts.client.programs.chronyd-client.run=[\"sleep\", \"1000\"]",
+        ],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    // 300 s at 50 ppm, and what the temperature takes: 100 ms and 15 ms.
+    let last = *offsets(&directory, "client").last().expect("recorded");
+    assert!((0.113..0.116).contains(&last), "{last}");
+    fs::remove_dir_all(&directory).expect("our own");
+}
+
+/// A machine that is suspended for twenty seconds and not told of it: its clock is
+/// behind by exactly that, its chronyd finds out by how much, and slews.
+#[test]
+fn chronyd_finds_out_for_how_long_its_host_was_suspended() {
+    let directory = std::env::temp_dir().join(format!("timeloom-suspend-{}", std::process::id()));
+    let mut run = command(&directory)
+        .args(["--set", "time.duration=700 s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("our own program");
+    let name = format!("run-{}", run.id());
+    let control = |request: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+            .args(request)
+            .args(["--json", "--name", &name])
+            .output()
+            .expect("our own program");
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.success(), answer)
+    };
+    let begun = Instant::now();
+    while !control(&["run-until", "300 s"]).0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no {name}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for request in [
+        &["pause", "--host", "client"][..],
+        &["run-until", "320 s"],
+        &["resume", "--host", "client"],
+    ] {
+        assert!(control(request).0, "{request:?}");
+    }
+    let (_, answer) = control(&["resume"]);
+    let hosts = answer["hosts"].as_array().expect("its hosts");
+    let behind_ns = |name: &str| {
+        let host = hosts.iter().find(|host| host["name"] == name);
+        host.and_then(|host| host["behind_ns"].as_i64())
+    };
+    assert_eq!(behind_ns("client"), Some(20_000_000_000), "{answer}");
+    assert_eq!(behind_ns("server"), Some(0), "{answer}");
+    // The scenario's own checks hold only for hosts that nobody suspends.
+    assert_eq!(run.wait().expect("it ends").code(), Some(1));
+    let log = fs::read_to_string(directory.join("logs/chronyd-client.log")).unwrap_or_default();
+    let found = log.split("System clock wrong by ").nth(1);
+    let found: Option<f64> = found.and_then(|rest| rest.split(' ').next()?.parse().ok());
+    let off = found.map(|found| (found - 20.0).abs());
+    // What a loaded machine delays of a packet, chronyd takes for an offset.
+    assert!(off.is_some_and(|off| off < 1.0), "{log}");
+    let offsets = offsets(&directory, "client");
+    let least = offsets.iter().fold(0f64, |least, o| least.min(*o));
+    let last = offsets.last().expect("recorded");
+    println!("{least} s behind at most, {last} s at the end");
+    assert!((-20.01..-19.99).contains(&least), "{least}");
+    assert!(last.abs() < 0.1, "{last} after {least}");
+    fs::remove_dir_all(&directory).expect("our own");
+}

@@ -1,0 +1,41 @@
+//! A laboratory for one test: a directory with a scenario, a run of it under a
+//! mark by which everything that belongs to it can be found again.
+
+mod lab;
+mod results;
+mod scenario;
+mod traces;
+
+pub(crate) use lab::{Finished, Lab, Running, patiently, timeloom};
+pub(crate) use results::{Sample, log_lines, samples, stands};
+pub(crate) use scenario::Scenario;
+pub(crate) use traces::processes_of as marked_processes;
+
+use std::path::PathBuf;
+
+/// The root of the source tree.
+pub(crate) fn repository() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."))
+        .canonicalize()
+        .expect("the source tree is there")
+}
+
+/// The Python with pymodbus and OpenDSS, which the Makefile prepares.
+pub(crate) fn prepared_python() -> String {
+    let python = repository().join(".venv/bin/python");
+    assert!(
+        python.exists(),
+        "{} is missing: run `make test`, which makes it",
+        python.display()
+    );
+    python.display().to_string()
+}
+
+/// Fails with the name of the Debian package when a program is not installed.
+pub(crate) fn need_program(name: &str, package: &str) {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    assert!(
+        std::env::split_paths(&paths).any(|path| path.join(name).is_file()),
+        "`{name}` is missing: `apt-get install {package}`, or run `make test`, which does it"
+    );
+}

@@ -1,0 +1,51 @@
+//! `time.mode = "skip"`: the run takes as long as the computing in it, and the
+//! programs cannot tell.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use timeloom_results::RunDirectory;
+
+#[test]
+fn hello_is_the_same_and_time_was_skipped() {
+    let directory = std::env::temp_dir().join(format!("timeloom-skip-{}", std::process::id()));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args([
+            "run",
+            "examples/hello/hello.toml",
+            "--set",
+            "time.mode=skip",
+            "-o",
+        ])
+        .arg(&directory)
+        .current_dir(&root)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+
+    let log = fs::read_to_string(directory.join("logs/greet.log")).unwrap();
+    // The first seconds are Python's, where its start takes that long.
+    let greeted: Vec<bool> = (0..5)
+        .map(|second| log.contains(&format!("00:00:0{second} here")))
+        .collect();
+    assert!(
+        greeted[4] && greeted.is_sorted(),
+        "a second is missing in:\n{log}"
+    );
+    let manifest = RunDirectory::open(&directory).unwrap().manifest().unwrap();
+    assert_eq!(manifest.virtual_duration.as_s_f64(), 5.0);
+    // The greeter sleeps a second at a time; nothing else takes time. On a
+    // machine so busy that nothing could be skipped it would take as long.
+    assert!(
+        manifest.wall_duration < manifest.virtual_duration,
+        "nothing was skipped: {:?} of wall time",
+        manifest.wall_duration
+    );
+    fs::remove_dir_all(&directory).unwrap();
+}

@@ -1,0 +1,259 @@
+//! Figure 11 of the paper: real switches under an OpenFlow controller on both
+//! sides of a simulated network, and iperf3 across it, half TCP and half UDP.
+//!
+//! Smaller than the paper's 2 × 64 hosts on two machines of many cores: two
+//! binary trees of Open vSwitch with 16 hosts each, one engine, one machine. The
+//! switches take most of its processor time, so demand outgrows what gets through
+//! early; the engine's lateness says whether the simulated part is to blame.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::time::Duration as StdDuration;
+
+use serde_json::Value;
+use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
+use timeloom_net::{LinkConfig, NetworkBuilder};
+use timeloom_portal::{
+    Commanded, Emulation, Options as Serving, PacketOptions, PacketPort, Portals, Timing,
+};
+use timeloom_time::{Duration, Rate};
+
+use super::plot::Table;
+use super::realtime::{Ended, received};
+use crate::error::BenchError;
+
+/// Hosts of each tree, a power of two; switches are one fewer.
+const HOSTS: usize = 16;
+/// Flows of each kind.
+const STEPS: [usize; 4] = [1, 2, 4, 8];
+/// What each UDP flow sends, as in the paper.
+const UDP_GBPS: f64 = 0.1;
+const SECONDS: &str = "5";
+const CONTROLLER: &str = include_str!("../../../../../examples/sdn/learning_switch.py");
+
+fn broken(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Worker(format!("the software-defined network: {error}"))
+}
+
+/// Measures it; the error of the inner result is why that cannot be done here.
+pub(super) fn figure() -> Result<Result<Table, String>, BenchError> {
+    for (program, argument) in [
+        ("iperf3", "--version"),
+        ("python3", "--version"),
+        ("ovs-vswitchd", "--version"),
+    ] {
+        let there = Command::new(program).arg(argument).output();
+        if there.is_err() {
+            return Ok(Err(format!("{program} is not installed")));
+        }
+    }
+    let bed = Bed::build()?;
+    let mut rows = Vec::new();
+    for flows in STEPS {
+        let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
+        let (tcp, udp) = bed.carry(flows)?;
+        let after = bed.emulation.report().ok_or_else(|| broken("it died"))?;
+        let events = after.lateness.events() - before.lateness.events();
+        let late = after.lateness.late() - before.lateness.late();
+        let row = vec![
+            UDP_GBPS * flows as f64,
+            udp,
+            tcp,
+            late as f64 / events.max(1) as f64,
+        ];
+        rows.push((flows as f64, row));
+    }
+    Ok(Ok(Table {
+        name: "figure-11-sdn",
+        title: "Two trees of Open vSwitch joined by a simulated network",
+        x: "TCP flows, and as many UDP flows of 100 Mbit/s",
+        y: "Gbit/s",
+        log: true,
+        columns: vec![
+            "UDP, demand",
+            "UDP, delivered",
+            "TCP, delivered",
+            "events more than 1 ms late",
+        ],
+        beside: 1,
+        rows,
+    }))
+}
+
+/// Programs end first, then the emulation, then the namespaces.
+struct Bed {
+    _servers: Vec<Ended>,
+    _controller: Ended,
+    emulation: Emulation,
+    fabric: Fabric,
+}
+
+fn host(tree: usize, number: usize) -> String {
+    format!("{}h{number}", ['a', 'b'][tree])
+}
+
+fn switch(tree: usize, number: usize) -> String {
+    format!("{}s{number}", ['a', 'b'][tree])
+}
+
+fn address(tree: usize, number: usize) -> [u8; 4] {
+    [10, 0, tree as u8 + 1, number as u8]
+}
+
+/// Where a tree ends and the model begins.
+const UPLINKS: [&str; 2] = ["aup", "bup"];
+
+fn specification() -> NetworkSpec {
+    let mut spec = NetworkSpec::default();
+    let station = |name: String, address: [u8; 4]| StationSpec {
+        name,
+        address: address.into(),
+        prefix_len: 16,
+        mac: None,
+    };
+    let link = |a: String, b: String| LinkSpec {
+        a,
+        b,
+        rate_bits_per_s: None,
+    };
+    for (tree, uplink) in UPLINKS.iter().enumerate() {
+        // Switch 1 is the root; switch n has 2n and 2n + 1 below it.
+        for number in 1..HOSTS {
+            spec.switches.push(switch(tree, number));
+            if number > 1 {
+                spec.links
+                    .push(link(switch(tree, number / 2), switch(tree, number)));
+            }
+        }
+        for number in 1..=HOSTS {
+            spec.stations
+                .push(station(host(tree, number), address(tree, number)));
+            let leaf = HOSTS / 2 + (number - 1) / 2;
+            spec.links
+                .push(link(host(tree, number), switch(tree, leaf)));
+        }
+        // Nobody asks for this address: a station has to have one.
+        spec.stations
+            .push(station((*uplink).to_owned(), [169, 254, 1, tree as u8 + 1]));
+        spec.links.push(link(switch(tree, 1), (*uplink).to_owned()));
+    }
+    spec.openflow = OpenFlowSpec {
+        switches: spec.switches.clone(),
+        controlled: true,
+    };
+    spec
+}
+
+impl Bed {
+    fn build() -> Result<Self, BenchError> {
+        let spec = specification();
+        let fabric = Fabric::build(&spec).map_err(broken)?;
+        let mut network = NetworkBuilder::new(1);
+        let core = network.switch("core");
+        let wire = LinkConfig::new(10_000_000_000, Duration::from_ms(1));
+        let plugs = UPLINKS.map(|name| {
+            let plug = network.host(name);
+            network.connect(plug, core, wire.clone());
+            plug
+        });
+        let world = network.build().map_err(broken)?;
+        let mut portals = Portals::new();
+        for (plug, name) in plugs.into_iter().zip(UPLINKS) {
+            let station = fabric.station(name).expect("just built");
+            let port = PacketPort::open(station, "eth0", PacketOptions::default());
+            let port = Box::new(port.map_err(broken)?);
+            let joined = portals.join(plug, name, port, Default::default());
+            joined.map_err(broken)?;
+        }
+        let clock = Arc::new(Commanded::new(Rate::ONE));
+        let timing = Timing::Follow(Box::new(clock));
+        let emulation =
+            Emulation::start(world, portals, timing, Serving::default()).map_err(broken)?;
+        let controller = control(&fabric, spec.switches.len())?;
+        let servers = (1..=HOSTS).map(|number| {
+            let mut server = Command::new("iperf3");
+            let station = fabric.station(&host(1, number)).expect("just built");
+            station.confine(&mut server).map_err(broken)?;
+            server.arg("-s").stdin(Stdio::null());
+            server.stdout(Stdio::null()).stderr(Stdio::null());
+            Ok(Ended(server.spawn().map_err(broken)?))
+        });
+        let servers = servers.collect::<Result<Vec<_>, BenchError>>()?;
+        // Their ports open within milliseconds.
+        std::thread::sleep(StdDuration::from_millis(500));
+        Ok(Self {
+            _servers: servers,
+            _controller: controller,
+            emulation,
+            fabric,
+        })
+    }
+
+    /// Gbit/s delivered by so many flows of TCP and as many of UDP, each between
+    /// hosts of its own.
+    fn carry(&self, flows: usize) -> Result<(f64, f64), BenchError> {
+        let client = |number: usize, arguments: &[&str]| -> Result<Child, BenchError> {
+            let mut client = Command::new("iperf3");
+            let station = self.fabric.station(&host(0, number)).expect("just built");
+            station.confine(&mut client).map_err(broken)?;
+            let target = std::net::Ipv4Addr::from(address(1, number)).to_string();
+            client.args([
+                "-J",
+                "-c",
+                &target,
+                "-t",
+                SECONDS,
+                "--connect-timeout",
+                "10000",
+            ]);
+            client.args(arguments).stdin(Stdio::null());
+            client.stdout(Stdio::piped()).stderr(Stdio::null());
+            client.spawn().map_err(broken)
+        };
+        let mut clients = Vec::new();
+        for flow in 0..flows {
+            clients.push(client(2 * flow + 1, &[])?);
+            clients.push(client(2 * flow + 2, &["-u", "-b", "100M", "-l", "1400"])?);
+        }
+        let mut rates = [0.0; 2];
+        for (place, client) in clients.into_iter().enumerate() {
+            let output = client.wait_with_output().map_err(broken)?;
+            let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            // A flow whose control connection did not survive delivered nothing
+            // that anybody could count.
+            rates[place % 2] += received(&said).map_or(0.0, |(gbps, _)| gbps);
+        }
+        Ok((rates[0], rates[1]))
+    }
+}
+
+/// Starts the controller of the example where the switches are, and waits for all
+/// of them.
+fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
+    let mut command = Command::new("python3");
+    let confined = fabric.fabric_namespace().confine(&mut command);
+    confined.map_err(broken)?;
+    command.args(["-u", "-", "--switches", &switches.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::null()).spawn().map_err(broken)?;
+    let mut script = child.stdin.take().expect("piped");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let child = Ended(child);
+    script.write_all(CONTROLLER.as_bytes()).map_err(broken)?;
+    drop(script);
+    let (say, said) = mpsc::channel();
+    // Ends with the controller. Who asked may have lost interest.
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            let _ = say.send(line);
+        }
+    });
+    loop {
+        let line = said.recv_timeout(StdDuration::from_secs(60));
+        let line = line.map_err(|_| broken("its switches did not connect within a minute"))?;
+        if line.starts_with("all ") {
+            return Ok(child);
+        }
+    }
+}

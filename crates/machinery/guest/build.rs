@@ -1,0 +1,151 @@
+//! Builds the image that replaces the vDSO and leaves it for `image.rs` to embed.
+//!
+//! Cargo has no stable way to build one crate as a free-standing shared object
+//! and to embed it in another, so the three crates that the image consists of
+//! are compiled here by `rustc` itself, then linked with our own linker script.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let crates =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
+    for part in ["words/time", "machinery/page", "machinery/shim", "machinery/guest/image"] {
+        println!("cargo:rerun-if-changed={}", crates.join(part).display());
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+
+    compile(
+        &crates.join("words/time/src/lib.rs"),
+        "timeloom_time",
+        "rlib",
+        &[],
+        &out,
+    );
+    compile(
+        &crates.join("machinery/page/src/lib.rs"),
+        "timeloom_page",
+        "rlib",
+        &["timeloom_time"],
+        &out,
+    );
+    compile(
+        &crates.join("machinery/shim/src/lib.rs"),
+        "timeloom_shim",
+        "staticlib",
+        &["timeloom_page", "timeloom_time"],
+        &out,
+    );
+    link(&out, &crates.join("machinery/guest/image"));
+}
+
+/// The processor that is built for, and the linker for it.
+fn target() -> (String, &'static str) {
+    let target = env::var("TARGET").expect("cargo sets TARGET");
+    let processor = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    let is_native = env::var("HOST").is_ok_and(|host| host == target);
+    let linker = match processor.as_str() {
+        "x86_64" | "aarch64" if is_native => "ld",
+        "x86_64" => "x86_64-linux-gnu-ld",
+        "aarch64" => "aarch64-linux-gnu-ld",
+        other => {
+            panic!("guests are supported on x86-64 and 64-bit ARM (aarch64) only, not on {other}")
+        }
+    };
+    (processor, linker)
+}
+
+fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
+    let mut rustc = Command::new(env::var_os("RUSTC").expect("cargo sets RUSTC"));
+    rustc
+        .arg(source)
+        .args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
+    rustc.args(["--cfg", "timeloom_image", "--cap-lints=allow", "--target"]);
+    rustc.arg(env::var_os("TARGET").expect("cargo sets TARGET"));
+    // Unwind tables: a cancelled thread is unwound through the handler.
+    // No vector units beyond the baseline: the image is mapped everywhere.
+    rustc.args([
+        "-Copt-level=3",
+        "-Cpanic=abort",
+        "-Crelocation-model=pic",
+        "-Cforce-unwind-tables=yes",
+        "-Ccodegen-units=1",
+        "-Cembed-bitcode=yes",
+    ]);
+    if kind == "staticlib" {
+        rustc.arg("-Clto=fat");
+    }
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "aarch64") {
+        // A handler of the program that interrupts a wait of ours finds the registers
+        // as they are in the image. Go's expects its goroutine in x28, whatever
+        // code it interrupts, as in the kernel's vDSO, which does not use it either.
+        rustc.arg("-Ctarget-feature=+reserve-x28");
+    }
+    for need in needs {
+        rustc
+            .arg("--extern")
+            .arg(format!("{need}={}/lib{need}.rlib", out.display()));
+    }
+    rustc.arg("-L").arg(out).arg("--out-dir").arg(out);
+    run(rustc, "compiling a part of the image");
+}
+
+fn link(out: &Path, scripts: &Path) {
+    let (processor, linker) = target();
+    let mut linker = Command::new(linker);
+    linker.args([
+        "-shared",
+        "-soname=linux-vdso.so.1",
+        "--hash-style=both",
+        "-Bsymbolic",
+    ]);
+    linker.args([
+        "--no-undefined",
+        "--gc-sections",
+        "--eh-frame-hdr",
+        "--build-id=none",
+    ]);
+    linker.args([
+        "-z",
+        "max-page-size=4096",
+        "-z",
+        "noexecstack",
+        "--orphan-handling=place",
+    ]);
+    // Everything else is reached from these or thrown away.
+    for root in [
+        "timeloom_handler",
+        "timeloom_restorer",
+        "timeloom_wait",
+        "timeloom_vdso_clock_gettime",
+    ] {
+        linker.arg(format!("--undefined={root}"));
+    }
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+        linker.arg("--undefined=timeloom_fault");
+    }
+    linker.arg("-T").arg(scripts.join("image.lds"));
+    linker.arg(format!(
+        "--version-script={}",
+        scripts.join(format!("{processor}.map")).display()
+    ));
+    linker
+        .arg(out.join("libtimeloom_shim.a"))
+        .arg("-o")
+        .arg(out.join("image.so"));
+    run(linker, "linking the image");
+}
+
+fn run(mut command: Command, what: &str) {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{what}: {}: {error}", command.get_program().display()));
+    if !output.status.success() {
+        panic!(
+            "{what} failed:\n{command:?}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
