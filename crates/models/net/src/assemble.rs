@@ -5,22 +5,22 @@ use std::net::Ipv4Addr;
 
 use timeloom_engine::Random;
 
-use crate::arp::Arp;
 use crate::build::{NodeKind, Plan};
-use crate::crossing::Crossings;
 use crate::error::BuildError;
 use crate::fluid::Fluid;
-use crate::host::NO_GATEWAY;
 use crate::link::Link;
+use crate::node::arp::Arp;
+use crate::node::crossing::Crossings;
+use crate::node::host::NO_GATEWAY;
+use crate::node::raw::Outside;
+use crate::node::resident::Residents;
+use crate::node::router::{Router, StaticRoute};
+use crate::node::switch::Switch;
+use crate::node::train::TRAIN_TIME;
 use crate::packet::{NIL, PortId};
-use crate::raw::Outside;
-use crate::resident::Residents;
 use crate::route::{Edge, Hop, Routes};
-use crate::router::{Router, StaticRoute};
 use crate::segment::Segments;
-use crate::slab::Slab;
-use crate::switch::Switch;
-use crate::train::TRAIN_TIME;
+use crate::tables::slab::Slab;
 use crate::world::{Counters, Place, Port, World};
 
 impl World {
@@ -91,7 +91,7 @@ impl World {
             next_sizes: Vec::new(),
             counters: Counters::default(),
             crossings: Crossings::default(),
-            icmp_limits: crate::icmp_limit::IcmpLimits::default(),
+            icmp_limits: crate::tables::icmp_limit::IcmpLimits::default(),
             residents: Residents::default(),
             fluid: Fluid::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),

@@ -7,8 +7,8 @@ use timeloom_time::Duration;
 
 use crate::config::{LinkConfig, QueueConfig};
 use crate::error::BuildError;
+use crate::node::switch::PortMode;
 use crate::packet::PortId;
-use crate::switch::PortMode;
 use crate::world::World;
 
 /// A node of a network that is being built, and of the world built from it.

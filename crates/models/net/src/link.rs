@@ -10,7 +10,7 @@ use crate::config::{Impairment, LinkConfig, QueueConfig};
 use crate::fluid::FluidQueue;
 use crate::packet::{NIL, Packet};
 use crate::queue::{Discipline, Red, Verdict};
-use crate::slab::{Fifo, PacketId, Slab};
+use crate::tables::slab::{Fifo, PacketId, Slab};
 
 /// One direction of a cable.
 ///

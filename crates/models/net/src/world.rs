@@ -6,23 +6,23 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, Event, Model, NodeId, Random};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::arp::Arp;
 use crate::build::Node;
-use crate::crossing::Crossings;
 use crate::error::BuildError;
 use crate::fluid::Fluid;
-use crate::host::{Flow, NO_GATEWAY};
-use crate::icmp_limit::IcmpLimits;
 use crate::link::{Link, LinkStats, Offered};
+use crate::node::arp::Arp;
+use crate::node::crossing::Crossings;
+use crate::node::host::{Flow, NO_GATEWAY};
+use crate::node::raw::Outside;
+use crate::node::resident::Residents;
+use crate::node::router::Router;
+use crate::node::switch::Switch;
+use crate::node::traffic::{Source, TrafficConfig, TrafficStats};
 use crate::packet::{Kind, NIL, Packet, PortId};
-use crate::raw::Outside;
-use crate::resident::Residents;
 use crate::route::Routes;
-use crate::router::Router;
-use crate::slab::{PacketId, Slab};
-use crate::switch::Switch;
+use crate::tables::icmp_limit::IcmpLimits;
+use crate::tables::slab::{PacketId, Slab};
 use crate::tcp::{Receiver, Sender, TcpConfig, TcpStats};
-use crate::traffic::{Source, TrafficConfig, TrafficStats};
 
 /// A TCP flow of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

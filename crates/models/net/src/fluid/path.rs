@@ -1,8 +1,8 @@
 //! The links that a flow takes.
 
-use crate::host::NO_GATEWAY;
+use crate::node::host::NO_GATEWAY;
+use crate::node::switch::PortMode;
 use crate::packet::PortId;
-use crate::switch::PortMode;
 use crate::world::{Place, World};
 
 impl World {

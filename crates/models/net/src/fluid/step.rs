@@ -11,8 +11,8 @@ use super::{
     Inflow, LEAST_STEP, flow_random, queue_random,
 };
 use crate::build::Node;
-use crate::crossing::Owner;
 use crate::error::BuildError;
+use crate::node::crossing::Owner;
 use crate::packet::PortId;
 use crate::tcp::HEADER_BYTES;
 use crate::world::{Token, World};

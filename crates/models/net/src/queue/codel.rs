@@ -3,7 +3,7 @@
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::link::LinkStats;
-use crate::slab::{Fifo, PacketId, Slab};
+use crate::tables::slab::{Fifo, PacketId, Slab};
 
 /// The state of RFC 8289 section 5; names as there.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use timeloom_time::{Instant, Virtual};
 
 use self::service::Conversation;
 use crate::bytes::{self, IpHeader, TCP, put16};
+use crate::node::resident::{Arrived, Glance, Outgoing, Resident};
 use crate::packet::NIL;
-use crate::resident::{Arrived, Glance, Outgoing, Resident};
 use crate::stack::{Wire, stack_time};
 use crate::{Node, World};
 

@@ -5,7 +5,7 @@ use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Instant, Virtual};
 
 use crate::packet::{Kind, NIL, Packet, PortId};
-use crate::slab::PacketId;
+use crate::tables::slab::PacketId;
 use crate::tcp::{Ack, HEADER_BYTES, Receiver, Sender, Transmit, widen};
 use crate::world::{Token, World};
 

@@ -8,7 +8,7 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::PortId;
-use crate::slab::PacketId;
+use crate::tables::slab::PacketId;
 use crate::world::World;
 
 /// What a switch does with VLAN tags at a port (IEEE 802.1Q).

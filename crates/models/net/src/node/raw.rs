@@ -11,13 +11,13 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Instant, Virtual};
 
-use crate::arp::reply_to_stranger;
-use crate::buffers::{Content, Description, ETHERNET, Offload};
 use crate::build::Node;
 use crate::bytes::{self, ArpMessage, IpHeader};
-use crate::frame::Macs;
+use crate::node::arp::reply_to_stranger;
+use crate::node::frame::Macs;
 use crate::packet::{NIL, Packet, PortId};
-use crate::slab::PacketId;
+use crate::tables::buffers::{Content, Description, ETHERNET, Offload};
+use crate::tables::slab::PacketId;
 use crate::world::{Place, World};
 
 /// How a node is opened to the outside.

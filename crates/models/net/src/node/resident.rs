@@ -17,11 +17,11 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Instant, Virtual};
 
-use crate::buffers::{Content, ETHERNET, Offload};
 use crate::build::Node;
+use crate::node::switch::PortMode;
 use crate::packet::{NIL, Packet, PortId};
-use crate::slab::PacketId;
-use crate::switch::PortMode;
+use crate::tables::buffers::{Content, ETHERNET, Offload};
+use crate::tables::slab::PacketId;
 use crate::world::{Place, Token, World};
 
 /// A machine at a node. Ports are counted from 0, in the order of the node's

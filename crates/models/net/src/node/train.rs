@@ -14,7 +14,7 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_time::Duration;
 
 use crate::packet::{Packet, PortId};
-use crate::slab::PacketId;
+use crate::tables::slab::PacketId;
 use crate::world::World;
 
 /// At 10 Gbit/s 64 KiB take 54 µs, at 1 Gbit/s four segments take 49 µs.

@@ -4,10 +4,10 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::icmp::Refusal;
+use crate::node::icmp::Refusal;
+use crate::node::raw::Opened;
 use crate::packet::{Kind, Packet, PortId};
-use crate::raw::Opened;
-use crate::slab::{Fifo, PacketId};
+use crate::tables::slab::{Fifo, PacketId};
 use crate::world::{Place, Token, World};
 
 /// What an interface on a LAN knows about its neighbours.

@@ -17,10 +17,10 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::build::Node;
 use crate::link::Offered;
+use crate::node::traffic::Size;
 use crate::packet::{Kind, Packet, PortId};
-use crate::slab::PacketId;
+use crate::tables::slab::PacketId;
 use crate::tcp::HEADER_BYTES;
-use crate::traffic::Size;
 use crate::world::{Token, World};
 
 /// The number of the engine that has a node.

@@ -3,10 +3,10 @@
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
-use crate::icmp::Refusal;
+use crate::node::icmp::Refusal;
 use crate::packet::{Kind, NIL, PortId};
 use crate::route::Hop;
-use crate::slab::PacketId;
+use crate::tables::slab::PacketId;
 use crate::world::World;
 
 /// What a router has beyond the shared table of [`crate::route::Routes`].

@@ -11,11 +11,11 @@ use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
-use crate::buffers::{Checksum, Content, Description, ETHERNET, Offload, TrainProtocol};
 use crate::build::Node;
 use crate::bytes::{self, ArpMessage, IpHeader, TCP, UDP, be16};
+use crate::node::raw::Opened;
 use crate::packet::{Kind, NIL, Packet, PortId};
-use crate::raw::Opened;
+use crate::tables::buffers::{Checksum, Content, Description, ETHERNET, Offload, TrainProtocol};
 use crate::world::{Place, World};
 
 /// A frame on its way out.

@@ -9,11 +9,11 @@ use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
-use crate::buffers::Content;
 use crate::build::Node;
 use crate::bytes::{self, ICMP, IpHeader, UDP, put16};
 use crate::packet::{Kind, Packet, PortId};
-use crate::slab::PacketId;
+use crate::tables::buffers::Content;
+use crate::tables::slab::PacketId;
 use crate::world::{Place, World};
 
 /// Why a packet goes no further.
