@@ -8,20 +8,21 @@ use timeloom_engine::Random;
 use crate::build::{NodeKind, Plan};
 use crate::error::BuildError;
 use crate::fluid::Fluid;
+use crate::ids::Place;
 use crate::link::Link;
-use crate::node::arp::Arp;
-use crate::node::crossing::Crossings;
-use crate::node::host::NO_GATEWAY;
-use crate::node::raw::Outside;
-use crate::node::resident::Residents;
-use crate::node::router::{Router, StaticRoute};
-use crate::node::switch::Switch;
-use crate::node::train::TRAIN_TIME;
 use crate::packet::{NIL, PortId};
 use crate::route::{Edge, Hop, Routes};
 use crate::segment::Segments;
+use crate::tables::arp::Arp;
+use crate::tables::crossings::Crossings;
+use crate::tables::outside::Outside;
+use crate::tables::ports::Port;
+use crate::tables::residents::Residents;
+use crate::tables::router::{Router, StaticRoute};
 use crate::tables::slab::Slab;
-use crate::world::{Counters, Place, Port, World};
+use crate::tables::stats::Counters;
+use crate::tables::switch::Switch;
+use crate::world::{TRAIN_TIME, World};
 
 impl World {
     pub(crate) fn from_plan(plan: Plan) -> Result<Self, BuildError> {
@@ -258,8 +259,8 @@ fn gateways(plan: &Plan, segments: &Segments, places: &[Place]) -> Vec<PortId> {
     let nodes = plan.nodes.iter();
     nodes
         .map(|node| match (node.kind, node.ports.first()) {
-            (NodeKind::Host, Some(port)) => gateway(port).unwrap_or(NO_GATEWAY),
-            _ => NO_GATEWAY,
+            (NodeKind::Host, Some(port)) => gateway(port).unwrap_or(PortId::NONE),
+            _ => PortId::NONE,
         })
         .collect()
 }

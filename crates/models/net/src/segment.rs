@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::build::{NodeKind, Plan};
 use crate::error::BuildError;
-use crate::node::switch::PortMode;
 use crate::packet::{NIL, PortId};
+use crate::tables::switch::PortMode;
 
 /// The segment of each port ([`NIL`] for ports of switches), and whether it is
 /// a LAN, where stations have to ask for one another's MAC addresses.

@@ -4,9 +4,9 @@ use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
 use crate::bytes::{self, IpHeader, be16, put16};
-use crate::node::icmp::Refusal;
 use crate::packet::{Kind, PortId};
 use crate::route::Hop;
+use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
