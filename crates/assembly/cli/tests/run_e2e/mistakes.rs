@@ -26,7 +26,7 @@ fn assert_refused(lab: &Lab, run: &Finished, words: &[&str]) {
         !lab.path().join("started").exists(),
         "a program was started"
     );
-    lab.assert_nothing_left(Duration::ZERO);
+    lab.assert_nothing_left();
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
     let run = lab.run(&[]);
     assert_eq!(run.code, 2, "{}", run.output());
     assert!(run.stderr.contains("lever"), "{}", run.output());
-    lab.assert_nothing_left(Duration::from_secs(2));
+    lab.assert_nothing_left();
 }
 
 /// A binary that nobody may read lies where the tests were built, hence the
