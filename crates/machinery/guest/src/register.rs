@@ -14,6 +14,7 @@
 mod escort;
 mod leave;
 mod release;
+mod restart;
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -21,13 +22,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use timeloom_page::IMAGE_ADDRESS;
 
 use crate::arch::{self, Registers};
+use crate::enter::inject::Injector;
+use crate::enter::vdso::{self, Jump};
 use crate::error::{GuestError, check};
 use crate::filter::{self, Guest};
-use crate::inject::Injector;
-use crate::memory::PageMapping;
-use crate::processes;
-use crate::ptrace::{Stop, Tracee};
-use crate::vdso::{self, Jump};
+use crate::linux::memory::PageMapping;
+use crate::linux::processes;
+use crate::linux::ptrace::{Stop, Tracee};
 
 pub(crate) use release::{Registration, release};
 
@@ -83,7 +84,7 @@ pub(crate) fn register(
         thread
             .unblock(libc::SIGSYS)
             .map_err(failed(pid, "unblocking the trap signal"))?;
-        arch::begin_wait_anew(thread, vdso.syscall).map_err(failed(pid, "restarting a wait"))?;
+        restart::begin_wait_anew(thread, vdso.syscall).map_err(failed(pid, "restarting a wait"))?;
     }
     on_listener(listener)?;
     adopt(pid)

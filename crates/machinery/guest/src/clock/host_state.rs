@@ -13,9 +13,9 @@ use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_page::PageMap;
 use timeloom_time::{ClockMap, Counter, Duration, Instant, Rate, Virtual, Wall};
 
-use super::hosts::{Base, Host, HostInstant, HostOptions};
+use super::host::{Base, Host, HostInstant, HostOptions};
 use super::{Offsets, State, calibration};
-use crate::memory::PageMapping;
+use crate::linux::memory::PageMapping;
 
 /// What the supervisor keeps of a host.
 pub(super) struct HostState {
