@@ -2,7 +2,6 @@
 //! and keeps all results so far.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use timeloom_results::SignalRow;
 
