@@ -1,0 +1,13 @@
+//! Clocks and attackers in simulated worlds.
+
+mod attacks;
+mod authentication;
+mod floods;
+mod fuzz;
+mod masters_and_delays;
+mod replays;
+mod secondary;
+mod synchronisation;
+mod throughput;
+mod transparent;
+mod world;
