@@ -274,7 +274,7 @@ fn what_a_kernel_lets_routers_cut_is_cut() {
     let path = path(link().with_mtu(700));
     let server = path.namespace("b").udp_socket("0.0.0.0:9").unwrap();
     server
-        .set_read_timeout(Some(StdDuration::from_secs(20)))
+        .set_read_timeout(Some(StdDuration::from_secs(120)))
         .unwrap();
     let client = path.namespace("a").udp_socket("0.0.0.0:0").unwrap();
     set(&client, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT);
