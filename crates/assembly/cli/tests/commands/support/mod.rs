@@ -1,5 +1,4 @@
 //! Runs the real binary and looks at what it says.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

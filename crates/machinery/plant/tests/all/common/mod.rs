@@ -1,7 +1,5 @@
 //! What the tests share: the fake plant, and a testbed that is only a clock.
 
-#![allow(dead_code, reason = "not every test file uses all of it")]
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

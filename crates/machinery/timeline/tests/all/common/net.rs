@@ -1,7 +1,5 @@
 //! Two network namespaces with a cable between them, and programs in them.
 
-#![allow(dead_code, reason = "every test file takes what it needs")]
-
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
