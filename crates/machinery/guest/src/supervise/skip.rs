@@ -23,10 +23,10 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
 use crate::freeze::FreezeKind;
-use crate::kick;
-use crate::processes;
+use crate::linux::processes;
 use crate::session::Session;
-use crate::waiting::Place;
+use crate::supervise::kick;
+use crate::supervise::place::Place;
 
 /// Skips until `ended`. To be run in a thread.
 pub(crate) fn serve(session: &std::sync::Weak<Session>, ended: &AtomicBool) {

@@ -8,7 +8,7 @@ use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE};
 
 use crate::arch;
 use crate::error::GuestError;
-use crate::memory::sealed_memfd;
+use crate::linux::memory::sealed_memfd;
 
 /// The image as it is mapped into guests at [`IMAGE_ADDRESS`].
 pub(crate) struct Image {

@@ -12,8 +12,8 @@
 
 use std::ops::RangeInclusive;
 
-use crate::processes;
-use crate::waiting::Place;
+use crate::linux::processes;
+use crate::supervise::place::Place;
 
 /// Kicks the waiting threads of these (stopped) processes.
 pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {

@@ -11,11 +11,11 @@ use std::os::fd::BorrowedFd;
 use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
 
 use crate::arch::{self, Registers};
-use crate::auxv;
+use crate::enter::auxv;
+use crate::enter::image::Image;
 use crate::error::GuestError;
-use crate::image::Image;
-use crate::notify::{Answer, Listener, Notification};
-use crate::ptrace::{Stop, Tracee};
+use crate::linux::ptrace::{Stop, Tracee};
+use crate::supervise::notify::{Answer, Listener, Notification};
 
 /// What every guest of a session gets mapped, beside its host's clock page.
 pub(crate) struct Injector {

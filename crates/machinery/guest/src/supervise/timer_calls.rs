@@ -3,10 +3,10 @@
 use std::os::fd::AsFd;
 
 use crate::arch::ALARM;
-use crate::listener::Context;
-use crate::notify::{Answer, Listener, Notification};
-use crate::processes;
-use crate::remote::{read_memory, write_memory};
+use crate::linux::processes;
+use crate::linux::remote::{read_memory, write_memory};
+use crate::supervise::listener::Context;
+use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::timers::{Cancelled, FIRST_POSIX, Key, Notice, SetFlags, Setting};
 
 /// Whether [`answer`] knows the call.

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::processes;
+use crate::linux::processes;
 
 /// What is known of a session's processes. Empty until the first change.
 #[derive(Default)]

@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt;
 
 use timeloom_clock::kernel::{Errno, Timex};
 
-use crate::listener::Context;
-use crate::notify::{Answer, Listener, Notification};
-use crate::processes;
-use crate::remote::{read_memory, write_memory};
+use crate::linux::processes;
+use crate::linux::remote::{read_memory, write_memory};
+use crate::supervise::listener::Context;
+use crate::supervise::notify::{Answer, Listener, Notification};
 
 /// Whether [`answer`] knows the call.
 pub(crate) fn is_one(call: i64) -> bool {

@@ -8,20 +8,20 @@ use timeloom_page::{IS_TIMER, PHC_STAMPS, PHC_TIME, SET_TIMER};
 
 use crate::arch;
 use crate::clock::{Clock, Host};
-use crate::clock_calls;
-use crate::cpu_time::CpuTime;
+use crate::enter::inject::{ExecOutcome, Injector, Outfit};
 use crate::error::GuestError;
 use crate::filter;
 use crate::freeze::Freezer;
-use crate::inject::{ExecOutcome, Injector, Outfit};
-use crate::kick;
-use crate::notify::{Answer, GIVE, Listener, Notification};
+use crate::linux::processes;
+use crate::linux::remote::read_memory;
 use crate::phc;
-use crate::processes;
-use crate::remote::read_memory;
-use crate::report::Report;
 use crate::session::PATIENCE;
-use crate::timer_calls;
+use crate::supervise::clock_calls;
+use crate::supervise::cpu_time::CpuTime;
+use crate::supervise::kick;
+use crate::supervise::notify::{Answer, GIVE, Listener, Notification};
+use crate::supervise::report::Report;
+use crate::supervise::timer_calls;
 use crate::timers::Timers;
 
 /// Everything that an answer may need.

@@ -1,6 +1,6 @@
 //! Letting single hosts run until an instant of their own time, and no further.
 //!
-//! As [`mod@crate::until`] for a session: the host's line ends at that instant, for
+//! As [`mod@crate::control::until`] for a session: the host's line ends at that instant, for
 //! every reader; here somebody waits for that and stops its processes too, while
 //! the others go on.
 

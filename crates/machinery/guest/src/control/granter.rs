@@ -8,14 +8,14 @@ use std::time::Duration as StdDuration;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::control::grants::Grants;
+use crate::control::until::travel;
 use crate::control::{
     Controlled, Lines, Request, Response, Standing, StatusText, ahead, obey, send,
 };
-use crate::grants::Grants;
-use crate::processes;
+use crate::linux::processes;
 use crate::session::Session;
-use crate::until::travel;
-use crate::waiting::next_deadline;
+use crate::supervise::place::next_deadline;
 
 /// What a session has whose time moves by grants only. Its granter is one more
 /// participant in its pause.

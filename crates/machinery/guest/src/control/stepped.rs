@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::control::Controlled;
-use crate::granter::Stepped;
-use crate::grants::Grants;
+use crate::control::granter::Stepped;
+use crate::control::grants::Grants;
 use crate::session::Session;
 
 /// A paused [`Session`] that runs while neither its granter nor a person holds it.

@@ -11,8 +11,8 @@ use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
 use timeloom_time::{Instant, Virtual};
 
 use crate::clock::{Base, HostInstant};
-use crate::processes;
-use crate::remote::read_memory;
+use crate::linux::processes;
+use crate::linux::remote::read_memory;
 use crate::session::Session;
 
 /// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
