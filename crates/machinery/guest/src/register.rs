@@ -18,7 +18,7 @@ mod release;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use timeloom_page::IMAGE_ADDRESS;
+use timeloom_page::{IMAGE_ADDRESS, Shown};
 
 use crate::arch::{self, Registers};
 use crate::enter::inject::Injector;
@@ -37,7 +37,7 @@ pub(crate) use release::{Registration, release};
 /// `image` is its own copy of the image.
 pub(crate) fn register(
     injector: &Injector,
-    (page, image): (&PageMapping, &File),
+    (page, image): (&PageMapping<Shown>, &File),
     pid: i32,
     on_listener: impl FnOnce(OwnedFd) -> Result<(), GuestError>,
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
@@ -229,7 +229,7 @@ impl Worker<'_> {
 /// Maps, handler, masks, filter. Returns the filter's listener.
 fn prepare(
     injector: &Injector,
-    (page, image): (&PageMapping, &File),
+    (page, image): (&PageMapping<Shown>, &File),
     worker: &mut Worker<'_>,
     scratch: u64,
 ) -> Result<OwnedFd, GuestError> {

@@ -19,6 +19,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use timeloom_page::Shown;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
@@ -162,7 +163,7 @@ struct Look {
 struct Waiter {
     pid: i32,
     thread: i32,
-    deadline: Option<HostInstant>,
+    deadline: Option<HostInstant<Shown>>,
 }
 
 impl Look {
