@@ -3,29 +3,11 @@
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
-use crate::icmp::Refusal;
 use crate::packet::{Kind, NIL, PortId};
 use crate::route::Hop;
-use crate::slab::PacketId;
+use crate::tables::refusal::Refusal;
+use crate::tables::slab::PacketId;
 use crate::world::World;
-
-/// What a router has beyond the shared table of [`crate::route::Routes`].
-#[derive(Debug, Default)]
-pub(crate) struct Router {
-    /// Its number in that table.
-    pub(crate) number: u32,
-    /// Routes that were written down, the longest prefix first.
-    pub(crate) statics: Vec<StaticRoute>,
-    /// Its interfaces on LANs, by segment.
-    pub(crate) lans: Vec<(u32, PortId)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StaticRoute {
-    pub(crate) network: u32,
-    pub(crate) mask: u32,
-    pub(crate) hop: Hop,
-}
 
 impl World {
     /// A packet has come to router `node`, from outside or from itself.

@@ -2,8 +2,8 @@
 
 use core::ops::{Index, IndexMut};
 
-use crate::buffers::Buffers;
 use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::tables::buffers::Buffers;
 
 /// The place of a packet in its [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

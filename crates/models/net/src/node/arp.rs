@@ -2,67 +2,19 @@
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::Duration;
 
-use crate::icmp::Refusal;
+use crate::ids::{Place, Token};
 use crate::packet::{Kind, Packet, PortId};
-use crate::raw::Opened;
-use crate::slab::{Fifo, PacketId};
-use crate::world::{Place, Token, World};
+use crate::tables::arp::{Question, TRIES, WAITING};
+use crate::tables::outside::Opened;
+use crate::tables::refusal::Refusal;
+use crate::tables::slab::{Fifo, PacketId};
+use crate::world::World;
 
-/// What an interface on a LAN knows about its neighbours.
-#[derive(Debug, Default)]
-pub(crate) struct Arp {
-    /// Sorted by neighbour.
-    known: Vec<Neighbour>,
-    asked: Vec<Question>,
-    /// Whether the timer that repeats questions runs.
-    ticking: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Neighbour {
-    interface: PortId,
-    mac: PortId,
-    until: Instant<Virtual>,
-}
-
-#[derive(Debug)]
-struct Question {
-    interface: PortId,
-    tries: u32,
-    waiting: Fifo,
-}
-
-/// How long an answer is believed; Linux's base reachable time is 30 s, and
-/// RFC 1122 section 2.3.2.1 speaks of the order of a minute.
-const BELIEVED: Duration = Duration::from_s(60);
 /// RFC 1122 section 2.3.2.1: at most one request per second and destination.
 const RETRY: Duration = Duration::from_s(1);
-const TRIES: u32 = 3;
-/// Packets kept per neighbour while asking; RFC 1122 demands at least one.
-const WAITING: u32 = 64;
 const MESSAGE_BYTES: u16 = 46;
-
-impl Arp {
-    fn find(&self, interface: PortId, now: Instant<Virtual>) -> Option<PortId> {
-        let place = self.known.binary_search_by_key(&interface, |n| n.interface);
-        let neighbour = &self.known[place.ok()?];
-        (neighbour.until >= now).then_some(neighbour.mac)
-    }
-
-    fn learn(&mut self, interface: PortId, mac: PortId, now: Instant<Virtual>) {
-        let neighbour = Neighbour {
-            interface,
-            mac,
-            until: now + BELIEVED,
-        };
-        match self.known.binary_search_by_key(&interface, |n| n.interface) {
-            Ok(place) => self.known[place] = neighbour,
-            Err(place) => self.known.insert(place, neighbour),
-        }
-    }
-}
 
 /// The reply of interface `port` to a real program that asked from `address`
 /// and `mac`; `asker` is the interface that has the address, if one has.

@@ -14,11 +14,8 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_time::Duration;
 
 use crate::packet::{Packet, PortId};
-use crate::slab::PacketId;
+use crate::tables::slab::PacketId;
 use crate::world::World;
-
-/// At 10 Gbit/s 64 KiB take 54 µs, at 1 Gbit/s four segments take 49 µs.
-pub(crate) const TRAIN_TIME: Duration = Duration::from_us(60);
 
 impl World {
     /// Sets how long a link may be busy with one train of a real program's

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::icmp::Refusal;
+use crate::tables::refusal::Refusal;
 
 /// What each node has sent lately.
 #[derive(Debug, Default)]

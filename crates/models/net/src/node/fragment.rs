@@ -4,10 +4,10 @@ use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
 use crate::bytes::{self, IpHeader, be16, put16};
-use crate::icmp::Refusal;
 use crate::packet::{Kind, PortId};
 use crate::route::Hop;
-use crate::slab::PacketId;
+use crate::tables::refusal::Refusal;
+use crate::tables::slab::PacketId;
 use crate::world::World;
 
 /// Cuts an IPv4 packet into fragments of up to `mtu` bytes (RFC 791, section

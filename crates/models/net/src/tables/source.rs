@@ -1,11 +1,9 @@
-//! Sources of datagrams: constant, random, bursty, from a trace, or pings.
+//! A source of datagrams: what it sends, when, and what became of it.
 
-use timeloom_engine::queue::EventQueue;
-use timeloom_engine::{Agenda, NodeId, Random};
+use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::packet::{Kind, Packet, PortId};
-use crate::world::{Token, World};
+use crate::packet::PortId;
 
 /// When a source sends.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,12 +148,12 @@ pub(crate) struct Source {
     pub(crate) to: PortId,
     pub(crate) stats: TrafficStats,
     pub(crate) highest: u32,
-    random: Random,
+    pub(crate) random: Random,
     /// Packets since `base`.
-    count: u64,
+    pub(crate) count: u64,
     /// Start of this burst or round.
-    base: Instant<Virtual>,
-    burst_ends: Instant<Virtual>,
+    pub(crate) base: Instant<Virtual>,
+    pub(crate) burst_ends: Instant<Virtual>,
 }
 
 impl Source {
@@ -175,7 +173,7 @@ impl Source {
     }
 
     /// When the next packet goes, and its size.
-    fn next(&mut self) -> Option<(Instant<Virtual>, u16)> {
+    pub(crate) fn next(&mut self) -> Option<(Instant<Virtual>, u16)> {
         let size = match self.config.size {
             Size::Fixed(size) => size,
             Size::Exponential(mean) => self.random.exponential(mean).clamp(28.0, 65_535.0) as u16,
@@ -221,58 +219,8 @@ impl Source {
 }
 
 /// When the packet number `count` goes, in ns from the first, rounded up.
-fn time_of(count: u64, size: u16, rate_bps: u64) -> Duration {
+pub(crate) fn time_of(count: u64, size: u16, rate_bps: u64) -> Duration {
     let bits = u128::from(count) * u128::from(size) * 8;
     let ns = (bits * 1_000_000_000).div_ceil(u128::from(rate_bps.max(1)));
     Duration::from_ns(i64::try_from(ns).unwrap_or(i64::MAX))
-}
-
-impl World {
-    /// Makes the appointment for a source's next packet. Its size waits in the
-    /// source.
-    pub(crate) fn schedule_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
-        let source = &mut self.sources[index as usize];
-        let Some((at, size)) = source.next() else {
-            return;
-        };
-        if at >= source.config.stop || at == Instant::FAR_FUTURE {
-            return;
-        }
-        self.next_sizes[index as usize] = size;
-        let node = NodeId(self.ports[source.from.index()].node);
-        agenda.schedule(at.max(agenda.now()), node, Token::SOURCE | index);
-    }
-
-    /// A source's next packet is due.
-    pub(crate) fn handle_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
-        let source = &mut self.sources[index as usize];
-        let kind = if source.config.echo {
-            Kind::EchoRequest
-        } else {
-            Kind::Udp
-        };
-        let size = self.next_sizes[index as usize];
-        let mut packet = Packet::new(kind, source.from, source.to, index, size);
-        packet.seq = source.stats.sent as u32;
-        packet.tos = source.config.tos;
-        source.stats.sent += 1;
-        self.originate(packet, agenda);
-        self.schedule_source(index, agenda);
-    }
-
-    /// A datagram, or the reply to a ping, came to where it should.
-    #[inline]
-    pub(crate) fn count_arrival(&mut self, packet: &Packet, now: Instant<Virtual>) {
-        let source = &mut self.sources[packet.flow as usize];
-        let stats = &mut source.stats;
-        let delay = (now - packet.stamp).as_ns() as u64;
-        stats.received += 1;
-        stats.received_bytes += u64::from(packet.size);
-        stats.delay_sum_ns += delay;
-        stats.delay_max_ns = stats.delay_max_ns.max(delay);
-        if packet.seq < source.highest {
-            stats.reordered += 1;
-        }
-        source.highest = source.highest.max(packet.seq);
-    }
 }

@@ -2,27 +2,13 @@
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::Instant;
 
-use crate::packet::{Kind, NIL, Packet, PortId};
-use crate::slab::PacketId;
-use crate::tcp::{Ack, HEADER_BYTES, Receiver, Sender, Transmit, widen};
-use crate::world::{Token, World};
-
-/// A TCP flow: both ends, and their appointments.
-#[derive(Debug)]
-pub(crate) struct Flow {
-    pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
-    pub(crate) from: PortId,
-    pub(crate) to: PortId,
-    pub(crate) segment_bytes: u16,
-    pub(crate) start: Instant<Virtual>,
-    /// The earliest appointment made for each end. Deadlines mostly move away,
-    /// so there is one appointment, kept late, instead of one per packet.
-    pub(crate) sender_timer: Instant<Virtual>,
-    pub(crate) receiver_timer: Instant<Virtual>,
-}
+use crate::ids::Token;
+use crate::packet::{Kind, Packet, PortId};
+use crate::tables::slab::PacketId;
+use crate::tcp::{Ack, HEADER_BYTES, Transmit, widen};
+use crate::world::World;
 
 impl World {
     /// Sends a packet from the host that owns `packet.src`.
@@ -220,6 +206,3 @@ impl World {
 
 /// One block of the option of RFC 2018, padded to four bytes.
 const SACK_BYTES: u16 = 12;
-
-/// The gateway of a host that has none.
-pub(crate) const NO_GATEWAY: PortId = PortId(NIL);

@@ -5,18 +5,16 @@
 //! interface or any other. Switches carry all its frames; routers and simulated
 //! hosts understand ARP and IPv4.
 
-use std::collections::HashMap;
-
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
-use crate::buffers::{Checksum, Content, Description, ETHERNET, Offload, TrainProtocol};
-use crate::build::Node;
 use crate::bytes::{self, ArpMessage, IpHeader, TCP, UDP, be16};
+use crate::ids::{Node, Place};
 use crate::packet::{Kind, NIL, Packet, PortId};
-use crate::raw::Opened;
-use crate::world::{Place, World};
+use crate::tables::buffers::{Checksum, Content, Description, ETHERNET, Offload, TrainProtocol};
+use crate::tables::outside::Opened;
+use crate::world::World;
 
 /// A frame on its way out.
 #[derive(Clone, Copy, Debug)]
@@ -29,76 +27,6 @@ pub struct Frame<'a> {
     pub rest: &'a [u8],
     /// What is left to be done with it.
     pub offload: Offload,
-}
-
-/// MAC addresses by number. An interface's number is its port; what else real
-/// programs use gets one here.
-#[derive(Debug, Default)]
-pub(crate) struct Macs {
-    others: HashMap<[u8; 6], u32>,
-    list: Vec<[u8; 6]>,
-    /// Interfaces with a MAC address of their own.
-    given: HashMap<PortId, [u8; 6]>,
-}
-
-/// Numbers from here on are in the list. Ports are below 2^28.
-const OTHERS: u32 = 1 << 31;
-/// Addresses beyond those of interfaces that are told apart.
-const OTHERS_AT_MOST: usize = 65_536;
-
-impl Macs {
-    /// The number of an address; `None` when there are too many.
-    pub(crate) fn key(&mut self, mac: [u8; 6]) -> Option<PortId> {
-        if !self.given.is_empty()
-            && let Some((port, _)) = self.given.iter().find(|(_, given)| **given == mac)
-        {
-            return Some(*port);
-        }
-        let [2, 0, number @ ..] = mac else {
-            return self.other(mac);
-        };
-        let number = u32::from_be_bytes(number);
-        if number < OTHERS {
-            Some(PortId(number))
-        } else {
-            self.other(mac)
-        }
-    }
-
-    fn other(&mut self, mac: [u8; 6]) -> Option<PortId> {
-        if mac == [0xff; 6] {
-            return Some(PortId::NONE);
-        }
-        if let Some(number) = self.others.get(&mac) {
-            return Some(PortId(*number));
-        }
-        if self.list.len() == OTHERS_AT_MOST {
-            return None;
-        }
-        let number = OTHERS + self.list.len() as u32;
-        self.list.push(mac);
-        self.others.insert(mac, number);
-        Some(PortId(number))
-    }
-
-    /// The address that has this number.
-    pub(crate) fn mac(&self, key: PortId) -> [u8; 6] {
-        if key == PortId::NONE {
-            return [0xff; 6];
-        }
-        if !self.given.is_empty()
-            && let Some(mac) = self.given.get(&key)
-        {
-            return *mac;
-        }
-        match self.list.get(key.0.wrapping_sub(OTHERS) as usize) {
-            Some(mac) if key.0 >= OTHERS => *mac,
-            _ => {
-                let [a, b, c, d] = key.0.to_be_bytes();
-                [2, 0, a, b, c, d]
-            }
-        }
-    }
 }
 
 impl World {
