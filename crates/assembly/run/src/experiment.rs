@@ -14,7 +14,7 @@ use timeloom_guest::{
 };
 use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Measured, Outcome, RunDirectory};
 use timeloom_scenario::{Mode, OpenFlow, Plan, Proc};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::error::RunError;
 use crate::programs::{ReadyBoard, Stage, Starting};
