@@ -6,7 +6,7 @@ use timeloom_clock::host::HostLine;
 use timeloom_page::{MapCopy, Shown};
 use timeloom_time::{Duration, Instant, Scale, Utc};
 
-use super::hosts::Host;
+use super::host::Host;
 
 /// CLOCK_TAI of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

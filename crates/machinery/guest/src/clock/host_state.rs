@@ -14,8 +14,8 @@ use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_page::{PageMap, Shown};
 use timeloom_time::{ClockMap, Counter, Duration, Instant, Rate, Virtual, Wall};
 
+use super::host::{Host, HostOptions};
 use super::host_instant::{Base, HostDeadline};
-use super::hosts::{Host, HostOptions};
 use super::{Offsets, State, calibration};
 use crate::linux::memory::PageMapping;
 
