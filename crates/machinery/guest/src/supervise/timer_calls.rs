@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 
+use timeloom_calls::ImageCall;
+
 use crate::arch::ALARM;
 use crate::linux::processes;
 use crate::linux::remote::{read_memory, write_memory};
@@ -149,21 +151,41 @@ fn posix(listener: &Listener, context: &Context, asker: &Notification) -> Option
     })
 }
 
-/// What the image asks about timerfds of the process that it is in
-/// ([`timeloom_page::SET_TIMER`], [`timeloom_page::IS_TIMER`]).
-pub(crate) fn answer_image(listener: &Listener, context: &Context, asker: &Notification) -> Answer {
-    let [question, fd, flags, new, old, told] = asker.args;
-    let Some(key) = context.timers.find_descriptor(asker.thread, fd as i32) else {
+/// Answers [`ImageCall::IsTimer`].
+pub(crate) fn is_timer(context: &Context, asker: &Notification, descriptor: i32) -> Answer {
+    match context.timers.find_descriptor(asker.thread, descriptor) {
+        Some(key) => {
+            context.timers.was_told(key);
+            Answer::Value(0)
+        }
         // Not ours: then it is the kernel's business.
+        None => Answer::Error(libc::ENOSYS),
+    }
+}
+
+/// Answers [`ImageCall::SetTimer`].
+pub(crate) fn set_timer(
+    listener: &Listener,
+    context: &Context,
+    asker: &Notification,
+    question: ImageCall<u64>,
+) -> Answer {
+    let ImageCall::SetTimer {
+        descriptor,
+        flags,
+        new,
+        old,
+        is_told,
+    } = question
+    else {
+        return Answer::Error(libc::EINVAL);
+    };
+    let Some(key) = context.timers.find_descriptor(asker.thread, descriptor) else {
         return Answer::Error(libc::ENOSYS);
     };
-    if question as usize == timeloom_page::IS_TIMER {
-        context.timers.was_told(key);
-        return Answer::Value(0);
-    }
     let mut asker = *asker;
-    asker.args = [fd, flags, new, old, 0, 0];
-    let kind = if told == 0 { &TIMERFD } else { &TOLD };
+    asker.args = [descriptor as u64, flags as u64, new, old, 0, 0];
+    let kind = if is_told { &TOLD } else { &TIMERFD };
     settime(listener, context, &asker, key, kind)
 }
 
