@@ -31,16 +31,6 @@ use mount::Device;
 pub(crate) use mount::View;
 use server::{Files, Server};
 
-/// What programs see of the files that tell time, `/proc/uptime` and `/proc/stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProcFiles {
-    /// Their host's uptime and boot time, in a mount namespace of their own.
-    #[default]
-    Virtual,
-    /// The machine's, in the machine's mount namespace.
-    Machine,
-}
-
 /// The file system and its server.
 pub(crate) struct TimeFiles {
     device: Device,

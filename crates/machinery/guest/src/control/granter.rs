@@ -8,25 +8,13 @@ use std::time::Duration as StdDuration;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::control::controlled::{Controlled, Stepped};
 use crate::control::grants::Grants;
-use crate::control::until::travel;
-use crate::control::{
-    Controlled, Lines, Request, Response, Standing, StatusText, ahead, obey, send,
-};
+use crate::control::obey::obey;
+use crate::control::protocol::{Lines, Request, Response, Standing, StatusText, send};
+use crate::control::until::{ahead, travel};
 use crate::linux::processes;
 use crate::session::Session;
-use crate::supervise::place::next_deadline;
-
-/// What a session has whose time moves by grants only. Its granter is one more
-/// participant in its pause.
-pub trait Stepped {
-    /// Who grants, and what was granted.
-    fn grants(&self) -> &Arc<Grants>;
-    /// Lets go of the granter's share in the pause.
-    fn go(&self) -> Result<(), String>;
-    /// Takes it again.
-    fn stand(&self) -> Result<(), String>;
-}
 
 /// Ends the granting of time, with the session. A grant under way is answered
 /// first. A granter that computes just now finds the answer to its next request:
@@ -118,7 +106,7 @@ fn stands(
     StatusText {
         stopped_after_ns: stood_for.map(Duration::as_ns),
         standing: Some(Standing {
-            next_deadline_ns: next_deadline(session).map(Instant::as_ns),
+            next_deadline_ns: session.next_deadline().map(Instant::as_ns),
             ended,
             grants: grants.tally().grants,
         }),

@@ -2,70 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
-use serde::{Deserialize, Serialize};
 use timeloom_time::{Duration, Instant};
 
-use super::Controlled;
-use crate::clock::{Host, HostTime};
+use crate::clock::Host;
+use crate::control::controlled::Controlled;
+use crate::control::protocol::HostRequest;
 use crate::control::until_hosts::{HostTarget, run_hosts_until};
 use crate::error::GuestError;
-
-/// What a client asks of some hosts of a session.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-#[serde(tag = "op", rename_all = "lowercase")]
-pub enum HostRequest {
-    /// Stop their clocks and processes.
-    Pause,
-    /// Let them go on from where they stand.
-    Resume,
-    /// Seconds of the session per second of the host from now on.
-    Dilate {
-        /// The new factor.
-        factor: f64,
-    },
-    /// From where they are paused, run for exactly so much of their own time; then
-    /// pause. The answer comes when that is done.
-    Step {
-        /// How long, in nanoseconds.
-        span_ns: i64,
-    },
-    /// Run until an instant of their own time, then pause; as [`Self::Step`].
-    #[serde(rename = "run-until")]
-    RunUntil {
-        /// Nanoseconds that they have lived through since the session began, or
-        /// from now.
-        at_ns: i64,
-        /// From now.
-        relative: bool,
-    },
-}
-
-/// How the own time of a host stands against the session's.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct HostText {
-    /// Its name.
-    pub name: String,
-    /// The virtual time that it has lived through since the session began.
-    pub virtual_ns: i64,
-    /// How much it has missed; negative when it is ahead.
-    pub behind_ns: i64,
-    /// Whether it is paused by itself.
-    pub paused: bool,
-    /// Seconds of the session per second of the host.
-    pub dilation: f64,
-}
-
-impl From<HostTime> for HostText {
-    fn from(time: HostTime) -> Self {
-        Self {
-            name: time.host.name().to_owned(),
-            virtual_ns: time.lived.as_ns(),
-            behind_ns: time.behind.as_ns(),
-            paused: time.held,
-            dilation: time.dilation,
-        }
-    }
-}
 
 /// Does what was asked of these hosts. What that took beyond, if they were to stop
 /// at an instant.

@@ -3,8 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::control::Controlled;
-use crate::control::granter::Stepped;
+use crate::control::controlled::{Controlled, Stepped};
 use crate::control::grants::Grants;
 use crate::session::Session;
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Weak};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::control::Controlled;
+use crate::control::controlled::Controlled;
+use crate::session::Session;
 
 /// Lets `controlled` run until its clock shows `target`, then pauses it. Returns
 /// for how long the clock stood before all processes did.
@@ -63,6 +64,16 @@ pub(crate) fn travel<C: Controlled>(
     let stood_for = clock.standing_for();
     clock.forget_stop();
     stood.map(|()| Some(stood_for.unwrap_or(Duration::ZERO)))
+}
+
+/// So much later than the session's clock shows.
+pub(crate) fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, String> {
+    if span_ns <= 0 {
+        return Err("a span to run must be more than zero".into());
+    }
+    let now_ns = session.clock().now().as_ns();
+    let at_ns = now_ns.checked_add(span_ns).ok_or("the span is too long")?;
+    Ok(Instant::from_ns(at_ns))
 }
 
 fn ended() -> String {

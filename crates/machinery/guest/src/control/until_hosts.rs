@@ -1,6 +1,6 @@
 //! Letting single hosts run until an instant of their own time, and no further.
 //!
-//! As [`mod@crate::control::until`] for a session: the host's line ends at that instant, for
+//! As [`mod@super::until`] for a session: the host's line ends at that instant, for
 //! every reader; here somebody waits for that and stops its processes too, while
 //! the others go on.
 
@@ -10,7 +10,7 @@ use timeloom_clock::Lived;
 use timeloom_time::{Duration, Instant};
 
 use crate::clock::{Host, wall_now};
-use crate::control::Controlled;
+use crate::control::controlled::Controlled;
 use crate::session::Session;
 
 /// Where hosts are to run to.
