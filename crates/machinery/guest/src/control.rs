@@ -4,12 +4,14 @@
 //! - `protocol`: what goes over it; `client`: who asks;
 //! - `controlled`: what is asked; `obey`: how it does what it was asked;
 //! - `until`, `until_hosts`: letting time run to an instant, and no further;
+//! - `error`: why it was not done;
 //! - `granter`, `grants`, `stepped`: sessions whose time moves by grants from outside.
 //!
 //! This file is the server: it accepts connections and hands on what comes in.
 
 mod client;
 mod controlled;
+mod error;
 mod granter;
 mod grants;
 mod hosts;
@@ -28,12 +30,13 @@ use crate::error::GuestError;
 use crate::names::{runtime_directory, socket_path};
 pub use client::{ControlError, connect};
 pub use controlled::{Controlled, Stepped};
+pub use error::{HoldError, RunError};
 pub use granter::end_grants;
 pub use grants::{Grants, Lookout, Tally};
 use obey::obey;
 pub use protocol::{HostRequest, HostText, ProcessText, Request, Response, Standing, StatusText};
 use protocol::{Lines, send};
-pub use stepped::{NOT_BY_HAND, SteppedSession};
+pub use stepped::SteppedSession;
 pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};
 
@@ -103,8 +106,8 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
             (Ok(request), Some(by)) if grants(&request) => {
                 return granter::serve(controlled, by, stream, lines, request);
             }
-            (Ok(request), _) => obey(controlled, request).unwrap_or_else(Response::Error),
-            (Err(text), _) => Response::Error(text),
+            (Ok(request), _) => obey(controlled, request).unwrap_or_else(Response::from),
+            (Err(refusal), _) => refusal.into(),
         };
         send(&mut stream, &response);
     }

@@ -47,9 +47,9 @@ pub use clock::{
     HostTime, ProcFiles, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, Grants, HostRequest, HostTarget, HostText, Lookout, NOT_BY_HAND,
-    ProcessText, Request, Response, Standing, StatusText, Stepped, SteppedSession, Tally, connect,
-    end_grants, run_hosts_until, run_until, serve,
+    ControlError, Controlled, Grants, HoldError, HostRequest, HostTarget, HostText, Lookout,
+    ProcessText, Request, Response, RunError, Standing, StatusText, Stepped, SteppedSession, Tally,
+    connect, end_grants, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
 pub use enter::launch::{CommandSpec, Guest, Output};

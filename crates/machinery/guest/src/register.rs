@@ -389,7 +389,7 @@ impl Vdso {
         vdso::jumps(&self.bytes, &self.range, |name| {
             injector.image.function(name)
         })
-        .map_err(GuestError::Unsupported)
+        .map_err(|error| GuestError::Unsupported(error.to_string()))
     }
 
     /// Overwrites each function with a jump to ours.

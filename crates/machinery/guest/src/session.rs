@@ -25,7 +25,7 @@ use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{PATIENCE, Supervisor};
-use crate::time_files::{self, TimeFiles, View};
+use crate::time_files::{MachineFiles, TimeFiles, View};
 
 /// How a session is made.
 pub struct SessionOptions {
@@ -80,7 +80,7 @@ pub struct Session {
     /// Programs that were brought in.
     registered: Mutex<Vec<Registration>>,
     /// Or why there are none.
-    time_files: Result<TimeFiles, String>,
+    time_files: Result<TimeFiles, MachineFiles>,
     /// Whether the socket of our name is ours.
     pub(crate) has_socket: AtomicBool,
     reaper: Reaper,
@@ -127,7 +127,7 @@ impl Session {
             registered: Mutex::default(),
             time_files: match options.clock.proc {
                 ProcFiles::Virtual => TimeFiles::start(),
-                ProcFiles::Machine => Err(AS_ASKED.into()),
+                ProcFiles::Machine => Err(MachineFiles::AsAsked),
             },
             has_socket: AtomicBool::new(false),
             reaper,
@@ -195,8 +195,8 @@ impl Session {
 
     /// In a sentence, why `/proc/uptime` and `/proc/stat` are the machine's here, if
     /// they are.
-    pub fn machine_files(&self) -> Option<&str> {
-        self.time_files.as_ref().err().map(String::as_str)
+    pub fn machine_files(&self) -> Option<String> {
+        self.time_files.as_ref().err().map(MachineFiles::to_string)
     }
 
     /// Starts a program under the clock. In a paused session it stands before
@@ -224,7 +224,7 @@ impl Session {
     /// How a program of `host` sees the files that tell time.
     fn view(&self, host: &Arc<Host>) -> Option<View> {
         let view = self.time_files.as_ref().ok()?.view(host);
-        view.map_err(|error| (self.supervisor.warn)(time_files::explain(&error)))
+        view.map_err(|error| (self.supervisor.warn)(MachineFiles::Refused(error).to_string()))
             .ok()
     }
 
@@ -489,6 +489,3 @@ fn check_name(name: &str) -> Result<(), GuestError> {
     }
     Ok(())
 }
-
-const AS_ASKED: &str =
-    "/proc/uptime and /proc/stat show the machine's uptime and boot time, as asked for";

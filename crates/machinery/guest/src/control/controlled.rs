@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
+use crate::control::error::HoldError;
 use crate::control::grants::Grants;
 use crate::session::Session;
 
 /// What can be controlled through the socket.
 pub trait Controlled: Send + Sync {
     /// Stops clock and processes.
-    fn pause(&self) -> Result<(), String>;
+    fn pause(&self) -> Result<(), HoldError>;
     /// Lets them go on.
-    fn resume(&self) -> Result<(), String>;
+    fn resume(&self) -> Result<(), HoldError>;
     /// Whether it was paused by [`Self::pause`], or has not been let go yet.
     fn is_held(&self) -> bool {
         self.session().clock().is_paused()
     }
     /// Lets time skip while everything waits, or not any more.
-    fn skip(self: Arc<Self>, on: bool) -> Result<(), String>;
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError>;
     /// What it has beyond if its time moves by grants only.
     fn stepped(&self) -> Option<&dyn Stepped> {
         None
@@ -26,17 +27,16 @@ pub trait Controlled: Send + Sync {
 }
 
 impl Controlled for Session {
-    fn pause(&self) -> Result<(), String> {
-        Session::pause(self)
-            .map(drop)
-            .map_err(|error| error.to_string())
+    fn pause(&self) -> Result<(), HoldError> {
+        Session::pause(self)?;
+        Ok(())
     }
 
-    fn resume(&self) -> Result<(), String> {
-        Session::resume(self).map_err(|error| error.to_string())
+    fn resume(&self) -> Result<(), HoldError> {
+        Ok(Session::resume(self)?)
     }
 
-    fn skip(self: Arc<Self>, on: bool) -> Result<(), String> {
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         self.set_skipping(on);
         Ok(())
     }
@@ -52,7 +52,7 @@ pub trait Stepped {
     /// Who grants, and what was granted.
     fn grants(&self) -> &Arc<Grants>;
     /// Lets go of the granter's share in the pause.
-    fn go(&self) -> Result<(), String>;
+    fn go(&self) -> Result<(), HoldError>;
     /// Takes it again.
-    fn stand(&self) -> Result<(), String>;
+    fn stand(&self) -> Result<(), HoldError>;
 }

@@ -6,9 +6,9 @@ use timeloom_time::{Duration, Instant};
 
 use crate::clock::Host;
 use crate::control::controlled::Controlled;
+use crate::control::error::{Refusal, RunError};
 use crate::control::protocol::HostRequest;
 use crate::control::until_hosts::{HostTarget, run_hosts_until};
-use crate::error::GuestError;
 
 /// Does what was asked of these hosts. What that took beyond, if they were to stop
 /// at an instant.
@@ -16,28 +16,30 @@ pub(super) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     hosts: &[Arc<Host>],
     request: HostRequest,
-) -> Result<Option<Duration>, String> {
-    let held = controlled.upgrade().ok_or("the session has ended")?;
+) -> Result<Option<Duration>, Refusal> {
+    let held = controlled.upgrade().ok_or(Refusal::Ended)?;
     let session = held.session();
-    let text = |error: GuestError| error.to_string();
     let target = match request {
         HostRequest::Pause => {
-            return session.pause_hosts(hosts).map(|()| None).map_err(text);
+            session.pause_hosts(hosts)?;
+            return Ok(None);
         }
-        HostRequest::Resume => return session.resume_hosts(hosts).map(|()| None).map_err(text),
+        HostRequest::Resume => {
+            session.resume_hosts(hosts)?;
+            return Ok(None);
+        }
         HostRequest::Dilate { factor } => {
-            let dilated = session.dilate_hosts(hosts, factor);
-            return dilated.map(|()| None).map_err(text);
+            session.dilate_hosts(hosts, factor)?;
+            return Ok(None);
         }
         HostRequest::Step { span_ns } => {
             let running = hosts
                 .iter()
                 .find(|host| !session.clock().is_held(host.index()));
             if let Some(host) = running {
-                let name = host.name();
-                return Err(format!(
-                    "host {name} is running; `timeloom pause --host {name}` it first, or `timeloom run-until --host {name} +SPAN`"
-                ));
+                return Err(Refusal::HostRunning {
+                    host: host.name().to_owned(),
+                });
             }
             after(span_ns)?
         }
@@ -47,12 +49,12 @@ pub(super) fn obey<C: Controlled>(
         },
     };
     drop(held);
-    run_hosts_until(controlled, hosts, target).map(Some)
+    Ok(Some(run_hosts_until(controlled, hosts, target)?))
 }
 
-fn after(span_ns: i64) -> Result<HostTarget, String> {
+fn after(span_ns: i64) -> Result<HostTarget, RunError> {
     if span_ns <= 0 {
-        return Err("a span to run must be more than zero".into());
+        return Err(RunError::NoSpan);
     }
     Ok(HostTarget::After(Duration::from_ns(span_ns)))
 }

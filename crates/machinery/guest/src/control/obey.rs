@@ -5,18 +5,18 @@ use std::sync::{Arc, Weak};
 use timeloom_time::{Duration, Instant};
 
 use crate::control::controlled::Controlled;
+use crate::control::error::Refusal;
 use crate::control::hosts;
 use crate::control::protocol::{Request, Response, StatusText};
 use crate::control::until::{ahead, run_until};
-use crate::error::GuestError;
 
 /// Does what was asked.
 pub(crate) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
-) -> Result<Response, String> {
+) -> Result<Response, Refusal> {
     let stopped_after = carry_out(controlled, request)?;
-    let controlled = controlled.upgrade().ok_or("the session has ended")?;
+    let controlled = controlled.upgrade().ok_or(Refusal::Ended)?;
     Ok(Response::Ok(StatusText {
         stopped_after_ns: stopped_after.map(Duration::as_ns),
         ..controlled.session().status().into()
@@ -27,10 +27,9 @@ pub(crate) fn obey<C: Controlled>(
 fn carry_out<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
-) -> Result<Option<Duration>, String> {
-    let held = controlled.upgrade().ok_or("the session has ended")?;
+) -> Result<Option<Duration>, Refusal> {
+    let held = controlled.upgrade().ok_or(Refusal::Ended)?;
     let session = held.session();
-    let text = |error: GuestError| error.to_string();
     match request {
         Request::Pause => {
             held.pause()?;
@@ -41,27 +40,24 @@ fn carry_out<C: Controlled>(
             }
         }
         Request::Resume => held.resume()?,
-        Request::Attach => return Err(NOT_STEPPED.into()),
-        Request::Dilate { factor } => session.dilate(factor).map_err(text)?,
+        Request::Attach => return Err(Refusal::NotStepped),
+        Request::Dilate { factor } => session.dilate(factor)?,
         Request::Query => {}
-        Request::Register { pid } => session.register(pid).map_err(text)?,
-        Request::Unregister { pid } => session.unregister(pid).map_err(text)?,
+        Request::Register { pid } => session.register(pid)?,
+        Request::Unregister { pid } => session.unregister(pid)?,
         Request::Skip { on } => Arc::clone(&held).skip(on)?,
         Request::Host { hosts, request } => {
-            let named = session.hosts_named(&hosts).map_err(text)?;
+            let named = session.hosts_named(&hosts)?;
             drop(held);
             return hosts::obey(controlled, &named, request);
         }
         Request::Step { span_ns } => {
             if !held.is_held() {
-                return Err(
-                    "the session is running; `timeloom pause` it first, or `timeloom run-until +SPAN`"
-                        .into(),
-                );
+                return Err(Refusal::Running);
             }
             let target = ahead(session, span_ns)?;
             drop(held);
-            return run_until(controlled, target).map(Some);
+            return Ok(Some(run_until(controlled, target)?));
         }
         Request::RunUntil { at_ns, relative } => {
             let target = match relative {
@@ -69,11 +65,8 @@ fn carry_out<C: Controlled>(
                 false => Instant::from_ns(at_ns),
             };
             drop(held);
-            return run_until(controlled, target).map(Some);
+            return Ok(Some(run_until(controlled, target)?));
         }
     }
     Ok(None)
 }
-
-/// Why nobody can be the granter.
-const NOT_STEPPED: &str = "this session runs by itself, and nobody need grant it time; begin it with `timeloom exec --stepped`, or say mode = \"stepped\" under [time] in its scenario";

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::HostTime;
+use crate::control::error::Refusal;
 use crate::session::Status;
 
 /// What a client asks.
@@ -131,6 +132,12 @@ pub struct ProcessText {
     pub name: String,
 }
 
+impl From<Refusal> for Response {
+    fn from(refusal: Refusal) -> Self {
+        Self::Error(refusal.to_string())
+    }
+}
+
 impl From<Status> for StatusText {
     fn from(status: Status) -> Self {
         Self {
@@ -220,13 +227,13 @@ impl Lines {
     }
 
     /// `None` when it has no more to say.
-    pub(crate) fn next_request(&mut self) -> Option<Result<Request, String>> {
+    pub(crate) fn next_request(&mut self) -> Option<Result<Request, Refusal>> {
         let mut line = String::new();
         let read = (&mut self.0).take(MOST_BYTES).read_line(&mut line);
         if read.is_err() || line.is_empty() {
             return None;
         }
-        Some(serde_json::from_str(&line).map_err(|error| format!("not a request: {error}")))
+        Some(serde_json::from_str(&line).map_err(Refusal::Malformed))
     }
 }
 
