@@ -43,6 +43,7 @@ pub(crate) fn launch(
                 spec,
                 &prepared,
                 how.view.as_ref(),
+                ours.as_raw_fd(),
                 theirs.as_raw_fd(),
                 failure_theirs.as_raw_fd(),
             )
