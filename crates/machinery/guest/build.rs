@@ -12,7 +12,12 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let crates =
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
-    for part in ["words/time", "machinery/page", "machinery/shim", "machinery/guest/image"] {
+    for part in [
+        "words/time",
+        "machinery/page",
+        "machinery/shim",
+        "machinery/guest/image",
+    ] {
         println!("cargo:rerun-if-changed={}", crates.join(part).display());
     }
     println!("cargo:rerun-if-changed=build.rs");

@@ -5,12 +5,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use timeloom_exit::Failure;
 use timeloom_time::Duration;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
 use timeloom_timeline::protocol::{ScaleName, StampText};
 use timeloom_timeline::{Directory, Seen, ServeError, TimelineName};
-
-use crate::exit::Failure;
 
 #[derive(Subcommand)]
 pub(crate) enum Timeline {
