@@ -8,7 +8,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test fuzz miri test-mpi test-aarch64 test-phc proof-timeline bench lint fmt clean
+.PHONY: help build demo test fuzz miri test-mpi test-aarch64 test-phc proof-timeline bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -59,6 +59,9 @@ lint: packages-build ## Formatting and static checks
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --manifest-path $(PEERS) --target-dir target -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+deny: packages-build ## Licences, sources, advisories and duplicate versions of what we depend on
+	scripts/deny
 
 fmt: ## Format the sources
 	$(CARGO) fmt --all

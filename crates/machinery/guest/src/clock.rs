@@ -25,7 +25,7 @@ use timeloom_page::{CounterKind, PageMap};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
-use crate::memory::PageMapping;
+use crate::linux::memory::PageMapping;
 use crate::time_files::ProcFiles;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};

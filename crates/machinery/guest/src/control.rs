@@ -1,7 +1,12 @@
 //! The socket through which `timeloom pause` and its siblings speak to a
 //! running session: one JSON object per line, each way.
 
+pub(crate) mod granter;
+pub(crate) mod grants;
 mod hosts;
+pub(crate) mod stepped;
+pub(crate) mod until;
+pub(crate) mod until_hosts;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::GuestError;
-use crate::granter::{self, Stepped};
 use crate::session::{Session, Status};
-use crate::until::run_until;
+use granter::Stepped;
 pub use hosts::{HostRequest, HostText};
+use until::run_until;
 
 /// What can be controlled through the socket.
 pub trait Controlled: Send + Sync {

@@ -1,9 +1,9 @@
 //! What happens to each system call that carries time, as a table for people:
 //! `docs/coverage.md`, written from the filter's own data.
 
-use crate::clock_calls;
 use crate::filter::{CALLS, EMULATING_TSC, Treatment, When};
-use crate::timer_calls;
+use crate::supervise::clock_calls;
+use crate::supervise::timer_calls;
 
 const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
 

@@ -9,7 +9,7 @@ use libc::sock_filter;
 use timeloom_page::{CPU_TIME_CALL, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::arch::{AUDIT_ARCH, OWN_CALLS};
-use crate::bpf::{
+use crate::linux::bpf::{
     ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, Step, argument_high, argument_low,
     assemble,
 };

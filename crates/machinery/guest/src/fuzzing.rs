@@ -5,12 +5,13 @@ use std::ops::Range;
 
 use timeloom_page::IMAGE_ADDRESS;
 
+use crate::arch;
+use crate::enter::vdso::Jump;
+use crate::enter::{auxv, vdso};
 use crate::filter::oracle::{
     by_the_table, by_the_table_registered, outcome, outcome_emulating, outcomes_registered,
 };
 use crate::filter::{CALLS, EMULATING_TSC, REFUSE};
-use crate::vdso::Jump;
-use crate::{arch, auxv, vdso};
 
 /// A program's initial stack, as words. The entry that is found, or that there is
 /// none, is what the layout says; and a stack that ends too soon is noticed.

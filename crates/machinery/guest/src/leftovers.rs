@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::control::{runtime_directory, socket_path};
 use crate::error::{GuestError, check};
 use crate::freeze::{CGROUP_PREFIX, Freezer, cgroup2_mount, pids_below, remove_cgroup};
-use crate::processes;
+use crate::linux::processes;
 
 /// What was found and removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@
 use timeloom_time::{Instant, Wall};
 
 use crate::clock::{Base, Clock, Host, machine_ns};
-use crate::notify::{Answer, Listener, Notification};
-use crate::remote::{read_memory, write_memory};
+use crate::linux::remote::{read_memory, write_memory};
+use crate::supervise::notify::{Answer, Listener, Notification};
 
 /// The `ioctl`s whose answers are put onto virtual time (`linux/ptp_clock.h`):
 /// PTP_SYS_OFFSET, _EXTENDED, _PRECISE, each with its second version, and the last two

@@ -21,13 +21,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use timeloom_page::IMAGE_ADDRESS;
 
 use crate::arch::{self, Registers};
+use crate::enter::inject::Injector;
+use crate::enter::vdso::{self, Jump};
 use crate::error::{GuestError, check};
 use crate::filter::{self, Guest};
-use crate::inject::Injector;
-use crate::memory::PageMapping;
-use crate::processes;
-use crate::ptrace::{Stop, Tracee};
-use crate::vdso::{self, Jump};
+use crate::linux::memory::PageMapping;
+use crate::linux::processes;
+use crate::linux::ptrace::{Stop, Tracee};
 
 pub(crate) use release::{Registration, release};
 

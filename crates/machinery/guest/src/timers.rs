@@ -24,7 +24,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crate::clock::{Base, Clock, Host, HostInstant};
 use crate::error::{GuestError, check};
-use crate::processes;
+use crate::linux::processes;
 use cancel::Cancel;
 pub(crate) use cancel::Cancelled;
 pub(crate) use leaving::{HeldDescriptor, Leaving};

@@ -4,7 +4,7 @@ use std::io;
 
 use super::Registers;
 use crate::filter::{Call, Treatment, When};
-use crate::ptrace::Tracee;
+use crate::linux::ptrace::Tracee;
 
 /// AUDIT_ARCH_AARCH64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
@@ -32,7 +32,7 @@ pub(crate) const OWN_CALLS: [Call; 1] = [(
 /// The least size of an alternate stack for signals: two frames of the kernel's (a
 /// handler of the program, and within it ours), each of 4704 bytes where no vectors
 /// longer than 64 bytes are in use, and what our handler takes.
-pub(crate) const LEAST_SIGNAL_STACK: u64 = 2 * 4704 + crate::inject::HANDLER_STACK;
+pub(crate) const LEAST_SIGNAL_STACK: u64 = 2 * 4704 + crate::enter::inject::HANDLER_STACK;
 
 /// There is no `alarm`.
 pub(crate) const ALARM: Option<i64> = None;

@@ -4,7 +4,7 @@ use std::io;
 
 use super::Registers;
 use crate::filter::{Call, Treatment, When};
-use crate::ptrace::Tracee;
+use crate::linux::ptrace::Tracee;
 
 /// AUDIT_ARCH_X86_64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;

@@ -276,7 +276,7 @@ mod tests {
 
     use super::*;
     use crate::clock::{Base, ClockOptions, HostOptions};
-    use crate::memory::PageMapping;
+    use crate::linux::memory::PageMapping;
     use crate::random::Random;
 
     fn clock_with_hosts(crystals: &[Crystal]) -> (Clock, Vec<Arc<Host>>) {

@@ -15,7 +15,7 @@ use timeloom_time::{ClockMap, Counter, Duration, Instant, Rate, Virtual, Wall};
 
 use super::hosts::{Base, Host, HostInstant, HostOptions};
 use super::{Offsets, State, calibration};
-use crate::memory::PageMapping;
+use crate::linux::memory::PageMapping;
 
 /// What the supervisor keeps of a host.
 pub(super) struct HostState {

@@ -21,7 +21,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
 use super::host_state::{HostState, of_model};
 use super::{Clock, Counter, State, calibration};
-use crate::memory::PageMapping;
+use crate::linux::memory::PageMapping;
 
 /// How a host's clock differs from an ideal one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

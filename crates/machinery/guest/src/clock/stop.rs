@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::clock::{Base, ClockOptions, HostOptions};
-    use crate::memory::PageMapping;
+    use crate::linux::memory::PageMapping;
 
     fn clock(dilation: f64) -> Clock {
         let page = PageMapping::new(c"test-of-stops").expect("a page");

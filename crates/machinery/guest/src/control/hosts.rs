@@ -7,8 +7,8 @@ use timeloom_time::{Duration, Instant};
 
 use super::Controlled;
 use crate::clock::{Host, HostTime};
+use crate::control::until_hosts::{HostTarget, run_hosts_until};
 use crate::error::GuestError;
-use crate::until_hosts::{HostTarget, run_hosts_until};
 
 /// What a client asks of some hosts of a session.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]

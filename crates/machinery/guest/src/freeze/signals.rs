@@ -12,8 +12,8 @@ use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
 
 use crate::error::GuestError;
 use crate::leftovers::PageName;
-use crate::processes;
-use crate::remote::read_memory;
+use crate::linux::processes;
+use crate::linux::remote::read_memory;
 
 /// Stops the processes of a session by signal.
 pub(crate) struct SignalFreezer {

@@ -13,9 +13,9 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
+use crate::enter::inject::{Injector, Outfit};
 use crate::error::{GuestError, check};
-use crate::inject::{Injector, Outfit};
-use crate::notify::{Answer, Listener, Notification};
+use crate::supervise::notify::{Answer, Listener, Notification};
 
 /// What the escort needs.
 struct Escort<'a> {

@@ -5,13 +5,13 @@ use std::fs;
 use timeloom_page::{CPU_TIME_CALL, PAGE_ADDRESS, PAGE_SIZE};
 
 use super::{SET_MODE_FILTER, Vdso, Worker, failed, write_filter};
+use crate::enter::inject::Injector;
+use crate::enter::vdso::Jump;
 use crate::error::GuestError;
 use crate::filter;
-use crate::inject::Injector;
-use crate::notify::GIVE;
-use crate::ptrace::Tracee;
+use crate::linux::ptrace::Tracee;
+use crate::supervise::notify::GIVE;
 use crate::timers::{HeldDescriptor, Leaving};
-use crate::vdso::Jump;
 
 /// Puts `page`, a descriptor of ours, in the place of the session's clock page.
 pub(super) fn exchange_page(

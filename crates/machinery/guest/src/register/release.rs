@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 use super::{
     RELEASED_PAGE, SCRATCH_BYTES, Vdso, Worker, escort, failed, leave, step_out_of, stop_all,
 };
+use crate::enter::inject::Injector;
 use crate::error::GuestError;
-use crate::inject::Injector;
-use crate::kick;
-use crate::listener::Context;
-use crate::memory::PageMapping;
-use crate::notify::Listener;
-use crate::processes;
-use crate::ptrace::Tracee;
+use crate::linux::memory::PageMapping;
+use crate::linux::processes;
+use crate::linux::ptrace::Tracee;
+use crate::supervise::kick;
+use crate::supervise::listener::Context;
+use crate::supervise::notify::Listener;
 use crate::timers::HeldDescriptor;
 
 /// A program that was brought in.

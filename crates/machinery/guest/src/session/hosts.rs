@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{PATIENCE, Session};
 use crate::clock::Host;
 use crate::error::GuestError;
-use crate::kick;
+use crate::supervise::kick;
 
 impl Session {
     /// The hosts of these names.

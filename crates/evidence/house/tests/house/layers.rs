@@ -1,0 +1,41 @@
+//! The folder is the layer, and no arrow goes up.
+//!
+//! What a package is built from lies in its own layer or below. Its tests may look
+//! higher, to try it against what is built on it, but not into the evidence:
+//! nothing of the product rests on what only shows that it is true.
+
+use timeloom_house::{Kind, Layer, Workspace};
+
+/// Arrows that are on their way out. One that is gone is taken off this list.
+const STILL_UP: [&str; 2] = ["timeloom -> timeloom-bench", "timeloom -> timeloom-lab"];
+
+#[test]
+fn every_package_lies_in_a_layer() {
+    let workspace = Workspace::read();
+    let packages = workspace.packages.iter();
+    let outside: Vec<_> = packages
+        .filter(|package| package.layer.is_none())
+        .map(|package| format!("{} in {}", package.name, package.folder.display()))
+        .collect();
+    assert!(outside.is_empty(), "not in crates/LAYER/NAME: {outside:#?}");
+}
+
+#[test]
+fn no_arrow_goes_up() {
+    let workspace = Workspace::read();
+    let mut up = Vec::new();
+    for package in &workspace.packages {
+        for needed in &package.dependencies {
+            let from = package.layer;
+            let to = workspace.package(&needed.name).and_then(|n| n.layer);
+            let may = match needed.kind {
+                Kind::Product => to <= from,
+                Kind::Tests => to != Some(Layer::Evidence) || from == Some(Layer::Evidence),
+            };
+            if !may {
+                up.push(format!("{} -> {}", package.name, needed.name));
+            }
+        }
+    }
+    assert_eq!(up, STILL_UP, "dependencies that point to a higher layer");
+}

@@ -1,0 +1,215 @@
+//! A granter's side of the control socket: requests one after the other on one
+//! connection, which is its lifeline.
+
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Weak};
+use std::time::Duration as StdDuration;
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::control::grants::Grants;
+use crate::control::until::travel;
+use crate::control::{
+    Controlled, Lines, Request, Response, Standing, StatusText, ahead, obey, send,
+};
+use crate::linux::processes;
+use crate::session::Session;
+use crate::supervise::place::next_deadline;
+
+/// What a session has whose time moves by grants only. Its granter is one more
+/// participant in its pause.
+pub trait Stepped {
+    /// Who grants, and what was granted.
+    fn grants(&self) -> &Arc<Grants>;
+    /// Lets go of the granter's share in the pause.
+    fn go(&self) -> Result<(), String>;
+    /// Takes it again.
+    fn stand(&self) -> Result<(), String>;
+}
+
+/// Ends the granting of time, with the session. A grant under way is answered
+/// first. A granter that computes just now finds the answer to its next request:
+/// that the session has ended, if that was `as_planned`; else its connection closed.
+pub fn end_grants<C: Controlled>(controlled: &C, as_planned: bool) {
+    let Some(stepped) = controlled.stepped() else {
+        return;
+    };
+    let grants = stepped.grants();
+    // Not with the grants locked, which the status needs.
+    let answer = Response::Ok(stands(controlled.session(), grants, None, true));
+    grants.close(as_planned, |connection| send(connection, &answer));
+}
+
+/// Serves the granter whose `first` request this is until it goes, or refuses it.
+pub(crate) fn serve<C: Controlled>(
+    controlled: &Weak<C>,
+    grants: &Arc<Grants>,
+    mut stream: UnixStream,
+    mut lines: Lines,
+    first: Request,
+) {
+    let seated = stream
+        .try_clone()
+        .map_err(|error| error.to_string())
+        .and_then(|connection| grants.seat(peer(&stream), connection));
+    let _seat = match seated {
+        Ok(seat) => seat,
+        Err(text) => return send(&mut stream, &Response::Error(text)),
+    };
+    while grants.is_preparing() {
+        if has_hung_up(&stream) {
+            return;
+        }
+        grants.wait_until_open(HUNG_UP_EVERY);
+    }
+    let _ = stream.set_read_timeout(None);
+    let mut next = Some(Ok(first));
+    while let Some(request) = next {
+        let answering = grants.answering();
+        let response = match request {
+            Ok(request) => answer(controlled, grants, request),
+            Err(text) => Response::Error(text),
+        };
+        send(&mut stream, &response);
+        drop(answering);
+        next = lines.next_request();
+    }
+}
+
+fn answer<C: Controlled>(controlled: &Weak<C>, grants: &Grants, request: Request) -> Response {
+    let done =
+        match request {
+            Request::Attach => Ok(None),
+            Request::Step { span_ns } => until(controlled, span_ns, true)
+                .and_then(|target| grant(controlled, grants, target)),
+            Request::RunUntil { at_ns, relative } => until(controlled, at_ns, relative)
+                .and_then(|target| grant(controlled, grants, target)),
+            other => {
+                return match obey(controlled, other) {
+                    Ok(done) => done,
+                    Err(text) => Response::Error(text),
+                };
+            }
+        };
+    let Some(session) = controlled.upgrade() else {
+        return Response::Error("the session has ended".into());
+    };
+    match done {
+        Ok(stood_for) => {
+            let session = session.session();
+            let ended = grants.is_over() || grants.ends_at(session.clock().now());
+            if ended {
+                grants.tell_of_the_end();
+            }
+            Response::Ok(stands(session, grants, stood_for, ended))
+        }
+        Err(text) => Response::Error(text),
+    }
+}
+
+/// How things stand, for the granter.
+fn stands(
+    session: &Session,
+    grants: &Grants,
+    stood_for: Option<Duration>,
+    ended: bool,
+) -> StatusText {
+    StatusText {
+        stopped_after_ns: stood_for.map(Duration::as_ns),
+        standing: Some(Standing {
+            next_deadline_ns: next_deadline(session).map(Instant::as_ns),
+            ended,
+            grants: grants.tally().grants,
+        }),
+        ..session.status().into()
+    }
+}
+
+fn until<C: Controlled>(
+    controlled: &Weak<C>,
+    ns: i64,
+    relative: bool,
+) -> Result<Instant<Virtual>, String> {
+    let session = controlled.upgrade().ok_or("the session has ended")?;
+    match relative {
+        true => ahead(session.session(), ns),
+        false => Ok(Instant::from_ns(ns)),
+    }
+}
+
+/// Lets the session run until `target`, or its end. What stopping took beyond;
+/// `None` when it ended as planned on the way.
+fn grant<C: Controlled>(
+    controlled: &Weak<C>,
+    grants: &Grants,
+    target: Instant<Virtual>,
+) -> Result<Option<Duration>, String> {
+    if grants.is_over() {
+        return Err("the session has ended".into());
+    }
+    let target = grants.within_the_end(target);
+    fn stepped<C: Controlled>(session: &C) -> Result<&dyn Stepped, String> {
+        session
+            .stepped()
+            .ok_or_else(|| "time is not granted here".into())
+    }
+    let mut began = false;
+    let went = travel(
+        controlled,
+        target,
+        |session| {
+            began = true;
+            grants.count(true);
+            stepped(session)?.go()
+        },
+        |session| stepped(session)?.stand(),
+        || grants.is_over(),
+    );
+    if began {
+        grants.count(false);
+    }
+    match went? {
+        Some(stood_for) => Ok(Some(stood_for)),
+        None if grants.is_over_as_planned() => Ok(None),
+        None => Err("the session ended before that instant".into()),
+    }
+}
+
+/// The process at the other end, in words.
+fn peer(stream: &UnixStream) -> String {
+    let mut credentials = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes no more than `length` bytes.
+    let known = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut length,
+        )
+    };
+    match known {
+        0 => format!("{} ({})", processes::name(credentials.pid), credentials.pid),
+        _ => "a process".to_owned(),
+    }
+}
+
+/// Whether nobody is at the other end any more.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut poll = libc::pollfd {
+        fd: stream.as_raw_fd(),
+        events: libc::POLLRDHUP,
+        revents: 0,
+    };
+    // SAFETY: one descriptor of ours, no waiting.
+    unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+}
+
+/// How often that is looked at while a session gets ready.
+const HUNG_UP_EVERY: StdDuration = StdDuration::from_millis(200);

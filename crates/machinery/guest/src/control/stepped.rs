@@ -1,0 +1,102 @@
+//! A session without a pause bus whose time moves by grants: the granter and the
+//! person at the keyboard are the two who may hold it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::control::Controlled;
+use crate::control::granter::Stepped;
+use crate::control::grants::Grants;
+use crate::session::Session;
+
+/// A paused [`Session`] that runs while neither its granter nor a person holds it.
+pub struct SteppedSession {
+    session: Arc<Session>,
+    grants: Arc<Grants>,
+    holders: Mutex<Holders>,
+}
+
+struct Holders {
+    granter: bool,
+    person: bool,
+}
+
+impl SteppedSession {
+    /// `session` was made with its clock standing, and stands for its granter.
+    pub fn new(session: Arc<Session>, grants: Arc<Grants>) -> Self {
+        Self {
+            session,
+            grants,
+            holders: Mutex::new(Holders {
+                granter: true,
+                person: false,
+            }),
+        }
+    }
+
+    fn holders(&self) -> MutexGuard<'_, Holders> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold(&self, who: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), String> {
+        let mut holders = self.holders();
+        *who(&mut holders) = true;
+        Controlled::pause(&*self.session)
+    }
+
+    fn let_go(&self, who: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), String> {
+        let mut holders = self.holders();
+        *who(&mut holders) = false;
+        match holders.granter || holders.person {
+            true => Ok(()),
+            false => Controlled::resume(&*self.session),
+        }
+    }
+}
+
+impl Stepped for SteppedSession {
+    fn grants(&self) -> &Arc<Grants> {
+        &self.grants
+    }
+
+    fn go(&self) -> Result<(), String> {
+        self.let_go(|holders| &mut holders.granter)
+    }
+
+    fn stand(&self) -> Result<(), String> {
+        self.hold(|holders| &mut holders.granter)
+    }
+}
+
+impl Controlled for SteppedSession {
+    fn pause(&self) -> Result<(), String> {
+        self.hold(|holders| &mut holders.person)
+    }
+
+    fn resume(&self) -> Result<(), String> {
+        if !self.holders().person {
+            return Err(NOT_BY_HAND.into());
+        }
+        self.let_go(|holders| &mut holders.person)
+    }
+
+    fn is_held(&self) -> bool {
+        self.holders().person
+    }
+
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), String> {
+        self.session.set_skipping(on);
+        Ok(())
+    }
+
+    fn stepped(&self) -> Option<&dyn Stepped> {
+        Some(self)
+    }
+
+    fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+/// Why `timeloom resume` is refused.
+pub const NOT_BY_HAND: &str =
+    "it was not paused by hand; its time moves by grants only, as by `timeloom step`";

@@ -1,0 +1,105 @@
+//! Letting single hosts run until an instant of their own time, and no further.
+//!
+//! As [`mod@crate::control::until`] for a session: the host's line ends at that instant, for
+//! every reader; here somebody waits for that and stops its processes too, while
+//! the others go on.
+
+use std::sync::{Arc, Weak};
+
+use timeloom_clock::Lived;
+use timeloom_time::{Duration, Instant};
+
+use crate::clock::{Host, wall_now};
+use crate::control::Controlled;
+use crate::session::Session;
+
+/// Where hosts are to run to.
+#[derive(Clone, Copy, Debug)]
+pub enum HostTarget {
+    /// To this instant of their own time.
+    At(Instant<Lived>),
+    /// So much further than each of them is.
+    After(Duration),
+}
+
+/// Lets these hosts run until their own time is at the target, each of them, then
+/// pauses them. Those that are paused are let go first. Returns for how long, at
+/// most, the clock of one stood before all its processes did.
+///
+/// # Errors
+/// The session stands, so that no time passes for its hosts; the instant is past,
+/// another is awaited already, or somebody paused a host or ended the session on
+/// the way.
+pub fn run_hosts_until<C: Controlled>(
+    controlled: &Weak<C>,
+    hosts: &[Arc<Host>],
+    target: HostTarget,
+) -> Result<Duration, String> {
+    let ended = || "the session ended before that instant".to_owned();
+    // Not held while we wait: the session ends when its owner lets go of it.
+    let held = controlled.upgrade().ok_or_else(ended)?;
+    if held.is_held() {
+        return Err(
+            "the session stands, and so do its hosts; `timeloom resume` it first, or step it"
+                .into(),
+        );
+    }
+    let text = |error: crate::error::GuestError| error.to_string();
+    let session = held.session();
+    let clock = Arc::clone(session.clock());
+    let targets = targets(session, hosts, target)?;
+    let mut pending = clock.end_hosts_at(&targets).map_err(text)?;
+    if let Err(error) = session.resume_hosts(hosts) {
+        hosts
+            .iter()
+            .for_each(|host| clock.forget_host_end(host.index()));
+        return Err(text(error));
+    }
+    drop(held);
+    let (mut stood_for, mut trouble) = (Duration::ZERO, None);
+    while !pending.is_empty() {
+        let gone = || controlled.strong_count() == 0;
+        let over = clock.wait_for_host_ends(&pending, gone);
+        pending.retain(|end| over.iter().all(|(other, _)| other.host != end.host));
+        let held = controlled.upgrade().ok_or_else(ended)?;
+        for (end, reached) in over {
+            let host = hosts.iter().find(|host| host.index() == end.host);
+            let Some(host) = host else { continue };
+            let Some(reached) = reached else {
+                trouble.get_or_insert_with(|| {
+                    let name = host.name();
+                    format!("host {name} was paused before that instant")
+                });
+                continue;
+            };
+            let paused = held.session().pause_hosts(std::slice::from_ref(host));
+            stood_for = stood_for.max(wall_now() - reached);
+            if let Err(error) = paused {
+                trouble.get_or_insert_with(|| text(error));
+            }
+        }
+    }
+    trouble.map_or(Ok(stood_for), Err)
+}
+
+fn targets(
+    session: &Session,
+    hosts: &[Arc<Host>],
+    target: HostTarget,
+) -> Result<Vec<(usize, Instant<Lived>)>, String> {
+    let (_, times) = session.clock().host_times();
+    let mut targets = Vec::new();
+    for host in hosts {
+        let at = match target {
+            HostTarget::At(at) => at,
+            HostTarget::After(span) => {
+                let lived = times.iter().find(|time| time.host.index() == host.index());
+                let lived_ns = lived.map_or(0, |time| time.lived.as_ns());
+                let at_ns = lived_ns.checked_add(span.as_ns());
+                Instant::from_ns(at_ns.ok_or("the span is too long")?)
+            }
+        };
+        targets.push((host.index(), at));
+    }
+    Ok(targets)
+}

@@ -1,0 +1,135 @@
+//! The image: read from what the build script linked, relocated, in a memfd.
+
+use std::fs::File;
+
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, elf};
+use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE};
+
+use crate::arch;
+use crate::error::GuestError;
+use crate::linux::memory::sealed_memfd;
+
+/// The image as it is mapped into guests at [`IMAGE_ADDRESS`].
+pub(crate) struct Image {
+    /// Sealed; mapped shared, so that all guests together hold one copy.
+    pub(crate) file: File,
+    bytes: Vec<u8>,
+    /// Bytes to map, a multiple of the page size.
+    pub(crate) length: usize,
+    /// Handler of SIGSYS.
+    pub(crate) handler: u64,
+    /// Handler of SIGSEGV, where the time-stamp counter is emulated (x86-64 only).
+    pub(crate) fault: Option<u64>,
+    /// What the handler returns into (`sa_restorer`).
+    pub(crate) restorer: u64,
+    /// An instruction for system calls that the filter lets pass.
+    pub(crate) syscall: u64,
+    /// The functions that a vDSO exports, with their addresses.
+    functions: Vec<(String, u64)>,
+    /// Threads seen with their instruction pointer in this range wait.
+    pub(crate) wait: std::ops::RangeInclusive<u64>,
+}
+
+/// ELF structures are read in place, which needs their alignment.
+#[repr(C, align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static LINKED: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/image.so")));
+
+impl Image {
+    /// Relocates the linked image to its address.
+    ///
+    /// # Panics
+    /// When the image has a shape that the linker script does not produce: a
+    /// fault of the build, not of the machine.
+    pub(crate) fn new() -> Result<Self, GuestError> {
+        let elf = ElfFile64::<Endianness>::parse(&LINKED.0).expect("the linked image is ELF");
+        let endian = elf.endian();
+        let loads = elf.elf_program_headers().iter();
+        let loads: Vec<_> = loads
+            .filter(|header| header.p_type(endian) == elf::PT_LOAD)
+            .collect();
+        // The address that the beginning of the file was linked for.
+        let base = loads.first().expect("it has a segment").p_vaddr(endian);
+        let mut filled = 0;
+        for load in loads {
+            let offset = load.p_offset(endian);
+            assert_eq!(
+                base + offset,
+                load.p_vaddr(endian),
+                "as it lies in the file"
+            );
+            assert_eq!(load.p_filesz(endian), load.p_memsz(endian), "all is there");
+            filled = filled.max((offset + load.p_filesz(endian)) as usize);
+        }
+        let length = filled.next_multiple_of(PAGE_SIZE);
+        assert!(
+            length as u64 <= IMAGE_LIMIT,
+            "the image outgrew its address range"
+        );
+        let mut bytes = LINKED.0[..filled].to_vec();
+        bytes.resize(length, 0);
+        relocate(&elf, base, &mut bytes);
+
+        let symbol = |name: &str| {
+            elf.symbols()
+                .find(|symbol| symbol.name() == Ok(name))
+                .map(|symbol| IMAGE_ADDRESS + (symbol.address() - base))
+                .unwrap_or_else(|| panic!("the image lacks {name}"))
+        };
+        let functions = elf
+            .dynamic_symbols()
+            .filter(|symbol| symbol.is_definition())
+            .filter_map(|symbol| {
+                Some((
+                    symbol.name().ok()?.to_owned(),
+                    IMAGE_ADDRESS + (symbol.address() - base),
+                ))
+            })
+            .collect();
+        Ok(Self {
+            functions,
+            file: sealed_memfd(c"timeloom-image", &bytes)?,
+            bytes,
+            length,
+            handler: symbol("timeloom_handler"),
+            fault: cfg!(target_arch = "x86_64").then(|| symbol("timeloom_fault")),
+            restorer: symbol("timeloom_restorer"),
+            syscall: symbol("timeloom_syscall"),
+            wait: symbol("timeloom_wait_begin")..=symbol("timeloom_wait_end"),
+        })
+    }
+}
+
+impl Image {
+    /// A copy under another name, by which those who map it can be told.
+    pub(crate) fn copy(&self, name: &std::ffi::CStr) -> Result<File, GuestError> {
+        sealed_memfd(name, &self.bytes)
+    }
+
+    /// Where the image has a function of the vDSO, by its exported name.
+    pub(crate) fn function(&self, name: &str) -> Option<u64> {
+        self.functions
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, address)| *address)
+    }
+}
+
+/// Adds the address, less `base`, to every word that the linker left for a loader. Only
+/// relative relocations can occur: the image needs no symbol of anyone.
+fn relocate(elf: &ElfFile64<'_, Endianness>, base: u64, bytes: &mut [u8]) {
+    let Some(relocations) = elf.dynamic_relocations() else {
+        return;
+    };
+    for (offset, relocation) in relocations {
+        let kind = relocation.flags();
+        let relative = object::RelocationFlags::Elf {
+            r_type: arch::RELATIVE,
+        };
+        assert_eq!(kind, relative, "the image refers to something outside");
+        let value = (IMAGE_ADDRESS - base).wrapping_add_signed(relocation.addend());
+        bytes[(offset - base) as usize..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+}

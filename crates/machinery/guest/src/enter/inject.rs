@@ -1,0 +1,382 @@
+//! At every exec: image and clock page into the new program.
+//!
+//! The kernel has just built a new address space; nothing of the program has
+//! run. The process stands at its first instruction (the dynamic linker's, or
+//! the program's own if it is static), and on its stack lies the auxiliary
+//! vector, whose entry AT_SYSINFO_EHDR tells where the vDSO is. We map ours,
+//! change that entry, install the handler of SIGSYS, and let go.
+
+use std::os::fd::BorrowedFd;
+
+use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
+
+use crate::arch::{self, Registers};
+use crate::enter::auxv;
+use crate::enter::image::Image;
+use crate::error::GuestError;
+use crate::linux::ptrace::{Stop, Tracee};
+use crate::supervise::notify::{Answer, Listener, Notification};
+
+/// What every guest of a session gets mapped, beside its host's clock page.
+pub(crate) struct Injector {
+    pub(crate) image: Image,
+    /// Whether programs see an emulated time-stamp counter.
+    pub(crate) emulates_tsc: bool,
+}
+
+/// What a new program gets mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Outfit<'a> {
+    /// Its clock page.
+    pub(crate) page: BorrowedFd<'a>,
+    /// The image.
+    pub(crate) image: BorrowedFd<'a>,
+    /// Whether the image takes the place of the kernel's vDSO.
+    pub(crate) is_vdso: bool,
+}
+
+/// How an exec ended.
+#[derive(Debug)]
+pub(crate) enum ExecOutcome {
+    /// The program runs under the virtual clock.
+    Running,
+    /// The exec failed natively (no such file, …); the caller saw the error.
+    Failed,
+    /// The process died meanwhile.
+    Gone,
+}
+
+impl Injector {
+    /// Lets a waiting exec happen and prepares the new program. Answers `asker`.
+    /// `before_release` is called with the process when all is ready, while it
+    /// still stands before its first instruction.
+    ///
+    /// # Errors
+    /// When the new program could not be prepared; it has been killed then,
+    /// since it would run on the machine's clock.
+    pub(crate) fn follow_exec(
+        &self,
+        listener: &Listener,
+        asker: &Notification,
+        outfit: Outfit<'_>,
+        before_release: impl FnOnce(i32, &ExecOutcome) -> Result<(), GuestError>,
+    ) -> Result<ExecOutcome, GuestError> {
+        // The descriptors survive the exec, to be mapped and closed after it.
+        let given = listener.give(asker, outfit.page, false).and_then(|page| {
+            listener
+                .give(asker, outfit.image, false)
+                .map(|image| [page, image])
+        });
+        let descriptors = match given {
+            Ok(descriptors) => descriptors,
+            Err(source) => {
+                // Dead, or it has no descriptor left: then exec fails as it
+                // does when the program cannot be opened for that reason.
+                listener.answer(
+                    asker,
+                    Answer::Error(source.raw_os_error().unwrap_or(libc::EAGAIN)),
+                );
+                return Ok(ExecOutcome::Failed);
+            }
+        };
+        let mut tracee = match Tracee::seize(asker.thread) {
+            Ok(tracee) => tracee,
+            Err(source) => {
+                listener.answer(asker, Answer::Error(libc::EPERM));
+                return Err(GuestError::System {
+                    doing: format!(
+                        "attaching to process {} for its exec (is a debugger attached to it?)",
+                        asker.thread
+                    ),
+                    source,
+                });
+            }
+        };
+        // The asker waits killably, so this takes effect when it returns to
+        // user mode: after the exec, or after its failure.
+        let _ = tracee.interrupt();
+        listener.answer(asker, Answer::Continue);
+
+        let mut executed = false;
+        loop {
+            match tracee.wait_through_exec() {
+                Stop::Exec => {
+                    executed = true;
+                    // Any stop uses up the one that was asked for; ask again,
+                    // for here the exec has not returned yet.
+                    let _ = tracee.interrupt();
+                }
+                Stop::Interrupted => break,
+                Stop::Signal(signal) => tracee.hold_signal(signal),
+                Stop::Gone => return Ok(ExecOutcome::Gone),
+            }
+            if tracee.proceed().is_err() {
+                return Ok(ExecOutcome::Gone);
+            }
+        }
+        if !executed {
+            close_descriptors(&mut tracee, descriptors);
+            return before_release(tracee.pid(), &ExecOutcome::Failed)
+                .map(|()| ExecOutcome::Failed);
+        }
+        let prepared = self.prepare(&mut tracee, descriptors, outfit.is_vdso);
+        match prepared.and_then(|()| before_release(tracee.pid(), &ExecOutcome::Running)) {
+            Ok(()) => Ok(ExecOutcome::Running),
+            Err(error) => {
+                // SAFETY: our own tracee.
+                unsafe { libc::kill(tracee.pid(), libc::SIGKILL) };
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare(
+        &self,
+        tracee: &mut Tracee,
+        [page, image]: [i32; 2],
+        is_vdso: bool,
+    ) -> Result<(), GuestError> {
+        let pid = tracee.pid();
+        refuse_32_bit(pid)?;
+        let failed = |what: &str| GuestError::system(format!("{what} of process {pid}"));
+        let base = tracee
+            .registers()
+            .map_err(failed("reading the registers"))?;
+
+        // There is no instruction of ours in the process yet: borrow the place of
+        // the program's first one.
+        let at = arch::instruction(&base);
+        let entry = tracee
+            .peek(at)
+            .map_err(failed("reading the first instruction"))?;
+        tracee
+            .poke(at, arch::with_syscall(entry))
+            .map_err(failed("writing the first instruction"))?;
+        self.map(tracee, &base, at, page, image)?;
+        tracee
+            .poke(at, entry)
+            .map_err(failed("restoring the first instruction"))?;
+
+        // Below the stack pointer and its red zone nothing is in use yet.
+        let stack = arch::stack(&base);
+        self.install_handler(tracee, &base, (stack - 1024) & !15)?;
+        if is_vdso {
+            edit_auxiliary_vector(tracee, stack)?;
+        }
+        tracee
+            .set_registers(&base)
+            .map_err(failed("restoring the registers"))
+    }
+
+    /// Maps both at their fixed addresses and closes the descriptors, by the
+    /// instruction for system calls at `instruction`.
+    pub(crate) fn map(
+        &self,
+        tracee: &mut Tracee,
+        base: &Registers,
+        instruction: u64,
+        page: i32,
+        image: i32,
+    ) -> Result<(), GuestError> {
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        let read = libc::PROT_READ as u64;
+        let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let mappings = [
+            (
+                "mapping the clock page",
+                PAGE_ADDRESS,
+                PAGE_SIZE,
+                read,
+                page,
+            ),
+            (
+                "mapping the image",
+                IMAGE_ADDRESS,
+                self.image.length,
+                execute,
+                image,
+            ),
+        ];
+        for (doing, address, length, protection, descriptor) in mappings {
+            let args = [
+                address,
+                length as u64,
+                protection,
+                flags,
+                descriptor as u64,
+                0,
+            ];
+            tracee.syscall_checked(base, instruction, (doing, libc::SYS_mmap), args)?;
+            let close = ("closing a descriptor", libc::SYS_close);
+            tracee.syscall_checked(base, instruction, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
+        }
+        Ok(())
+    }
+
+    /// Installs the handler of SIGSYS and, where the time-stamp counter traps,
+    /// that of SIGSEGV. `scratch` is 32 bytes of the process to write to.
+    pub(crate) fn install_handler(
+        &self,
+        tracee: &mut Tracee,
+        base: &Registers,
+        scratch: u64,
+    ) -> Result<(), GuestError> {
+        // SA_RESTART: a kick that comes late must not show in another call.
+        let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64
+            | (libc::SA_RESTART | SA_RESTORER) as u64;
+        let Image {
+            handler,
+            fault,
+            restorer,
+            ..
+        } = self.image;
+        let action = [handler, flags, restorer, HANDLER_MASK];
+        self.set_action(tracee, base, libc::SIGSYS, scratch, action)?;
+        if let (true, Some(fault)) = (self.emulates_tsc, fault) {
+            // The program's own action lies in the place of the restorer: the
+            // default one. See `fault.rs` of the image.
+            let action = [fault, flags, libc::SIG_DFL as u64, 0];
+            self.set_action(tracee, base, libc::SIGSEGV, scratch, action)?;
+        }
+        // An inherited mask may hold SIGSYS when the program was started by
+        // something outside the session.
+        tracee
+            .unblock(libc::SIGSYS)
+            .map_err(GuestError::system(format!(
+                "unblocking the trap signal in process {}",
+                tracee.pid()
+            )))
+    }
+
+    /// `rt_sigaction` is itself a trapped call; made by the image's `syscall`
+    /// instruction it passes.
+    fn set_action(
+        &self,
+        tracee: &mut Tracee,
+        base: &libc::user_regs_struct,
+        signal: i32,
+        scratch: u64,
+        action: [u64; 4],
+    ) -> Result<(), GuestError> {
+        for (index, word) in action.into_iter().enumerate() {
+            tracee
+                .poke(scratch + 8 * index as u64, word)
+                .map_err(GuestError::system(format!(
+                    "writing to process {}",
+                    tracee.pid()
+                )))?;
+        }
+        let args = [signal as u64, scratch, 0, 8, 0, 0];
+        let call = ("installing a handler of ours", libc::SYS_rt_sigaction);
+        tracee
+            .syscall_checked(base, self.image.syscall, call, args)
+            .map(drop)
+    }
+}
+
+/// Points AT_SYSINFO_EHDR at the image, and tells how large a stack for signals must
+/// be at least, where that may be told.
+fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
+    let pid = tracee.pid();
+    let failed = || GuestError::system(format!("reading the auxiliary vector of process {pid}"));
+    let words = read_words(pid, stack, INITIAL_STACK_WORDS);
+    let word = |index: usize| match words.get(index) {
+        Some(&word) => Ok(word),
+        None => tracee.peek(stack + 8 * index as u64).map_err(failed()),
+    };
+    // Without a vDSO all clock reads trap, and are right.
+    if let Some(at) = auxv::vdso_entry(word)? {
+        tracee
+            .poke(stack + 8 * at as u64, IMAGE_ADDRESS)
+            .map_err(failed())?;
+    }
+    if arch::TELLS_SIGNAL_STACK
+        && let Some(at) = auxv::entry(auxv::AT_MINSIGSTKSZ, word)?
+    {
+        // A handler of the program, and within it ours.
+        let least = word(at)?.saturating_mul(2).saturating_add(HANDLER_STACK);
+        tracee
+            .poke(stack + 8 * at as u64, least)
+            .map_err(failed())?;
+    }
+    Ok(())
+}
+
+/// What the image's handler needs at most, besides the frame that the kernel makes:
+/// 1744 bytes on ARM.
+pub(crate) const HANDLER_STACK: u64 = 2048;
+
+/// Most initial stacks fit, so that one call reads them; peeking helps out.
+const INITIAL_STACK_WORDS: usize = 512;
+
+fn read_words(pid: i32, address: u64, count: usize) -> Vec<u64> {
+    let mut words = vec![0u64; count];
+    let local = libc::iovec {
+        iov_base: words.as_mut_ptr().cast(),
+        iov_len: 8 * count,
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: 8 * count,
+    };
+    // SAFETY: `local` describes `words`; the kernel checks the other side.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    words.truncate(usize::try_from(read).unwrap_or(0) / 8);
+    words
+}
+
+/// Our image is 64-bit; a 32-bit program would run on the machine's clock.
+fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
+    use std::io::Read;
+    let path = format!("/proc/{pid}/exe");
+    let mut head = [0u8; 5];
+    let known = std::fs::File::open(&path)
+        .and_then(|mut file| file.read_exact(&mut head))
+        .is_ok();
+    if known && head[..4] == *b"\x7fELF" && head[4] == 1 {
+        let program = std::fs::read_link(&path).unwrap_or_default();
+        return Err(GuestError::Unsupported(format!(
+            "`{}` is a 32-bit program; the virtual clock covers 64-bit ones only, so it was stopped",
+            program.display()
+        )));
+    }
+    Ok(())
+}
+
+fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
+    // Best effort in a process whose exec failed: two descriptors of ours more
+    // would do no harm, but a program may count on their numbers.
+    let Ok(base) = tracee.registers() else { return };
+    // The thread stands behind the instruction of its own call.
+    let instruction = arch::instruction(&base) - arch::SYSCALL.len() as u64;
+    for descriptor in descriptors {
+        let _ = tracee.syscall(
+            &base,
+            instruction,
+            libc::SYS_close,
+            [descriptor as u64, 0, 0, 0, 0, 0],
+        );
+    }
+    let _ = tracee.set_registers(&base);
+}
+
+const SA_RESTORER: i32 = 0x0400_0000;
+/// What waits while the image's handler decides: every signal but its own and
+/// those by which the processor reports faults. See `handle_kick` in the image.
+const HANDLER_MASK: u64 = {
+    let stay = [
+        libc::SIGSYS,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGTRAP,
+    ];
+    let mut mask = u64::MAX;
+    let mut index = 0;
+    while index < stay.len() {
+        mask &= !(1 << (stay[index] - 1));
+        index += 1;
+    }
+    mask
+};

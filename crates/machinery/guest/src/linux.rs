@@ -1,0 +1,7 @@
+//! What Linux has no safe calls for: other processes, their memory, filters.
+
+pub(crate) mod bpf;
+pub(crate) mod memory;
+pub(crate) mod processes;
+pub(crate) mod ptrace;
+pub(crate) mod remote;

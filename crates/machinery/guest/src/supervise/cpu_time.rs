@@ -1,0 +1,171 @@
+//! Processor time across changes of the rate.
+//!
+//! A guest divides its processor time by the dilation. When the dilation
+//! changes, what it has used by then must keep counting as before, or its CPU
+//! clock would jump, even back. So at each change, while all stand, this notes
+//! for every process and thread what it has used and what its clock showed; from
+//! then on guests ask.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use crate::linux::processes;
+
+/// What is known of a session's processes. Empty until the first change.
+#[derive(Default)]
+pub(crate) struct CpuTime {
+    bases: Mutex<BTreeMap<Subject, Base>>,
+}
+
+/// Whose processor time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Process(i32),
+    Thread(i32),
+}
+
+/// A point through which a clock's line goes.
+struct Base {
+    /// When the subject began, to tell it from a later one with its number.
+    began: String,
+    real_ns: i64,
+    shown_ns: i64,
+}
+
+impl CpuTime {
+    /// Forgets those that are not there any more.
+    pub(crate) fn forget_ended(&self) {
+        let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
+        bases.retain(|subject, base| began(*subject).as_ref() == Some(&base.began));
+    }
+
+    /// Notes where the clocks of these processes, which stand, are under `dilation`,
+    /// which is about to end.
+    pub(crate) fn rebase(&self, pids: &[i32], dilation: f64) {
+        let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
+        for &pid in pids {
+            let threads = processes::threads(pid).into_iter().map(Subject::Thread);
+            for subject in threads.chain([Subject::Process(pid)]) {
+                let (Some(real_ns), Some(began)) = (used_ns(pid, subject), began(subject)) else {
+                    continue; // it has just ended
+                };
+                let shown_ns = shown(bases.get(&subject), &began, real_ns, dilation);
+                bases.insert(
+                    subject,
+                    Base {
+                        began,
+                        real_ns,
+                        shown_ns,
+                    },
+                );
+            }
+        }
+    }
+
+    /// What CPU clock `clock` of `thread` shows when the kernel says `real_ns`.
+    pub(crate) fn shown_ns(&self, thread: i32, clock: i32, real_ns: i64, dilation: f64) -> i64 {
+        let subject = match clock {
+            libc::CLOCK_PROCESS_CPUTIME_ID => Subject::Process(processes::process_of(thread)),
+            libc::CLOCK_THREAD_CPUTIME_ID => Subject::Thread(thread),
+            // The number of a process or thread, inverted, above three bits.
+            id => match (!(id >> 3), id & PER_THREAD != 0) {
+                (0, true) => Subject::Thread(thread),
+                (0, false) => Subject::Process(processes::process_of(thread)),
+                (other, true) => Subject::Thread(other),
+                (other, false) => Subject::Process(other),
+            },
+        };
+        let bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
+        let base = bases.get(&subject);
+        let began = base.and_then(|_| began(subject)).unwrap_or_default();
+        shown(base, &began, real_ns, dilation)
+    }
+}
+
+/// What is not noted, or was another's, began after the last change.
+fn shown(base: Option<&Base>, began: &str, real_ns: i64, dilation: f64) -> i64 {
+    let (real0_ns, shown0_ns) = base
+        .filter(|base| base.began == began)
+        .map_or((0, 0), |base| (base.real_ns, base.shown_ns));
+    let since_ns = (real_ns - real0_ns).max(0);
+    shown0_ns + (since_ns as f64 / dilation) as i64
+}
+
+/// Processor time that a stopped process or thread has used.
+fn used_ns(pid: i32, subject: Subject) -> Option<i64> {
+    match subject {
+        Subject::Process(pid) => {
+            let mut now = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            let clock = (!pid << 3) | SCHEDULER;
+            // SAFETY: writes `now`.
+            let done = unsafe { libc::clock_gettime(clock, &raw mut now) } == 0;
+            done.then_some(now.tv_sec * 1_000_000_000 + now.tv_nsec)
+        }
+        // Another process's threads have no clock for us, but this is the same.
+        Subject::Thread(thread) => {
+            std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"))
+                .ok()?
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        }
+    }
+}
+
+fn began(subject: Subject) -> Option<String> {
+    let (Subject::Process(id) | Subject::Thread(id)) = subject;
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The 22nd field; the second, in parentheses, may contain anything.
+    let after_name = stat.get(stat.rfind(')')? + 2..)?;
+    after_name.split(' ').nth(19).map(str::to_owned)
+}
+
+/// Bits of a clock's identifier.
+const PER_THREAD: i32 = 4;
+const SCHEDULER: i32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_goes_on_where_it_stood_at_the_new_rate() {
+        let own = std::process::id() as i32;
+        let clocks = CpuTime::default();
+        let process = libc::CLOCK_PROCESS_CPUTIME_ID;
+        // Never noted: at the present rate from its beginning.
+        assert_eq!(clocks.shown_ns(own, process, 1_000, 10.0), 100);
+        clocks.rebase(&[own], 10.0);
+        let (real, stood) = {
+            let bases = clocks.bases.lock().unwrap();
+            let base = &bases[&Subject::Process(own)];
+            (base.real_ns, base.shown_ns)
+        };
+        assert!(real > 0 && stood == (real as f64 / 10.0) as i64);
+        assert_eq!(clocks.shown_ns(own, process, real, 0.5), stood);
+        assert_eq!(
+            clocks.shown_ns(own, process, real + 500, 0.5),
+            stood + 1_000
+        );
+        // By number, as another process would ask.
+        let by_number = (!own << 3) | SCHEDULER;
+        assert_eq!(clocks.shown_ns(1, by_number, real, 0.5), stood);
+        // A kernel's reading from before the change does not go below.
+        assert_eq!(clocks.shown_ns(own, process, 0, 0.5), stood);
+    }
+
+    #[test]
+    fn a_later_process_with_the_same_number_is_another() {
+        let base = Base {
+            began: "7".into(),
+            real_ns: 5_000,
+            shown_ns: 500,
+        };
+        assert_eq!(shown(Some(&base), "7", 6_000, 1.0), 1_500);
+        assert_eq!(shown(Some(&base), "8", 600, 2.0), 300);
+    }
+}

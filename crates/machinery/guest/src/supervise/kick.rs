@@ -1,0 +1,40 @@
+//! Waking threads whose wait has become too long.
+//!
+//! A guest's timed wait sits in the kernel with a timeout that was right for
+//! the rate at which it began. When the clock is made to run faster, the
+//! timeout is too long. So after a change of rate every thread that stands in
+//! the image's one waiting instruction is sent SIGSYS; the image's handler
+//! makes it compute its timeout anew.
+//!
+//! To be called while all threads are stopped: what /proc says of a thread is
+//! then still true when the signal arrives, and no thread is interrupted in a
+//! system call of the program's own.
+
+use std::ops::RangeInclusive;
+
+use crate::linux::processes;
+use crate::supervise::place::Place;
+
+/// Kicks the waiting threads of these (stopped) processes.
+pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
+    let mut kicked = 0;
+    for &pid in pids {
+        for thread in processes::threads(pid) {
+            if stands_in_wait(pid, thread, wait) {
+                // SAFETY: a thread of our own session.
+                unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, libc::SIGSYS) };
+                kicked += 1;
+            }
+        }
+    }
+    kicked
+}
+
+/// Whether a stopped thread is about to make the waiting call, or in it.
+///
+/// Behind the call but not in it stands a thread whose wait is over. One that has
+/// just returned there from a handler of the program looks to our handler like
+/// one that the kick has interrupted, and would lose its EINTR.
+fn stands_in_wait(pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> bool {
+    Place::of_stopped(pid, thread).is_some_and(|place| place.is_waiting(wait))
+}

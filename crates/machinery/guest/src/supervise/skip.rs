@@ -1,0 +1,223 @@
+//! Skipping: while everything waits, time goes to the next thing that happens.
+//!
+//! Nothing is about to happen when every thread of every guest sleeps, no thread
+//! of this supervisor is at work, the kernel has no network work put off, and
+//! whoever else was asked (packets in flight, programs starting) says so too;
+//! and when all of that was still the same a moment later. Threads that sleep
+//! in the image's waiting instruction show their virtual deadline at the top of
+//! their stack. The least deadline, theirs or one of our own, is then the next
+//! instant.
+//!
+//! The threads of a host that is paused by itself do not count: nothing happens
+//! to them before somebody lets it go on.
+//!
+//! A thread asleep in any other call waits for somebody else: for data, a lock,
+//! a child. It has no deadline, and what it waits for can only come from a
+//! thread that we see.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::clock::HostInstant;
+use crate::freeze::FreezeKind;
+use crate::linux::processes;
+use crate::session::Session;
+use crate::supervise::kick;
+use crate::supervise::place::Place;
+
+/// Skips until `ended`. To be run in a thread.
+pub(crate) fn serve(session: &std::sync::Weak<Session>, ended: &AtomicBool) {
+    let softirq_threads = softirq_threads();
+    let mut naps = 0u32;
+    let mut busy: Option<(i32, StdInstant)> = None;
+    while !ended.load(Ordering::SeqCst) {
+        let Some(session) = session.upgrade() else {
+            return;
+        };
+        let attempt = skip_once(&session, &softirq_threads);
+        // Longer and longer while somebody computes, so as not to be in the way.
+        naps = if attempt == Attempt::Skipped {
+            0
+        } else {
+            (naps + 1).min(8)
+        };
+        busy = match (attempt, busy) {
+            (Attempt::Busy(thread), Some((same, since))) if thread == same => {
+                if since.elapsed() > LONG_BUSY {
+                    session.warn(format!(
+                        "time does not skip: thread {thread} of {} has been running for {LONG_BUSY:?} (does it spin on the clock?)",
+                        processes::name(processes::process_of(thread))
+                    ));
+                    None
+                } else {
+                    busy
+                }
+            }
+            (Attempt::Busy(thread), _) => Some((thread, StdInstant::now())),
+            _ => None,
+        };
+        drop(session);
+        std::thread::sleep(StdDuration::from_micros(u64::from(20 + 40 * naps)));
+    }
+}
+
+/// What came of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Skipped,
+    /// This thread of a guest is at work.
+    Busy(i32),
+    /// Something else is about to happen, or nothing ever will.
+    NotNow,
+}
+
+fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
+    let Some(_change) = session.try_change() else {
+        return Attempt::NotNow;
+    };
+    if session.clock().is_paused() {
+        return Attempt::NotNow;
+    }
+    let quiet = || {
+        supervisor_sleeps()
+            && softirq_threads
+                .iter()
+                .all(|&pid| processes::state(pid) == Some('S'))
+            && session.is_quiet()
+    };
+    let wait = session.wait_range();
+    let first = match Look::at(&session.processes_not_held(), wait) {
+        Ok(look) => look,
+        Err(thread) => return Attempt::Busy(thread),
+    };
+    if !quiet() {
+        return Attempt::NotNow;
+    }
+    let Ok(second) = Look::at(&session.processes_not_held(), wait) else {
+        return Attempt::NotNow;
+    };
+    if first != second || !quiet() {
+        return Attempt::NotNow;
+    }
+    let own = session.clock().next_awaited();
+    let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);
+    let theirs = session.clock().first_of(deadlines);
+    let Some(next) = own.into_iter().chain(theirs).min() else {
+        return Attempt::NotNow;
+    };
+    if next - session.clock().now() < LEAST_GAIN {
+        return Attempt::NotNow;
+    }
+    let due = |waiter: &Waiter| {
+        session.clock().first_of(waiter.deadline) <= Some(next) && waiter.deadline.is_some()
+    };
+    // A kick must find its thread asleep: one that is just making a call that
+    // traps would lose the call, since a signal that is pending already keeps the
+    // filter's from being queued, and the program would read the call's number
+    // as its result. So all are kicked before anybody who may wake one goes on:
+    // those first whose time has not come, who do nothing but sleep again; and
+    // those of ours who deliver packets afterwards. Of two whose time has come
+    // the first may wake the second, so then all stand while they are kicked.
+    let (now, not_yet): (Vec<_>, Vec<_>) = second.waiting.iter().partition(|waiter| due(waiter));
+    if now.len() > 1 && session.freeze_kind() == FreezeKind::Cgroup {
+        return skip_frozen(session, next);
+    }
+    session.clock().skip_to(next, || {
+        for waiter in not_yet.into_iter().chain(now) {
+            // SAFETY: a thread of our own session.
+            unsafe { libc::syscall(libc::SYS_tgkill, waiter.pid, waiter.thread, libc::SIGSYS) };
+        }
+    });
+    Attempt::Skipped
+}
+
+fn skip_frozen(session: &Session, next: Instant<Virtual>) -> Attempt {
+    let stopped = session.with_guests_stopped(|pids| {
+        session.clock().skip_to(next, || {
+            kick::kick_waiting(pids, session.wait_range());
+        });
+    });
+    match stopped {
+        Ok(()) => Attempt::Skipped,
+        Err(error) => {
+            session.warn(format!("time does not skip: {error}"));
+            Attempt::NotNow
+        }
+    }
+}
+
+/// All threads of the guests that may go on, asleep.
+#[derive(PartialEq, Eq)]
+struct Look {
+    /// What the scheduler has counted of each: the same twice means that it
+    /// did not run in between.
+    counts: Vec<(i32, String)>,
+    waiting: Vec<Waiter>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Waiter {
+    pid: i32,
+    thread: i32,
+    deadline: Option<HostInstant>,
+}
+
+impl Look {
+    /// The thread that does not sleep, if there is one.
+    fn at(pids: &[i32], wait: &std::ops::RangeInclusive<u64>) -> Result<Self, i32> {
+        let mut look = Self {
+            counts: Vec::new(),
+            waiting: Vec::new(),
+        };
+        for &pid in pids {
+            for thread in processes::threads(pid) {
+                match processes::state(thread) {
+                    Some('S') => {}
+                    Some('Z' | 'X') | None => continue,
+                    Some(_) => return Err(thread),
+                }
+                let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
+                look.counts.push((thread, counts.map_err(|_| thread)?));
+                let place = Place::of(pid, thread).ok_or(thread)?;
+                if wait.contains(&place.at) {
+                    let deadline = place.deadline(thread).ok_or(thread)?;
+                    look.waiting.push(Waiter {
+                        pid,
+                        thread,
+                        deadline,
+                    });
+                }
+            }
+        }
+        Ok(look)
+    }
+}
+
+/// Whether all our own threads but this one sleep: none is about to hand a
+/// guest something.
+fn supervisor_sleeps() -> bool {
+    // SAFETY: no arguments.
+    let own = unsafe { libc::gettid() };
+    let pid = std::process::id() as i32;
+    processes::threads(pid).into_iter().all(|thread| {
+        thread == own
+            || processes::state(thread).is_none_or(|state| matches!(state, 'S' | 'Z' | 'X'))
+    })
+}
+
+/// The kernel's threads for network work that was put off.
+fn softirq_threads() -> Vec<i32> {
+    processes::all()
+        .into_iter()
+        .filter(|&pid| processes::name(pid).starts_with("ksoftirqd/"))
+        .collect()
+}
+
+/// Below this, waiting is as quick as skipping.
+const LEAST_GAIN: Duration = Duration::from_us(100);
+
+/// After this a person wants to know why nothing is skipped.
+const LONG_BUSY: StdDuration = StdDuration::from_secs(5);
