@@ -1,4 +1,5 @@
 //! `timeloom clock`: the papers' experiments about clocks.
+#![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
