@@ -7,10 +7,11 @@ use std::time::Duration;
 use common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
-use timeloom_timeline::protocol::{
+use timeloom_timeline::{ServeError, serve};
+use timeloom_timeline_protocol::{
     Answer, Ask, Event, Need, RefusalCode, ScaleName, StatusName, decode,
 };
-use timeloom_timeline::{ClientError, Connection, Directory, ServeError, TimelineName, serve};
+use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
 
 /// The machine's own clock is the reference: true by definition.
 const OWN: &str = r#"
@@ -228,7 +229,7 @@ fn hostile_packets_are_refused_and_cost_nothing() {
         let mut buffer = [0; 4096];
         let length = rustix::net::recv(&socket, &mut buffer[..], rustix::net::RecvFlags::empty());
         let length = length.unwrap().0;
-        let reply: timeloom_timeline::protocol::Reply = decode(&buffer[..length]).unwrap();
+        let reply: timeloom_timeline_protocol::Reply = decode(&buffer[..length]).unwrap();
         assert!(
             matches!(
                 reply.answer,

@@ -12,8 +12,9 @@ use common::{config, realtime_ns, wait_for};
 use net::{Cable, INTERFACE, Running, find};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
-use timeloom_timeline::protocol::{Answer, Ask, Need};
-use timeloom_timeline::{Connection, serve};
+use timeloom_timeline::serve;
+use timeloom_timeline_protocol::Connection;
+use timeloom_timeline_protocol::{Answer, Ask, Need};
 
 /// Neither of them steers a clock: both run freely.
 fn start_ptp4l(cable: &Cable, end: usize, directory: &Path) -> Running {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::clock::Host;
 use crate::error::{GuestError, check};
 use crate::filter;
-use crate::time_files::{self, View};
+use crate::time_files::{MachineFiles, View};
 
 /// A program to run, and where.
 pub struct CommandSpec {
@@ -204,7 +204,7 @@ pub(crate) fn launch(
             guest.wait();
             return Err(explain(spec, step, error));
         }
-        (how.warn)(time_files::explain(&error));
+        (how.warn)(MachineFiles::Refused(error).to_string());
     }
 }
 

@@ -407,10 +407,12 @@ fn impossible_requests_to_hosts_are_refused() {
     let hosts = [Arc::clone(&host)];
     let run = |target| run_hosts_until(&session, &hosts, target);
     let past = run(HostTarget::At(Instant::from_ns(1)));
-    let said = past.expect_err("it is past");
+    let said = past.expect_err("it is past").to_string();
     assert!(said.contains("in the past"), "{said}");
     world.session.pause().expect("pausing");
-    let said = run(HostTarget::After(Duration::from_ms(1))).expect_err("the session stands");
+    let said = run(HostTarget::After(Duration::from_ms(1)))
+        .expect_err("the session stands")
+        .to_string();
     assert!(said.contains("the session stands"), "{said}");
 }
 
@@ -434,13 +436,14 @@ fn hosts_are_stepped_together_and_a_pause_ends_it() {
         eventually(PATIENCE, "they run", || !time_of(&world, &host).held);
         eventually(PATIENCE, "they run somewhere", || {
             let again = run_hosts_until(&session, &both, HostTarget::At(Instant::ZERO));
-            again.is_err_and(|said| said.contains("already"))
+            again.is_err_and(|said| said.to_string().contains("already"))
         });
         world.session.pause_hosts(&both).expect("pausing");
         let said = waiting
             .join()
             .expect("no panic")
-            .expect_err("it was paused");
+            .expect_err("it was paused")
+            .to_string();
         assert!(said.contains("was paused before"), "{said}");
     });
 }
