@@ -5,7 +5,8 @@ use std::fs;
 use timeloom_calls::{IMAGE_CALL, ImageCall};
 use timeloom_page::{PAGE_ADDRESS, PAGE_SIZE};
 
-use super::{SET_MODE_FILTER, Vdso, Worker, failed, write_filter};
+use super::vdso::Vdso;
+use super::worker::{SET_MODE_FILTER, Worker, failed, write_filter};
 use crate::enter::inject::Injector;
 use crate::enter::vdso::Jump;
 use crate::error::GuestError;
