@@ -74,7 +74,7 @@ pub struct Clock {
     woken: Condvar,
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
-    /// The same for a host's own time.
+    /// Called after every change of a host's own time.
     host_listeners: Mutex<Vec<HostListener>>,
     /// Raised when a host's clock was changed by a program, or its course.
     host_version: AtomicU64,
@@ -333,7 +333,8 @@ impl Clock {
         self.lock().map
     }
 
-    /// The same, and where it stops by itself: [`Instant::FAR_FUTURE`] for nowhere.
+    /// The map in force from the machine's clock to this one, and where this one stops
+    /// by itself: [`Instant::FAR_FUTURE`] for nowhere.
     pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         let state = self.lock();
         (state.map, state.ceiling)
@@ -358,7 +359,7 @@ impl Clock {
             let rate = state.rate;
             self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
             kick();
-            self.tell();
+            self.notify();
         }
     }
 
@@ -415,11 +416,12 @@ impl Clock {
         rate: Rate,
     ) -> Instant<Wall> {
         let at = self.put_in_force(state, kind, rate, Instant::ZERO);
-        self.tell();
+        self.notify();
         at
     }
 
-    /// The same, from no earlier than `at_least` on; nobody is told.
+    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on;
+    /// nobody is told. Returns when that was.
     fn put_in_force(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -450,7 +452,7 @@ impl Clock {
     }
 
     /// Tells those in this process who wait for an instant.
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.notify_all();
         let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
         listeners.iter().for_each(|listener| listener());

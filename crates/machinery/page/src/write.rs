@@ -16,8 +16,8 @@ pub struct PageMap<S: Scale> {
     /// What the map does not go beyond: there readers see the clock stand until
     /// the next map is published. [`Instant::FAR_FUTURE`] for none.
     pub ceiling: Instant<S>,
-    /// Wall nanoseconds per nanosecond shown while the clock runs. In a pause too:
-    /// a wait that begins meanwhile must have an end.
+    /// Wall nanoseconds per nanosecond shown while the clock runs; a pause keeps it,
+    /// so that a wait that begins just then has an end.
     pub wall_per_shown: Rate,
     /// CLOCK_REALTIME minus what the page shows, in nanoseconds.
     pub realtime_offset_ns: i64,
