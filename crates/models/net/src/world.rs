@@ -8,16 +8,16 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::BuildError;
 use crate::fluid::Fluid;
-use crate::ids::{FlowId, Node, Place, SourceId, Token};
+use crate::ids::{FlowId, Node, NodeRole, SourceId, Token};
 use crate::link::{Link, Offered};
 use crate::packet::{Kind, NIL, PortId};
 use crate::route::Routes;
-use crate::tables::arp::Arp;
+use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
 use crate::tables::flow::Flow;
 use crate::tables::icmp_limit::IcmpLimits;
 use crate::tables::outside::Outside;
-use crate::tables::ports::Port;
+use crate::tables::ports::Ports;
 use crate::tables::residents::Residents;
 use crate::tables::router::Router;
 use crate::tables::slab::{PacketId, Slab};
@@ -31,15 +31,8 @@ use crate::tcp::{Receiver, Sender, TcpConfig, TcpStats};
 pub struct World {
     pub(crate) seed: u64,
     pub(crate) names: Vec<String>,
-    pub(crate) places: Vec<Place>,
-    /// The first port of each node, [`PortId::NONE`] without one.
-    pub(crate) first_port: Vec<PortId>,
-    /// Each host's router.
-    pub(crate) gateways: Vec<PortId>,
-    pub(crate) ports: Vec<Port>,
-    pub(crate) addresses: Vec<(u32, u8)>,
-    /// All interfaces by address, sorted.
-    pub(crate) by_address: Vec<(u32, PortId)>,
+    pub(crate) roles: Vec<NodeRole>,
+    pub(crate) ports: Ports,
     pub(crate) outside: Outside,
     /// How long a link may be busy with one train.
     pub(crate) train_time: Duration,
@@ -48,10 +41,9 @@ pub struct World {
     pub(crate) routes: Routes,
     pub(crate) routers: Vec<Router>,
     pub(crate) switches: Vec<Switch>,
-    pub(crate) arps: Vec<Arp>,
+    pub(crate) arps: Vec<ArpCache>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) sources: Vec<Source>,
-    pub(crate) next_sizes: Vec<u16>,
     pub(crate) counters: Counters,
     pub(crate) crossings: Crossings,
     pub(crate) residents: Residents,
@@ -108,7 +100,6 @@ impl World {
         let index = self.sources.len() as u32;
         let random = Random::new(self.seed, 1 << 32 | u64::from(index));
         self.sources.push(Source::new(config, from, to, random));
-        self.next_sizes.push(0);
         Ok(SourceId(index))
     }
 
@@ -123,11 +114,11 @@ impl World {
     pub(crate) fn ends(&self, from: Node, to: Node) -> Result<(PortId, PortId), BuildError> {
         let name = |node: Node| self.names[node.0 as usize].clone();
         for node in [from, to] {
-            if !matches!(self.places[node.0 as usize], Place::Host) {
+            if !matches!(self.roles[node.0 as usize], NodeRole::Host) {
                 return Err(BuildError::NotAHost(name(node)));
             }
         }
-        let ends = [from, to].map(|node| self.first_port[node.0 as usize]);
+        let ends = [from, to].map(|node| self.ports.first_of(node.0));
         let there = self.reaches(from, ends[1]);
         let back = self.reaches(to, ends[0]);
         if !there || !back {
@@ -139,17 +130,17 @@ impl World {
     /// Whether a host reaches an interface by shortest paths. Static routes
     /// are not followed: they change ways, not what is connected.
     fn reaches(&self, from: Node, to: PortId) -> bool {
-        let here = self.first_port[from.0 as usize];
-        if self.ports[here.index()].segment == self.ports[to.index()].segment {
+        let here = self.ports.first_of(from.0);
+        if self.ports[here].segment == self.ports[to].segment {
             return true;
         }
-        let gateway = self.gateways[from.0 as usize];
-        let target = self.ports[to.index()].target;
+        let gateway = self.ports.gateway_of(from.0);
+        let target = self.ports[to].target;
         if gateway == PortId::NONE || target == NIL {
             return false;
         }
-        match self.places[self.ports[gateway.index()].node as usize] {
-            Place::Router(router) => {
+        match self.roles[self.ports[gateway].node as usize] {
+            NodeRole::Router(router) => {
                 router == target || self.routes.hop(router, target, 0).is_some()
             }
             _ => false,
@@ -196,11 +187,11 @@ impl World {
         match link.offer(agenda.now(), id, &mut self.packets) {
             Offered::Queued | Offered::Dropped => {}
             Offered::Arrival(at) => {
-                let node = NodeId(self.ports[port.index()].peer_node);
+                let node = NodeId(self.ports[port].peer_node);
                 agenda.schedule(at, node, Token::ARRIVAL | port.0);
             }
             Offered::EndOfTransmission(at) => {
-                let node = NodeId(self.ports[port.index()].node);
+                let node = NodeId(self.ports[port].node);
                 agenda.schedule(at, node, Token::END | port.0);
             }
             Offered::Crosses(first) => {
@@ -244,14 +235,24 @@ impl World {
         self.links[port.index()].mtu()
     }
 
+    /// Whether a node is a host.
+    pub fn is_host(&self, node: Node) -> bool {
+        matches!(self.roles[node.0 as usize], NodeRole::Host)
+    }
+
+    /// Whether a node is a switch.
+    pub fn is_switch(&self, node: Node) -> bool {
+        matches!(self.roles[node.0 as usize], NodeRole::Switch(_))
+    }
+
     /// The address of an interface.
     pub fn address(&self, port: PortId) -> Ipv4Addr {
-        Ipv4Addr::from(self.addresses[port.index()].0)
+        Ipv4Addr::from(self.ports.address(port).bits)
     }
 
     /// The first port of a node.
     pub fn port_of(&self, node: Node) -> Option<PortId> {
-        let port = self.first_port[node.0 as usize];
+        let port = self.ports.first_of(node.0);
         (port != PortId::NONE).then_some(port)
     }
 
@@ -271,7 +272,7 @@ impl World {
 
     /// What has become of a source's packets.
     pub fn traffic(&self, source: SourceId) -> TrafficStats {
-        self.sources[source.0 as usize].stats
+        self.sources[source.0 as usize].stats()
     }
 }
 
