@@ -12,9 +12,11 @@
 //! the session's, for hosts can be held and dilated one by one: [`hosts`].
 
 mod calibration;
+mod host;
 mod host_control;
 mod host_state;
 mod hosts;
+mod options;
 mod stop;
 mod waiting;
 
@@ -26,54 +28,15 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
-use crate::time_files::ProcFiles;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
+pub(crate) use host::{Base, HostInstant};
+pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
 use host_state::{HostState, Moment};
-pub(crate) use hosts::{Base, HostInstant};
-pub use hosts::{Belief, Host, HostOptions, HostReading};
+pub use options::{ClockOptions, ProcFiles, Tsc};
 use waiting::Awaited;
-
-/// How a new clock starts.
-#[derive(Clone, Copy, Debug)]
-pub struct ClockOptions {
-    /// What CLOCK_REALTIME shows at virtual time zero; the machine's if none.
-    pub start: Option<Instant<Utc>>,
-    /// Wall seconds per virtual second.
-    pub dilation: f64,
-    /// Whether it stands until it is resumed.
-    pub paused: bool,
-    /// What programs see of the time-stamp counter.
-    pub tsc: Tsc,
-    /// What programs see of the files that tell time.
-    pub proc: ProcFiles,
-}
-
-/// What a program sees that reads the processor's time-stamp counter itself
-/// (`rdtsc`, `rdtscp`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tsc {
-    /// The machine's counter: real time, and nobody learns of it.
-    #[default]
-    Native,
-    /// A virtual counter of the machine's frequency, in step with the host's
-    /// CLOCK_MONOTONIC_RAW. Each read traps, and clock reads make a system call.
-    Emulate,
-}
-
-impl Default for ClockOptions {
-    fn default() -> Self {
-        Self {
-            start: None,
-            dilation: 1.0,
-            paused: false,
-            tsc: Tsc::Native,
-            proc: ProcFiles::Virtual,
-        }
-    }
-}
 
 /// What was done to a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +73,7 @@ pub struct Clock {
     woken: Condvar,
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
-    /// The same for a host's own time.
+    /// Called after every change of a host's own time.
     host_listeners: Mutex<Vec<HostListener>>,
     /// Raised when a host's clock was changed by a program, or its course.
     host_version: AtomicU64,
@@ -155,7 +118,7 @@ impl Clock {
     /// publishes virtual time zero.
     ///
     /// # Errors
-    /// A dilation that is not within 2^-32 … 2^32.
+    /// A dilation that is not within 0.000001 … 1000000.
     pub(crate) fn new(page: Arc<PageMapping>, options: &ClockOptions) -> Result<Self, GuestError> {
         let rate = running_rate(options.dilation)?;
         // Where the counter traps, the image's own reads would trap as well.
@@ -287,7 +250,7 @@ impl Clock {
     /// Sets how many wall seconds a virtual second takes from now on.
     ///
     /// # Errors
-    /// A factor that is not within 2^-32 … 2^32.
+    /// A factor that is not within 0.000001 … 1000000.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
         let rate = running_rate(factor)?;
         let mut state = self.lock();
@@ -359,7 +322,8 @@ impl Clock {
         self.lock().map
     }
 
-    /// The same, and where it stops by itself: [`Instant::FAR_FUTURE`] for nowhere.
+    /// The map in force from the machine's clock to this one, and where this one stops
+    /// by itself: [`Instant::FAR_FUTURE`] for nowhere.
     pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         let state = self.lock();
         (state.map, state.ceiling)
@@ -384,7 +348,7 @@ impl Clock {
             let rate = state.rate;
             self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
             kick();
-            self.tell();
+            self.notify();
         }
     }
 
@@ -437,11 +401,12 @@ impl Clock {
         rate: Rate,
     ) -> Instant<Wall> {
         let at = self.put_in_force(state, kind, rate, Instant::ZERO);
-        self.tell();
+        self.notify();
         at
     }
 
-    /// The same, from no earlier than `at_least` on; nobody is told.
+    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on;
+    /// nobody is told. Returns when that was.
     fn put_in_force(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -472,7 +437,7 @@ impl Clock {
     }
 
     /// Tells those in this process who wait for an instant.
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.notify_all();
         let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
         listeners.iter().for_each(|listener| listener());

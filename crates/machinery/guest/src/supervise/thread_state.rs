@@ -1,4 +1,4 @@
-//! Where threads stand that do not run, and what they wait for.
+//! Where a thread stands that does not run, and until when it waits.
 //!
 //! A thread that waits in virtual time sleeps in the image's one waiting
 //! instruction, and shows its deadline at the top of its stack. One asleep in
@@ -8,16 +8,13 @@ use std::fs;
 use std::ops::RangeInclusive;
 
 use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
-use timeloom_time::{Instant, Virtual};
 
 use crate::clock::{Base, HostInstant};
-use crate::linux::processes;
 use crate::linux::remote::read_memory;
-use crate::session::Session;
 
 /// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ThreadState {
     /// The system call that it is in; none while it computes.
     pub(crate) call: Option<i64>,
     /// Its next instruction.
@@ -26,22 +23,22 @@ pub(crate) struct Place {
     stack: u64,
 }
 
-impl Place {
+impl ThreadState {
     /// `None` while it runs, and when it is gone.
     pub(crate) fn of(pid: i32, thread: i32) -> Option<Self> {
-        Self::parse(&look(pid, thread)?)
+        Self::parse(&syscall_line(pid, thread)?)
     }
 
-    /// The same of a thread that was stopped: a signal from outside wakes it for
-    /// a moment, after which it stands again.
+    /// Where a thread stands that was stopped, `None` when it is gone: a signal from
+    /// outside wakes it for a moment, after which it stands again.
     pub(crate) fn of_stopped(pid: i32, thread: i32) -> Option<Self> {
-        let mut text = look(pid, thread)?;
+        let mut text = syscall_line(pid, thread)?;
         for _ in 0..100 {
             if !text.starts_with("running") {
                 break;
             }
             std::thread::yield_now();
-            text = look(pid, thread)?;
+            text = syscall_line(pid, thread)?;
         }
         Self::parse(&text)
     }
@@ -84,40 +81,7 @@ impl Place {
     }
 }
 
-/// The first instant at which something may happen in a session whose processes
-/// all stand, unless somebody outside sends it something: now, when a thread was
-/// stopped while it computed or a program is being started; never (`None`), when all wait for others.
-///
-/// A thread that was stopped just behind a call in which it might have waited
-/// for others looks as if it did.
-pub(crate) fn next_deadline(session: &Session) -> Option<Instant<Virtual>> {
-    let now = session.clock().now();
-    if session.is_starting_one() {
-        return Some(now);
-    }
-    let wait = session.wait_range();
-    let mut deadlines = Vec::new();
-    for pid in session.processes_not_held() {
-        for thread in processes::threads(pid) {
-            if matches!(processes::state(thread), Some('Z' | 'X') | None) {
-                continue;
-            }
-            let Some(place) = Place::of_stopped(pid, thread) else {
-                return Some(now);
-            };
-            if place.is_waiting(wait) {
-                deadlines.extend(place.deadline(thread).flatten());
-            } else if place.call.is_none_or(|call| !waits_for_others(call)) {
-                return Some(now);
-            }
-        }
-    }
-    let theirs = session.clock().first_of(deadlines);
-    let own = session.clock().next_deadline();
-    theirs.into_iter().chain(own).min().map(|at| at.max(now))
-}
-
-fn look(pid: i32, thread: i32) -> Option<String> {
+fn syscall_line(pid: i32, thread: i32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok()
 }
 
@@ -125,72 +89,38 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Calls in which a thread may sleep for as long as others please. In any other
-/// one it was stopped on its way.
-fn waits_for_others(call: i64) -> bool {
-    const CALLS: &[libc::c_long] = &[
-        libc::SYS_read,
-        libc::SYS_readv,
-        libc::SYS_write,
-        libc::SYS_writev,
-        libc::SYS_recvfrom,
-        libc::SYS_recvmsg,
-        libc::SYS_recvmmsg,
-        libc::SYS_sendto,
-        libc::SYS_sendmsg,
-        libc::SYS_sendmmsg,
-        libc::SYS_accept,
-        libc::SYS_accept4,
-        libc::SYS_connect,
-        libc::SYS_futex,
-        libc::SYS_wait4,
-        libc::SYS_waitid,
-        libc::SYS_rt_sigsuspend,
-        libc::SYS_flock,
-        libc::SYS_fcntl,
-        libc::SYS_openat,
-        libc::SYS_splice,
-        libc::SYS_semop,
-        libc::SYS_msgsnd,
-        libc::SYS_msgrcv,
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_pause,
-    ];
-    CALLS.contains(&call)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_from_the_kernels_line() {
-        let place = |text| Place::parse(text);
+    fn a_state_is_read_from_the_kernels_line() {
+        let state = |text| ThreadState::parse(text);
         assert_eq!(
-            place("271 0x7f 0x1 0x0 0x0 0x8 0x0 0x7ffd10 0x70000ab2\n"),
-            Some(Place {
+            state("271 0x7f 0x1 0x0 0x0 0x8 0x0 0x7ffd10 0x70000ab2\n"),
+            Some(ThreadState {
                 call: Some(271),
                 at: 0x7000_0ab2,
                 stack: 0x7f_fd10
             })
         );
         assert_eq!(
-            place("-1 0x7ffd10 0x401000\n"),
-            Some(Place {
+            state("-1 0x7ffd10 0x401000\n"),
+            Some(ThreadState {
                 call: None,
                 at: 0x40_1000,
                 stack: 0x7f_fd10
             })
         );
         for other in ["running\n", "", "271\n", "271 0x1\n", "x 0x1 0x2\n"] {
-            assert_eq!(place(other), None, "{other:?}");
+            assert_eq!(state(other), None, "{other:?}");
         }
     }
 
     #[test]
     fn behind_the_waiting_call_a_thread_waits_only_while_it_is_in_it() {
         let wait = 100..=102;
-        let at = |call, at| Place { call, at, stack: 0 };
+        let at = |call, at| ThreadState { call, at, stack: 0 };
         assert!(at(Some(271), 102).is_waiting(&wait));
         assert!(at(None, 100).is_waiting(&wait));
         assert!(!at(None, 102).is_waiting(&wait));

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::packet;
-use crate::protocol::{
+use crate::{
     Answer, Ask, Event, MOST_BYTES, Message, Page, RefusalCode, Reply, Request, decode, encode,
 };
 use crate::{Directory, TimelineName};

@@ -23,7 +23,7 @@ fn socket() -> io::Result<OwnedFd> {
 
 /// A socket that waits at `path` for connections. What lies there is removed:
 /// the caller holds the timeline's lock, so it is a dead daemon's.
-pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
+pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -35,20 +35,20 @@ pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Connects to the daemon at `path`.
-pub(crate) fn connect(path: &Path) -> io::Result<OwnedFd> {
+pub fn connect(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
 
 /// The next connection.
-pub(crate) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+pub fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?)
 }
 
 /// Sends a packet, with a descriptor if one is given. With `wait` false a
 /// receiver who does not take his packets is an error ([`io::ErrorKind::WouldBlock`]).
-pub(crate) fn send(
+pub fn send(
     socket: impl AsFd,
     packet: &[u8],
     fd: Option<BorrowedFd<'_>>,
@@ -77,7 +77,7 @@ pub(crate) fn send(
 /// Receives a packet into `buffer`: its length and the descriptor beside it.
 /// `None` when the other side has gone. A packet that is longer than the buffer
 /// is an error.
-pub(crate) fn receive(
+pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
 ) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
@@ -109,10 +109,7 @@ pub(crate) fn receive(
 }
 
 /// How long a receive may wait; `None` for ever.
-pub(crate) fn set_patience(
-    socket: impl AsFd,
-    patience: Option<core::time::Duration>,
-) -> io::Result<()> {
+pub fn set_patience(socket: impl AsFd, patience: Option<core::time::Duration>) -> io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     Ok(set_socket_timeout(socket, Timeout::Recv, patience)?)
 }

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use timeloom_publish::{PageReader, Refusal};
 
-use crate::protocol::{Answer, Ask, Report, StampText};
-use crate::{Connection, Directory, TimelineName};
+use timeloom_timeline_protocol::{
+    Answer, Ask, Connection, Directory, Report, StampText, TimelineName,
+};
 
 /// What can be seen of a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
