@@ -38,6 +38,7 @@ mod ids;
 mod link;
 mod node;
 mod packet;
+mod query;
 mod queue;
 mod route;
 mod run;

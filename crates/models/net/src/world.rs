@@ -1,10 +1,9 @@
-//! A network that runs: the model that the engine drives.
+//! A network that runs: its state, and how packets get onto links.
 
-use std::net::Ipv4Addr;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId, Random};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Duration, Instant};
 
 use crate::error::BuildError;
 use crate::fluid::Fluid;
@@ -21,12 +20,27 @@ use crate::tables::ports::Ports;
 use crate::tables::residents::Residents;
 use crate::tables::router::Router;
 use crate::tables::slab::{PacketId, Slab};
-use crate::tables::source::{Source, TrafficConfig, TrafficStats};
-use crate::tables::stats::{Counters, LinkStats};
+use crate::tables::source::{Source, TrafficConfig};
+use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
-use crate::tcp::{Receiver, Sender, TcpConfig, TcpStats};
+use crate::tcp::{Receiver, Sender, TcpConfig};
 
-/// A network that runs.
+/// A network that runs: the state of all nodes and links.
+///
+/// Its methods are of four kinds, and stand in this order in each file that has some:
+///
+/// - **Configuration**, most of it before [`World::start`]: `add_*` for what sends, [`World::attach`]
+///   for who lives at a node, [`World::open`], [`World::open_frames`] and [`World::watch`] for what
+///   real programs want of it, [`World::keep_only`] for a part of it, `set_*` for the rest.
+/// - **Inputs**: [`World::start`], then the events that the engine hands to `handle`, and what comes
+///   from elsewhere: [`World::send_raw`] and [`World::send_frame`] from real programs,
+///   [`World::take_over`] from other engines. Each makes its appointments in the agenda it is given.
+/// - **Outputs**, which wait until they are taken: [`World::take_raw`], [`World::take_frame`] and
+///   [`World::take_seen`] for real programs, [`World::crossings`] for other engines.
+/// - **Queries**, which change nothing: where a node is and what has happened so far.
+///
+/// The fields are tables that do not know one another. What a node does with a packet is in `node`,
+/// which event means what in `run`; here is how a packet gets onto a link, where both end.
 #[derive(Debug)]
 pub struct World {
     pub(crate) seed: u64,
@@ -51,6 +65,7 @@ pub struct World {
     pub(crate) fluid: Fluid,
 }
 
+/// Configuration.
 impl World {
     /// Adds a TCP flow between two hosts.
     ///
@@ -103,12 +118,70 @@ impl World {
         Ok(SourceId(index))
     }
 
-    /// Whether packets find their way between two hosts, there and back.
-    ///
-    /// # Errors
-    /// When one of them is no host, or there is no way.
-    pub fn check_route(&self, from: Node, to: Node) -> Result<(), BuildError> {
-        self.ends(from, to).map(drop)
+    /// Puts the link out of `port` up or down: while it is down, all that is
+    /// offered to it is dropped and counted. What is in flight still arrives.
+    pub fn set_link_up(&mut self, port: PortId, up: bool) {
+        self.links[port.index()].set_up(up);
+    }
+}
+
+/// Links, for what nodes send.
+impl World {
+    /// Puts a packet on the link out of `port`.
+    #[inline]
+    pub(crate) fn transmit<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        if self.packets[id].kind == Kind::Raw {
+            return self.transmit_raw(port, id, agenda);
+        }
+        self.transmit_one(port, id, agenda);
+    }
+
+    /// Puts a packet of a real program on the link out of `port`. Routers have seen to its length;
+    /// what a station or switch puts on a link that does not take it is lost.
+    #[cold]
+    fn transmit_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
+        if self.is_too_long(port, id) {
+            self.counters.too_long += u64::from(self.packets[id].segments());
+            return self.packets.remove(id);
+        }
+        if self.packets[id].segments() > 1 {
+            return self.transmit_train(port, id, agenda);
+        }
+        self.transmit_one(port, id, agenda);
+    }
+
+    /// Puts a packet that is not to be cut on the link out of `port`.
+    #[inline]
+    pub(crate) fn transmit_one<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let link = &mut self.links[port.index()];
+        match link.offer(agenda.now(), id, &mut self.packets) {
+            Offered::Queued | Offered::Dropped => {}
+            Offered::Arrival(at) => {
+                let node = NodeId(self.ports[port].peer_node);
+                agenda.schedule(at, node, Token::ARRIVAL | port.0);
+            }
+            Offered::EndOfTransmission(at) => {
+                let node = NodeId(self.ports[port].node);
+                agenda.schedule(at, node, Token::END | port.0);
+            }
+            Offered::Crosses(first) => {
+                let mut next = Some(first);
+                while let Some(id) = next {
+                    next = self.packets.after(id);
+                    self.export(port, id);
+                }
+            }
+        }
     }
 
     pub(crate) fn ends(&self, from: Node, to: Node) -> Result<(PortId, PortId), BuildError> {
@@ -145,134 +218,6 @@ impl World {
             }
             _ => false,
         }
-    }
-
-    /// Puts a packet on the link out of `port`.
-    #[inline]
-    pub(crate) fn transmit<Q: EventQueue>(
-        &mut self,
-        port: PortId,
-        id: PacketId,
-        agenda: &mut Agenda<Q>,
-    ) {
-        if self.packets[id].kind == Kind::Raw {
-            return self.transmit_raw(port, id, agenda);
-        }
-        self.transmit_one(port, id, agenda);
-    }
-
-    /// The same for what a real program sent. Routers have seen to its length;
-    /// what a station or switch puts on a link that does not take it is lost.
-    #[cold]
-    fn transmit_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
-        if self.is_too_long(port, id) {
-            self.counters.too_long += u64::from(self.packets[id].segments());
-            return self.packets.remove(id);
-        }
-        if self.packets[id].segments() > 1 {
-            return self.transmit_train(port, id, agenda);
-        }
-        self.transmit_one(port, id, agenda);
-    }
-
-    /// The same for a packet that is not to be cut.
-    #[inline]
-    pub(crate) fn transmit_one<Q: EventQueue>(
-        &mut self,
-        port: PortId,
-        id: PacketId,
-        agenda: &mut Agenda<Q>,
-    ) {
-        let link = &mut self.links[port.index()];
-        match link.offer(agenda.now(), id, &mut self.packets) {
-            Offered::Queued | Offered::Dropped => {}
-            Offered::Arrival(at) => {
-                let node = NodeId(self.ports[port].peer_node);
-                agenda.schedule(at, node, Token::ARRIVAL | port.0);
-            }
-            Offered::EndOfTransmission(at) => {
-                let node = NodeId(self.ports[port].node);
-                agenda.schedule(at, node, Token::END | port.0);
-            }
-            Offered::Crosses(first) => {
-                let mut next = Some(first);
-                while let Some(id) = next {
-                    next = self.packets.after(id);
-                    self.export(port, id);
-                }
-            }
-        }
-    }
-
-    /// What has happened so far.
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// Packets that exist now: waiting or in flight.
-    pub fn packets_alive(&self) -> usize {
-        self.packets.live()
-    }
-
-    /// What the link out of `port` has done.
-    pub fn link(&self, port: PortId) -> LinkStats {
-        self.links[port.index()].stats
-    }
-
-    /// Packets that wait for the link out of `port` at `now`.
-    pub fn waiting(&mut self, port: PortId, now: Instant<Virtual>) -> u32 {
-        self.links[port.index()].waiting(now, &self.packets)
-    }
-
-    /// Puts the link out of `port` up or down: while it is down, all that is
-    /// offered to it is dropped and counted. What is in flight still arrives.
-    pub fn set_link_up(&mut self, port: PortId, up: bool) {
-        self.links[port.index()].set_up(up);
-    }
-
-    /// Bytes of the longest IP packet that the link out of `port` takes.
-    pub fn mtu(&self, port: PortId) -> u16 {
-        self.links[port.index()].mtu()
-    }
-
-    /// Whether a node is a host.
-    pub fn is_host(&self, node: Node) -> bool {
-        matches!(self.roles[node.0 as usize], NodeRole::Host)
-    }
-
-    /// Whether a node is a switch.
-    pub fn is_switch(&self, node: Node) -> bool {
-        matches!(self.roles[node.0 as usize], NodeRole::Switch(_))
-    }
-
-    /// The address of an interface.
-    pub fn address(&self, port: PortId) -> Ipv4Addr {
-        Ipv4Addr::from(self.ports.address(port).bits)
-    }
-
-    /// The first port of a node.
-    pub fn port_of(&self, node: Node) -> Option<PortId> {
-        let port = self.ports.first_of(node.0);
-        (port != PortId::NONE).then_some(port)
-    }
-
-    /// What a flow has done so far.
-    pub fn tcp(&self, flow: FlowId) -> TcpStats {
-        let flow = &self.flows[flow.0 as usize];
-        TcpStats {
-            delivered_bytes: flow.receiver.next * u64::from(flow.segment_bytes),
-            retransmitted: flow.sender.retransmitted,
-            slowed_by_marks: flow.sender.slowed_by_marks,
-            timeouts: flow.sender.timeouts,
-            window: flow.sender.window(),
-            smoothed_rtt: flow.sender.smoothed_rtt(),
-            finished_at: flow.sender.finished_at,
-        }
-    }
-
-    /// What has become of a source's packets.
-    pub fn traffic(&self, source: SourceId) -> TrafficStats {
-        self.sources[source.0 as usize].stats()
     }
 }
 

@@ -15,10 +15,10 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::Duration;
 
-use crate::ids::{Node, Token};
+use crate::ids::Token;
 use crate::link::Offered;
 use crate::packet::{Kind, Packet, PortId};
-use crate::tables::crossings::{Arrival, Cable, Crossings, Owner};
+use crate::tables::crossings::{Arrival, Crossings, Owner};
 use crate::tables::slab::PacketId;
 use crate::tcp::HEADER_BYTES;
 use crate::world::World;
@@ -42,39 +42,6 @@ impl World {
             link.set_crosses(*cut);
         }
         self.crossings.keep_only(owners, here, cut);
-    }
-
-    /// All cables, both directions of each, in the order of their ports.
-    pub fn cables(&self) -> impl Iterator<Item = Cable> + '_ {
-        self.ports.iter().enumerate().map(|(index, port)| Cable {
-            port: PortId(index as u32),
-            from: Node(port.node),
-            to: Node(port.peer_node),
-            delay: self.links[index].delay(),
-        })
-    }
-
-    /// How many nodes there are.
-    pub fn nodes(&self) -> usize {
-        self.roles.len()
-    }
-
-    /// The name of a node.
-    pub fn name(&self, node: Node) -> &str {
-        &self.names[node.0 as usize]
-    }
-
-    /// Where flows, then sources, begin and end.
-    pub fn traffic_ends(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
-        let flows = self.flows.iter().map(|flow| (flow.from, flow.to));
-        let sources = self
-            .sources
-            .iter()
-            .map(|source| (source.from(), source.to()));
-        let node = |port: PortId| Node(self.ports[port].node);
-        flows
-            .chain(sources)
-            .map(move |(from, to)| (node(from), node(to)))
     }
 
     /// A packet of this kind as the host sends it that has this flow or source,
@@ -112,11 +79,6 @@ impl World {
     /// What has been noted.
     pub fn arrivals(&self) -> &[Arrival] {
         self.crossings.arrivals()
-    }
-
-    /// How many flows and sources there are.
-    pub fn traffic_counts(&self) -> (usize, usize) {
-        (self.flows.len(), self.sources.len())
     }
 
     /// What has left for other engines and has not been cleared away.

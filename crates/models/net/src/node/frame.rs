@@ -225,20 +225,4 @@ impl World {
             self.outside.macs.set(port, mac);
         }
     }
-
-    /// The MAC address of an interface.
-    pub fn mac(&self, port: PortId) -> [u8; 6] {
-        self.outside.macs.mac(port)
-    }
-
-    /// The length of the prefix of an interface's network.
-    pub fn prefix(&self, port: PortId) -> u8 {
-        self.ports.address(port).prefix
-    }
-
-    /// The address of a host's router, if it has one.
-    pub fn gateway(&self, node: Node) -> Option<std::net::Ipv4Addr> {
-        let port = self.ports.gateway_of(node.0);
-        (port != PortId::NONE).then(|| self.address(port))
-    }
 }
