@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 mod layers;
+mod licence;
 mod unsafe_code;
