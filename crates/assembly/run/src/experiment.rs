@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
                 });
             }
             if let Err(error) = self.keyboard.begin() {
-                reporter.failed("session", error);
+                reporter.failed("session", error.to_string());
             }
             let reached = reporter.clone();
             let over_ref = &over;

@@ -23,8 +23,6 @@ pub struct Package {
     pub name: String,
     /// Where its manifest lies.
     pub folder: PathBuf,
-    /// Under which licences it may be used, as its manifest says (SPDX).
-    pub license: Option<String>,
     /// The layer that the folder names. `None` outside the layers.
     pub layer: Option<Layer>,
     /// What it needs of the workspace; nothing from elsewhere.
@@ -104,7 +102,6 @@ impl Package {
         let inside = folder.strip_prefix(workspace).ok();
         Self {
             name: text(&package["name"]).to_owned(),
-            license: package["license"].as_str().map(str::to_owned),
             layer: inside.and_then(Layer::of),
             folder,
             dependencies: list(&package["dependencies"])

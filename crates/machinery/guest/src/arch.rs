@@ -33,3 +33,7 @@ pub(crate) fn find_syscall(code: &[u8]) -> Option<usize> {
         .step_by(INSTRUCTION_ALIGN)
         .find(|&at| code[at..].starts_with(&SYSCALL))
 }
+
+/// What the image's handler needs at most, besides the frame that the kernel makes:
+/// 1744 bytes on ARM.
+pub(crate) const HANDLER_STACK: u64 = 2048;

@@ -12,9 +12,11 @@
 //! the session's, for hosts can be held and dilated one by one: [`hosts`].
 
 mod calibration;
+mod host;
 mod host_control;
 mod host_state;
 mod hosts;
+mod options;
 mod stop;
 mod waiting;
 
@@ -26,54 +28,15 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
-use crate::time_files::ProcFiles;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
+pub(crate) use host::{Base, HostInstant};
+pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
 use host_state::{HostState, Moment};
-pub(crate) use hosts::{Base, HostInstant};
-pub use hosts::{Belief, Host, HostOptions, HostReading};
+pub use options::{ClockOptions, ProcFiles, Tsc};
 use waiting::Awaited;
-
-/// How a new clock starts.
-#[derive(Clone, Copy, Debug)]
-pub struct ClockOptions {
-    /// What CLOCK_REALTIME shows at virtual time zero; the machine's if none.
-    pub start: Option<Instant<Utc>>,
-    /// Wall seconds per virtual second.
-    pub dilation: f64,
-    /// Whether it stands until it is resumed.
-    pub paused: bool,
-    /// What programs see of the time-stamp counter.
-    pub tsc: Tsc,
-    /// What programs see of the files that tell time.
-    pub proc: ProcFiles,
-}
-
-/// What a program sees that reads the processor's time-stamp counter itself
-/// (`rdtsc`, `rdtscp`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tsc {
-    /// The machine's counter: real time, and nobody learns of it.
-    #[default]
-    Native,
-    /// A virtual counter of the machine's frequency, in step with the host's
-    /// CLOCK_MONOTONIC_RAW. Each read traps, and clock reads make a system call.
-    Emulate,
-}
-
-impl Default for ClockOptions {
-    fn default() -> Self {
-        Self {
-            start: None,
-            dilation: 1.0,
-            paused: false,
-            tsc: Tsc::Native,
-            proc: ProcFiles::Virtual,
-        }
-    }
-}
 
 /// What was done to a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

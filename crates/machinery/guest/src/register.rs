@@ -14,6 +14,7 @@
 mod escort;
 mod leave;
 mod release;
+mod restart;
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -83,7 +84,7 @@ pub(crate) fn register(
         thread
             .unblock(libc::SIGSYS)
             .map_err(failed(pid, "unblocking the trap signal"))?;
-        arch::begin_wait_anew(thread, vdso.syscall).map_err(failed(pid, "restarting a wait"))?;
+        restart::begin_wait_anew(thread, vdso.syscall).map_err(failed(pid, "restarting a wait"))?;
     }
     on_listener(listener)?;
     adopt(pid)
@@ -388,7 +389,7 @@ impl Vdso {
         vdso::jumps(&self.bytes, &self.range, |name| {
             injector.image.function(name)
         })
-        .map_err(GuestError::Unsupported)
+        .map_err(|error| GuestError::Unsupported(error.to_string()))
     }
 
     /// Overwrites each function with a jump to ours.

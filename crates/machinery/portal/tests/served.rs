@@ -118,10 +118,7 @@ fn the_kernels_tcp_gets_every_byte_back() {
 
 #[test]
 fn curl_gets_pages_and_uploads() {
-    if Command::new("curl").arg("--version").output().is_err() {
-        eprintln!("curl is not installed");
-        return;
-    }
+    timeloom_testing::need("curl", "curl");
     let bed = bed();
     let curl = |args: &[&str], path: &str| {
         let mut command = Command::new("curl");

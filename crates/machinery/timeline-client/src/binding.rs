@@ -9,8 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeloom_clock::quality::{Requirement, Status};
 use timeloom_clock::timeline::Impossible;
 use timeloom_time::Duration;
-use timeloom_timeline::protocol::{Answer, Ask, Event, Need};
-use timeloom_timeline::{ClientError, Connection};
+use timeloom_timeline_protocol::{Answer, Ask, ClientError, Connection, Event, Need};
 
 use crate::error::BindError;
 

@@ -5,7 +5,7 @@ use core::fmt;
 use timeloom_clock::quality::Status;
 use timeloom_clock::timeline::Impossible;
 use timeloom_publish::Refusal;
-use timeloom_timeline::{BadName, ClientError};
+use timeloom_timeline_protocol::{BadName, ClientError};
 
 /// Why a timeline cannot be opened.
 #[derive(Debug)]

@@ -26,12 +26,14 @@
 
 mod binding;
 mod error;
+mod look;
 mod timeline;
 mod timer;
 mod wait;
 
 pub use binding::{Binding, Change, Subscription};
 pub use error::{BindError, OpenError, PastError, WaitError};
+pub use look::{Seen, look, read};
 pub use timeline::{Event, Timeline};
 pub use timer::Timer;
 pub use wait::{Schedule, Woken};
@@ -40,4 +42,4 @@ pub use timeloom_clock::quality::{
     Interval, Order, OtherTimeline, Requirement, Stamp, Status, TimelineId,
 };
 pub use timeloom_publish::{Reading, Refusal};
-pub use timeloom_timeline::{ClientError, Directory, TimelineName};
+pub use timeloom_timeline_protocol::{ClientError, Directory, TimelineName};

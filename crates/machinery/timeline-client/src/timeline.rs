@@ -8,8 +8,9 @@ use timeloom_clock::counter::SharedStrict;
 use timeloom_clock::quality::{Interval, Requirement, Stamp, Status, TimelineId};
 use timeloom_publish::{PageReader, Reading, Refusal};
 use timeloom_time::{Duration, Instant};
-use timeloom_timeline::protocol::{Answer, Ask, Page};
-use timeloom_timeline::{ClientError, Connection, Directory, TimelineName};
+use timeloom_timeline_protocol::{
+    Answer, Ask, ClientError, Connection, Directory, Page, TimelineName,
+};
 
 use crate::binding::Binding;
 use crate::error::{BindError, OpenError, PastError};

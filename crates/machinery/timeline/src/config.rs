@@ -14,9 +14,10 @@ use timeloom_clock::quality::TimelineId;
 use timeloom_clock::timeline::{Config, PollLimits};
 use timeloom_time::Duration;
 
-use crate::protocol::ScaleName;
+use crate::outputs;
 use crate::source::peer_words::Key;
-use crate::{TimelineName, outputs};
+use timeloom_timeline_protocol::ScaleName;
+use timeloom_timeline_protocol::TimelineName;
 
 pub use source::{
     ChronyConfig, PathConfig, PeerConfig, PhcConfig, Ptp4lConfig, PtpConfig, Shows,

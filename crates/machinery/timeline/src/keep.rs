@@ -18,13 +18,14 @@ use timeloom_clock::timeline::{
 use timeloom_publish::{PageWriter, TimeType, WriterError};
 use timeloom_time::Duration;
 
+use crate::HostClock;
 use crate::config::TimelineConfig;
 use crate::outputs::Outputs;
-use crate::protocol::{
-    Binding, Event as Told, Message, Page, Report, ScaleName, SourceReport, VERSION, encode,
-};
 use crate::source::{self, FromUtc, Sample, Source, Untold};
-use crate::{Directory, HostClock, TimelineName, packet};
+use timeloom_timeline_protocol::{
+    Binding, Directory, Event as Told, Message, Page, Report, ScaleName, SourceReport,
+    TimelineName, VERSION, encode, packet,
+};
 
 /// A timeline that is being kept, in a thread that ends with its
 /// [`Daemon`](crate::Daemon). Cheap to clone.

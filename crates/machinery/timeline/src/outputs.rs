@@ -28,7 +28,7 @@ use timeloom_time::Duration;
 
 use crate::HostClock;
 use crate::config::TimelineConfig;
-use crate::protocol::ScaleName;
+use timeloom_timeline_protocol::ScaleName;
 
 /// What one timeline writes for others; mostly nothing.
 pub(crate) struct Outputs {

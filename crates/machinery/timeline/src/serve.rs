@@ -16,11 +16,12 @@ use timeloom_publish::{PageReader, WriterError};
 
 use crate::config::{BadConfig, DaemonConfig, SourceConfig, TimelineConfig};
 use crate::keep::{KeepError, Kept};
-use crate::protocol::{
-    Answer, Ask, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, decode, encode,
-};
 use crate::source::peer;
-use crate::{Directory, HostClock, Timeline, TimelineName, outputs, packet, step_watch};
+use crate::{HostClock, Timeline, outputs, step_watch};
+use timeloom_timeline_protocol::{
+    Answer, Ask, Directory, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, TimelineName,
+    decode, encode, packet,
+};
 
 /// A running daemon; it ends when this is dropped.
 #[derive(Debug)]
@@ -269,7 +270,7 @@ impl Client {
             let request = match packet::receive(&*self.socket, &mut buffer) {
                 Ok(Some((length, _))) => decode::<Request>(&buffer[..length]),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    Err(crate::protocol::NoMessage(error.to_string()))
+                    Err(timeloom_timeline_protocol::NoMessage(error.to_string()))
                 }
                 Ok(None) | Err(_) => break,
             };

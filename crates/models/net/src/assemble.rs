@@ -5,23 +5,24 @@ use std::net::Ipv4Addr;
 
 use timeloom_engine::Random;
 
-use crate::arp::Arp;
 use crate::build::{NodeKind, Plan};
-use crate::crossing::Crossings;
 use crate::error::BuildError;
 use crate::fluid::Fluid;
-use crate::host::NO_GATEWAY;
+use crate::ids::Place;
 use crate::link::Link;
 use crate::packet::{NIL, PortId};
-use crate::raw::Outside;
-use crate::resident::Residents;
 use crate::route::{Edge, Hop, Routes};
-use crate::router::{Router, StaticRoute};
 use crate::segment::Segments;
-use crate::slab::Slab;
-use crate::switch::Switch;
-use crate::train::TRAIN_TIME;
-use crate::world::{Counters, Place, Port, World};
+use crate::tables::arp::Arp;
+use crate::tables::crossings::Crossings;
+use crate::tables::outside::Outside;
+use crate::tables::ports::Port;
+use crate::tables::residents::Residents;
+use crate::tables::router::{Router, StaticRoute};
+use crate::tables::slab::Slab;
+use crate::tables::stats::Counters;
+use crate::tables::switch::Switch;
+use crate::world::{TRAIN_TIME, World};
 
 impl World {
     pub(crate) fn from_plan(plan: Plan) -> Result<Self, BuildError> {
@@ -91,7 +92,7 @@ impl World {
             next_sizes: Vec::new(),
             counters: Counters::default(),
             crossings: Crossings::default(),
-            icmp_limits: crate::icmp_limit::IcmpLimits::default(),
+            icmp_limits: crate::tables::icmp_limit::IcmpLimits::default(),
             residents: Residents::default(),
             fluid: Fluid::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
@@ -258,8 +259,8 @@ fn gateways(plan: &Plan, segments: &Segments, places: &[Place]) -> Vec<PortId> {
     let nodes = plan.nodes.iter();
     nodes
         .map(|node| match (node.kind, node.ports.first()) {
-            (NodeKind::Host, Some(port)) => gateway(port).unwrap_or(NO_GATEWAY),
-            _ => NO_GATEWAY,
+            (NodeKind::Host, Some(port)) => gateway(port).unwrap_or(PortId::NONE),
+            _ => PortId::NONE,
         })
         .collect()
 }

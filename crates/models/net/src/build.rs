@@ -7,13 +7,10 @@ use timeloom_time::Duration;
 
 use crate::config::{LinkConfig, QueueConfig};
 use crate::error::BuildError;
+use crate::ids::Node;
 use crate::packet::PortId;
-use crate::switch::PortMode;
+use crate::tables::switch::PortMode;
 use crate::world::World;
-
-/// A node of a network that is being built, and of the world built from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Node(pub u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeKind {

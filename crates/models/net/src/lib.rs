@@ -28,51 +28,41 @@
 //! adds per packet is its `overhead_bytes`. Links store and forward.
 #![forbid(unsafe_code)]
 
-mod arp;
 mod assemble;
-mod buffers;
 mod build;
 mod bytes;
 mod config;
-mod crossing;
 mod error;
 mod fluid;
-mod fragment;
-mod frame;
-mod host;
-mod icmp;
-mod icmp_limit;
+mod ids;
 mod link;
+mod node;
 mod packet;
 mod queue;
-mod raw;
-mod resident;
 mod route;
-mod router;
+mod run;
 mod segment;
 #[cfg(feature = "smoltcp")]
 pub mod server;
-mod slab;
 #[cfg(feature = "smoltcp")]
 pub mod stack;
-mod switch;
+mod tables;
 mod tcp;
 pub mod topology;
-mod traffic;
-mod train;
 mod world;
 
-pub use buffers::{Checksum, LARGE, Offload, Train, TrainProtocol};
-pub use build::{NetworkBuilder, Node};
+pub use build::NetworkBuilder;
 pub use config::{ETHERNET_OVERHEAD, Impairment, LinkConfig, QueueConfig, RedConfig};
-pub use crossing::{Arrival, Cable, Crossings, Owner};
 pub use error::BuildError;
 pub use fluid::{FluidConfig, FluidId, FluidLinkStats, FluidPattern, FluidStats};
-pub use frame::Frame;
-pub use link::LinkStats;
+pub use ids::{FlowId, Node, SourceId};
+pub use node::frame::Frame;
 pub use packet::{Kind, Packet, PortId};
-pub use resident::{Arrived, Glance, Outgoing, Resident};
-pub use switch::PortMode;
+pub use tables::buffers::{Checksum, LARGE, Offload, Train, TrainProtocol};
+pub use tables::crossings::{Arrival, Cable, Crossings, Owner};
+pub use tables::residents::{Arrived, Glance, Outgoing, Resident};
+pub use tables::source::{Pattern, Size, TrafficConfig, TrafficStats};
+pub use tables::stats::{Counters, LinkStats};
+pub use tables::switch::PortMode;
 pub use tcp::{Control, TcpConfig, TcpStats};
-pub use traffic::{Pattern, Size, TrafficConfig, TrafficStats};
-pub use world::{Counters, FlowId, SourceId, World};
+pub use world::World;

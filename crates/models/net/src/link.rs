@@ -10,7 +10,8 @@ use crate::config::{Impairment, LinkConfig, QueueConfig};
 use crate::fluid::FluidQueue;
 use crate::packet::{NIL, Packet};
 use crate::queue::{Discipline, Red, Verdict};
-use crate::slab::{Fifo, PacketId, Slab};
+use crate::tables::slab::{Fifo, PacketId, Slab};
+use crate::tables::stats::LinkStats;
 
 /// One direction of a cable.
 ///
@@ -67,23 +68,6 @@ pub(crate) struct Scheduled {
     /// The departure that a transmission which has begun is, if somebody waits
     /// for it.
     begun: Option<u32>,
-}
-
-/// What one direction of a link has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkStats {
-    /// Packets whose transmission was begun or is certain.
-    pub packets: u64,
-    /// Their bytes on the wire.
-    pub bytes: u64,
-    /// Packets dropped by the queue.
-    pub dropped: u64,
-    /// Packets marked as having met congestion (RFC 3168) instead.
-    pub marked: u64,
-    /// Packets lost on the wire.
-    pub lost: u64,
-    /// Sum of the times waited before transmission, in ns.
-    pub waited_ns: u64,
 }
 
 /// What a link wants after it was given a packet.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::build::{NodeKind, Plan};
 use crate::error::BuildError;
 use crate::packet::{NIL, PortId};
-use crate::switch::PortMode;
+use crate::tables::switch::PortMode;
 
 /// The segment of each port ([`NIL`] for ports of switches), and whether it is
 /// a LAN, where stations have to ask for one another's MAC addresses.

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_time::Duration;
+use timeloom_timeline::ServeError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
-use timeloom_timeline::protocol::{ScaleName, StampText};
-use timeloom_timeline::{Directory, Seen, ServeError, TimelineName};
+use timeloom_timeline_client::Seen;
+use timeloom_timeline_protocol::{Directory, ScaleName, StampText, TimelineName};
 
 use crate::exit::Failure;
 
@@ -155,7 +156,7 @@ impl List {
             eprintln!("timeloom: no timeline in {}", directory.path().display());
         }
         for name in names {
-            match timeloom_timeline::look(&directory, &name) {
+            match timeloom_timeline_client::look(&directory, &name) {
                 Ok(seen) => self.print(&seen),
                 Err(refusal) => eprintln!("timeloom: {name}: {refusal}"),
             }
@@ -215,7 +216,7 @@ pub(crate) struct Read {
 
 impl Read {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let stamp = timeloom_timeline::read(&self.place.directory(), &self.name)
+        let stamp = timeloom_timeline_client::read(&self.place.directory(), &self.name)
             .map_err(|refusal| Failure::run(format!("{}: {refusal}", self.name)))?;
         print_stamp(&stamp, self.json);
         Ok(ExitCode::from(u8::from(stamp.interval.is_none())))
@@ -246,7 +247,7 @@ impl Watch {
         let every = core::time::Duration::from_nanos(self.every.as_ns().max(0) as u64);
         let mut readings = 0;
         loop {
-            match timeloom_timeline::read(&directory, &self.name) {
+            match timeloom_timeline_client::read(&directory, &self.name) {
                 Ok(stamp) => print_stamp(&stamp, self.json),
                 Err(refusal) => return Err(Failure::run(format!("{}: {refusal}", self.name))),
             }

@@ -1,10 +1,7 @@
 //! x86-64.
 
-use std::io;
-
 use super::Registers;
 use crate::filter::{Call, Treatment, When};
-use crate::linux::ptrace::Tracee;
 
 /// AUDIT_ARCH_X86_64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
@@ -92,17 +89,6 @@ pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) ->
     registers
 }
 
-/// A wait that the kernel would go on with in real time is called again
-/// instead, and traps. (For other interrupted calls nothing changes.)
-pub(crate) fn begin_wait_anew(thread: &mut Tracee, _syscall: u64) -> io::Result<()> {
-    let mut registers = thread.registers()?;
-    if (registers.orig_rax as i64) >= 0 && registers.rax as i64 == ERESTART_RESTARTBLOCK {
-        registers.rax = ERESTARTNOINTR as u64;
-        thread.set_registers(&registers)?;
-    }
-    Ok(())
-}
-
 /// Words of code that [`jump`] takes, and the bytes of them that it changes.
 pub(crate) const JUMP_WORDS: usize = 2;
 pub(crate) const JUMP_BYTES: u64 = 14;
@@ -113,6 +99,3 @@ pub(crate) fn jump(to: u64, last: u64) -> [u64; JUMP_WORDS] {
     let second = (to >> 16) | (last & 0xffff_0000_0000_0000);
     [first, second]
 }
-
-const ERESTARTNOINTR: i64 = -513;
-const ERESTART_RESTARTBLOCK: i64 = -516;

@@ -13,7 +13,7 @@ use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_page::PageMap;
 use timeloom_time::{ClockMap, Counter, Duration, Instant, Rate, Virtual, Wall};
 
-use super::hosts::{Base, Host, HostInstant, HostOptions};
+use super::host::{Base, Host, HostInstant, HostOptions};
 use super::{Offsets, State, calibration};
 use crate::linux::memory::PageMapping;
 

@@ -13,6 +13,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::Clock;
+use crate::control::error::SeatError;
 
 /// Who may grant a session time, and what was granted.
 pub struct Grants {
@@ -218,16 +219,15 @@ impl Grants {
         self: &Arc<Self>,
         who: String,
         connection: UnixStream,
-    ) -> Result<Seat, String> {
+    ) -> Result<Seat, SeatError> {
         let mut state = self.lock();
         if let Phase::Over { .. } = state.phase {
-            return Err("the session has ended".into());
+            return Err(SeatError::Ended);
         }
         if let Some(other) = &state.seated {
-            return Err(format!(
-                "{} grants this session its time; there can be one granter only",
-                other.who
-            ));
+            return Err(SeatError::Taken {
+                by: other.who.clone(),
+            });
         }
         state.seated = Some(Seated { who, connection });
         Ok(Seat(Arc::clone(self)))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::clock::Host;
 use crate::error::{GuestError, check};
 use crate::filter;
-use crate::time_files::{self, View};
+use crate::time_files::{MachineFiles, View};
 
 /// A program to run, and where.
 pub struct CommandSpec {
@@ -172,6 +172,7 @@ pub(crate) fn launch(
                 spec,
                 &prepared,
                 how.view.as_ref(),
+                ours.as_raw_fd(),
                 theirs.as_raw_fd(),
                 failure_theirs.as_raw_fd(),
             )
@@ -204,7 +205,7 @@ pub(crate) fn launch(
             guest.wait();
             return Err(explain(spec, step, error));
         }
-        (how.warn)(time_files::explain(&error));
+        (how.warn)(MachineFiles::Refused(error).to_string());
     }
 }
 
@@ -331,6 +332,7 @@ unsafe fn child(
     spec: &CommandSpec,
     prepared: &Prepared,
     view: Option<&View>,
+    supervisors: RawFd,
     socket: RawFd,
     failure: RawFd,
 ) -> ! {
@@ -349,6 +351,10 @@ unsafe fn child(
     };
     // SAFETY: each call gets pointers that were prepared and are alive.
     unsafe {
+        // Where the listener is received is the supervisor's alone. Were it held here
+        // too, a listener under way to a supervisor that dies would stay, and the exec
+        // wait for its answer for ever.
+        libc::close(supervisors);
         // The Rust runtime ignores SIGPIPE, and a session may block signals;
         // programs expect neither.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);

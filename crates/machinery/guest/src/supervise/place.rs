@@ -1,4 +1,4 @@
-//! Where threads stand that do not run, and what they wait for.
+//! Where a thread stands that does not run, and until when it waits.
 //!
 //! A thread that waits in virtual time sleeps in the image's one waiting
 //! instruction, and shows its deadline at the top of its stack. One asleep in
@@ -8,12 +8,9 @@ use std::fs;
 use std::ops::RangeInclusive;
 
 use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
-use timeloom_time::{Instant, Virtual};
 
 use crate::clock::{Base, HostInstant};
-use crate::linux::processes;
 use crate::linux::remote::read_memory;
-use crate::session::Session;
 
 /// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,79 +81,12 @@ impl Place {
     }
 }
 
-/// The first instant at which something may happen in a session whose processes
-/// all stand, unless somebody outside sends it something: now, when a thread was
-/// stopped while it computed or a program is being started; never (`None`), when all wait for others.
-///
-/// A thread that was stopped just behind a call in which it might have waited
-/// for others looks as if it did.
-pub(crate) fn next_deadline(session: &Session) -> Option<Instant<Virtual>> {
-    let now = session.clock().now();
-    if session.is_starting_one() {
-        return Some(now);
-    }
-    let wait = session.wait_range();
-    let mut deadlines = Vec::new();
-    for pid in session.processes_not_held() {
-        for thread in processes::threads(pid) {
-            if matches!(processes::state(thread), Some('Z' | 'X') | None) {
-                continue;
-            }
-            let Some(place) = Place::of_stopped(pid, thread) else {
-                return Some(now);
-            };
-            if place.is_waiting(wait) {
-                deadlines.extend(place.deadline(thread).flatten());
-            } else if place.call.is_none_or(|call| !waits_for_others(call)) {
-                return Some(now);
-            }
-        }
-    }
-    let theirs = session.clock().first_of(deadlines);
-    let own = session.clock().next_deadline();
-    theirs.into_iter().chain(own).min().map(|at| at.max(now))
-}
-
 fn look(pid: i32, thread: i32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok()
 }
 
 fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
-}
-
-/// Calls in which a thread may sleep for as long as others please. In any other
-/// one it was stopped on its way.
-fn waits_for_others(call: i64) -> bool {
-    const CALLS: &[libc::c_long] = &[
-        libc::SYS_read,
-        libc::SYS_readv,
-        libc::SYS_write,
-        libc::SYS_writev,
-        libc::SYS_recvfrom,
-        libc::SYS_recvmsg,
-        libc::SYS_recvmmsg,
-        libc::SYS_sendto,
-        libc::SYS_sendmsg,
-        libc::SYS_sendmmsg,
-        libc::SYS_accept,
-        libc::SYS_accept4,
-        libc::SYS_connect,
-        libc::SYS_futex,
-        libc::SYS_wait4,
-        libc::SYS_waitid,
-        libc::SYS_rt_sigsuspend,
-        libc::SYS_flock,
-        libc::SYS_fcntl,
-        libc::SYS_openat,
-        libc::SYS_splice,
-        libc::SYS_semop,
-        libc::SYS_msgsnd,
-        libc::SYS_msgrcv,
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_pause,
-    ];
-    CALLS.contains(&call)
 }
 
 #[cfg(test)]

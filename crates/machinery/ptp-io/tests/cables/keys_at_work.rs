@@ -26,7 +26,7 @@ struct Pair {
 
 const NAMES: [&str; 2] = ["gm", "slave"];
 /// A busy machine gets its time.
-const PATIENCE: StdDuration = StdDuration::from_secs(30);
+const PATIENCE: StdDuration = StdDuration::from_secs(120);
 
 impl Pair {
     fn directory(scratch: &Scratch, name: &str) -> PathBuf {

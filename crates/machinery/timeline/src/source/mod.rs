@@ -29,7 +29,7 @@ use timeloom_time::Duration;
 
 use crate::HostClock;
 use crate::config::{SourceConfig, TimelineConfig};
-use crate::protocol::ScaleName;
+use timeloom_timeline_protocol::ScaleName;
 
 /// Something that can be asked for the time.
 pub trait Source: Send {

@@ -24,7 +24,7 @@ use super::sides::Sides;
 use super::{FromUtc, Sample, Source, Untold};
 use crate::HostClock;
 use crate::config::{PtpConfig, Shows, TimelineConfig};
-use crate::protocol::ScaleName;
+use timeloom_timeline_protocol::ScaleName;
 
 pub(super) struct Ptp {
     config: PtpConfig,

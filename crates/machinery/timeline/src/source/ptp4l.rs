@@ -26,7 +26,7 @@ use super::sides::Sides;
 use super::{Sample, Source, Untold};
 use crate::HostClock;
 use crate::config::{Ptp4lConfig, Shows, TimelineConfig};
-use crate::protocol::ScaleName;
+use timeloom_timeline_protocol::ScaleName;
 
 pub(super) struct Ptp4l {
     config: Ptp4lConfig,

@@ -6,7 +6,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use super::{FluidLinkStats, FluidQueue, Inflow};
 use crate::config::Impairment;
 use crate::link::{Extra, Link};
-use crate::slab::Slab;
+use crate::tables::slab::Slab;
 
 /// A link's fluid at the end of a step, in bytes on the wire.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! The links that a flow takes.
 
-use crate::host::NO_GATEWAY;
+use crate::ids::Place;
 use crate::packet::PortId;
-use crate::switch::PortMode;
-use crate::world::{Place, World};
+use crate::tables::switch::PortMode;
+use crate::world::World;
 
 impl World {
     /// The ports out of which packets go from interface `from` to interface
@@ -15,7 +15,7 @@ impl World {
         let mut via = to;
         if here.segment != self.ports[to.index()].segment {
             via = self.gateways[here.node as usize];
-            if via == NO_GATEWAY {
+            if via == PortId::NONE {
                 return None;
             }
         }

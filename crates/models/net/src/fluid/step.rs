@@ -10,12 +10,12 @@ use super::{
     Account, FlowHop, FluidConfig, FluidFlow, FluidId, FluidLinkStats, FluidPattern, FluidStats,
     Inflow, LEAST_STEP, flow_random, queue_random,
 };
-use crate::build::Node;
-use crate::crossing::Owner;
 use crate::error::BuildError;
+use crate::ids::{Node, Token};
 use crate::packet::PortId;
+use crate::tables::crossings::Owner;
 use crate::tcp::HEADER_BYTES;
-use crate::world::{Token, World};
+use crate::world::World;
 
 impl World {
     /// Adds a fluid flow between two hosts. To be called before

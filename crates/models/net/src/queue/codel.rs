@@ -2,8 +2,8 @@
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::link::LinkStats;
-use crate::slab::{Fifo, PacketId, Slab};
+use crate::tables::slab::{Fifo, PacketId, Slab};
+use crate::tables::stats::LinkStats;
 
 /// The state of RFC 8289 section 5; names as there.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ mod red;
 use timeloom_time::{Instant, Virtual};
 
 use crate::config::QueueConfig;
-use crate::link::LinkStats;
-use crate::slab::{Fifo, PacketId, Slab};
+use crate::tables::slab::{Fifo, PacketId, Slab};
+use crate::tables::stats::LinkStats;
 
 pub(crate) use codel::CoDel;
 pub(crate) use priority::Priority;

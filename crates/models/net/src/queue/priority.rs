@@ -1,6 +1,6 @@
 //! Strict priorities by IP precedence.
 
-use crate::slab::{Fifo, PacketId, Slab};
+use crate::tables::slab::{Fifo, PacketId, Slab};
 
 /// Eight lists; the highest precedence (RFC 791, the three high bits of the
 /// type of service) that has anything goes first.

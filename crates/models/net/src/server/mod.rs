@@ -19,8 +19,8 @@ use timeloom_time::{Instant, Virtual};
 use self::service::Conversation;
 use crate::bytes::{self, IpHeader, TCP, put16};
 use crate::packet::NIL;
-use crate::resident::{Arrived, Glance, Outgoing, Resident};
 use crate::stack::{Wire, stack_time};
+use crate::tables::residents::{Arrived, Glance, Outgoing, Resident};
 use crate::{Node, World};
 
 /// What a port of a server does.

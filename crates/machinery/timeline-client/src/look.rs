@@ -1,0 +1,49 @@
+//! A timeline as a person asks for it: one reading, and its daemon's report.
+
+use serde::Serialize;
+use timeloom_publish::{PageReader, Refusal};
+
+use timeloom_timeline_protocol::{
+    Answer, Ask, Connection, Directory, Report, StampText, TimelineName,
+};
+
+/// What can be seen of a timeline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Seen {
+    /// Its name.
+    pub name: TimelineName,
+    /// A reading of its page.
+    #[serde(flatten)]
+    pub stamp: StampText,
+    /// What its daemon says, if one keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daemon: Option<Report>,
+}
+
+/// Reads the page of `name` in `directory`, without its daemon's help.
+///
+/// # Errors
+/// When there is no page or it is refused.
+pub fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Refusal> {
+    let reader = PageReader::open_path(&directory.page(name))?;
+    reader.read().map(StampText::from)
+}
+
+/// Reads the page and asks the daemon.
+///
+/// # Errors
+/// As [`read`]. That no daemon answers is no error.
+pub fn look(directory: &Directory, name: &TimelineName) -> Result<Seen, Refusal> {
+    let stamp = read(directory, name)?;
+    let daemon = Connection::open(directory, name)
+        .ok()
+        .and_then(|mut connection| match connection.ask(Ask::Report) {
+            Ok(Answer::Report(report)) => Some(*report),
+            _ => None,
+        });
+    Ok(Seen {
+        name: name.clone(),
+        stamp,
+        daemon,
+    })
+}

@@ -1,0 +1,110 @@
+//! Messages as packets: one JSON object each.
+
+use serde::{Deserialize, Serialize};
+
+/// Raised when an old client would misunderstand.
+pub const VERSION: u32 = 1;
+
+/// No packet is longer.
+pub const MOST_BYTES: usize = 16 * 1024;
+
+/// A packet that is no message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoMessage(pub String);
+
+impl core::fmt::Display for NoMessage {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "not a message of this protocol: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoMessage {}
+
+/// A message as a packet.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    serde_json::to_vec(message).expect("messages are plain data with text keys")
+}
+
+/// A packet as a message.
+///
+/// # Errors
+/// When it is too long, no JSON, or no message.
+pub fn decode<'a, T: Deserialize<'a>>(packet: &'a [u8]) -> Result<T, NoMessage> {
+    if packet.len() > MOST_BYTES {
+        return Err(NoMessage(format!("{} bytes", packet.len())));
+    }
+    serde_json::from_slice(packet).map_err(|error| NoMessage(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use timeloom_clock::quality::{Shortfall, Status};
+
+    use super::*;
+    use crate::{Answer, Ask, Event, Message, Need, Reply, Request, StampText, StatusName};
+
+    fn json<T: Serialize>(message: &T) -> String {
+        String::from_utf8(encode(message)).unwrap()
+    }
+
+    #[test]
+    fn messages_look_as_documented() {
+        let need = Need {
+            below_ns: 1000,
+            above_ns: 2000,
+            resolution_ns: 1,
+        };
+        let bind = Request {
+            id: 7,
+            ask: Ask::Bind(need),
+        };
+        assert_eq!(
+            json(&bind),
+            r#"{"id":7,"ask":"bind","below_ns":1000,"above_ns":2000,"resolution_ns":1}"#
+        );
+        assert_eq!(decode::<Request>(json(&bind).as_bytes()), Ok(bind));
+        let open = r#"{"ask":"open","id":18446744073709551615}"#;
+        let open = decode::<Request>(open.as_bytes()).unwrap();
+        assert_eq!((open.id, open.ask), (u64::MAX, Ask::Open));
+        let violated = Message::Event(Event::Violated {
+            binding: 3,
+            shortfall: Shortfall::Void(Status::SourceLost).into(),
+        });
+        assert_eq!(
+            json(&violated),
+            r#"{"event":"violated","binding":3,"status":"source_lost","why":"no interval: source lost"}"#
+        );
+        assert_eq!(decode::<Message>(json(&violated).as_bytes()), Ok(violated));
+        let stamp = Message::Reply(Reply {
+            id: 1,
+            answer: Answer::Stamp(StampText {
+                timeline: "0".repeat(32),
+                status: StatusName::Disrupted,
+                interval: None,
+            }),
+        });
+        assert_eq!(decode::<Message>(json(&stamp).as_bytes()), Ok(stamp));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let long = vec![b' '; MOST_BYTES + 1];
+        let none: [&[u8]; 6] = [
+            b"",
+            b"{}",
+            b"[1]",
+            b"{\"id\":1,\"ask\":\"reboot\"}",
+            b"\xff",
+            &long,
+        ];
+        for packet in none {
+            assert!(decode::<Request>(packet).is_err());
+        }
+        let need = Need {
+            below_ns: -1,
+            above_ns: 1,
+            resolution_ns: 1,
+        };
+        assert_eq!(need.requirement(), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Packets over `SOCK_SEQPACKET`, with or without a descriptor.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+/// A socket for packets.
+fn socket() -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
+}
+
+/// A socket that waits at `path` for connections. What lies there is removed:
+/// the caller holds the timeline's lock, so it is a dead daemon's.
+pub fn listen(path: &Path) -> io::Result<OwnedFd> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = socket()?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, 64)?;
+    Ok(socket)
+}
+
+/// Connects to the daemon at `path`.
+pub fn connect(path: &Path) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// The next connection.
+pub fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?)
+}
+
+/// Sends a packet, with a descriptor if one is given. With `wait` false a
+/// receiver who does not take his packets is an error ([`io::ErrorKind::WouldBlock`]).
+pub fn send(
+    socket: impl AsFd,
+    packet: &[u8],
+    fd: Option<BorrowedFd<'_>>,
+    wait: bool,
+) -> io::Result<()> {
+    let fds = [fd.unwrap_or_else(|| socket.as_fd())];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if fd.is_some() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    }
+    let mut flags = SendFlags::NOSIGNAL;
+    if !wait {
+        flags |= SendFlags::DONTWAIT;
+    }
+    let data = [io::IoSlice::new(packet)];
+    loop {
+        match rustix::net::sendmsg(&socket, &data, &mut ancillary, flags) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// Receives a packet into `buffer`: its length and the descriptor beside it.
+/// `None` when the other side has gone. A packet that is longer than the buffer
+/// is an error.
+pub fn receive(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut data = [io::IoSliceMut::new(buffer)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(&socket, &mut data, &mut ancillary, flags) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Ok(None),
+            other => break other?,
+        }
+    };
+    let mut found = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            found = found.or(fds.last());
+        }
+    }
+    if received.flags.contains(ReturnFlags::TRUNC) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the packet is too long",
+        ));
+    }
+    // An empty packet is no message of ours; it is also how an end looks.
+    Ok((received.bytes > 0).then_some((received.bytes, found)))
+}
+
+/// How long a receive may wait; `None` for ever.
+pub fn set_patience(socket: impl AsFd, patience: Option<core::time::Duration>) -> io::Result<()> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    Ok(set_socket_timeout(socket, Timeout::Recv, patience)?)
+}

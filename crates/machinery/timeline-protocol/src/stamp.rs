@@ -1,0 +1,88 @@
+//! A reading of a timeline as text.
+
+use serde::{Deserialize, Serialize};
+use timeloom_clock::quality::{Stamp, Status};
+use timeloom_time::Instant;
+
+/// A reading.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StampText {
+    /// The timeline's id, 32 hexadecimal digits.
+    pub timeline: String,
+    /// How far it can be trusted.
+    pub status: StatusName,
+    /// The interval; absent when nothing can be said.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<IntervalText>,
+}
+
+/// An interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntervalText {
+    /// True time is not before this.
+    pub earliest_ns: i64,
+    /// The best single value.
+    pub estimate_ns: i64,
+    /// True time is not after this.
+    pub latest_ns: i64,
+}
+
+impl From<Stamp> for StampText {
+    fn from(stamp: Stamp) -> Self {
+        let ns = |at: Instant<timeloom_clock::Timeline>| at.as_ns();
+        Self {
+            timeline: format!("{:032x}", stamp.timeline().0),
+            status: stamp.status().into(),
+            interval: stamp.interval().map(|interval| IntervalText {
+                earliest_ns: ns(interval.earliest()),
+                estimate_ns: ns(interval.estimate()),
+                latest_ns: ns(interval.latest()),
+            }),
+        }
+    }
+}
+
+/// [`Status`] as a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the words are those of `Status`")]
+pub enum StatusName {
+    NeverSynchronised,
+    Ok,
+    SourceLost,
+    DaemonDead,
+    Disrupted,
+    Unauthenticated,
+}
+
+impl From<Status> for StatusName {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::NeverSynchronised => Self::NeverSynchronised,
+            Status::Ok => Self::Ok,
+            Status::SourceLost => Self::SourceLost,
+            Status::DaemonDead => Self::DaemonDead,
+            Status::Disrupted => Self::Disrupted,
+            Status::Unauthenticated => Self::Unauthenticated,
+        }
+    }
+}
+
+impl core::fmt::Display for StatusName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        Status::from(*self).fmt(f)
+    }
+}
+
+impl From<StatusName> for Status {
+    fn from(name: StatusName) -> Self {
+        match name {
+            StatusName::NeverSynchronised => Self::NeverSynchronised,
+            StatusName::Ok => Self::Ok,
+            StatusName::SourceLost => Self::SourceLost,
+            StatusName::DaemonDead => Self::DaemonDead,
+            StatusName::Disrupted => Self::Disrupted,
+            StatusName::Unauthenticated => Self::Unauthenticated,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! ARP, RFC 826: stations on a LAN ask for one another's MAC addresses.
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::Duration;
+
+use crate::ids::{Place, Token};
+use crate::packet::{Kind, Packet, PortId};
+use crate::tables::arp::{Question, TRIES, WAITING};
+use crate::tables::outside::Opened;
+use crate::tables::refusal::Refusal;
+use crate::tables::slab::{Fifo, PacketId};
+use crate::world::World;
+
+/// RFC 1122 section 2.3.2.1: at most one request per second and destination.
+const RETRY: Duration = Duration::from_s(1);
+const MESSAGE_BYTES: u16 = 46;
+
+/// The reply of interface `port` to a real program that asked from `address`
+/// and `mac`; `asker` is the interface that has the address, if one has.
+pub(crate) fn reply_to_stranger(
+    port: PortId,
+    asker: Option<PortId>,
+    address: u32,
+    mac: PortId,
+) -> Packet {
+    let to = asker.unwrap_or(PortId::NONE);
+    let mut reply = Packet::new(Kind::ArpReply, port, to, 0, MESSAGE_BYTES);
+    reply.dst_mac = mac;
+    reply.seq = address;
+    reply
+}
+
+impl World {
+    /// Sends a packet out of an interface to the neighbouring interface `via`,
+    /// asking for its MAC address first where there is a LAN between.
+    #[inline]
+    pub(crate) fn emit<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        via: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        if self.ports[port.index()].arp == crate::packet::NIL {
+            return self.transmit(port, id, agenda);
+        }
+        self.emit_on_lan(port, via, id, agenda);
+    }
+
+    fn emit_on_lan<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        via: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let arp = &mut self.arps[self.ports[port.index()].arp as usize];
+        let packet = &mut self.packets[id];
+        packet.src_mac = port;
+        if let Some(mac) = arp.find(via, agenda.now()) {
+            packet.dst_mac = mac;
+            return self.transmit(port, id, agenda);
+        }
+        if let Some(question) = arp.asked.iter_mut().find(|q| q.interface == via) {
+            if question.waiting.len() < WAITING {
+                question.waiting.push(id, &mut self.packets);
+            } else {
+                self.counters.arp_failed += 1;
+                self.packets.remove(id);
+            }
+            return;
+        }
+        let mut waiting = Fifo::EMPTY;
+        waiting.push(id, &mut self.packets);
+        arp.asked.push(Question {
+            interface: via,
+            tries: 1,
+            waiting,
+        });
+        let idle = !core::mem::replace(&mut arp.ticking, true);
+        if idle {
+            let node = NodeId(self.ports[port.index()].node);
+            agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
+        }
+        self.ask(port, via, agenda);
+    }
+
+    fn ask<Q: EventQueue>(&mut self, port: PortId, via: PortId, agenda: &mut Agenda<Q>) {
+        let mut request = Packet::new(Kind::ArpRequest, port, via, 0, MESSAGE_BYTES);
+        request.dst_mac = PortId::NONE;
+        let id = self.packets.insert(request);
+        self.transmit(port, id, agenda);
+    }
+
+    /// An ARP message reached an interface.
+    pub(crate) fn handle_arp<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let node = self.ports[port.index()].node;
+        if self.outside.opened[node as usize] == Opened::Frames {
+            // Somebody outside speaks for this interface.
+            return self.keep(|outside| &mut outside.frames, node, id, agenda.now());
+        }
+        let message = self.packets[id];
+        self.packets.remove(id);
+        if message.dst != port || self.ports[port.index()].arp == crate::packet::NIL {
+            return;
+        }
+        // Who asks tells where it is (RFC 826, packet reception).
+        self.learn_neighbour(port, message.src, message.src_mac, agenda);
+        if message.kind == Kind::ArpRequest {
+            let reply = Packet::new(Kind::ArpReply, port, message.src, 0, MESSAGE_BYTES);
+            let id = self.packets.insert(reply);
+            self.transmit(port, id, agenda);
+        }
+    }
+
+    /// At `port`, notes that `neighbour` has this MAC address, and sends what
+    /// has waited for it.
+    pub(crate) fn learn_neighbour<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        neighbour: PortId,
+        mac: PortId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let place = self.ports[port.index()].arp;
+        let Some(arp) = self.arps.get_mut(place as usize) else {
+            return;
+        };
+        arp.learn(neighbour, mac, agenda.now());
+        let asked = arp.asked.iter().position(|q| q.interface == neighbour);
+        if let Some(asked) = asked {
+            let mut question = arp.asked.swap_remove(asked);
+            while let Some(id) = question.waiting.pop(&self.packets) {
+                self.packets[id].dst_mac = mac;
+                self.transmit(port, id, agenda);
+            }
+        }
+    }
+
+    /// A second has passed since an interface asked.
+    pub(crate) fn handle_arp_timer<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
+        let place = self.ports[port.index()].arp as usize;
+        let (mut again, mut lost) = (Vec::new(), Vec::new());
+        let packets = &mut self.packets;
+        self.arps[place].asked.retain_mut(|question| {
+            question.tries += 1;
+            if question.tries <= TRIES {
+                again.push(question.interface);
+                return true;
+            }
+            lost.extend(core::iter::from_fn(|| question.waiting.pop(packets)));
+            false
+        });
+        self.arps[place].ticking = !again.is_empty();
+        if !again.is_empty() {
+            let node = NodeId(self.ports[port.index()].node);
+            agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
+        }
+        for via in again {
+            self.ask(port, via, agenda);
+        }
+        self.counters.arp_failed += lost.len() as u64;
+        let node = self.ports[port.index()].node;
+        for id in lost {
+            match self.places[node as usize] {
+                Place::Router(index) => {
+                    self.refuse((node, index), id, Refusal::HostUnreachable, agenda);
+                }
+                _ => self.packets.remove(id),
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Ethernet frames of real programs, for portals.
+//!
+//! A host that is opened to frames is nothing but a plug: whoever is outside
+//! speaks ARP, IP and all else itself, under the MAC address of the host's
+//! interface or any other. Switches carry all its frames; routers and simulated
+//! hosts understand ARP and IPv4.
+
+use timeloom_engine::Agenda;
+use timeloom_engine::queue::EventQueue;
+use timeloom_time::{Instant, Virtual};
+
+use crate::bytes::{self, ArpMessage, IpHeader, TCP, UDP, be16};
+use crate::ids::{Node, Place};
+use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::tables::buffers::{Checksum, Content, Description, ETHERNET, Offload, TrainProtocol};
+use crate::tables::outside::Opened;
+use crate::world::World;
+
+/// A frame on its way out.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// When it arrived.
+    pub at: Instant<Virtual>,
+    /// Its beginning: at least the Ethernet header.
+    pub head: &'a [u8],
+    /// What follows.
+    pub rest: &'a [u8],
+    /// What is left to be done with it.
+    pub offload: Offload,
+}
+
+impl World {
+    /// Opens a host to Ethernet frames: all that come to it wait for
+    /// [`World::take_frame`], and the model speaks no protocol for it.
+    pub fn open_frames(&mut self, node: Node) {
+        self.outside.opened[node.0 as usize] = Opened::Frames;
+    }
+
+    /// Sends an Ethernet frame from a host: the first `used` of `buffer`'s
+    /// bytes. The buffer is exchanged for another where that is cheaper than a
+    /// copy; give it [`crate::LARGE`] bytes. What is malformed is dropped and
+    /// counted.
+    pub fn send_frame<Q: EventQueue>(
+        &mut self,
+        node: Node,
+        buffer: &mut Vec<u8>,
+        used: usize,
+        offload: Offload,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let read = buffer
+            .get(..used)
+            .and_then(|frame| self.read_frame(frame, offload));
+        let (Some((mut packet, what)), Some(port)) = (read, self.port_of(node)) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        packet.flow = self.packets.buffers.swap(buffer, what);
+        packet.src = port;
+        packet.stamp = agenda.now();
+        let id = self.packets.insert(packet);
+        self.transmit(port, id, agenda);
+    }
+
+    pub(crate) fn read_frame(
+        &mut self,
+        frame: &[u8],
+        offload: Offload,
+    ) -> Option<(Packet, Description)> {
+        let ethernet: &[u8; ETHERNET as usize] = frame.first_chunk()?;
+        let inner = &frame[ethernet.len()..];
+        let mut what = Description {
+            used: u32::try_from(frame.len()).ok()?,
+            content: Content::Other,
+            start: ETHERNET,
+            header: 0,
+            offload: Offload::default(),
+        };
+        let size = u16::try_from(inner.len()).ok()?;
+        let mut packet = Packet::raw(PortId::NONE, PortId::NONE, 0, size);
+        match be16(ethernet, 12) {
+            0x0800 => self.read_ip(inner, offload, &mut packet, &mut what)?,
+            0x0806 => {
+                ArpMessage::read(inner)?;
+                what.content = Content::Arp;
+            }
+            0x8100 if inner.len() >= 2 => packet.vlan = be16(inner, 0) & 0xfff,
+            _ => {}
+        }
+        // Too many addresses count as malformed: no switch could keep them.
+        packet.dst_mac = self.outside.macs.key(bytes::mac(ethernet, 0))?;
+        packet.src_mac = self.outside.macs.key(bytes::mac(ethernet, 6))?;
+        Some((packet, what))
+    }
+
+    fn read_ip(
+        &self,
+        inner: &[u8],
+        offload: Offload,
+        packet: &mut Packet,
+        what: &mut Description,
+    ) -> Option<()> {
+        let ip = IpHeader::read(inner)?;
+        // Ethernet pads short packets.
+        let inner = &inner[..usize::from(ip.length)];
+        what.used = u32::from(ETHERNET) + u32::from(ip.length);
+        what.content = Content::Ip;
+        what.header = ip.header;
+        what.offload = offload;
+        if let Some(Checksum { start, offset }) = offload.checksum {
+            let end = u32::from(start) + u32::from(offset) + 2;
+            if start < ETHERNET + ip.header || end > what.used {
+                return None;
+            }
+        }
+        packet.size = ip.length;
+        packet.ttl = ip.ttl;
+        packet.tos = ip.tos;
+        packet.sack_to = bytes::flow_hash(&ip, inner);
+        packet.dst = self.interface_at(ip.dst).unwrap_or(PortId::NONE);
+        if let Some(train) = offload.train {
+            let protocol = match train.protocol {
+                TrainProtocol::Tcp => TCP,
+                TrainProtocol::Udp => UDP,
+            };
+            if ip.protocol != protocol || ip.fragment || train.payload_bytes == 0 {
+                return None;
+            }
+            let after = &inner[usize::from(ip.header)..];
+            what.header += bytes::transport_header(protocol, after)?;
+            let payload = ip.length - what.header;
+            let count = payload.div_ceil(train.payload_bytes).max(1);
+            // Its checksums are always left to be completed; who says nothing
+            // means the usual place.
+            let offset = if protocol == TCP { 16 } else { 6 };
+            what.offload.checksum = Some(Checksum {
+                start: ETHERNET + ip.header,
+                offset,
+            });
+            packet.set_segments(0, u32::from(count), what.header);
+        }
+        Some(())
+    }
+
+    /// The next frame that arrived at a host opened to frames, which `take`
+    /// may look at. `None` when there is none.
+    pub fn take_frame<R>(&mut self, take: impl FnOnce(Node, Frame<'_>) -> R) -> Option<R> {
+        let (node, id) = self.next_of(|outside| &mut outside.frames)?;
+        let port = self.first_port[node as usize];
+        let mut packet = self.packets[id];
+        let place = self.ports[port.index()];
+        let peer = self.places[place.peer_node as usize];
+        if place.arp == NIL && matches!(peer, Place::Router(_)) && packet.dst_mac != PortId::NONE {
+            // On a cable between two, routers do not look up MAC addresses.
+            (packet.src_mac, packet.dst_mac) = (port.peer(), port);
+        }
+        let taken = self.with_frame(&packet, |frame| take(Node(node), frame));
+        self.packets.remove(id);
+        Some(taken)
+    }
+
+    /// Watches the link out of `port`: what real programs sent over it waits
+    /// for [`World::take_seen`] when it arrives at the link's end.
+    pub fn watch(&mut self, port: PortId) {
+        self.outside.watched.resize(self.links.len(), false);
+        self.outside.watched[port.index()] = true;
+    }
+
+    /// The next frame that was seen on a watched link, and out of which port
+    /// that leads.
+    pub fn take_seen<R>(&mut self, take: impl FnOnce(PortId, Frame<'_>) -> R) -> Option<R> {
+        let (port, id) = self.next_of(|outside| &mut outside.seen)?;
+        let packet = self.packets[id];
+        let taken = self.with_frame(&packet, |frame| take(PortId(port), frame));
+        self.packets.remove(id);
+        Some(taken)
+    }
+
+    fn with_frame<R>(&mut self, packet: &Packet, take: impl FnOnce(Frame<'_>) -> R) -> R {
+        let mut head = core::mem::take(&mut self.outside.scratch);
+        let macs = [packet.src_mac, packet.dst_mac].map(|key| self.outside.macs.mac(key));
+        let (rest, offload) = if packet.kind == Kind::Raw {
+            let buffer = self.packets.buffers.get(packet.flow);
+            buffer.write_head(packet, macs, &mut head)
+        } else {
+            self.write_arp(packet, macs, &mut head);
+            (&[][..], Offload::default())
+        };
+        let taken = take(Frame {
+            at: packet.at,
+            head: &head,
+            rest,
+            offload,
+        });
+        self.outside.scratch = head;
+        taken
+    }
+
+    /// An ARP message of the model, as a frame.
+    fn write_arp(&self, packet: &Packet, [src, dst]: [[u8; 6]; 2], head: &mut Vec<u8>) {
+        head.clear();
+        head.extend(dst);
+        head.extend(src);
+        head.extend([8, 6]);
+        let is_request = packet.kind == Kind::ArpRequest;
+        // To an interface that the model does not know, its address is said.
+        let target = match packet.dst {
+            PortId::NONE => packet.seq,
+            port => self.addresses[port.index()].0,
+        };
+        let message = ArpMessage {
+            is_request,
+            sender_mac: self.outside.macs.mac(packet.src),
+            sender: self.addresses[packet.src.index()].0,
+            target_mac: if is_request { [0; 6] } else { dst },
+            target,
+        };
+        message.write(head);
+    }
+
+    /// Says that the real interface at a host has this MAC address and not the
+    /// model's: a container's or a machine's that is there already.
+    pub fn set_mac(&mut self, node: Node, mac: [u8; 6]) {
+        if let Some(port) = self.port_of(node) {
+            self.outside.macs.given.insert(port, mac);
+        }
+    }
+
+    /// The MAC address of an interface.
+    pub fn mac(&self, port: PortId) -> [u8; 6] {
+        self.outside.macs.mac(port)
+    }
+
+    /// The length of the prefix of an interface's network.
+    pub fn prefix(&self, port: PortId) -> u8 {
+        self.addresses[port.index()].1
+    }
+
+    /// The address of a host's router, if it has one.
+    pub fn gateway(&self, node: Node) -> Option<std::net::Ipv4Addr> {
+        let port = self.gateways[node.0 as usize];
+        (port != PortId::NONE).then(|| self.address(port))
+    }
+}

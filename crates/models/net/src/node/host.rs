@@ -1,0 +1,208 @@
+//! Hosts: where packets begin and end.
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::Instant;
+
+use crate::ids::Token;
+use crate::packet::{Kind, Packet, PortId};
+use crate::tables::slab::PacketId;
+use crate::tcp::{Ack, HEADER_BYTES, Transmit, widen};
+use crate::world::World;
+
+impl World {
+    /// Sends a packet from the host that owns `packet.src`.
+    #[inline(always)]
+    pub(crate) fn originate<Q: EventQueue>(&mut self, mut packet: Packet, agenda: &mut Agenda<Q>) {
+        // Answers bear the stamp of what they answer.
+        if !matches!(
+            packet.kind,
+            Kind::TcpAck | Kind::TcpSynAck | Kind::EchoReply
+        ) {
+            packet.stamp = agenda.now();
+        }
+        let (port, dst) = (packet.src, packet.dst);
+        let id = self.packets.insert(packet);
+        self.send_off(port, dst, id, agenda);
+    }
+
+    fn send_off<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        dst: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let here = self.ports[port.index()];
+        let place = self.ports.get(dst.index());
+        let via = if place.is_some_and(|place| place.segment == here.segment) {
+            dst
+        } else {
+            self.gateways[here.node as usize]
+        };
+        if via == PortId::NONE {
+            self.counters.no_route += 1;
+            return self.packets.remove(id);
+        }
+        self.emit(port, via, id, agenda);
+    }
+
+    /// A packet has come to the host whose interface is `port`.
+    #[inline]
+    pub(crate) fn receive<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = self.packets[id];
+        if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) {
+            return self.handle_arp(port, id, agenda);
+        }
+        self.packets.remove(id);
+        if packet.dst != port {
+            // Flooded by a switch that has not learnt us, or misrouted.
+            self.counters.not_for_us += 1;
+            return;
+        }
+        let now = agenda.now();
+        self.note_arrival(&packet, now);
+        match packet.kind {
+            Kind::TcpData => {
+                let receiver = &mut self.flows[packet.flow as usize].receiver;
+                if packet.tos & Packet::CONGESTED != 0 {
+                    let marked = packet.tos & Packet::CONGESTED == Packet::CONGESTED;
+                    receiver.note_congestion(marked, packet.flags & Packet::CWR != 0);
+                }
+                let segment = widen(packet.seq, receiver.next);
+                if let Some(ack) = receiver.handle_segment(now, segment, packet.stamp) {
+                    self.send_ack(packet.flow, ack, agenda);
+                }
+                self.arm_receiver(packet.flow, agenda);
+            }
+            Kind::TcpAck => {
+                let sender = &mut self.flows[packet.flow as usize].sender;
+                let near = sender.first_unacknowledged();
+                let ack = Ack {
+                    next: widen(packet.seq, near),
+                    stamp: packet.stamp,
+                    sack_from: widen(packet.sack_from, near),
+                    sack_to: widen(packet.sack_to, near),
+                    congested: packet.flags & Packet::ECE != 0,
+                };
+                sender.handle_ack(now, ack);
+                self.pump(packet.flow, agenda);
+            }
+            Kind::Udp | Kind::EchoReply => self.count_arrival(&packet, now),
+            Kind::EchoRequest => {
+                let kind = Kind::EchoReply;
+                let mut reply = Packet::new(kind, port, packet.src, packet.flow, packet.size);
+                reply.seq = packet.seq;
+                reply.stamp = packet.stamp;
+                self.originate(reply, agenda);
+            }
+            Kind::TcpSyn => {
+                let kind = Kind::TcpSynAck;
+                let mut answer = Packet::new(kind, port, packet.src, packet.flow, HEADER_BYTES);
+                answer.stamp = packet.stamp;
+                self.originate(answer, agenda);
+            }
+            Kind::TcpSynAck => {
+                let sender = &mut self.flows[packet.flow as usize].sender;
+                sender.handle_opened(now, packet.stamp);
+                self.pump(packet.flow, agenda);
+            }
+            Kind::ArpRequest | Kind::ArpReply | Kind::Raw => {}
+        }
+    }
+
+    /// Sends whatever a flow's sender has to send.
+    pub(crate) fn pump<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
+        let now = agenda.now();
+        loop {
+            let flow = &mut self.flows[index as usize];
+            let mut congestion = (0, 0);
+            let (kind, seq, size) = match flow.sender.poll_transmit(now) {
+                None => break,
+                Some(Transmit::Syn) => (Kind::TcpSyn, 0, HEADER_BYTES),
+                Some(Transmit::Segment(segment)) => {
+                    congestion = flow.sender.congestion_bits(segment);
+                    (Kind::TcpData, segment, flow.segment_bytes + HEADER_BYTES)
+                }
+            };
+            let mut packet = Packet::new(kind, flow.from, flow.to, index, size);
+            packet.seq = seq as u32;
+            (packet.tos, packet.flags) = congestion;
+            self.originate(packet, agenda);
+        }
+        let flow = &mut self.flows[index as usize];
+        let due = flow.sender.next_wake();
+        if due < flow.sender_timer {
+            flow.sender_timer = due;
+            let node = NodeId(self.ports[flow.from.index()].node);
+            agenda.schedule(due, node, Token::SENDER | index);
+        }
+    }
+
+    #[inline]
+    fn arm_receiver<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
+        let flow = &mut self.flows[index as usize];
+        let due = flow.receiver.next_wake();
+        if due < flow.receiver_timer {
+            flow.receiver_timer = due;
+            let node = NodeId(self.ports[flow.to.index()].node);
+            agenda.schedule(due, node, Token::RECEIVER | index);
+        }
+    }
+
+    fn send_ack<Q: EventQueue>(&mut self, index: u32, ack: Ack, agenda: &mut Agenda<Q>) {
+        let flow = &self.flows[index as usize];
+        let mut packet = Packet::new(Kind::TcpAck, flow.to, flow.from, index, HEADER_BYTES);
+        packet.seq = ack.next as u32;
+        packet.stamp = ack.stamp;
+        packet.sack_from = ack.sack_from as u32;
+        packet.sack_to = ack.sack_to as u32;
+        if ack.congested {
+            packet.flags |= Packet::ECE;
+        }
+        if ack.sack_from < ack.sack_to {
+            packet.size += SACK_BYTES;
+        }
+        self.originate(packet, agenda);
+    }
+
+    pub(crate) fn handle_sender_timer<Q: EventQueue>(
+        &mut self,
+        index: u32,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let now = agenda.now();
+        let flow = &mut self.flows[index as usize];
+        if flow.sender_timer != now {
+            return;
+        }
+        flow.sender_timer = Instant::FAR_FUTURE;
+        flow.sender.handle_timeout(now);
+        self.pump(index, agenda);
+    }
+
+    pub(crate) fn handle_receiver_timer<Q: EventQueue>(
+        &mut self,
+        index: u32,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let now = agenda.now();
+        let flow = &mut self.flows[index as usize];
+        if flow.receiver_timer != now {
+            return;
+        }
+        flow.receiver_timer = Instant::FAR_FUTURE;
+        if let Some(ack) = flow.receiver.handle_timeout(now) {
+            self.send_ack(index, ack, agenda);
+        }
+        self.arm_receiver(index, agenda);
+    }
+}
+
+/// One block of the option of RFC 2018, padded to four bytes.
+const SACK_BYTES: u16 = 12;

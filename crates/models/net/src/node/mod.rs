@@ -1,0 +1,15 @@
+//! What each kind of node does with a packet: methods of [`World`](crate::World) only. The state
+//! that they work on is in [`tables`](crate::tables).
+
+pub(crate) mod arp;
+pub(crate) mod crossing;
+pub(crate) mod fragment;
+pub(crate) mod frame;
+pub(crate) mod host;
+pub(crate) mod icmp;
+pub(crate) mod raw;
+pub(crate) mod resident;
+pub(crate) mod router;
+pub(crate) mod switch;
+pub(crate) mod traffic;
+pub(crate) mod train;

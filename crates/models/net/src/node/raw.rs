@@ -1,0 +1,342 @@
+//! Packets of real programs: bytes that go through the model as they are.
+//!
+//! A TCP/IP stack beside the simulation opens a host, hands in IPv4 packets and
+//! takes out those that arrived; a portal does the same with Ethernet frames
+//! (`frame.rs`). On the way they are packets like all others; only their bytes
+//! lie in a buffer that is used again.
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::{Instant, Virtual};
+
+use crate::bytes::{self, ArpMessage, IpHeader};
+use crate::ids::{Node, Place};
+use crate::node::arp::reply_to_stranger;
+use crate::packet::{NIL, Packet, PortId};
+use crate::tables::buffers::{Content, Description, ETHERNET, Offload};
+use crate::tables::outside::{Opened, Outside, Waiting};
+use crate::tables::slab::PacketId;
+use crate::world::World;
+
+impl World {
+    /// Opens a host to the outside: packets of real programs that arrive there
+    /// wait for [`World::take_raw`]. At a host that is not open, echo requests
+    /// are answered by the model and all else is dropped.
+    pub fn open(&mut self, node: Node) {
+        self.outside.opened[node.0 as usize] = Opened::Packets;
+    }
+
+    /// Sends an IPv4 packet from a host. What is no IPv4 packet is dropped and
+    /// counted.
+    pub fn send_raw<Q: EventQueue>(&mut self, node: Node, bytes: &[u8], agenda: &mut Agenda<Q>) {
+        let Some(ip) = IpHeader::read(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let Some(src) = self.port_of(node) else {
+            self.counters.no_route += 1;
+            return;
+        };
+        // What nobody here has is the router's to refuse.
+        let dst = self.interface_at(ip.dst).unwrap_or(PortId::NONE);
+        let bytes = &bytes[..usize::from(ip.length)];
+        let packet = self.ip_packet(src, dst, &ip, bytes);
+        self.originate(packet, agenda);
+    }
+
+    /// A packet with the bytes of an IPv4 packet, of which `ip` is the header.
+    pub(crate) fn ip_packet(
+        &mut self,
+        src: PortId,
+        dst: PortId,
+        ip: &IpHeader,
+        bytes: &[u8],
+    ) -> Packet {
+        let what = Description {
+            used: u32::from(ip.length),
+            content: Content::Ip,
+            start: 0,
+            header: ip.header,
+            offload: Offload::default(),
+        };
+        let buffer = self.packets.buffers.fill(bytes, what);
+        let mut packet = Packet::raw(src, dst, buffer, ip.length);
+        // On a cable between two nobody looks these up, and without them a kernel
+        // would take it for a broadcast, of which its TCP hears nothing.
+        (packet.src_mac, packet.dst_mac) = (src, src.peer());
+        packet.ttl = ip.ttl;
+        packet.tos = ip.tos;
+        packet.sack_to = bytes::flow_hash(ip, bytes);
+        packet
+    }
+
+    /// The next packet that arrived at an opened host: where, when, and its
+    /// bytes, which `take` may look at. `None` when there is none.
+    pub fn take_raw<R>(
+        &mut self,
+        take: impl FnOnce(Node, Instant<Virtual>, &[u8]) -> R,
+    ) -> Option<R> {
+        let (node, id) = self.next_of(|outside| &mut outside.packets)?;
+        let packet = self.packets[id];
+        let scratch = self.assemble(&packet);
+        let taken = take(Node(node), packet.at, &scratch);
+        self.outside.scratch = scratch;
+        self.packets.remove(id);
+        Some(taken)
+    }
+
+    /// What a real packet carries, for another engine: from the IP header on,
+    /// or an ARP message. `None` for what only this engine understands. The
+    /// caller gives the buffer back as the scratch buffer.
+    pub(crate) fn bytes_to_leave(&mut self, packet: &Packet) -> Option<Vec<u8>> {
+        match self.packets.buffers.get(packet.flow).content {
+            Content::Ip => Some(self.assemble(packet)),
+            Content::Arp => {
+                let mut scratch = core::mem::take(&mut self.outside.scratch);
+                scratch.clear();
+                scratch.extend_from_slice(self.packets.buffers.get(packet.flow).inner());
+                Some(scratch)
+            }
+            Content::Other => None,
+        }
+    }
+
+    /// Takes the bytes of a real packet from another engine in; false when they
+    /// are none.
+    pub(crate) fn take_over_bytes(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        let ip = IpHeader::read(bytes).filter(|ip| usize::from(ip.length) == bytes.len());
+        let content = match ip {
+            Some(_) => Content::Ip,
+            None if ArpMessage::read(bytes).is_some() => Content::Arp,
+            None => return false,
+        };
+        let what = Description {
+            used: bytes.len() as u32,
+            content,
+            start: 0,
+            header: ip.map_or(0, |ip| ip.header),
+            offload: Offload::default(),
+        };
+        packet.sack_to = ip.map_or(0, |ip| bytes::flow_hash(&ip, bytes));
+        packet.set_segments(0, 1, 0);
+        packet.flow = self.packets.buffers.fill(bytes, what);
+        true
+    }
+
+    /// The interface that has this address.
+    #[inline]
+    pub(crate) fn interface_at(&self, address: u32) -> Option<PortId> {
+        let all = &self.by_address;
+        let place = all.binary_search_by_key(&address, |entry| entry.0).ok()?;
+        Some(all[place].1)
+    }
+
+    pub(crate) fn next_of(
+        &mut self,
+        list: impl FnOnce(&mut Outside) -> &mut Waiting,
+    ) -> Option<(u32, PacketId)> {
+        let waiting = list(&mut self.outside);
+        let (place, id) = waiting.list.pop_front()?;
+        waiting.bytes -= usize::from(self.packets[id].size);
+        Some((place, id))
+    }
+
+    /// Lets a packet wait to be taken out, or drops it where too many do.
+    pub(crate) fn keep(
+        &mut self,
+        list: impl FnOnce(&mut Outside) -> &mut Waiting,
+        place: u32,
+        id: PacketId,
+        now: Instant<Virtual>,
+    ) {
+        let waiting = list(&mut self.outside);
+        if !waiting.has_room() {
+            self.counters.not_taken += 1;
+            return self.packets.remove(id);
+        }
+        let packet = &mut self.packets[id];
+        packet.at = now;
+        waiting.push(place, id, packet.size);
+    }
+
+    /// The IPv4 packet as one piece with all its checksums, in the scratch
+    /// buffer, which the caller gives back.
+    pub(crate) fn assemble(&mut self, packet: &Packet) -> Vec<u8> {
+        let mut scratch = core::mem::take(&mut self.outside.scratch);
+        let buffer = self.packets.buffers.get(packet.flow);
+        let (rest, offload) = buffer.write_head(packet, [[0; 6]; 2], &mut scratch);
+        scratch.extend_from_slice(rest);
+        if let Some(checksum) = offload.checksum {
+            bytes::complete(&mut scratch, checksum.start, checksum.offset);
+        }
+        scratch.drain(..usize::from(ETHERNET));
+        scratch
+    }
+
+    /// A packet of a real program has come to the end of a link.
+    #[cold]
+    pub(crate) fn deliver_raw<Q: EventQueue>(
+        &mut self,
+        node: NodeId,
+        into: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let link = into.peer();
+        if self.outside.watched.get(link.index()) == Some(&true) {
+            let copy = self.packets.insert(self.packets[id]);
+            self.keep(|outside| &mut outside.seen, link.0, copy, agenda.now());
+        }
+        self.packets[id].flags &= !Packet::STAMPED;
+        if self.offer_to_resident(node, into, id, agenda) {
+            return;
+        }
+        match self.places[node.0 as usize] {
+            Place::Switch(index) => self.bridge(index, into, id, agenda),
+            Place::Host => match self.outside.opened[node.0 as usize] {
+                Opened::Frames => {
+                    self.keep(|outside| &mut outside.frames, node.0, id, agenda.now());
+                }
+                Opened::Packets => self.take_in(node.0, into, id, agenda),
+                Opened::No => self.answer_raw(into, id, agenda),
+            },
+            Place::Router(index) => {
+                let content = self.packets.buffers.get(self.packets[id].flow).content;
+                if content == Content::Arp {
+                    return self.handle_raw_arp(into, id, agenda);
+                }
+                let packet = &self.packets[id];
+                let is_lan = self.ports[into.index()].arp != NIL;
+                if content != Content::Ip || is_lan && packet.dst_mac != into {
+                    self.counters.not_for_us += 1;
+                    return self.packets.remove(id);
+                }
+                self.forward(node.0, index, id, agenda);
+            }
+        }
+    }
+
+    /// For a stack beside the simulation, which takes packets one by one.
+    fn take_in<Q: EventQueue>(
+        &mut self,
+        node: u32,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = self.packets[id];
+        match self.packets.buffers.get(packet.flow).content {
+            Content::Arp => return self.handle_raw_arp(port, id, agenda),
+            Content::Ip if packet.dst == port => {}
+            _ => {
+                self.counters.not_for_us += 1;
+                return self.packets.remove(id);
+            }
+        }
+        let now = agenda.now();
+        if packet.segments() == 1 {
+            return self.keep(|outside| &mut outside.packets, node, id, now);
+        }
+        for segment in 0..packet.segments() {
+            let part = self.part(&packet, segment, 1);
+            let part = self.packets.insert(part);
+            self.keep(|outside| &mut outside.packets, node, part, now);
+        }
+        self.packets.remove(id);
+    }
+
+    /// A host that is only simulated answers ARP and echo requests.
+    fn answer_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
+        let packet = self.packets[id];
+        match self.packets.buffers.get(packet.flow).content {
+            Content::Arp => return self.handle_raw_arp(port, id, agenda),
+            Content::Ip if packet.dst == port && packet.segments() == 1 => {
+                if let Some(reply) = self.echo_reply(&packet) {
+                    let node = Node(self.ports[port.index()].node);
+                    self.packets.remove(id);
+                    self.send_raw(node, &reply, agenda);
+                    self.outside.scratch = reply;
+                    return;
+                }
+            }
+            _ => {}
+        }
+        if self.refuse_datagram(port, id, agenda) {
+            return;
+        }
+        self.counters.not_for_us += 1;
+        self.packets.remove(id);
+    }
+
+    /// A router answers echo requests, refuses datagrams and drops all else that
+    /// is for it.
+    pub(crate) fn answer_echo<Q: EventQueue>(
+        &mut self,
+        node: u32,
+        index: u32,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = self.packets[id];
+        let back = self
+            .interface_at(self.source_address(&packet))
+            .filter(|_| packet.segments() == 1);
+        let reply = back.and_then(|_| self.echo_reply(&packet));
+        let (Some(back), Some(reply)) = (back, reply) else {
+            if !self.refuse_datagram(packet.dst, id, agenda) {
+                self.counters.not_for_us += 1;
+                self.packets.remove(id);
+            }
+            return;
+        };
+        self.packets.remove(id);
+        let id = self.own_packet(packet.dst, back, &reply);
+        self.outside.scratch = reply;
+        if self.ports[back.index()].node == node {
+            return self.packets.remove(id);
+        }
+        self.forward(node, index, id, agenda);
+    }
+
+    fn source_address(&self, packet: &Packet) -> u32 {
+        IpHeader::read(self.packets.buffers.get(packet.flow).inner()).map_or(0, |ip| ip.src)
+    }
+
+    /// The reply to an echo request; the caller gives it back as the scratch
+    /// buffer.
+    fn echo_reply(&mut self, packet: &Packet) -> Option<Vec<u8>> {
+        let mut scratch = self.assemble(packet);
+        if bytes::turn_into_echo_reply(&mut scratch) {
+            return Some(scratch);
+        }
+        self.outside.scratch = scratch;
+        None
+    }
+
+    /// An ARP message of a real program has come to an interface for which the
+    /// model answers.
+    fn handle_raw_arp<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = self.packets[id];
+        let message = ArpMessage::read(self.packets.buffers.get(packet.flow).inner());
+        self.packets.remove(id);
+        let Some(message) = message else { return };
+        if message.target != self.addresses[port.index()].0 {
+            return;
+        }
+        let mac = self.outside.macs.key(message.sender_mac);
+        let sender = self.interface_at(message.sender);
+        if let (Some(mac), Some(sender)) = (mac, sender) {
+            self.learn_neighbour(port, sender, mac, agenda);
+        }
+        if let (true, Some(mac)) = (message.is_request, mac) {
+            let reply = reply_to_stranger(port, sender, message.sender, mac);
+            let id = self.packets.insert(reply);
+            self.transmit(port, id, agenda);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Ethernet switches: learning, ageing, flooding, VLANs.
+
+use timeloom_engine::Agenda;
+use timeloom_engine::queue::EventQueue;
+
+use crate::packet::PortId;
+use crate::tables::slab::PacketId;
+use crate::tables::switch::PortMode;
+use crate::world::World;
+
+impl World {
+    /// A frame has come to switch number `index` through its port `into`.
+    pub(crate) fn bridge<Q: EventQueue>(
+        &mut self,
+        index: u32,
+        into: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let switch = &mut self.switches[index as usize];
+        let packet = &mut self.packets[id];
+        match switch.mode(into) {
+            Some(PortMode::Access(vlan)) if packet.vlan == 0 => packet.vlan = *vlan,
+            Some(PortMode::Trunk) if packet.vlan != 0 => {}
+            _ => {
+                self.counters.bad_vlan += 1;
+                return self.packets.remove(id);
+            }
+        }
+        let frame = *packet;
+        let now = agenda.now();
+        let known = switch.learn_and_find(now, frame.vlan, frame.src_mac, into, frame.dst_mac);
+        if let Some(port) = known {
+            if port == into {
+                // Its station is where it came from.
+                return self.packets.remove(id);
+            }
+            return self.put_out(index, port, id, agenda);
+        }
+        for place in 0..self.switches[index as usize].ports.len() {
+            let (port, mode) = &self.switches[index as usize].ports[place];
+            let member = match mode {
+                PortMode::Access(vlan) => *vlan == frame.vlan,
+                PortMode::Trunk => true,
+            };
+            let port = *port;
+            if member && port != into {
+                let copy = self.packets.insert(frame);
+                self.put_out(index, port, copy, agenda);
+            }
+        }
+        self.packets.remove(id);
+    }
+
+    fn put_out<Q: EventQueue>(
+        &mut self,
+        index: u32,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let mode = self.switches[index as usize].mode(port);
+        if matches!(mode, Some(PortMode::Access(_))) {
+            self.packets[id].vlan = 0;
+        }
+        self.transmit(port, id, agenda);
+    }
+}

@@ -1,0 +1,76 @@
+//! Trains: segments that a real kernel handed over in one piece.
+//!
+//! A kernel gives 64 KiB to its network card and lets the card cut them. To
+//! cut them here, one by one, would cost most of what a portal can carry. So
+//! they travel whole as long as nobody could tell: a train takes the same time
+//! on a wire as its segments do, and counts as so many packets in a queue. It
+//! is cut, without a copy of its bytes, where a link would be busy with it for
+//! longer than [`World::set_train_time`] says (its first segment arrives that
+//! much too late at most), where the queue has room for a part of it only, and
+//! where chance, CoDel or priorities decide about packets one by one.
+
+use timeloom_engine::Agenda;
+use timeloom_engine::queue::EventQueue;
+use timeloom_time::Duration;
+
+use crate::packet::{Packet, PortId};
+use crate::tables::slab::PacketId;
+use crate::world::World;
+
+impl World {
+    /// Sets how long a link may be busy with one train of a real program's
+    /// segments; longer ones are cut. Zero cuts all into single packets. The
+    /// default is 60 µs.
+    ///
+    /// Links store and forward, so at each hop after the first a train's first
+    /// segment is late by up to this.
+    pub fn set_train_time(&mut self, longest: Duration) {
+        self.train_time = longest;
+    }
+
+    /// Puts a train on the link out of `port`, whole or in parts.
+    #[cold]
+    pub(crate) fn transmit_train<Q: EventQueue>(
+        &mut self,
+        port: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let packet = self.packets[id];
+        let Some(train) = self.packets.buffers.get(packet.flow).train() else {
+            return self.transmit_one(port, id, agenda);
+        };
+        let segment = u32::from(packet.segment_header()) + u32::from(train.payload_bytes);
+        let link = &mut self.links[port.index()];
+        let most = link.train_of(segment, self.train_time);
+        let room = link.room(agenda.now(), &self.packets);
+        let count = packet.segments();
+        if count <= most && count <= room {
+            return self.transmit_one(port, id, agenda);
+        }
+        let admitted = count.min(room);
+        link.stats.dropped += u64::from(count - admitted);
+        let mut first = 0;
+        while first < admitted {
+            let length = most.min(admitted - first);
+            let part = self.part(&packet, first, length);
+            let part = self.packets.insert(part);
+            self.transmit_one(port, part, agenda);
+            first += length;
+        }
+        self.packets.remove(id);
+    }
+
+    /// `count` segments of a train, from its `first` on.
+    pub(crate) fn part(&self, train: &Packet, first: u32, count: u32) -> Packet {
+        let header = train.segment_header();
+        let whole = self.packets.buffers.get(train.flow).train();
+        let each = whole.map_or(0, |train| u32::from(train.payload_bytes));
+        let payload = u32::from(train.size - header);
+        let size = payload.saturating_sub(first * each).min(count * each);
+        let mut part = *train;
+        part.size = header + size as u16;
+        part.set_segments(train.seq + first, count, header);
+        part
+    }
+}

@@ -1,0 +1,115 @@
+//! What the engine drives: which event means what.
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, Event, Model, NodeId};
+
+use crate::ids::{Place, Token};
+use crate::packet::{Kind, Packet, PortId};
+use crate::tables::ports::Port;
+use crate::tables::slab::PacketId;
+use crate::world::World;
+
+impl<Q: EventQueue> Model<Q> for World {
+    #[inline]
+    fn handle(&mut self, event: Event, agenda: &mut Agenda<Q>) {
+        let index = event.token & Token::INDEX;
+        match event.token & !Token::INDEX {
+            Token::ARRIVAL => {
+                let (first, next) = self.links[index as usize].arrive(&self.packets);
+                if let Some(at) = next {
+                    agenda.schedule(at, event.node, event.token);
+                }
+                if let Some(id) = first {
+                    self.deliver(event.node, PortId(index).peer(), id, agenda);
+                }
+            }
+            Token::END => self.end_of_transmission(PortId(index), agenda),
+            Token::SINGLE => {
+                if let Some(id) = self.links[index as usize].take_single() {
+                    self.deliver(event.node, PortId(index).peer(), id, agenda);
+                }
+            }
+            Token::SENDER => self.handle_sender_timer(index, agenda),
+            Token::RECEIVER => self.handle_receiver_timer(index, agenda),
+            Token::SOURCE => self.handle_source(index, agenda),
+            Token::ARP => self.handle_arp_timer(PortId(index), agenda),
+            Token::RESIDENT => self.wake_resident(index, agenda),
+            Token::FLUID => self.handle_fluid_step(agenda),
+            Token::DEPARTURE => self.departed(index, Some(event.at), agenda),
+            _ => self.pump(index, agenda),
+        }
+    }
+}
+
+impl World {
+    /// Makes the first appointments of all flows and sources. To be called
+    /// once, at the beginning.
+    pub fn start<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
+        for (index, flow) in self.flows.iter().enumerate() {
+            let node = NodeId(self.ports[flow.from.index()].node);
+            if !self.crossings.owns(node.0) {
+                continue;
+            }
+            let at = flow.start.max(agenda.now());
+            agenda.schedule(at, node, Token::START | index as u32);
+        }
+        for index in 0..self.sources.len() as u32 {
+            let from = self.sources[index as usize].from;
+            if self.crossings.owns(self.ports[from.index()].node) {
+                self.schedule_source(index, agenda);
+            }
+        }
+        self.start_residents(agenda);
+        self.start_fluid(agenda);
+    }
+
+    fn end_of_transmission<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
+        let link = &mut self.links[port.index()];
+        let done = link.end_of_transmission(agenda.now(), &mut self.packets);
+        let Port {
+            node, peer_node, ..
+        } = self.ports[port.index()];
+        if let Some(at) = done.next_end {
+            agenda.schedule(at, NodeId(node), Token::END | port.0);
+        }
+        if let Some(number) = done.begun {
+            self.departed(number, Some(agenda.now()), agenda);
+        }
+        for id in done.packets.into_iter().flatten() {
+            if self.crossings.is_cut(port) {
+                self.export(port, id);
+                self.packets.remove(id);
+                continue;
+            }
+            let at = self.packets[id].at;
+            self.links[port.index()].add_single(at, id);
+            agenda.schedule(at, NodeId(peer_node), Token::SINGLE | port.0);
+        }
+    }
+
+    #[inline]
+    fn deliver<Q: EventQueue>(
+        &mut self,
+        node: NodeId,
+        into: PortId,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        self.counters.hops += 1;
+        let packet = &self.packets[id];
+        if packet.flags & Packet::LOST != 0 {
+            return self.packets.remove(id);
+        }
+        if packet.kind == Kind::Raw {
+            return self.deliver_raw(node, into, id, agenda);
+        }
+        match self.places[node.0 as usize] {
+            Place::Host => self.receive(into, id, agenda),
+            Place::Router(_) if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) => {
+                self.handle_arp(into, id, agenda);
+            }
+            Place::Router(index) => self.forward(node.0, index, id, agenda),
+            Place::Switch(index) => self.bridge(index, into, id, agenda),
+        }
+    }
+}

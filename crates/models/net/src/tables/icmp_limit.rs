@@ -1,0 +1,139 @@
+//! How many ICMP errors a node sends: as many as Linux does.
+//!
+//! `net.ipv4.icmp_ratelimit` lets one error a second go to each address, and up
+//! to six at once after a silence; `icmp_msgs_per_sec` and `icmp_msgs_burst` let
+//! 1000 a second and 50 at once go to all together (`net/ipv4/icmp.c` and
+//! `inet_peer_xrlim_allow` of `inetpeer.c`). What path MTU discovery needs is
+//! never held back. Linux takes up to three of the fifty away at random, so that
+//! nobody can count what others use; this does not.
+
+use std::collections::HashMap;
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::tables::refusal::Refusal;
+
+/// What each node has sent lately.
+#[derive(Debug, Default)]
+pub(crate) struct IcmpLimits {
+    nodes: HashMap<u32, Bucket>,
+    /// By node and address.
+    peers: HashMap<(u32, u32), Bucket>,
+}
+
+/// Tokens, in time: an error costs some, and they come back as time passes.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    left: Duration,
+    at: Instant<Virtual>,
+}
+
+/// For one error to one address, and the most that is saved up.
+const PEER_COST: Duration = Duration::from_s(1);
+const PEER_MOST: Duration = Duration::from_s(6);
+/// The same for all addresses.
+const NODE_COST: Duration = Duration::from_ms(1);
+const NODE_MOST: Duration = Duration::from_ms(50);
+/// Addresses remembered; past this, those are forgotten that may send as much as
+/// new ones.
+const REMEMBERED: usize = 4_096;
+
+impl Bucket {
+    fn full(most: Duration, now: Instant<Virtual>) -> Self {
+        Self {
+            left: most,
+            at: now,
+        }
+    }
+
+    fn refill(&mut self, most: Duration, now: Instant<Virtual>) {
+        self.left = (self.left + (now - self.at)).min(most);
+        self.at = now;
+    }
+}
+
+impl IcmpLimits {
+    /// Whether `node` may tell `address` now; if so, it is counted.
+    pub(crate) fn allow(
+        &mut self,
+        node: u32,
+        address: u32,
+        refusal: Refusal,
+        now: Instant<Virtual>,
+    ) -> bool {
+        if matches!(refusal, Refusal::TooBig(_)) {
+            return true;
+        }
+        let all = self.nodes.entry(node);
+        let all = all.or_insert_with(|| Bucket::full(NODE_MOST, now));
+        all.refill(NODE_MOST, now);
+        if all.left < NODE_COST {
+            return false;
+        }
+        if self.peers.len() >= REMEMBERED {
+            self.peers.retain(|_, bucket| now - bucket.at < PEER_MOST);
+            if self.peers.len() >= REMEMBERED && !self.peers.contains_key(&(node, address)) {
+                return false; // somebody makes addresses up
+            }
+        }
+        let peer = self.peers.entry((node, address));
+        let peer = peer.or_insert_with(|| Bucket::full(PEER_MOST, now));
+        peer.refill(PEER_MOST, now);
+        if peer.left < PEER_COST {
+            return false;
+        }
+        peer.left -= PEER_COST;
+        all.left -= NODE_COST;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Instant<Virtual> {
+        Instant::ZERO + Duration::from_ms(ms)
+    }
+
+    /// How many of `tries` at `ms` are allowed.
+    fn allowed(limits: &mut IcmpLimits, address: u32, tries: u32, ms: i64) -> usize {
+        let each = |_: &u32| limits.allow(0, address, Refusal::NetUnreachable, at(ms));
+        (0..tries).filter(each).count()
+    }
+
+    #[test]
+    fn six_at_once_and_one_a_second_go_to_an_address() {
+        let mut limits = IcmpLimits::default();
+        assert_eq!(allowed(&mut limits, 1, 20, 0), 6);
+        assert_eq!(allowed(&mut limits, 1, 20, 999), 0);
+        assert_eq!(allowed(&mut limits, 1, 20, 1_000), 1);
+        assert_eq!(allowed(&mut limits, 1, 20, 3_500), 2);
+        assert_eq!(allowed(&mut limits, 1, 20, 100_000), 6);
+        assert_eq!(allowed(&mut limits, 2, 20, 100_000), 6, "another one's");
+        assert!(
+            limits.allow(1, 1, Refusal::NetUnreachable, at(100_000)),
+            "another's"
+        );
+        assert!((0..99).all(|_| limits.allow(0, 1, Refusal::TooBig(1_400), at(100_000))));
+    }
+
+    #[test]
+    fn fifty_at_once_and_a_thousand_a_second_go_out_in_all() {
+        let mut limits = IcmpLimits::default();
+        let mut all = |from: u32, ms| -> usize {
+            (from..from + 100)
+                .map(|peer| allowed(&mut limits, peer, 1, ms))
+                .sum()
+        };
+        assert_eq!(all(0, 0), 50);
+        assert_eq!(all(1_000, 0), 0);
+        assert_eq!(all(2_000, 20), 20);
+        assert_eq!(all(3_000, 10_000), 50);
+        // Memory stays bounded whatever addresses come.
+        for ms in 0..200 {
+            all(10_000 + 100 * ms, 10_000 + i64::from(ms));
+        }
+        assert!(limits.peers.len() <= REMEMBERED, "{}", limits.peers.len());
+    }
+}

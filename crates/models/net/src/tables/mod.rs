@@ -1,0 +1,18 @@
+//! The state of a world: what nodes know and what waits at them. Nothing here knows the
+//! [`World`](crate::World), so each table can be tested alone.
+
+pub(crate) mod arp;
+pub(crate) mod buffers;
+pub(crate) mod crossings;
+pub(crate) mod flow;
+pub(crate) mod icmp_limit;
+pub(crate) mod macs;
+pub(crate) mod outside;
+pub(crate) mod ports;
+pub(crate) mod refusal;
+pub(crate) mod residents;
+pub(crate) mod router;
+pub(crate) mod slab;
+pub(crate) mod source;
+pub(crate) mod stats;
+pub(crate) mod switch;

@@ -1,0 +1,149 @@
+//! Where packets live, and the lists they stand in.
+
+use core::ops::{Index, IndexMut};
+
+use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::tables::buffers::Buffers;
+
+/// The place of a packet in its [`Slab`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketId(pub(crate) u32);
+
+/// All packets of a world. Places are used again, so that nothing is allocated
+/// once the largest number of packets has been in flight.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    packets: Vec<Packet>,
+    free: u32,
+    live: usize,
+    /// What the packets of real programs carry.
+    pub(crate) buffers: Buffers,
+}
+
+impl Slab {
+    pub(crate) fn new() -> Self {
+        Self {
+            packets: Vec::new(),
+            free: NIL,
+            live: 0,
+            buffers: Buffers::default(),
+        }
+    }
+
+    /// Inlined, so that whoever makes a packet writes its fields to its place. A
+    /// copy in wide pieces of fields just written waits until all stores before
+    /// them are done: long, where those are to memory that another core has.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
+        self.live += 1;
+        if packet.kind == Kind::Raw {
+            self.buffers.share(packet.flow);
+        }
+        if self.free == NIL {
+            self.grow();
+        }
+        let id = self.free;
+        let place = &mut self.packets[id as usize];
+        self.free = place.next;
+        *place = packet;
+        PacketId(id)
+    }
+
+    /// One more place.
+    #[cold]
+    fn grow(&mut self) {
+        let none = PortId::NONE;
+        self.free = self.packets.len() as u32;
+        self.packets.push(Packet::new(Kind::Udp, none, none, 0, 0));
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, id: PacketId) {
+        self.live -= 1;
+        let place = &mut self.packets[id.0 as usize];
+        if place.kind == Kind::Raw {
+            self.buffers.release(place.flow);
+        }
+        place.next = self.free;
+        self.free = id.0;
+    }
+
+    /// The packet behind another in the list that both are in.
+    pub(crate) fn after(&self, id: PacketId) -> Option<PacketId> {
+        let next = self[id].next;
+        (next != NIL).then_some(PacketId(next))
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+}
+
+impl Index<PacketId> for Slab {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, id: PacketId) -> &Packet {
+        &self.packets[id.0 as usize]
+    }
+}
+
+impl IndexMut<PacketId> for Slab {
+    #[inline]
+    fn index_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.packets[id.0 as usize]
+    }
+}
+
+/// A first-in first-out list through the packets themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fifo {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Fifo {
+    pub(crate) const EMPTY: Self = Self {
+        head: NIL,
+        tail: NIL,
+        len: 0,
+    };
+
+    #[inline]
+    pub(crate) fn push(&mut self, id: PacketId, packets: &mut Slab) {
+        packets[id].next = NIL;
+        if self.tail == NIL {
+            self.head = id.0;
+        } else {
+            packets[PacketId(self.tail)].next = id.0;
+        }
+        self.tail = id.0;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, packets: &Slab) -> Option<PacketId> {
+        let id = self.first()?;
+        self.head = packets[id].next;
+        if self.head == NIL {
+            self.tail = NIL;
+        }
+        self.len -= 1;
+        Some(id)
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> Option<PacketId> {
+        (self.head != NIL).then_some(PacketId(self.head))
+    }
+
+    #[inline]
+    pub(crate) fn last(&self) -> Option<PacketId> {
+        (self.tail != NIL).then_some(PacketId(self.tail))
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+}

@@ -1,0 +1,226 @@
+//! A source of datagrams: what it sends, when, and what became of it.
+
+use timeloom_engine::Random;
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::packet::PortId;
+
+/// When a source sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// At a constant rate of bits per second, IP header included; the k-th
+    /// packet at exactly k times the packet's time, rounded up.
+    Constant {
+        /// Bits per second.
+        rate_bps: u64,
+    },
+    /// At random: exponential distances with this mean.
+    Poisson {
+        /// The mean distance.
+        mean: Duration,
+    },
+    /// As [`Pattern::Constant`] for a while, then silent for a while; both
+    /// exponential.
+    OnOff {
+        /// Bits per second while on.
+        rate_bps: u64,
+        /// Mean length of a burst.
+        mean_on: Duration,
+        /// Mean length of a silence.
+        mean_off: Duration,
+    },
+    /// At these distances from the start, with these sizes in bytes; again
+    /// from the beginning after `every`, if that is given.
+    Trace {
+        /// Offsets, ascending, and sizes.
+        packets: Vec<(Duration, u16)>,
+        /// Length of one round.
+        every: Option<Duration>,
+    },
+}
+
+/// How large packets are, in bytes from the IP header on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// All alike.
+    Fixed(u16),
+    /// Exponential with this mean, within 28 … 65535.
+    Exponential(f64),
+}
+
+/// A source at one host for another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrafficConfig {
+    /// When it sends.
+    pub pattern: Pattern,
+    /// How much at a time; a trace brings its own sizes.
+    pub size: Size,
+    /// IP type of service.
+    pub tos: u8,
+    /// Whether these are ICMP echo requests, to be answered.
+    pub echo: bool,
+    /// When it starts.
+    pub start: Instant<Virtual>,
+    /// When it stops.
+    pub stop: Instant<Virtual>,
+}
+
+impl TrafficConfig {
+    /// UDP of this pattern and size, from the beginning on.
+    pub fn udp(pattern: Pattern, size: Size) -> Self {
+        Self {
+            pattern,
+            size,
+            tos: 0,
+            echo: false,
+            start: Instant::ZERO,
+            stop: Instant::FAR_FUTURE,
+        }
+    }
+
+    /// Why this source cannot be, if so: mostly that it would send without
+    /// end at one instant.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let empty = match self.size {
+            Size::Fixed(size) => size == 0,
+            Size::Exponential(mean) => !(mean > 0.0 && mean.is_finite()),
+        };
+        let zero = |length: &Duration| *length <= Duration::ZERO;
+        match &self.pattern {
+            Pattern::Trace { packets, every } => {
+                let offsets = packets.windows(2).all(|pair| pair[0].0 <= pair[1].0);
+                let last = packets.last().map_or(Duration::ZERO, |last| last.0);
+                let negative = packets.first().is_some_and(|first| first.0.is_negative());
+                if !offsets || negative {
+                    return Some("the offsets of a trace ascend from 0");
+                }
+                let short = |every: &Duration| zero(every) || *every < last;
+                let short = every.as_ref().is_some_and(short);
+                short.then_some("a trace is repeated after its last packet, and later than at once")
+            }
+            _ if empty => Some("packets have at least one byte"),
+            Pattern::Constant { rate_bps: 0 } | Pattern::OnOff { rate_bps: 0, .. } => {
+                Some("a rate is at least 1 bit/s")
+            }
+            Pattern::Poisson { mean } if zero(mean) => {
+                Some("the mean distance of packets is longer than nothing")
+            }
+            Pattern::OnOff {
+                mean_on, mean_off, ..
+            } if zero(mean_on) || zero(mean_off) => {
+                Some("bursts and silences are longer than nothing")
+            }
+            _ => None,
+        }
+    }
+
+    /// One echo request of 84 bytes per second, as `ping` does.
+    pub fn ping() -> Self {
+        let pattern = Pattern::Constant { rate_bps: 84 * 8 };
+        Self {
+            echo: true,
+            ..Self::udp(pattern, Size::Fixed(84))
+        }
+    }
+}
+
+/// What has become of a source's packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrafficStats {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that arrived (replies, for pings).
+    pub received: u64,
+    /// Bytes that arrived.
+    pub received_bytes: u64,
+    /// Sum of the one-way delays (round trips, for pings), in ns.
+    pub delay_sum_ns: u64,
+    /// The longest of them, in ns.
+    pub delay_max_ns: u64,
+    /// Packets that arrived after one that was sent later.
+    pub reordered: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) config: TrafficConfig,
+    pub(crate) from: PortId,
+    pub(crate) to: PortId,
+    pub(crate) stats: TrafficStats,
+    pub(crate) highest: u32,
+    pub(crate) random: Random,
+    /// Packets since `base`.
+    pub(crate) count: u64,
+    /// Start of this burst or round.
+    pub(crate) base: Instant<Virtual>,
+    pub(crate) burst_ends: Instant<Virtual>,
+}
+
+impl Source {
+    pub(crate) fn new(config: TrafficConfig, from: PortId, to: PortId, random: Random) -> Self {
+        let base = config.start;
+        Self {
+            config,
+            from,
+            to,
+            stats: TrafficStats::default(),
+            highest: 0,
+            random,
+            count: 0,
+            base,
+            burst_ends: base,
+        }
+    }
+
+    /// When the next packet goes, and its size.
+    pub(crate) fn next(&mut self) -> Option<(Instant<Virtual>, u16)> {
+        let size = match self.config.size {
+            Size::Fixed(size) => size,
+            Size::Exponential(mean) => self.random.exponential(mean).clamp(28.0, 65_535.0) as u16,
+        };
+        let at = match &self.config.pattern {
+            Pattern::Constant { rate_bps } => self.base + time_of(self.count, size, *rate_bps),
+            Pattern::Poisson { mean } => {
+                let wait = self.random.exponential(mean.as_ns() as f64);
+                self.base += Duration::from_ns(wait as i64);
+                self.base
+            }
+            Pattern::OnOff {
+                rate_bps,
+                mean_on,
+                mean_off,
+            } => {
+                let at = self.base + time_of(self.count, size, *rate_bps);
+                if at < self.burst_ends {
+                    at
+                } else {
+                    let off = self.random.exponential(mean_off.as_ns() as f64);
+                    let on = self.random.exponential(mean_on.as_ns() as f64);
+                    self.base = self.burst_ends.max(self.base) + Duration::from_ns(off as i64);
+                    self.burst_ends = self.base + Duration::from_ns(on as i64 + 1);
+                    self.count = 0;
+                    self.base
+                }
+            }
+            Pattern::Trace { packets, every } => {
+                let length = packets.len() as u64;
+                if self.count == length {
+                    self.base += (*every)?;
+                    self.count = 0;
+                }
+                let (offset, size) = *packets.get(self.count as usize)?;
+                self.count += 1;
+                return Some((self.base + offset, size));
+            }
+        };
+        self.count += 1;
+        Some((at, size))
+    }
+}
+
+/// When the packet number `count` goes, in ns from the first, rounded up.
+pub(crate) fn time_of(count: u64, size: u16, rate_bps: u64) -> Duration {
+    let bits = u128::from(count) * u128::from(size) * 8;
+    let ns = (bits * 1_000_000_000).div_ceil(u128::from(rate_bps.max(1)));
+    Duration::from_ns(i64::try_from(ns).unwrap_or(i64::MAX))
+}
