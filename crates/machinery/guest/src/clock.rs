@@ -73,7 +73,7 @@ pub struct Clock {
     woken: Condvar,
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
-    /// The same for a host's own time.
+    /// Called after every change of a host's own time.
     host_listeners: Mutex<Vec<HostListener>>,
     /// Raised when a host's clock was changed by a program, or its course.
     host_version: AtomicU64,
@@ -118,7 +118,7 @@ impl Clock {
     /// publishes virtual time zero.
     ///
     /// # Errors
-    /// A dilation that is not within 2^-32 … 2^32.
+    /// A dilation that is not within 0.000001 … 1000000.
     pub(crate) fn new(page: Arc<PageMapping>, options: &ClockOptions) -> Result<Self, GuestError> {
         let rate = running_rate(options.dilation)?;
         // Where the counter traps, the image's own reads would trap as well.
@@ -250,7 +250,7 @@ impl Clock {
     /// Sets how many wall seconds a virtual second takes from now on.
     ///
     /// # Errors
-    /// A factor that is not within 2^-32 … 2^32.
+    /// A factor that is not within 0.000001 … 1000000.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
         let rate = running_rate(factor)?;
         let mut state = self.lock();
@@ -322,7 +322,8 @@ impl Clock {
         self.lock().map
     }
 
-    /// The same, and where it stops by itself: [`Instant::FAR_FUTURE`] for nowhere.
+    /// The map in force from the machine's clock to this one, and where this one stops
+    /// by itself: [`Instant::FAR_FUTURE`] for nowhere.
     pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         let state = self.lock();
         (state.map, state.ceiling)
@@ -347,7 +348,7 @@ impl Clock {
             let rate = state.rate;
             self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
             kick();
-            self.tell();
+            self.notify();
         }
     }
 
@@ -400,11 +401,12 @@ impl Clock {
         rate: Rate,
     ) -> Instant<Wall> {
         let at = self.put_in_force(state, kind, rate, Instant::ZERO);
-        self.tell();
+        self.notify();
         at
     }
 
-    /// The same, from no earlier than `at_least` on; nobody is told.
+    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on;
+    /// nobody is told. Returns when that was.
     fn put_in_force(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -435,7 +437,7 @@ impl Clock {
     }
 
     /// Tells those in this process who wait for an instant.
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.notify_all();
         let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
         listeners.iter().for_each(|listener| listener());

@@ -127,6 +127,7 @@ pub struct MapCopy {
     /// How far it goes after `raw0_ns`, as `most_ns`.
     pub raw_most_ns: AtomicI64,
     /// Wall nanoseconds per virtual nanosecond in 32.32 fixed point, rounded
-    /// up; 0 when paused. For turning a virtual wait into a kernel timeout.
+    /// up; while paused, those after the pause, so that a wait that begins
+    /// just then has a bound. For turning a virtual wait into a kernel timeout.
     pub wall_per_virtual_32_32: AtomicU64,
 }

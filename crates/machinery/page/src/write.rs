@@ -15,7 +15,8 @@ pub struct PageMap {
     /// What the map does not go beyond: there readers see the clock stand until
     /// the next map is published. [`Instant::FAR_FUTURE`] for none.
     pub ceiling: Instant<Virtual>,
-    /// Wall nanoseconds per virtual nanosecond; [`Rate::STOPPED`] while paused.
+    /// Wall nanoseconds per virtual nanosecond while it runs; a pause keeps it,
+    /// so that a wait that begins just then has a bound.
     pub wall_per_virtual: Rate,
     /// CLOCK_REALTIME minus virtual time, in nanoseconds.
     pub realtime_offset_ns: i64,

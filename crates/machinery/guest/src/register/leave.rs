@@ -4,7 +4,8 @@ use std::fs;
 
 use timeloom_page::{CPU_TIME_CALL, PAGE_ADDRESS, PAGE_SIZE};
 
-use super::{SET_MODE_FILTER, Vdso, Worker, failed, write_filter};
+use super::vdso::Vdso;
+use super::worker::{SET_MODE_FILTER, Worker, failed, write_filter};
 use crate::enter::inject::Injector;
 use crate::enter::vdso::Jump;
 use crate::error::GuestError;
