@@ -28,27 +28,35 @@ pub(crate) const COMMANDS: [u32; 8] = [
     0xc040_3d15,
 ];
 
-/// Answers [`timeloom_page::PHC_STAMPS`] and [`timeloom_page::PHC_TIME`].
-pub(crate) fn answer_image(listener: &Listener, clock: &Clock, asker: &Notification) -> Answer {
+/// What a hardware clock is to show that showed `device_ns` when the machine's
+/// CLOCK_MONOTONIC showed `wall_ns`.
+pub(crate) fn answer_time(clock: &Clock, host: &Host, device_ns: i64, wall_ns: i64) -> Answer {
+    let scales = Session::now(clock, host);
+    Answer::Value(scales.device_ns(device_ns, wall_ns).max(0))
+}
+
+/// Puts the stamps that an `ioctl` has left at `address` onto virtual time.
+pub(crate) fn answer_stamps(
+    listener: &Listener,
+    clock: &Clock,
+    asker: &Notification,
+    command: u32,
+    address: u64,
+) -> Answer {
     let scales = Session::now(clock, listener.host());
-    let [question, first, second, ..] = asker.args;
-    if question as usize == timeloom_page::PHC_TIME {
-        let shown_ns = scales.device_ns(first as i64, second as i64);
-        return Answer::Value(shown_ns.max(0));
-    }
-    let Some(mut bytes) = Layout::of(first as u32).map(|layout| vec![0; layout.bytes()]) else {
+    let Some(mut bytes) = Layout::of(command).map(|layout| vec![0; layout.bytes()]) else {
         return Answer::Error(libc::EINVAL);
     };
-    if !read_memory(asker.thread, second, &mut bytes) {
+    if !read_memory(asker.thread, address, &mut bytes) {
         return Answer::Error(libc::EFAULT);
     }
-    if !convert(first as u32, &mut bytes, &scales) {
+    if !convert(command, &mut bytes, &scales) {
         return Answer::Error(libc::EINVAL);
     }
     if !listener.is_waiting(asker) {
         return Answer::Error(libc::EINTR);
     }
-    match write_memory(asker.thread, second, &bytes) {
+    match write_memory(asker.thread, address, &bytes) {
         true => Answer::Value(0),
         false => Answer::Error(libc::EFAULT),
     }

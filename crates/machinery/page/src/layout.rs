@@ -20,28 +20,6 @@ pub const IMAGE_LIMIT: u64 = 0x2_0000;
 /// Where the clock page is mapped: right below the image.
 pub const PAGE_ADDRESS: u64 = IMAGE_ADDRESS - PAGE_SIZE as u64;
 
-/// Number of a system call that no kernel has, by which the image asks the
-/// supervisor what a CPU clock shows: `(clock, real_ns, 0)`; or that of a timer:
-/// `(_, real_ns, timer + 1)`.
-pub const CPU_TIME_CALL: usize = 0x1e57_0001;
-
-/// In place of a clock in [`CPU_TIME_CALL`] (no clock has this number): sets a
-/// timerfd that is to tell when its clock is set, `(_, fd, flags, new, old, told)`.
-/// `told` says that the reads of this process come to the image.
-pub const SET_TIMER: usize = 0x7fff_fff1;
-
-/// The same: whether this descriptor, from which [`CLOCK_WAS_SET`] was read, is a
-/// timerfd, `(_, fd)`.
-pub const IS_TIMER: usize = 0x7fff_fff2;
-
-/// The same: puts the stamps that an `ioctl` of a hardware clock has left onto
-/// virtual time, `(_, command, address)`.
-pub const PHC_STAMPS: usize = 0x7fff_fff3;
-
-/// The same: what a hardware clock is to show that showed `device_ns` when the
-/// machine's CLOCK_MONOTONIC showed `wall_ns`, `(_, device_ns, wall_ns)`.
-pub const PHC_TIME: usize = 0x7fff_fff4;
-
 /// What is read from a timerfd whose clock was set, in place of a number of
 /// expirations. A number that nobody expects, no more: whoever reads it asks.
 pub const CLOCK_WAS_SET: u64 = 0x0ca9_ce11;

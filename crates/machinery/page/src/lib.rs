@@ -30,8 +30,8 @@ mod write;
 
 pub use counter::{CounterKind, ticks_ordered};
 pub use layout::{
-    ABI_VERSION, CLOCK_WAS_SET, CPU_TIME_CALL, ClockPage, HOST_OFFSET, IMAGE_ADDRESS, IMAGE_LIMIT,
-    IS_TIMER, MAGIC, MapCopy, PAGE_ADDRESS, PAGE_SIZE, PHC_STAMPS, PHC_TIME, RELEASED, SET_TIMER,
+    ABI_VERSION, CLOCK_WAS_SET, ClockPage, HOST_OFFSET, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy,
+    PAGE_ADDRESS, PAGE_SIZE, RELEASED,
 };
 pub use past::Past;
 pub use write::PageMap;

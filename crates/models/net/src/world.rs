@@ -1,6 +1,5 @@
 //! A network that runs: its state, and how packets get onto links.
 
-
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId, Random};
 use timeloom_time::{Duration, Instant};
