@@ -52,7 +52,8 @@ pub use control::{
     connect, end_grants, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
-pub use enter::launch::{CommandSpec, Guest, Output};
+pub use enter::guest::Guest;
+pub use enter::spec::{CommandSpec, Output};
 pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};
 pub use leftovers::{Leftovers, clean};

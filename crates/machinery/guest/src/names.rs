@@ -125,3 +125,6 @@ pub fn list_sessions() -> Vec<String> {
 
 /// Every clock page is a memfd whose name begins with this.
 pub(crate) const PAGE_PREFIX: &str = "timeloom-page-";
+
+/// The clock page of a program that was let go, in /proc/PID/maps.
+pub(crate) const RELEASED_PAGE: &str = "timeloom-released";

@@ -1,23 +1,26 @@
 //! One fabric of time: a clock, the processes that live by it, a supervisor.
 
 mod hosts;
+mod registered;
+mod status;
 
 use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Instant, Virtual};
 
-use crate::clock::{Clock, ClockOptions, Host, HostOptions, HostTime, ProcFiles};
-use crate::enter::launch::{CommandSpec, Conditions, Guest, launch};
+use crate::clock::{Clock, ClockOptions, Host, HostOptions, ProcFiles};
+use crate::enter::guest::Guest;
+use crate::enter::launch::{Conditions, launch};
+use crate::enter::spec::CommandSpec;
 use crate::error::GuestError;
-use crate::freeze::{FreezeKind, Freezer, cgroup_of};
+use crate::freeze::{FreezeKind, Freezer};
 use crate::leftovers::Reaper;
 use crate::linux::memory::PageMapping;
-use crate::linux::processes;
 use crate::names::{PageName, list_sessions, socket_path};
-use crate::register::{Registration, register, release};
+use crate::register::Registration;
 use crate::supervise::kick;
 use crate::supervise::listener;
 use crate::supervise::next_event;
@@ -26,6 +29,7 @@ use crate::supervise::report::UnhandledCall;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{PATIENCE, Supervisor};
 use crate::time_files::{MachineFiles, TimeFiles, View};
+pub use status::Status;
 
 /// How a session is made.
 pub struct SessionOptions {
@@ -36,32 +40,6 @@ pub struct SessionOptions {
     /// Called with messages for the user (a call that is not virtualised, a
     /// program that could not be prepared).
     pub warn: Box<dyn Fn(String) + Send + Sync>,
-}
-
-/// What a session is doing, for `timeloom query`.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// The session's name.
-    pub name: String,
-    /// Virtual time since the session began.
-    pub virtual_time: Instant<Virtual>,
-    /// CLOCK_REALTIME as guests see it, nanoseconds since 1970.
-    pub utc_ns: i64,
-    /// Wall time since the session began.
-    pub wall: Duration,
-    /// Wall time during which the clock stood.
-    pub paused_total: Duration,
-    /// Whether it stands now.
-    pub paused: bool,
-    /// Wall seconds per virtual second.
-    pub dilation: f64,
-    /// Whether time skips while everything waits.
-    pub skipping: bool,
-    /// How the own time of each host stands against the session's; of hosts that
-    /// have names.
-    pub hosts: Vec<HostTime>,
-    /// Processes: identifier and name.
-    pub processes: Vec<(i32, String)>,
 }
 
 /// A running session. Dropping it ends all its processes and removes what it
@@ -292,8 +270,8 @@ impl Session {
         if on && skipper.is_none() {
             let supervisor = Arc::downgrade(&self.supervisor);
             let ended = Arc::new(AtomicBool::new(false));
-            let seen = Arc::clone(&ended);
-            let thread = std::thread::spawn(move || skip::serve(&supervisor, &seen));
+            let its_end = Arc::clone(&ended);
+            let thread = std::thread::spawn(move || skip::serve(&supervisor, &its_end));
             *skipper = Some((ended, thread));
         } else if !on && let Some((ended, thread)) = skipper.take() {
             ended.store(true, Ordering::SeqCst);
@@ -311,103 +289,6 @@ impl Session {
     /// processes stand.
     pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
         next_event::next_deadline(&self.supervisor)
-    }
-
-    /// What the session is doing.
-    pub fn status(&self) -> Status {
-        let pids = self.supervisor.freezer.processes();
-        let (now, mut hosts) = self.clock.host_times();
-        hosts.retain(|time| !time.host.name().is_empty());
-        Status {
-            name: self.name.clone(),
-            virtual_time: now,
-            utc_ns: now.as_ns() + self.clock.utc_offset().as_ns(),
-            wall: self.clock.wall_elapsed(),
-            paused_total: self.clock.paused_total(),
-            paused: self.clock.is_paused(),
-            dilation: self.clock.dilation(),
-            skipping: self.is_skipping(),
-            hosts,
-            processes: pids
-                .into_iter()
-                .map(|pid| (pid, processes::name(pid)))
-                .collect(),
-        }
-    }
-
-    /// Brings a running process into the session, with all its threads. Its
-    /// clocks show the session's time from then on, until [`Self::unregister`].
-    ///
-    /// # Errors
-    /// When there is no such process, it is in a session already, or it may
-    /// not be attached to.
-    pub fn register(&self, pid: i32) -> Result<(), GuestError> {
-        if self.clock.emulates_tsc() {
-            return Err(GuestError::Usage(
-                "a session that emulates the time-stamp counter cannot bring in a running program, whose handler of SIGSEGV is its own; start the program in the session, or use `--tsc native`".into(),
-            ));
-        }
-        let _change = self.lock();
-        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
-        registered.retain(|registration| !registration.is_over());
-        let tag = self.page_name.image_name(pid);
-        let home = cgroup_of(pid);
-        let supervisor = &self.supervisor;
-        let name = std::ffi::CString::new(tag.as_str()).expect("no zero byte");
-        let image = supervisor.injector.image.copy(&name)?;
-        let its_image = image
-            .try_clone()
-            .map_err(GuestError::system("duplicating a descriptor"))?;
-        let host = self.own_host();
-        let its_host = Arc::clone(&host);
-        let mut listening = None;
-        let serve = |descriptor| {
-            let listener = Arc::new(Listener::registered(descriptor, its_host, its_image)?);
-            listening = Some(Arc::clone(&listener));
-            let supervisor = Arc::clone(supervisor);
-            std::thread::spawn(move || listener::serve(&listener, &supervisor));
-            Ok(())
-        };
-        let done = register(
-            &supervisor.injector,
-            (host.page(), &image),
-            pid,
-            serve,
-            |pid| supervisor.freezer.adopt(pid, host.index()),
-        );
-        // Also when it could not be adopted: it is on our clock then.
-        if let Some(listener) = listening {
-            registered.push(Registration {
-                pid,
-                tag,
-                listener,
-                home,
-            });
-        }
-        done
-    }
-
-    /// Lets a program go that [`Self::register`] brought in, with all that it has
-    /// started since: its clocks are the machine's again, what is left of its waits
-    /// and timers is left in real time, and it outlives the session.
-    ///
-    /// # Errors
-    /// When it was not brought in; when it cannot be stopped; when something of it
-    /// could not be handed back.
-    pub fn unregister(&self, pid: i32) -> Result<(), GuestError> {
-        let _change = self.lock();
-        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
-        let index = registered.iter().position(|one| one.pid == pid);
-        let Some(index) = index else {
-            return Err(GuestError::Usage(format!(
-                "process {pid} was not brought into this session by `timeloom register`"
-            )));
-        };
-        let result = release(&self.supervisor, &registered[index]);
-        if registered[index].is_released() {
-            registered.swap_remove(index);
-        }
-        result
     }
 
     /// Calls that programs made and that are not virtualised yet.

@@ -4,7 +4,6 @@ mod check;
 mod chrony;
 mod doctor;
 mod host_control;
-mod ntp_steps;
 mod ptp;
 mod ptp4l;
 mod report;

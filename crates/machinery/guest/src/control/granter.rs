@@ -88,7 +88,7 @@ fn answer<C: Controlled>(
     let session = controlled.session();
     let ended = grants.is_over() || grants.ends_at(session.clock().now());
     if ended {
-        grants.tell_of_the_end();
+        grants.note_that_the_end_is_known();
     }
     Ok(Response::Ok(stands(session, grants, stood_for, ended)))
 }

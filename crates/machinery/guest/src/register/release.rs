@@ -16,14 +16,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{
-    RELEASED_PAGE, SCRATCH_BYTES, Vdso, Worker, escort, failed, leave, step_out_of, stop_all,
-};
+use super::stop::{step_out_of, stop_all};
+use super::vdso::Vdso;
+use super::worker::{SCRATCH_BYTES, Worker, failed};
+use super::{escort, leave};
 use crate::enter::inject::Injector;
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 use crate::linux::processes;
 use crate::linux::ptrace::Tracee;
+use crate::names::RELEASED_PAGE;
 use crate::supervise::kick;
 use crate::supervise::notify::Listener;
 use crate::supervise::supervisor::Supervisor;
@@ -124,16 +126,16 @@ pub(crate) fn release(
 }
 
 /// One process with all its threads, standing.
-struct Standing {
+struct StoppedProcess {
     pid: i32,
     threads: Vec<Tracee>,
 }
 
 /// Stops everything of a registration.
-fn stop_whole(registration: &Registration) -> Result<Vec<Standing>, GuestError> {
+fn stop_whole(registration: &Registration) -> Result<Vec<StoppedProcess>, GuestError> {
     let begun = Instant::now();
     loop {
-        let mut stopped: Vec<Standing> = Vec::new();
+        let mut stopped: Vec<StoppedProcess> = Vec::new();
         let outcome = loop {
             let fresh: Vec<i32> = registration
                 .processes()
@@ -162,7 +164,7 @@ fn stop_whole(registration: &Registration) -> Result<Vec<Standing>, GuestError> 
     }
 }
 
-fn stop_each(pids: &[i32], stopped: &mut Vec<Standing>) -> Result<(), GuestError> {
+fn stop_each(pids: &[i32], stopped: &mut Vec<StoppedProcess>) -> Result<(), GuestError> {
     for &pid in pids {
         // Such a thread cannot stand before its child has executed something.
         let starting = |&thread: &i32| {
@@ -174,7 +176,7 @@ fn stop_each(pids: &[i32], stopped: &mut Vec<Standing>) -> Result<(), GuestError
             )));
         }
         match stop_all(pid) {
-            Ok(threads) => stopped.push(Standing { pid, threads }),
+            Ok(threads) => stopped.push(StoppedProcess { pid, threads }),
             // It has ended since we looked.
             Err(_) if processes::state(pid).is_none_or(|state| state == 'Z') => {}
             Err(error) => return Err(error),
@@ -219,7 +221,7 @@ fn gather_descriptors(
     all
 }
 
-impl Standing {
+impl StoppedProcess {
     /// Everything that is done inside.
     fn change(
         &mut self,

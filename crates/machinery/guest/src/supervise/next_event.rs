@@ -3,8 +3,8 @@
 use timeloom_time::{Instant, Virtual};
 
 use crate::linux::processes;
-use crate::supervise::place::Place;
 use crate::supervise::supervisor::Supervisor;
+use crate::supervise::thread_state::ThreadState;
 
 /// The first instant at which something may happen in a session whose processes
 /// all stand, unless somebody outside sends it something: now, when a thread was
@@ -25,12 +25,12 @@ pub(crate) fn next_deadline(supervisor: &Supervisor) -> Option<Instant<Virtual>>
             if matches!(processes::state(thread), Some('Z' | 'X') | None) {
                 continue;
             }
-            let Some(place) = Place::of_stopped(pid, thread) else {
+            let Some(thread_state) = ThreadState::of_stopped(pid, thread) else {
                 return Some(now);
             };
-            if place.is_waiting(wait) {
-                deadlines.extend(place.deadline(thread).flatten());
-            } else if place.call.is_none_or(|call| !waits_for_others(call)) {
+            if thread_state.is_waiting(wait) {
+                deadlines.extend(thread_state.deadline(thread).flatten());
+            } else if thread_state.call.is_none_or(|call| !waits_for_others(call)) {
                 return Some(now);
             }
         }

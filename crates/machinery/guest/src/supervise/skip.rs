@@ -20,14 +20,15 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use timeloom_page::Shown;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
 use crate::freeze::FreezeKind;
 use crate::linux::processes;
 use crate::supervise::kick;
-use crate::supervise::place::Place;
 use crate::supervise::supervisor::Supervisor;
+use crate::supervise::thread_state::ThreadState;
 
 /// Skips until `ended`. To be run in a thread.
 pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
@@ -90,14 +91,14 @@ fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32]) -> Attempt {
             && supervisor.is_quiet()
     };
     let wait = supervisor.wait_range();
-    let first = match Look::at(&supervisor.processes_not_held(), wait) {
-        Ok(look) => look,
+    let first = match Snapshot::at(&supervisor.processes_not_held(), wait) {
+        Ok(snapshot) => snapshot,
         Err(thread) => return Attempt::Busy(thread),
     };
     if !quiet() {
         return Attempt::NotNow;
     }
-    let Ok(second) = Look::at(&supervisor.processes_not_held(), wait) else {
+    let Ok(second) = Snapshot::at(&supervisor.processes_not_held(), wait) else {
         return Attempt::NotNow;
     };
     if first != second || !quiet() {
@@ -152,7 +153,7 @@ fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
 
 /// All threads of the guests that may go on, asleep.
 #[derive(PartialEq, Eq)]
-struct Look {
+struct Snapshot {
     /// What the scheduler has counted of each: the same twice means that it
     /// did not run in between.
     counts: Vec<(i32, String)>,
@@ -163,13 +164,13 @@ struct Look {
 struct Waiter {
     pid: i32,
     thread: i32,
-    deadline: Option<HostInstant>,
+    deadline: Option<HostInstant<Shown>>,
 }
 
-impl Look {
+impl Snapshot {
     /// The thread that does not sleep, if there is one.
     fn at(pids: &[i32], wait: &std::ops::RangeInclusive<u64>) -> Result<Self, i32> {
-        let mut look = Self {
+        let mut snapshot = Self {
             counts: Vec::new(),
             waiting: Vec::new(),
         };
@@ -181,11 +182,11 @@ impl Look {
                     Some(_) => return Err(thread),
                 }
                 let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
-                look.counts.push((thread, counts.map_err(|_| thread)?));
-                let place = Place::of(pid, thread).ok_or(thread)?;
-                if wait.contains(&place.at) {
-                    let deadline = place.deadline(thread).ok_or(thread)?;
-                    look.waiting.push(Waiter {
+                snapshot.counts.push((thread, counts.map_err(|_| thread)?));
+                let thread_state = ThreadState::of(pid, thread).ok_or(thread)?;
+                if wait.contains(&thread_state.at) {
+                    let deadline = thread_state.deadline(thread).ok_or(thread)?;
+                    snapshot.waiting.push(Waiter {
                         pid,
                         thread,
                         deadline,
@@ -193,7 +194,7 @@ impl Look {
                 }
             }
         }
-        Ok(look)
+        Ok(snapshot)
     }
 }
 

@@ -1,19 +1,25 @@
 //! `timeloom clock`: the papers' experiments about clocks.
+#![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use timeloom_bench::Options;
-use timeloom_lab::{Chronyd, ChronydError, Experiment, chronyd_corrections};
+use timeloom_exit::Failure;
+use timeloom_lab::{Chronyd, chronyd_corrections};
 
-use crate::exit::Failure;
+fn main() -> ExitCode {
+    let done = Clock::parse().run();
+    done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}
 
 /// Repeat the RVEC paper's experiments about clocks.
-#[derive(Args)]
-pub(crate) struct Clock {
+#[derive(Parser)]
+#[command(name = "timeloom clock", bin_name = "timeloom clock", version)]
+struct Clock {
     #[command(subcommand)]
     experiment: Which,
 }
@@ -75,7 +81,7 @@ struct Common {
 }
 
 impl Clock {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+    fn run(self) -> Result<(), Failure> {
         match self.experiment {
             Which::Dvfs(dvfs) => dvfs.run(),
             Which::NtpSteps(steps) => steps.run(),
@@ -84,7 +90,7 @@ impl Clock {
 }
 
 impl Dvfs {
-    fn run(self) -> Result<ExitCode, Failure> {
+    fn run(self) -> Result<(), Failure> {
         let trace = self.trace.as_ref().map(|path| {
             let shown = path.display();
             let text = std::fs::read_to_string(path)
@@ -104,13 +110,14 @@ impl Dvfs {
             timeloom_bench::read_costs(&options, &mut |figure| figures.push(figure))?;
         }
         let experiment = timeloom_lab::dvfs(trace.as_ref(), &figures, self.common.seed);
-        self.common.give(&experiment, "runs/clock-dvfs")
+        let directory = self.common.directory("runs/clock-dvfs");
+        experiment.deliver(&directory, self.common.json)
     }
 }
 
 impl NtpSteps {
-    fn run(self) -> Result<ExitCode, Failure> {
-        const DEFAULT: &str = "runs/clock-ntp-steps";
+    fn run(self) -> Result<(), Failure> {
+        let directory = self.common.directory("runs/clock-ntp-steps");
         let mut rows = Vec::new();
         if self.chronyd {
             let interrupted = Arc::new(AtomicBool::new(false));
@@ -119,7 +126,7 @@ impl NtpSteps {
                     .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
             }
             rows = chronyd_corrections(Chronyd {
-                directory: self.common.directory(DEFAULT).join("chronyd"),
+                directory: directory.join("chronyd"),
                 seed: self.common.seed,
                 questions: if self.quick { 6 } else { 20 },
                 interrupted,
@@ -127,17 +134,7 @@ impl NtpSteps {
             })?;
         }
         let experiment = timeloom_lab::ntp_steps(self.common.seed, self.quick, &rows);
-        self.common.give(&experiment, DEFAULT)
-    }
-}
-
-impl From<ChronydError> for Failure {
-    fn from(error: ChronydError) -> Self {
-        match error {
-            ChronydError::Missing => Self::machine(error),
-            ChronydError::Run(error) => error.into(),
-            _ => Self::run(error),
-        }
+        experiment.deliver(&directory, self.common.json)
     }
 }
 
@@ -145,26 +142,4 @@ impl Common {
     fn directory(&self, default: &str) -> PathBuf {
         self.output.clone().unwrap_or_else(|| default.into())
     }
-
-    fn give(self, experiment: &Experiment, default: &str) -> Result<ExitCode, Failure> {
-        give(experiment, &self.directory(default), self.json)
-    }
-}
-
-/// Writes an experiment's page and prints its tables or rows.
-pub(crate) fn give(
-    experiment: &Experiment,
-    directory: &Path,
-    json: bool,
-) -> Result<ExitCode, Failure> {
-    let written = experiment
-        .write(directory)
-        .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
-    if json {
-        experiment.rows.iter().for_each(|row| println!("{row}"));
-    } else {
-        println!("{}", experiment.text());
-    }
-    eprintln!("timeloom: {}", written.page.display());
-    Ok(ExitCode::SUCCESS)
 }

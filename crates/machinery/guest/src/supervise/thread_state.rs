@@ -7,14 +7,15 @@
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
+use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS, Shown};
+use timeloom_time::Instant;
 
-use crate::clock::{Base, HostInstant};
+use crate::clock::HostInstant;
 use crate::linux::remote::read_memory;
 
 /// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ThreadState {
     /// The system call that it is in; none while it computes.
     pub(crate) call: Option<i64>,
     /// Its next instruction.
@@ -23,22 +24,22 @@ pub(crate) struct Place {
     stack: u64,
 }
 
-impl Place {
+impl ThreadState {
     /// `None` while it runs, and when it is gone.
     pub(crate) fn of(pid: i32, thread: i32) -> Option<Self> {
-        Self::parse(&look(pid, thread)?)
+        Self::parse(&syscall_line(pid, thread)?)
     }
 
-    /// The same of a thread that was stopped: a signal from outside wakes it for
-    /// a moment, after which it stands again.
+    /// Where a thread stands that was stopped, `None` when it is gone: a signal from
+    /// outside wakes it for a moment, after which it stands again.
     pub(crate) fn of_stopped(pid: i32, thread: i32) -> Option<Self> {
-        let mut text = look(pid, thread)?;
+        let mut text = syscall_line(pid, thread)?;
         for _ in 0..100 {
             if !text.starts_with("running") {
                 break;
             }
             std::thread::yield_now();
-            text = look(pid, thread)?;
+            text = syscall_line(pid, thread)?;
         }
         Self::parse(&text)
     }
@@ -66,7 +67,7 @@ impl Place {
 
     /// Until when a thread waits that stands in the waiting instruction: `Some(None)`
     /// for ever, `None` when it is gone.
-    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant>> {
+    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
         let (mut deadline, mut host) = ([0u8; 8], [0u8; 4]);
         let shown = read_memory(thread, self.stack, &mut deadline)
             && read_memory(thread, PAGE_ADDRESS + HOST_OFFSET as u64, &mut host);
@@ -74,14 +75,13 @@ impl Place {
         shown.then(|| {
             (ns != i64::MAX).then_some(HostInstant {
                 host: u32::from_ne_bytes(host) as usize,
-                base: Base::Monotonic,
-                ns,
+                at: Instant::from_ns(ns),
             })
         })
     }
 }
 
-fn look(pid: i32, thread: i32) -> Option<String> {
+fn syscall_line(pid: i32, thread: i32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok()
 }
 
@@ -94,33 +94,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_from_the_kernels_line() {
-        let place = |text| Place::parse(text);
+    fn a_state_is_read_from_the_kernels_line() {
+        let state = |text| ThreadState::parse(text);
         assert_eq!(
-            place("271 0x7f 0x1 0x0 0x0 0x8 0x0 0x7ffd10 0x70000ab2\n"),
-            Some(Place {
+            state("271 0x7f 0x1 0x0 0x0 0x8 0x0 0x7ffd10 0x70000ab2\n"),
+            Some(ThreadState {
                 call: Some(271),
                 at: 0x7000_0ab2,
                 stack: 0x7f_fd10
             })
         );
         assert_eq!(
-            place("-1 0x7ffd10 0x401000\n"),
-            Some(Place {
+            state("-1 0x7ffd10 0x401000\n"),
+            Some(ThreadState {
                 call: None,
                 at: 0x40_1000,
                 stack: 0x7f_fd10
             })
         );
         for other in ["running\n", "", "271\n", "271 0x1\n", "x 0x1 0x2\n"] {
-            assert_eq!(place(other), None, "{other:?}");
+            assert_eq!(state(other), None, "{other:?}");
         }
     }
 
     #[test]
     fn behind_the_waiting_call_a_thread_waits_only_while_it_is_in_it() {
         let wait = 100..=102;
-        let at = |call, at| Place { call, at, stack: 0 };
+        let at = |call, at| ThreadState { call, at, stack: 0 };
         assert!(at(Some(271), 102).is_waiting(&wait));
         assert!(at(None, 100).is_waiting(&wait));
         assert!(!at(None, 102).is_waiting(&wait));

@@ -23,8 +23,8 @@ fn chronyd_corrects_by_what_the_oscillator_drifted() {
 /// Why not, where the machine may be the reason.
 fn corrects_by_the_drift() -> Result<(), String> {
     let directory = std::env::temp_dir().join(format!("timeloom-ntp-steps-{}", std::process::id()));
-    let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
-        .args(["clock", "ntp-steps", "--chronyd", "--quick", "--json", "-o"])
+    let output = Command::new(env!("CARGO_BIN_EXE_timeloom-lab"))
+        .args(["ntp-steps", "--chronyd", "--quick", "--json", "-o"])
         .arg(&directory)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."))
         .output()

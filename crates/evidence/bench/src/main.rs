@@ -3,23 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::Parser;
 use timeloom_bench::{
-    BenchError, NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures,
-    worker_main,
+    NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures, worker_main,
 };
-use timeloom_lab::Experiment;
+use timeloom_exit::Failure;
 
-use super::clock;
-use crate::exit::Failure;
+fn main() -> ExitCode {
+    Bench::parse().run().unwrap_or_else(Failure::report)
+}
 
 /// Measure this machine: medians of interleaved rounds, with their 5th and
 /// 95th percentile, and whether they reach the project's bars.
 ///
 /// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline; `all` runs
 /// every one.
-#[derive(Args)]
-pub(crate) struct Bench {
+#[derive(Parser)]
+#[command(name = "timeloom bench", bin_name = "timeloom bench", version)]
+struct Bench {
     /// What to measure
     #[arg(required_unless_present = "worker")]
     name: Option<String>,
@@ -49,7 +50,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+    fn run(self) -> Result<ExitCode, Failure> {
         if let Some(argument) = self.worker {
             return Ok(worker_main(&argument));
         }
@@ -118,7 +119,7 @@ impl Bench {
         Ok(Options {
             quick: self.quick,
             only: self.only.clone(),
-            worker: vec![own.into_os_string(), "bench".into(), "--worker".into()],
+            worker: vec![own.into_os_string(), "--worker".into()],
             remark: |text| eprintln!("timeloom: {text}"),
         })
     }
@@ -127,20 +128,7 @@ impl Bench {
         if name != "net" {
             return Err(Failure::usage("only `net` has models to validate"));
         }
-        let found = timeloom_bench::validate_tcp(&self.options()?)?;
-        let experiment = Experiment {
-            rows: found.rows,
-            sheet: found.sheet,
-        };
-        clock::give(&experiment, directory, self.json)
-    }
-}
-
-impl From<BenchError> for Failure {
-    fn from(error: BenchError) -> Self {
-        match error {
-            BenchError::Guest(error) => error.into(),
-            error => Self::run(error),
-        }
+        timeloom_bench::validate_tcp(&self.options()?)?.deliver(directory, self.json)?;
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -4,9 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use timeloom_exit::Failure;
 use timeloom_results::report::{Part, Sheet};
 
-/// The outcome of an experiment.
+/// The outcome of an experiment: of a paper repeated, or of a model against the real thing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
     /// One object per figure, for programs.
@@ -42,6 +43,24 @@ impl Experiment {
             page,
             pictures: pictures.collect::<io::Result<_>>()?,
         })
+    }
+
+    /// Writes it into `directory` and prints its rows, if `json`, or its tables; says on
+    /// stderr where the page lies.
+    ///
+    /// # Errors
+    /// When the system refuses to write.
+    pub fn deliver(&self, directory: &Path, json: bool) -> Result<(), Failure> {
+        let written = self
+            .write(directory)
+            .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
+        if json {
+            self.rows.iter().for_each(|row| println!("{row}"));
+        } else {
+            println!("{}", self.text());
+        }
+        eprintln!("timeloom: {}", written.page.display());
+        Ok(())
     }
 
     /// The page's tables as text.
