@@ -27,7 +27,7 @@ use std::sync::Arc;
 use timeloom_clock::timeline::{Bound, Era, Exchange};
 use timeloom_time::Duration;
 
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{SourceConfig, TimelineConfig};
 use timeloom_timeline_protocol::ScaleName;
 
@@ -90,7 +90,7 @@ impl Untold {
 pub fn open(
     source: &SourceConfig,
     timeline: &TimelineConfig,
-    clock: &Arc<HostClock>,
+    clock: &Arc<LocalClock>,
 ) -> Result<Box<dyn Source>, Untold> {
     let clock = clock.clone();
     Ok(match source {

@@ -22,7 +22,7 @@ use super::ptp_words::{Fact, Heard, MAX_DATAGRAM, parse};
 use super::realtime_line::RealtimeLine;
 use super::sides::Sides;
 use super::{FromUtc, Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{PtpConfig, Shows, TimelineConfig};
 use timeloom_timeline_protocol::ScaleName;
 
@@ -48,7 +48,7 @@ impl Ptp {
     pub(super) fn new(
         config: PtpConfig,
         timeline: &TimelineConfig,
-        clock: Arc<HostClock>,
+        clock: Arc<LocalClock>,
     ) -> Result<Self, Untold> {
         let from_utc = match (timeline.scale, config.shows) {
             (ScaleName::Local, _) | (_, Some(Shows::Tai)) => None,
@@ -137,7 +137,7 @@ fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-fn listen(socket: &UnixDatagram, clock: &HostClock, shared: &Weak<Mutex<Shared>>) {
+fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>>) {
     let mut line = RealtimeLine::default();
     // One more than fits: what is longer shows.
     let mut buffer = [0; MAX_DATAGRAM + 1];
@@ -159,7 +159,7 @@ fn listen(socket: &UnixDatagram, clock: &HostClock, shared: &Weak<Mutex<Shared>>
 }
 
 impl Shared {
-    fn take(&mut self, fact: &Fact, line: &mut RealtimeLine, clock: &HostClock) {
+    fn take(&mut self, fact: &Fact, line: &mut RealtimeLine, clock: &LocalClock) {
         let era = self.sides.era();
         if self.master != fact.source {
             self.master.clone_from(&fact.source);
