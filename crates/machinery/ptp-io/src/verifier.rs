@@ -20,7 +20,7 @@ pub(crate) enum Job {
 /// What was done.
 #[derive(Debug)]
 pub(crate) enum Done {
-    Verified(Box<VerifyJob>, Verdict),
+    Verified(Verdict),
     Signed(Signed),
 }
 
@@ -65,10 +65,7 @@ fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &Wake) {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     while let Ok(job) = queue.recv() {
         let done = match job {
-            Job::Verify(job) => {
-                let verdict = job.run();
-                Done::Verified(job, verdict)
-            }
+            Job::Verify(job) => Done::Verified(job.run()),
             Job::Sign(job) => Done::Signed(job.run()),
         };
         if finished.send(done).is_err() {
