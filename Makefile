@@ -14,7 +14,7 @@ help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 build: packages-build ## Release binaries in target/release/
-	$(CARGO) build --release --locked -p timeloom -p timeloom-capi
+	$(CARGO) build --release --locked -p timeloom -p timeloom-capi -p timeloom-bench -p timeloom-lab
 	$(CARGO) build --release --locked --manifest-path $(PEERS) --target-dir target
 	@$(MAKE) --no-print-directory .venv/ready
 	.venv/bin/python python/build_timeline.py target/release --if-needed
@@ -22,11 +22,12 @@ build: packages-build ## Release binaries in target/release/
 demo: packages-demo build .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
 	examples/ieee13/demo.sh $(BINARY) runs/demo
 
-test: packages-test .venv/ready ## Every test
-	$(CARGO) test --locked --workspace
-	$(CARGO) build --locked -p timeloom -p timeloom-capi
+test: packages-test .venv/ready ## Every test that this machine can run; says at the end which it cannot
+	$(CARGO) build --locked --workspace --all-targets
 	.venv/bin/python python/build_timeline.py target/debug
+	$(CARGO) test --locked --workspace -- $$(scripts/exclusions --skip)
 	.venv/bin/python -m pytest -q python
+	@scripts/exclusions
 
 fuzz: packages-test ## PTP messages, a host's frames, other processes' stacks and vDSOs, the filter: under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz
@@ -86,7 +87,7 @@ packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
 	@scripts/packages c++:g++
-	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ptp4l:linuxptp @libfaketime:libfaketime \
+	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ps:procps traceroute:traceroute ptp4l:linuxptp @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools nginx:nginx-light sqlite3:sqlite3 curl:curl
 	@scripts/chronyd
 packages-mpi: packages-build

@@ -3,25 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::serve;
 
-/// Where `libtimeloom` lies. Cargo builds no C library for a test by itself.
-fn library() -> &'static Path {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "-p", "timeloom-capi"])
-            .arg("--target-dir")
-            .arg(target)
-            .status()
-            .unwrap();
-        assert!(built.success(), "libtimeloom was not built");
-        target.join("debug")
-    })
+/// Where `libtimeloom` lies, which the build made with the tests.
+fn library() -> PathBuf {
+    let library = timeloom_testing::built("libtimeloom.so");
+    library.parent().expect("it lies in a folder").to_owned()
 }
 
 fn root() -> PathBuf {
@@ -59,7 +48,7 @@ fn run(directory: &Path, program: &Path, arguments: &[&str]) -> Output {
     let daemon = serve(&config).unwrap();
     let timeline =
         timeloom_timeline_client::Timeline::open_page(&directory.join("cell.page")).unwrap();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while timeline.read().unwrap().interval().is_none() {
         assert!(std::time::Instant::now() < deadline, "never synchronised");
         std::thread::sleep(std::time::Duration::from_millis(5));

@@ -2,12 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 mod commands;
-mod exit;
 
 fn main() -> ExitCode {
-    let arguments = commands::Arguments::parse();
-    commands::run(arguments).unwrap_or_else(|failure| failure.report())
+    commands::run(commands::Arguments::of_process()).unwrap_or_else(|failure| failure.report())
 }

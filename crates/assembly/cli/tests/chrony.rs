@@ -97,7 +97,7 @@ fn chronyd_finds_out_for_how_long_its_host_was_suspended() {
     };
     let begun = Instant::now();
     while !control(&["run-until", "300 s"]).0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no {name}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "no {name}");
         std::thread::sleep(Duration::from_millis(10));
     }
     for request in [

@@ -145,7 +145,7 @@ fn a_laboratory_is_attacked_while_it_runs() {
         let arguments = [
             "ptp", "attack", name, "--for", length, "--out", &out, "--json",
         ];
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let ended = timeloom(&arguments);
             // Until the laboratory stands.
@@ -157,7 +157,7 @@ fn a_laboratory_is_attacked_while_it_runs() {
         }
     };
     // Until the clocks have found one another, there is no Follow_Up to attack.
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while attack("strip", "200 ms")["attacked"] == 0 {
         assert!(Instant::now() < deadline);
     }
@@ -204,7 +204,7 @@ fn a_program_ends_cleanly_on_sigterm() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("run this test as root, with util-linux and iproute2");
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(120);
     let leads = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("\"master\""));
     while !leads() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(50));

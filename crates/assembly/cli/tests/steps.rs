@@ -43,7 +43,7 @@ fn a_run_can_be_stepped_through() {
     let begun = Instant::now();
     // Refused while it gets ready; its plant pauses it now and then, too.
     while !timeloom(&["pause", "--name", &name]).status.success() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no {name}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "no {name}");
         std::thread::sleep(Duration::from_millis(20));
     }
     let mut shown_ns = ask(&name, &["query"])["virtual_ns"].as_i64().expect("one");

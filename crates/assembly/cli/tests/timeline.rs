@@ -69,7 +69,7 @@ fn json(output: &Output) -> serde_json::Value {
 
 /// Reads until the timeline is as wanted; the last reading.
 fn wait_for(directory: &Path, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let reading = json(&timeline(directory, &["read", "short", "--json"]));
         if wanted(&reading) {

@@ -1,10 +1,11 @@
 //! The session as the bus and the control socket see it.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
-use timeloom_guest::{Controlled, Grants, NOT_BY_HAND, Session, Stepped};
+use timeloom_guest::{Controlled, Grants, HoldError, Session, Stepped};
 use timeloom_time::{Instant, Virtual};
 
 /// Obeys the pause wire: the clock first, then the processes.
@@ -67,10 +68,10 @@ impl Keyboard {
 
     /// Lets the run begin: its clock goes, or stands from now on for its granter.
     /// It may be paused by hand.
-    pub(crate) fn begin(&self) -> Result<(), String> {
+    pub(crate) fn begin(&self) -> Result<(), HoldError> {
         let begun = match &self.stepped {
             Some(_) => self.stand(),
-            None => self.session.resume().map_err(|error| error.to_string()),
+            None => self.session.resume().map_err(HoldError::from),
         };
         self.begun.store(true, Ordering::SeqCst);
         if let Some(stepped) = &self.stepped {
@@ -108,43 +109,43 @@ impl Stepped for Keyboard {
         &self.granter().grants
     }
 
-    fn go(&self) -> Result<(), String> {
+    fn go(&self) -> Result<(), HoldError> {
         drop(take(&self.granter().hold));
         Ok(())
     }
 
-    fn stand(&self) -> Result<(), String> {
+    fn stand(&self) -> Result<(), HoldError> {
         let granter = self.granter();
         let mut hold = granter.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_none() {
             let held = self.bus.hold("granter", &granter.grants.who());
-            *hold = Some(held.map_err(|error| error.to_string())?);
+            *hold = Some(held.map_err(HoldError::other)?);
         }
         Ok(())
     }
 }
 
 impl Controlled for Keyboard {
-    fn pause(&self) -> Result<(), String> {
+    fn pause(&self) -> Result<(), HoldError> {
         if !self.begun.load(Ordering::SeqCst) {
-            return Err("this run is still getting ready".into());
+            return Err(HoldError::other(KeyboardError::GettingReady));
         }
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_none() {
             *hold = Some(
                 self.bus
                     .hold("user", "timeloom pause")
-                    .map_err(|error| error.to_string())?,
+                    .map_err(HoldError::other)?,
             );
         }
         Ok(())
     }
 
-    fn resume(&self) -> Result<(), String> {
+    fn resume(&self) -> Result<(), HoldError> {
         match (take(&self.hold), &self.stepped) {
             (Some(hold), _) => drop(hold),
-            (None, Some(_)) => return Err(NOT_BY_HAND.into()),
-            (None, None) => return Err("this run was not paused by hand".into()),
+            (None, Some(_)) => return Err(HoldError::NotByHand),
+            (None, None) => return Err(HoldError::other(KeyboardError::NotPaused)),
         }
         Ok(())
     }
@@ -154,13 +155,10 @@ impl Controlled for Keyboard {
         hold.is_some()
     }
 
-    fn skip(self: Arc<Self>, on: bool) -> Result<(), String> {
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         // Only then does the session know what its network has in flight.
         if !self.may_skip {
-            return Err(
-                "this run is not one that can skip; say mode = \"skip\" under [time] in its scenario, or stepped = { skip = true }"
-                    .into(),
-            );
+            return Err(HoldError::other(KeyboardError::CannotSkip));
         }
         self.session.set_skipping(on);
         Ok(())
@@ -174,3 +172,26 @@ impl Controlled for Keyboard {
         &self.session
     }
 }
+
+/// Why a run does not do what the keyboard asks of it.
+#[derive(Clone, Copy, Debug)]
+enum KeyboardError {
+    GettingReady,
+    NotPaused,
+    CannotSkip,
+}
+
+impl fmt::Display for KeyboardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::GettingReady => "this run is still getting ready",
+            Self::NotPaused => "this run was not paused by hand",
+            Self::CannotSkip => {
+                "this run is not one that can skip; \
+                 say mode = \"skip\" under [time] in its scenario, or stepped = { skip = true }"
+            }
+        })
+    }
+}
+
+impl std::error::Error for KeyboardError {}

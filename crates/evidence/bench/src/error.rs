@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use timeloom_exit::Failure;
 use timeloom_guest::GuestError;
 
 /// A benchmark that could not be run.
@@ -31,6 +32,15 @@ impl BenchError {
 impl From<GuestError> for BenchError {
     fn from(error: GuestError) -> Self {
         Self::Guest(error)
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Guest(error) => error.into(),
+            error => Self::run(error),
+        }
     }
 }
 

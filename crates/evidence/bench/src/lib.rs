@@ -20,6 +20,7 @@
 mod clock_read;
 mod error;
 mod exec;
+mod experiment;
 mod figure;
 mod net;
 mod pause;
@@ -43,8 +44,9 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use error::BenchError;
+pub use experiment::{Experiment, Written};
 pub use figure::{Better, Figure, TABLE_HEADER};
-pub use net::{NET_FIGURES, NET_GROUPS, TCP_LOSSES, TcpModels, net_figures, validate_tcp};
+pub use net::{NET_FIGURES, NET_GROUPS, TCP_LOSSES, net_figures, validate_tcp};
 pub use ptp::write_ptp_document;
 pub use stats::{median, percentile};
 pub use worker::worker_main;

@@ -1,14 +1,12 @@
 //! Figures 8–13 and Tables 3–5 of the RVEC paper.
 
 use serde_json::{Value, json};
-use timeloom_bench::Figure;
+use timeloom_bench::{Experiment, Figure};
 use timeloom_clock::counter::dvfs::iterations::{self, Loop, Turn};
 use timeloom_clock::counter::dvfs::{CostRow, change, costs, precision, wrap};
 use timeloom_clock::counter::{Frequency, Sample, Trace, replay};
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_time::Duration;
-
-use crate::Experiment;
 
 /// The raw counter against RVEC: the paper's experiments, or with `trace` what
 /// a core that goes through it shows. `machine` holds the figures of

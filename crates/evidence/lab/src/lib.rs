@@ -5,17 +5,15 @@
 //! - [`ntp_steps()`]: its Table 2, on a model of the client, and beside it what
 //!   [`chronyd_corrections`] measured of the real chronyd.
 //!
-//! Each gives an [`Experiment`]: rows for programs, a table for people, and a
+//! Each gives an [`Experiment`](timeloom_bench::Experiment): rows for programs, a table for people, and a
 //! page with charts. The models are in `timeloom-clock`, the drawing in
 //! `timeloom-results`, the measuring in `timeloom-bench`; here they meet.
 #![forbid(unsafe_code)]
 
 mod dvfs;
-mod experiment;
 mod ntp_chronyd;
 mod ntp_steps;
 
 pub use dvfs::dvfs;
-pub use experiment::{Experiment, Written};
 pub use ntp_chronyd::{Chronyd, ChronydError, ChronydRow, Client, chronyd_corrections};
 pub use ntp_steps::ntp_steps;

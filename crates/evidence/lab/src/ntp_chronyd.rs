@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use timeloom_clock::ntp_steps::{PLATFORMS, Platform};
+use timeloom_exit::Failure;
 use timeloom_results::{ResultsError, RunDirectory};
 use timeloom_run::{End, Options, RunError};
 use timeloom_time::Duration;
@@ -105,6 +106,16 @@ impl fmt::Display for ChronydError {
 }
 
 impl std::error::Error for ChronydError {}
+
+impl From<ChronydError> for Failure {
+    fn from(error: ChronydError) -> Self {
+        match error {
+            ChronydError::Missing => Self::machine(error),
+            ChronydError::Run(error) => error.into(),
+            _ => Self::run(error),
+        }
+    }
+}
 
 /// Runs the scenario and reads what its chronyds did.
 ///

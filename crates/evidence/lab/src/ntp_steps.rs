@@ -1,11 +1,11 @@
 //! Table 2 of the RVEC paper.
 
 use serde_json::json;
+use timeloom_bench::Experiment;
 use timeloom_clock::ntp_steps::{Discipline, PLATFORMS, Platform, Row, corrections};
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_time::Duration;
 
-use crate::Experiment;
 use crate::ntp_chronyd::{ChronydRow, Client};
 
 /// How large NTP's corrections are by how long it waits between questions, on

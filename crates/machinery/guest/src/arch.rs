@@ -4,7 +4,7 @@
 //! - how a stopped thread's registers are read, and made to make a call;
 //! - `SYSCALL`, the instruction, and `INSTRUCTION_ALIGN`;
 //! - the jump that redirects a function of the kernel's vDSO;
-//! - `AUDIT_ARCH`, `OWN_CALLS` and the other numbers that the kernel has given.
+//! - `AUDIT_ARCH` and the other numbers that the kernel has given.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -33,3 +33,7 @@ pub(crate) fn find_syscall(code: &[u8]) -> Option<usize> {
         .step_by(INSTRUCTION_ALIGN)
         .find(|&at| code[at..].starts_with(&SYSCALL))
 }
+
+/// What the image's handler needs at most, besides the frame that the kernel makes:
+/// 1744 bytes on ARM.
+pub(crate) const HANDLER_STACK: u64 = 2048;

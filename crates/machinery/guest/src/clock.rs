@@ -7,14 +7,17 @@
 //! counts (the paper's equation in section 2.1; its Algorithm 1 divides the
 //! paused time by f as well, which a clock that stands still cannot mean).
 //!
-//! Virtual time is true time here. What guests see of it is their host's clock,
-//! a map of its own, and between the two lies how the host's time passes against
-//! the session's, for hosts can be held and dilated one by one: [`hosts`].
+//! Virtual time is the session's, and is true time here. Two more maps follow for each
+//! host: how much of it the host lives through, for hosts can be held and dilated one
+//! by one, and what the host's clock makes of that, which its guests see: [`hosts`].
 
 mod calibration;
+mod host;
 mod host_control;
+mod host_instant;
 mod host_state;
 mod hosts;
+mod options;
 mod stop;
 mod waiting;
 
@@ -26,54 +29,15 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
-use crate::time_files::ProcFiles;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
+pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
+pub(crate) use host_instant::{HostDeadline, HostInstant};
 use host_state::{HostState, Moment};
-pub(crate) use hosts::{Base, HostInstant};
-pub use hosts::{Belief, Host, HostOptions, HostReading};
+pub use options::{ClockOptions, ProcFiles, Tsc};
 use waiting::Awaited;
-
-/// How a new clock starts.
-#[derive(Clone, Copy, Debug)]
-pub struct ClockOptions {
-    /// What CLOCK_REALTIME shows at virtual time zero; the machine's if none.
-    pub start: Option<Instant<Utc>>,
-    /// Wall seconds per virtual second.
-    pub dilation: f64,
-    /// Whether it stands until it is resumed.
-    pub paused: bool,
-    /// What programs see of the time-stamp counter.
-    pub tsc: Tsc,
-    /// What programs see of the files that tell time.
-    pub proc: ProcFiles,
-}
-
-/// What a program sees that reads the processor's time-stamp counter itself
-/// (`rdtsc`, `rdtscp`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tsc {
-    /// The machine's counter: real time, and nobody learns of it.
-    #[default]
-    Native,
-    /// A virtual counter of the machine's frequency, in step with the host's
-    /// CLOCK_MONOTONIC_RAW. Each read traps, and clock reads make a system call.
-    Emulate,
-}
-
-impl Default for ClockOptions {
-    fn default() -> Self {
-        Self {
-            start: None,
-            dilation: 1.0,
-            paused: false,
-            tsc: Tsc::Native,
-            proc: ProcFiles::Virtual,
-        }
-    }
-}
 
 /// What was done to a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +63,7 @@ pub struct Change {
 
 /// A virtual clock with its page. All methods may be called from any thread.
 pub struct Clock {
-    page: Arc<PageMapping>,
+    page: Arc<PageMapping<Virtual>>,
     counter: Counter,
     /// The counter that guests see, if it is not the machine's.
     tsc: Option<TscLine>,
@@ -110,7 +74,7 @@ pub struct Clock {
     woken: Condvar,
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
-    /// The same for a host's own time.
+    /// Called after every change of a host's own time.
     host_listeners: Mutex<Vec<HostListener>>,
     /// Raised when a host's clock was changed by a program, or its course.
     host_version: AtomicU64,
@@ -123,7 +87,7 @@ struct State {
     /// wall → virtual, in force now.
     map: ClockMap<Wall, Virtual>,
     /// counter → virtual, as readers have it.
-    published: PageMap,
+    published: PageMap<Virtual>,
     /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
     ceiling: Instant<Virtual>,
     /// The rate while running.
@@ -150,13 +114,23 @@ struct Offsets {
     tai_ns: i64,
 }
 
+impl State {
+    /// The session's time to true civil time.
+    fn civil(&self) -> ClockMap<Virtual, Utc> {
+        ClockMap::ahead_by(Duration::from_ns(self.offsets.realtime_ns))
+    }
+}
+
 impl Clock {
     /// Calibrates against the machine's clock (takes some milliseconds) and
     /// publishes virtual time zero.
     ///
     /// # Errors
-    /// A dilation that is not within 2^-32 … 2^32.
-    pub(crate) fn new(page: Arc<PageMapping>, options: &ClockOptions) -> Result<Self, GuestError> {
+    /// A dilation that is not within 0.000001 … 1000000.
+    pub(crate) fn new(
+        page: Arc<PageMapping<Virtual>>,
+        options: &ClockOptions,
+    ) -> Result<Self, GuestError> {
         let rate = running_rate(options.dilation)?;
         // Where the counter traps, the image's own reads would trap as well.
         let (counter, tsc) = match options.tsc {
@@ -180,14 +154,14 @@ impl Clock {
         let nothing = PageMap {
             map: ClockMap::new(started, Instant::ZERO, Rate::STOPPED),
             ceiling: Instant::FAR_FUTURE,
-            wall_per_virtual: Rate::ONE,
+            wall_per_shown: Rate::ONE,
             realtime_offset_ns: 0,
             monotonic_offset_ns: 0,
             boottime_offset_ns: 0,
             tai_offset_ns: 0,
-            raw0_ns: 0,
+            raw0: Instant::ZERO,
             raw_rate: Rate::STOPPED,
-            raw_ceiling_ns: i64::MAX,
+            raw_ceiling: Instant::FAR_FUTURE,
         };
         let calibrated = calibration.map();
         let mut state = State {
@@ -246,7 +220,7 @@ impl Clock {
 
     /// Virtual time now.
     pub fn now(&self) -> Instant<Virtual> {
-        Instant::from_ns(self.page.page().read(|| self.counter.ticks(), |_| ()).0)
+        self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 
     /// True civil time now: CLOCK_REALTIME of a host whose clock is right.
@@ -255,7 +229,7 @@ impl Clock {
             || self.counter.ticks(),
             |copy| copy.realtime_offset_ns.load(Ordering::Relaxed),
         );
-        Instant::from_ns(now + offset)
+        ClockMap::ahead_by(Duration::from_ns(offset)).at(now)
     }
 
     /// The machine's CLOCK_MONOTONIC.
@@ -287,7 +261,7 @@ impl Clock {
     /// Sets how many wall seconds a virtual second takes from now on.
     ///
     /// # Errors
-    /// A factor that is not within 2^-32 … 2^32.
+    /// A factor that is not within 0.000001 … 1000000.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
         let rate = running_rate(factor)?;
         let mut state = self.lock();
@@ -331,9 +305,9 @@ impl Clock {
         self.lock().started
     }
 
-    /// CLOCK_REALTIME minus virtual time.
-    pub fn utc_offset(&self) -> Duration {
-        Duration::from_ns(self.lock().offsets.realtime_ns)
+    /// The session's time to true civil time.
+    pub fn civil(&self) -> ClockMap<Virtual, Utc> {
+        self.lock().civil()
     }
 
     /// What the clock showed at a past wall instant.
@@ -359,7 +333,8 @@ impl Clock {
         self.lock().map
     }
 
-    /// The same, and where it stops by itself: [`Instant::FAR_FUTURE`] for nowhere.
+    /// The map in force from the machine's clock to this one, and where this one stops
+    /// by itself: [`Instant::FAR_FUTURE`] for nowhere.
     pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         let state = self.lock();
         (state.map, state.ceiling)
@@ -384,7 +359,7 @@ impl Clock {
             let rate = state.rate;
             self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
             kick();
-            self.tell();
+            self.notify();
         }
     }
 
@@ -404,7 +379,11 @@ impl Clock {
     /// Publishes a new line on the session's page, and what follows from it on
     /// those of all hosts, at one instant: all pages are closed before `next`
     /// is given the counter.
-    fn publish_all(&self, state: &mut State, next: impl FnOnce(&mut State, u64) -> PageMap) {
+    fn publish_all(
+        &self,
+        state: &mut State,
+        next: impl FnOnce(&mut State, u64) -> PageMap<Virtual>,
+    ) {
         let calibration = state.calibration.map();
         for host in &state.hosts {
             host.page().page().close();
@@ -437,11 +416,12 @@ impl Clock {
         rate: Rate,
     ) -> Instant<Wall> {
         let at = self.put_in_force(state, kind, rate, Instant::ZERO);
-        self.tell();
+        self.notify();
         at
     }
 
-    /// The same, from no earlier than `at_least` on; nobody is told.
+    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on;
+    /// nobody is told. Returns when that was.
     fn put_in_force(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -472,7 +452,7 @@ impl Clock {
     }
 
     /// Tells those in this process who wait for an instant.
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.notify_all();
         let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
         listeners.iter().for_each(|listener| listener());
@@ -494,7 +474,7 @@ fn compose(
     state: &State,
     ticks: u64,
     floor: Instant<Virtual>,
-) -> PageMap {
+) -> PageMap<Virtual> {
     let offsets = &state.offsets;
     let here = calibration.continued(Instant::from_ticks(ticks), calibration.rate);
     let line = here.then(&state.map);
@@ -504,15 +484,15 @@ fn compose(
         ceiling: state.ceiling,
         // Kept while paused: a wait that is computed just then must not be
         // without bounds.
-        wall_per_virtual: state.rate.inverse().unwrap_or(Rate::ONE),
+        wall_per_shown: state.rate.inverse().unwrap_or(Rate::ONE),
         realtime_offset_ns: offsets.realtime_ns,
         monotonic_offset_ns: offsets.monotonic_ns,
         boottime_offset_ns: offsets.boottime_ns,
         tai_offset_ns: offsets.tai_ns,
-        // Nobody reads it here; the hosts' pages have one.
-        raw0_ns: shown.as_ns(),
-        raw_rate: line.rate,
-        raw_ceiling_ns: state.ceiling.as_ns(),
+        // A session has no oscillator; the hosts' pages have one each.
+        raw0: Instant::ZERO,
+        raw_rate: Rate::STOPPED,
+        raw_ceiling: Instant::FAR_FUTURE,
     }
 }
 

@@ -1,11 +1,17 @@
 //! How a program comes under the clock before its first instruction.
 //!
-//! `launch` forks with the filter and executes; at the exec `inject` attaches for a
-//! moment and maps clock page and `image`; `auxv` finds where the kernel's vDSO is
+//! `launch` forks by a `spec`; the `child` does with what was `prepare`d what is left to do, sends
+//! the `descriptor` of its filter's listener, and executes. What was started is a
+//! `guest`. At the exec `inject` attaches for a moment and maps clock page and `image`; `auxv` finds where the kernel's vDSO is
 //! announced to the program, and `vdso` what is in it.
 
 pub(crate) mod auxv;
+mod child;
+mod descriptor;
+pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod inject;
 pub(crate) mod launch;
+mod prepare;
+pub(crate) mod spec;
 pub(crate) mod vdso;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::GuestError;
-use crate::leftovers::PageName;
+use crate::names::PageName;
 use cgroup::CgroupFreezer;
 pub(crate) use cgroup::{pids_below, remove_cgroup};
 use signals::SignalFreezer;

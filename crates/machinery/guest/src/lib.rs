@@ -13,6 +13,7 @@
 //! - `timers`, `phc`, `time_files`: timers, hardware clocks, and `/proc/uptime` and
 //!   `/proc/stat`, which the supervisor answers by the clock of a guest's host;
 //! - `freeze`: stops and continues the processes;
+//! - `names`: how a session is found from outside; `leftovers`: what a dead one left;
 //! - `control`: the socket through which `timeloom pause` and others speak, and
 //!   sessions whose time moves by grants from outside.
 //!
@@ -31,6 +32,7 @@ mod freeze;
 pub mod fuzzing;
 mod leftovers;
 mod linux;
+mod names;
 mod phc;
 #[cfg(test)]
 mod random;
@@ -42,22 +44,19 @@ mod timers;
 
 pub use clock::{
     Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostChange, HostOptions, HostReading,
-    HostTime, Tsc,
+    HostTime, ProcFiles, Tsc,
 };
-pub use control::granter::{Stepped, end_grants};
-pub use control::grants::{Grants, Lookout, Tally};
-pub use control::stepped::{NOT_BY_HAND, SteppedSession};
-pub use control::until::run_until;
-pub use control::until_hosts::{HostTarget, run_hosts_until};
 pub use control::{
-    ControlError, Controlled, HostRequest, HostText, ProcessText, Request, Response, Standing,
-    StatusText, connect, list_sessions, runtime_directory, serve,
+    ControlError, Controlled, Grants, HoldError, HostRequest, HostTarget, HostText, Lookout,
+    ProcessText, Request, Response, RunError, Standing, StatusText, Stepped, SteppedSession, Tally,
+    connect, end_grants, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
-pub use enter::launch::{CommandSpec, Guest, Output};
+pub use enter::guest::Guest;
+pub use enter::spec::{CommandSpec, Output};
 pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};
 pub use leftovers::{Leftovers, clean};
+pub use names::{list_sessions, runtime_directory};
 pub use session::{Session, SessionOptions, Status};
 pub use supervise::report::UnhandledCall;
-pub use time_files::ProcFiles;

@@ -14,22 +14,26 @@
 mod escort;
 mod leave;
 mod release;
+mod restart;
+mod stop;
+mod vdso;
+mod worker;
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use timeloom_page::IMAGE_ADDRESS;
+use timeloom_page::{IMAGE_ADDRESS, Shown};
 
-use crate::arch::{self, Registers};
 use crate::enter::inject::Injector;
-use crate::enter::vdso::{self, Jump};
 use crate::error::{GuestError, check};
 use crate::filter::{self, Guest};
 use crate::linux::memory::PageMapping;
 use crate::linux::processes;
-use crate::linux::ptrace::{Stop, Tracee};
-
+use crate::names::RELEASED_PAGE;
 pub(crate) use release::{Registration, release};
+use stop::{step_out_of, stop_all};
+use vdso::Vdso;
+use worker::{SCRATCH_BYTES, SET_MODE_FILTER, Worker, failed, write_filter};
 
 /// Prepares a running process. `on_listener` gets the listener of its filter
 /// and must serve it; `adopt` is called while all its threads stand.
@@ -37,7 +41,7 @@ pub(crate) use release::{Registration, release};
 /// `image` is its own copy of the image.
 pub(crate) fn register(
     injector: &Injector,
-    (page, image): (&PageMapping, &File),
+    (page, image): (&PageMapping<Shown>, &File),
     pid: i32,
     on_listener: impl FnOnce(OwnedFd) -> Result<(), GuestError>,
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
@@ -83,7 +87,7 @@ pub(crate) fn register(
         thread
             .unblock(libc::SIGSYS)
             .map_err(failed(pid, "unblocking the trap signal"))?;
-        arch::begin_wait_anew(thread, vdso.syscall).map_err(failed(pid, "restarting a wait"))?;
+        restart::begin_wait_anew(thread, vdso.syscall).map_err(failed(pid, "restarting a wait"))?;
     }
     on_listener(listener)?;
     adopt(pid)
@@ -111,125 +115,10 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// Seizes and stops every thread, again until no new one appears.
-fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
-    let mut stopped: Vec<Tracee> = Vec::new();
-    loop {
-        let mut fresh = Vec::new();
-        for thread in processes::threads(pid) {
-            if stopped.iter().any(|other| other.pid() == thread) {
-                continue;
-            }
-            match Tracee::seize(thread).and_then(|tracee| tracee.interrupt().map(|()| tracee)) {
-                Ok(tracee) => fresh.push(tracee),
-                // Ended since we looked, which is not a failure.
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                Err(source) => {
-                    return Err(GuestError::System {
-                        doing: format!(
-                            "attaching to process {pid} (is it yours, and is no debugger attached to it?)"
-                        ),
-                        source,
-                    });
-                }
-            }
-        }
-        if fresh.is_empty() {
-            break;
-        }
-        for mut tracee in fresh {
-            if stand(&mut tracee) {
-                stopped.push(tracee);
-            }
-        }
-    }
-    if stopped.is_empty() {
-        return Err(GuestError::Usage(format!("process {pid} ended")));
-    }
-    Ok(stopped)
-}
-
-/// Waits until an interrupted thread stands; false when it ended.
-fn stand(tracee: &mut Tracee) -> bool {
-    loop {
-        match tracee.wait() {
-            Stop::Interrupted => return true,
-            Stop::Signal(signal) => tracee.hold_signal(signal),
-            Stop::Exec => {}
-            Stop::Gone => return false,
-        }
-        if tracee.interrupt().and_then(|()| tracee.proceed()).is_err() {
-            return false;
-        }
-    }
-}
-
-/// A thread in the middle of a vDSO function must leave it before the function
-/// is overwritten.
-fn step_out_of(vdso: &Vdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
-    for thread in threads {
-        for _ in 0..MOST_STEPS {
-            let registers = thread
-                .registers()
-                .map_err(failed(thread.pid(), "reading the registers"))?;
-            if !vdso.range.contains(&arch::instruction(&registers)) {
-                break;
-            }
-            let again = thread.proceed().and_then(|()| thread.interrupt());
-            again.map_err(failed(thread.pid(), "stepping"))?;
-            stand(thread);
-        }
-    }
-    Ok(())
-}
-
-/// One stopped thread that makes system calls for us.
-struct Worker<'a> {
-    tracee: &'a mut Tracee,
-    base: Registers,
-    /// Address of an instruction for system calls in the process.
-    syscall: u64,
-    pid: i32,
-}
-
-impl Worker<'_> {
-    fn call(&mut self, doing: &str, number: i64, args: [u64; 6]) -> Result<u64, GuestError> {
-        self.tracee
-            .syscall_checked(&self.base, self.syscall, (doing, number), args)
-    }
-
-    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), GuestError> {
-        for (index, chunk) in bytes.chunks(8).enumerate() {
-            let mut word = [0u8; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.tracee
-                .poke(address + 8 * index as u64, u64::from_ne_bytes(word))
-                .map_err(failed(self.pid, "writing to it"))?;
-        }
-        Ok(())
-    }
-
-    /// Opens one of our own descriptors in the process.
-    fn open(&mut self, descriptor: i32, scratch: u64) -> Result<i32, GuestError> {
-        let path = format!("/proc/{}/fd/{descriptor}\0", std::process::id());
-        self.write(scratch, path.as_bytes())?;
-        let args = [
-            libc::AT_FDCWD as u64,
-            scratch,
-            (libc::O_RDONLY | libc::O_CLOEXEC) as u64,
-            0,
-            0,
-            0,
-        ];
-        self.call("reaching the session's memory", libc::SYS_openat, args)
-            .map(|fd| fd as i32)
-    }
-}
-
 /// Maps, handler, masks, filter. Returns the filter's listener.
 fn prepare(
     injector: &Injector,
-    (page, image): (&PageMapping, &File),
+    (page, image): (&PageMapping<Shown>, &File),
     worker: &mut Worker<'_>,
     scratch: u64,
 ) -> Result<OwnedFd, GuestError> {
@@ -296,27 +185,6 @@ fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, Gues
     Ok(listener)
 }
 
-/// Puts a `sock_fprog` and what it points to at `scratch`.
-fn write_filter(
-    worker: &Worker<'_>,
-    scratch: u64,
-    program: &[libc::sock_filter],
-) -> Result<(), GuestError> {
-    let mut bytes = Vec::with_capacity(16 + 8 * program.len());
-    bytes.extend_from_slice(&(program.len() as u64).to_ne_bytes());
-    bytes.extend_from_slice(&(scratch + 16).to_ne_bytes());
-    for instruction in program {
-        bytes.extend_from_slice(&instruction.code.to_ne_bytes());
-        bytes.extend_from_slice(&[instruction.jt, instruction.jf]);
-        bytes.extend_from_slice(&instruction.k.to_ne_bytes());
-    }
-    assert!(
-        bytes.len() as u64 <= SCRATCH_BYTES,
-        "the filter has outgrown the room for it"
-    );
-    worker.write(scratch, &bytes)
-}
-
 /// Takes a duplicate of a descriptor of the process.
 fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
     // SAFETY: no pointers; both results are checked and then owned by us.
@@ -332,90 +200,6 @@ fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
     }
 }
 
-/// The kernel's vDSO in a process.
-struct Vdso {
-    range: std::ops::Range<u64>,
-    bytes: Vec<u8>,
-    /// Address of an instruction for system calls in it.
-    syscall: u64,
-}
-
-impl Vdso {
-    fn of(pid: i32) -> Result<Self, GuestError> {
-        let missing = || {
-            GuestError::Unsupported(format!(
-                "process {pid} has no vDSO, so it cannot be brought in"
-            ))
-        };
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
-            .map_err(failed(pid, "looking at it"))?;
-        let line = maps
-            .lines()
-            .find(|line| line.ends_with("[vdso]"))
-            .ok_or_else(missing)?;
-        let (from, to) = line
-            .split_once(' ')
-            .and_then(|(range, _)| range.split_once('-'))
-            .ok_or_else(missing)?;
-        let number = |text: &str| u64::from_str_radix(text, 16).map_err(|_| missing());
-        let range = number(from)?..number(to)?;
-        let mut bytes = vec![0u8; (range.end - range.start) as usize];
-        let local = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
-        };
-        let remote = libc::iovec {
-            iov_base: range.start as *mut libc::c_void,
-            iov_len: bytes.len(),
-        };
-        // SAFETY: `local` describes `bytes`; the kernel checks the other side.
-        let read =
-            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-        if read != bytes.len() as isize {
-            return Err(GuestError::last(format!(
-                "reading the vDSO of process {pid}"
-            )));
-        }
-        let offset = arch::find_syscall(&bytes).ok_or_else(missing)?;
-        Ok(Self {
-            syscall: range.start + offset as u64,
-            range,
-            bytes,
-        })
-    }
-
-    fn jumps(&self, injector: &Injector) -> Result<Vec<Jump>, GuestError> {
-        vdso::jumps(&self.bytes, &self.range, |name| {
-            injector.image.function(name)
-        })
-        .map_err(GuestError::Unsupported)
-    }
-
-    /// Overwrites each function with a jump to ours.
-    fn redirect(&self, tracee: &Tracee, injector: &Injector) -> Result<(), GuestError> {
-        for jump in self.jumps(injector)? {
-            let last = tracee
-                .peek(jump.at + Jump::SPAN - 8)
-                .map_err(failed(tracee.pid(), "reading its vDSO"))?;
-            for (index, word) in jump.words(last).into_iter().enumerate() {
-                tracee
-                    .poke(jump.at + 8 * index as u64, word)
-                    .map_err(failed(tracee.pid(), "redirecting its vDSO"))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn failed(pid: i32, what: &str) -> impl FnOnce(std::io::Error) -> GuestError + use<> {
-    GuestError::system(format!("bringing in process {pid}: {what}"))
-}
-
-/// The clock page of a program that was let go, in /proc/PID/maps.
-const RELEASED_PAGE: &str = "timeloom-released";
-const SCRATCH_BYTES: u64 = 8192;
-const MOST_STEPS: usize = 10_000;
-const SET_MODE_FILTER: u64 = 1;
 /// TSYNC (all threads), SPEC_ALLOW, NEW_LISTENER, TSYNC_ESRCH, WAIT_KILLABLE.
 const FILTER_FLAGS: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
 const _: () = assert!(IMAGE_ADDRESS >> 48 == 0, "a jump's address fits 48 bits");

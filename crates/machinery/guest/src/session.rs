@@ -1,32 +1,35 @@
 //! One fabric of time: a clock, the processes that live by it, a supervisor.
 
 mod hosts;
+mod registered;
+mod status;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Instant, Virtual};
 
-use crate::clock::{Clock, ClockOptions, Host, HostOptions, HostTime};
-use crate::enter::image::Image;
-use crate::enter::inject::Injector;
-use crate::enter::launch::{CommandSpec, Conditions, Guest, launch};
+use crate::clock::{Clock, ClockOptions, Host, HostOptions, ProcFiles};
+use crate::enter::guest::Guest;
+use crate::enter::launch::{Conditions, launch};
+use crate::enter::spec::CommandSpec;
 use crate::error::GuestError;
-use crate::freeze::{FreezeKind, Freezer, cgroup_of};
-use crate::leftovers::{Keeper, PageName};
+use crate::freeze::{FreezeKind, Freezer};
+use crate::leftovers::Reaper;
 use crate::linux::memory::PageMapping;
-use crate::linux::processes;
-use crate::register::{Registration, register, release};
-use crate::supervise::cpu_time::CpuTime;
+use crate::names::{PageName, list_sessions, socket_path};
+use crate::register::Registration;
 use crate::supervise::kick;
-use crate::supervise::listener::{self, Context};
+use crate::supervise::listener;
+use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
-use crate::supervise::report::{Report, UnhandledCall};
+use crate::supervise::report::UnhandledCall;
 use crate::supervise::skip;
-use crate::time_files::{self, ProcFiles, TimeFiles, View};
-use crate::timers::Timers;
+use crate::supervise::supervisor::{PATIENCE, Supervisor};
+use crate::time_files::{MachineFiles, TimeFiles, View};
+pub use status::Status;
 
 /// How a session is made.
 pub struct SessionOptions {
@@ -39,58 +42,27 @@ pub struct SessionOptions {
     pub warn: Box<dyn Fn(String) + Send + Sync>,
 }
 
-/// What a session is doing, for `timeloom query`.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// The session's name.
-    pub name: String,
-    /// Virtual time since the session began.
-    pub virtual_time: Instant<Virtual>,
-    /// CLOCK_REALTIME as guests see it, nanoseconds since 1970.
-    pub utc_ns: i64,
-    /// Wall time since the session began.
-    pub wall: Duration,
-    /// Wall time during which the clock stood.
-    pub paused_total: Duration,
-    /// Whether it stands now.
-    pub paused: bool,
-    /// Wall seconds per virtual second.
-    pub dilation: f64,
-    /// Whether time skips while everything waits.
-    pub skipping: bool,
-    /// How the own time of each host stands against the session's; of hosts that
-    /// have names.
-    pub hosts: Vec<HostTime>,
-    /// Processes: identifier and name.
-    pub processes: Vec<(i32, String)>,
-}
-
 /// A running session. Dropping it ends all its processes and removes what it
 /// made.
 pub struct Session {
     name: String,
     clock: Arc<Clock>,
-    context: Arc<Context>,
+    supervisor: Arc<Supervisor>,
     /// The first is there from the beginning.
     hosts: Mutex<Vec<Arc<Host>>>,
     page_name: PageName,
     threads: Vec<JoinHandle<()>>,
-    /// Says whether anything outside the guests is about to happen to them.
-    quiet: OnceLock<QuietCheck>,
     /// The thread that skips, while one does, and what ends it.
     skipper: Mutex<Option<(Arc<AtomicBool>, JoinHandle<()>)>>,
     ended: Arc<AtomicBool>,
     /// Programs that were brought in.
     registered: Mutex<Vec<Registration>>,
     /// Or why there are none.
-    time_files: Result<TimeFiles, String>,
+    time_files: Result<TimeFiles, MachineFiles>,
     /// Whether the socket of our name is ours.
     pub(crate) has_socket: AtomicBool,
-    keeper: Keeper,
+    reaper: Reaper,
 }
-
-/// Whether nothing outside the guests is about to happen to them.
-type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Session {
     /// Makes the clock and everything around it; runs nothing yet.
@@ -103,7 +75,7 @@ impl Session {
         check_pages()?;
         // All that is made below is found by this name, also at its removal:
         // two sessions of one name would end each other's programs.
-        if crate::control::list_sessions().contains(&options.name) {
+        if list_sessions().contains(&options.name) {
             return Err(GuestError::Usage(format!(
                 "a session named `{}` is already running",
                 options.name
@@ -114,61 +86,44 @@ impl Session {
         let page = Arc::new(PageMapping::new(&page_name.to_c_string())?);
         let freezer = Freezer::new(&options.name, &page_name)?;
         // Early, while this process has few threads: it forks.
-        let keeper = Keeper::start(&options.name, &freezer, page_name.clone())?;
+        let reaper = Reaper::start(&options.name, &freezer, page_name.clone())?;
         let clock = Arc::new(Clock::new(page, &options.clock)?);
         // Of the same name: it says which session a program is in.
         let host_page = PageMapping::new(&page_name.to_c_string())?;
         let host = clock.add_host("", host_page, &HostOptions::default());
         host.page().page().past.set_dilation(options.clock.dilation);
-        let context = Arc::new(Context {
-            injector: Injector {
-                image: Image::new()?,
-                emulates_tsc: clock.emulates_tsc(),
-            },
-            clock: Arc::clone(&clock),
-            timers: Timers::new(Arc::clone(&clock)),
-            report: Report::default(),
-            freezer,
-            newcomers: Mutex::default(),
-            execs: AtomicUsize::new(0),
-            cpu_time: CpuTime::default(),
-            allow_leaks: AtomicBool::new(false),
-            warn: options.warn,
-            change: Mutex::new(()),
-            wanting: AtomicUsize::new(0),
-        });
+        let supervisor = Arc::new(Supervisor::new(Arc::clone(&clock), freezer, options.warn)?);
         let mut session = Self {
             name: options.name,
             clock,
-            context,
+            supervisor,
             hosts: Mutex::new(vec![host]),
             page_name,
             threads: Vec::new(),
-            quiet: OnceLock::new(),
             skipper: Mutex::default(),
             ended: Arc::default(),
             registered: Mutex::default(),
             time_files: match options.clock.proc {
                 ProcFiles::Virtual => TimeFiles::start(),
-                ProcFiles::Machine => Err(AS_ASKED.into()),
+                ProcFiles::Machine => Err(MachineFiles::AsAsked),
             },
             has_socket: AtomicBool::new(false),
-            keeper,
+            reaper,
         };
         session.start_threads();
         if options.clock.paused {
-            session.context.freezer.freeze(PATIENCE)?;
+            session.supervisor.freezer.freeze(PATIENCE)?;
         }
         Ok(session)
     }
 
     fn start_threads(&mut self) {
-        let context = Arc::clone(&self.context);
+        let supervisor = Arc::clone(&self.supervisor);
         self.threads
-            .push(std::thread::spawn(move || context.timers.serve()));
-        let (context, ended) = (Arc::clone(&self.context), Arc::clone(&self.ended));
+            .push(std::thread::spawn(move || supervisor.timers.serve()));
+        let (supervisor, ended) = (Arc::clone(&self.supervisor), Arc::clone(&self.ended));
         self.threads
-            .push(std::thread::spawn(move || serve_hosts(&context, &ended)));
+            .push(std::thread::spawn(move || serve_hosts(&supervisor, &ended)));
         let clock = Arc::downgrade(&self.clock);
         // Ends by itself when the session is gone; nobody waits for it.
         std::thread::spawn(move || {
@@ -193,7 +148,7 @@ impl Session {
 
     /// How processes are stopped.
     pub fn freeze_kind(&self) -> FreezeKind {
-        self.context.freezer.kind()
+        self.supervisor.freezer.kind()
     }
 
     /// A host more, with a clock of its own; to be called before virtual time
@@ -204,7 +159,7 @@ impl Session {
     pub fn add_host(&self, name: &str, options: &HostOptions) -> Result<Arc<Host>, GuestError> {
         let page = PageMapping::new(&self.page_name.to_c_string())?;
         let host = self.clock.add_host(name, page, options);
-        self.show_dilation(&host);
+        self.supervisor.show_dilation(&host);
         let mut hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
         hosts.push(Arc::clone(&host));
         Ok(host)
@@ -218,36 +173,36 @@ impl Session {
 
     /// In a sentence, why `/proc/uptime` and `/proc/stat` are the machine's here, if
     /// they are.
-    pub fn machine_files(&self) -> Option<&str> {
-        self.time_files.as_ref().err().map(String::as_str)
+    pub fn machine_files(&self) -> Option<String> {
+        self.time_files.as_ref().err().map(MachineFiles::to_string)
     }
 
     /// Starts a program under the clock. In a paused session it stands before
     /// its first instruction until the session is resumed.
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
-        let context = Arc::clone(&self.context);
+        let supervisor = Arc::clone(&self.supervisor);
         let host = spec.host.clone().unwrap_or_else(|| self.own_host());
         let view = self.view(&host);
         let how = Conditions {
             emulates_tsc: self.clock.emulates_tsc(),
             view,
-            warn: &self.context.warn,
+            warn: &self.supervisor.warn,
         };
         launch(spec, &how, move |pid, descriptor| {
-            context
+            supervisor
                 .newcomers
                 .lock()
                 .unwrap_or_else(|e| e.into_inner())
                 .push(pid);
             let listener = Arc::new(Listener::new(descriptor, host));
-            std::thread::spawn(move || listener::serve(&listener, &context));
+            std::thread::spawn(move || listener::serve(&listener, &supervisor));
         })
     }
 
     /// How a program of `host` sees the files that tell time.
     fn view(&self, host: &Arc<Host>) -> Option<View> {
         let view = self.time_files.as_ref().ok()?.view(host);
-        view.map_err(|error| self.warn(time_files::explain(&error)))
+        view.map_err(|error| (self.supervisor.warn)(MachineFiles::Refused(error).to_string()))
             .ok()
     }
 
@@ -256,7 +211,7 @@ impl Session {
     pub fn pause(&self) -> Result<Instant<Virtual>, GuestError> {
         let _change = self.lock();
         let at = self.clock.pause();
-        self.context.freezer.freeze(PATIENCE)?;
+        self.supervisor.freezer.freeze(PATIENCE)?;
         Ok(at)
     }
 
@@ -264,7 +219,7 @@ impl Session {
     pub fn resume(&self) -> Result<(), GuestError> {
         let _change = self.lock();
         self.clock.resume();
-        self.context.freezer.thaw()
+        self.supervisor.freezer.thaw()
     }
 
     /// Changes the dilation, for blocked threads as well.
@@ -272,24 +227,26 @@ impl Session {
         let _change = self.lock();
         let was_paused = self.clock.is_paused();
         self.clock.pause();
-        let frozen = self.context.freezer.freeze(PATIENCE);
+        let frozen = self.supervisor.freezer.freeze(PATIENCE);
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
         if frozen.is_ok() {
-            self.rebase_cpu_time(&hosts);
+            self.supervisor.rebase_cpu_time(&hosts);
         }
         let dilated = self.clock.dilate(factor);
         if dilated.is_ok() {
-            hosts.iter().for_each(|host| self.show_dilation(host));
+            hosts
+                .iter()
+                .for_each(|host| self.supervisor.show_dilation(host));
         }
         if frozen.is_ok() {
             kick::kick_waiting(
-                &self.context.freezer.processes(),
-                &self.context.injector.image.wait,
+                &self.supervisor.freezer.processes(),
+                &self.supervisor.injector.image.wait,
             );
         }
         if !was_paused {
             self.clock.resume();
-            self.context.freezer.thaw()?;
+            self.supervisor.freezer.thaw()?;
         }
         frozen.and(dilated)
     }
@@ -298,8 +255,8 @@ impl Session {
     /// happens. `quiet` says whether anything outside the guests is about to
     /// happen to them: packets in flight, a program being started. It is asked
     /// often and must be quick.
-    pub fn skip_while_waiting(self: &Arc<Self>, quiet: impl Fn() -> bool + Send + Sync + 'static) {
-        if self.quiet.set(Box::new(quiet)).is_ok() {
+    pub fn skip_while_waiting(&self, quiet: impl Fn() -> bool + Send + Sync + 'static) {
+        if self.supervisor.quiet.set(Box::new(quiet)).is_ok() {
             self.set_skipping(true);
         }
     }
@@ -308,12 +265,13 @@ impl Session {
     /// said what else is about to happen, only the guests count: what they wait
     /// for from outside the session comes late, or too late. When this returns,
     /// a time that is not to skip does not.
-    pub fn set_skipping(self: &Arc<Self>, on: bool) {
+    pub fn set_skipping(&self, on: bool) {
         let mut skipper = self.skipper.lock().unwrap_or_else(|e| e.into_inner());
         if on && skipper.is_none() {
-            let (session, ended) = (Arc::downgrade(self), Arc::new(AtomicBool::new(false)));
-            let seen = Arc::clone(&ended);
-            let thread = std::thread::spawn(move || skip::serve(&session, &seen));
+            let supervisor = Arc::downgrade(&self.supervisor);
+            let ended = Arc::new(AtomicBool::new(false));
+            let its_end = Arc::clone(&ended);
+            let thread = std::thread::spawn(move || skip::serve(&supervisor, &its_end));
             *skipper = Some((ended, thread));
         } else if !on && let Some((ended, thread)) = skipper.take() {
             ended.store(true, Ordering::SeqCst);
@@ -327,178 +285,48 @@ impl Session {
         skipper.is_some()
     }
 
-    /// Keeps clock and processes from being changed meanwhile, if nobody does.
-    pub(crate) fn try_change(&self) -> Option<MutexGuard<'_, ()>> {
-        self.context.change.try_lock().ok()
-    }
-
-    /// Does `work` while the processes stand; it is told those that go on
-    /// afterwards. The clock is not touched; the caller holds [`Self::try_change`].
-    pub(crate) fn with_guests_stopped(&self, work: impl FnOnce(&[i32])) -> Result<(), GuestError> {
-        let frozen = self.context.freezer.freeze(PATIENCE);
-        if frozen.is_ok() {
-            work(&self.context.freezer.processes_not_held());
-        }
-        self.context.freezer.thaw()?;
-        frozen
-    }
-
-    /// Whether a program is on its way in.
-    pub(crate) fn is_starting_one(&self) -> bool {
-        self.context.is_starting_one()
-    }
-
-    pub(crate) fn is_quiet(&self) -> bool {
-        // One who waits for the lock sleeps, but is about to do something.
-        self.context.wanting.load(Ordering::SeqCst) == 0
-            && !self.is_starting_one()
-            && self.quiet.get().is_none_or(|quiet| quiet())
-    }
-
-    pub(crate) fn warn(&self, text: String) {
-        (self.context.warn)(text);
-    }
-
-    /// The processes of hosts that are not paused by themselves.
-    pub(crate) fn processes_not_held(&self) -> Vec<i32> {
-        self.context.freezer.processes_not_held()
-    }
-
-    /// Where threads stand that wait in virtual time.
-    pub(crate) fn wait_range(&self) -> &std::ops::RangeInclusive<u64> {
-        &self.context.injector.image.wait
-    }
-
-    /// What the session is doing.
-    pub fn status(&self) -> Status {
-        let pids = self.context.freezer.processes();
-        let (now, mut hosts) = self.clock.host_times();
-        hosts.retain(|time| !time.host.name().is_empty());
-        Status {
-            name: self.name.clone(),
-            virtual_time: now,
-            utc_ns: now.as_ns() + self.clock.utc_offset().as_ns(),
-            wall: self.clock.wall_elapsed(),
-            paused_total: self.clock.paused_total(),
-            paused: self.clock.is_paused(),
-            dilation: self.clock.dilation(),
-            skipping: self.is_skipping(),
-            hosts,
-            processes: pids
-                .into_iter()
-                .map(|pid| (pid, processes::name(pid)))
-                .collect(),
-        }
-    }
-
-    /// Brings a running process into the session, with all its threads. Its
-    /// clocks show the session's time from then on, until [`Self::unregister`].
-    ///
-    /// # Errors
-    /// When there is no such process, it is in a session already, or it may
-    /// not be attached to.
-    pub fn register(&self, pid: i32) -> Result<(), GuestError> {
-        if self.clock.emulates_tsc() {
-            return Err(GuestError::Usage(
-                "a session that emulates the time-stamp counter cannot bring in a running program, whose handler of SIGSEGV is its own; start the program in the session, or use `--tsc native`".into(),
-            ));
-        }
-        let _change = self.lock();
-        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
-        registered.retain(|registration| !registration.is_over());
-        let tag = self.page_name.image_name(pid);
-        let home = cgroup_of(pid);
-        let context = &self.context;
-        let name = std::ffi::CString::new(tag.as_str()).expect("no zero byte");
-        let image = context.injector.image.copy(&name)?;
-        let its_image = image
-            .try_clone()
-            .map_err(GuestError::system("duplicating a descriptor"))?;
-        let host = self.own_host();
-        let its_host = Arc::clone(&host);
-        let mut listening = None;
-        let serve = |descriptor| {
-            let listener = Arc::new(Listener::registered(descriptor, its_host, its_image)?);
-            listening = Some(Arc::clone(&listener));
-            let context = Arc::clone(context);
-            std::thread::spawn(move || listener::serve(&listener, &context));
-            Ok(())
-        };
-        let done = register(
-            &context.injector,
-            (host.page(), &image),
-            pid,
-            serve,
-            |pid| context.freezer.adopt(pid, host.index()),
-        );
-        // Also when it could not be adopted: it is on our clock then.
-        if let Some(listener) = listening {
-            registered.push(Registration {
-                pid,
-                tag,
-                listener,
-                home,
-            });
-        }
-        done
-    }
-
-    /// Lets a program go that [`Self::register`] brought in, with all that it has
-    /// started since: its clocks are the machine's again, what is left of its waits
-    /// and timers is left in real time, and it outlives the session.
-    ///
-    /// # Errors
-    /// When it was not brought in; when it cannot be stopped; when something of it
-    /// could not be handed back.
-    pub fn unregister(&self, pid: i32) -> Result<(), GuestError> {
-        let _change = self.lock();
-        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
-        let index = registered.iter().position(|one| one.pid == pid);
-        let Some(index) = index else {
-            return Err(GuestError::Usage(format!(
-                "process {pid} was not brought into this session by `timeloom register`"
-            )));
-        };
-        let result = release(&self.context, &registered[index]);
-        if registered[index].is_released() {
-            registered.swap_remove(index);
-        }
-        result
+    /// The first instant at which something may happen by itself, while all
+    /// processes stand.
+    pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
+        next_event::next_deadline(&self.supervisor)
     }
 
     /// Calls that programs made and that are not virtualised yet.
     pub fn unhandled_calls(&self) -> Vec<UnhandledCall> {
-        self.context.report.calls()
+        self.supervisor.report.calls()
     }
 
     /// From now on, what cannot be virtualised is done natively and reported
     /// instead of refused.
     pub fn allow_leaks(&self) {
-        self.context.allow_leaks.store(true, Relaxed);
+        self.supervisor.allow_leaks.store(true, Relaxed);
     }
 
     /// Ends every process of the session.
     pub fn kill_all(&self) {
-        self.context.freezer.kill_all();
+        self.supervisor.freezer.kill_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        self.context.lock()
+        self.supervisor.lock()
     }
 }
 
 /// Lets the hosts' clocks change when they change by themselves, until `ended`.
-fn serve_hosts(context: &Arc<Context>, ended: &AtomicBool) {
+fn serve_hosts(supervisor: &Arc<Supervisor>, ended: &AtomicBool) {
     while !ended.load(Ordering::SeqCst) {
-        if context.clock.wait_for_host(|| ended.load(Ordering::SeqCst)) {
-            context.clock.advance_hosts();
+        if supervisor
+            .clock
+            .wait_for_host(|| ended.load(Ordering::SeqCst))
+        {
+            supervisor.clock.advance_hosts();
         }
-        context.timers.look_again();
-        if context.clock.take_sped_up() {
-            context.kick_soon();
+        supervisor.timers.look_again();
+        if supervisor.clock.take_sped_up() {
+            supervisor.kick_soon();
         }
-        for host in context.clock.take_stepped() {
-            context.clock_was_set(&host);
+        for host in supervisor.clock.take_stepped() {
+            supervisor.clock_was_set(&host);
         }
     }
 }
@@ -506,16 +334,17 @@ fn serve_hosts(context: &Arc<Context>, ended: &AtomicBool) {
 impl Drop for Session {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
-        self.context.freezer.remove();
-        self.context.timers.close();
+        self.set_skipping(false);
+        self.supervisor.freezer.remove();
+        self.supervisor.timers.close();
         self.clock.wake();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
         if self.has_socket.load(Relaxed) {
-            let _ = std::fs::remove_file(crate::control::socket_path(&self.name));
+            let _ = std::fs::remove_file(socket_path(&self.name));
         }
-        self.keeper.dismiss();
+        self.reaper.dismiss();
     }
 }
 
@@ -541,9 +370,3 @@ fn check_name(name: &str) -> Result<(), GuestError> {
     }
     Ok(())
 }
-
-const AS_ASKED: &str =
-    "/proc/uptime and /proc/stat show the machine's uptime and boot time, as asked for";
-
-/// How long a process may take to stop before that counts as a failure.
-pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(10);

@@ -22,6 +22,7 @@ mod mount;
 mod server;
 mod text;
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -30,16 +31,6 @@ use crate::clock::Host;
 use mount::Device;
 pub(crate) use mount::View;
 use server::{Files, Server};
-
-/// What programs see of the files that tell time, `/proc/uptime` and `/proc/stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProcFiles {
-    /// Their host's uptime and boot time, in a mount namespace of their own.
-    #[default]
-    Virtual,
-    /// The machine's, in the machine's mount namespace.
-    Machine,
-}
 
 /// The file system and its server.
 pub(crate) struct TimeFiles {
@@ -53,8 +44,8 @@ impl TimeFiles {
     /// Makes the file system and begins to serve it.
     ///
     /// # Errors
-    /// In words: why the files show the machine's time on this machine.
-    pub(crate) fn start() -> Result<Self, String> {
+    /// Mounting needs root, and FUSE.
+    pub(crate) fn start() -> Result<Self, MachineFiles> {
         let start = || -> io::Result<Self> {
             let machine = text::Machine::open()?;
             let device = Device::open()?;
@@ -71,7 +62,7 @@ impl TimeFiles {
                 _mount: mount,
             })
         };
-        start().map_err(|error| explain(&error))
+        start().map_err(MachineFiles::Refused)
     }
 
     /// What a program of `host` needs to see the files.
@@ -88,16 +79,30 @@ impl TimeFiles {
     }
 }
 
-/// Why the files show the machine's time, in a sentence.
-pub(crate) fn explain(error: &io::Error) -> String {
-    let why = match error.raw_os_error() {
-        Some(libc::EPERM) => "mounting needs root (CAP_SYS_ADMIN)".to_owned(),
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-            format!("this machine has no FUSE ({error})")
+/// Why the files show the machine's time.
+#[derive(Debug)]
+pub(crate) enum MachineFiles {
+    /// So it was asked for.
+    AsAsked,
+    /// The kernel makes no such file system, or no mount more.
+    Refused(io::Error),
+}
+
+impl fmt::Display for MachineFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: &str = "/proc/uptime and /proc/stat show the machine's uptime and boot time";
+        let error = match self {
+            Self::AsAsked => return write!(f, "{SHOWN}, as asked for"),
+            Self::Refused(error) => error,
+        };
+        match error.raw_os_error() {
+            Some(libc::EPERM) => write!(f, "{SHOWN}: mounting needs root (CAP_SYS_ADMIN)"),
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+                write!(f, "{SHOWN}: this machine has no FUSE ({error})")
+            }
+            _ => write!(f, "{SHOWN}: {error}"),
         }
-        _ => error.to_string(),
-    };
-    format!("/proc/uptime and /proc/stat show the machine's uptime and boot time: {why}")
+    }
 }
 
 /// Opens a file of the machine's /proc.

@@ -51,7 +51,7 @@ fn bed() -> Bed {
         buffer_bytes: 65_536,
         seed: 5,
     };
-    assert!(Server::lodge(&mut world, server, &options));
+    assert!(Server::attach(&mut world, server, &options));
     let port = world.port_of(a).unwrap();
     let tap = Address {
         address: world.address(port),
@@ -118,10 +118,7 @@ fn the_kernels_tcp_gets_every_byte_back() {
 
 #[test]
 fn curl_gets_pages_and_uploads() {
-    if Command::new("curl").arg("--version").output().is_err() {
-        eprintln!("curl is not installed");
-        return;
-    }
+    timeloom_testing::need("curl", "curl");
     let bed = bed();
     let curl = |args: &[&str], path: &str| {
         let mut command = Command::new("curl");

@@ -12,7 +12,7 @@ use timeloom_timeline_client::{
     Timeline, Timer, WaitError,
 };
 
-const PATIENCE: StdDuration = StdDuration::from_secs(20);
+const PATIENCE: StdDuration = StdDuration::from_secs(120);
 
 struct World {
     daemon: Option<Daemon>,

@@ -105,7 +105,7 @@ fn bindings_are_told_what_changes_and_end_with_their_client() {
     let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
     let loose = bind(&mut connection, 100_000_000);
     connection.ask(Ask::Subscribe { binding: loose }).unwrap();
-    let first = connection.next_event(Duration::from_secs(10)).unwrap();
+    let first = connection.next_event(Duration::from_secs(120)).unwrap();
     assert_eq!(first, Some(Event::Restored { binding: loose }));
     // Nothing can be better than the clock's step, and the answer says what can.
     let impossible = connection.ask(Ask::Bind(need(0))).unwrap();
@@ -168,7 +168,7 @@ fn a_disturbance_voids_the_timeline_and_tells_bindings() {
     let binding = bind(&mut connection, 100_000_000);
     connection.ask(Ask::Subscribe { binding }).unwrap();
     let next =
-        |connection: &mut Connection| connection.next_event(Duration::from_secs(20)).unwrap();
+        |connection: &mut Connection| connection.next_event(Duration::from_secs(120)).unwrap();
     assert_eq!(next(&mut connection), Some(Event::Restored { binding }));
     timeline.disturb(timeloom_clock::timeline::Disturbance::SystemClockSet);
     match next(&mut connection) {

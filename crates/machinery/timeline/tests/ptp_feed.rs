@@ -231,10 +231,7 @@ fn make_keys(place: &Path) -> [PathBuf; 2] {
 
 #[test]
 fn a_signed_grandmaster_is_time_and_an_unsigned_one_is_not() {
-    let Some(cable) = Cable::lay() else {
-        eprintln!("skipped: no right to make network namespaces");
-        return;
-    };
+    let cable = Cable::lay();
     let place = tempfile::tempdir().unwrap();
     let [gm, slave] = make_keys(&place.path().join("keys"));
     let (daemon, feed, reader) = fed(place.path(), "3 s", "");
@@ -277,10 +274,7 @@ fn a_signed_grandmaster_is_time_and_an_unsigned_one_is_not() {
 
 #[test]
 fn a_slave_without_keys_makes_no_time() {
-    let Some(cable) = Cable::lay() else {
-        eprintln!("skipped: no right to make network namespaces");
-        return;
-    };
+    let cable = Cable::lay();
     let place = tempfile::tempdir().unwrap();
     let (_daemon, feed, reader) = fed(place.path(), "60 s", "");
     let _leader = Clock::start(&cable, 0, options(Role::Grandmaster, None), None);

@@ -31,17 +31,14 @@ fn start_chronyd(cable: &Cable, end: usize, directory: &Path) -> Running {
     let arguments = ["-x", "-d", "-f", &at("conf")];
     cable.start(
         end,
-        &find("chronyd").unwrap(),
+        &find("chronyd").expect("`make test` unpacks chronyd"),
         &arguments,
         at("log").as_ref(),
     )
 }
 
 fn prove(length: Duration) {
-    let (Some(cable), Some(_)) = (Cable::lay(), find("chronyd")) else {
-        eprintln!("not shown here: needs root and `scripts/chronyd`");
-        return;
-    };
+    let cable = Cable::lay();
     let directory = tempfile::tempdir().unwrap();
     // chronyd looks at who may enter the directory of its socket.
     let of_command = directory.path().join("chrony");
@@ -65,7 +62,7 @@ fn prove(length: Duration) {
     let timeline = daemon.timelines().next().unwrap();
     let reader = PageReader::open(timeline.page()).unwrap();
     let log = || std::fs::read_to_string(of_command.join("log1")).unwrap_or_default();
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while reader.read().unwrap().status() != Status::Ok {
         let why = || (timeline.report().unwrap().sources, log());
         assert!(client.alive() && Instant::now() < deadline, "{:?}", why());

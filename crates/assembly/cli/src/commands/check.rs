@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use timeloom_exit::Failure;
 use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_for};
-
-use crate::exit::Failure;
 
 /// Check a scenario: every key and rule, and that its programs exist here.
 ///

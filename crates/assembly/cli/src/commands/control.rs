@@ -4,10 +4,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use timeloom_exit::Failure;
 use timeloom_guest::{HostRequest, HostText, Request, StatusText, connect, list_sessions};
 use timeloom_time::{Duration, ParseTimeError};
-
-use crate::exit::Failure;
 
 /// Which session, and how to print its answer.
 #[derive(Args)]

@@ -12,8 +12,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-
-use crate::exit::Failure;
+use timeloom_exit::Failure;
 
 /// Say what this machine can do, by trying it.
 ///

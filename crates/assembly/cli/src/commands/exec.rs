@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use clap::Args;
+use timeloom_exit::Failure;
 use timeloom_guest::{
     ClockOptions, CommandSpec, Grants, Guest, Lookout, ProcFiles, Session, SessionOptions, Stepped,
     SteppedSession, Tsc, end_grants, serve,
@@ -14,7 +15,6 @@ use timeloom_guest::{
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::control::parse_span;
-use crate::exit::Failure;
 
 /// Run a program under a virtual clock
 ///

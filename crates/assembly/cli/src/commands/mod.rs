@@ -3,13 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use timeloom_exit::Failure;
 
-use crate::exit::Failure;
-
-mod bench;
 mod check;
 mod clean;
-mod clock;
 mod control;
 mod doctor;
 mod exec;
@@ -17,7 +14,10 @@ mod ptp;
 mod report;
 mod run;
 mod schema;
+mod sibling;
 mod timeline;
+
+use sibling::{Sibling, Words};
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
@@ -50,12 +50,22 @@ enum Command {
     Report(report::ReportCommand),
     Doctor(doctor::Doctor),
     Clean(clean::Clean),
-    Clock(clock::Clock),
+    /// Repeat the RVEC paper's experiments about clocks
+    Clock(Words),
     /// Keep clocks that know how good they are, and look at them
     #[command(subcommand)]
     Timeline(timeline::Timeline),
-    Bench(bench::Bench),
+    /// Measure this machine: medians of interleaved rounds, with their 5th and 95th
+    /// percentile, and whether they reach the project's bars
+    Bench(Words),
     Ptp(ptp::Ptp),
+}
+
+impl Arguments {
+    /// Those of this process. A mistake in them ends it.
+    pub(crate) fn of_process() -> Self {
+        Self::parse_from(sibling::arguments())
+    }
 }
 
 /// Does what was asked. The exit code is 0, or that of the command under
@@ -80,9 +90,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Report(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
-        Command::Clock(command) => command.run(),
+        Command::Clock(words) => match Sibling::Clock.exec(&words)? {},
         Command::Timeline(command) => command.run(),
-        Command::Bench(command) => command.run(),
+        Command::Bench(words) => match Sibling::Bench.exec(&words)? {},
         Command::Ptp(command) => command.run(),
     }
 }

@@ -9,9 +9,7 @@ mod policy;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use timeloom_ptp_io::PtpError;
-
-use crate::exit::Failure;
+use timeloom_exit::Failure;
 
 /// Precision time (IEEE 1588): clocks on real interfaces, and a laboratory
 ///
@@ -51,16 +49,6 @@ impl Ptp {
             Command::Show(command) => command.run(),
             Command::Lab(command) => command.run(),
             Command::Attack(command) => command.run(),
-        }
-    }
-}
-
-impl From<PtpError> for Failure {
-    fn from(error: PtpError) -> Self {
-        match error {
-            PtpError::Usage(_) => Self::usage(error),
-            PtpError::Unsupported(_) => Self::machine(error),
-            PtpError::System { .. } | PtpError::File { .. } => Self::run(error),
         }
     }
 }

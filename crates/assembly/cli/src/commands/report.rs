@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use timeloom_exit::Failure;
 use timeloom_run::report::{LabelledRun, ReportError, ReportRequest, report};
 use timeloom_time::Duration;
-
-use crate::exit::Failure;
 
 /// Write report.html about a run, and print where it is.
 ///

@@ -8,10 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
-use timeloom_run::{End, Options, Progress, RunError, Summary};
+use timeloom_exit::Failure;
+use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_time::Duration;
-
-use crate::exit::Failure;
 
 /// Run a scenario: network, plants, programs, report
 ///
@@ -77,17 +76,6 @@ impl Run {
         } else {
             ExitCode::from(1)
         })
-    }
-}
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Guest(error) => error.into(),
-            RunError::Fabric(error) => Self::machine(format!("building the network: {error}")),
-            RunError::Plan(_) => Self::usage(error),
-            RunError::Results(_) | RunError::Start(_) => Self::run(error),
-        }
     }
 }
 

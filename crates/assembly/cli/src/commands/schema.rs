@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-
-use crate::exit::Failure;
+use timeloom_exit::Failure;
 
 /// Print the JSON Schema of scenario files.
 ///

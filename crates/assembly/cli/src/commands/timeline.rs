@@ -5,13 +5,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use timeloom_exit::Failure;
 use timeloom_time::Duration;
 use timeloom_timeline::ServeError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
 use timeloom_timeline_client::Seen;
 use timeloom_timeline_protocol::{Directory, ScaleName, StampText, TimelineName};
-
-use crate::exit::Failure;
 
 #[derive(Subcommand)]
 pub(crate) enum Timeline {

@@ -1,6 +1,6 @@
 //! Modbus clients that others wrote read and set the plant through a device.
 
-use crate::support::{Lab, Scenario, log_lines, need_program, prepared_python};
+use crate::support::{Lab, Scenario, log_lines, prepared_python};
 
 /// Whether the program printed a line with this text.
 fn printed(lab: &Lab, program: &str, text: &str) -> bool {
@@ -55,7 +55,7 @@ print("all good")
 
 #[test]
 fn mbpoll_reads_and_writes() {
-    need_program("mbpoll", "mbpoll");
+    timeloom_testing::need("mbpoll", "mbpoll");
     // References from 0, big-endian float32, once.
     let write = "mbpoll -m tcp -a 1 -0 -r 0 -t 4:float -B -1 10.0.0.10 2.5";
     let read = "mbpoll -m tcp -a 1 -0 -r 0 -c 1 -t 4:float -B -1 10.0.0.10";

@@ -2,7 +2,6 @@
 //! and keeps all results so far.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use timeloom_results::SignalRow;
 
@@ -32,7 +31,7 @@ fn with_program(run: &[&str], more: &str) -> Lab {
 /// Runs it into its failure, which must be blamed on who these words name.
 fn fail(lab: &Lab, words: &[&str]) -> Finished {
     let run = lab.run(&[]).blames(words);
-    lab.assert_nothing_left(Duration::from_secs(2));
+    lab.assert_nothing_left();
     let manifest = run.manifest();
     assert!(
         manifest.virtual_duration.as_s_f64() < 30.0,
@@ -199,7 +198,7 @@ fn a_plant_that_does_not_start_is_named() {
     assert!(run.stderr.contains("world"), "{}", run.output());
     let culprit = run.manifest().culprit.unwrap_or_default();
     assert!(culprit.contains("world"), "{culprit}");
-    lab.assert_nothing_left(Duration::from_secs(2));
+    lab.assert_nothing_left();
 }
 
 /// The run ends a little after 320 ms, while programs are being started one

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-use crate::support::{Lab, log_lines, need_program, prepared_python, repository};
+use crate::support::{Lab, log_lines, prepared_python, repository};
 
 /// An Ethernet frame, as far as it matters here.
 struct Frame {
@@ -54,11 +54,11 @@ const SETS: [&str; 6] = [
 #[test]
 fn the_attack_cuts_the_sensor_off() {
     prepared_python();
-    need_program("arpspoof", "dsniff");
+    timeloom_testing::need("arpspoof", "dsniff");
     let lab = Lab::with_text("");
     let scenario = repository().join("examples/ieee13/ieee13.toml");
     let run = lab.start_file(&scenario, &SETS).wait().succeeded();
-    lab.assert_nothing_left(Duration::from_secs(2));
+    lab.assert_nothing_left();
     let directory = run.directory();
 
     let frames = frames(&directory.path().join("net/s2-s3.pcapng"));

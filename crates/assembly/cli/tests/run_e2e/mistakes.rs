@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
-use std::time::Duration;
 
 use crate::support::{Finished, Lab, Scenario};
 
@@ -26,7 +25,7 @@ fn assert_refused(lab: &Lab, run: &Finished, words: &[&str]) {
         !lab.path().join("started").exists(),
         "a program was started"
     );
-    lab.assert_nothing_left(Duration::ZERO);
+    lab.assert_nothing_left();
 }
 
 #[test]
@@ -115,7 +114,7 @@ fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
     let run = lab.run(&[]);
     assert_eq!(run.code, 2, "{}", run.output());
     assert!(run.stderr.contains("lever"), "{}", run.output());
-    lab.assert_nothing_left(Duration::from_secs(2));
+    lab.assert_nothing_left();
 }
 
 /// A binary that nobody may read lies where the tests were built, hence the

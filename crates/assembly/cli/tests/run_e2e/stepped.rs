@@ -26,7 +26,7 @@ fn grant(lab: &Lab, request: &str, how_far: &str) -> Result<Value, String> {
 /// gets ready, it waits.
 fn first_grant(lab: &Lab, at: &str) -> Value {
     let mut status = Err(String::new());
-    patiently(Duration::from_secs(60), || {
+    patiently(Duration::from_secs(120), || {
         status = grant(lab, "run-until", at);
         status.is_ok()
     });
@@ -203,7 +203,7 @@ os.kill(os.getpid(), 9)
     );
     let run = run.blames(&["granter", "has left", &pid, "250 ms"]);
     assert_eq!(run.manifest().virtual_duration.as_ns(), 250 * MS);
-    lab.assert_nothing_left(Duration::from_secs(2));
+    lab.assert_nothing_left();
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_run_that_nobody_comes_to_move_names_the_missing_granter() {
     let lab = Lab::new(&ticking());
     let run = lab.run(&[STEPPED, "time.stepped.patience=\"500 ms\""]);
     run.blames(&["granter", "nobody has come to grant time"]);
-    lab.assert_nothing_left(Duration::from_secs(2));
+    lab.assert_nothing_left();
 }
 
 fn ends_by(signal: i32, ended: impl FnOnce(Running<'_>)) {
@@ -224,7 +224,7 @@ fn ends_by(signal: i32, ended: impl FnOnce(Running<'_>)) {
     held(&lab);
     run.signal(signal);
     ended(run);
-    lab.assert_nothing_left(Duration::from_secs(3));
+    lab.assert_nothing_left();
 }
 
 #[test]

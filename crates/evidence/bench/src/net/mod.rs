@@ -36,7 +36,7 @@ use crate::figure::{Better, Figure};
 use crate::{Name, Options};
 
 pub use figures::{NET_FIGURES, net_figures};
-pub use tcp_models::{TCP_LOSSES, TcpModels, validate_tcp};
+pub use tcp_models::{TCP_LOSSES, validate_tcp};
 
 const BENCH: Name = Name::Net;
 

@@ -1,5 +1,7 @@
 //! What holds for the workspace as a whole.
 #![forbid(unsafe_code)]
 
+mod documents;
 mod layers;
+mod licence;
 mod unsafe_code;

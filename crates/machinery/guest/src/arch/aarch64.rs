@@ -1,10 +1,6 @@
 //! 64-bit ARM.
 
-use std::io;
-
 use super::Registers;
-use crate::filter::{Call, Treatment, When};
-use crate::linux::ptrace::Tracee;
 
 /// AUDIT_ARCH_AARCH64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
@@ -21,18 +17,10 @@ pub(crate) const SYSCALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 /// All instructions have four bytes.
 pub(crate) const INSTRUCTION_ALIGN: usize = 4;
 
-/// Calls that are treated here only.
-pub(crate) const OWN_CALLS: [Call; 1] = [(
-    libc::SYS_sigaltstack,
-    "sigaltstack",
-    Treatment::Ask,
-    When::Given(0),
-)];
-
 /// The least size of an alternate stack for signals: two frames of the kernel's (a
 /// handler of the program, and within it ours), each of 4704 bytes where no vectors
 /// longer than 64 bytes are in use, and what our handler takes.
-pub(crate) const LEAST_SIGNAL_STACK: u64 = 2 * 4704 + crate::enter::inject::HANDLER_STACK;
+pub(crate) const LEAST_SIGNAL_STACK: u64 = 2 * 4704 + super::HANDLER_STACK;
 
 /// There is no `alarm`.
 pub(crate) const ALARM: Option<i64> = None;
@@ -73,19 +61,6 @@ pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) ->
     registers.regs[8] = number as u64;
     registers.regs[..6].copy_from_slice(&args);
     registers
-}
-
-/// A wait that the kernel would go on with in real time is called again
-/// instead, and traps. The thread stands before the instruction of its interrupted
-/// call, and the kernel may be about to replace the call's number by that of
-/// `restart_syscall`. It forgets that when the thread makes another call.
-pub(crate) fn begin_wait_anew(thread: &mut Tracee, syscall: u64) -> io::Result<()> {
-    let base = thread.registers()?;
-    if thread.peek(base.pc)?.to_le_bytes()[..4] == SYSCALL {
-        thread.syscall(&base, syscall, libc::SYS_getpid, [0; 6])?;
-        thread.set_registers(&base)?;
-    }
-    Ok(())
 }
 
 /// Words of code that [`jump`] takes, and the bytes of them that it changes.

@@ -1,10 +1,6 @@
 //! x86-64.
 
-use std::io;
-
 use super::Registers;
-use crate::filter::{Call, Treatment, When};
-use crate::linux::ptrace::Tracee;
 
 /// AUDIT_ARCH_X86_64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
@@ -20,23 +16,6 @@ pub(crate) const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Instructions lie anywhere.
 pub(crate) const INSTRUCTION_ALIGN: usize = 1;
-
-/// Calls that are treated here only: they came before others which do the same and
-/// more.
-pub(crate) const OWN_CALLS: [Call; 8] = {
-    use Treatment::{Ask, Trap};
-    use When::{Always, Given, NotZero, Null, Positive};
-    [
-        (libc::SYS_time, "time", Trap, Always),
-        (libc::SYS_poll, "poll", Trap, Positive(2)),
-        (libc::SYS_select, "select", Trap, Given(4)),
-        (libc::SYS_epoll_wait, "epoll_wait", Trap, NotZero(3)),
-        (libc::SYS_utime, "utime", Trap, Null(1)),
-        (libc::SYS_utimes, "utimes", Trap, Null(1)),
-        (libc::SYS_futimesat, "futimesat", Trap, Null(2)),
-        (libc::SYS_alarm, "alarm", Ask, Always),
-    ]
-};
 
 /// The kernel itself looks whether a signal fits onto an alternate stack, so there is
 /// no least size.
@@ -92,17 +71,6 @@ pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) ->
     registers
 }
 
-/// A wait that the kernel would go on with in real time is called again
-/// instead, and traps. (For other interrupted calls nothing changes.)
-pub(crate) fn begin_wait_anew(thread: &mut Tracee, _syscall: u64) -> io::Result<()> {
-    let mut registers = thread.registers()?;
-    if (registers.orig_rax as i64) >= 0 && registers.rax as i64 == ERESTART_RESTARTBLOCK {
-        registers.rax = ERESTARTNOINTR as u64;
-        thread.set_registers(&registers)?;
-    }
-    Ok(())
-}
-
 /// Words of code that [`jump`] takes, and the bytes of them that it changes.
 pub(crate) const JUMP_WORDS: usize = 2;
 pub(crate) const JUMP_BYTES: u64 = 14;
@@ -113,6 +81,3 @@ pub(crate) fn jump(to: u64, last: u64) -> [u64; JUMP_WORDS] {
     let second = (to >> 16) | (last & 0xffff_0000_0000_0000);
     [first, second]
 }
-
-const ERESTARTNOINTR: i64 = -513;
-const ERESTART_RESTARTBLOCK: i64 = -516;

@@ -36,8 +36,8 @@ impl Clock {
         self.wait_until_or(Awaited::Session(target), target, give_up)
     }
 
-    /// The same for somebody whose doings then no program notices (a record, the
-    /// end): no deadline that whoever grants the session time has to know.
+    /// As [`Self::wait_until`], for somebody whose doings then no program notices (a
+    /// record, the end): no deadline that whoever grants the session time has to know.
     pub fn wait_until_in_the_background(
         &self,
         target: Instant<Virtual>,

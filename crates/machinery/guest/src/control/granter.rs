@@ -8,25 +8,14 @@ use std::time::Duration as StdDuration;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::control::controlled::{Controlled, Stepped};
+use crate::control::error::{Refusal, RunError, SeatError};
 use crate::control::grants::Grants;
-use crate::control::until::travel;
-use crate::control::{
-    Controlled, Lines, Request, Response, Standing, StatusText, ahead, obey, send,
-};
+use crate::control::obey::obey;
+use crate::control::protocol::{Lines, Request, Response, Standing, StatusText, send};
+use crate::control::until::{ahead, travel};
 use crate::linux::processes;
 use crate::session::Session;
-use crate::supervise::place::next_deadline;
-
-/// What a session has whose time moves by grants only. Its granter is one more
-/// participant in its pause.
-pub trait Stepped {
-    /// Who grants, and what was granted.
-    fn grants(&self) -> &Arc<Grants>;
-    /// Lets go of the granter's share in the pause.
-    fn go(&self) -> Result<(), String>;
-    /// Takes it again.
-    fn stand(&self) -> Result<(), String>;
-}
 
 /// Ends the granting of time, with the session. A grant under way is answered
 /// first. A granter that computes just now finds the answer to its next request:
@@ -51,11 +40,11 @@ pub(crate) fn serve<C: Controlled>(
 ) {
     let seated = stream
         .try_clone()
-        .map_err(|error| error.to_string())
+        .map_err(SeatError::Connection)
         .and_then(|connection| grants.seat(peer(&stream), connection));
     let _seat = match seated {
         Ok(seat) => seat,
-        Err(text) => return send(&mut stream, &Response::Error(text)),
+        Err(error) => return send(&mut stream, &Refusal::Seat(error).into()),
     };
     while grants.is_preparing() {
         if has_hung_up(&stream) {
@@ -69,43 +58,39 @@ pub(crate) fn serve<C: Controlled>(
         let answering = grants.answering();
         let response = match request {
             Ok(request) => answer(controlled, grants, request),
-            Err(text) => Response::Error(text),
-        };
+            Err(refusal) => Err(refusal),
+        }
+        .unwrap_or_else(Response::from);
         send(&mut stream, &response);
         drop(answering);
         next = lines.next_request();
     }
 }
 
-fn answer<C: Controlled>(controlled: &Weak<C>, grants: &Grants, request: Request) -> Response {
-    let done =
-        match request {
-            Request::Attach => Ok(None),
-            Request::Step { span_ns } => until(controlled, span_ns, true)
-                .and_then(|target| grant(controlled, grants, target)),
-            Request::RunUntil { at_ns, relative } => until(controlled, at_ns, relative)
-                .and_then(|target| grant(controlled, grants, target)),
-            other => {
-                return match obey(controlled, other) {
-                    Ok(done) => done,
-                    Err(text) => Response::Error(text),
-                };
-            }
-        };
-    let Some(session) = controlled.upgrade() else {
-        return Response::Error("the session has ended".into());
-    };
-    match done {
-        Ok(stood_for) => {
-            let session = session.session();
-            let ended = grants.is_over() || grants.ends_at(session.clock().now());
-            if ended {
-                grants.tell_of_the_end();
-            }
-            Response::Ok(stands(session, grants, stood_for, ended))
+fn answer<C: Controlled>(
+    controlled: &Weak<C>,
+    grants: &Grants,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let stood_for = match request {
+        Request::Attach => None,
+        Request::Step { span_ns } => {
+            let target = until(controlled, span_ns, true)?;
+            grant(controlled, grants, target)?
         }
-        Err(text) => Response::Error(text),
+        Request::RunUntil { at_ns, relative } => {
+            let target = until(controlled, at_ns, relative)?;
+            grant(controlled, grants, target)?
+        }
+        other => return obey(controlled, other),
+    };
+    let controlled = controlled.upgrade().ok_or(Refusal::Ended)?;
+    let session = controlled.session();
+    let ended = grants.is_over() || grants.ends_at(session.clock().now());
+    if ended {
+        grants.note_that_the_end_is_known();
     }
+    Ok(Response::Ok(stands(session, grants, stood_for, ended)))
 }
 
 /// How things stand, for the granter.
@@ -118,7 +103,7 @@ fn stands(
     StatusText {
         stopped_after_ns: stood_for.map(Duration::as_ns),
         standing: Some(Standing {
-            next_deadline_ns: next_deadline(session).map(Instant::as_ns),
+            next_deadline_ns: session.next_deadline().map(Instant::as_ns),
             ended,
             grants: grants.tally().grants,
         }),
@@ -130,10 +115,10 @@ fn until<C: Controlled>(
     controlled: &Weak<C>,
     ns: i64,
     relative: bool,
-) -> Result<Instant<Virtual>, String> {
-    let session = controlled.upgrade().ok_or("the session has ended")?;
+) -> Result<Instant<Virtual>, Refusal> {
+    let session = controlled.upgrade().ok_or(Refusal::Ended)?;
     match relative {
-        true => ahead(session.session(), ns),
+        true => Ok(ahead(session.session(), ns)?),
         false => Ok(Instant::from_ns(ns)),
     }
 }
@@ -144,15 +129,13 @@ fn grant<C: Controlled>(
     controlled: &Weak<C>,
     grants: &Grants,
     target: Instant<Virtual>,
-) -> Result<Option<Duration>, String> {
+) -> Result<Option<Duration>, Refusal> {
     if grants.is_over() {
-        return Err("the session has ended".into());
+        return Err(Refusal::Ended);
     }
     let target = grants.within_the_end(target);
-    fn stepped<C: Controlled>(session: &C) -> Result<&dyn Stepped, String> {
-        session
-            .stepped()
-            .ok_or_else(|| "time is not granted here".into())
+    fn stepped<C: Controlled>(session: &C) -> &dyn Stepped {
+        session.stepped().expect("what has grants is stepped")
     }
     let mut began = false;
     let went = travel(
@@ -161,9 +144,9 @@ fn grant<C: Controlled>(
         |session| {
             began = true;
             grants.count(true);
-            stepped(session)?.go()
+            stepped(session).go()
         },
-        |session| stepped(session)?.stand(),
+        |session| stepped(session).stand(),
         || grants.is_over(),
     );
     if began {
@@ -172,7 +155,7 @@ fn grant<C: Controlled>(
     match went? {
         Some(stood_for) => Ok(Some(stood_for)),
         None if grants.is_over_as_planned() => Ok(None),
-        None => Err("the session ended before that instant".into()),
+        None => Err(RunError::Ended.into()),
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::Clock;
+use crate::control::error::SeatError;
 
 /// Who may grant a session time, and what was granted.
 pub struct Grants {
@@ -32,9 +33,10 @@ struct State {
     left: Option<String>,
     /// Since when it stands with nobody there.
     alone_since: StdInstant,
-    told: bool,
+    /// The user has been warned that nobody is there.
+    warned: bool,
     /// The granter has been told that the session has ended.
-    told_of_the_end: bool,
+    knows_the_end: bool,
     /// A request of the granter is being answered.
     answering: bool,
     /// Since when it waits for the next grant.
@@ -99,8 +101,8 @@ impl Grants {
                 seated: None,
                 left: None,
                 alone_since: now,
-                told: false,
-                told_of_the_end: false,
+                warned: false,
+                knows_the_end: false,
                 answering: false,
                 waiting_since: now,
                 tally: Tally::default(),
@@ -135,9 +137,9 @@ impl Grants {
             .changed
             .wait_timeout_while(self.lock(), limit, |state| state.answering)
             .unwrap_or_else(PoisonError::into_inner);
-        let told = state.told_of_the_end;
+        let knows = state.knows_the_end;
         if let Some(seated) = &mut state.seated {
-            if as_planned && !told {
+            if as_planned && !knows {
                 // It may be at work and not read; then the end must not wait for it.
                 let _ = seated.connection.set_write_timeout(Some(FAREWELL_WITHIN));
                 farewell(&mut seated.connection);
@@ -165,10 +167,10 @@ impl Grants {
                 self.patience
             ));
         }
-        if state.told || alone < (self.patience / 2).min(TOLD_AFTER) {
+        if state.warned || alone < (self.patience / 2).min(WARN_AFTER) {
             return Lookout::Fine;
         }
-        state.told = true;
+        state.warned = true;
         Lookout::Alone(format!(
             "{who}; time stands at {stands}, and the session ends unless somebody grants it time within {:?}",
             self.patience
@@ -218,16 +220,15 @@ impl Grants {
         self: &Arc<Self>,
         who: String,
         connection: UnixStream,
-    ) -> Result<Seat, String> {
+    ) -> Result<Seat, SeatError> {
         let mut state = self.lock();
         if let Phase::Over { .. } = state.phase {
-            return Err("the session has ended".into());
+            return Err(SeatError::Ended);
         }
         if let Some(other) = &state.seated {
-            return Err(format!(
-                "{} grants this session its time; there can be one granter only",
-                other.who
-            ));
+            return Err(SeatError::Taken {
+                by: other.who.clone(),
+            });
         }
         state.seated = Some(Seated { who, connection });
         Ok(Seat(Arc::clone(self)))
@@ -242,8 +243,8 @@ impl Grants {
     }
 
     /// The granter is told that the session has ended.
-    pub(crate) fn tell_of_the_end(&self) {
-        self.lock().told_of_the_end = true;
+    pub(crate) fn note_that_the_end_is_known(&self) {
+        self.lock().knows_the_end = true;
     }
 
     /// A grant begins, or has ended.
@@ -283,7 +284,7 @@ impl Drop for Seat {
         let mut state = self.0.lock();
         state.left = state.seated.take().map(|seated| seated.who);
         state.alone_since = StdInstant::now();
-        state.told = false;
+        state.warned = false;
     }
 }
 
@@ -294,4 +295,4 @@ const ANSWERED_WITHIN: StdDuration = StdDuration::from_secs(5);
 const FAREWELL_WITHIN: StdDuration = StdDuration::from_secs(1);
 
 /// How long nobody need be there before the user hears of it.
-const TOLD_AFTER: StdDuration = StdDuration::from_secs(5);
+const WARN_AFTER: StdDuration = StdDuration::from_secs(5);

@@ -2,70 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
-use serde::{Deserialize, Serialize};
 use timeloom_time::{Duration, Instant};
 
-use super::Controlled;
-use crate::clock::{Host, HostTime};
+use crate::clock::Host;
+use crate::control::controlled::Controlled;
+use crate::control::error::{Refusal, RunError};
+use crate::control::protocol::HostRequest;
 use crate::control::until_hosts::{HostTarget, run_hosts_until};
-use crate::error::GuestError;
-
-/// What a client asks of some hosts of a session.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-#[serde(tag = "op", rename_all = "lowercase")]
-pub enum HostRequest {
-    /// Stop their clocks and processes.
-    Pause,
-    /// Let them go on from where they stand.
-    Resume,
-    /// Seconds of the session per second of the host from now on.
-    Dilate {
-        /// The new factor.
-        factor: f64,
-    },
-    /// From where they are paused, run for exactly so much of their own time; then
-    /// pause. The answer comes when that is done.
-    Step {
-        /// How long, in nanoseconds.
-        span_ns: i64,
-    },
-    /// Run until an instant of their own time, then pause; as [`Self::Step`].
-    #[serde(rename = "run-until")]
-    RunUntil {
-        /// Nanoseconds that they have lived through since the session began, or
-        /// from now.
-        at_ns: i64,
-        /// From now.
-        relative: bool,
-    },
-}
-
-/// How the own time of a host stands against the session's.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct HostText {
-    /// Its name.
-    pub name: String,
-    /// The virtual time that it has lived through since the session began.
-    pub virtual_ns: i64,
-    /// How much it has missed; negative when it is ahead.
-    pub behind_ns: i64,
-    /// Whether it is paused by itself.
-    pub paused: bool,
-    /// Seconds of the session per second of the host.
-    pub dilation: f64,
-}
-
-impl From<HostTime> for HostText {
-    fn from(time: HostTime) -> Self {
-        Self {
-            name: time.host.name().to_owned(),
-            virtual_ns: time.lived.as_ns(),
-            behind_ns: time.behind.as_ns(),
-            paused: time.held,
-            dilation: time.dilation,
-        }
-    }
-}
 
 /// Does what was asked of these hosts. What that took beyond, if they were to stop
 /// at an instant.
@@ -73,28 +16,30 @@ pub(super) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     hosts: &[Arc<Host>],
     request: HostRequest,
-) -> Result<Option<Duration>, String> {
-    let held = controlled.upgrade().ok_or("the session has ended")?;
+) -> Result<Option<Duration>, Refusal> {
+    let held = controlled.upgrade().ok_or(Refusal::Ended)?;
     let session = held.session();
-    let text = |error: GuestError| error.to_string();
     let target = match request {
         HostRequest::Pause => {
-            return session.pause_hosts(hosts).map(|()| None).map_err(text);
+            session.pause_hosts(hosts)?;
+            return Ok(None);
         }
-        HostRequest::Resume => return session.resume_hosts(hosts).map(|()| None).map_err(text),
+        HostRequest::Resume => {
+            session.resume_hosts(hosts)?;
+            return Ok(None);
+        }
         HostRequest::Dilate { factor } => {
-            let dilated = session.dilate_hosts(hosts, factor);
-            return dilated.map(|()| None).map_err(text);
+            session.dilate_hosts(hosts, factor)?;
+            return Ok(None);
         }
         HostRequest::Step { span_ns } => {
             let running = hosts
                 .iter()
                 .find(|host| !session.clock().is_held(host.index()));
             if let Some(host) = running {
-                let name = host.name();
-                return Err(format!(
-                    "host {name} is running; `timeloom pause --host {name}` it first, or `timeloom run-until --host {name} +SPAN`"
-                ));
+                return Err(Refusal::HostRunning {
+                    host: host.name().to_owned(),
+                });
             }
             after(span_ns)?
         }
@@ -104,12 +49,12 @@ pub(super) fn obey<C: Controlled>(
         },
     };
     drop(held);
-    run_hosts_until(controlled, hosts, target).map(Some)
+    Ok(Some(run_hosts_until(controlled, hosts, target)?))
 }
 
-fn after(span_ns: i64) -> Result<HostTarget, String> {
+fn after(span_ns: i64) -> Result<HostTarget, RunError> {
     if span_ns <= 0 {
-        return Err("a span to run must be more than zero".into());
+        return Err(RunError::NoSpan);
     }
     Ok(HostTarget::After(Duration::from_ns(span_ns)))
 }

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::control::Controlled;
-use crate::control::granter::Stepped;
+use crate::control::controlled::{Controlled, Stepped};
+use crate::control::error::HoldError;
 use crate::control::grants::Grants;
 use crate::session::Session;
 
@@ -37,13 +37,13 @@ impl SteppedSession {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hold(&self, who: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), String> {
+    fn hold(&self, who: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), HoldError> {
         let mut holders = self.holders();
         *who(&mut holders) = true;
         Controlled::pause(&*self.session)
     }
 
-    fn let_go(&self, who: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), String> {
+    fn let_go(&self, who: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), HoldError> {
         let mut holders = self.holders();
         *who(&mut holders) = false;
         match holders.granter || holders.person {
@@ -58,23 +58,23 @@ impl Stepped for SteppedSession {
         &self.grants
     }
 
-    fn go(&self) -> Result<(), String> {
+    fn go(&self) -> Result<(), HoldError> {
         self.let_go(|holders| &mut holders.granter)
     }
 
-    fn stand(&self) -> Result<(), String> {
+    fn stand(&self) -> Result<(), HoldError> {
         self.hold(|holders| &mut holders.granter)
     }
 }
 
 impl Controlled for SteppedSession {
-    fn pause(&self) -> Result<(), String> {
+    fn pause(&self) -> Result<(), HoldError> {
         self.hold(|holders| &mut holders.person)
     }
 
-    fn resume(&self) -> Result<(), String> {
+    fn resume(&self) -> Result<(), HoldError> {
         if !self.holders().person {
-            return Err(NOT_BY_HAND.into());
+            return Err(HoldError::NotByHand);
         }
         self.let_go(|holders| &mut holders.person)
     }
@@ -83,7 +83,7 @@ impl Controlled for SteppedSession {
         self.holders().person
     }
 
-    fn skip(self: Arc<Self>, on: bool) -> Result<(), String> {
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         self.session.set_skipping(on);
         Ok(())
     }
@@ -96,7 +96,3 @@ impl Controlled for SteppedSession {
         &self.session
     }
 }
-
-/// Why `timeloom resume` is refused.
-pub const NOT_BY_HAND: &str =
-    "it was not paused by hand; its time moves by grants only, as by `timeloom step`";

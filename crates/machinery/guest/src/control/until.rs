@@ -8,7 +8,9 @@ use std::sync::{Arc, Weak};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::control::Controlled;
+use crate::control::controlled::Controlled;
+use crate::control::error::{HoldError, RunError};
+use crate::session::Session;
 
 /// Lets `controlled` run until its clock shows `target`, then pauses it. Returns
 /// for how long the clock stood before all processes did.
@@ -19,33 +21,34 @@ use crate::control::Controlled;
 pub fn run_until<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
-) -> Result<Duration, String> {
+) -> Result<Duration, RunError> {
     let go = |session: &C| match session.is_held() {
         true => session.resume(),
         false => Ok(()),
     };
     match travel(controlled, target, go, C::pause, || false)? {
         Some(stood_for) => Ok(stood_for),
-        None => Err(ended()),
+        None => Err(RunError::Ended),
     }
 }
 
-/// The same, set going by `go` and stopped by `stand`; `None` when it was `over`
-/// first, which is asked whenever the clock is woken.
+/// Lets `controlled` run until its clock shows `target`, set going by `go` and stopped
+/// by `stand`. Returns for how long the clock stood before all processes did, or `None`
+/// when it was `over` first, which is asked whenever the clock is woken.
 pub(crate) fn travel<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
-    go: impl FnOnce(&C) -> Result<(), String>,
-    stand: impl FnOnce(&C) -> Result<(), String>,
+    go: impl FnOnce(&C) -> Result<(), HoldError>,
+    stand: impl FnOnce(&C) -> Result<(), HoldError>,
     over: impl Fn() -> bool,
-) -> Result<Option<Duration>, String> {
+) -> Result<Option<Duration>, RunError> {
     // Not held while we wait: the session ends when its owner lets go of it.
-    let session = controlled.upgrade().ok_or_else(ended)?;
+    let session = controlled.upgrade().ok_or(RunError::Ended)?;
     let clock = Arc::clone(session.session().clock());
-    let stop = clock.stop_at(target).map_err(|error| error.to_string())?;
+    let stop = clock.stop_at(target)?;
     if let Err(error) = go(&session) {
         clock.forget_stop();
-        return Err(error);
+        return Err(error.into());
     }
     drop(session);
     let gone = || over() || controlled.strong_count() == 0;
@@ -54,17 +57,23 @@ pub(crate) fn travel<C: Controlled>(
         return Ok(None);
     }
     if !reached || clock.is_forgotten(stop) {
-        return Err(format!(
-            "the session was paused at {}, before that instant",
-            clock.now() - Instant::ZERO
-        ));
+        return Err(RunError::Paused {
+            at: clock.now() - Instant::ZERO,
+        });
     }
-    let stood = stand(&*controlled.upgrade().ok_or_else(ended)?);
+    let stood = stand(&*controlled.upgrade().ok_or(RunError::Ended)?);
     let stood_for = clock.standing_for();
     clock.forget_stop();
-    stood.map(|()| Some(stood_for.unwrap_or(Duration::ZERO)))
+    stood?;
+    Ok(Some(stood_for.unwrap_or(Duration::ZERO)))
 }
 
-fn ended() -> String {
-    "the session ended before that instant".to_owned()
+/// So much later than the session's clock shows.
+pub(crate) fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, RunError> {
+    if span_ns <= 0 {
+        return Err(RunError::NoSpan);
+    }
+    let now_ns = session.clock().now().as_ns();
+    let at_ns = now_ns.checked_add(span_ns).ok_or(RunError::SpanTooLong)?;
+    Ok(Instant::from_ns(at_ns))
 }

@@ -1,6 +1,6 @@
 //! Letting single hosts run until an instant of their own time, and no further.
 //!
-//! As [`mod@crate::control::until`] for a session: the host's line ends at that instant, for
+//! As [`mod@super::until`] for a session: the host's line ends at that instant, for
 //! every reader; here somebody waits for that and stops its processes too, while
 //! the others go on.
 
@@ -10,7 +10,8 @@ use timeloom_clock::Lived;
 use timeloom_time::{Duration, Instant};
 
 use crate::clock::{Host, wall_now};
-use crate::control::Controlled;
+use crate::control::controlled::Controlled;
+use crate::control::error::RunError;
 use crate::session::Session;
 
 /// Where hosts are to run to.
@@ -34,26 +35,21 @@ pub fn run_hosts_until<C: Controlled>(
     controlled: &Weak<C>,
     hosts: &[Arc<Host>],
     target: HostTarget,
-) -> Result<Duration, String> {
-    let ended = || "the session ended before that instant".to_owned();
+) -> Result<Duration, RunError> {
     // Not held while we wait: the session ends when its owner lets go of it.
-    let held = controlled.upgrade().ok_or_else(ended)?;
+    let held = controlled.upgrade().ok_or(RunError::Ended)?;
     if held.is_held() {
-        return Err(
-            "the session stands, and so do its hosts; `timeloom resume` it first, or step it"
-                .into(),
-        );
+        return Err(RunError::SessionStands);
     }
-    let text = |error: crate::error::GuestError| error.to_string();
     let session = held.session();
     let clock = Arc::clone(session.clock());
     let targets = targets(session, hosts, target)?;
-    let mut pending = clock.end_hosts_at(&targets).map_err(text)?;
+    let mut pending = clock.end_hosts_at(&targets)?;
     if let Err(error) = session.resume_hosts(hosts) {
         hosts
             .iter()
             .for_each(|host| clock.forget_host_end(host.index()));
-        return Err(text(error));
+        return Err(error.into());
     }
     drop(held);
     let (mut stood_for, mut trouble) = (Duration::ZERO, None);
@@ -61,21 +57,20 @@ pub fn run_hosts_until<C: Controlled>(
         let gone = || controlled.strong_count() == 0;
         let over = clock.wait_for_host_ends(&pending, gone);
         pending.retain(|end| over.iter().all(|(other, _)| other.host != end.host));
-        let held = controlled.upgrade().ok_or_else(ended)?;
+        let held = controlled.upgrade().ok_or(RunError::Ended)?;
         for (end, reached) in over {
             let host = hosts.iter().find(|host| host.index() == end.host);
             let Some(host) = host else { continue };
             let Some(reached) = reached else {
-                trouble.get_or_insert_with(|| {
-                    let name = host.name();
-                    format!("host {name} was paused before that instant")
+                trouble.get_or_insert_with(|| RunError::HostPaused {
+                    host: host.name().to_owned(),
                 });
                 continue;
             };
             let paused = held.session().pause_hosts(std::slice::from_ref(host));
             stood_for = stood_for.max(wall_now() - reached);
             if let Err(error) = paused {
-                trouble.get_or_insert_with(|| text(error));
+                trouble.get_or_insert_with(|| error.into());
             }
         }
     }
@@ -86,7 +81,7 @@ fn targets(
     session: &Session,
     hosts: &[Arc<Host>],
     target: HostTarget,
-) -> Result<Vec<(usize, Instant<Lived>)>, String> {
+) -> Result<Vec<(usize, Instant<Lived>)>, RunError> {
     let (_, times) = session.clock().host_times();
     let mut targets = Vec::new();
     for host in hosts {
@@ -96,7 +91,7 @@ fn targets(
                 let lived = times.iter().find(|time| time.host.index() == host.index());
                 let lived_ns = lived.map_or(0, |time| time.lived.as_ns());
                 let at_ns = lived_ns.checked_add(span.as_ns());
-                Instant::from_ns(at_ns.ok_or("the span is too long")?)
+                Instant::from_ns(at_ns.ok_or(RunError::SpanTooLong)?)
             }
         };
         targets.push((host.index(), at));

@@ -10,7 +10,8 @@ pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Op
     entry(AT_SYSINFO_EHDR, word)
 }
 
-/// The same of an entry of any type but AT_NULL.
+/// Where on the stack the value of an entry lies, counted in words; `None` when there
+/// is none. Of any type but AT_NULL.
 ///
 /// At the first instruction of a program the stack holds: the number of its
 /// arguments, the arguments, 0, the environment, 0, pairs (type, value) up to

@@ -294,17 +294,15 @@ fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<(), GuestError> 
         && let Some(at) = auxv::entry(auxv::AT_MINSIGSTKSZ, word)?
     {
         // A handler of the program, and within it ours.
-        let least = word(at)?.saturating_mul(2).saturating_add(HANDLER_STACK);
+        let least = word(at)?
+            .saturating_mul(2)
+            .saturating_add(arch::HANDLER_STACK);
         tracee
             .poke(stack + 8 * at as u64, least)
             .map_err(failed())?;
     }
     Ok(())
 }
-
-/// What the image's handler needs at most, besides the frame that the kernel makes:
-/// 1744 bytes on ARM.
-pub(crate) const HANDLER_STACK: u64 = 2048;
 
 /// Most initial stacks fit, so that one call reads them; peeking helps out.
 const INITIAL_STACK_WORDS: usize = 512;

@@ -4,6 +4,7 @@
 //! The bytes are those of another process. Whatever they say, no jump is planned
 //! that does not lie in the vDSO whole.
 
+use std::fmt;
 use std::ops::Range;
 
 use object::read::elf::ElfFile64;
@@ -30,16 +31,41 @@ impl Jump {
     }
 }
 
+/// Why a kernel's vDSO cannot be redirected; the functions are named.
+#[derive(Debug)]
+pub(crate) enum JumpError {
+    /// It is no ELF file.
+    Unreadable(object::Error),
+    /// A jump does not fit into the function.
+    TooShort(String),
+    /// It does not lie where an instruction may begin.
+    NotCode(String),
+    /// Its beginning is that of another function's jump.
+    Overlaps(String),
+}
+
+impl fmt::Display for JumpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "the kernel's vDSO cannot be read: {error}"),
+            Self::TooShort(name) => {
+                write!(f, "the kernel's {name} is too short to be redirected")
+            }
+            Self::NotCode(name) => write!(f, "the kernel's {name} is no code"),
+            Self::Overlaps(name) => write!(f, "the kernel's {name} lies in another function"),
+        }
+    }
+}
+
 /// Jumps for all functions of the vDSO mapped at `range`, with these contents,
 /// that `ours` knows by name; or why there can be none.
 pub(crate) fn jumps(
     bytes: &[u8],
     range: &Range<u64>,
     ours: impl Fn(&str) -> Option<u64>,
-) -> Result<Vec<Jump>, String> {
+) -> Result<Vec<Jump>, JumpError> {
     // A parse needs the alignment that a fresh allocation has.
-    let elf = ElfFile64::<Endianness>::parse(bytes)
-        .map_err(|error| format!("the kernel's vDSO cannot be read: {error}"))?;
+    let elf = ElfFile64::<Endianness>::parse(bytes).map_err(JumpError::Unreadable)?;
     let length = range.end.saturating_sub(range.start);
     let mut jumps: Vec<Jump> = Vec::new();
     for symbol in elf.dynamic_symbols() {
@@ -48,10 +74,10 @@ pub(crate) fn jumps(
         // Symbols of a vDSO are relative to where it is loaded.
         let offset = symbol.address().checked_rem(length).unwrap_or(0);
         if symbol.size() < arch::JUMP_BYTES || length - offset.min(length) < Jump::SPAN {
-            return Err(format!("the kernel's {name} is too short to be redirected"));
+            return Err(JumpError::TooShort(name.to_owned()));
         }
         if !offset.is_multiple_of(arch::INSTRUCTION_ALIGN as u64) {
-            return Err(format!("the kernel's {name} is no code"));
+            return Err(JumpError::NotCode(name.to_owned()));
         }
         let jump = Jump {
             at: range.start + offset,
@@ -65,7 +91,7 @@ pub(crate) fn jumps(
             .iter()
             .any(|other| other.at.abs_diff(jump.at) < arch::JUMP_BYTES)
         {
-            return Err(format!("the kernel's {name} lies in another function"));
+            return Err(JumpError::Overlaps(name.to_owned()));
         }
         jumps.push(jump);
     }

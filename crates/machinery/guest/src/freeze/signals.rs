@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
 
 use crate::error::GuestError;
-use crate::leftovers::PageName;
 use crate::linux::processes;
 use crate::linux::remote::read_memory;
+use crate::names::PageName;
 
 /// Stops the processes of a session by signal.
 pub(crate) struct SignalFreezer {

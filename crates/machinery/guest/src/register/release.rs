@@ -16,17 +16,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{
-    RELEASED_PAGE, SCRATCH_BYTES, Vdso, Worker, escort, failed, leave, step_out_of, stop_all,
-};
+use super::stop::{step_out_of, stop_all};
+use super::vdso::Vdso;
+use super::worker::{SCRATCH_BYTES, Worker, failed};
+use super::{escort, leave};
 use crate::enter::inject::Injector;
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 use crate::linux::processes;
 use crate::linux::ptrace::Tracee;
+use crate::names::RELEASED_PAGE;
 use crate::supervise::kick;
-use crate::supervise::listener::Context;
 use crate::supervise::notify::Listener;
+use crate::supervise::supervisor::Supervisor;
 use crate::timers::HeldDescriptor;
 
 /// A program that was brought in.
@@ -64,7 +66,10 @@ impl Registration {
 /// Before anything was changed: a process that cannot be stopped, POSIX timers on
 /// a kernel older than 6.15. Later ones mean that something of the program was not
 /// handed back; it has been let go all the same.
-pub(crate) fn release(context: &Context, registration: &Registration) -> Result<(), GuestError> {
+pub(crate) fn release(
+    supervisor: &Supervisor,
+    registration: &Registration,
+) -> Result<(), GuestError> {
     let mut stopped = stop_whole(registration)?;
     if stopped.is_empty() {
         return Err(GuestError::Usage(format!(
@@ -73,7 +78,7 @@ pub(crate) fn release(context: &Context, registration: &Registration) -> Result<
         )));
     }
     let pids: Vec<i32> = stopped.iter().map(|process| process.pid).collect();
-    if pids.iter().any(|&pid| context.timers.has_posix(pid)) && !kernel_keeps_timer_numbers() {
+    if pids.iter().any(|&pid| supervisor.timers.has_posix(pid)) && !kernel_keeps_timer_numbers() {
         return Err(GuestError::Unsupported(format!(
             "process {} has POSIX timers; to hand them back takes Linux 6.15 or later",
             registration.pid
@@ -84,7 +89,7 @@ pub(crate) fn release(context: &Context, registration: &Registration) -> Result<
         &std::ffi::CString::new(format!("{RELEASED_PAGE}-{}", registration.pid))
             .expect("no zero byte"),
     )?;
-    context.clock.release(host, &page);
+    supervisor.clock.release(host, &page);
     let escorted = Arc::new(registration.listener.for_another()?);
     let image = registration.listener.image().ok_or_else(|| {
         GuestError::Usage(format!("process {} was not brought in", registration.pid))
@@ -98,39 +103,39 @@ pub(crate) fn release(context: &Context, registration: &Registration) -> Result<
         }
     };
     for &pid in &pids {
-        note(context.freezer.let_go(pid, registration.home.as_deref()));
+        note(supervisor.freezer.let_go(pid, registration.home.as_deref()));
     }
-    let held = gather_descriptors(context, &pids, &registration.listener, &mut note);
+    let held = gather_descriptors(supervisor, &pids, &registration.listener, &mut note);
     for (process, held) in stopped.iter_mut().zip(&held) {
-        note(process.change(context, &page.file, held));
+        note(process.change(supervisor, &page.file, held));
     }
     registration.listener.stop();
     registration.listener.set_gifts(Vec::new());
     note(escort::start(
-        &context.injector,
+        &supervisor.injector,
         &escorted,
         &page.file,
         image,
     ));
     // Now that they see the new page: waits that began in the session compute
     // anew how long they last.
-    kick::kick_waiting(&pids, &context.injector.image.wait);
+    kick::kick_waiting(&pids, &supervisor.injector.image.wait);
     drop(stopped);
-    context.timers.forget_unheld();
+    supervisor.timers.forget_unheld();
     trouble.map_or(Ok(()), Err)
 }
 
 /// One process with all its threads, standing.
-struct Standing {
+struct StoppedProcess {
     pid: i32,
     threads: Vec<Tracee>,
 }
 
 /// Stops everything of a registration.
-fn stop_whole(registration: &Registration) -> Result<Vec<Standing>, GuestError> {
+fn stop_whole(registration: &Registration) -> Result<Vec<StoppedProcess>, GuestError> {
     let begun = Instant::now();
     loop {
-        let mut stopped: Vec<Standing> = Vec::new();
+        let mut stopped: Vec<StoppedProcess> = Vec::new();
         let outcome = loop {
             let fresh: Vec<i32> = registration
                 .processes()
@@ -159,7 +164,7 @@ fn stop_whole(registration: &Registration) -> Result<Vec<Standing>, GuestError> 
     }
 }
 
-fn stop_each(pids: &[i32], stopped: &mut Vec<Standing>) -> Result<(), GuestError> {
+fn stop_each(pids: &[i32], stopped: &mut Vec<StoppedProcess>) -> Result<(), GuestError> {
     for &pid in pids {
         // Such a thread cannot stand before its child has executed something.
         let starting = |&thread: &i32| {
@@ -171,7 +176,7 @@ fn stop_each(pids: &[i32], stopped: &mut Vec<Standing>) -> Result<(), GuestError
             )));
         }
         match stop_all(pid) {
-            Ok(threads) => stopped.push(Standing { pid, threads }),
+            Ok(threads) => stopped.push(StoppedProcess { pid, threads }),
             // It has ended since we looked.
             Err(_) if processes::state(pid).is_none_or(|state| state == 'Z') => {}
             Err(error) => return Err(error),
@@ -182,7 +187,7 @@ fn stop_each(pids: &[i32], stopped: &mut Vec<Standing>) -> Result<(), GuestError
 
 /// For each process its timerfds, with the numbers of the gifts that replace them.
 fn gather_descriptors(
-    context: &Context,
+    supervisor: &Supervisor,
     pids: &[i32],
     listener: &Listener,
     note: &mut impl FnMut(Result<(), GuestError>),
@@ -192,11 +197,11 @@ fn gather_descriptors(
     let mut all = Vec::new();
     for &pid in pids {
         let mut of_one = Vec::new();
-        for held in context.timers.held_by(pid) {
+        for held in supervisor.timers.held_by(pid) {
             let same = known.iter().position(|key| *key == held.key);
             let gift = match same {
                 Some(gift) => gift,
-                None => match context.timers.to_kernel(held.key) {
+                None => match supervisor.timers.to_kernel(held.key) {
                     Ok(file) => {
                         known.push(held.key);
                         gifts.push(file);
@@ -216,11 +221,11 @@ fn gather_descriptors(
     all
 }
 
-impl Standing {
+impl StoppedProcess {
     /// Everything that is done inside.
     fn change(
         &mut self,
-        context: &Context,
+        supervisor: &Supervisor,
         page: &File,
         held: &[(HeldDescriptor, usize)],
     ) -> Result<(), GuestError> {
@@ -231,8 +236,8 @@ impl Standing {
             .position(|thread| thread.pid() == pid)
             .unwrap_or(0);
         // Made there, calls pass both filters.
-        let syscall = context.injector.image.syscall;
-        let timers = context.timers.take_of_process(pid);
+        let syscall = supervisor.injector.image.syscall;
+        let timers = supervisor.timers.take_of_process(pid);
         let (scratch, results, at_once) = self.with_worker(first, syscall, |worker| {
             let args = [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0];
             let scratch = worker.call("making room", libc::SYS_mmap, args)?;
@@ -252,7 +257,7 @@ impl Standing {
                 })?;
             }
         }
-        self.restore_vdso(&context.injector)?;
+        self.restore_vdso(&supervisor.injector)?;
         self.with_worker(first, syscall, |worker| {
             let args = [scratch, SCRATCH_BYTES, 0, 0, 0, 0];
             worker.call("giving room back", libc::SYS_munmap, args)

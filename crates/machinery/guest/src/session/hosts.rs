@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{PATIENCE, Session};
+use super::Session;
 use crate::clock::Host;
 use crate::error::GuestError;
 use crate::supervise::kick;
+use crate::supervise::supervisor::PATIENCE;
 
 impl Session {
     /// The hosts of these names.
@@ -44,9 +45,11 @@ impl Session {
     pub fn pause_hosts(&self, hosts: &[Arc<Host>]) -> Result<(), GuestError> {
         let _change = self.lock();
         self.clock.hold_hosts(&indices(hosts));
-        self.context.timers.look_again();
+        self.supervisor.timers.look_again();
         for host in hosts {
-            self.context.freezer.freeze_host(host.index(), PATIENCE)?;
+            self.supervisor
+                .freezer
+                .freeze_host(host.index(), PATIENCE)?;
         }
         for host in hosts {
             self.clock.forget_host_end(host.index());
@@ -63,9 +66,9 @@ impl Session {
         let _change = self.lock();
         self.clock.release_hosts(&indices(hosts));
         // Before anybody may skip to what is due next.
-        self.context.timers.look_again();
+        self.supervisor.timers.look_again();
         for host in hosts {
-            self.context.freezer.thaw_host(host.index())?;
+            self.supervisor.freezer.thaw_host(host.index())?;
         }
         Ok(())
     }
@@ -81,44 +84,27 @@ impl Session {
         // the rate would set them back by as much.
         let mut frozen = Ok(());
         for host in hosts {
-            let stopped = self.context.freezer.freeze_host(host.index(), PATIENCE);
+            let stopped = self.supervisor.freezer.freeze_host(host.index(), PATIENCE);
             frozen = frozen.and(stopped);
         }
         if frozen.is_ok() {
-            self.rebase_cpu_time(hosts);
+            self.supervisor.rebase_cpu_time(hosts);
         }
         let dilated = self.clock.dilate_hosts(&indices(hosts), factor);
-        self.context.timers.look_again();
+        self.supervisor.timers.look_again();
         for host in hosts {
-            self.show_dilation(host);
+            self.supervisor.show_dilation(host);
             if frozen.is_ok() {
-                let pids = self.context.freezer.processes_of(host.index());
-                kick::kick_waiting(&pids, &self.context.injector.image.wait);
+                let pids = self.supervisor.freezer.processes_of(host.index());
+                kick::kick_waiting(&pids, &self.supervisor.injector.image.wait);
             }
         }
         for host in hosts {
             if !self.clock.is_held(host.index()) {
-                self.context.freezer.thaw_host(host.index())?;
+                self.supervisor.freezer.thaw_host(host.index())?;
             }
         }
         frozen.and(dilated)
-    }
-
-    /// Notes what the processes of these hosts, which stand, have used under the
-    /// dilation that is about to end.
-    pub(super) fn rebase_cpu_time(&self, hosts: &[Arc<Host>]) {
-        self.context.cpu_time.forget_ended();
-        for host in hosts {
-            let pids = self.context.freezer.processes_of(host.index());
-            let dilation = self.clock.dilation_on(host.index());
-            self.context.cpu_time.rebase(&pids, dilation);
-        }
-    }
-
-    /// Tells the programs of a host by what their processor time is divided.
-    pub(super) fn show_dilation(&self, host: &Host) {
-        let dilation = self.clock.dilation_on(host.index());
-        host.page().page().past.set_dilation(dilation);
     }
 }
 

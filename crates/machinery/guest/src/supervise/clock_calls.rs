@@ -11,8 +11,8 @@ use timeloom_clock::kernel::{Errno, Timex};
 
 use crate::linux::processes;
 use crate::linux::remote::{read_memory, write_memory};
-use crate::supervise::listener::Context;
 use crate::supervise::notify::{Answer, Listener, Notification};
+use crate::supervise::supervisor::Supervisor;
 
 /// Whether [`answer`] knows the call.
 pub(crate) fn is_one(call: i64) -> bool {
@@ -29,15 +29,15 @@ pub(crate) fn is_one(call: i64) -> bool {
 /// clock was set by it, so that those who wait for it must be told.
 pub(crate) fn answer(
     listener: &Listener,
-    context: &Context,
+    supervisor: &Supervisor,
     asker: &Notification,
 ) -> (Answer, bool) {
     let [first, second, ..] = asker.args;
     let result = match asker.call {
-        libc::SYS_clock_settime => clock_settime(listener, context, asker, first as i32, second),
-        libc::SYS_settimeofday => settimeofday(listener, context, asker, first, second),
-        libc::SYS_clock_adjtime => clock_adjtime(listener, context, asker, first as i32, second),
-        _ => adjtimex(listener, context, asker, first),
+        libc::SYS_clock_settime => clock_settime(listener, supervisor, asker, first as i32, second),
+        libc::SYS_settimeofday => settimeofday(listener, supervisor, asker, first, second),
+        libc::SYS_clock_adjtime => clock_adjtime(listener, supervisor, asker, first as i32, second),
+        _ => adjtimex(listener, supervisor, asker, first),
     };
     match result {
         Ok((value, stepped)) => (Answer::Value(value), stepped),
@@ -50,7 +50,7 @@ type Outcome = Result<(i64, bool), i32>;
 
 fn clock_settime(
     listener: &Listener,
-    context: &Context,
+    supervisor: &Supervisor,
     asker: &Notification,
     clock: libc::clockid_t,
     time: u64,
@@ -64,12 +64,12 @@ fn clock_settime(
         Kind::OtherClock | Kind::None => return Err(libc::EINVAL),
     }
     let [s, ns] = read_words(asker.thread, time).ok_or(libc::EFAULT)?;
-    set(listener, context, asker, s, ns)
+    set(listener, supervisor, asker, s, ns)
 }
 
 fn settimeofday(
     listener: &Listener,
-    context: &Context,
+    supervisor: &Supervisor,
     asker: &Notification,
     time: u64,
     zone: u64,
@@ -85,12 +85,18 @@ fn settimeofday(
     if !(0..=1_000_000).contains(&us) {
         return Err(libc::EINVAL);
     }
-    set(listener, context, asker, s, us * 1000)
+    set(listener, supervisor, asker, s, us * 1000)
 }
 
-fn set(listener: &Listener, context: &Context, asker: &Notification, s: i64, ns: i64) -> Outcome {
+fn set(
+    listener: &Listener,
+    supervisor: &Supervisor,
+    asker: &Notification,
+    s: i64,
+    ns: i64,
+) -> Outcome {
     let privileged = may_set_time(asker.thread);
-    context
+    supervisor
         .clock
         .set_host(listener.host(), s, ns, privileged)
         .map(|()| (0, true))
@@ -99,14 +105,14 @@ fn set(listener: &Listener, context: &Context, asker: &Notification, s: i64, ns:
 
 fn clock_adjtime(
     listener: &Listener,
-    context: &Context,
+    supervisor: &Supervisor,
     asker: &Notification,
     clock: libc::clockid_t,
     timex: u64,
 ) -> Outcome {
     let given = read_timex(asker.thread, timex)?;
     match kind_of(clock) {
-        Kind::Realtime => adjtimex(listener, context, asker, timex),
+        Kind::Realtime => adjtimex(listener, supervisor, asker, timex),
         Kind::Device if !is_hardware_clock(asker.thread, clock) => Err(libc::EINVAL),
         Kind::Device if given.modes == 0 => look_at_device(asker.thread, timex, given),
         Kind::OtherClock | Kind::OfProcess | Kind::Device => Err(libc::EOPNOTSUPP),
@@ -114,7 +120,12 @@ fn clock_adjtime(
     }
 }
 
-fn adjtimex(listener: &Listener, context: &Context, asker: &Notification, address: u64) -> Outcome {
+fn adjtimex(
+    listener: &Listener,
+    supervisor: &Supervisor,
+    asker: &Notification,
+    address: u64,
+) -> Outcome {
     let mut raw = read_timex(asker.thread, address)?;
     let mut timex = Timex {
         modes: raw.modes,
@@ -132,7 +143,7 @@ fn adjtimex(listener: &Listener, context: &Context, asker: &Notification, addres
         tai: 0,
     };
     let privileged = may_set_time(asker.thread);
-    let adjusted = context
+    let adjusted = supervisor
         .clock
         .adjust_host(listener.host(), &mut timex, privileged)
         .map_err(number_of)?;

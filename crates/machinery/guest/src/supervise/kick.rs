@@ -13,7 +13,7 @@
 use std::ops::RangeInclusive;
 
 use crate::linux::processes;
-use crate::supervise::place::Place;
+use crate::supervise::thread_state::ThreadState;
 
 /// Kicks the waiting threads of these (stopped) processes.
 pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
@@ -36,5 +36,5 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
 /// just returned there from a handler of the program looks to our handler like
 /// one that the kick has interrupted, and would lose its EINTR.
 fn stands_in_wait(pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> bool {
-    Place::of_stopped(pid, thread).is_some_and(|place| place.is_waiting(wait))
+    ThreadState::of_stopped(pid, thread).is_some_and(|state| state.is_waiting(wait))
 }

@@ -16,28 +16,30 @@
 //! thread that we see.
 
 use std::fs;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use timeloom_page::Shown;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
 use crate::freeze::FreezeKind;
 use crate::linux::processes;
-use crate::session::Session;
 use crate::supervise::kick;
-use crate::supervise::place::Place;
+use crate::supervise::supervisor::Supervisor;
+use crate::supervise::thread_state::ThreadState;
 
 /// Skips until `ended`. To be run in a thread.
-pub(crate) fn serve(session: &std::sync::Weak<Session>, ended: &AtomicBool) {
+pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     let softirq_threads = softirq_threads();
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
     while !ended.load(Ordering::SeqCst) {
-        let Some(session) = session.upgrade() else {
+        let Some(supervisor) = shared.upgrade() else {
             return;
         };
-        let attempt = skip_once(&session, &softirq_threads);
+        let attempt = skip_once(&supervisor, &softirq_threads);
         // Longer and longer while somebody computes, so as not to be in the way.
         naps = if attempt == Attempt::Skipped {
             0
@@ -47,7 +49,7 @@ pub(crate) fn serve(session: &std::sync::Weak<Session>, ended: &AtomicBool) {
         busy = match (attempt, busy) {
             (Attempt::Busy(thread), Some((same, since))) if thread == same => {
                 if since.elapsed() > LONG_BUSY {
-                    session.warn(format!(
+                    (supervisor.warn)(format!(
                         "time does not skip: thread {thread} of {} has been running for {LONG_BUSY:?} (does it spin on the clock?)",
                         processes::name(processes::process_of(thread))
                     ));
@@ -59,7 +61,7 @@ pub(crate) fn serve(session: &std::sync::Weak<Session>, ended: &AtomicBool) {
             (Attempt::Busy(thread), _) => Some((thread, StdInstant::now())),
             _ => None,
         };
-        drop(session);
+        drop(supervisor);
         std::thread::sleep(StdDuration::from_micros(u64::from(20 + 40 * naps)));
     }
 }
@@ -74,11 +76,11 @@ enum Attempt {
     NotNow,
 }
 
-fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
-    let Some(_change) = session.try_change() else {
+fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32]) -> Attempt {
+    let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
     };
-    if session.clock().is_paused() {
+    if supervisor.clock.is_paused() {
         return Attempt::NotNow;
     }
     let quiet = || {
@@ -86,33 +88,33 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
             && softirq_threads
                 .iter()
                 .all(|&pid| processes::state(pid) == Some('S'))
-            && session.is_quiet()
+            && supervisor.is_quiet()
     };
-    let wait = session.wait_range();
-    let first = match Look::at(&session.processes_not_held(), wait) {
-        Ok(look) => look,
+    let wait = supervisor.wait_range();
+    let first = match Snapshot::at(&supervisor.processes_not_held(), wait) {
+        Ok(snapshot) => snapshot,
         Err(thread) => return Attempt::Busy(thread),
     };
     if !quiet() {
         return Attempt::NotNow;
     }
-    let Ok(second) = Look::at(&session.processes_not_held(), wait) else {
+    let Ok(second) = Snapshot::at(&supervisor.processes_not_held(), wait) else {
         return Attempt::NotNow;
     };
     if first != second || !quiet() {
         return Attempt::NotNow;
     }
-    let own = session.clock().next_awaited();
+    let own = supervisor.clock.next_awaited();
     let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);
-    let theirs = session.clock().first_of(deadlines);
+    let theirs = supervisor.clock.first_of(deadlines);
     let Some(next) = own.into_iter().chain(theirs).min() else {
         return Attempt::NotNow;
     };
-    if next - session.clock().now() < LEAST_GAIN {
+    if next - supervisor.clock.now() < LEAST_GAIN {
         return Attempt::NotNow;
     }
     let due = |waiter: &Waiter| {
-        session.clock().first_of(waiter.deadline) <= Some(next) && waiter.deadline.is_some()
+        supervisor.clock.first_of(waiter.deadline) <= Some(next) && waiter.deadline.is_some()
     };
     // A kick must find its thread asleep: one that is just making a call that
     // traps would lose the call, since a signal that is pending already keeps the
@@ -122,10 +124,10 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
     // those of ours who deliver packets afterwards. Of two whose time has come
     // the first may wake the second, so then all stand while they are kicked.
     let (now, not_yet): (Vec<_>, Vec<_>) = second.waiting.iter().partition(|waiter| due(waiter));
-    if now.len() > 1 && session.freeze_kind() == FreezeKind::Cgroup {
-        return skip_frozen(session, next);
+    if now.len() > 1 && supervisor.freezer.kind() == FreezeKind::Cgroup {
+        return skip_frozen(supervisor, next);
     }
-    session.clock().skip_to(next, || {
+    supervisor.clock.skip_to(next, || {
         for waiter in not_yet.into_iter().chain(now) {
             // SAFETY: a thread of our own session.
             unsafe { libc::syscall(libc::SYS_tgkill, waiter.pid, waiter.thread, libc::SIGSYS) };
@@ -134,16 +136,16 @@ fn skip_once(session: &Session, softirq_threads: &[i32]) -> Attempt {
     Attempt::Skipped
 }
 
-fn skip_frozen(session: &Session, next: Instant<Virtual>) -> Attempt {
-    let stopped = session.with_guests_stopped(|pids| {
-        session.clock().skip_to(next, || {
-            kick::kick_waiting(pids, session.wait_range());
+fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
+    let stopped = supervisor.with_guests_stopped(|pids| {
+        supervisor.clock.skip_to(next, || {
+            kick::kick_waiting(pids, supervisor.wait_range());
         });
     });
     match stopped {
         Ok(()) => Attempt::Skipped,
         Err(error) => {
-            session.warn(format!("time does not skip: {error}"));
+            (supervisor.warn)(format!("time does not skip: {error}"));
             Attempt::NotNow
         }
     }
@@ -151,7 +153,7 @@ fn skip_frozen(session: &Session, next: Instant<Virtual>) -> Attempt {
 
 /// All threads of the guests that may go on, asleep.
 #[derive(PartialEq, Eq)]
-struct Look {
+struct Snapshot {
     /// What the scheduler has counted of each: the same twice means that it
     /// did not run in between.
     counts: Vec<(i32, String)>,
@@ -162,13 +164,13 @@ struct Look {
 struct Waiter {
     pid: i32,
     thread: i32,
-    deadline: Option<HostInstant>,
+    deadline: Option<HostInstant<Shown>>,
 }
 
-impl Look {
+impl Snapshot {
     /// The thread that does not sleep, if there is one.
     fn at(pids: &[i32], wait: &std::ops::RangeInclusive<u64>) -> Result<Self, i32> {
-        let mut look = Self {
+        let mut snapshot = Self {
             counts: Vec::new(),
             waiting: Vec::new(),
         };
@@ -180,11 +182,11 @@ impl Look {
                     Some(_) => return Err(thread),
                 }
                 let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
-                look.counts.push((thread, counts.map_err(|_| thread)?));
-                let place = Place::of(pid, thread).ok_or(thread)?;
-                if wait.contains(&place.at) {
-                    let deadline = place.deadline(thread).ok_or(thread)?;
-                    look.waiting.push(Waiter {
+                snapshot.counts.push((thread, counts.map_err(|_| thread)?));
+                let thread_state = ThreadState::of(pid, thread).ok_or(thread)?;
+                if wait.contains(&thread_state.at) {
+                    let deadline = thread_state.deadline(thread).ok_or(thread)?;
+                    snapshot.waiting.push(Waiter {
                         pid,
                         thread,
                         deadline,
@@ -192,7 +194,7 @@ impl Look {
                 }
             }
         }
-        Ok(look)
+        Ok(snapshot)
     }
 }
 

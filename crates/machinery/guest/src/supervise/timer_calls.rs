@@ -2,11 +2,13 @@
 
 use std::os::fd::AsFd;
 
+use timeloom_calls::ImageCall;
+
 use crate::arch::ALARM;
 use crate::linux::processes;
 use crate::linux::remote::{read_memory, write_memory};
-use crate::supervise::listener::Context;
 use crate::supervise::notify::{Answer, Listener, Notification};
+use crate::supervise::supervisor::Supervisor;
 use crate::timers::{Cancelled, FIRST_POSIX, Key, Notice, SetFlags, Setting};
 
 /// Whether [`answer`] knows the call.
@@ -29,43 +31,48 @@ pub(crate) fn is_one(call: i64) -> bool {
 /// The answer; `None` for a timer that is not ours (made outside the session).
 pub(crate) fn answer(
     listener: &Listener,
-    context: &Context,
+    supervisor: &Supervisor,
     asker: &Notification,
 ) -> Option<Answer> {
     match asker.call {
-        libc::SYS_timerfd_create => Some(timerfd_create(listener, context, asker)),
+        libc::SYS_timerfd_create => Some(timerfd_create(listener, supervisor, asker)),
         libc::SYS_timerfd_settime => {
-            let key = context
+            let key = supervisor
                 .timers
                 .find_descriptor(asker.thread, asker.args[0] as i32)?;
-            Some(settime(listener, context, asker, key, &TIMERFD))
+            Some(settime(listener, supervisor, asker, key, &TIMERFD))
         }
         libc::SYS_timerfd_gettime => {
-            let key = context
+            let key = supervisor
                 .timers
                 .find_descriptor(asker.thread, asker.args[0] as i32)?;
-            Some(store(asker, asker.args[1], context.timers.get(key), 1))
+            Some(store(asker, asker.args[1], supervisor.timers.get(key), 1))
         }
-        libc::SYS_timer_create => timer_create(listener, context, asker),
-        libc::SYS_setitimer => Some(setitimer(listener, context, asker)),
+        libc::SYS_timer_create => timer_create(listener, supervisor, asker),
+        libc::SYS_setitimer => Some(setitimer(listener, supervisor, asker)),
         libc::SYS_getitimer => {
             let key = Key::Interval {
                 pid: processes::process_of(asker.thread),
             };
-            Some(store(asker, asker.args[1], context.timers.get(key), 1000))
+            Some(store(
+                asker,
+                asker.args[1],
+                supervisor.timers.get(key),
+                1000,
+            ))
         }
-        call if Some(call) == ALARM => Some(alarm(listener, context, asker)),
-        _ => posix(listener, context, asker),
+        call if Some(call) == ALARM => Some(alarm(listener, supervisor, asker)),
+        _ => posix(listener, supervisor, asker),
     }
 }
 
-fn timerfd_create(listener: &Listener, context: &Context, asker: &Notification) -> Answer {
+fn timerfd_create(listener: &Listener, supervisor: &Supervisor, asker: &Notification) -> Answer {
     let [clock, flags, ..] = asker.args;
     let flags = flags as i32;
     if !is_known_clock(clock as i32) || flags & !(libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) != 0 {
         return Answer::Error(libc::EINVAL);
     }
-    let Ok(file) = context.timers.create_descriptor(
+    let Ok(file) = supervisor.timers.create_descriptor(
         listener.host(),
         clock as i32,
         flags & libc::TFD_NONBLOCK != 0,
@@ -79,7 +86,11 @@ fn timerfd_create(listener: &Listener, context: &Context, asker: &Notification) 
 }
 
 /// `timer_create(clock, sigevent, identifier)`.
-fn timer_create(listener: &Listener, context: &Context, asker: &Notification) -> Option<Answer> {
+fn timer_create(
+    listener: &Listener,
+    supervisor: &Supervisor,
+    asker: &Notification,
+) -> Option<Answer> {
     let [clock, event, out, ..] = asker.args;
     if !is_known_clock(clock as i32) && clock as i32 != libc::CLOCK_TAI {
         // One that the kernel has no timers on.
@@ -105,7 +116,7 @@ fn timer_create(listener: &Listener, context: &Context, asker: &Notification) ->
     if how != SIGEV_NONE && !(1..=64).contains(&signal) {
         return Some(Answer::Error(libc::EINVAL));
     }
-    let id = context
+    let id = supervisor
         .timers
         .create_posix(pid, listener.host(), clock as i32, |id| {
             let value = if event == 0 { id as u64 } else { value };
@@ -118,14 +129,14 @@ fn timer_create(listener: &Listener, context: &Context, asker: &Notification) ->
             })
         });
     if !write_memory(asker.thread, out, &id.to_ne_bytes()) {
-        context.timers.delete(Key::Posix { pid, id });
+        supervisor.timers.delete(Key::Posix { pid, id });
         return Some(Answer::Error(libc::EFAULT));
     }
     Some(Answer::Value(0))
 }
 
 /// The other calls on a POSIX timer.
-fn posix(listener: &Listener, context: &Context, asker: &Notification) -> Option<Answer> {
+fn posix(listener: &Listener, supervisor: &Supervisor, asker: &Notification) -> Option<Answer> {
     let id = asker.args[0] as i32;
     if id < FIRST_POSIX {
         return None;
@@ -134,37 +145,57 @@ fn posix(listener: &Listener, context: &Context, asker: &Notification) -> Option
         pid: processes::process_of(asker.thread),
         id,
     };
-    if !context.timers.exists(key) {
+    if !supervisor.timers.exists(key) {
         return Some(Answer::Error(libc::EINVAL));
     }
     Some(match asker.call {
-        libc::SYS_timer_settime => settime(listener, context, asker, key, &POSIX),
-        libc::SYS_timer_gettime => store(asker, asker.args[1], context.timers.get(key), 1),
-        libc::SYS_timer_getoverrun => Answer::Value(context.timers.overrun(key).into()),
+        libc::SYS_timer_settime => settime(listener, supervisor, asker, key, &POSIX),
+        libc::SYS_timer_gettime => store(asker, asker.args[1], supervisor.timers.get(key), 1),
+        libc::SYS_timer_getoverrun => Answer::Value(supervisor.timers.overrun(key).into()),
         libc::SYS_timer_delete => {
-            context.timers.delete(key);
+            supervisor.timers.delete(key);
             Answer::Value(0)
         }
         _ => return None,
     })
 }
 
-/// What the image asks about timerfds of the process that it is in
-/// ([`timeloom_page::SET_TIMER`], [`timeloom_page::IS_TIMER`]).
-pub(crate) fn answer_image(listener: &Listener, context: &Context, asker: &Notification) -> Answer {
-    let [question, fd, flags, new, old, told] = asker.args;
-    let Some(key) = context.timers.find_descriptor(asker.thread, fd as i32) else {
+/// Answers [`ImageCall::IsTimer`].
+pub(crate) fn is_timer(supervisor: &Supervisor, asker: &Notification, descriptor: i32) -> Answer {
+    match supervisor.timers.find_descriptor(asker.thread, descriptor) {
+        Some(key) => {
+            supervisor.timers.was_told(key);
+            Answer::Value(0)
+        }
         // Not ours: then it is the kernel's business.
+        None => Answer::Error(libc::ENOSYS),
+    }
+}
+
+/// Answers [`ImageCall::SetTimer`].
+pub(crate) fn set_timer(
+    listener: &Listener,
+    supervisor: &Supervisor,
+    asker: &Notification,
+    question: ImageCall<u64>,
+) -> Answer {
+    let ImageCall::SetTimer {
+        descriptor,
+        flags,
+        new,
+        old,
+        is_told,
+    } = question
+    else {
+        return Answer::Error(libc::EINVAL);
+    };
+    let Some(key) = supervisor.timers.find_descriptor(asker.thread, descriptor) else {
         return Answer::Error(libc::ENOSYS);
     };
-    if question as usize == timeloom_page::IS_TIMER {
-        context.timers.was_told(key);
-        return Answer::Value(0);
-    }
     let mut asker = *asker;
-    asker.args = [fd, flags, new, old, 0, 0];
-    let kind = if told == 0 { &TIMERFD } else { &TOLD };
-    settime(listener, context, &asker, key, kind)
+    asker.args = [descriptor as u64, flags as u64, new, old, 0, 0];
+    let kind = if is_told { &TOLD } else { &TIMERFD };
+    settime(listener, supervisor, &asker, key, kind)
 }
 
 /// What the two kinds of `…_settime` make of their flags.
@@ -192,7 +223,7 @@ const TOLD: Kind = Kind {
 /// `timer_settime` and `timerfd_settime`: (timer, flags, new, old).
 fn settime(
     listener: &Listener,
-    context: &Context,
+    supervisor: &Supervisor,
     asker: &Notification,
     key: Key,
     kind: &Kind,
@@ -205,7 +236,7 @@ fn settime(
         Ok(wanted) => wanted,
         Err(errno) => return Answer::Error(errno),
     };
-    let before = context.timers.get(key);
+    let before = supervisor.timers.get(key);
     if !listener.is_waiting(asker) {
         return Answer::Error(libc::EINTR);
     }
@@ -216,7 +247,7 @@ fn settime(
         reads_are_ours: kind.reads_are_ours,
     };
     // As in the kernel the timer is set, whatever the call returns.
-    match context.timers.set(key, wanted, flags) {
+    match supervisor.timers.set(key, wanted, flags) {
         Err(Cancelled) => Answer::Error(libc::ECANCELED),
         Ok(()) if old == 0 => Answer::Value(0),
         Ok(()) => store(asker, old, before, 1),
@@ -224,7 +255,7 @@ fn settime(
 }
 
 /// `setitimer(ITIMER_REAL, new, old)`.
-fn setitimer(listener: &Listener, context: &Context, asker: &Notification) -> Answer {
+fn setitimer(listener: &Listener, supervisor: &Supervisor, asker: &Notification) -> Answer {
     let [_, new, old, ..] = asker.args;
     let pid = processes::process_of(asker.thread);
     // A null pointer disarms, a curiosity that the kernel keeps.
@@ -236,21 +267,21 @@ fn setitimer(listener: &Listener, context: &Context, asker: &Notification) -> An
         Ok(wanted) => wanted,
         Err(errno) => return Answer::Error(errno),
     };
-    let before = context.timers.get(Key::Interval { pid });
+    let before = supervisor.timers.get(Key::Interval { pid });
     if old != 0 && !write_memory(asker.thread, old, &setting_bytes(before, 1000)) {
         return Answer::Error(libc::EFAULT);
     }
-    context.timers.set_interval(listener.host(), pid, wanted);
+    supervisor.timers.set_interval(listener.host(), pid, wanted);
     Answer::Value(0)
 }
 
 /// `alarm(seconds)`: returns the seconds that were left, rounded to the nearest
 /// but never to zero while armed.
-fn alarm(listener: &Listener, context: &Context, asker: &Notification) -> Answer {
+fn alarm(listener: &Listener, supervisor: &Supervisor, asker: &Notification) -> Answer {
     let pid = processes::process_of(asker.thread);
-    let left_ns = context.timers.get(Key::Interval { pid }).value_ns;
+    let left_ns = supervisor.timers.get(Key::Interval { pid }).value_ns;
     let seconds = i64::from(asker.args[0] as u32);
-    context.timers.set_interval(
+    supervisor.timers.set_interval(
         listener.host(),
         pid,
         Setting {

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use timeloom_guest::{ClockOptions, Grants, Stepped, SteppedSession, runtime_directory, serve};
 
 use crate::support::command_line::{CommandLine, Running, User, eventually, shell};
-use crate::support::{Differential, World, c_program, languages};
+use crate::support::languages::scripts;
+use crate::support::{Differential, World, c_program};
 
 const MS: i64 = 1_000_000;
 
@@ -24,7 +25,7 @@ impl Granter {
     fn connect(session: &str) -> Self {
         let path = runtime_directory().join(format!("{session}.sock"));
         let mut connected = None;
-        eventually(StdDuration::from_secs(60), "the session", || {
+        eventually("the session", || {
             connected = UnixStream::connect(&path).ok();
             connected.is_some()
         });
@@ -101,12 +102,7 @@ fn programs_cannot_tell_a_grant_from_the_next() {
         ["waits", "libc_waits", "queues", "posix_timers"].map(c_program),
         600,
     );
-    let named = |program: &[std::ffi::OsString]| program[0] == "python3" || program[0] == "bash";
-    differential.programs.extend(
-        languages::waits()
-            .into_iter()
-            .filter(|program| named(program)),
-    );
+    differential.programs.extend(scripts());
     let name = world.session.name().to_owned();
     let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let seen = Arc::clone(&over);
@@ -219,7 +215,7 @@ fn one_grants_at_a_time() {
     drop(first);
     // Now the person at the keyboard is the granter, for one step each.
     let mut status = Value::Null;
-    eventually(StdDuration::from_secs(20), "the seat to be free", || {
+    eventually("the seat to be free", || {
         let output = line.try_ask(&["step", "4ms"]);
         status = serde_json::from_slice(&output.stdout).unwrap_or_default();
         output.status.success()
@@ -337,7 +333,7 @@ fn a_granter_hears_of_the_programs_end() {
     let at_ns = status["virtual_ns"].as_i64().expect("a number");
     assert!((100 * MS..3_600_000 * MS).contains(&at_ns), "{status}");
     assert_eq!(running.wait(), 3);
-    line.expect_nothing_left_within(StdDuration::from_secs(2));
+    line.expect_nothing_left();
 }
 
 /// One that computes just then finds it out when it asks for more.
@@ -350,7 +346,7 @@ fn a_granter_that_computes_at_the_end_hears_of_it_next() {
     granter.attach().expect("nobody else is here");
     // By the person at the keyboard's leave, somebody else ends the program.
     granter.grant(MS);
-    eventually(StdDuration::from_secs(60), "the shell", || {
+    eventually("the shell", || {
         let status = line.ask(&["query"]);
         let first = &status["processes"][0]["pid"];
         first.as_i64().is_some_and(|pid| {
@@ -390,9 +386,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
             writeln!(granter.stream, "{request}").expect("the session listens");
         }
         drop(granter);
-        eventually(StdDuration::from_secs(60), "it to say so", || {
-            line.output().contains("has left")
-        });
+        eventually("it to say so", || line.output().contains("has left"));
         let output = line.try_ask(&["query"]);
         // On a machine so busy that it has ended already, its words must do.
         if let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) {
@@ -405,7 +399,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
         for words in ["timeloom: granter: ", &own, "for 3s nobody came"] {
             assert!(said.contains(words), "no {words:?} in {said}");
         }
-        line.expect_nothing_left_within(StdDuration::from_secs(2));
+        line.expect_nothing_left();
     }
 }
 
@@ -419,7 +413,7 @@ fn a_session_that_nobody_comes_to_move_ends() {
         said.contains("granter: nobody has come to grant time"),
         "{said}"
     );
-    line.expect_nothing_left_within(StdDuration::from_secs(2));
+    line.expect_nothing_left();
 }
 
 /// What stands cannot hear Ctrl-C itself.
@@ -432,23 +426,27 @@ fn ctrl_c_ends_a_session_that_stands() {
     granter.grant(MS);
     running.signal_group(libc::SIGINT);
     assert_eq!(running.wait(), 128 + libc::SIGINT);
-    line.expect_nothing_left_within(StdDuration::from_secs(2));
+    line.expect_nothing_left();
+}
+
+fn is_killed_while_it_stands(user: User) {
+    let line = CommandLine::new("killed-held", user);
+    let mut running = stands_for_ever(&line, &[]);
+    eventually("a grant", || {
+        line.try_ask(&["step", "1ms"]).status.success()
+    });
+    running.signal(libc::SIGKILL);
+    assert_eq!(running.wait(), 128 + libc::SIGKILL);
+    line.expect_nothing_left();
 }
 
 #[test]
 fn a_supervisor_that_is_killed_while_it_stands_leaves_nothing_frozen() {
-    for user in [User::Same, User::Nobody] {
-        if user == User::Nobody && !crate::support::command_line::is_root() {
-            println!("SKIPPED: only root can become another user");
-            continue;
-        }
-        let line = CommandLine::new("killed-held", user);
-        let mut running = stands_for_ever(&line, &[]);
-        eventually(StdDuration::from_secs(60), "a grant", || {
-            line.try_ask(&["step", "1ms"]).status.success()
-        });
-        running.signal(libc::SIGKILL);
-        assert_eq!(running.wait(), 128 + libc::SIGKILL);
-        line.expect_nothing_left_within(StdDuration::from_secs(5));
-    }
+    is_killed_while_it_stands(User::Same);
+}
+
+#[test]
+fn a_supervisor_that_is_killed_while_it_stands_leaves_nothing_frozen_without_root() {
+    timeloom_testing::need_root();
+    is_killed_while_it_stands(User::Nobody);
 }

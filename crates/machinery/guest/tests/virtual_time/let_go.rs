@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use timeloom_guest::ClockOptions;
 
-use crate::support::{Program, World, c_program, c_program_static, pipe};
+use crate::support::{PATIENCE, Program, World, c_program, c_program_static, pipe};
 
 /// A virtual second takes so many wall seconds in these sessions.
-const DILATION: f64 = 30.0;
+const DILATION: f64 = 300.0;
 /// What begins when the program sees that it is in a session, each of a second.
 const WAITS: [&str; 10] = [
     "nanosleep",
@@ -101,9 +101,9 @@ fn lives_in_real_time(ward: &mut Ward) -> i64 {
     let least = [("slept", 20), ("forked", 50), ("executed", 50)];
     for (name, ms) in least {
         let lasted = report[name];
-        // Not thirty times as long.
+        let in_the_session = ms * DILATION as i64;
         assert!(
-            (ms * 1_000_000..ms * 25_000_000).contains(&lasted),
+            (ms * 1_000_000..in_the_session * 1_000_000).contains(&lasted),
             "{name}: {report:?}"
         );
     }
@@ -113,8 +113,9 @@ fn lives_in_real_time(ward: &mut Ward) -> i64 {
         assert_eq!(report["posix"], 42, "{report:?}");
         assert!(report["ticks"] >= 5, "{report:?}");
     }
-    // It ticks ten times a second, and the next one comes when it is due.
-    assert!(report["tick"] <= 2_000_000_000, "{report:?}");
+    // It ticks ten times a second, and the next one comes when it is due: in the session
+    // after thirty of the machine's.
+    assert!(report["tick"] < 30_000_000_000, "{report:?}");
     report["unread"]
 }
 
@@ -134,11 +135,7 @@ fn nobody_is_left(pid: i32) {
         let Some(one) = all.into_iter().find(holds) else {
             return;
         };
-        assert!(
-            begun.elapsed() < Duration::from_secs(10),
-            "{:?} stays",
-            one.path()
-        );
+        assert!(begun.elapsed() < PATIENCE, "{:?} stays", one.path());
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -159,8 +156,7 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
     ward.program.wait_for("in");
     assert!(world.pids().contains(&ward.pid));
     // In the middle of their waits.
-    let some = Duration::from_millis(300 * DILATION as u64 / 10);
-    std::thread::sleep(some);
+    std::thread::sleep(Duration::from_millis(900));
     if paused {
         world.session.pause().expect("pausing");
     }
@@ -178,8 +174,8 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
         let line = ward.program.wait_for_line(|line| line.ends_with(" over"));
         let name = line.trim_end_matches(" over").to_owned();
         let after = let_go.elapsed();
-        // What was left, in real time; the second that it would have taken in the
-        // session is half a minute away.
+        // What was left, in real time. The second that it would have taken in the
+        // session is five minutes away, for which nobody here waits.
         let least = if name == "civil" {
             Duration::ZERO
         } else {
@@ -189,7 +185,6 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
             after >= least,
             "{name} was over after {after:?}, before {least:?}"
         );
-        assert!(after < Duration::from_secs(10), "{name} took {after:?}");
         over.push(name);
     }
     over.sort();
@@ -232,9 +227,10 @@ fn a_static_program_is_let_go_from_a_paused_session() {
 /// some is not let go, and nothing happens to it.
 #[test]
 fn a_program_with_posix_timers_stays_where_it_could_not_keep_them() {
-    if kernel_keeps_timer_numbers() {
-        return println!("SKIPPED: this kernel lets programs keep their timers");
-    }
+    assert!(
+        !kernel_keeps_timer_numbers(),
+        "this kernel lets programs keep their timers; `scripts/exclusions` excludes this test"
+    );
     let world = world("not-let-go");
     let mut ward = Ward::start(c_program("let_go"), true);
     world.session.register(ward.pid).expect("a program of ours");
@@ -272,19 +268,13 @@ fn what_a_program_has_started_is_let_go_with_it() {
         names.iter().filter(|name| *name == "sleep").count() == 2
     };
     while !sleeping() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(25),
-            "{:?}",
-            world.session.status()
-        );
+        assert!(begun.elapsed() < PATIENCE, "{:?}", world.session.status());
         std::thread::sleep(Duration::from_millis(10));
     }
     world.session.unregister(pid).expect("it is ours to let go");
-    let let_go = Instant::now();
     assert_eq!(world.pids(), Vec::<i32>::new());
     drop(world);
     let mut lines = [program.next_line(), program.next_line()];
-    assert!(let_go.elapsed() < Duration::from_secs(10), "{lines:?}");
     lines.sort();
     assert!(
         lines[0].starts_with("child ") && !lines[0].ends_with("2019"),

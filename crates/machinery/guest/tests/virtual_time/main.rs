@@ -16,6 +16,7 @@ mod grants;
 mod hardware_clocks;
 mod host_clocks;
 mod host_control;
+mod languages;
 mod let_go;
 mod live_changes;
 mod popular;

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::support::languages::here;
+use timeloom_testing::need;
+
 use crate::support::{Differential, Scratch, World, built, must_run, source};
 
 /// `tests/programs/NAME.c` with musl, dynamically or statically linked.
@@ -25,11 +26,10 @@ fn musl(name: &str, linking: &str) -> PathBuf {
     })
 }
 
-fn musl_programs(names: &[&str]) -> Option<Vec<PathBuf>> {
-    here("musl-gcc", "--version").then(|| {
-        let both = |name: &&str| [musl(name, ""), musl(name, "-static")];
-        names.iter().flat_map(both).collect()
-    })
+fn musl_programs(names: &[&str]) -> Vec<PathBuf> {
+    need("musl-gcc", "musl-tools");
+    let both = |name: &&str| [musl(name, ""), musl(name, "-static")];
+    names.iter().flat_map(both).collect()
 }
 
 /// (`signals` is not among them: what it expects of `sem_timedwait` is glibc's.)
@@ -42,9 +42,7 @@ fn programs_of_musl_are_as_natively() {
         &["cpu_time"],
     ];
     for names in groups {
-        let Some(programs) = musl_programs(names) else {
-            return;
-        };
+        let programs = musl_programs(names);
         let world = World::new("musl", 1.0);
         Differential::of(programs, 500).run(&world, |world| {
             world.run_for(Duration::from_millis(250));
@@ -56,9 +54,7 @@ fn programs_of_musl_are_as_natively() {
 #[test]
 fn programs_of_musl_at_a_tenth_and_at_ten_times_the_speed() {
     for dilation in [10.0, 0.1] {
-        let Some(programs) = musl_programs(&["waits", "sockets"]) else {
-            return;
-        };
+        let programs = musl_programs(&["waits", "sockets"]);
         let world = World::new("musl-rate", dilation);
         Differential::of(programs, 300).run(&world, |world| {
             world.run_for(Duration::from_millis(100));
@@ -108,9 +104,7 @@ fn run(world: &World, script: &str) -> Vec<String> {
 /// Keys expire by the virtual clock: not during a pause, however long.
 #[test]
 fn keys_of_redis_expire_in_virtual_time() {
-    if !here("redis-server", "--version") {
-        return;
-    }
+    need("redis-server", "redis-server");
     let world = world_of_2019("redis");
     let scratch = Scratch::new("redis");
     let socket = scratch.path("socket");
@@ -156,9 +150,8 @@ fn keys_of_redis_expire_in_virtual_time() {
 
 #[test]
 fn nginx_answers_curl_with_the_virtual_date() {
-    if !here("nginx", "-v") || !here("curl", "--version") {
-        return;
-    }
+    need("nginx", "nginx-light");
+    need("curl", "curl");
     let world = world_of_2019("nginx");
     let scratch = Scratch::new("nginx");
     let directory = scratch.path("");
@@ -198,9 +191,7 @@ fn nginx_answers_curl_with_the_virtual_date() {
 /// curl's own limit on a transfer ends in virtual time, after a pause too.
 #[test]
 fn curl_gives_up_after_its_virtual_limit() {
-    if !here("curl", "--version") {
-        return;
-    }
+    need("curl", "curl");
     let world = World::new("curl", 1.0);
     let scratch = Scratch::new("curl");
     let _silent = UnixListener::bind(scratch.path("socket")).expect("our own directory");
@@ -224,9 +215,7 @@ fn curl_gives_up_after_its_virtual_limit() {
 
 #[test]
 fn sqlite_knows_the_virtual_date() {
-    if !here("sqlite3", "--version") {
-        return;
-    }
+    need("sqlite3", "sqlite3");
     let world = world_of_2019("sqlite");
     let lines = run(
         &world,

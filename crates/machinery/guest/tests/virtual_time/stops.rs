@@ -8,7 +8,7 @@ use timeloom_guest::run_until;
 use timeloom_time::Duration;
 
 use crate::support::command_line::{CommandLine, User, eventually, shell};
-use crate::support::{Differential, World, c_program};
+use crate::support::{Differential, PATIENCE, World, c_program};
 
 /// Reads its clock as often as it can, and tells where it has seen it stand:
 /// the same nanosecond three times. Fails when the clock goes back.
@@ -36,12 +36,11 @@ fn a_step_ends_at_exactly_its_instant_for_every_reader() {
         let session = ["--paused", "--start", START.0, "--dilate", factor];
         let reader = ["--", "python3", "-c", READER];
         let mut running = line.exec(session.iter().chain(&reader));
-        eventually(StdDuration::from_secs(20), "the session", || {
-            line.try_ask(&["query"]).status.success()
-        });
+        eventually("the session", || line.try_ask(&["query"]).status.success());
         let (mut shown_ns, mut stood) = (0, Vec::new());
+        let begun = StdInstant::now();
         for turn in 0.. {
-            let span_ns = least_ns + turn * 7_777;
+            let span_ns = least_ns + turn % 1_000 * 7_777;
             let answer = line.ask(&["step", &format!("{span_ns}ns")]);
             shown_ns += span_ns;
             stood.push(START.1 + shown_ns);
@@ -52,7 +51,10 @@ fn a_step_ends_at_exactly_its_instant_for_every_reader() {
             if turn > 10 && line.output().lines().count() >= 3 {
                 break;
             }
-            assert!(turn < 5_000, "{factor}: no reader was there at any end");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{factor}: no reader was there at any end"
+            );
         }
         let seen = line.output();
         for line in seen.lines() {
@@ -128,7 +130,7 @@ fn pausing_by_hand_ends_a_run_until() {
     let _running = line.exec(["--", "sleep", "3600"]);
     line.wait_for_process("sleep");
     let first = begin(&line, &["run-until", "1h"]);
-    eventually(StdDuration::from_secs(20), "it to be awaited", || {
+    eventually("it to be awaited", || {
         // In the past, so that it is refused in any case and never waits itself.
         let second = line.try_ask(&["run-until", "1ns"]);
         let said = String::from_utf8_lossy(&second.stderr).into_owned();
@@ -144,7 +146,7 @@ fn pausing_by_hand_ends_a_run_until() {
     line.ask(&["resume"]);
     let begun = StdInstant::now();
     let before = line.ask(&["query"])["virtual_ns"].as_i64();
-    eventually(StdDuration::from_secs(20), "the clock goes on", || {
+    eventually("the clock goes on", || {
         begun.elapsed() > StdDuration::from_millis(20)
             && line.ask(&["query"])["virtual_ns"].as_i64() > before
     });
@@ -159,18 +161,16 @@ fn a_session_that_ends_before_the_instant_says_so() {
     assert_eq!(running.wait(), 4);
     let output = waiting.wait_with_output().expect("it ends");
     refused(&output, 1, "ended before");
-    line.expect_nothing_left_within(StdDuration::from_secs(1));
+    line.expect_nothing_left();
 }
 
 #[test]
 fn a_session_skips_when_it_was_asked_to() {
     let line = CommandLine::new("skips", User::Same);
     let mut running = line.exec(["--skip", "--", "sh", "-c", "sleep 1000; sleep 2000"]);
-    let begun = StdInstant::now();
+    // Three thousand seconds, which nobody here has the patience for.
     assert_eq!(running.wait(), 0, "{}", line.output());
-    let lasted = begun.elapsed();
-    assert!(lasted < StdDuration::from_secs(500), "{lasted:?}");
-    line.expect_nothing_left_within(StdDuration::from_secs(1));
+    line.expect_nothing_left();
 }
 
 #[test]
@@ -184,9 +184,7 @@ fn skipping_is_switched_on_and_off() {
     assert_eq!(line.output(), "", "a thousand seconds are not over yet");
     let status = line.ask(&["skip", "on"]);
     assert_eq!(status["skipping"].as_bool(), Some(true), "{status}");
-    eventually(StdDuration::from_secs(60), "skipped waits", || {
-        line.output().lines().count() >= 3
-    });
+    eventually("skipped waits", || line.output().lines().count() >= 3);
     // Also up to an instant that somebody runs to, and not beyond.
     line.ask(&["pause"]);
     let span_ns = 123_456_000_000_007;

@@ -4,12 +4,9 @@
 use std::time::Duration;
 
 use crate::support::command_line::{
-    CommandLine, User, cgroup_of, eventually, processes_of, shell, state_of,
+    CommandLine, User, cgroup_of, command_of, eventually, processes_of, shell, state_of,
 };
 use crate::support::{World, c_program};
-
-/// The promise of the keeper.
-const SOON: Duration = Duration::from_secs(1);
 
 /// A session of three processes that would run for an hour.
 const FAMILY: &str = "sleep 3600 & sh -c 'sleep 3600; :' & wait";
@@ -25,7 +22,7 @@ fn a_supervisor_killed_while_paused_leaves_nothing() {
         "there is something to remove"
     );
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left_within(SOON);
+    line.expect_nothing_left();
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
 }
 
@@ -35,7 +32,7 @@ fn a_supervisor_killed_while_running_leaves_nothing() {
     let running = line.exec(shell(FAMILY));
     line.wait_for_process("sleep");
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left_within(SOON);
+    line.expect_nothing_left();
 }
 
 #[test]
@@ -44,11 +41,17 @@ fn what_a_killed_keeper_could_not_remove_clean_removes() {
     let bystander = World::new("bystander", 1.0); // has no control socket
     let guest = bystander.start(["sleep", "3600"]);
     let mut running = line.exec(shell(FAMILY));
-    line.wait_for_process("sleep");
+    let all = || {
+        let mut all = processes_of(&line.name);
+        all.retain(|&pid| pid != running.pid() && command_of(pid) != "timeloom-keeper");
+        all
+    };
+    eventually("two shells and two sleeps", || {
+        let names: Vec<String> = all().into_iter().map(command_of).collect();
+        names.len() == 4 && names.iter().filter(|name| *name == "sleep").count() == 2
+    });
     line.ask(&["pause"]);
-    let mut frozen = processes_of(&line.name);
-    frozen.retain(|&pid| pid != running.pid());
-    assert_eq!(frozen.len(), 4, "two shells, two sleeps");
+    let frozen = all();
     // SAFETY: the keeper of a session of ours.
     assert_eq!(unsafe { libc::kill(running.keeper(), libc::SIGKILL) }, 0);
     running.signal(libc::SIGKILL);
@@ -65,7 +68,7 @@ fn what_a_killed_keeper_could_not_remove_clean_removes() {
         .expect("running timeloom");
     assert!(output.status.success());
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    line.expect_nothing_left_within(SOON);
+    line.expect_nothing_left();
     let listed = |key: &str, text: &str| {
         found[key]
             .as_array()
@@ -100,7 +103,7 @@ fn sigterm_ends_session_and_programs() {
     line.wait_for_process("sleep");
     running.signal(libc::SIGTERM);
     assert_eq!(running.wait(), 128 + libc::SIGTERM);
-    line.expect_nothing_left_within(SOON);
+    line.expect_nothing_left();
 }
 
 /// As Ctrl-C in a terminal: the program dies of it, and timeloom says so.
@@ -111,7 +114,7 @@ fn sigint_from_the_terminal_is_the_programs() {
     line.wait_for_process("sleep");
     running.signal_group(libc::SIGINT);
     assert_eq!(running.wait(), 128 + libc::SIGINT);
-    line.expect_nothing_left_within(SOON);
+    line.expect_nothing_left();
 }
 
 #[test]
@@ -121,7 +124,7 @@ fn a_program_that_handles_sigint_decides_itself() {
     line.wait_for_process("sleep");
     running.signal_group(libc::SIGINT);
     assert_eq!(running.wait(), 7);
-    line.expect_nothing_left_within(SOON);
+    line.expect_nothing_left();
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn what_a_program_leaves_running_ends_with_the_session() {
     let line = CommandLine::new("background", User::Same);
     let mut running = line.exec(shell("setsid sleep 3600 & sleep 0.1; exit 5"));
     assert_eq!(running.wait(), 5);
-    line.expect_nothing_left_within(SOON);
+    line.expect_nothing_left();
     assert!(
         line.output().contains("ending with the session: sleep"),
         "{}",
@@ -146,13 +149,13 @@ fn dropping_a_session_leaves_nothing() {
         let mut waits = world.start_at_gate(&[c_program("waits").into()], 60_000, &[]);
         waits.wait_for("ready");
         world.gate.open();
-        eventually(SOON * 20, "the processes", || world.pids().len() > 10);
+        eventually("the processes", || world.pids().len() > 10);
         if paused {
             world.session.pause().expect("pausing");
         }
         drop(world);
-        eventually(SOON, "their end", || processes_of(&name).is_empty());
-        eventually(SOON, "the cgroup's removal", || {
+        eventually("their end", || processes_of(&name).is_empty());
+        eventually("the cgroup's removal", || {
             !cgroup_of(&name).is_some_and(|path| path.exists())
         });
         assert_eq!(family.guest().wait(), 128 + libc::SIGKILL);
@@ -170,9 +173,7 @@ fn a_paused_session_stands_and_starts_nothing() {
         "-c",
         "echo begun; sleep 0.1; exit 3",
     ]);
-    eventually(SOON * 20, "the session", || {
-        line.try_ask(&["query"]).status.success()
-    });
+    eventually("the session", || line.try_ask(&["query"]).status.success());
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(
         line.output(),
@@ -207,11 +208,11 @@ fn pause_stops_busy_processes_and_resume_lets_them_go() {
         "it computed while paused"
     );
     line.ask(&["resume"]);
-    eventually(SOON * 5, "computing again", || {
+    eventually("computing again", || {
         pids.iter().map(used).collect::<Vec<_>>() != before
     });
     assert!(pids.iter().all(|&pid| state_of(pid) != Some('T')));
     running.signal(libc::SIGTERM);
     running.wait();
-    line.expect_nothing_left_within(SOON);
+    line.expect_nothing_left();
 }

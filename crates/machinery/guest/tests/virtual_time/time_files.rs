@@ -6,21 +6,19 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use timeloom_guest::{ClockOptions, Host, HostTarget, run_hosts_until};
+use timeloom_testing::{need, need_root};
 use timeloom_time::{Duration, Instant};
 
-use crate::support::command_line::{CommandLine, User, eventually, is_root, processes_of, shell};
-use crate::support::languages::here;
-use crate::support::{PATIENCE, Program, World, c_program};
+use crate::support::command_line::{CommandLine, User, eventually, processes_of, shell};
+use crate::support::{Program, World, c_program};
 
 /// Without root or FUSE the files are the machine's, which another test is about.
-fn has_files(world: &World) -> bool {
-    match world.session.machine_files() {
-        None => true,
-        Some(reason) => {
-            println!("SKIPPED: {reason}");
-            false
-        }
-    }
+///
+/// # Panics
+/// Then. `scripts/exclusions` excludes such tests where that is so.
+pub(crate) fn need_files(world: &World) {
+    let missing = world.session.machine_files();
+    assert!(missing.is_none(), "{missing:?}");
 }
 
 /// The program that compares, begun.
@@ -59,7 +57,7 @@ fn machine_uptime() -> f64 {
 const START: &str = "2019-06-03T00:00:00Z";
 const START_NS: i64 = 1_559_520_000_000_000_000;
 
-fn dated() -> ClockOptions {
+pub(crate) fn dated() -> ClockOptions {
     ClockOptions {
         start: Some(Instant::from_ns(START_NS)),
         ..ClockOptions::default()
@@ -71,9 +69,7 @@ fn dated() -> ClockOptions {
 #[test]
 fn the_files_follow_pauses_and_changes_of_rate() {
     let world = World::with_clock("files-storm", dated());
-    if !has_files(&world) {
-        return;
-    }
+    need_files(&world);
     let program = comparing(&world, None, "1500");
     let factors = [5.0, 0.5, 1.0, 0.125, 20.0];
     for turn in 0..200 {
@@ -92,9 +88,7 @@ fn the_files_follow_pauses_and_changes_of_rate() {
 #[test]
 fn many_readers_stand_at_each_pause() {
     let world = World::new("files-readers", 1.0);
-    if !has_files(&world) {
-        return;
-    }
+    need_files(&world);
     let programs: Vec<Program> = (0..6).map(|_| comparing(&world, None, "800")).collect();
     for _ in 0..60 {
         let at = world.session.pause().expect("all stand");
@@ -107,9 +101,7 @@ fn many_readers_stand_at_each_pause() {
 #[test]
 fn each_host_has_its_own() {
     let world = World::new("files-hosts", 1.0);
-    if !has_files(&world) {
-        return;
-    }
+    need_files(&world);
     let (near, far) = (world.add_host("near"), world.add_host("far"));
     let far_alone = std::slice::from_ref(&far);
     world
@@ -145,9 +137,7 @@ fn each_host_has_its_own() {
 #[test]
 fn a_step_shows_in_the_files() {
     let world = World::new("files-step", 1.0);
-    if !has_files(&world) {
-        return;
-    }
+    need_files(&world);
     let host = world.add_host("stepped");
     let before = uptime_on(&world, Some(&host));
     let hosts = [Arc::clone(&host)];
@@ -173,9 +163,7 @@ fn the_machine_sees_nothing_of_it() {
             ..dated()
         },
     );
-    if !has_files(&world) {
-        return;
-    }
+    need_files(&world);
     let mut program = world.start([
         "sh",
         "-c",
@@ -203,9 +191,7 @@ fn the_machine_sees_nothing_of_it() {
 #[test]
 fn languages_and_tools_agree() {
     let world = World::with_clock("files-tools", dated());
-    if !has_files(&world) {
-        return;
-    }
+    need_files(&world);
     world.pause_for(StdDuration::from_millis(300));
     let script = "import os, time\n\
         boot = [int(l.split()[1]) for l in open('/proc/stat') if l.startswith('btime ')]\n\
@@ -214,43 +200,33 @@ fn languages_and_tools_agree() {
         print(abs(clock - up) < 5, abs(time.time() - clock - boot[0]) < 5, open('/proc/uptime').isatty())";
     let (lines, _) = world.start(["python3", "-c", script]).finish();
     assert_eq!(lines, ["True True False"]);
-    if here("node", "--version") {
-        let script = "const fs = require('fs'); const up = () => parseFloat(fs.readFileSync('/proc/uptime'));\
-            const a = up(), b = require('os').uptime(), c = up();\
-            console.log(a - 0.01 <= b && b <= c + 0.01, new Date().toISOString().slice(0, 10))";
-        let (lines, _) = world.start(["node", "-e", script]).finish();
-        assert_eq!(lines, ["true 2019-06-03"]);
-    }
-    if here("uptime", "--version") {
-        let (lines, _) = world.start(["sh", "-c", "TZ=UTC uptime -s"]).finish();
-        // 2019-06-03 00:00:00 less the machine's uptime at the start.
-        let days = (machine_uptime() / 86_400.0) as i64;
-        let day = lines[0].split(' ').next().unwrap_or_default();
-        let possible = [days, days + 1].map(|back| {
-            let (out, _) = world
-                .start([
-                    "date",
-                    "-u",
-                    "-d",
-                    &format!("2019-06-03 -{back} days"),
-                    "+%F",
-                ])
-                .finish();
-            out[0].clone()
-        });
-        assert!(
-            possible.iter().any(|one| one == day),
-            "{day} of {possible:?}"
-        );
-    }
+    need("uptime", "procps");
+    let (lines, _) = world.start(["sh", "-c", "TZ=UTC uptime -s"]).finish();
+    // 2019-06-03 00:00:00 less the machine's uptime at the start.
+    let days = (machine_uptime() / 86_400.0) as i64;
+    let day = lines[0].split(' ').next().unwrap_or_default();
+    let possible = [days, days + 1].map(|back| {
+        let (out, _) = world
+            .start([
+                "date",
+                "-u",
+                "-d",
+                &format!("2019-06-03 -{back} days"),
+                "+%F",
+            ])
+            .finish();
+        out[0].clone()
+    });
+    assert!(
+        possible.iter().any(|one| one == day),
+        "{day} of {possible:?}"
+    );
 }
 
 /// Where nothing was asked for but the session, ages of processes are what they were.
 #[test]
 fn ages_of_processes_are_right_in_real_time() {
-    if !here("ps", "--version") {
-        return;
-    }
+    need("ps", "procps");
     let world = World::new("files-ages", 1.0);
     let own = std::process::id().to_string();
     let ask = ["-o", "etimes=", "-p", &own];
@@ -276,25 +252,25 @@ fn a_dead_supervisor_lets_readers_go() {
     let line = CommandLine::new("files-orphan", User::Same);
     let argv = [c_program("uptime").into_os_string(), "for-ever".into()];
     let mut running = line.exec(["--".into()].into_iter().chain(argv));
-    eventually(PATIENCE, "the program", || {
-        line.output().contains("begun\n")
-    });
-    if line.output().contains("show the machine's") {
-        return println!("SKIPPED: {}", line.output());
-    }
+    eventually("the program", || line.output().contains("begun\n"));
+    assert!(
+        !line.output().contains("show the machine's"),
+        "{}",
+        line.output()
+    );
     // SAFETY: the keeper of a session of ours.
     assert_eq!(unsafe { libc::kill(running.keeper(), libc::SIGKILL) }, 0);
     running.signal(libc::SIGKILL);
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
-    eventually(PATIENCE, "the end of its reads", || {
+    eventually("the end of its reads", || {
         line.output().contains("failed errno=")
     });
-    eventually(PATIENCE, "its end", || processes_of(&line.name).is_empty());
+    eventually("its end", || processes_of(&line.name).is_empty());
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("/proc");
     assert!(!mounts.contains("timeloom"), "{mounts}");
     let cleaned = line.command(["clean"]).output().expect("running timeloom");
     assert!(cleaned.status.success(), "{cleaned:?}");
-    line.expect_nothing_left_within(PATIENCE);
+    line.expect_nothing_left();
 }
 
 #[test]
@@ -307,7 +283,7 @@ fn a_killed_supervisor_leaves_no_reader_and_no_mount() {
     line.ask(&["pause"]);
     line.ask(&["resume"]);
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left_within(PATIENCE);
+    line.expect_nothing_left();
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("/proc");
     assert!(!mounts.contains("timeloom"), "{mounts}");
 }
@@ -350,9 +326,7 @@ fn the_machines_files_can_be_asked_for() {
 
 #[test]
 fn without_root_it_says_whose_files_they_are() {
-    if !is_root() {
-        return println!("SKIPPED: only root can become another user");
-    }
+    need_root();
     let line = CommandLine::new("files-nobody", User::Nobody);
     let mut running = line.exec(["--", "cat", "/proc/uptime"]);
     assert_eq!(running.wait(), 0);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use timeloom_guest::{ClockOptions, Tsc};
 
-use crate::support::{Differential, Program, World, c_program, c_program_static, languages};
+use crate::support::languages::scripts;
+use crate::support::{Differential, Program, World, c_program, c_program_static};
 
 fn emulating(theme: &str, dilation: f64) -> World {
     let clock = ClockOptions {
@@ -74,18 +75,17 @@ fn other_programs_do_not_notice() {
     as_natively("tsc-others", &Differential::of(c, 400));
 }
 
-/// Among them runtimes that live by a SIGSEGV of their own (Java's, Go's).
 #[test]
-fn other_languages_do_not_notice() {
+fn scripts_do_not_notice() {
     let runs = Differential {
-        programs: languages::waits(),
+        programs: scripts(),
         wait_ms: 500,
         cases: Vec::new(),
     };
-    as_natively("tsc-languages", &runs);
+    as_natively("tsc-scripts", &runs);
 }
 
-fn as_natively(theme: &str, runs: &Differential) {
+pub(crate) fn as_natively(theme: &str, runs: &Differential) {
     runs.run(&emulating(theme, 1.0), |world| {
         world.run_for(Duration::from_millis(100));
         world.pause_for(Duration::from_secs(1));

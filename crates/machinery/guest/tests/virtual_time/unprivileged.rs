@@ -2,39 +2,49 @@
 
 use std::time::Duration;
 
-use crate::support::command_line::{CommandLine, User, eventually, is_root, shell, state_of};
-use crate::support::{Lines, PATIENCE, c_program, differences, natively};
+use timeloom_testing::need_root;
+
+use crate::support::command_line::{CommandLine, User, eventually, shell, state_of};
+use crate::support::{ATTEMPTS, Difference, Lines, c_program, differences, natively};
 
 /// The programs under `timeloom exec` of another user, with `meanwhile` acting
 /// on the session once they have begun.
-fn as_nobody(
+fn as_nobody(program: &str, wait_ms: u32, last_dilation: f64, meanwhile: impl Fn(&CommandLine)) {
+    need_root();
+    for attempt in 1.. {
+        let differences = once_as_nobody(program, wait_ms, last_dilation, &meanwhile);
+        let is_only_late = differences.iter().all(Difference::is_lateness);
+        if differences.is_empty() {
+            return;
+        }
+        // A fault of ours is there every time; a busy machine's lateness is not.
+        assert!(is_only_late && attempt < ATTEMPTS, "{differences:#?}");
+    }
+}
+
+fn once_as_nobody(
     program: &str,
     wait_ms: u32,
     last_dilation: f64,
-    meanwhile: impl FnOnce(&CommandLine),
-) {
-    if !is_root() {
-        return println!("SKIPPED: only root can become another user");
-    }
+    meanwhile: impl Fn(&CommandLine),
+) -> Vec<Difference> {
     let native = natively(c_program(program), wait_ms);
     let line = CommandLine::new(program, User::Nobody);
     let copy = line.scratch.copy(&c_program(program));
     let gate = crate::support::Gate::new(program);
     let argv = gate.arguments(&[copy.into()], wait_ms, &[]);
     let mut running = line.exec(["--quiet", "--"].map(Into::into).into_iter().chain(argv));
-    eventually(PATIENCE, "the program", || {
-        line.output().contains("ready\n")
-    });
+    eventually("the program", || line.output().contains("ready\n"));
     gate.open();
     meanwhile(&line);
     let status = running.wait();
     let printed: Vec<String> = line.output().lines().map(str::to_owned).collect();
     assert_eq!(status, 0, "{printed:#?}");
-    let mut complaints = differences(&native, &Lines::parse(&printed), last_dilation);
+    let mut differences = differences(&native, &Lines::parse(&printed), last_dilation);
     // The one difference, and a documented one: a parent sees its child stopped.
-    complaints.retain(|text| !text.starts_with("stops_unseen:"));
-    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
-    line.expect_nothing_left_within(Duration::from_secs(1));
+    differences.retain(|one| !one.text().starts_with("stops_unseen:"));
+    line.expect_nothing_left();
+    differences
 }
 
 #[test]
@@ -94,13 +104,11 @@ fn process_trees_survive_pauses_without_root() {
 
 #[test]
 fn a_supervisor_killed_while_paused_leaves_nothing_without_root() {
-    if !is_root() {
-        return println!("SKIPPED: only root can become another user");
-    }
+    need_root();
     let line = CommandLine::new("killed-nobody", User::Nobody);
     let running = line.exec(shell("sleep 3600 & sleep 3600"));
     line.wait_for_process("sleep");
     line.ask(&["pause"]);
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left_within(Duration::from_secs(1));
+    line.expect_nothing_left();
 }

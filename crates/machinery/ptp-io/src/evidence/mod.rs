@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use timeloom_ptp::Report;
 use timeloom_ptp::security::{Failure, Reason, Suspect};
+use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
-use crate::clocks::realtime_ns;
 use crate::keys::Loaded;
 use crate::{Counters, Observer};
 pub use line::{Alarm, Line, Violation};

@@ -17,7 +17,7 @@ pub(crate) fn config(directory: &std::path::Path, timelines: &str) -> DaemonConf
 
 /// Waits until `what` gives something; patient, because the machine may be busy.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         if let Some(found) = look() {
             return found;

@@ -21,12 +21,11 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// `None` without the right to make namespaces: then there is nothing to test.
-    pub(crate) fn lay() -> Option<Self> {
-        let ends = [
-            Namespace::create("one").ok()?,
-            Namespace::create("two").ok()?,
-        ];
+    /// # Panics
+    /// Without the right to make namespaces.
+    pub(crate) fn lay() -> Self {
+        timeloom_testing::need_root();
+        let ends = ["one", "two"].map(|name| Namespace::create(name).expect("a namespace"));
         let other = format!("/proc/{}/fd/{}", std::process::id(), ends[1].as_raw_fd());
         let ip = |end: usize, arguments: &str| {
             let mut command = Command::new("ip");
@@ -45,7 +44,7 @@ impl Cable {
             ip(end, &format!("address add {address}/24 dev {INTERFACE}"));
             ip(end, &format!("link set {INTERFACE} up"));
         }
-        Some(Self { ends })
+        Self { ends }
     }
 
     /// Starts a program at an end.

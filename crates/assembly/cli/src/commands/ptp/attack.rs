@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use timeloom_exit::Failure;
 use timeloom_ptp_io::lab::{self, Attack};
 use timeloom_time::Duration;
-
-use crate::exit::Failure;
 
 /// Attack a laboratory that runs, on the wire that it has tapped
 ///

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use timeloom_exit::Failure;
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
     Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Options, Program, Role, Stamping,
@@ -14,7 +15,6 @@ use timeloom_ptp_io::{
 use timeloom_time::Duration;
 
 use super::policy::{AuthName, PolicyArgument};
-use crate::exit::Failure;
 
 /// What all clocks share.
 #[derive(Args)]

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use timeloom_exit::Failure;
 use timeloom_ptp_io::keys::{
     KeyDirectory, SignRequest, make_authority, make_node_with_ports, rotate, sign_ring, suite_name,
 };
 use timeloom_ptp_io::{Interface, Suite};
-
-use crate::exit::Failure;
 
 /// Kinds of keys.
 #[derive(Clone, Copy, ValueEnum)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use timeloom_exit::Failure;
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, Spread, run};
 use timeloom_ptp_io::{DelayMechanism, EntryForm, KernelRandom, Random, SyncVerdict, Wake};
@@ -11,7 +12,6 @@ use timeloom_time::Duration;
 
 use super::clock::{Carrier, Delay, listen_to_signals};
 use super::policy::{AuthName, PolicyArgument};
-use crate::exit::Failure;
 
 /// Stand clocks in a chain of network namespaces, and measure
 ///

@@ -30,12 +30,3 @@ pub(crate) fn prepared_python() -> String {
     );
     python.display().to_string()
 }
-
-/// Fails with the name of the Debian package when a program is not installed.
-pub(crate) fn need_program(name: &str, package: &str) {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    assert!(
-        std::env::split_paths(&paths).any(|path| path.join(name).is_file()),
-        "`{name}` is missing: `apt-get install {package}`, or run `make test`, which does it"
-    );
-}

@@ -19,20 +19,10 @@ use timeloom_engine::Engine;
 use timeloom_net::{
     Control, Impairment, LinkConfig, NetworkBuilder, Node, QueueConfig, TcpConfig, World,
 };
-use timeloom_results::report::Sheet;
 use timeloom_time::{Duration, Instant};
 
 use crate::error::BenchError;
-use crate::{Options, median};
-
-/// What was found.
-#[derive(Debug)]
-pub struct TcpModels {
-    /// One object per cell, for programs.
-    pub rows: Vec<Value>,
-    /// The page.
-    pub sheet: Sheet,
-}
+use crate::{Experiment, Options, median};
 
 /// One combination of what goodput depends on.
 #[derive(Clone, Copy, Debug)]
@@ -203,7 +193,7 @@ fn model(cells: &[Cell], seed: u64, effort: Effort) -> Result<Vec<(f64, f64, u64
 ///
 /// # Errors
 /// When iperf3, namespaces or the emulation could not be had.
-pub fn validate_tcp(options: &Options) -> Result<TcpModels, BenchError> {
+pub fn validate_tcp(options: &Options) -> Result<Experiment, BenchError> {
     let effort = Effort {
         omit_s: 3,
         seconds: options.pick(25, 40),
@@ -257,7 +247,7 @@ pub fn validate_tcp(options: &Options) -> Result<TcpModels, BenchError> {
         }
         found.append(&mut rows);
     }
-    Ok(TcpModels {
+    Ok(Experiment {
         rows: found.iter().map(|found| found.json(&late)).collect(),
         sheet: sheet::sheet(&found, effort, &late),
     })

@@ -4,34 +4,15 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::{PATIENCE, Scratch, unique};
 
-/// The program, built from the present sources.
-pub(crate) fn timeloom() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        if let Some(program) = super::ready("timeloom") {
-            return program;
-        }
-        // …/TARGET/PROFILE/deps/virtual_time-HASH
-        let own = std::env::current_exe().expect("our own path");
-        let profile = own.ancestors().nth(2).expect("a profile's directory");
-        let target = profile.parent().expect("the target directory");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo
-            .args(["build", "--quiet", "--package", "timeloom", "--target-dir"])
-            .arg(target);
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        super::must_run(cargo.current_dir(env!("CARGO_MANIFEST_DIR")));
-        profile.join("timeloom")
-    })
+/// The program, which the build made with the tests.
+pub(crate) fn timeloom() -> PathBuf {
+    super::ready("timeloom").unwrap_or_else(|| timeloom_testing::built("timeloom"))
 }
 
 /// Who runs it.
@@ -56,7 +37,7 @@ impl CommandLine {
         let scratch = Scratch::new(theme);
         scratch.directory("runtime");
         // Where the other user can execute it.
-        let program = scratch.copy(timeloom());
+        let program = scratch.copy(&timeloom());
         Self {
             name: unique(theme),
             user,
@@ -79,6 +60,7 @@ impl CommandLine {
                     "--regid=65534",
                     "--clear-groups",
                     "--inh-caps=-all",
+                    "--pdeathsig=KILL",
                 ]);
                 command.arg(&self.program);
                 // Sockets of this user's sessions lie there.
@@ -97,6 +79,8 @@ impl CommandLine {
     pub(crate) fn exec(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Running {
         let output = fs::File::create(self.scratch.path("output")).expect("a new file");
         let mut command = self.command(["exec", "--name", &self.name]);
+        // SAFETY: one system call, between fork and exec.
+        unsafe { command.pre_exec(die_with_the_test) };
         let child = command
             .args(arguments)
             .stdout(output.try_clone().expect("duplicating a file"))
@@ -176,17 +160,28 @@ impl CommandLine {
         left
     }
 
-    pub(crate) fn expect_nothing_left_within(&self, limit: Duration) {
+    /// Waits until nothing is. (The keeper promises a second, of a machine that has one
+    /// to give; how busy this one is, nobody knows.)
+    pub(crate) fn expect_nothing_left(&self) {
         let mut left = Vec::new();
         let begun = Instant::now();
-        while begun.elapsed() < limit {
+        while begun.elapsed() < PATIENCE {
             left = self.left_behind();
             if left.is_empty() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("still there after {limit:?}: {left:?}");
+        panic!("still there after {PATIENCE:?}: {left:?}");
+    }
+}
+
+/// A test that is itself killed drops nothing, and would leave its sessions behind.
+fn die_with_the_test() -> std::io::Result<()> {
+    // SAFETY: no pointers.
+    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 
@@ -217,7 +212,7 @@ impl Running {
     /// Its exit status as a shell reports it.
     pub(crate) fn wait(&mut self) -> i32 {
         use std::os::unix::process::ExitStatusExt;
-        eventually(PATIENCE, "the end of timeloom exec", || {
+        eventually("the end of timeloom exec", || {
             self.ended = self.child.try_wait().expect("our own child");
             self.ended.is_some()
         });
@@ -230,7 +225,7 @@ impl Running {
     /// Its children, the keeper among them.
     pub(crate) fn keeper(&self) -> i32 {
         let mut keeper = None;
-        eventually(PATIENCE, "the keeper", || {
+        eventually("the keeper", || {
             let text = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid()))
                 .unwrap_or_default();
             keeper = text
@@ -253,12 +248,12 @@ impl Drop for Running {
 }
 
 /// Asks again until it is so.
-pub(crate) fn eventually(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(
-            begun.elapsed() < limit,
-            "waited {limit:?} in vain for {what}"
+            begun.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} in vain for {what}"
         );
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -299,12 +294,6 @@ pub(crate) fn command_of(pid: i32) -> String {
         .unwrap_or_default()
         .trim_end()
         .to_owned()
-}
-
-/// Whether we are root, without which some tests cannot become another user.
-pub(crate) fn is_root() -> bool {
-    // SAFETY: no arguments.
-    unsafe { libc::geteuid() == 0 }
 }
 
 /// `["sh", "-c", script]`.

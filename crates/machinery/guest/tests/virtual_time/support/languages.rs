@@ -1,56 +1,27 @@
-//! The same waits in other languages. Their tools are optional on a developer's
-//! machine, except Python and bash: what is missing is said and left out.
+//! The same waits in other languages. Python and bash are everywhere. Where the tools
+//! of another are missing, `scripts/exclusions` excludes the tests of its module.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::build::{built, must_run, ready, source};
+use timeloom_testing::need;
 
-/// Command lines of the programs of waits whose language is here.
-pub(crate) fn waits() -> Vec<Vec<OsString>> {
-    let mut programs = vec![
-        vec![
-            "/usr/bin/env".into(),
-            "python3".into(),
-            source("waits.py").into(),
-        ],
+use super::build::{built, must_run, source};
+
+/// Command lines of programs of waits.
+pub(crate) type Programs = Vec<Vec<OsString>>;
+
+pub(crate) fn scripts() -> Programs {
+    let python = "/usr/bin/env".into();
+    vec![
+        vec![python, "python3".into(), source("waits.py").into()],
         vec!["bash".into(), source("waits.sh").into()],
-    ];
-    let go_is_ready = ready("waits.go.static").is_some();
-    if go_is_ready || here("go", "version") {
-        programs.push(vec![go().into()]);
-    }
-    if here("javac", "-version") && here("java", "-version") {
-        programs.push(vec![
-            "java".into(),
-            "-cp".into(),
-            java_classes().into(),
-            "Waits".into(),
-        ]);
-    }
-    if here("node", "--version") {
-        programs.push(vec!["node".into(), source("waits.js").into()]);
-    }
-    programs
+    ]
 }
 
-pub(crate) fn here(tool: &str, question: &str) -> bool {
-    let mut command = Command::new(tool);
-    let found = command
-        .arg(question)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|s| s.success());
-    if !found {
-        println!("SKIPPED: `{tool}` is not installed, so programs in its language were not tested");
-    }
-    found
-}
-
-fn go() -> PathBuf {
-    built("waits.go.static", |output| {
+pub(crate) fn go() -> Programs {
+    let program = built("waits.go.static", |output| {
+        need("go", "golang-go");
         must_run(
             Command::new("go")
                 .envs([("GO111MODULE", "off"), ("CGO_ENABLED", "0")])
@@ -58,16 +29,29 @@ fn go() -> PathBuf {
                 .arg(output)
                 .arg(source("waits.go")),
         );
-    })
+    });
+    vec![vec![program.into()]]
 }
 
-fn java_classes() -> PathBuf {
-    built(&format!("java-classes-{}", std::process::id()), |output| {
+pub(crate) fn java() -> Programs {
+    need("java", "default-jdk-headless");
+    let classes = built(&format!("java-classes-{}", std::process::id()), |output| {
         must_run(
             Command::new("javac")
                 .arg("-d")
                 .arg(output)
                 .arg(source("Waits.java")),
         );
-    })
+    });
+    vec![vec![
+        "java".into(),
+        "-cp".into(),
+        classes.into(),
+        "Waits".into(),
+    ]]
+}
+
+pub(crate) fn node() -> Programs {
+    need("node", "nodejs");
+    vec![vec!["node".into(), source("waits.js").into()]]
 }

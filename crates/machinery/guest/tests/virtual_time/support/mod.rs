@@ -11,7 +11,7 @@ mod world;
 pub(crate) use build::{
     built, c_program, c_program_static, c_program_unwinding, must_run, ready, source,
 };
-pub(crate) use differential::{Differential, differences, natively};
+pub(crate) use differential::{ATTEMPTS, Difference, Differential, differences, natively};
 pub(crate) use lines::Lines;
 pub(crate) use world::{Gate, Program, World, pipe};
 
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// the processor is emulated.
 pub(crate) const PATIENCE: std::time::Duration =
     std::time::Duration::from_secs(if cfg!(target_arch = "x86_64") {
-        30
+        120
     } else {
         240
     });

@@ -76,6 +76,23 @@ impl World {
         self.session.clock().dilation() * own.unwrap_or(1.0)
     }
 
+    /// The session's rate, and that of the host of its programs.
+    pub(crate) fn rates(&self) -> (f64, f64) {
+        let whole = self.session.clock().dilation();
+        (whole, self.dilation() / whole)
+    }
+
+    /// Undoes changes of them.
+    pub(crate) fn set_rates(&self, (whole, own): (f64, f64)) {
+        self.session.dilate(whole).expect("it was possible before");
+        if let Some(host) = &self.host {
+            let hosts = std::slice::from_ref(host);
+            self.session
+                .dilate_hosts(hosts, own)
+                .expect("it was possible before");
+        }
+    }
+
     /// Starts a program under the clock.
     pub(crate) fn start(&self, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Program {
         self.start_on(self.host.clone(), argv)
@@ -281,6 +298,12 @@ impl Program {
                 ),
             }
         }
+    }
+
+    /// What it has printed up to now.
+    pub(crate) fn printed(&mut self) -> &[String] {
+        self.seen.extend(self.lines.try_iter());
+        &self.seen
     }
 
     /// Waits for its end: all it printed, and its status as a shell reports it.

@@ -1,0 +1,124 @@
+//! `timeloom bench` and `timeloom clock`: programs of their own, beside this one.
+//!
+//! They measure the product and are no part of it, so that who runs experiments does not
+//! carry them. As git and cargo do, the first word names the program: it is looked for in the
+//! directory of this one, then on the PATH, and takes this process over, so that arguments,
+//! environment, signals and exit code are its own.
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args;
+use timeloom_exit::Failure;
+
+/// A program that stands beside `timeloom` and is called through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sibling {
+    /// `timeloom bench`.
+    Bench,
+    /// `timeloom clock`.
+    Clock,
+}
+
+/// What a sibling is given: every word as it came, `--help` too.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Words {
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
+    words: Vec<OsString>,
+}
+
+impl Sibling {
+    const ALL: [Self; 2] = [Self::Bench, Self::Clock];
+
+    /// The word after `timeloom` that calls it.
+    fn subcommand(self) -> &'static str {
+        match self {
+            Self::Bench => "bench",
+            Self::Clock => "clock",
+        }
+    }
+
+    /// The package, and the program in it.
+    fn program(self) -> &'static str {
+        match self {
+            Self::Bench => "timeloom-bench",
+            Self::Clock => "timeloom-lab",
+        }
+    }
+
+    /// Lets it take this process over. Returns only when there is no such program.
+    pub(crate) fn exec(self, words: &Words) -> Result<Infallible, Failure> {
+        let program = self.program();
+        let Some(path) = find(program) else {
+            return Err(Failure::not_built(format!(
+                "`timeloom {}` is the program {program}, which is neither beside this one nor on \
+                 the PATH; `cargo build --release --locked -p {program}` in Timeloom's sources \
+                 builds it (`make build` builds all)",
+                self.subcommand()
+            )));
+        };
+        let error = Command::new(&path).args(&words.words).exec();
+        Err(Failure::machine(format!("{}: {error}", path.display())))
+    }
+}
+
+/// The arguments of this process, in which `timeloom help bench …` has become
+/// `timeloom bench … --help`: only the sibling knows its options.
+pub(crate) fn arguments() -> Vec<OsString> {
+    ask_siblings_for_help(std::env::args_os().collect())
+}
+
+fn ask_siblings_for_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let named = |word: &OsStr| Sibling::ALL.iter().any(|one| word == one.subcommand());
+    if let [_, help, name, ..] = &arguments[..]
+        && help == "help"
+        && named(name)
+    {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    arguments
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    // Links are resolved: a link to this program need not have one to its siblings beside it.
+    let own = std::env::current_exe().ok();
+    let beside = own.and_then(|own| Some(own.parent()?.to_path_buf()));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    beside
+        .into_iter()
+        .chain(std::env::split_paths(&path))
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(words: &[&str]) -> Vec<OsString> {
+        ask_siblings_for_help(words.iter().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn help_about_a_sibling_is_asked_of_the_sibling() {
+        let asked = after(&["timeloom", "help", "clock", "dvfs"]);
+        assert_eq!(asked, ["timeloom", "clock", "dvfs", "--help"]);
+    }
+
+    #[test]
+    fn help_about_our_own_commands_is_ours() {
+        let ours = ["timeloom", "help", "run"];
+        assert_eq!(after(&ours), ours);
+        let words = ["timeloom", "exec", "help", "bench"];
+        assert_eq!(after(&words), words);
+    }
+}

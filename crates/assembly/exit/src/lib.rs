@@ -1,0 +1,107 @@
+//! Exit codes, and how a failure is said: the same for `timeloom` and for the programs that
+//! stand beside it.
+//!
+//! | code | whose fault |
+//! |---|---|
+//! | 0 | nobody's: done |
+//! | 1 | the run's: a guest, a plant, a peer or a check failed |
+//! | 2 | the user's: arguments or scenario |
+//! | 3 | this machine's: it cannot do it |
+//!
+//! Here every error of a library below gets its code. A program's own error gets it where it
+//! is declared.
+#![forbid(unsafe_code)]
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use timeloom_guest::{ControlError, GuestError};
+use timeloom_ptp_io::PtpError;
+use timeloom_run::RunError;
+
+/// Why a command ended without having done what was asked.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// The run failed: a guest, a plant, a peer, a check.
+    pub fn run(message: impl Display) -> Self {
+        Self {
+            code: 1,
+            message: message.to_string(),
+        }
+    }
+
+    /// The user's mistake: arguments or scenario.
+    pub fn usage(message: impl Display) -> Self {
+        Self {
+            code: 2,
+            message: message.to_string(),
+        }
+    }
+
+    /// This machine cannot do it.
+    pub fn machine(message: impl Display) -> Self {
+        Self {
+            code: 3,
+            message: format!("{message}\n(`timeloom doctor` says what this machine can do)"),
+        }
+    }
+
+    /// A program that does the work is not on this machine; `message` says how it gets there.
+    pub fn not_built(message: impl Display) -> Self {
+        Self {
+            code: 3,
+            message: message.to_string(),
+        }
+    }
+
+    /// Says it on stderr.
+    pub fn report(self) -> ExitCode {
+        eprintln!("timeloom: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<GuestError> for Failure {
+    fn from(error: GuestError) -> Self {
+        match error {
+            GuestError::Usage(_) | GuestError::NoProgram { .. } => Self::usage(error),
+            GuestError::Unsupported(_) => Self::machine(error),
+            GuestError::System { .. } => Self::run(error),
+        }
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::NoSession { .. } => Self::usage(error),
+            ControlError::Refused(_) => Self::run(error),
+        }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Guest(error) => error.into(),
+            RunError::Fabric(error) => Self::machine(format!("building the network: {error}")),
+            RunError::Plan(_) => Self::usage(error),
+            RunError::Results(_) | RunError::Start(_) => Self::run(error),
+        }
+    }
+}
+
+impl From<PtpError> for Failure {
+    fn from(error: PtpError) -> Self {
+        match error {
+            PtpError::Usage(_) => Self::usage(error),
+            PtpError::Unsupported(_) => Self::machine(error),
+            PtpError::System { .. } | PtpError::File { .. } => Self::run(error),
+        }
+    }
+}

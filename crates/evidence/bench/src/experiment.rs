@@ -1,0 +1,108 @@
+//! What an experiment leaves behind.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use timeloom_exit::Failure;
+use timeloom_results::report::{Part, Sheet};
+
+/// The outcome of an experiment: of a paper repeated, or of a model against the real thing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// One object per figure, for programs.
+    pub rows: Vec<Value>,
+    /// The page.
+    pub sheet: Sheet,
+}
+
+/// Where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The page.
+    pub page: PathBuf,
+    /// The charts, one file each.
+    pub pictures: Vec<PathBuf>,
+}
+
+impl Experiment {
+    /// Writes `index.html` and a picture per chart, and makes the directory when
+    /// it is not there.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn write(&self, directory: &Path) -> io::Result<Written> {
+        std::fs::create_dir_all(directory)?;
+        let page = directory.join("index.html");
+        std::fs::write(&page, self.sheet.render())?;
+        let pictures = self.sheet.pictures().into_iter().map(|(name, picture)| {
+            let path = directory.join(format!("{name}.svg"));
+            std::fs::write(&path, picture).map(|()| path)
+        });
+        Ok(Written {
+            page,
+            pictures: pictures.collect::<io::Result<_>>()?,
+        })
+    }
+
+    /// Writes it into `directory` and prints its rows, if `json`, or its tables; says on
+    /// stderr where the page lies.
+    ///
+    /// # Errors
+    /// When the system refuses to write.
+    pub fn deliver(&self, directory: &Path, json: bool) -> Result<(), Failure> {
+        let written = self
+            .write(directory)
+            .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
+        if json {
+            self.rows.iter().for_each(|row| println!("{row}"));
+        } else {
+            println!("{}", self.text());
+        }
+        eprintln!("timeloom: {}", written.page.display());
+        Ok(())
+    }
+
+    /// The page's tables as text.
+    pub fn text(&self) -> String {
+        let tables = self.sheet.parts.iter().filter_map(|part| match part {
+            Part::Table {
+                heading,
+                columns,
+                rows,
+                note,
+            } => Some(table(heading, columns, rows, note)),
+            _ => None,
+        });
+        tables.collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn table(heading: &str, columns: &[String], rows: &[Vec<String>], note: &str) -> String {
+    let lines: Vec<&[String]> = std::iter::once(columns)
+        .chain(rows.iter().map(Vec::as_slice))
+        .collect();
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let mut text = format!("{heading}\n");
+    for line in &lines {
+        for (column, cell) in line.iter().enumerate() {
+            // The first column holds names, the others numbers.
+            let pad = " ".repeat(width(column) - cell.chars().count());
+            let padded = match column {
+                0 => format!("{cell}{pad}"),
+                _ => format!("  {pad}{cell}"),
+            };
+            text.push_str(&padded);
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    if !note.is_empty() {
+        text.push_str(note);
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,134 @@
+//! `timeloom bench`: measures what the project promises.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use timeloom_bench::{
+    NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures, worker_main,
+};
+use timeloom_exit::Failure;
+
+fn main() -> ExitCode {
+    Bench::parse().run().unwrap_or_else(Failure::report)
+}
+
+/// Measure this machine: medians of interleaved rounds, with their 5th and
+/// 95th percentile, and whether they reach the project's bars.
+///
+/// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline; `all` runs
+/// every one.
+#[derive(Parser)]
+#[command(name = "timeloom bench", bin_name = "timeloom bench", version)]
+struct Bench {
+    /// What to measure
+    #[arg(required_unless_present = "worker")]
+    name: Option<String>,
+    /// Few rounds: everything together takes less than a minute
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object per figure and line
+    #[arg(long)]
+    json: bool,
+    /// ptp: also write the curves as a page with charts into this directory;
+    /// net: measure the paper's figures instead, as tables and plots (minutes)
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+    /// net: only this group of figures (scale, dumbbell, fluid, wire, parallel, mpi, errors,
+    /// realtime, virtual-time) or, with --figures, only this one (figure-07 to
+    /// figure-11, batch-size, hold-time, compression, arrival-errors) or, with
+    /// --validate, only this loss (0.0001, 0.001, 0.01)
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+    /// net: compare the models of TCP with this machine's kernel instead, as a
+    /// page with a table and charts (minutes; needs root and iperf3)
+    #[arg(long, value_name = "DIR", conflicts_with = "figures")]
+    validate: Option<PathBuf>,
+    /// Be the process that is measured
+    #[arg(long, hide = true)]
+    worker: Option<String>,
+}
+
+impl Bench {
+    fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(argument) = self.worker {
+            return Ok(worker_main(&argument));
+        }
+        let name = self.name.clone().expect("clap demands it");
+        let plots = name == "net" && self.figures.is_some();
+        if let Some(only) = self.only.as_deref() {
+            let known: &[&str] = match (plots, &self.validate) {
+                (true, _) => &NET_FIGURES,
+                (false, Some(_)) => &TCP_LOSSES,
+                (false, None) => &NET_GROUPS,
+            };
+            if name != "net" || !known.contains(&only) {
+                let known = known.join(", ");
+                return Err(Failure::usage(format!(
+                    "--only {only}: of `net` there are {known}"
+                )));
+            }
+        }
+        if let (Some(directory), true) = (&self.figures, plots) {
+            net_figures(directory, self.only.as_deref(), |text| {
+                eprintln!("timeloom: {text}");
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(directory) = &self.validate {
+            return self.validate(&name, directory);
+        }
+        let names = match name.as_str() {
+            "all" => Name::ALL.to_vec(),
+            one => vec![
+                one.parse()
+                    .map_err(|text| Failure::usage(format!("`{one}`: {text}")))?,
+            ],
+        };
+        let options = self.options()?;
+        if !self.json {
+            println!("{TABLE_HEADER}");
+        }
+        let mut all = Vec::new();
+        for name in names {
+            timeloom_bench::run(name, &options, &mut |figure| {
+                println!(
+                    "{}",
+                    if self.json {
+                        figure.json()
+                    } else {
+                        figure.row()
+                    }
+                );
+                all.push(figure);
+            })?;
+        }
+        if let Some(directory) = self.figures {
+            timeloom_bench::write_ptp_document(&directory, &all).map_err(|error| {
+                Failure::usage(format!("writing to {}: {error}", directory.display()))
+            })?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Bench {
+    fn options(&self) -> Result<Options, Failure> {
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::machine(format!("finding our own program: {error}")))?;
+        Ok(Options {
+            quick: self.quick,
+            only: self.only.clone(),
+            worker: vec![own.into_os_string(), "--worker".into()],
+            remark: |text| eprintln!("timeloom: {text}"),
+        })
+    }
+
+    fn validate(&self, name: &str, directory: &Path) -> Result<ExitCode, Failure> {
+        if name != "net" {
+            return Err(Failure::usage("only `net` has models to validate"));
+        }
+        timeloom_bench::validate_tcp(&self.options()?)?.deliver(directory, self.json)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

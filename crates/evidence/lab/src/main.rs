@@ -1,0 +1,145 @@
+//! `timeloom clock`: the papers' experiments about clocks.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Args, Parser, Subcommand};
+use timeloom_bench::Options;
+use timeloom_exit::Failure;
+use timeloom_lab::{Chronyd, chronyd_corrections};
+
+fn main() -> ExitCode {
+    let done = Clock::parse().run();
+    done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}
+
+/// Repeat the RVEC paper's experiments about clocks.
+#[derive(Parser)]
+#[command(name = "timeloom clock", bin_name = "timeloom clock", version)]
+struct Clock {
+    #[command(subcommand)]
+    experiment: Which,
+}
+
+#[derive(Subcommand)]
+enum Which {
+    Dvfs(Dvfs),
+    NtpSteps(NtpSteps),
+}
+
+/// The raw cycle counter against RVEC under wraps and changes of frequency, and
+/// what each clock costs on this machine.
+///
+/// The core is simulated: a counter of 32 bits, 400 and 800 MHz. Writes
+/// index.html and a picture per chart; prints the tables.
+#[derive(Args)]
+#[command(
+    after_help = "A trace has one stage a line: `2 s 800 MHz`, `50 us to 400 MHz`, `10 ms idle`."
+)]
+struct Dvfs {
+    /// What the core goes through, instead of the paper's experiments
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Do not measure this machine
+    #[arg(long)]
+    no_machine: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How large NTP's corrections are by how long it waits between questions.
+///
+/// Oscillators, network and client are simulated, in virtual time: 600 s
+/// between questions take no longer than none. With --chronyd the real one
+/// stands beside the model; that needs root.
+#[derive(Args)]
+struct NtpSteps {
+    /// A tenth of the paper's runs; with --chronyd 6 questions instead of 20
+    #[arg(long)]
+    quick: bool,
+    /// Run the real chronyd too, on hosts with such oscillators, in virtual time
+    #[arg(long)]
+    chronyd: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct Common {
+    /// Where to write
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// The same seed gives the same page
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object per figure and line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Clock {
+    fn run(self) -> Result<(), Failure> {
+        match self.experiment {
+            Which::Dvfs(dvfs) => dvfs.run(),
+            Which::NtpSteps(steps) => steps.run(),
+        }
+    }
+}
+
+impl Dvfs {
+    fn run(self) -> Result<(), Failure> {
+        let trace = self.trace.as_ref().map(|path| {
+            let shown = path.display();
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+            text.parse()
+                .map_err(|error| Failure::usage(format!("{shown}: {error}")))
+        });
+        let trace = trace.transpose()?;
+        let mut figures = Vec::new();
+        if !self.no_machine {
+            let options = Options {
+                quick: true,
+                only: None,
+                worker: Vec::new(),
+                remark: |text| eprintln!("timeloom: {text}"),
+            };
+            timeloom_bench::read_costs(&options, &mut |figure| figures.push(figure))?;
+        }
+        let experiment = timeloom_lab::dvfs(trace.as_ref(), &figures, self.common.seed);
+        let directory = self.common.directory("runs/clock-dvfs");
+        experiment.deliver(&directory, self.common.json)
+    }
+}
+
+impl NtpSteps {
+    fn run(self) -> Result<(), Failure> {
+        let directory = self.common.directory("runs/clock-ntp-steps");
+        let mut rows = Vec::new();
+        if self.chronyd {
+            let interrupted = Arc::new(AtomicBool::new(false));
+            for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+                signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                    .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
+            }
+            rows = chronyd_corrections(Chronyd {
+                directory: directory.join("chronyd"),
+                seed: self.common.seed,
+                questions: if self.quick { 6 } else { 20 },
+                interrupted,
+                warn: Arc::new(|text| eprintln!("timeloom: {text}")),
+            })?;
+        }
+        let experiment = timeloom_lab::ntp_steps(self.common.seed, self.quick, &rows);
+        experiment.deliver(&directory, self.common.json)
+    }
+}
+
+impl Common {
+    fn directory(&self, default: &str) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| default.into())
+    }
+}

@@ -1,0 +1,52 @@
+//! How a session's clock starts, and what of the machine's time programs still see.
+
+use timeloom_time::{Instant, Utc};
+
+/// How a new clock starts.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockOptions {
+    /// What CLOCK_REALTIME shows at virtual time zero; the machine's if none.
+    pub start: Option<Instant<Utc>>,
+    /// Wall seconds per virtual second.
+    pub dilation: f64,
+    /// Whether it stands until it is resumed.
+    pub paused: bool,
+    /// What programs see of the time-stamp counter.
+    pub tsc: Tsc,
+    /// What programs see of the files that tell time.
+    pub proc: ProcFiles,
+}
+
+/// What a program sees that reads the processor's time-stamp counter itself
+/// (`rdtsc`, `rdtscp`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tsc {
+    /// The machine's counter: real time, and nobody learns of it.
+    #[default]
+    Native,
+    /// A virtual counter of the machine's frequency, in step with the host's
+    /// CLOCK_MONOTONIC_RAW. Each read traps, and clock reads make a system call.
+    Emulate,
+}
+
+/// What programs see of the files that tell time, `/proc/uptime` and `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcFiles {
+    /// Their host's uptime and boot time, in a mount namespace of their own.
+    #[default]
+    Virtual,
+    /// The machine's, in the machine's mount namespace.
+    Machine,
+}
+
+impl Default for ClockOptions {
+    fn default() -> Self {
+        Self {
+            start: None,
+            dilation: 1.0,
+            paused: false,
+            tsc: Tsc::Native,
+            proc: ProcFiles::Virtual,
+        }
+    }
+}

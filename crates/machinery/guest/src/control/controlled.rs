@@ -1,0 +1,58 @@
+//! What the socket controls: a session, or what stands for one.
+
+use std::sync::Arc;
+
+use crate::control::error::HoldError;
+use crate::control::grants::Grants;
+use crate::session::Session;
+
+/// What can be controlled through the socket.
+pub trait Controlled: Send + Sync {
+    /// Stops clock and processes.
+    fn pause(&self) -> Result<(), HoldError>;
+    /// Lets them go on.
+    fn resume(&self) -> Result<(), HoldError>;
+    /// Whether it was paused by [`Self::pause`], or has not been let go yet.
+    fn is_held(&self) -> bool {
+        self.session().clock().is_paused()
+    }
+    /// Lets time skip while everything waits, or not any more.
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError>;
+    /// What it has beyond if its time moves by grants only.
+    fn stepped(&self) -> Option<&dyn Stepped> {
+        None
+    }
+    /// The session behind it, for all else.
+    fn session(&self) -> &Session;
+}
+
+impl Controlled for Session {
+    fn pause(&self) -> Result<(), HoldError> {
+        Session::pause(self)?;
+        Ok(())
+    }
+
+    fn resume(&self) -> Result<(), HoldError> {
+        Ok(Session::resume(self)?)
+    }
+
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
+        self.set_skipping(on);
+        Ok(())
+    }
+
+    fn session(&self) -> &Session {
+        self
+    }
+}
+
+/// What a session has whose time moves by grants only. Its granter is one more
+/// participant in its pause.
+pub trait Stepped {
+    /// Who grants, and what was granted.
+    fn grants(&self) -> &Arc<Grants>;
+    /// Lets go of the granter's share in the pause.
+    fn go(&self) -> Result<(), HoldError>;
+    /// Takes it again.
+    fn stand(&self) -> Result<(), HoldError>;
+}

@@ -1,0 +1,194 @@
+//! Why what was asked of a session was not done.
+
+use std::error::Error;
+use std::fmt;
+
+use timeloom_time::Duration;
+
+use crate::error::GuestError;
+
+/// Why something could not be paused, let go on, or made to skip.
+#[derive(Debug)]
+pub enum HoldError {
+    /// Clock or processes could not be changed.
+    Session(GuestError),
+    /// Nobody at the keyboard holds it: its time moves by grants.
+    NotByHand,
+    /// What stands for the session has a reason of its own.
+    Other(Box<dyn Error + Send + Sync>),
+}
+
+/// Why a session, or some of its hosts, did not run until an instant and stop there.
+#[derive(Debug)]
+pub enum RunError {
+    /// The span to run is not more than zero.
+    NoSpan,
+    /// The span to run leads beyond what a clock can show.
+    SpanTooLong,
+    /// The session stands, so that no time passes for its hosts.
+    SessionStands,
+    /// It was paused on the way.
+    Paused {
+        /// What its clock showed, since the session began.
+        at: Duration,
+    },
+    /// A host was paused on the way.
+    HostPaused {
+        /// Its name.
+        host: String,
+    },
+    /// The session ended on the way.
+    Ended,
+    /// It could not be let go on, or stopped there.
+    Hold(HoldError),
+    /// The instant is past, or another is awaited already.
+    Session(GuestError),
+}
+
+/// Why somebody cannot be the one who grants a session its time.
+#[derive(Debug)]
+pub(crate) enum SeatError {
+    /// The session has ended.
+    Ended,
+    /// Somebody else does.
+    Taken { by: String },
+    /// Its connection could not be kept.
+    Connection(std::io::Error),
+}
+
+/// Why a request was refused.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The session has ended.
+    Ended,
+    /// What came is no request.
+    Malformed(serde_json::Error),
+    /// A session that is to be stepped runs.
+    Running,
+    /// A host that is to be stepped runs.
+    HostRunning {
+        host: String,
+    },
+    /// The session runs by itself, and nobody need grant it time.
+    NotStepped,
+    Hold(HoldError),
+    Run(RunError),
+    Seat(SeatError),
+    Session(GuestError),
+}
+
+impl HoldError {
+    /// A reason that only what stands for the session knows.
+    pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl fmt::Display for HoldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(error) => error.fmt(f),
+            Self::NotByHand => f.write_str(
+                "it was not paused by hand; its time moves by grants only, as by `timeloom step`",
+            ),
+            Self::Other(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSpan => f.write_str("a span to run must be more than zero"),
+            Self::SpanTooLong => f.write_str("the span is too long"),
+            Self::SessionStands => f.write_str(
+                "the session stands, and so do its hosts; `timeloom resume` it first, or step it",
+            ),
+            Self::Paused { at } => {
+                write!(f, "the session was paused at {at}, before that instant")
+            }
+            Self::HostPaused { host } => write!(f, "host {host} was paused before that instant"),
+            Self::Ended => f.write_str("the session ended before that instant"),
+            Self::Hold(error) => error.fmt(f),
+            Self::Session(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for SeatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the session has ended"),
+            Self::Taken { by } => write!(
+                f,
+                "{by} grants this session its time; there can be one granter only"
+            ),
+            Self::Connection(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the session has ended"),
+            Self::Malformed(error) => write!(f, "not a request: {error}"),
+            Self::Running => f.write_str(
+                "the session is running; `timeloom pause` it first, or `timeloom run-until +SPAN`",
+            ),
+            Self::HostRunning { host } => write!(
+                f,
+                "host {host} is running; `timeloom pause --host {host}` it first, \
+                 or `timeloom run-until --host {host} +SPAN`"
+            ),
+            Self::NotStepped => f.write_str(
+                "this session runs by itself, and nobody need grant it time; \
+                 begin it with `timeloom exec --stepped`, \
+                 or say mode = \"stepped\" under [time] in its scenario",
+            ),
+            Self::Hold(error) => error.fmt(f),
+            Self::Run(error) => error.fmt(f),
+            Self::Seat(error) => error.fmt(f),
+            Self::Session(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for HoldError {}
+impl Error for RunError {}
+
+impl From<GuestError> for HoldError {
+    fn from(error: GuestError) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<HoldError> for RunError {
+    fn from(error: HoldError) -> Self {
+        Self::Hold(error)
+    }
+}
+
+impl From<GuestError> for RunError {
+    fn from(error: GuestError) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<HoldError> for Refusal {
+    fn from(error: HoldError) -> Self {
+        Self::Hold(error)
+    }
+}
+
+impl From<RunError> for Refusal {
+    fn from(error: RunError) -> Self {
+        Self::Run(error)
+    }
+}
+
+impl From<GuestError> for Refusal {
+    fn from(error: GuestError) -> Self {
+        Self::Session(error)
+    }
+}

@@ -1,0 +1,72 @@
+//! Doing what a client asked of a session.
+
+use std::sync::{Arc, Weak};
+
+use timeloom_time::{Duration, Instant};
+
+use crate::control::controlled::Controlled;
+use crate::control::error::Refusal;
+use crate::control::hosts;
+use crate::control::protocol::{Request, Response, StatusText};
+use crate::control::until::{ahead, run_until};
+
+/// Does what was asked.
+pub(crate) fn obey<C: Controlled>(
+    controlled: &Weak<C>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let stopped_after = carry_out(controlled, request)?;
+    let controlled = controlled.upgrade().ok_or(Refusal::Ended)?;
+    Ok(Response::Ok(StatusText {
+        stopped_after_ns: stopped_after.map(Duration::as_ns),
+        ..controlled.session().status().into()
+    }))
+}
+
+/// What it took beyond, if it was to stop at an instant.
+fn carry_out<C: Controlled>(
+    controlled: &Weak<C>,
+    request: Request,
+) -> Result<Option<Duration>, Refusal> {
+    let held = controlled.upgrade().ok_or(Refusal::Ended)?;
+    let session = held.session();
+    match request {
+        Request::Pause => {
+            held.pause()?;
+            // Who pauses by hand does not want it to run to somewhere any more.
+            // What was granted stays so, and is used after the pause.
+            if held.stepped().is_none() {
+                session.clock().forget_stop();
+            }
+        }
+        Request::Resume => held.resume()?,
+        Request::Attach => return Err(Refusal::NotStepped),
+        Request::Dilate { factor } => session.dilate(factor)?,
+        Request::Query => {}
+        Request::Register { pid } => session.register(pid)?,
+        Request::Unregister { pid } => session.unregister(pid)?,
+        Request::Skip { on } => Arc::clone(&held).skip(on)?,
+        Request::Host { hosts, request } => {
+            let named = session.hosts_named(&hosts)?;
+            drop(held);
+            return hosts::obey(controlled, &named, request);
+        }
+        Request::Step { span_ns } => {
+            if !held.is_held() {
+                return Err(Refusal::Running);
+            }
+            let target = ahead(session, span_ns)?;
+            drop(held);
+            return Ok(Some(run_until(controlled, target)?));
+        }
+        Request::RunUntil { at_ns, relative } => {
+            let target = match relative {
+                true => ahead(session, at_ns)?,
+                false => Instant::from_ns(at_ns),
+            };
+            drop(held);
+            return Ok(Some(run_until(controlled, target)?));
+        }
+    }
+    Ok(None)
+}

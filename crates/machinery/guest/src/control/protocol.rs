@@ -1,0 +1,249 @@
+//! What goes over the control socket: one JSON object per line, each way.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::HostTime;
+use crate::control::error::Refusal;
+use crate::session::Status;
+
+/// What a client asks.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Request {
+    /// Stop clock and processes.
+    Pause,
+    /// Let them go on.
+    Resume,
+    /// Wall seconds per virtual second from now on.
+    Dilate {
+        /// The new factor.
+        factor: f64,
+    },
+    /// From where it is paused, run for exactly so much virtual time; then
+    /// pause. The answer comes when that is done.
+    Step {
+        /// How long, in nanoseconds.
+        span_ns: i64,
+    },
+    /// Run until an instant, then pause; as [`Self::Step`].
+    #[serde(rename = "run-until")]
+    RunUntil {
+        /// Virtual nanoseconds: since the session began, or from now.
+        at_ns: i64,
+        /// From now.
+        relative: bool,
+    },
+    /// While everything waits, skip to the next thing that happens.
+    Skip {
+        /// Or not any more.
+        on: bool,
+    },
+    /// Make me the one who grants the session its time, for as long as this
+    /// connection lasts; further requests come on it. (`Step` and `RunUntil` do
+    /// the same, in a session whose time moves by grants.)
+    Attach,
+    /// To some of its hosts, while the others go on.
+    Host {
+        /// Their names.
+        hosts: Vec<String>,
+        /// What to do to them.
+        request: HostRequest,
+    },
+    /// How is it going?
+    Query,
+    /// Bring a running process into the session.
+    Register {
+        /// Its identifier.
+        pid: i32,
+    },
+    /// Let a process go that was brought in.
+    Unregister {
+        /// Its identifier.
+        pid: i32,
+    },
+}
+
+/// What the session answers.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Response {
+    /// Done; how things stand now.
+    Ok(StatusText),
+    /// Not done, and why.
+    Error(String),
+}
+
+/// [`Status`] as it goes over the wire, and as `--json` prints it.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct StatusText {
+    /// The session's name.
+    pub name: String,
+    /// Virtual time since the session began.
+    pub virtual_ns: i64,
+    /// CLOCK_REALTIME as guests see it, since 1970.
+    pub utc_ns: i64,
+    /// Wall time since the session began.
+    pub wall_ns: i64,
+    /// Wall time during which the clock stood.
+    pub paused_total_ns: i64,
+    /// Whether it stands now.
+    pub paused: bool,
+    /// Wall seconds per virtual second.
+    pub dilation: f64,
+    /// Whether time skips while everything waits.
+    #[serde(default)]
+    pub skipping: bool,
+    /// After a step: wall time from when the clock stood at the instant asked
+    /// for to when all processes stood. No reader saw a later time meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_after_ns: Option<i64>,
+    /// After a grant: what the granter wants to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
+    /// Its hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostText>,
+    /// Its processes.
+    pub processes: Vec<ProcessText>,
+}
+
+/// How things stand when a granted instant was reached.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Standing {
+    /// The first instant at which something may happen by itself, in virtual
+    /// nanoseconds since the session began: where it stands, if a program was
+    /// stopped while it computed; none, if all wait for what others send.
+    pub next_deadline_ns: Option<i64>,
+    /// The session has ended; nothing more can be granted.
+    pub ended: bool,
+    /// How many grants there have been.
+    pub grants: u64,
+}
+
+/// A process of a session.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProcessText {
+    /// Its identifier.
+    pub pid: i32,
+    /// Its name, as in `ps`.
+    pub name: String,
+}
+
+impl From<Refusal> for Response {
+    fn from(refusal: Refusal) -> Self {
+        Self::Error(refusal.to_string())
+    }
+}
+
+impl From<Status> for StatusText {
+    fn from(status: Status) -> Self {
+        Self {
+            name: status.name,
+            virtual_ns: status.virtual_time.as_ns(),
+            utc_ns: status.utc_ns,
+            wall_ns: status.wall.as_ns(),
+            paused_total_ns: status.paused_total.as_ns(),
+            paused: status.paused,
+            dilation: status.dilation,
+            skipping: status.skipping,
+            stopped_after_ns: None,
+            standing: None,
+            hosts: status.hosts.into_iter().map(HostText::from).collect(),
+            processes: status
+                .processes
+                .into_iter()
+                .map(|(pid, name)| ProcessText { pid, name })
+                .collect(),
+        }
+    }
+}
+
+/// What a client asks of some hosts of a session.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum HostRequest {
+    /// Stop their clocks and processes.
+    Pause,
+    /// Let them go on from where they stand.
+    Resume,
+    /// Seconds of the session per second of the host from now on.
+    Dilate {
+        /// The new factor.
+        factor: f64,
+    },
+    /// From where they are paused, run for exactly so much of their own time; then
+    /// pause. The answer comes when that is done.
+    Step {
+        /// How long, in nanoseconds.
+        span_ns: i64,
+    },
+    /// Run until an instant of their own time, then pause; as [`Self::Step`].
+    #[serde(rename = "run-until")]
+    RunUntil {
+        /// Nanoseconds that they have lived through since the session began, or
+        /// from now.
+        at_ns: i64,
+        /// From now.
+        relative: bool,
+    },
+}
+
+/// How the own time of a host stands against the session's.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct HostText {
+    /// Its name.
+    pub name: String,
+    /// The virtual time that it has lived through since the session began.
+    pub virtual_ns: i64,
+    /// How much it has missed; negative when it is ahead.
+    pub behind_ns: i64,
+    /// Whether it is paused by itself.
+    pub paused: bool,
+    /// Seconds of the session per second of the host.
+    pub dilation: f64,
+}
+
+impl From<HostTime> for HostText {
+    fn from(time: HostTime) -> Self {
+        Self {
+            name: time.host.name().to_owned(),
+            virtual_ns: time.lived.as_ns(),
+            behind_ns: time.behind.as_ns(),
+            paused: time.held,
+            dilation: time.dilation,
+        }
+    }
+}
+
+/// What a client sends, line by line.
+pub(crate) struct Lines(BufReader<UnixStream>);
+
+impl Lines {
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        Self(BufReader::new(stream))
+    }
+
+    /// `None` when it has no more to say.
+    pub(crate) fn next_request(&mut self) -> Option<Result<Request, Refusal>> {
+        let mut line = String::new();
+        let read = (&mut self.0).take(MOST_BYTES).read_line(&mut line);
+        if read.is_err() || line.is_empty() {
+            return None;
+        }
+        Some(serde_json::from_str(&line).map_err(Refusal::Malformed))
+    }
+}
+
+/// Sends an answer; who has gone needs none.
+pub(crate) fn send(stream: &mut UnixStream, response: &Response) {
+    if let Ok(mut text) = serde_json::to_string(response) {
+        text.push('\n');
+        let _ = stream.write_all(text.as_bytes());
+    }
+}
+
+/// A status of a session with ten thousand processes fits.
+pub(crate) const MOST_BYTES: u64 = 1 << 20;

@@ -1,0 +1,143 @@
+//! The child's side of the fork: it becomes the program.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use crate::time_files::View;
+
+use super::descriptor::send_descriptor;
+use super::prepare::Prepared;
+use super::spec::{CommandSpec, Output};
+
+pub(super) const STEP_DIRECTORY: i32 = 1;
+pub(super) const STEP_NETWORK: i32 = 2;
+pub(super) const STEP_STREAMS: i32 = 3;
+pub(super) const STEP_FILTER: i32 = 4;
+pub(super) const STEP_EXEC: i32 = 5;
+pub(super) const STEP_TSC: i32 = 6;
+/// The only one without which it goes on.
+pub(super) const STEP_TIME_FILES: i32 = 7;
+
+/// The child's side of the fork.
+///
+/// # Safety
+/// Only in a freshly forked child: never returns, makes only system calls.
+pub(super) unsafe fn child(
+    spec: &CommandSpec,
+    prepared: &Prepared,
+    view: Option<&View>,
+    supervisors: RawFd,
+    socket: RawFd,
+    failure: RawFd,
+) -> ! {
+    let report = |step: i32| {
+        // SAFETY: the descriptor is open; errno is this thread's.
+        unsafe {
+            let errno = *libc::__errno_location();
+            let message = [step, errno];
+            libc::write(failure, message.as_ptr().cast(), 8);
+        }
+    };
+    let fail = |step: i32| -> ! {
+        report(step);
+        // SAFETY: ends this process, which has nothing to tidy up.
+        unsafe { libc::_exit(127) }
+    };
+    // SAFETY: each call gets pointers that were prepared and are alive.
+    unsafe {
+        // Where the listener is received is the supervisor's alone. Were it held here
+        // too, a listener under way to a supervisor that dies would stay, and the exec
+        // wait for its answer for ever.
+        libc::close(supervisors);
+        // The Rust runtime ignores SIGPIPE, and a session may block signals;
+        // programs expect neither.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::signal(libc::SIGINT, libc::SIG_DFL);
+        libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+        libc::signal(libc::SIGTERM, libc::SIG_DFL);
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+
+        if let Some(network) = &spec.network
+            && libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) != 0
+        {
+            fail(STEP_NETWORK);
+        }
+        if let Some(view) = view
+            && !view.enter()
+        {
+            report(STEP_TIME_FILES);
+        }
+        if let Some(directory) = &prepared.directory
+            && libc::chdir(directory.as_ptr()) != 0
+        {
+            fail(STEP_DIRECTORY);
+        }
+        if let Output::To(descriptor) = &spec.output {
+            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+            let done = libc::dup2(nothing, 0) >= 0
+                && libc::dup2(descriptor.as_raw_fd(), 1) >= 0
+                && libc::dup2(descriptor.as_raw_fd(), 2) >= 0
+                && libc::close(nothing) == 0
+                && libc::setpgid(0, 0) == 0;
+            if !done {
+                fail(STEP_STREAMS);
+            }
+        }
+        // Kept by whatever this process starts or becomes: threads, children and
+        // programs executed.
+        if prepared.emulates_tsc && libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) != 0 {
+            fail(STEP_TSC);
+        }
+        let listener = install_filter(&prepared.filter);
+        if listener < 0 {
+            fail(STEP_FILTER);
+        }
+        // From here on no call that the filter traps: there is no handler yet.
+        send_descriptor(socket, listener);
+        libc::close(listener);
+        libc::execve(
+            prepared.program.as_ptr(),
+            prepared.arguments.as_ptr(),
+            prepared.environment.as_ptr(),
+        );
+        fail(STEP_EXEC)
+    }
+}
+
+/// Installs the filter for the calling thread; returns the listener.
+///
+/// # Safety
+/// In the forked child only.
+unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    let flags = FILTER_NEW_LISTENER | FILTER_SPEC_ALLOW | FILTER_WAIT_KILLABLE;
+    // SAFETY: `program` describes `filter`.
+    unsafe {
+        let install = || {
+            libc::syscall(
+                libc::SYS_seccomp,
+                SET_MODE_FILTER,
+                flags,
+                &raw const program,
+            ) as RawFd
+        };
+        let listener = install();
+        if listener >= 0 || *libc::__errno_location() != libc::EACCES {
+            return listener;
+        }
+        // Without privileges the kernel demands that no exec gains any.
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        install()
+    }
+}
+
+const SET_MODE_FILTER: u32 = 1;
+/// Without it, speculation is restricted and every call is slower.
+const FILTER_SPEC_ALLOW: u32 = 1 << 2;
+const FILTER_NEW_LISTENER: u32 = 1 << 3;
+/// Signals do not interrupt a question that we have begun to answer.
+const FILTER_WAIT_KILLABLE: u32 = 1 << 5;

@@ -1,0 +1,107 @@
+//! What the child of a fork needs, made before it: after the fork, in a process that
+//! had several threads, nothing may allocate.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::GuestError;
+use crate::filter;
+
+use super::spec::CommandSpec;
+
+/// Everything that the child hands to the kernel.
+pub(super) struct Prepared {
+    pub(super) program: CString,
+    pub(super) arguments: Vec<*const libc::c_char>,
+    pub(super) environment: Vec<*const libc::c_char>,
+    pub(super) directory: Option<CString>,
+    pub(super) filter: Vec<libc::sock_filter>,
+    /// Whether the time-stamp counter is to trap.
+    pub(super) emulates_tsc: bool,
+    /// Strings that the pointer lists point into.
+    _strings: Vec<CString>,
+}
+
+pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared, GuestError> {
+    let first = spec
+        .argv
+        .first()
+        .ok_or_else(|| GuestError::Usage("no command was given".into()))?;
+    let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    variables.extend(spec.env.clone());
+    let base = spec.directory.as_deref().unwrap_or(Path::new("."));
+    let program = resolve(
+        first.as_ref(),
+        base,
+        variables.get(std::ffi::OsStr::new("PATH")),
+    );
+    let c_string = |bytes: Vec<u8>| {
+        CString::new(bytes)
+            .map_err(|_| GuestError::Usage("arguments cannot contain a zero byte".into()))
+    };
+    let mut strings = Vec::new();
+    for argument in &spec.argv {
+        strings.push(c_string(argument.clone().into_vec())?);
+    }
+    let count = strings.len();
+    for (name, value) in variables {
+        let mut text = name.into_vec();
+        text.push(b'=');
+        text.extend(value.into_vec());
+        strings.push(c_string(text)?);
+    }
+    let pointers = |strings: &[CString]| {
+        strings
+            .iter()
+            .map(|text| text.as_ptr())
+            .chain([std::ptr::null()])
+            .collect::<Vec<_>>()
+    };
+    Ok(Prepared {
+        program: c_string(program.into_os_string().into_vec())?,
+        arguments: pointers(&strings[..count]),
+        environment: pointers(&strings[count..]),
+        directory: spec
+            .directory
+            .as_ref()
+            .map(|path| c_string(path.as_os_str().as_bytes().to_vec()))
+            .transpose()?,
+        filter: filter::program(match emulates_tsc {
+            true => filter::Guest::EmulatingTsc,
+            false => filter::Guest::Launched,
+        }),
+        emulates_tsc,
+        _strings: strings,
+    })
+}
+
+/// As `execvp`: a name with a slash is a path, relative to the directory in
+/// which the program will start; others are looked up.
+fn resolve(name: &Path, directory: &Path, path: Option<&OsString>) -> PathBuf {
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return name.to_owned();
+    }
+    std::env::split_paths(path.map_or(std::ffi::OsStr::new("/usr/bin:/bin"), |path| {
+        path.as_os_str()
+    }))
+    .map(|entry| entry.join(name))
+    .find(|candidate| {
+        let at = if candidate.is_absolute() {
+            candidate.clone()
+        } else {
+            directory.join(candidate)
+        };
+        let path = CString::new(at.into_os_string().into_vec());
+        // SAFETY: a valid C string.
+        at_file(&path)
+            && path.is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0)
+    })
+    .unwrap_or_else(|| name.to_owned())
+}
+
+fn at_file(path: &Result<CString, std::ffi::NulError>) -> bool {
+    path.as_ref()
+        .is_ok_and(|path| Path::new(std::ffi::OsStr::from_bytes(path.as_bytes())).is_file())
+}

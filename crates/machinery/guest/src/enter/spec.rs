@@ -1,0 +1,50 @@
+//! What is to be started, and how.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::clock::Host;
+
+/// A program to run, and where.
+pub struct CommandSpec {
+    /// The program and its arguments. A name without a slash is looked up.
+    pub argv: Vec<OsString>,
+    /// Variables to set on top of ours.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Working directory; ours if none.
+    pub directory: Option<PathBuf>,
+    /// Where standard output and error go.
+    pub output: Output,
+    /// Network namespace to enter.
+    pub network: Option<OwnedFd>,
+    /// Whose clock it lives by; the session's own host if none.
+    pub host: Option<Arc<Host>>,
+}
+
+impl CommandSpec {
+    /// Runs `argv` with our own environment, directory, streams and network.
+    pub fn new(argv: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: BTreeMap::new(),
+            directory: None,
+            output: Output::Inherit,
+            network: None,
+            host: None,
+        }
+    }
+}
+
+/// Where a program's streams go.
+#[derive(Debug)]
+pub enum Output {
+    /// As ours, standard input too.
+    Inherit,
+    /// Both to this descriptor (a pipe or file); standard input is empty, and
+    /// the program leads a process group of its own, away from the terminal's
+    /// Ctrl-C.
+    To(OwnedFd),
+}

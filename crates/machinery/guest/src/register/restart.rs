@@ -1,0 +1,38 @@
+//! Waits that began in the kernel before their program was brought in.
+
+use std::io;
+
+#[cfg(target_arch = "aarch64")]
+use crate::arch;
+use crate::linux::ptrace::Tracee;
+
+/// A wait that the kernel would go on with in real time is called again
+/// instead, and traps. (For other interrupted calls nothing changes.)
+#[cfg(target_arch = "x86_64")]
+pub(super) fn begin_wait_anew(thread: &mut Tracee, _syscall: u64) -> io::Result<()> {
+    let mut registers = thread.registers()?;
+    if (registers.orig_rax as i64) >= 0 && registers.rax as i64 == ERESTART_RESTARTBLOCK {
+        registers.rax = ERESTARTNOINTR as u64;
+        thread.set_registers(&registers)?;
+    }
+    Ok(())
+}
+
+/// A wait that the kernel would go on with in real time is called again
+/// instead, and traps. The thread stands before the instruction of its interrupted
+/// call, and the kernel may be about to replace the call's number by that of
+/// `restart_syscall`. It forgets that when the thread makes another call.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn begin_wait_anew(thread: &mut Tracee, syscall: u64) -> io::Result<()> {
+    let base = thread.registers()?;
+    if thread.peek(base.pc)?.to_le_bytes()[..4] == arch::SYSCALL {
+        thread.syscall(&base, syscall, libc::SYS_getpid, [0; 6])?;
+        thread.set_registers(&base)?;
+    }
+    Ok(())
+}
+
+#[cfg(target_arch = "x86_64")]
+const ERESTARTNOINTR: i64 = -513;
+#[cfg(target_arch = "x86_64")]
+const ERESTART_RESTARTBLOCK: i64 = -516;

@@ -1,0 +1,83 @@
+//! Stopping all threads of a process that knows nothing of it.
+
+use crate::arch;
+use crate::error::GuestError;
+use crate::linux::processes;
+use crate::linux::ptrace::{Stop, Tracee};
+
+use super::vdso::Vdso;
+use super::worker::failed;
+
+/// Seizes and stops every thread, again until no new one appears.
+pub(super) fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
+    let mut stopped: Vec<Tracee> = Vec::new();
+    loop {
+        let mut fresh = Vec::new();
+        for thread in processes::threads(pid) {
+            if stopped.iter().any(|other| other.pid() == thread) {
+                continue;
+            }
+            match Tracee::seize(thread).and_then(|tracee| tracee.interrupt().map(|()| tracee)) {
+                Ok(tracee) => fresh.push(tracee),
+                // Ended since we looked, which is not a failure.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(source) => {
+                    return Err(GuestError::System {
+                        doing: format!(
+                            "attaching to process {pid} (is it yours, and is no debugger attached to it?)"
+                        ),
+                        source,
+                    });
+                }
+            }
+        }
+        if fresh.is_empty() {
+            break;
+        }
+        for mut tracee in fresh {
+            if stand(&mut tracee) {
+                stopped.push(tracee);
+            }
+        }
+    }
+    if stopped.is_empty() {
+        return Err(GuestError::Usage(format!("process {pid} ended")));
+    }
+    Ok(stopped)
+}
+
+/// Waits until an interrupted thread stands; false when it ended.
+fn stand(tracee: &mut Tracee) -> bool {
+    loop {
+        match tracee.wait() {
+            Stop::Interrupted => return true,
+            Stop::Signal(signal) => tracee.hold_signal(signal),
+            Stop::Exec => {}
+            Stop::Gone => return false,
+        }
+        if tracee.interrupt().and_then(|()| tracee.proceed()).is_err() {
+            return false;
+        }
+    }
+}
+
+/// A thread in the middle of a vDSO function must leave it before the function
+/// is overwritten.
+pub(super) fn step_out_of(vdso: &Vdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
+    for thread in threads {
+        for _ in 0..MOST_STEPS {
+            let registers = thread
+                .registers()
+                .map_err(failed(thread.pid(), "reading the registers"))?;
+            if !vdso.range.contains(&arch::instruction(&registers)) {
+                break;
+            }
+            let again = thread.proceed().and_then(|()| thread.interrupt());
+            again.map_err(failed(thread.pid(), "stepping"))?;
+            stand(thread);
+        }
+    }
+    Ok(())
+}
+
+const MOST_STEPS: usize = 10_000;

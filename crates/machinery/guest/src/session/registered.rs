@@ -1,0 +1,87 @@
+//! Bringing running programs into a session, and letting them go again.
+
+use std::sync::Arc;
+
+use super::Session;
+use crate::error::GuestError;
+use crate::freeze::cgroup_of;
+use crate::register::{Registration, register, release};
+use crate::supervise::listener;
+use crate::supervise::notify::Listener;
+
+impl Session {
+    /// Brings a running process into the session, with all its threads. Its
+    /// clocks show the session's time from then on, until [`Self::unregister`].
+    ///
+    /// # Errors
+    /// When there is no such process, it is in a session already, or it may
+    /// not be attached to.
+    pub fn register(&self, pid: i32) -> Result<(), GuestError> {
+        if self.clock.emulates_tsc() {
+            return Err(GuestError::Usage(
+                "a session that emulates the time-stamp counter cannot bring in a running program, whose handler of SIGSEGV is its own; start the program in the session, or use `--tsc native`".into(),
+            ));
+        }
+        let _change = self.lock();
+        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
+        registered.retain(|registration| !registration.is_over());
+        let tag = self.page_name.image_name(pid);
+        let home = cgroup_of(pid);
+        let supervisor = &self.supervisor;
+        let name = std::ffi::CString::new(tag.as_str()).expect("no zero byte");
+        let image = supervisor.injector.image.copy(&name)?;
+        let its_image = image
+            .try_clone()
+            .map_err(GuestError::system("duplicating a descriptor"))?;
+        let host = self.own_host();
+        let its_host = Arc::clone(&host);
+        let mut listening = None;
+        let serve = |descriptor| {
+            let listener = Arc::new(Listener::registered(descriptor, its_host, its_image)?);
+            listening = Some(Arc::clone(&listener));
+            let supervisor = Arc::clone(supervisor);
+            std::thread::spawn(move || listener::serve(&listener, &supervisor));
+            Ok(())
+        };
+        let done = register(
+            &supervisor.injector,
+            (host.page(), &image),
+            pid,
+            serve,
+            |pid| supervisor.freezer.adopt(pid, host.index()),
+        );
+        // Also when it could not be adopted: it is on our clock then.
+        if let Some(listener) = listening {
+            registered.push(Registration {
+                pid,
+                tag,
+                listener,
+                home,
+            });
+        }
+        done
+    }
+
+    /// Lets a program go that [`Self::register`] brought in, with all that it has
+    /// started since: its clocks are the machine's again, what is left of its waits
+    /// and timers is left in real time, and it outlives the session.
+    ///
+    /// # Errors
+    /// When it was not brought in; when it cannot be stopped; when something of it
+    /// could not be handed back.
+    pub fn unregister(&self, pid: i32) -> Result<(), GuestError> {
+        let _change = self.lock();
+        let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
+        let index = registered.iter().position(|one| one.pid == pid);
+        let Some(index) = index else {
+            return Err(GuestError::Usage(format!(
+                "process {pid} was not brought into this session by `timeloom register`"
+            )));
+        };
+        let result = release(&self.supervisor, &registered[index]);
+        if registered[index].is_released() {
+            registered.swap_remove(index);
+        }
+        result
+    }
+}

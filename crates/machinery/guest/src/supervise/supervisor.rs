@@ -1,0 +1,188 @@
+//! What the parts of a supervisor share: clock, processes, timers, and the lock
+//! under which clock and processes are changed together.
+//!
+//! Whoever answers a program's call, skips, or looks for the next event takes it by
+//! reference. It knows neither the session that owns it nor who it is shared by.
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use crate::clock::{Clock, Host};
+use crate::enter::image::Image;
+use crate::enter::inject::Injector;
+use crate::error::GuestError;
+use crate::freeze::Freezer;
+use crate::supervise::cpu_time::CpuTime;
+use crate::supervise::kick;
+use crate::supervise::report::Report;
+use crate::timers::Timers;
+
+/// What a session and all who answer its programs share.
+pub(crate) struct Supervisor {
+    pub(crate) injector: Injector,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) timers: Timers,
+    pub(crate) report: Report,
+    pub(crate) freezer: Freezer,
+    /// Processes that were launched and are not under the freezer yet.
+    pub(crate) newcomers: Mutex<Vec<i32>>,
+    /// Execs that are being followed.
+    pub(crate) execs: AtomicUsize,
+    /// Processor time of guests, once the rate has changed.
+    pub(crate) cpu_time: CpuTime,
+    /// Whether what cannot be virtualised is done natively instead of refused.
+    pub(crate) allow_leaks: AtomicBool,
+    /// Called with messages for the user.
+    pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
+    /// Held while clock and processes are being changed together.
+    pub(crate) change: Mutex<()>,
+    /// How many want to change something and wait for `change`.
+    pub(crate) wanting: AtomicUsize,
+    /// Says whether anything outside the guests is about to happen to them.
+    pub(crate) quiet: OnceLock<QuietCheck>,
+}
+
+/// Whether nothing outside the guests is about to happen to them.
+pub(crate) type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
+
+impl Supervisor {
+    /// # Errors
+    /// When there is no memory for the image.
+    pub(crate) fn new(
+        clock: Arc<Clock>,
+        freezer: Freezer,
+        warn: Box<dyn Fn(String) + Send + Sync>,
+    ) -> Result<Self, GuestError> {
+        Ok(Self {
+            injector: Injector {
+                image: Image::new()?,
+                emulates_tsc: clock.emulates_tsc(),
+            },
+            timers: Timers::new(Arc::clone(&clock)),
+            clock,
+            report: Report::default(),
+            freezer,
+            newcomers: Mutex::default(),
+            execs: AtomicUsize::new(0),
+            cpu_time: CpuTime::default(),
+            allow_leaks: AtomicBool::new(false),
+            warn,
+            change: Mutex::new(()),
+            wanting: AtomicUsize::new(0),
+            quiet: OnceLock::new(),
+        })
+    }
+
+    /// Keeps clock and processes from being changed by others meanwhile.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let guard = self.change.lock().unwrap_or_else(|e| e.into_inner());
+        self.wanting.fetch_sub(1, Ordering::SeqCst);
+        guard
+    }
+
+    /// Tells all who wait for a host's CLOCK_REALTIME that it was set: timers,
+    /// and threads in a wait with a deadline on it.
+    pub(crate) fn clock_was_set(self: &Arc<Self>, host: &Host) {
+        self.timers.clock_was_set(host);
+        self.kick_soon();
+    }
+
+    /// Makes every thread that waits in virtual time compute its timeout anew, when
+    /// nobody is changing anything.
+    pub(crate) fn kick_soon(self: &Arc<Self>) {
+        // Counted from now on, so that time does not skip before it is done.
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let own = Arc::clone(self);
+        // In a thread of its own: all threads of the guests are to stand, and
+        // one of them may be waiting for us to answer.
+        std::thread::spawn(move || {
+            let change = own.lock();
+            own.wanting.fetch_sub(1, Ordering::SeqCst);
+            if let Err(error) = own.kick_waiting() {
+                (own.warn)(error.to_string());
+            }
+            drop(change);
+        });
+    }
+
+    /// Makes every thread that waits in virtual time compute its timeout anew.
+    /// With [`Self::lock`] held.
+    pub(crate) fn kick_waiting(&self) -> Result<(), GuestError> {
+        let stood = self.clock.is_paused();
+        if !stood {
+            self.freezer.freeze(PATIENCE)?;
+        }
+        kick::kick_waiting(&self.freezer.processes(), &self.injector.image.wait);
+        if !stood {
+            self.freezer.thaw()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a program is on its way into the session.
+    pub(crate) fn is_starting_one(&self) -> bool {
+        self.execs.load(Ordering::SeqCst) > 0
+            || !self
+                .newcomers
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .is_empty()
+    }
+
+    /// Keeps clock and processes from being changed meanwhile, if nobody does.
+    pub(crate) fn try_change(&self) -> Option<MutexGuard<'_, ()>> {
+        self.change.try_lock().ok()
+    }
+
+    /// Does `work` while the processes stand; it is told those that go on
+    /// afterwards. The clock is not touched; the caller holds [`Self::try_change`].
+    pub(crate) fn with_guests_stopped(&self, work: impl FnOnce(&[i32])) -> Result<(), GuestError> {
+        let frozen = self.freezer.freeze(PATIENCE);
+        if frozen.is_ok() {
+            work(&self.freezer.processes_not_held());
+        }
+        self.freezer.thaw()?;
+        frozen
+    }
+
+    /// Whether nothing but the guests themselves can make anything happen to them.
+    pub(crate) fn is_quiet(&self) -> bool {
+        // One who waits for the lock sleeps, but is about to do something.
+        self.wanting.load(Ordering::SeqCst) == 0
+            && !self.is_starting_one()
+            && self.quiet.get().is_none_or(|quiet| quiet())
+    }
+
+    /// The processes of hosts that are not paused by themselves.
+    pub(crate) fn processes_not_held(&self) -> Vec<i32> {
+        self.freezer.processes_not_held()
+    }
+
+    /// Where threads stand that wait in virtual time.
+    pub(crate) fn wait_range(&self) -> &RangeInclusive<u64> {
+        &self.injector.image.wait
+    }
+
+    /// Notes what the processes of these hosts, which stand, have used under the
+    /// dilation that is about to end.
+    pub(crate) fn rebase_cpu_time(&self, hosts: &[Arc<Host>]) {
+        self.cpu_time.forget_ended();
+        for host in hosts {
+            let pids = self.freezer.processes_of(host.index());
+            let dilation = self.clock.dilation_on(host.index());
+            self.cpu_time.rebase(&pids, dilation);
+        }
+    }
+
+    /// Tells the programs of a host by what their processor time is divided.
+    pub(crate) fn show_dilation(&self, host: &Host) {
+        let dilation = self.clock.dilation_on(host.index());
+        host.page().page().past.set_dilation(dilation);
+    }
+}
+
+/// How long a process may take to stop before that counts as a failure.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

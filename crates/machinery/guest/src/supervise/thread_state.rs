@@ -1,0 +1,129 @@
+//! Where a thread stands that does not run, and until when it waits.
+//!
+//! A thread that waits in virtual time sleeps in the image's one waiting
+//! instruction, and shows its deadline at the top of its stack. One asleep in
+//! any other call waits for somebody else: for data, a lock, a child.
+
+use std::fs;
+use std::ops::RangeInclusive;
+
+use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS, Shown};
+use timeloom_time::Instant;
+
+use crate::clock::HostInstant;
+use crate::linux::remote::read_memory;
+
+/// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadState {
+    /// The system call that it is in; none while it computes.
+    pub(crate) call: Option<i64>,
+    /// Its next instruction.
+    pub(crate) at: u64,
+    /// Its stack pointer.
+    stack: u64,
+}
+
+impl ThreadState {
+    /// `None` while it runs, and when it is gone.
+    pub(crate) fn of(pid: i32, thread: i32) -> Option<Self> {
+        Self::parse(&syscall_line(pid, thread)?)
+    }
+
+    /// Where a thread stands that was stopped, `None` when it is gone: a signal from
+    /// outside wakes it for a moment, after which it stands again.
+    pub(crate) fn of_stopped(pid: i32, thread: i32) -> Option<Self> {
+        let mut text = syscall_line(pid, thread)?;
+        for _ in 0..100 {
+            if !text.starts_with("running") {
+                break;
+            }
+            std::thread::yield_now();
+            text = syscall_line(pid, thread)?;
+        }
+        Self::parse(&text)
+    }
+
+    /// `CALL ARGUMENTS… STACK INSTRUCTION`, of which only `-1 STACK INSTRUCTION`
+    /// outside of calls.
+    fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+        let (&first, [.., stack, at]) = (fields.first()?, fields.get(1..)?) else {
+            return None;
+        };
+        let call: i64 = first.parse().ok()?;
+        Some(Self {
+            call: (call >= 0).then_some(call),
+            at: hexadecimal(at)?,
+            stack: hexadecimal(stack)?,
+        })
+    }
+
+    /// Whether it is about to make the waiting call, or in it. Behind the call
+    /// (`wait.end()`) but not in it stands a thread whose wait is over.
+    pub(crate) fn is_waiting(&self, wait: &RangeInclusive<u64>) -> bool {
+        wait.contains(&self.at) && (self.call.is_some() || self.at != *wait.end())
+    }
+
+    /// Until when a thread waits that stands in the waiting instruction: `Some(None)`
+    /// for ever, `None` when it is gone.
+    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
+        let (mut deadline, mut host) = ([0u8; 8], [0u8; 4]);
+        let shown = read_memory(thread, self.stack, &mut deadline)
+            && read_memory(thread, PAGE_ADDRESS + HOST_OFFSET as u64, &mut host);
+        let ns = i64::from_ne_bytes(deadline);
+        shown.then(|| {
+            (ns != i64::MAX).then_some(HostInstant {
+                host: u32::from_ne_bytes(host) as usize,
+                at: Instant::from_ns(ns),
+            })
+        })
+    }
+}
+
+fn syscall_line(pid: i32, thread: i32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).ok()
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_from_the_kernels_line() {
+        let state = |text| ThreadState::parse(text);
+        assert_eq!(
+            state("271 0x7f 0x1 0x0 0x0 0x8 0x0 0x7ffd10 0x70000ab2\n"),
+            Some(ThreadState {
+                call: Some(271),
+                at: 0x7000_0ab2,
+                stack: 0x7f_fd10
+            })
+        );
+        assert_eq!(
+            state("-1 0x7ffd10 0x401000\n"),
+            Some(ThreadState {
+                call: None,
+                at: 0x40_1000,
+                stack: 0x7f_fd10
+            })
+        );
+        for other in ["running\n", "", "271\n", "271 0x1\n", "x 0x1 0x2\n"] {
+            assert_eq!(state(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn behind_the_waiting_call_a_thread_waits_only_while_it_is_in_it() {
+        let wait = 100..=102;
+        let at = |call, at| ThreadState { call, at, stack: 0 };
+        assert!(at(Some(271), 102).is_waiting(&wait));
+        assert!(at(None, 100).is_waiting(&wait));
+        assert!(!at(None, 102).is_waiting(&wait));
+        assert!(!at(Some(0), 103).is_waiting(&wait));
+    }
+}

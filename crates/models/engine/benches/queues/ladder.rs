@@ -1,0 +1,163 @@
+//! A ladder queue, measured against the queue that ships.
+
+use timeloom_engine::Event;
+use timeloom_engine::queue::{EventQueue, Heap4};
+use timeloom_time::{Instant, Virtual};
+
+/// Tang, Goh and Thng, "Ladder queue: an O(1) priority queue structure for
+/// large-scale discrete event simulation", ACM TOMACS 15(3), 2005.
+///
+/// Far events lie unsorted on top. When the ladder runs empty they are dealt
+/// into the buckets of a rung; a bucket that is too full is dealt into a finer
+/// rung below; one that is small enough is sorted to the bottom.
+#[derive(Debug, Default)]
+pub(crate) struct Ladder {
+    top: Vec<Event>,
+    /// Events at this many ns or later belong on top.
+    top_from: i64,
+    /// Coarsest first. Events of a rung lie before those of the rung above it.
+    rungs: Vec<Rung>,
+    /// Emptied rungs, whose vectors are used again.
+    spare: Vec<Rung>,
+    /// The first events, last first.
+    bottom: Vec<Event>,
+    /// Events pushed below every rung since the bottom was sorted.
+    fresh: Heap4,
+    len: usize,
+}
+
+#[derive(Debug, Default)]
+struct Rung {
+    start: i64,
+    width: i64,
+    /// The bucket to be emptied next.
+    next: usize,
+    used: usize,
+    buckets: Vec<Vec<Event>>,
+}
+
+impl Rung {
+    fn from(&self) -> i64 {
+        self.start + self.width * self.next as i64
+    }
+}
+
+/// A bucket of no more than this is sorted (the paper's THRES).
+const SORT_AT_MOST: usize = 50;
+/// No more than this many rungs (the paper's section 3.1).
+const RUNGS: usize = 8;
+
+impl Ladder {
+    /// Deals `events`, all within `start..end`, into a new rung below the rest.
+    fn deal(&mut self, events: &mut Vec<Event>, start: i64, end: i64) {
+        let mut rung = self.spare.pop().unwrap_or_default();
+        let span = (end - start).max(1);
+        rung.start = start;
+        rung.width = (span / events.len().max(1) as i64).max(1);
+        rung.next = 0;
+        rung.used = (span / rung.width + 1) as usize;
+        if rung.buckets.len() < rung.used {
+            rung.buckets.resize(rung.used, Vec::new());
+        }
+        for event in events.drain(..) {
+            let index = (event.at.as_ns() - start) / rung.width;
+            rung.buckets[index as usize].push(event);
+        }
+        self.rungs.push(rung);
+    }
+
+    /// Fills the bottom from the lowest rung, or the rungs from the top.
+    fn refill(&mut self) -> bool {
+        loop {
+            let full = self.rungs.len() >= RUNGS;
+            let Some(rung) = self.rungs.last_mut() else {
+                if self.top.is_empty() {
+                    return false;
+                }
+                let instants = || self.top.iter().map(|event| event.at.as_ns());
+                let (least, most) = (instants().min(), instants().max());
+                let (start, end) = (least.unwrap_or(0), most.unwrap_or(0));
+                let mut top = core::mem::take(&mut self.top);
+                self.deal(&mut top, start, end);
+                self.top = top;
+                self.top_from = end + 1;
+                continue;
+            };
+            while rung.next < rung.used && rung.buckets[rung.next].is_empty() {
+                rung.next += 1;
+            }
+            if rung.next == rung.used {
+                self.spare.extend(self.rungs.pop());
+                continue;
+            }
+            let start = rung.from();
+            let width = rung.width;
+            let place = rung.next;
+            rung.next += 1;
+            let mut bucket = core::mem::take(&mut rung.buckets[place]);
+            if bucket.len() > SORT_AT_MOST && width > 1 && !full {
+                let level = self.rungs.len() - 1;
+                self.deal(&mut bucket, start, start + width - 1);
+                self.rungs[level].buckets[place] = bucket;
+                continue;
+            }
+            self.bottom.append(&mut bucket);
+            rung.buckets[place] = bucket;
+            self.bottom.sort_unstable_by(|a, b| b.cmp(a));
+            return true;
+        }
+    }
+}
+
+impl EventQueue for Ladder {
+    fn push(&mut self, event: Event) {
+        self.len += 1;
+        let ns = event.at.as_ns();
+        if ns >= self.top_from {
+            self.top.push(event);
+            return;
+        }
+        for rung in &mut self.rungs {
+            if ns >= rung.from() {
+                let index = ((ns - rung.start) / rung.width) as usize;
+                if index < rung.used {
+                    rung.buckets[index].push(event);
+                    return;
+                }
+            }
+        }
+        self.fresh.push(event);
+    }
+
+    fn pop_due(&mut self, limit: Instant<Virtual>) -> Option<Event> {
+        if self.bottom.is_empty() && self.fresh.is_empty() && !self.refill() {
+            return None;
+        }
+        let event = match (self.bottom.last(), self.fresh.peek()) {
+            (Some(sorted), fresh) if fresh.is_none_or(|fresh| sorted < fresh) => {
+                if sorted.at > limit {
+                    return None;
+                }
+                self.bottom.pop()?
+            }
+            _ => self.fresh.pop_due(limit)?,
+        };
+        self.len -= 1;
+        Some(event)
+    }
+
+    /// Looks at every event when the bottom is empty.
+    fn first_at(&self) -> Option<Instant<Virtual>> {
+        let sorted = self.bottom.last().map(|event| event.at);
+        let here = sorted.into_iter().chain(self.fresh.first_at()).min();
+        here.or_else(|| {
+            let dealt = self.rungs.iter().flat_map(|rung| rung.buckets.iter());
+            let events = dealt.flatten().chain(&self.top);
+            events.map(|event| event.at).min()
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}

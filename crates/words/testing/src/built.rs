@@ -1,0 +1,50 @@
+//! Programs and libraries of this workspace that tests run or link to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The command that builds all that tests need. `make test` runs it first.
+pub const BUILD: &str = "cargo build --workspace --all-targets";
+
+/// `target/PROFILE/FILE`, of the profile that the running test was built with.
+///
+/// # Panics
+/// When it was not built, or before one of its sources was last changed: a test of
+/// an old program would show nothing.
+#[must_use]
+pub fn built(file: &str) -> PathBuf {
+    // …/target/PROFILE/deps/TEST-HASH
+    let own = std::env::current_exe().expect("a test knows its own path");
+    let profile = own.ancestors().nth(2).expect("tests lie two folders deep");
+    let output = profile.join(file);
+    let written = changed(&output)
+        .unwrap_or_else(|| panic!("{} is missing: `{BUILD}` makes it", output.display()));
+    if let Some(source) = sources(&output)
+        .into_iter()
+        .find(|source| changed(source).is_some_and(|at| at > written))
+    {
+        panic!(
+            "{} is older than {}: `{BUILD}` makes it anew",
+            output.display(),
+            source.display()
+        );
+    }
+    output
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
+/// What cargo wrote beside `output` of what it is made from: `OUTPUT: SOURCE SOURCE …`,
+/// where a backslash stands before each space of a name.
+fn sources(output: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(output.with_extension("d")).unwrap_or_default();
+    let list = text.split_once(": ").map_or("", |(_, list)| list);
+    let whole = list.replace("\\ ", "\0");
+    whole
+        .split_ascii_whitespace()
+        .map(|name| name.replace('\0', " ").into())
+        .collect()
+}

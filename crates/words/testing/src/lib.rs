@@ -1,0 +1,13 @@
+//! What tests of several crates need: programs that the build made, and programs
+//! that the machine has.
+//!
+//! Tests build no crates and pass over nothing. What is not there is a failure that
+//! says how to get it; what cannot be had on a machine is excluded by name, in
+//! `scripts/exclusions`.
+#![forbid(unsafe_code)]
+
+mod built;
+mod tools;
+
+pub use built::{BUILD, built};
+pub use tools::{find, is_root, need, need_root};
