@@ -7,9 +7,10 @@
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
+use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS, Shown};
+use timeloom_time::Instant;
 
-use crate::clock::{Base, HostInstant};
+use crate::clock::HostInstant;
 use crate::linux::remote::Alleged;
 
 /// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
@@ -66,13 +67,12 @@ impl ThreadState {
 
     /// Until when a thread waits that stands in the waiting instruction: `Some(None)`
     /// for ever, `None` when it is gone.
-    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant>> {
+    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
         let ns = Alleged::<i64>::at(self.stack).read(thread)?;
         let host = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64).read(thread)?;
         Some((ns != i64::MAX).then_some(HostInstant {
             host: host as usize,
-            base: Base::Monotonic,
-            ns,
+            at: Instant::from_ns(ns),
         }))
     }
 }
