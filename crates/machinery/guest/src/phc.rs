@@ -8,9 +8,9 @@
 //!
 //! What it is not: a model. A device's own frequency error is counted in real time.
 
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 
-use crate::clock::{Base, Clock, Host, machine_ns};
+use crate::clock::{Clock, Host, machine_ns};
 use crate::linux::remote::{read_memory, write_memory};
 use crate::supervise::notify::{Answer, Listener, Notification};
 
@@ -102,11 +102,6 @@ impl<'a> Session<'a> {
             raw_ahead_ns: ahead_ns(libc::CLOCK_MONOTONIC_RAW),
         }
     }
-
-    /// True virtual time then.
-    fn true_ns(&self, wall_ns: i64) -> i64 {
-        self.clock.at(Instant::<Wall>::from_ns(wall_ns)).as_ns()
-    }
 }
 
 impl Scales for Session<'_> {
@@ -120,27 +115,27 @@ impl Scales for Session<'_> {
     }
 
     fn host_ns(&self, clock: i32, wall_ns: i64) -> i64 {
+        let wall = Instant::from_ns(wall_ns);
         if clock == libc::CLOCK_MONOTONIC_RAW {
             // Its past is not kept. It was a moment ago, for which any rate will do.
-            let since_ns = self
-                .clock
-                .now()
-                .as_ns()
-                .saturating_sub(self.true_ns(wall_ns));
-            return self.host.raw_ns().saturating_sub(since_ns);
+            let since = self.clock.now() - self.clock.at(wall);
+            return (self.host.raw() - since).as_ns();
         }
-        let then_ns = self.host.page().page().past.at_ns(wall_ns);
+        let then = self.host.page().page().past.at(wall);
         // A stamp is never ahead of what the clock shows now.
-        let then_ns = then_ns.min(self.host.now_ns(Base::Monotonic));
-        then_ns.saturating_add(self.host.offset_ns(clock))
+        let then = then.min(self.host.now());
+        then.as_ns().saturating_add(self.host.offset_ns(clock))
     }
 
     fn device_ns(&self, device_ns: i64, wall_ns: i64) -> i64 {
         let realtime_ns = wall_ns.saturating_add(self.realtime_ahead_ns);
-        let true_ns = self
-            .true_ns(wall_ns)
-            .saturating_add(self.clock.utc_offset().as_ns());
-        true_ns.saturating_add(device_ns.saturating_sub(realtime_ns))
+        let truth = self
+            .clock
+            .civil()
+            .at(self.clock.at(Instant::from_ns(wall_ns)));
+        truth
+            .as_ns()
+            .saturating_add(device_ns.saturating_sub(realtime_ns))
     }
 }
 
