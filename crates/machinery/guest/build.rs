@@ -1,7 +1,7 @@
 //! Builds the image that replaces the vDSO and leaves it for `image.rs` to embed.
 //!
 //! Cargo has no stable way to build one crate as a free-standing shared object
-//! and to embed it in another, so the three crates that the image consists of
+//! and to embed it in another, so the four crates that the image consists of
 //! are compiled here by `rustc` itself, then linked with our own linker script.
 
 use std::env;
@@ -14,6 +14,7 @@ fn main() {
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
     for part in [
         "words/time",
+        "machinery/calls",
         "machinery/page",
         "machinery/shim",
         "machinery/guest/image",
@@ -37,10 +38,17 @@ fn main() {
         &out,
     );
     compile(
+        &crates.join("machinery/calls/src/lib.rs"),
+        "timeloom_calls",
+        "rlib",
+        &[],
+        &out,
+    );
+    compile(
         &crates.join("machinery/shim/src/lib.rs"),
         "timeloom_shim",
         "staticlib",
-        &["timeloom_page", "timeloom_time"],
+        &["timeloom_calls", "timeloom_page", "timeloom_time"],
         &out,
     );
     link(&out, &crates.join("machinery/guest/image"));

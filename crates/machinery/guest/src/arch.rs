@@ -4,7 +4,7 @@
 //! - how a stopped thread's registers are read, and made to make a call;
 //! - `SYSCALL`, the instruction, and `INSTRUCTION_ALIGN`;
 //! - the jump that redirects a function of the kernel's vDSO;
-//! - `AUDIT_ARCH`, `OWN_CALLS` and the other numbers that the kernel has given.
+//! - `AUDIT_ARCH` and the other numbers that the kernel has given.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -1,17 +1,13 @@
 //! What happens to each system call that carries time, as a table for people:
-//! `docs/coverage.md`, written from the filter's own data.
+//! `docs/coverage.md`, written from the table that the filter is made from.
 
-use crate::filter::{CALLS, EMULATING_TSC, Treatment, When};
-use crate::supervise::clock_calls;
-use crate::supervise::timer_calls;
-
-const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
+use timeloom_calls::{Extra, When, calls};
 
 /// The table in Markdown.
 pub fn coverage() -> String {
     let mut text = String::from(
         "# What happens to each call\n\n\
-         Written from the filter's table (`crates/machinery/guest/src/filter.rs`) by its test; calls that are not listed run natively.\n\
+         Written from the table of calls (`crates/machinery/calls/src/table.rs`) by a test; calls that are not listed run natively.\n\
          The tests of `crates/machinery/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
          | call | when | what happens |\n|---|---|---|\n\
          | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through the vDSO | answered by \
@@ -26,27 +22,21 @@ pub fn coverage() -> String {
          the supervisor; else the machine's, and said so ([limitations.md](limitations.md#files-that-tell-time)) |\n\
          | reads of `/proc/PID/stat` | never | start times are the machine's |\n",
     );
-    for (number, name, treatment, when) in CALLS {
-        text.push_str(&format!(
-            "| `{name}` | {} | {} |\n",
-            condition(*when),
-            outcome(*number, name, *treatment)
-        ));
+    for call in calls().filter(|call| call.treatment.is_some()) {
+        let (name, when, outcome) = (call.name, condition(call.when), call.outcome);
+        text.push_str(&format!("| `{name}` | {when} | {outcome} |\n"));
     }
-    for (_, name, ..) in EMULATING_TSC {
+    for call in calls().filter(|call| call.emulating_tsc.is_some()) {
+        let name = call.name;
         text.push_str(&format!(
             "| `{name}` | with `--tsc emulate` | in the process: the program's SIGSEGV is kept apart from the image's |\n"
         ));
     }
-    text.push_str(
-        "| `recvmsg`, `recvmmsg` | after `SO_TIMESTAMP*` | stamps of the kernel are put onto the virtual CLOCK_REALTIME; \
-         those of a card's own clock stay |\n\
-         | `read`, `readv` | after `timerfd_settime` with `TFD_TIMER_CANCEL_ON_SET` | ECANCELED where the host's \
-         CLOCK_REALTIME was set; else natively |\n\
-         | `read`, `readv`, `recvfrom`, `recvmsg`, `recvmmsg`, `accept`, `accept4`, `connect`, `write`, `writev`, `sendto`, \
-         `sendmsg`, `sendmmsg` | after `SO_RCVTIMEO`, `SO_SNDTIMEO` | sockets with a timeout: virtual, in the process; others \
-         natively |\n",
-    );
+    for (extra, when, outcome) in ON_DEMAND {
+        let calls = calls().filter(|call| call.is_for(*extra));
+        let names: Vec<String> = calls.map(|call| format!("`{}`", call.name)).collect();
+        text.push_str(&format!("| {} | {when} | {outcome} |\n", names.join(", ")));
+    }
     text
 }
 
@@ -69,54 +59,25 @@ fn condition(when: When) -> &'static str {
     }
 }
 
-fn outcome(number: i64, name: &str, treatment: Treatment) -> &'static str {
-    match (treatment, number) {
-        _ if SETS_NOW.contains(&name) => "\"now\" is the virtual time; times given stay",
-        (Treatment::Trap, libc::SYS_ioctl) => {
-            "stamps of the system's clocks are put onto the host's, those of the hardware clock onto true virtual time plus what it is ahead"
-        }
-        (Treatment::Ask, libc::SYS_timerfd_settime) => {
-            "virtual, by the supervisor; with `TFD_TIMER_CANCEL_ON_SET` the calls below trap from then on in this process and what it starts"
-        }
-        (Treatment::Trap, libc::SYS_setsockopt) => {
-            "the option is set; from then on the calls below trap in this process and what it starts"
-        }
-        (
-            Treatment::Trap,
-            libc::SYS_getrusage | libc::SYS_times | libc::SYS_wait4 | libc::SYS_waitid,
-        ) => "processor time divided by the dilation, in the process",
-        (Treatment::Trap, _) => "virtual, in the process",
-        (Treatment::Refuse, _) => "ENOSYS, on which callers fall back",
-        (Treatment::Ask, libc::SYS_execve | libc::SYS_execveat) => {
-            "followed by the supervisor: the new program is prepared"
-        }
-        (Treatment::Ask, libc::SYS_clock_settime | libc::SYS_clock_adjtime) => {
-            "acts on the clock of the guest's host, as the kernel would, by the supervisor; hardware clocks are not set: EOPNOTSUPP"
-        }
-        (Treatment::Ask, call) if clock_calls::is_one(call) => {
-            "acts on the clock of the guest's host, as the kernel would, by the supervisor"
-        }
-        (Treatment::Ask, libc::SYS_setitimer | libc::SYS_getitimer) => {
-            "virtual, by the supervisor; `ITIMER_VIRTUAL` and `ITIMER_PROF` divided by the dilation, in the process"
-        }
-        (Treatment::Ask, libc::SYS_timer_settime | libc::SYS_timer_gettime) => {
-            "virtual, by the supervisor; on processor time divided by the dilation, in the process"
-        }
-        (Treatment::Ask, call) if timer_calls::is_one(call) => "virtual, by the supervisor",
-        (Treatment::Ask, libc::SYS_io_uring_setup) => {
-            "refused with ENOSYS, on which programs fall back, and reported; **with `--allow-leaks` done in real time**"
-        }
-        (Treatment::Ask, libc::SYS_sigaltstack) => {
-            "refused with ENOMEM where two signals do not fit onto the stack, and reported"
-        }
-        (Treatment::Ask, CPU_TIME) => {
-            "no call of programs: the image asks what a CPU clock shows after a change of rate"
-        }
-        (Treatment::Ask, _) => "**done in real time, and reported**",
-    }
-}
-
-const SETS_NOW: [&str; 4] = ["utimensat", "utime", "utimes", "futimesat"];
+/// What makes further calls trap, and what then happens to them.
+const ON_DEMAND: &[(Extra, &str, &str)] = &[
+    (
+        Extra::Stamps,
+        "after `SO_TIMESTAMP*`",
+        "stamps of the kernel are put onto the virtual CLOCK_REALTIME; those of a card's own clock \
+         stay",
+    ),
+    (
+        Extra::Reads,
+        "after `timerfd_settime` with `TFD_TIMER_CANCEL_ON_SET`",
+        "ECANCELED where the host's CLOCK_REALTIME was set; else natively",
+    ),
+    (
+        Extra::Timeouts,
+        "after `SO_RCVTIMEO`, `SO_SNDTIMEO`",
+        "sockets with a timeout: virtual, in the process; others natively",
+    ),
+];
 
 #[cfg(test)]
 mod matrix;

@@ -11,7 +11,7 @@ use crate::enter::{auxv, vdso};
 use crate::filter::oracle::{
     by_the_table, by_the_table_registered, outcome, outcome_emulating, outcomes_registered,
 };
-use crate::filter::{CALLS, EMULATING_TSC, REFUSE};
+use crate::filter::{self, REFUSE};
 
 /// A program's initial stack, as words. The entry that is found, or that there is
 /// none, is what the layout says; and a stack that ends too soon is noticed.
@@ -84,9 +84,11 @@ pub fn vdso(bytes: &[u8], range: &Range<u64>) {
 /// # Panics
 /// When one does not.
 pub fn call(foreign_architecture: Option<u32>, number: i32, address: u64, args: [u64; 6]) {
-    let listed: Vec<_> = CALLS.iter().chain(EMULATING_TSC).collect();
+    let listed: Vec<_> = timeloom_calls::calls()
+        .filter_map(|call| call.number())
+        .collect();
     let number = match usize::try_from(number) {
-        Ok(place) => listed[place % listed.len()].0,
+        Ok(place) => listed[place % listed.len()].into(),
         Err(_) => i64::from(number & i32::MAX),
     };
     if let Some(architecture) = foreign_architecture.filter(|it| *it != arch::AUDIT_ARCH) {
@@ -101,13 +103,13 @@ pub fn call(foreign_architecture: Option<u32>, number: i32, address: u64, args: 
     let native = arch::AUDIT_ARCH;
     assert_eq!(
         outcome(native, number, address, args),
-        by_the_table(&[], number, address, args),
+        by_the_table(filter::Guest::Launched, number, address, args),
         "{}",
         told()
     );
     assert_eq!(
         outcome_emulating(native, number, address, args),
-        by_the_table(EMULATING_TSC, number, address, args),
+        by_the_table(filter::Guest::EmulatingTsc, number, address, args),
         "{}, emulating",
         told()
     );

@@ -1,11 +1,11 @@
 //! What differs between processors. Each module gives
 //!
-//! - `syscall`, and `nr` with the calls' numbers;
+//! - `syscall`, and `own_nr` with the numbers of calls that the table does not have;
 //! - `Context`, which a signal handler is given;
 //! - the entry points in assembly: `timeloom_restorer`, `timeloom_syscall`,
 //!   `timeloom_wait`, and the names under which a vDSO exports its functions;
-//! - `old_call`, for calls that newer architectures do not have, and
-//!   `only_reads_a_clock`;
+//! - `time`, `poll` and others, for calls that newer architectures do not have;
+//! - `rt_sigpending` and `prctl`, for the emulated time-stamp counter;
 //! - `check_stack`, where the kernel does not look whether a signal fits onto it;
 //! - `AUDIT_ARCH`, by which a filter knows the architecture;
 //! - C's memory functions, which compilers take for granted. There is no C library

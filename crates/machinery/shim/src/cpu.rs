@@ -10,34 +10,28 @@
 //! changed, what a thread had used by then counts at the old rate, and only the
 //! supervisor knows how much that was: it is asked.
 
-use timeloom_page::CPU_TIME_CALL;
+use timeloom_calls::ImageCall;
+pub(crate) use timeloom_calls::counts_processor as is_cpu_clock;
 
 use crate::abi::NS_PER_S;
 use crate::clock::{now_ns, page};
-use crate::sys::{errno, nr, readable, syscall};
-
-/// Whether the clock counts time on the processor: the calling process's, the
-/// calling thread's, or that of the one whose number is in the identifier.
-pub(crate) fn is_cpu_clock(id: u32) -> bool {
-    matches!(id, PROCESS | THREAD) || (id as i32) < 0 && id & 3 != CLOCK_BY_DESCRIPTOR
-}
+use crate::sys::{ask, errno, nr, readable, syscall};
 
 /// What CPU clock `id` is to show when the kernel says `real_ns`.
 pub(crate) fn shown_ns(id: u32, real_ns: i64) -> i64 {
-    shown(id, real_ns, 0)
+    shown(real_ns, ImageCall::CpuTime { clock: id, real_ns })
 }
 
 /// What the CPU clock of a timer of the kernel's is to show.
 pub(crate) fn shown_by_timer_ns(timer: usize, real_ns: i64) -> i64 {
-    shown(0, real_ns, timer + 1)
+    let timer = timer as i32;
+    shown(real_ns, ImageCall::CpuTimeOfTimer { timer, real_ns })
 }
 
-fn shown(id: u32, real_ns: i64, timer: usize) -> i64 {
+fn shown(real_ns: i64, question: ImageCall<usize>) -> i64 {
     let (_, changed) = page().past.dilation();
     if changed {
-        let args = [id as usize, real_ns as usize, timer, 0, 0, 0];
-        // SAFETY: no pointers; the filter gives this number to the supervisor.
-        let shown = unsafe { syscall(CPU_TIME_CALL, args) };
+        let shown = ask(question);
         if shown >= 0 {
             return shown as i64;
         }
@@ -91,16 +85,26 @@ pub(crate) fn getrusage(args: [usize; 6]) -> isize {
     result
 }
 
-/// `wait4(pid, status, options, usage)` and `waitid(…, usage)` that ask for the
-/// usage of the ended child, which is their argument `usage`.
-pub(crate) fn wait(call: usize, args: [usize; 6], usage: usize) -> isize {
+/// `wait4(pid, status, options, usage)` that asks for the usage of the ended child.
+pub(crate) fn wait4(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointers.
-    let result = unsafe { syscall(call, args) };
-    // `wait4` tells by zero that there is nothing yet; `waitid` always says zero,
-    // and leaves zeroes.
-    if result > 0 || (result == 0 && call == nr::WAITID) {
+    let result = unsafe { syscall(nr::WAIT4, args) };
+    // Zero tells that there is nothing yet.
+    if result > 0 {
         // SAFETY: the kernel has just written there.
-        unsafe { scale_usage(usage, None) };
+        unsafe { scale_usage(args[3], None) };
+    }
+    result
+}
+
+/// `waitid(which, id, info, options, usage)` that asks for the usage of the ended child.
+pub(crate) fn waitid(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointers.
+    let result = unsafe { syscall(nr::WAITID, args) };
+    // It always says zero, and leaves zeroes where there is nothing yet.
+    if result == 0 {
+        // SAFETY: the kernel has just written there.
+        unsafe { scale_usage(args[4], None) };
     }
     result
 }
@@ -217,7 +221,6 @@ fn scaled([user, system]: [i64; 2], unit_ns: i64, shown: impl Fn(i64) -> i64) ->
 
 const PROCESS: u32 = 2;
 const THREAD: u32 = 3;
-const CLOCK_BY_DESCRIPTOR: u32 = 3;
 const RUSAGE_SELF: i32 = 0;
 const RUSAGE_THREAD: i32 = 1;
 /// Of `times`: USER_HZ is 100 everywhere.

@@ -11,21 +11,11 @@
 //! descriptor with an error that the kernel never gives there. (`close`, since a
 //! program that has locked itself in by a filter of its own still may.)
 
+use timeloom_calls::{Extra, extra_count, extra_numbers};
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::arch::AUDIT_ARCH;
 use crate::sys::{errno, nr, syscall};
-
-/// What a process asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extra {
-    /// The times at which packets came or went.
-    Stamps,
-    /// Reads of a timer that tells when its clock is set.
-    Reads,
-    /// Timeouts of sockets.
-    Timeouts,
-}
 
 /// Makes the calls trap that `extra` needs. Returns whether they do.
 pub(crate) fn install(extra: Extra) -> bool {
@@ -88,11 +78,11 @@ struct Program {
     instructions: *const Instruction,
 }
 
-/// A filter that traps `calls` when they are made outside of the image.
-const fn filter<const CALLS: usize, const LENGTH: usize>(
-    calls: [usize; CALLS],
-    probe: u32,
-) -> [Instruction; LENGTH] {
+/// A filter that traps the calls that `extra` needs when they are made outside of the
+/// image.
+const fn filter<const CALLS: usize, const LENGTH: usize>(extra: Extra) -> [Instruction; LENGTH] {
+    let calls: [u32; CALLS] = extra_numbers(extra);
+    let probe = probe_of(extra);
     // Steps behind the comparisons, counted from the first of them.
     const ALLOWED: usize = 1;
     const CHECKED: usize = 2;
@@ -108,7 +98,7 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
     let mut index = 0;
     while index < CALLS {
         let here = 3 + index;
-        steps[here] = if_equal(calls[index] as u32, (behind + CHECKED - here - 1) as u8, 0);
+        steps[here] = if_equal(calls[index], (behind + CHECKED - here - 1) as u8, 0);
         index += 1;
     }
     steps[behind] = if_equal(nr::CLOSE as u32, (PROBED - 1) as u8, 0);
@@ -158,28 +148,19 @@ const fn done(action: u32) -> Instruction {
     }
 }
 
-static STAMPS: [Instruction; 2 + 15] = filter([nr::RECVMSG, nr::RECVMMSG], probe_of(Extra::Stamps));
+static STAMPS: [Instruction; length(Extra::Stamps)] =
+    filter::<{ extra_count(Extra::Stamps) }, _>(Extra::Stamps);
 
-static READS: [Instruction; 2 + 15] = filter([nr::READ, nr::READV], probe_of(Extra::Reads));
+static READS: [Instruction; length(Extra::Reads)] =
+    filter::<{ extra_count(Extra::Reads) }, _>(Extra::Reads);
 
-static TIMEOUTS: [Instruction; 13 + 15] = filter(
-    [
-        nr::READ,
-        nr::READV,
-        nr::RECVFROM,
-        nr::RECVMSG,
-        nr::RECVMMSG,
-        nr::ACCEPT,
-        nr::ACCEPT4,
-        nr::CONNECT,
-        nr::WRITE,
-        nr::WRITEV,
-        nr::SENDTO,
-        nr::SENDMSG,
-        nr::SENDMMSG,
-    ],
-    probe_of(Extra::Timeouts),
-);
+static TIMEOUTS: [Instruction; length(Extra::Timeouts)] =
+    filter::<{ extra_count(Extra::Timeouts) }, _>(Extra::Timeouts);
+
+/// How many instructions such a filter has.
+const fn length(extra: Extra) -> usize {
+    extra_count(extra) + 15
+}
 
 const RETURN_ALLOW: Instruction = done(0x7fff_0000);
 const RETURN_TRAP: u32 = 0x0003_0000;

@@ -4,11 +4,11 @@
 //! supervisor, who knows what the session's clock showed then, puts the one onto
 //! true virtual time and the others onto this host's clocks.
 
-use timeloom_page::{CPU_TIME_CALL, PHC_STAMPS, PHC_TIME};
+use timeloom_calls::ImageCall;
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::{monotonic_ns, page};
-use crate::sys::{errno, nr, syscall};
+use crate::sys::{ask, errno, nr, syscall};
 
 /// Whether the clock is a device, by the descriptor in its identifier.
 pub(crate) fn is_device(id: u32) -> bool {
@@ -27,9 +27,8 @@ pub(crate) fn clock_gettime(id: u32, out: *mut Timespec) -> isize {
     // SAFETY: the kernel has just written there.
     let device = unsafe { out.read_unaligned() };
     let device_ns = device.s.wrapping_mul(NS_PER_S).wrapping_add(device.ns);
-    let question = [PHC_TIME, device_ns as usize, wall_ns as usize, 0, 0, 0];
-    // SAFETY: no pointers.
-    let shown = unsafe { syscall(CPU_TIME_CALL, question) };
+    let wall_ns = wall_ns as i64;
+    let shown = ask(ImageCall::PhcTime { device_ns, wall_ns });
     if shown < 0 {
         return errno::EOPNOTSUPP;
     }
@@ -46,9 +45,8 @@ pub(crate) fn ioctl(args: [usize; 6]) -> isize {
     if result < 0 {
         return result;
     }
-    let question = [PHC_STAMPS, args[1], args[2], 0, 0, 0];
-    // SAFETY: the supervisor checks the pointer.
-    match unsafe { syscall(CPU_TIME_CALL, question) } {
+    let (command, stamps) = (args[1] as u32, args[2]);
+    match ask(ImageCall::PhcStamps { command, stamps }) {
         0 => result,
         // Rather none than the machine's: programs fall back.
         _ => errno::EOPNOTSUPP,

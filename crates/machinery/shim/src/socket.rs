@@ -9,8 +9,10 @@
 //! What a socket without a timeout does, or one that does not wait, or another
 //! kind of descriptor, is the kernel's.
 
+use timeloom_calls::Extra;
+
 use crate::abi::{MessageHeader, PollFd, Timespec};
-use crate::extra::{Extra, install};
+use crate::extra::install;
 use crate::stamps::translate;
 use crate::sys::{errno, nr, syscall};
 use crate::wait::{Deadline, until};

@@ -1,6 +1,17 @@
 //! System calls made from inside the image, which the filter lets pass.
 
-pub(crate) use crate::arch::{nr, syscall};
+use timeloom_calls::{IMAGE_CALL, ImageCall};
+
+pub(crate) use crate::arch::syscall;
+pub(crate) use crate::nr;
+
+/// What the supervisor answers: a value, or a negated errno. `ENOSYS` where there is
+/// none.
+#[inline(always)]
+pub(crate) fn ask(question: ImageCall<usize>) -> isize {
+    // SAFETY: the filter gives this number to the supervisor, who checks the pointers.
+    unsafe { syscall(IMAGE_CALL, question.encode()) }
+}
 
 /// Whether the program may read `length` bytes (8 or more) at `address`.
 ///

@@ -4,21 +4,26 @@
 //! [`CLOCK_WAS_SET`] into it where the kernel's `read` would fail with ECANCELED;
 //! reads come here in processes that have set such a timer (`extra.rs`).
 
-use timeloom_page::{CLOCK_WAS_SET, CPU_TIME_CALL, IS_TIMER, SET_TIMER};
+use timeloom_calls::{Extra, ImageCall};
+use timeloom_page::CLOCK_WAS_SET;
 
-use crate::extra::{Extra, install};
+use crate::extra::install;
 use crate::socket;
-use crate::sys::{errno, nr, readable, syscall};
+use crate::sys::{ask, errno, nr, readable, syscall};
 
 /// `timerfd_settime(fd, flags, new, old)` with the flag.
 pub(crate) fn settime(args: [usize; 6]) -> isize {
     let [fd, flags, new, old, ..] = args;
     // Where no more filters can be added (the program has forbidden itself to), the
     // reader is woken by an expiration.
-    let told = usize::from(install(Extra::Reads));
-    let question = [SET_TIMER, fd, flags, new, old, told];
-    // SAFETY: the supervisor checks the pointers.
-    match unsafe { syscall(CPU_TIME_CALL, question) } {
+    let question = ImageCall::SetTimer {
+        descriptor: fd as i32,
+        flags: flags as i32,
+        new,
+        old,
+        is_told: install(Extra::Reads),
+    };
+    match ask(question) {
         // No timer of the session's.
         // SAFETY: the program's own call.
         errno::ENOSYS => unsafe { syscall(nr::TIMERFD_SETTIME, args) },
@@ -63,8 +68,8 @@ unsafe fn look(result: isize, fd: usize, buffer: usize) -> isize {
     if unsafe { number.read_unaligned() } != CLOCK_WAS_SET {
         return result;
     }
-    // SAFETY: no pointers.
-    if unsafe { syscall(CPU_TIME_CALL, [IS_TIMER, fd, 0, 0, 0, 0]) } < 0 {
+    let descriptor = fd as i32;
+    if ask(ImageCall::IsTimer { descriptor }) < 0 {
         return result; // a file that holds this number
     }
     // SAFETY: as above. (What was there before is lost.)

@@ -1,7 +1,6 @@
 //! 64-bit ARM.
 
 use super::Registers;
-use crate::filter::{Call, Treatment, When};
 
 /// AUDIT_ARCH_AARCH64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
@@ -17,14 +16,6 @@ pub(crate) const SYSCALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 
 /// All instructions have four bytes.
 pub(crate) const INSTRUCTION_ALIGN: usize = 4;
-
-/// Calls that are treated here only.
-pub(crate) const OWN_CALLS: [Call; 1] = [(
-    libc::SYS_sigaltstack,
-    "sigaltstack",
-    Treatment::Ask,
-    When::Given(0),
-)];
 
 /// The least size of an alternate stack for signals: two frames of the kernel's (a
 /// handler of the program, and within it ours), each of 4704 bytes where no vectors

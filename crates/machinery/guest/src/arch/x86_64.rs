@@ -1,7 +1,6 @@
 //! x86-64.
 
 use super::Registers;
-use crate::filter::{Call, Treatment, When};
 
 /// AUDIT_ARCH_X86_64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
@@ -17,23 +16,6 @@ pub(crate) const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Instructions lie anywhere.
 pub(crate) const INSTRUCTION_ALIGN: usize = 1;
-
-/// Calls that are treated here only: they came before others which do the same and
-/// more.
-pub(crate) const OWN_CALLS: [Call; 8] = {
-    use Treatment::{Ask, Trap};
-    use When::{Always, Given, NotZero, Null, Positive};
-    [
-        (libc::SYS_time, "time", Trap, Always),
-        (libc::SYS_poll, "poll", Trap, Positive(2)),
-        (libc::SYS_select, "select", Trap, Given(4)),
-        (libc::SYS_epoll_wait, "epoll_wait", Trap, NotZero(3)),
-        (libc::SYS_utime, "utime", Trap, Null(1)),
-        (libc::SYS_utimes, "utimes", Trap, Null(1)),
-        (libc::SYS_futimesat, "futimesat", Trap, Null(2)),
-        (libc::SYS_alarm, "alarm", Ask, Always),
-    ]
-};
 
 /// The kernel itself looks whether a signal fits onto an alternate stack, so there is
 /// no least size.

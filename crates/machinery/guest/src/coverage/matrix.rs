@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::filter::CALLS;
+use timeloom_calls::{IMAGE_CALL, calls};
 
 /// Program, and where its cases pass as they do natively.
 const PROGRAMS: &[(&str, &[&str])] = &[
@@ -92,12 +92,6 @@ const WRAPPERS: &[(&str, &[&str])] = &[
     ("sendto", &["send"]),
 ];
 
-/// Calls that trap only in processes that have asked for it.
-const ON_DEMAND: &[&str] = &[
-    "read", "readv", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4", "connect", "write",
-    "writev", "sendto", "sendmsg", "sendmmsg",
-];
-
 /// The table in Markdown.
 pub(super) fn table() -> String {
     let mut text = String::from(
@@ -119,18 +113,14 @@ pub(super) fn table() -> String {
             )
         })
         .collect();
-    let of_table = CALLS
-        .iter()
-        .filter(|(number, ..)| *number != timeloom_page::CPU_TIME_CALL as i64)
-        .map(|(_, name, ..)| (*name, None));
+    let always = calls()
+        .filter(|call| call.treatment.is_some() && call.number() != Some(IMAGE_CALL as u32))
+        .map(|call| (call.name, None));
     // These mean something only where a timeout or stamps were asked for.
-    let on_demand = ON_DEMAND
-        .iter()
-        .map(|name| (*name, Some(["sockets", "stamps"])));
-    for (call, only) in of_table.chain(on_demand) {
-        if only.is_some() && CALLS.iter().any(|entry| entry.1 == call) {
-            continue;
-        }
+    let on_demand = calls()
+        .filter(|call| call.treatment.is_none() && !call.on_demand.is_empty())
+        .map(|call| (call.name, Some(["sockets", "stamps"])));
+    for (call, only) in always.chain(on_demand) {
         let makers: Vec<&str> = sources
             .iter()
             .filter(|(program, source)| {

@@ -5,7 +5,10 @@ use std::sync::LazyLock;
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
+use super::condition::{FUTEX_WAITS, PR_GET_TSC, PR_SET_TSC, SOCKET_TIME_OPTIONS};
 use super::*;
+use crate::phc;
+use crate::timers::FIRST_POSIX;
 
 pub(crate) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 pub(crate) const TRAP: u32 = libc::SECCOMP_RET_TRAP;
@@ -42,17 +45,22 @@ pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> 
 }
 
 /// What the table says of a call, worked out without the filter.
-pub(crate) fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u64; 6]) -> u32 {
+pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 6]) -> u32 {
     if number & 0x4000_0000 != 0 {
         return REFUSE;
     }
-    let mut entries = instead.iter().chain(CALLS);
-    let Some((_, _, treatment, when)) = entries.find(|entry| entry.0 == number) else {
+    let Some(call) = find(number) else {
         return ALLOW;
+    };
+    let instead = call.emulating_tsc.filter(|_| guest == Guest::EmulatingTsc);
+    let (treatment, when) = match (instead, call.treatment) {
+        (Some(when), _) => (Treatment::Trap, when),
+        (None, Some(treatment)) => (treatment, call.when),
+        (None, None) => return ALLOW,
     };
     let given = |index: u32| args[index as usize] != 0;
     let int = |index: u32| args[index as usize] as i32;
-    let holds = match *when {
+    let holds = match when {
         When::Always | When::IntervalTimer | When::MayCancel => true,
         When::Given(index) => given(index),
         When::EitherGiven(one, other) => given(one) || given(other),
@@ -74,15 +82,15 @@ pub(crate) fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
     // Processor time: in the image.
     let treatment = match when {
-        When::IntervalTimer if int(0) != 0 => &Treatment::Trap,
-        When::MayCancel if int(1) == 3 => &Treatment::Trap,
-        When::PosixTimer if int(0) < FIRST_POSIX => &Treatment::Trap,
+        When::IntervalTimer if int(0) != 0 => Treatment::Trap,
+        When::MayCancel if int(1) == 3 => Treatment::Trap,
+        When::PosixTimer if int(0) < FIRST_POSIX => Treatment::Trap,
         _ => treatment,
     };
     match treatment {
         _ if !holds => ALLOW,
         Treatment::Refuse => REFUSE,
-        Treatment::Ask => ASK,
+        Treatment::Ask(_) => ASK,
         Treatment::Trap if inside => ALLOW,
         Treatment::Trap => TRAP,
     }
@@ -91,16 +99,20 @@ pub(crate) fn by_the_table(instead: &[Call], number: i64, address: u64, args: [u
 /// The same of a call that a registered program makes, before it is let go and after.
 pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
-    let asks = CALLS
-        .iter()
-        .any(|entry| entry.0 == number && entry.2 == Treatment::Ask && !is_never_native(number));
-    let before = match by_the_table(&[], number, address, args) {
+    let asks = asks_in_session_only(number);
+    let before = match by_the_table(Guest::Registered, number, address, args) {
         ASK if asks && inside => ALLOW,
         outcome => outcome,
     };
     // The stricter of both filters' answers, which a trap is.
     let after = if asks && !inside { TRAP } else { before };
     [before, after]
+}
+
+/// Whether the supervisor answers a call until its program is let go.
+pub(crate) fn asks_in_session_only(number: i64) -> bool {
+    let treatment = find(number).and_then(|call| call.treatment);
+    matches!(treatment, Some(Treatment::Ask(service)) if !service.outlasts_session())
 }
 
 fn run(

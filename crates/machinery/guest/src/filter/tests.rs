@@ -2,8 +2,11 @@
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
+use timeloom_calls::Call;
+
 use super::oracle::*;
 use super::*;
+use crate::timers::FIRST_POSIX;
 
 fn native(number: i64, args: [u64; 6]) -> u32 {
     outcome(AUDIT_ARCH, number, 0x5555_0000_1000, args)
@@ -124,24 +127,25 @@ fn the_supervisor_is_asked_about_execs_and_what_is_not_handled() {
 #[test]
 fn a_program_that_was_let_go_needs_no_supervisor() {
     let program = 0x5555_0000_1000;
-    for (number, name, treatment, _) in CALLS {
+    for call in calls() {
+        let (number, name) = (number_of(call), call.name);
         // A timer of the session's; others are the kernel's in any case.
-        let first = match *name {
+        let first = match name {
             "sigaltstack" => 8, // some address
             name if name.starts_with("timer_") => FIRST_POSIX as u64,
             _ => 0,
         };
         let args = [first, 0, 0, 0, 0, 0];
-        let [before, after] = outcomes_registered(*number, program, args);
-        let [inside_before, inside_after] = outcomes_registered(*number, IMAGE_ADDRESS, args);
-        if is_never_native(*number) {
+        let [before, after] = outcomes_registered(number, program, args);
+        let [inside_before, inside_after] = outcomes_registered(number, IMAGE_ADDRESS, args);
+        if matches!(call.treatment, Some(Treatment::Ask(it)) if it.outlasts_session()) {
             assert_eq!([before, after], [ASK; 2], "{name}");
             assert_eq!([inside_before, inside_after], [ASK; 2], "{name}");
-        } else if *treatment == Treatment::Ask {
+        } else if asks_in_session_only(number) {
             assert_eq!([before, after], [ASK, TRAP], "{name}");
             assert_eq!([inside_before, inside_after], [ALLOW; 2], "{name}");
         } else {
-            let launched = outcome(AUDIT_ARCH, *number, program, args);
+            let launched = outcome(AUDIT_ARCH, number, program, args);
             assert_eq!([before, after], [launched; 2], "{name}");
         }
     }
@@ -154,26 +158,73 @@ fn other_ways_into_the_kernel_are_closed() {
     assert_eq!(native(libc::SYS_clone3, [1; 6]), REFUSE);
 }
 
+fn number_of(call: &Call) -> i64 {
+    call.number().expect("a call of this architecture").into()
+}
+
+/// The table has its own numbers, for two architectures; `libc` has this one's.
 #[test]
-fn no_call_is_listed_twice() {
-    for (index, entry) in CALLS.iter().enumerate() {
-        assert!(
-            CALLS[..index].iter().all(|other| other.0 != entry.0),
-            "{}",
-            entry.1
-        );
+fn the_tables_numbers_are_the_kernels() {
+    macro_rules! compare {
+        ($($name:ident)*) => {
+            $(
+                let name = stringify!($name).strip_prefix("SYS_").expect("the prefix");
+                let call = calls().find(|call| call.name == name);
+                assert_eq!(call.map(number_of), Some(libc::$name), "{name}");
+            )*
+            let known = [$(libc::$name),*];
+            #[cfg(target_arch = "x86_64")]
+            let own = [
+                ("time", libc::SYS_time),
+                ("poll", libc::SYS_poll),
+                ("select", libc::SYS_select),
+                ("epoll_wait", libc::SYS_epoll_wait),
+                ("utime", libc::SYS_utime),
+                ("utimes", libc::SYS_utimes),
+                ("futimesat", libc::SYS_futimesat),
+                ("alarm", libc::SYS_alarm),
+            ];
+            #[cfg(not(target_arch = "x86_64"))]
+            let own = [("sigaltstack", libc::SYS_sigaltstack)];
+            for (name, number) in own {
+                assert_eq!(find(number).map(|call| call.name), Some(name));
+            }
+            // `libc` does not have these everywhere.
+            let others = ["io_pgetevents", "cpu_time"];
+            let seen = |call: &&Call| {
+                known.contains(&number_of(call)) || own.iter().any(|(name, _)| *name == call.name)
+            };
+            for call in calls().filter(|call| !seen(call)) {
+                assert!(others.contains(&call.name), "{}", call.name);
+            }
+        };
     }
+    compare!(
+        SYS_clock_gettime SYS_gettimeofday SYS_nanosleep SYS_clock_nanosleep SYS_ppoll
+        SYS_pselect6 SYS_epoll_pwait SYS_epoll_pwait2 SYS_futex SYS_futex_waitv
+        SYS_rt_sigtimedwait SYS_semtimedop SYS_semop SYS_mq_timedsend
+        SYS_mq_timedreceive SYS_read SYS_readv SYS_recvfrom SYS_recvmsg SYS_recvmmsg
+        SYS_accept SYS_accept4 SYS_connect SYS_write SYS_writev SYS_sendto SYS_sendmsg
+        SYS_sendmmsg SYS_io_getevents SYS_ioctl SYS_sysinfo SYS_times SYS_getrusage
+        SYS_wait4 SYS_waitid SYS_utimensat SYS_setsockopt SYS_rt_sigprocmask
+        SYS_rt_sigaction SYS_rt_sigsuspend SYS_rt_sigpending SYS_prctl SYS_clone3
+        SYS_execve SYS_execveat SYS_timerfd_create SYS_timerfd_settime
+        SYS_timerfd_gettime SYS_timer_create SYS_timer_settime SYS_timer_gettime
+        SYS_timer_getoverrun SYS_timer_delete SYS_setitimer SYS_getitimer
+        SYS_clock_settime SYS_settimeofday SYS_adjtimex SYS_clock_adjtime
+        SYS_io_uring_setup
+    );
 }
 
 #[test]
 fn the_program_does_what_the_table_says() {
+    let listed: Vec<i64> = calls().map(number_of).collect();
     for seed in 0..60_000 {
         let mut random = crate::random::Random::new(seed);
         let number = match random.below(8) {
             0 => random.below(600) as i64,
             1 => (random.next() as u32 & 0x7fff_ffff) as i64,
-            2 => EMULATING_TSC[random.below(EMULATING_TSC.len() as u64) as usize].0,
-            _ => CALLS[random.below(CALLS.len() as u64) as usize].0,
+            _ => listed[random.below(listed.len() as u64) as usize],
         };
         let mut word = || match random.below(8) {
             0 | 1 => 0,
@@ -193,12 +244,12 @@ fn the_program_does_what_the_table_says() {
         };
         assert_eq!(
             outcome(AUDIT_ARCH, number, address, args),
-            by_the_table(&[], number, address, args),
+            by_the_table(Guest::Launched, number, address, args),
             "seed {seed}: call {number} at {address:x} with {args:x?}"
         );
         assert_eq!(
             outcome_emulating(AUDIT_ARCH, number, address, args),
-            by_the_table(EMULATING_TSC, number, address, args),
+            by_the_table(Guest::EmulatingTsc, number, address, args),
             "seed {seed}: call {number} at {address:x} with {args:x?}, emulating"
         );
         assert_eq!(
@@ -242,9 +293,9 @@ fn is_taken(program: &[sock_filter]) {
 #[test]
 fn where_the_counter_is_emulated_all_of_sigsegv_goes_through_the_image() {
     let at = |number, args| outcome_emulating(AUDIT_ARCH, number, 0x5555_0000_1000, args);
-    for (number, ..) in EMULATING_TSC {
+    for call in calls().filter(|call| call.emulating_tsc.is_some()) {
         let asks = [libc::PR_GET_TSC as u64, 0, 0, 0, 0, 0];
-        assert_eq!(at(*number, asks), TRAP, "{}", name_of(*number));
+        assert_eq!(at(number_of(call), asks), TRAP, "{}", call.name);
     }
     let other = [libc::PR_SET_NAME as u64, 1, 0, 0, 0, 0];
     assert_eq!(at(libc::SYS_prctl, other), ALLOW);

@@ -88,7 +88,7 @@ impl Escort<'_> {
                             self.listener.answer(&asker, Answer::Error(libc::EAGAIN));
                         }
                     }
-                    CPU_TIME => self.listener.answer(&asker, Answer::Error(libc::ENOSYS)),
+                    IMAGE => self.listener.answer(&asker, Answer::Error(libc::ENOSYS)),
                     _ => self.listener.answer(&asker, Answer::Continue),
                 }
             }
@@ -136,5 +136,5 @@ impl Escort<'_> {
     }
 }
 
-const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
+const IMAGE: i64 = timeloom_calls::IMAGE_CALL as i64;
 const STACK: usize = 256 * 1024;

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use timeloom_page::{CPU_TIME_CALL, PAGE_ADDRESS, PAGE_SIZE};
+use timeloom_calls::{IMAGE_CALL, ImageCall};
+use timeloom_page::{PAGE_ADDRESS, PAGE_SIZE};
 
 use super::vdso::Vdso;
 use super::worker::{SET_MODE_FILTER, Worker, failed, write_filter};
@@ -11,7 +12,6 @@ use crate::enter::vdso::Jump;
 use crate::error::GuestError;
 use crate::filter;
 use crate::linux::ptrace::Tracee;
-use crate::supervise::notify::GIVE;
 use crate::timers::{HeldDescriptor, Leaving};
 
 /// Puts `page`, a descriptor of ours, in the place of the session's clock page.
@@ -111,8 +111,9 @@ pub(super) fn exchange_descriptors(
     };
     for (held, gift) in held {
         let number = held.number as u64;
-        let args = [GIVE, *gift as u64, 0, 0, 0, 0];
-        let given = worker.call("getting a timer", CPU_TIME_CALL as i64, args)?;
+        let question = ImageCall::<usize>::Give { gift: *gift };
+        let args = question.encode().map(|word| word as u64);
+        let given = worker.call("getting a timer", IMAGE_CALL as i64, args)?;
         let watching: Vec<_> = entries.iter().filter(|it| it.watched == number).collect();
         for entry in &watching {
             let args = [entry.set, libc::EPOLL_CTL_DEL as u64, number, 0, 0, 0];

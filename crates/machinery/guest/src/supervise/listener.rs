@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use timeloom_page::{IS_TIMER, PHC_STAMPS, PHC_TIME, SET_TIMER};
+use timeloom_calls::{IMAGE_CALL, ImageCall};
 
 use crate::arch;
 use crate::enter::inject::{ExecOutcome, Outfit};
@@ -13,7 +13,7 @@ use crate::linux::processes;
 use crate::linux::remote::read_memory;
 use crate::phc;
 use crate::supervise::clock_calls;
-use crate::supervise::notify::{Answer, GIVE, Listener, Notification};
+use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::timer_calls;
 
@@ -39,35 +39,12 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                     });
                 listener.answer(&asker, answer);
             }
-            CPU_TIME if asker.args[0] == GIVE => {
-                let answer = listener.give_gift(&asker);
-                listener.answer(&asker, answer);
-            }
-            CPU_TIME if matches!(asker.args[0] as usize, SET_TIMER | IS_TIMER) => {
-                let answer = timer_calls::answer_image(listener, supervisor, &asker);
-                listener.answer(&asker, answer);
-            }
-            CPU_TIME if matches!(asker.args[0] as usize, PHC_STAMPS | PHC_TIME) => {
-                let answer = phc::answer_image(listener, &supervisor.clock, &asker);
-                listener.answer(&asker, answer);
-            }
-            CPU_TIME => {
-                let [clock, real_ns, timer, ..] = asker.args;
-                let clock = match timer {
-                    0 => Some(clock as i32),
-                    number => processes::clock_of_timer(asker.thread, number as i32 - 1),
+            IMAGE => {
+                let answer = match ImageCall::decode(asker.args) {
+                    Some(question) => answer_image(listener, supervisor, &asker, question),
+                    None => Answer::Error(libc::EINVAL),
                 };
-                let Some(clock) = clock else {
-                    listener.answer(&asker, Answer::Error(libc::EINVAL));
-                    continue;
-                };
-                let shown_ns = supervisor.cpu_time.shown_ns(
-                    asker.thread,
-                    clock,
-                    real_ns as i64,
-                    supervisor.clock.dilation_on(listener.host().index()),
-                );
-                listener.answer(&asker, Answer::Value(shown_ns));
+                listener.answer(&asker, answer);
             }
             // ENOSYS is what a kernel without it says: programs fall back.
             libc::SYS_io_uring_setup if !supervisor.allow_leaks.load(Ordering::Relaxed) => {
@@ -100,6 +77,38 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 note(supervisor, &asker, "done in real time");
                 listener.answer(&asker, Answer::Continue);
             }
+        }
+    }
+}
+
+/// Answers what the image asks.
+fn answer_image(
+    listener: &Listener,
+    supervisor: &Supervisor,
+    asker: &Notification,
+    question: ImageCall<u64>,
+) -> Answer {
+    let shown_ns = |clock: u32, real_ns| {
+        let dilation = supervisor.clock.dilation_on(listener.host().index());
+        let cpu_time = &supervisor.cpu_time;
+        Answer::Value(cpu_time.shown_ns(asker.thread, clock as i32, real_ns, dilation))
+    };
+    match question {
+        ImageCall::CpuTime { clock, real_ns } => shown_ns(clock, real_ns),
+        ImageCall::CpuTimeOfTimer { timer, real_ns } => {
+            match processes::clock_of_timer(asker.thread, timer) {
+                Some(clock) => shown_ns(clock as u32, real_ns),
+                None => Answer::Error(libc::EINVAL),
+            }
+        }
+        ImageCall::Give { gift } => listener.give_gift(asker, gift),
+        ImageCall::SetTimer { .. } => timer_calls::set_timer(listener, supervisor, asker, question),
+        ImageCall::IsTimer { descriptor } => timer_calls::is_timer(supervisor, asker, descriptor),
+        ImageCall::PhcStamps { command, stamps } => {
+            phc::answer_stamps(listener, &supervisor.clock, asker, command, stamps)
+        }
+        ImageCall::PhcTime { device_ns, wall_ns } => {
+            phc::answer_time(&supervisor.clock, listener.host(), device_ns, wall_ns)
         }
     }
 }
@@ -152,7 +161,7 @@ fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notificatio
     }
 }
 
-const CPU_TIME: i64 = timeloom_page::CPU_TIME_CALL as i64;
+const IMAGE: i64 = IMAGE_CALL as i64;
 
 /// Without root a session can only follow programs that gain no privileges by
 /// being executed; the kernel then ignores the bits that would give them.

@@ -24,7 +24,7 @@ struct Leave {
     image: File,
     /// An eventfd: raised when nobody is to listen here any more.
     stop: File,
-    /// Files for those who ask for them by [`GIVE`].
+    /// Files for those who ask for them by [`timeloom_calls::ImageCall::Give`].
     gifts: Mutex<Vec<File>>,
 }
 
@@ -127,20 +127,20 @@ impl Listener {
         unsafe { libc::poll(&raw mut stop, 1, 0) == 1 }
     }
 
-    /// What the asker of [`GIVE`] gets, by number.
+    /// What the asker of [`timeloom_calls::ImageCall::Give`] gets, by number.
     pub(crate) fn set_gifts(&self, files: Vec<File>) {
         if let Some(leave) = &self.leave {
             *leave.gifts.lock().unwrap_or_else(|e| e.into_inner()) = files;
         }
     }
 
-    /// Answers [`GIVE`]: a descriptor in the asker, or an error.
-    pub(crate) fn give_gift(&self, asker: &Notification) -> Answer {
+    /// Answers [`timeloom_calls::ImageCall::Give`]: a descriptor in the asker, or an error.
+    pub(crate) fn give_gift(&self, asker: &Notification, gift: usize) -> Answer {
         let Some(leave) = &self.leave else {
             return Answer::Error(libc::EINVAL);
         };
         let gifts = leave.gifts.lock().unwrap_or_else(|e| e.into_inner());
-        match gifts.get(asker.args[1] as usize) {
+        match gifts.get(gift) {
             Some(file) => match self.give(asker, file.as_fd(), true) {
                 Ok(number) => Answer::Value(number.into()),
                 Err(error) => Answer::Error(error.raw_os_error().unwrap_or(libc::EMFILE)),
@@ -245,11 +245,6 @@ impl Listener {
         }
     }
 }
-
-/// First argument of the image's own call ([`timeloom_page::CPU_TIME_CALL`]), made
-/// on behalf of a program that is being let go: the second is the number of a file
-/// that it is to get. (No clock has this number.)
-pub(crate) const GIVE: u64 = 0x7fff_fff0;
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -7,9 +7,10 @@
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
+use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS, Shown};
+use timeloom_time::Instant;
 
-use crate::clock::{Base, HostInstant};
+use crate::clock::HostInstant;
 use crate::linux::remote::read_memory;
 
 /// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
@@ -66,7 +67,7 @@ impl ThreadState {
 
     /// Until when a thread waits that stands in the waiting instruction: `Some(None)`
     /// for ever, `None` when it is gone.
-    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant>> {
+    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
         let (mut deadline, mut host) = ([0u8; 8], [0u8; 4]);
         let shown = read_memory(thread, self.stack, &mut deadline)
             && read_memory(thread, PAGE_ADDRESS + HOST_OFFSET as u64, &mut host);
@@ -74,8 +75,7 @@ impl ThreadState {
         shown.then(|| {
             (ns != i64::MAX).then_some(HostInstant {
                 host: u32::from_ne_bytes(host) as usize,
-                base: Base::Monotonic,
-                ns,
+                at: Instant::from_ns(ns),
             })
         })
     }

@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 
+use timeloom_calls::ImageCall;
+
 use crate::arch::ALARM;
 use crate::linux::processes;
 use crate::linux::remote::{read_memory, write_memory};
@@ -158,25 +160,41 @@ fn posix(listener: &Listener, supervisor: &Supervisor, asker: &Notification) -> 
     })
 }
 
-/// What the image asks about timerfds of the process that it is in
-/// ([`timeloom_page::SET_TIMER`], [`timeloom_page::IS_TIMER`]).
-pub(crate) fn answer_image(
+/// Answers [`ImageCall::IsTimer`].
+pub(crate) fn is_timer(supervisor: &Supervisor, asker: &Notification, descriptor: i32) -> Answer {
+    match supervisor.timers.find_descriptor(asker.thread, descriptor) {
+        Some(key) => {
+            supervisor.timers.was_told(key);
+            Answer::Value(0)
+        }
+        // Not ours: then it is the kernel's business.
+        None => Answer::Error(libc::ENOSYS),
+    }
+}
+
+/// Answers [`ImageCall::SetTimer`].
+pub(crate) fn set_timer(
     listener: &Listener,
     supervisor: &Supervisor,
     asker: &Notification,
+    question: ImageCall<u64>,
 ) -> Answer {
-    let [question, fd, flags, new, old, told] = asker.args;
-    let Some(key) = supervisor.timers.find_descriptor(asker.thread, fd as i32) else {
-        // Not ours: then it is the kernel's business.
+    let ImageCall::SetTimer {
+        descriptor,
+        flags,
+        new,
+        old,
+        is_told,
+    } = question
+    else {
+        return Answer::Error(libc::EINVAL);
+    };
+    let Some(key) = supervisor.timers.find_descriptor(asker.thread, descriptor) else {
         return Answer::Error(libc::ENOSYS);
     };
-    if question as usize == timeloom_page::IS_TIMER {
-        supervisor.timers.was_told(key);
-        return Answer::Value(0);
-    }
     let mut asker = *asker;
-    asker.args = [fd, flags, new, old, 0, 0];
-    let kind = if told == 0 { &TIMERFD } else { &TOLD };
+    asker.args = [descriptor as u64, flags as u64, new, old, 0, 0];
+    let kind = if is_told { &TOLD } else { &TIMERFD };
     settime(listener, supervisor, &asker, key, kind)
 }
 

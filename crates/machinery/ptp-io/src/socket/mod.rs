@@ -12,13 +12,14 @@
 mod control;
 pub(crate) mod hardware;
 mod layer2;
-mod options;
 mod udp;
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::net::RecvFlags;
 use timeloom_ptp::{Packet, Stamp};
+use timeloom_sys::stamps::By;
 use timeloom_wire::VlanTag;
 
 use crate::{Interface, PtpError};
@@ -92,8 +93,8 @@ impl PortSocket {
         })
     }
 
-    pub(crate) fn descriptors(&self) -> [RawFd; 2] {
-        [self.event.as_raw_fd(), self.general.as_raw_fd()]
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.event.as_fd(), self.general.as_fd()]
     }
 
     /// Sends `packet`; a stamp will follow when it is an event message.
@@ -113,7 +114,9 @@ impl PortSocket {
     pub(crate) fn receive(&mut self, mut sink: impl FnMut(Arrival)) -> io::Result<()> {
         for socket in [&self.event, &self.general] {
             for _ in 0..BURST {
-                let Some(envelope) = control::receive(socket, 0, &mut self.buffer)? else {
+                let Some(envelope) =
+                    control::receive(socket, RecvFlags::empty(), &mut self.buffer)?
+                else {
                     break;
                 };
                 let stamp = self.stamping.pick(&envelope).map(Stamp::from_ns);
@@ -131,7 +134,7 @@ impl PortSocket {
     /// Departures whose stamps have come: a copy of the frame, and when it left.
     pub(crate) fn departures(&mut self, mut sink: impl FnMut(&[u8], Stamp)) {
         for _ in 0..BURST {
-            match control::receive(&self.event, libc::MSG_ERRQUEUE, &mut self.buffer) {
+            match control::receive(&self.event, RecvFlags::ERRQUEUE, &mut self.buffer) {
                 Ok(Some(envelope)) => {
                     if let Some(ns) = self.stamping.pick(&envelope) {
                         sink(envelope.bytes, Stamp::from_ns(ns));
@@ -145,6 +148,13 @@ impl PortSocket {
 }
 
 impl Stamping {
+    const fn by(self) -> By {
+        match self {
+            Self::Software => By::Kernel,
+            Self::Hardware => By::Card,
+        }
+    }
+
     const fn pick(self, envelope: &Envelope<'_>) -> Option<i64> {
         match self {
             Self::Software => envelope.software_ns,

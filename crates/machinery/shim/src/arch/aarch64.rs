@@ -5,9 +5,12 @@ use core::arch::asm;
 pub(crate) mod fault;
 #[cfg(timeloom_image)]
 mod memory;
-pub(crate) mod nr;
+mod old_calls;
+pub(crate) mod own_nr;
 mod stack;
 
+pub(crate) use fault::{prctl, rt_sigpending};
+pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
 pub(crate) use stack::check_stack;
 
 use crate::wait::KICKED;
@@ -39,16 +42,6 @@ pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
         );
     }
     result
-}
-
-/// There are none of them here.
-pub(crate) fn old_call(_: usize, _: [usize; 6]) -> Option<isize> {
-    None
-}
-
-/// Whether a call only reads a clock, so that nothing can interrupt it.
-pub(crate) fn only_reads_a_clock(call: usize) -> bool {
-    matches!(call, nr::CLOCK_GETTIME | nr::GETTIMEOFDAY)
 }
 
 /// The interrupted context that a signal handler is given (`ucontext_t`).

@@ -5,11 +5,13 @@ use core::arch::asm;
 pub(crate) mod fault;
 #[cfg(timeloom_image)]
 mod memory;
-pub(crate) mod nr;
 mod old_calls;
+pub(crate) mod own_nr;
 pub(crate) mod tsc;
 
-pub(crate) use old_calls::{old_call, only_reads_a_clock};
+pub(crate) use fault::rt_sigpending;
+pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
+pub(crate) use tsc::prctl;
 
 use crate::wait::KICKED;
 

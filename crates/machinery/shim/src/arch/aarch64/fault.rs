@@ -3,6 +3,7 @@
 
 use crate::abi::SIGSYS_BIT;
 use crate::signal::Action;
+use crate::sys::{nr, syscall};
 
 /// What the kernel is to have for a mask of the program's.
 pub(crate) fn kernel_mask(program: u64) -> u64 {
@@ -32,6 +33,18 @@ pub(crate) fn awaited(_: usize) -> Option<u64> {
 /// The result of such a wait.
 pub(crate) fn renamed(result: isize, _: usize) -> isize {
     result
+}
+
+/// `rt_sigpending(set, size)`: nothing waits under another's name.
+pub(crate) fn rt_sigpending(args: [usize; 6]) -> isize {
+    // SAFETY: the program's own call, on its own behalf.
+    unsafe { syscall(nr::RT_SIGPENDING, args) }
+}
+
+/// `prctl(…)`, which has nothing to say of the counter here.
+pub(crate) fn prctl(args: [usize; 6]) -> isize {
+    // SAFETY: the program's own call, on its own behalf.
+    unsafe { syscall(nr::PRCTL, args) }
 }
 
 pub(crate) const SIGSEGV: usize = 11;

@@ -9,8 +9,8 @@
 
 use super::Context;
 use super::fault::SIGSEGV;
-use super::nr;
 use super::syscall;
+use crate::nr;
 use crate::signal::Action;
 
 /// Ends the program if the frame of the signal, which begins at `frame`, reaches below

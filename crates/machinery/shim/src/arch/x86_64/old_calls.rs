@@ -1,36 +1,20 @@
 //! Calls that came before others which do the same and more, and that newer
 //! architectures do not have.
 
+use timeloom_calls::number;
+
 use crate::abi::{NS_PER_S, Timespec};
-use crate::arch::{nr, syscall};
 use crate::clock;
 use crate::files::utimensat;
 use crate::poll::{self, Invalid, SignalMask, store_left};
 use crate::select;
+use crate::sys::syscall;
 use crate::wait::{Deadline, until};
 
-/// The result of a trapped call, if it is one of these.
-pub(crate) fn old_call(call: usize, args: [usize; 6]) -> Option<isize> {
-    Some(match call {
-        nr::TIME => time(args),
-        nr::POLL => poll(args),
-        nr::SELECT => select(args),
-        nr::EPOLL_WAIT => poll::epoll(args, poll::after_ms(args[3]), &SignalMask::Unchanged),
-        nr::UTIME | nr::UTIMES => set_to_now(HERE, args[0]),
-        nr::FUTIMESAT => set_to_now(args[0], args[1]),
-        _ => return None,
-    })
-}
-
-/// Whether a call only reads a clock, so that nothing can interrupt it.
-pub(crate) fn only_reads_a_clock(call: usize) -> bool {
-    matches!(call, nr::CLOCK_GETTIME | nr::GETTIMEOFDAY | nr::TIME)
-}
-
 /// `time(out)`.
-fn time(args: [usize; 6]) -> isize {
+pub(crate) fn time(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
-    let result = unsafe { syscall(nr::TIME, args) };
+    let result = unsafe { syscall(TIME, args) };
     if result < 0 {
         return result;
     }
@@ -38,19 +22,24 @@ fn time(args: [usize; 6]) -> isize {
 }
 
 /// `poll(fds, count, timeout_ms)`.
-fn poll(args: [usize; 6]) -> isize {
+pub(crate) fn poll(args: [usize; 6]) -> isize {
     let deadline = poll::after_ms(args[2]);
     until(deadline, 0, |turn| {
         poll::ppoll_turn(turn, args[0], args[1], 0)
     })
 }
 
+/// `epoll_wait(epoll, events, most, timeout_ms)`.
+pub(crate) fn epoll_wait(args: [usize; 6]) -> isize {
+    poll::epoll(args, poll::after_ms(args[3]), &SignalMask::Unchanged)
+}
+
 /// `select(count, read, write, except, timeval)`.
-fn select(args: [usize; 6]) -> isize {
+pub(crate) fn select(args: [usize; 6]) -> isize {
     let timeval = args[4];
     let Ok(deadline) = timeval_deadline(timeval) else {
         // SAFETY: invalid, so that the kernel refuses.
-        return unsafe { syscall(nr::SELECT, args) };
+        return unsafe { syscall(SELECT, args) };
     };
     let result = select::wait(args, deadline, &SignalMask::Unchanged);
     store_left(timeval, deadline, 1_000);
@@ -73,10 +62,21 @@ fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
     Ok(Deadline::after_ns(ns))
 }
 
-/// `utime`, `utimes` and `futimesat` without times.
+/// `utime(path, times)` and `utimes(path, times)` without times.
+pub(crate) fn utimes(args: [usize; 6]) -> isize {
+    set_to_now(HERE, args[0])
+}
+
+/// `futimesat(directory, path, times)` without times.
+pub(crate) fn futimesat(args: [usize; 6]) -> isize {
+    set_to_now(args[0], args[1])
+}
+
 fn set_to_now(directory: usize, path: usize) -> isize {
     utimensat([directory, path, 0, 0, 0, 0])
 }
 
+const TIME: usize = number("time");
+const SELECT: usize = number("select");
 /// AT_FDCWD.
 const HERE: usize = -100isize as usize;

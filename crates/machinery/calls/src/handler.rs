@@ -1,0 +1,150 @@
+//! The parts of the image that answer calls.
+
+/// Defines an enum of names and the list of them all.
+macro_rules! listed {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
+        $(#[$meta])*
+        pub enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// All of them, in their order.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
+        }
+    };
+}
+
+listed! {
+    /// Which part of the image answers a trapped call. Each is an arm of the image's
+    /// dispatch (`shim/src/trap.rs`), and each is named by some row.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Handler {
+        /// `clock_gettime`.
+        ClockGettime,
+        /// `gettimeofday`.
+        Gettimeofday,
+        /// `nanosleep`.
+        Nanosleep,
+        /// `clock_nanosleep`.
+        ClockNanosleep,
+        /// `ppoll`.
+        Ppoll,
+        /// `pselect6`.
+        Pselect6,
+        /// `epoll_pwait`.
+        EpollPwait,
+        /// `epoll_pwait2`.
+        EpollPwait2,
+        /// `futex`.
+        Futex,
+        /// `futex_waitv`.
+        FutexWaitv,
+        /// `rt_sigtimedwait`.
+        RtSigtimedwait,
+        /// `semtimedop`.
+        Semtimedop,
+        /// `semop`, which is `semtimedop` without a timeout.
+        Semop,
+        /// `mq_timedsend` and `mq_timedreceive`.
+        MessageQueue,
+        /// `read`.
+        Read,
+        /// `readv`.
+        Readv,
+        /// `recvfrom`.
+        Recvfrom,
+        /// `recvmsg`.
+        Recvmsg,
+        /// `recvmmsg`.
+        Recvmmsg,
+        /// `accept` and `accept4`.
+        Accept,
+        /// `connect`.
+        Connect,
+        /// `write`.
+        Write,
+        /// `writev`.
+        Writev,
+        /// `sendto`.
+        Sendto,
+        /// `sendmsg`.
+        Sendmsg,
+        /// `sendmmsg`.
+        Sendmmsg,
+        /// `io_getevents`.
+        IoGetevents,
+        /// `io_pgetevents`.
+        IoPgetevents,
+        /// `ioctl` of a hardware clock.
+        Ioctl,
+        /// `sysinfo`.
+        Sysinfo,
+        /// `times`.
+        Times,
+        /// `getrusage`.
+        Getrusage,
+        /// `wait4`.
+        Wait4,
+        /// `waitid`.
+        Waitid,
+        /// `utimensat`.
+        Utimensat,
+        /// `setsockopt` of an option that is about time.
+        Setsockopt,
+        /// `rt_sigprocmask`.
+        RtSigprocmask,
+        /// `rt_sigaction`.
+        RtSigaction,
+        /// `rt_sigsuspend`.
+        RtSigsuspend,
+        /// `rt_sigpending`, where the time-stamp counter is emulated.
+        RtSigpending,
+        /// `prctl` about the time-stamp counter, where that is emulated.
+        Prctl,
+        /// `timerfd_settime` of a timer that is to tell when its clock is set.
+        TimerfdSettime,
+        /// `timer_settime` of a timer of the kernel's, which counts processor time.
+        TimerSettime,
+        /// `timer_gettime` of the same.
+        TimerGettime,
+        /// `setitimer` of processor time.
+        Setitimer,
+        /// `getitimer` of the same.
+        Getitimer,
+        /// `time`.
+        Time,
+        /// `poll`.
+        Poll,
+        /// `select`.
+        Select,
+        /// `epoll_wait`.
+        EpollWait,
+        /// `utime` and `utimes`.
+        Utimes,
+        /// `futimesat`.
+        Futimesat,
+    }
+}
+
+impl Handler {
+    /// Whether the call only reads a clock, so that nothing can interrupt it.
+    pub const fn only_reads_a_clock(self) -> bool {
+        matches!(self, Self::ClockGettime | Self::Gettimeofday | Self::Time)
+    }
+
+    /// Whether the call traps for what it could do to SIGSYS. A program that was let go
+    /// keeps the filter, so what these guard it still needs.
+    pub const fn guards_sigsys(self) -> bool {
+        matches!(
+            self,
+            Self::RtSigprocmask
+                | Self::RtSigaction
+                | Self::RtSigsuspend
+                | Self::Ppoll
+                | Self::Pselect6
+                | Self::EpollPwait
+                | Self::EpollPwait2
+                | Self::IoPgetevents
+        )
+    }
+}

@@ -1,0 +1,104 @@
+//! Finding a call by its number or name, where this is compiled for.
+
+use crate::{CALLS, Call, Extra, Handler};
+
+/// The rows of calls that this architecture has.
+pub fn calls() -> impl Iterator<Item = &'static Call> + Clone {
+    CALLS.iter().filter(|call| call.number().is_some())
+}
+
+/// The row of a call.
+pub fn find(number: i64) -> Option<&'static Call> {
+    calls().find(|call| call.number().map(i64::from) == Some(number))
+}
+
+/// A call's number by its name. For constants: without such a row compiling fails.
+///
+/// # Panics
+/// Where there is no such call, which the compiler then says.
+pub const fn number(name: &str) -> usize {
+    let mut index = 0;
+    while index < CALLS.len() {
+        if is_same(CALLS[index].name, name) {
+            match CALLS[index].number() {
+                Some(number) => return number as usize,
+                None => panic!("this architecture has no such call"),
+            }
+        }
+        index += 1;
+    }
+    panic!("the table has no such call")
+}
+
+/// Which part of the image answers a trapped call. The image looks here for each: a
+/// load, no search.
+#[inline(always)]
+pub fn handler_of(number: usize) -> Option<Handler> {
+    *HANDLERS.get(number)?
+}
+
+static HANDLERS: [Option<Handler>; LENGTH] = {
+    let mut handlers = [None; LENGTH];
+    let mut index = 0;
+    while index < CALLS.len() {
+        if let (Some(number), Some(handler)) = (CALLS[index].number(), CALLS[index].handler) {
+            handlers[number as usize] = Some(handler);
+        }
+        index += 1;
+    }
+    handlers
+};
+
+/// One more than the highest number of a call that traps.
+const LENGTH: usize = {
+    let mut length = 0;
+    let mut index = 0;
+    while index < CALLS.len() {
+        if let (Some(number), Some(_)) = (CALLS[index].number(), CALLS[index].handler)
+            && number as usize >= length
+        {
+            length = number as usize + 1;
+        }
+        index += 1;
+    }
+    length
+};
+
+/// How many calls trap in processes that have asked for this.
+pub const fn extra_count(extra: Extra) -> usize {
+    let (mut count, mut index) = (0, 0);
+    while index < CALLS.len() {
+        if CALLS[index].number().is_some() && CALLS[index].is_for(extra) {
+            count += 1;
+        }
+        index += 1;
+    }
+    count
+}
+
+/// Their numbers. `COUNT` is [`extra_count`].
+///
+/// # Panics
+/// When it is not. (For constants.)
+pub const fn extra_numbers<const COUNT: usize>(extra: Extra) -> [u32; COUNT] {
+    assert!(COUNT == extra_count(extra));
+    let mut numbers = [0; COUNT];
+    let (mut count, mut index) = (0, 0);
+    while index < CALLS.len() {
+        if let (Some(number), true) = (CALLS[index].number(), CALLS[index].is_for(extra)) {
+            numbers[count] = number;
+            count += 1;
+        }
+        index += 1;
+    }
+    numbers
+}
+
+pub(crate) const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut index = 0;
+    while index < one.len() && index < other.len() && one[index] == other[index] {
+        index += 1;
+    }
+    index == one.len() && index == other.len()
+}

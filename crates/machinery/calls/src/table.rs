@@ -1,0 +1,249 @@
+//! The table: every call that carries time, in the order in which the filter looks for
+//! them.
+//!
+//! A row says, in this order: the call; its number on x86-64 and on 64-bit ARM; when it
+//! is treated; which part of the image or of the supervisor answers; and what happens,
+//! in the words of `docs/coverage.md`. [`Call`] has the meaning of each.
+
+use crate::{Call, Extra, Handler, Numbers, Service, Treatment, When};
+
+use Extra::{Reads, Stamps, Timeouts};
+use Handler as Image;
+use Service as Super;
+use When::{
+    Always, EitherGiven, FutexWait, Given, HardwareClock, IntervalTimer, MayCancel, NotOfProcessor,
+    NotZero, NotZeroOrGiven, Null, OwnPosixTimer, Positive, PosixTimer, SocketTime, TscControl,
+};
+
+/// Every call that some filter of ours treats.
+#[rustfmt::skip] // One call a line.
+pub const CALLS: &[Call] = &[
+    // Clocks, by `syscall` instruction instead of the vDSO.
+    trap("clock_gettime", at(228, 113), Always, Image::ClockGettime, VIRTUAL),
+    trap("gettimeofday", at(96, 169), Always, Image::Gettimeofday, VIRTUAL),
+
+    // Waits with a timeout, or with a signal mask that must not hold SIGSYS.
+    trap("nanosleep", at(35, 101), Always, Image::Nanosleep, VIRTUAL),
+    trap("clock_nanosleep", at(230, 115), Always, Image::ClockNanosleep, VIRTUAL),
+    trap("ppoll", at(271, 73), EitherGiven(2, 3), Image::Ppoll, VIRTUAL),
+    trap("pselect6", at(270, 72), EitherGiven(4, 5), Image::Pselect6, VIRTUAL),
+    // These, and `epoll_wait`, without a timeout too: frozen in them, a program would be
+    // told EINTR by the kernel.
+    trap("epoll_pwait", at(281, 22), NotZeroOrGiven(3, 4), Image::EpollPwait, VIRTUAL),
+    trap("epoll_pwait2", at(441, 441), Always, Image::EpollPwait2, VIRTUAL),
+    trap("futex", at(202, 98), FutexWait, Image::Futex, VIRTUAL),
+    trap("futex_waitv", at(449, 449), Given(3), Image::FutexWaitv, VIRTUAL),
+    trap("rt_sigtimedwait", at(128, 137), Always, Image::RtSigtimedwait, VIRTUAL),
+    trap("semtimedop", at(220, 192), Always, Image::Semtimedop, VIRTUAL),
+    trap("semop", at(65, 193), Always, Image::Semop, VIRTUAL),
+    trap("mq_timedsend", at(242, 182), Given(4), Image::MessageQueue, VIRTUAL),
+    trap("mq_timedreceive", at(243, 183), Given(4), Image::MessageQueue, VIRTUAL),
+
+    // Sockets and timers that mean time only in processes which have asked for that.
+    pass("read", at(0, 63), Image::Read).on_demand(&[Reads, Timeouts]),
+    pass("readv", at(19, 65), Image::Readv).on_demand(&[Reads, Timeouts]),
+    pass("recvfrom", at(45, 207), Image::Recvfrom).on_demand(&[Timeouts]),
+    pass("recvmsg", at(47, 212), Image::Recvmsg).on_demand(&[Stamps, Timeouts]),
+    trap("recvmmsg", at(299, 243), Given(4), Image::Recvmmsg, VIRTUAL)
+        .on_demand(&[Stamps, Timeouts]),
+    pass("accept", at(43, 202), Image::Accept).on_demand(&[Timeouts]),
+    pass("accept4", at(288, 242), Image::Accept).on_demand(&[Timeouts]),
+    pass("connect", at(42, 203), Image::Connect).on_demand(&[Timeouts]),
+    pass("write", at(1, 64), Image::Write).on_demand(&[Timeouts]),
+    pass("writev", at(20, 66), Image::Writev).on_demand(&[Timeouts]),
+    pass("sendto", at(44, 206), Image::Sendto).on_demand(&[Timeouts]),
+    pass("sendmsg", at(46, 211), Image::Sendmsg).on_demand(&[Timeouts]),
+    pass("sendmmsg", at(307, 269), Image::Sendmmsg).on_demand(&[Timeouts]),
+
+    // The former returns EINTR when frozen, the latter waits anew.
+    trap("io_getevents", at(208, 4), NotZero(1), Image::IoGetevents, VIRTUAL),
+    trap("io_pgetevents", at(333, 292), Always, Image::IoPgetevents, VIRTUAL),
+
+    trap("ioctl", at(16, 29), HardwareClock, Image::Ioctl, DEVICE_STAMPS),
+    trap("sysinfo", at(99, 179), Always, Image::Sysinfo, VIRTUAL),
+    trap("times", at(100, 153), Always, Image::Times, DIVIDED),
+    trap("getrusage", at(98, 165), Always, Image::Getrusage, DIVIDED),
+    trap("wait4", at(61, 260), Given(3), Image::Wait4, DIVIDED),
+    trap("waitid", at(247, 95), Given(4), Image::Waitid, DIVIDED),
+    // Times of files set to "now".
+    trap("utimensat", at(280, 88), Always, Image::Utimensat, VIRTUAL_NOW),
+    trap("setsockopt", at(54, 208), SocketTime, Image::Setsockopt, MORE_TRAPS),
+
+    // What could take SIGSYS away from us. Where the time-stamp counter is emulated, the
+    // image also stands between a program and its SIGSEGV, which shows in masks and actions.
+    trap("rt_sigprocmask", at(14, 135), Given(1), Image::RtSigprocmask, VIRTUAL).emulating(Always),
+    trap("rt_sigaction", at(13, 134), Given(1), Image::RtSigaction, VIRTUAL).emulating(Always),
+    trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, VIRTUAL),
+    pass("rt_sigpending", at(127, 136), Image::RtSigpending).emulating(Always),
+    pass("prctl", at(157, 167), Image::Prctl).emulating(TscControl),
+    refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
+
+    // Followed by the supervisor.
+    ask("execve", at(59, 221), Always, Super::Exec, FOLLOWED),
+    ask("execveat", at(322, 281), Always, Super::Exec, FOLLOWED),
+    ask("timerfd_create", at(283, 85), Always, Super::TimerfdCreate, BY_SUPERVISOR),
+    ask("timerfd_settime", at(286, 86), MayCancel, Super::TimerfdSettime, MAY_CANCEL)
+        .or(Image::TimerfdSettime),
+    ask("timerfd_gettime", at(287, 87), Always, Super::TimerfdGettime, BY_SUPERVISOR),
+    ask("timer_create", at(222, 107), NotOfProcessor, Super::TimerCreate, BY_SUPERVISOR),
+    ask("timer_settime", at(223, 110), PosixTimer, Super::TimerSettime, OR_PROCESSOR)
+        .or(Image::TimerSettime),
+    ask("timer_gettime", at(224, 108), PosixTimer, Super::TimerGettime, OR_PROCESSOR)
+        .or(Image::TimerGettime),
+    ask("timer_getoverrun", at(225, 109), OwnPosixTimer, Super::TimerGetoverrun, BY_SUPERVISOR),
+    ask("timer_delete", at(226, 111), OwnPosixTimer, Super::TimerDelete, BY_SUPERVISOR),
+    ask("setitimer", at(38, 103), IntervalTimer, Super::Setitimer, OR_INTERVAL)
+        .or(Image::Setitimer),
+    ask("getitimer", at(36, 102), IntervalTimer, Super::Getitimer, OR_INTERVAL)
+        .or(Image::Getitimer),
+
+    // These would change the machine's clock.
+    ask("clock_settime", at(227, 112), Always, Super::ClockSettime, STEERS_BUT_DEVICES),
+    ask("settimeofday", at(164, 170), Always, Super::Settimeofday, STEERS),
+    ask("adjtimex", at(159, 171), Always, Super::Adjtimex, STEERS),
+    ask("clock_adjtime", at(305, 266), Always, Super::ClockAdjtime, STEERS_BUT_DEVICES),
+
+    // Its waits cannot be trapped: refused and reported.
+    ask("io_uring_setup", at(425, 425), Always, Super::IoUring, LEAK),
+    // The image's own question.
+    ask("cpu_time", OF_IMAGE, Always, Super::Image, OWN_QUESTION),
+
+    // Calls that came before others which do the same and more.
+    trap("time", x86_64(201), Always, Image::Time, VIRTUAL),
+    trap("poll", x86_64(7), Positive(2), Image::Poll, VIRTUAL),
+    trap("select", x86_64(23), Given(4), Image::Select, VIRTUAL),
+    trap("epoll_wait", x86_64(232), NotZero(3), Image::EpollWait, VIRTUAL),
+    trap("utime", x86_64(132), Null(1), Image::Utimes, VIRTUAL_NOW),
+    trap("utimes", x86_64(235), Null(1), Image::Utimes, VIRTUAL_NOW),
+    trap("futimesat", x86_64(261), Null(2), Image::Futimesat, VIRTUAL_NOW),
+    ask("alarm", x86_64(37), Always, Super::Alarm, BY_SUPERVISOR),
+    // On x86-64 the kernel itself looks whether a signal fits onto the stack.
+    ask("sigaltstack", aarch64(132), Given(0), Super::SignalStack, SMALL_STACK),
+];
+
+const VIRTUAL: &str = "virtual, in the process";
+const VIRTUAL_NOW: &str = "\"now\" is the virtual time; times given stay";
+const DIVIDED: &str = "processor time divided by the dilation, in the process";
+const DEVICE_STAMPS: &str = "stamps of the system's clocks are put onto the host's, \
+    those of the hardware clock onto true virtual time plus what it is ahead";
+const MORE_TRAPS: &str = "the option is set; \
+    from then on the calls below trap in this process and what it starts";
+const FALL_BACK: &str = "ENOSYS, on which callers fall back";
+const FOLLOWED: &str = "followed by the supervisor: the new program is prepared";
+const BY_SUPERVISOR: &str = "virtual, by the supervisor";
+const MAY_CANCEL: &str = "virtual, by the supervisor; with `TFD_TIMER_CANCEL_ON_SET` \
+    the calls below trap from then on in this process and what it starts";
+const OR_PROCESSOR: &str = "virtual, by the supervisor; \
+    on processor time divided by the dilation, in the process";
+const OR_INTERVAL: &str = "virtual, by the supervisor; \
+    `ITIMER_VIRTUAL` and `ITIMER_PROF` divided by the dilation, in the process";
+const STEERS: &str =
+    "acts on the clock of the guest's host, as the kernel would, by the supervisor";
+const STEERS_BUT_DEVICES: &str = "acts on the clock of the guest's host, \
+    as the kernel would, by the supervisor; hardware clocks are not set: EOPNOTSUPP";
+const LEAK: &str = "refused with ENOSYS, on which programs fall back, and reported; \
+    **with `--allow-leaks` done in real time**";
+const OWN_QUESTION: &str =
+    "no call of programs: the image asks what a CPU clock shows after a change of rate";
+const SMALL_STACK: &str =
+    "refused with ENOMEM where two signals do not fit onto the stack, and reported";
+/// Where it traps, `coverage.rs` says which processes have asked for what.
+const ON_DEMAND: &str = "";
+
+/// The number on both architectures.
+const fn at(x86_64: u32, aarch64: u32) -> Numbers {
+    Numbers {
+        x86_64: Some(x86_64),
+        aarch64: Some(aarch64),
+    }
+}
+
+const fn x86_64(number: u32) -> Numbers {
+    Numbers {
+        x86_64: Some(number),
+        aarch64: None,
+    }
+}
+
+const fn aarch64(number: u32) -> Numbers {
+    Numbers {
+        x86_64: None,
+        aarch64: Some(number),
+    }
+}
+
+const OF_IMAGE: Numbers = at(crate::IMAGE_CALL as u32, crate::IMAGE_CALL as u32);
+
+const fn trap(
+    name: &'static str,
+    numbers: Numbers,
+    when: When,
+    handler: Handler,
+    outcome: &'static str,
+) -> Call {
+    Call {
+        handler: Some(handler),
+        ..plain(name, numbers, Some(Treatment::Trap), when, outcome)
+    }
+}
+
+const fn pass(name: &'static str, numbers: Numbers, handler: Handler) -> Call {
+    Call {
+        handler: Some(handler),
+        ..plain(name, numbers, None, Always, ON_DEMAND)
+    }
+}
+
+const fn ask(
+    name: &'static str,
+    numbers: Numbers,
+    when: When,
+    service: Service,
+    outcome: &'static str,
+) -> Call {
+    plain(name, numbers, Some(Treatment::Ask(service)), when, outcome)
+}
+
+const fn refuse(name: &'static str, numbers: Numbers, outcome: &'static str) -> Call {
+    plain(name, numbers, Some(Treatment::Refuse), Always, outcome)
+}
+
+const fn plain(
+    name: &'static str,
+    numbers: Numbers,
+    treatment: Option<Treatment>,
+    when: When,
+    outcome: &'static str,
+) -> Call {
+    Call {
+        name,
+        numbers,
+        treatment,
+        when,
+        handler: None,
+        emulating_tsc: None,
+        on_demand: &[],
+        outcome,
+    }
+}
+
+impl Call {
+    /// Where it does not go to the supervisor, it goes to this.
+    const fn or(self, handler: Handler) -> Self {
+        Self {
+            handler: Some(handler),
+            ..self
+        }
+    }
+
+    const fn emulating(self, when: When) -> Self {
+        Self {
+            emulating_tsc: Some(when),
+            ..self
+        }
+    }
+
+    const fn on_demand(self, on_demand: &'static [Extra]) -> Self {
+        Self { on_demand, ..self }
+    }
+}

@@ -1,0 +1,52 @@
+//! When a call is treated, by its arguments.
+
+/// When a call gets its treatment; otherwise it passes. Arguments are counted from zero.
+///
+/// The supervisor compiles these into the seccomp filter (`guest/src/filter/`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Always.
+    Always,
+    /// When this pointer argument is given.
+    Given(u32),
+    /// When either pointer argument is given.
+    EitherGiven(u32, u32),
+    /// When this `int` argument is above zero (a timeout in ms).
+    Positive(u32),
+    /// When this `int` argument is not zero (a timeout in ms; negative: none).
+    NotZero(u32),
+    /// When `int` `.0` is not zero or pointer `.1` is given.
+    NotZeroOrGiven(u32, u32),
+    /// When this pointer argument is null.
+    Null(u32),
+    /// A futex operation that waits, with a timeout.
+    FutexWait,
+    /// A socket option that is about time.
+    SocketTime,
+    /// An interval timer: of real time as the treatment says, of processor time in the
+    /// image.
+    IntervalTimer,
+    /// A timer: one that is to tell when its clock is set, in the image first.
+    MayCancel,
+    /// A timer's clock that does not count processor time. (Timers on one that does are
+    /// the kernel's.)
+    NotOfProcessor,
+    /// A timer that is the session's.
+    OwnPosixTimer,
+    /// A timer: the session's as the treatment says, the kernel's in the image.
+    PosixTimer,
+    /// An `ioctl` that compares a hardware clock with the system's.
+    HardwareClock,
+    /// `prctl` that asks or says whether the time-stamp counter may be read.
+    TscControl,
+}
+
+impl When {
+    /// Whether a call that is not treated as its row says traps instead of passing.
+    pub const fn traps_otherwise(self) -> bool {
+        matches!(
+            self,
+            Self::IntervalTimer | Self::MayCancel | Self::PosixTimer
+        )
+    }
+}

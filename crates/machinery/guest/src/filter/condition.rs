@@ -1,0 +1,130 @@
+//! When a call is treated, as steps of the filter.
+
+use timeloom_calls::When;
+
+use super::{LOCAL, TRAPPED};
+use crate::linux::bpf::{Label, Step, argument_high, argument_low};
+use crate::phc;
+use crate::timers::FIRST_POSIX;
+
+/// Appends jumps to `label` for calls that meet the condition.
+pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
+    let given = |steps: &mut Vec<Step>, index: u32| {
+        steps.push(Step::Load(argument_low(index)));
+        steps.push(Step::IfAtLeast(1, label));
+        steps.push(Step::Load(argument_high(index)));
+        steps.push(Step::IfAtLeast(1, label));
+    };
+    // A negative `int` has its top bit set; what lies between is positive.
+    let skip = LOCAL + steps.len() as Label;
+    let positive = |steps: &mut Vec<Step>, index: u32| {
+        steps.push(Step::Load(argument_low(index)));
+        steps.push(Step::IfAtLeast(0x8000_0000, skip));
+        steps.push(Step::IfAtLeast(1, label));
+        steps.push(Step::Mark(skip));
+    };
+    match when {
+        When::Always => steps.push(Step::Goto(label)),
+        When::Given(index) => given(steps, index),
+        When::EitherGiven(one, other) => {
+            given(steps, one);
+            given(steps, other);
+        }
+        When::Positive(index) => positive(steps, index),
+        When::NotZero(index) => {
+            steps.push(Step::Load(argument_low(index)));
+            steps.push(Step::IfAtLeast(1, label));
+        }
+        When::NotZeroOrGiven(timeout, pointer) => {
+            steps.push(Step::Load(argument_low(timeout)));
+            steps.push(Step::IfAtLeast(1, label));
+            given(steps, pointer);
+        }
+        When::Null(index) => {
+            steps.push(Step::Load(argument_low(index)));
+            steps.push(Step::IfAtLeast(1, skip));
+            steps.push(Step::Load(argument_high(index)));
+            steps.push(Step::IfEqual(0, label));
+            steps.push(Step::Mark(skip));
+        }
+        When::FutexWait => {
+            steps.push(Step::Load(argument_low(1)));
+            let waits = skip + 1;
+            for command in FUTEX_WAITS {
+                for flags in [0, 128, 256, 384] {
+                    steps.push(Step::IfEqual(command | flags, waits));
+                }
+            }
+            steps.push(Step::Goto(skip));
+            steps.push(Step::Mark(waits));
+            given(steps, 3);
+            steps.push(Step::Mark(skip));
+        }
+        When::IntervalTimer => {
+            steps.push(Step::Load(argument_low(0)));
+            steps.push(Step::IfEqual(libc::ITIMER_REAL as u32, label));
+            steps.push(Step::Goto(TRAPPED));
+        }
+        When::MayCancel => {
+            steps.push(Step::Load(argument_low(1)));
+            steps.push(Step::IfEqual(CANCEL_ON_SET, TRAPPED));
+            steps.push(Step::Goto(label));
+        }
+        When::NotOfProcessor => {
+            steps.push(Step::Load(argument_low(0)));
+            for clock in [
+                libc::CLOCK_PROCESS_CPUTIME_ID,
+                libc::CLOCK_THREAD_CPUTIME_ID,
+            ] {
+                steps.push(Step::IfEqual(clock as u32, skip));
+            }
+            // Negative ones are those of processes, threads and clock devices.
+            // The kernel refuses timers on the last.
+            steps.push(Step::IfAtLeast(0x8000_0000, skip));
+            steps.push(Step::Goto(label));
+            steps.push(Step::Mark(skip));
+        }
+        When::OwnPosixTimer | When::PosixTimer => {
+            steps.push(Step::Load(argument_low(0)));
+            steps.push(Step::IfAtLeast(0x8000_0000, skip));
+            steps.push(Step::IfAtLeast(FIRST_POSIX as u32, label));
+            steps.push(Step::Mark(skip));
+            if when == When::PosixTimer {
+                steps.push(Step::Goto(TRAPPED));
+            }
+        }
+        When::HardwareClock => {
+            steps.push(Step::Load(argument_low(1)));
+            for command in phc::COMMANDS {
+                steps.push(Step::IfEqual(command, label));
+            }
+        }
+        When::TscControl => {
+            steps.push(Step::Load(argument_low(0)));
+            for option in [PR_GET_TSC, PR_SET_TSC] {
+                steps.push(Step::IfEqual(option, label));
+            }
+        }
+        When::SocketTime => {
+            let socket_level = skip + 1;
+            steps.push(Step::Load(argument_low(1)));
+            steps.push(Step::IfEqual(libc::SOL_SOCKET as u32, socket_level));
+            steps.push(Step::Goto(skip));
+            steps.push(Step::Mark(socket_level));
+            steps.push(Step::Load(argument_low(2)));
+            for option in SOCKET_TIME_OPTIONS {
+                steps.push(Step::IfEqual(option, label));
+            }
+            steps.push(Step::Mark(skip));
+        }
+    }
+}
+
+/// WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
+pub(super) const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
+/// The flag means something to absolute timers only, and others are refused.
+const CANCEL_ON_SET: u32 = (libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET) as u32;
+/// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
+pub(super) const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
+pub(super) const PR_GET_TSC: u32 = libc::PR_GET_TSC as u32;
+pub(super) const PR_SET_TSC: u32 = libc::PR_SET_TSC as u32;
