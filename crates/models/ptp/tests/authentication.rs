@@ -13,7 +13,7 @@ fn failures(world: &world::World) -> Vec<String> {
     let failed = world
         .reports
         .iter()
-        .filter(|(_, _, report)| matches!(report, Report::Failure(_)));
+        .filter(|(_, _, report)| matches!(report, Report::Failure { .. }));
     failed.map(|entry| format!("{entry:?}")).collect()
 }
 

@@ -8,6 +8,7 @@
 
 mod chrony;
 mod chrony_words;
+mod fed_sync;
 mod pages;
 pub(crate) mod peer;
 pub(crate) mod peer_words;
@@ -15,7 +16,6 @@ mod phc;
 mod ptp;
 mod ptp4l;
 mod ptp4l_words;
-mod ptp_words;
 pub(crate) mod realtime_line;
 mod sides;
 mod simulated;
