@@ -11,8 +11,8 @@
 use timeloom_time::Instant;
 
 use crate::clock::{Clock, Host, machine_ns};
-use crate::linux::remote::{read_memory, write_memory};
-use crate::supervise::notify::{Answer, Listener, Notification};
+use crate::linux::remote::Alleged;
+use crate::supervise::asker::Asker;
 
 /// The `ioctl`s whose answers are put onto virtual time (`linux/ptp_clock.h`):
 /// PTP_SYS_OFFSET, _EXTENDED, _PRECISE, each with its second version, and the last two
@@ -30,36 +30,27 @@ pub(crate) const COMMANDS: [u32; 8] = [
 
 /// What a hardware clock is to show that showed `device_ns` when the machine's
 /// CLOCK_MONOTONIC showed `wall_ns`.
-pub(crate) fn answer_time(clock: &Clock, host: &Host, device_ns: i64, wall_ns: i64) -> Answer {
+pub(crate) fn shown_ns(clock: &Clock, host: &Host, device_ns: i64, wall_ns: i64) -> i64 {
     let scales = Session::now(clock, host);
-    Answer::Value(scales.device_ns(device_ns, wall_ns).max(0))
+    scales.device_ns(device_ns, wall_ns).max(0)
 }
 
-/// Puts the stamps that an `ioctl` has left at `address` onto virtual time.
-pub(crate) fn answer_stamps(
-    listener: &Listener,
+/// Puts the stamps that an `ioctl` has left onto virtual time. Returns zero, or an error
+/// number.
+pub(crate) fn translate_stamps(
     clock: &Clock,
-    asker: &Notification,
+    asker: &Asker<'_>,
     command: u32,
-    address: u64,
-) -> Answer {
-    let scales = Session::now(clock, listener.host());
-    let Some(mut bytes) = Layout::of(command).map(|layout| vec![0; layout.bytes()]) else {
-        return Answer::Error(libc::EINVAL);
-    };
-    if !read_memory(asker.thread, address, &mut bytes) {
-        return Answer::Error(libc::EFAULT);
-    }
+    stamps: Alleged<u8>,
+) -> Result<i64, i32> {
+    let scales = Session::now(clock, asker.host());
+    let layout = Layout::of(command).ok_or(libc::EINVAL)?;
+    let mut bytes = vec![0; layout.bytes()];
+    asker.read_all(stamps, &mut bytes)?;
     if !convert(command, &mut bytes, &scales) {
-        return Answer::Error(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
-    if !listener.is_waiting(asker) {
-        return Answer::Error(libc::EINTR);
-    }
-    match write_memory(asker.thread, address, &bytes) {
-        true => Answer::Value(0),
-        false => Answer::Error(libc::EFAULT),
-    }
+    asker.write_all(stamps, &bytes).map(|()| 0)
 }
 
 /// How the machine's instants become the session's. All in nanoseconds; `wall_ns` is

@@ -35,7 +35,7 @@ use crate::tcp::{Receiver, Sender, TcpConfig};
 ///   from elsewhere: [`World::send_raw`] and [`World::send_frame`] from real programs,
 ///   [`World::take_over`] from other engines. Each makes its appointments in the agenda it is given.
 /// - **Outputs**, which wait until they are taken: [`World::take_raw`], [`World::take_frame`] and
-///   [`World::take_seen`] for real programs, [`World::crossings`] for other engines.
+///   [`World::take_captured`] for real programs, [`World::crossings`] for other engines.
 /// - **Queries**, which change nothing: where a node is and what has happened so far.
 ///
 /// The fields are tables that do not know one another. What a node does with a packet is in `node`,

@@ -78,7 +78,7 @@ impl NodeClock {
         self.shown.at(core.at(self.course.at(at)))
     }
 
-    /// The same as it is put into a stamp.
+    /// What it showed at `at`, to its resolution, as it is put into a stamp.
     pub fn stamp(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
         let exact_ns = self.read(now, at).as_ns();
         Stamp::from_ns(exact_ns - exact_ns.rem_euclid(self.resolution_ns))

@@ -190,7 +190,7 @@ impl PtpNode {
         resident.downcast_ref()
     }
 
-    /// The same, to be changed.
+    /// The clock that lives at a node, to be changed.
     pub fn at_mut(world: &mut World, node: Node) -> Option<&mut Self> {
         let resident: &mut dyn core::any::Any = world.resident_mut(node)?;
         resident.downcast_mut()

@@ -195,10 +195,10 @@ struct Measured {
 
 fn measure(bed: &Bed, seconds: &str, arguments: &[&str]) -> Result<Measured, BenchError> {
     let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
-    let began = timeloom_portal::wall_now();
+    let began = timeloom_sys::wall_now();
     let work = machine::Work::start();
     let said = iperf3(&bed.fabric, &bed.target, seconds, arguments)?;
-    let wall = timeloom_portal::wall_now() - began;
+    let wall = timeloom_sys::wall_now() - began;
     let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
     Ok(Measured {
         gbps: said.0,
@@ -476,10 +476,10 @@ fn rtt(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
         let target = bed.target.parse().map_err(broken)?;
         let station = bed.fabric.station("a").expect("just built");
         let gap = StdDuration::from_millis(5);
-        let began = timeloom_portal::wall_now();
+        let began = timeloom_sys::wall_now();
         let pings = station.run(|| ping(target, count, gap)).map_err(broken)?;
         let pings = pings.map_err(BenchError::system("pinging"))?;
-        let wall = timeloom_portal::wall_now() - began;
+        let wall = timeloom_sys::wall_now() - began;
         let errors: Vec<f64> = pings.iter().map(|ns| (ns - configured) as f64).collect();
         let report = bed.emulation.stop().ok_or_else(|| broken("it died"))?;
         means.push(errors.iter().sum::<f64>() / errors.len() as f64);

@@ -285,7 +285,7 @@ impl Node {
                     offset_ns: offset.as_ns_f64(),
                     authenticated,
                 }),
-                Some(Action::Report(Report::Failure(failure))) => {
+                Some(Action::Report(Report::Failure { failure, .. })) => {
                     self.events.push(Event::Failure(format!("{failure:?}")));
                 }
                 Some(_) => {}

@@ -13,7 +13,9 @@ use timeloom_net::{
 };
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats};
-use timeloom_peering::{Cut, Pause, Portal, Ring, Socket, run, wall_now};
+use timeloom_peering::{Cut, Pause, Portal, Ring, Socket, run};
+use timeloom_sys::schedule::{Policy, policy, set_policy};
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
 /// The left router's port on the bar of the dumbbell.
@@ -296,19 +298,9 @@ fn a_flood_of_nonsense_costs_no_memory() {
     assert_eq!(left.world().packets_alive(), before);
 }
 
-/// The policy of the calling thread.
-fn policy() -> i32 {
-    // SAFETY: the call takes a number; 0 is the calling thread.
-    unsafe { libc::sched_getscheduler(0) }
-}
-
 /// Whether this process may put a thread before ordinary ones.
 fn may_go_first() -> bool {
-    let asked = std::thread::spawn(|| {
-        let parameters = libc::sched_param { sched_priority: 1 };
-        // SAFETY: the kernel reads the parameters, which live until it returns.
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
-    });
+    let asked = std::thread::spawn(|| set_policy(Policy::First(1)).is_ok());
     asked.join().unwrap()
 }
 
@@ -319,7 +311,7 @@ fn a_thread_goes_first_while_it_runs_an_engine_and_is_then_what_it_was() {
         let (a, _b) = sockets();
         let mut one = instance(0, a, 1);
         let before = policy();
-        assert_eq!(before, libc::SCHED_OTHER);
+        assert_eq!(before, Some(Policy::Ordinary));
         let mut during = Vec::new();
         let pause = Pause {
             first,
@@ -332,7 +324,7 @@ fn a_thread_goes_first_while_it_runs_an_engine_and_is_then_what_it_was() {
         })
         .unwrap();
         let expected = if first && allowed {
-            libc::SCHED_FIFO
+            Some(Policy::First(1))
         } else {
             before
         };

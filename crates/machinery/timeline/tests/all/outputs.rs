@@ -10,7 +10,7 @@ use timeloom_publish::foreign::chrony_sock::SockSample;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
 use timeloom_publish::foreign::ntp_shm::ShmTime;
 use timeloom_publish::{NtpShm, now_ticks};
-use timeloom_timeline::{HostClock, serve};
+use timeloom_timeline::{LocalClock, serve};
 
 /// A unit of shared memory that nobody else has, gone with the test.
 struct Unit(u16);
@@ -111,7 +111,7 @@ fn version_3_holds_true_time_and_an_offset_has_its_sign() {
         .set_read_timeout(Some(Duration::from_secs(120)))
         .unwrap();
     let unit = Unit::new(1);
-    let clock = HostClock::of_this_machine();
+    let clock = LocalClock::of_this_machine();
     // True time is 100,000 s ahead of the system clock, and TAI 37 s ahead of that.
     let offset_ns = realtime_ns() - clock.core().as_ns() + 100_037_000_000_000;
     let source = format!(

@@ -163,11 +163,9 @@ impl Clock {
             .auth
             .as_ref()
             .map_or_else(Names::default, Auth::names);
-        let ring = options.auth.as_ref().map(Auth::ring);
         let feed = feed.map(|(path, policy)| Feed::open(path, &options, policy).unwrap());
         let sink = Box::new(move |line| feed.iter().for_each(|feed| feed.tell(&line)));
-        let domain = options.profile.domain;
-        let evidence = Evidence::new("node", options.role, domain, names, ring, sink);
+        let evidence = Evidence::new("node", names, sink);
         let wake = Wake::new().unwrap();
         let told = wake.clone();
         let program = cable.ends[end]

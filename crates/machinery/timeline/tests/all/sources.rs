@@ -8,7 +8,7 @@ use timeloom_clock::quality::Status;
 use timeloom_page::CounterKind;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
 use timeloom_publish::{PageReader, now_ticks};
-use timeloom_timeline::{Daemon, HostClock, serve};
+use timeloom_timeline::{Daemon, LocalClock, serve};
 
 const TAI_NS: i64 = 37_000_000_000;
 
@@ -61,7 +61,7 @@ fn a_timeline_and_its_vmclock_are_sources_of_others() {
     let reference = serve(&config(place.path(), REFERENCE)).unwrap();
     holds_truth(&reader(&reference));
     let page = place.path().join("reference.page");
-    let kinds: &[&str] = if HostClock::of_this_machine().kind() == CounterKind::Tsc {
+    let kinds: &[&str] = if LocalClock::of_this_machine().kind() == CounterKind::Tsc {
         &["timeline", "vmclock"]
     } else {
         &["timeline"]
@@ -135,7 +135,7 @@ fn clockbound_segments_of_both_versions_are_read() {
     assert!(width_ns >= 600_000, "{width_ns}");
     holds_truth(&reader(&daemon));
     drop(daemon);
-    let clock = HostClock::of_this_machine();
+    let clock = LocalClock::of_this_machine();
     if clock.kind() != CounterKind::Tsc {
         return;
     }

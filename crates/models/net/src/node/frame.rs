@@ -161,14 +161,14 @@ impl World {
     }
 
     /// Watches the link out of `port`: what real programs sent over it waits
-    /// for [`World::take_seen`] when it arrives at the link's end.
+    /// for [`World::take_captured`] when it arrives at the link's end.
     pub fn watch(&mut self, port: PortId) {
         self.outside.watch(port, self.links.len());
     }
 
     /// The next frame that was seen on a watched link, and out of which port
     /// that leads.
-    pub fn take_seen<R>(&mut self, take: impl FnOnce(PortId, Frame<'_>) -> R) -> Option<R> {
+    pub fn take_captured<R>(&mut self, take: impl FnOnce(PortId, Frame<'_>) -> R) -> Option<R> {
         let (port, id) = self.outside.pop(Outbox::Captured)?;
         let packet = self.packets[id];
         let taken = self.with_frame(&packet, |frame| take(PortId(port), frame));

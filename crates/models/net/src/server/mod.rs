@@ -9,6 +9,7 @@
 //! each, and a connection whose peer has vanished is given up.
 
 mod http;
+mod pump;
 mod service;
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};

@@ -60,6 +60,7 @@ const WAITING: u32 = 64;
 
 impl ArpCache {
     /// The MAC address of a neighbour, while it is believed.
+    #[inline]
     pub(crate) fn lookup(&self, interface: PortId, now: Instant<Virtual>) -> Option<PortId> {
         let index = self.known.binary_search_by_key(&interface, |n| n.interface);
         let neighbour = &self.known[index.ok()?];

@@ -69,6 +69,7 @@ impl Outside {
         self.opened[node as usize] = how;
     }
 
+    #[inline]
     pub(crate) fn opened(&self, node: u32) -> Opened {
         self.opened[node as usize]
     }
@@ -79,6 +80,7 @@ impl Outside {
         self.watched[port.index()] = true;
     }
 
+    #[inline]
     pub(crate) fn is_watched(&self, port: PortId) -> bool {
         self.watched.get(port.index()) == Some(&true)
     }
@@ -104,10 +106,12 @@ impl Outside {
 
     /// A buffer to write a packet to, with what was last in it; give it back with
     /// [`Outside::return_scratch`].
+    #[inline]
     pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.scratch)
     }
 
+    #[inline]
     pub(crate) fn return_scratch(&mut self, scratch: Vec<u8>) {
         self.scratch = scratch;
     }

@@ -68,6 +68,7 @@ impl Ports {
         }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
@@ -82,6 +83,7 @@ impl Ports {
     }
 
     /// The first port of a node, [`PortId::NONE`] without one.
+    #[inline]
     pub(crate) fn first_of(&self, node: u32) -> PortId {
         self.first[node as usize]
     }

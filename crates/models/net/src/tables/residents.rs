@@ -164,6 +164,7 @@ impl Residents {
     }
 
     /// The number of the resident at a node.
+    #[inline]
     pub(crate) fn at(&self, node: u32) -> Option<u32> {
         let number = *self.by_node.get(node as usize)?;
         (number != NIL).then_some(number)
@@ -174,11 +175,13 @@ impl Residents {
     }
 
     /// The ports at which a resident hears and speaks.
+    #[inline]
     pub(crate) fn ports_of(&self, number: u32) -> &[PortId] {
         &self.list[number as usize].ports
     }
 
     /// A resident; `None` while it acts.
+    #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&dyn Resident> {
         self.list[number as usize].resident.as_deref()
     }

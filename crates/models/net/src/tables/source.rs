@@ -177,6 +177,7 @@ impl Source {
         }
     }
 
+    #[inline]
     pub(crate) fn from(&self) -> PortId {
         self.from
     }
@@ -205,6 +206,7 @@ impl Source {
     }
 
     /// The packet that [`Source::advance`] has gone on to; `number` is this source's.
+    #[inline]
     pub(crate) fn send(&mut self, number: u32) -> Packet {
         let kind = if self.config.echo {
             Kind::EchoRequest

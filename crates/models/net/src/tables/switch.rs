@@ -18,6 +18,7 @@ pub enum PortMode {
 
 impl PortMode {
     /// Whether frames of a VLAN leave by such a port.
+    #[inline]
     pub(crate) fn carries(&self, vlan: u16) -> bool {
         match self {
             Self::Access(own) => *own == vlan,
@@ -77,12 +78,14 @@ impl Switch {
     }
 
     /// Its ports, in the order of its cables.
+    #[inline]
     pub(crate) fn ports(&self) -> &[(PortId, PortMode)] {
         &self.ports
     }
 
     /// The VLAN of a frame with the tag `vlan` (0 without one) that has come through `port`; `None`
     /// where the port does not take it.
+    #[inline]
     pub(crate) fn classify(&self, port: PortId, vlan: u16) -> Option<u16> {
         match self.mode(port)? {
             PortMode::Access(own) if vlan == 0 => Some(*own),

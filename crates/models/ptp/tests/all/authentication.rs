@@ -11,7 +11,7 @@ fn failures(world: &crate::world::World) -> Vec<String> {
     let failed = world
         .reports
         .iter()
-        .filter(|(_, _, report)| matches!(report, Report::Failure(_)));
+        .filter(|(_, _, report)| matches!(report, Report::Failure { .. }));
     failed.map(|entry| format!("{entry:?}")).collect()
 }
 

@@ -19,7 +19,7 @@ fn failures(world: &World) -> Vec<(usize, Failure)> {
         .reports
         .iter()
         .filter_map(|(_, node, report)| match report {
-            Report::Failure(failure) => Some((*node, *failure)),
+            Report::Failure { failure, .. } => Some((*node, *failure)),
             _ => None,
         });
     all.collect()

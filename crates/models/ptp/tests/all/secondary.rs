@@ -20,7 +20,7 @@ fn failures(world: &World) -> Vec<Failure> {
         .reports
         .iter()
         .filter_map(|(_, _, report)| match report {
-            Report::Failure(failure) => Some(*failure),
+            Report::Failure { failure, .. } => Some(*failure),
             _ => None,
         });
     all.collect()

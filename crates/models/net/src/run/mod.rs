@@ -1,4 +1,7 @@
-//! What the engine drives: which event means what.
+//! What the engine drives: which event means what, and the steps of fluid, which are no node's.
+
+mod fluid;
+mod path;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, Event, Model, NodeId};

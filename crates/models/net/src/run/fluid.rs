@@ -5,12 +5,11 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::source::Source;
-use super::{
-    Account, FlowHop, FluidConfig, FluidFlow, FluidId, FluidLinkStats, FluidPattern, FluidStats,
-    Inflow, LEAST_STEP, flow_random, queue_random,
-};
 use crate::error::BuildError;
+use crate::fluid::{
+    Account, FlowHop, FluidConfig, FluidFlow, FluidId, FluidLinkStats, FluidPattern, FluidStats,
+    Inflow, LEAST_STEP, Source, flow_random, queue_random,
+};
 use crate::ids::{Node, Token};
 use crate::packet::PortId;
 use crate::tables::crossings::Owner;

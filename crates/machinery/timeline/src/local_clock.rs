@@ -13,7 +13,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate};
 /// The core clock: the processor's counter where the kernel trusts it, else
 /// CLOCK_MONOTONIC; with the signs of a machine that is not what it was.
 #[derive(Debug)]
-pub struct HostClock {
+pub struct LocalClock {
     kind: CounterKind,
     scale: CoreScale,
     /// BOOTTIME less MONOTONIC when it could last be read exactly.
@@ -34,7 +34,7 @@ pub(crate) struct Pair {
     pub(crate) after: Instant<Core>,
 }
 
-impl HostClock {
+impl LocalClock {
     /// The best counter of this machine.
     pub fn of_this_machine() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn an_undisturbed_machine_looks_undisturbed() {
-        for clock in [HostClock::of_this_machine(), HostClock::monotonic()] {
+        for clock in [LocalClock::of_this_machine(), LocalClock::monotonic()] {
             let limits = WatchLimits::default();
             let mut seen = clock.now();
             for _ in 0..2000 {
