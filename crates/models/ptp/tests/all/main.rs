@@ -5,6 +5,7 @@ mod authentication;
 mod floods;
 mod fuzz;
 mod masters_and_delays;
+mod records;
 mod replays;
 mod secondary;
 mod synchronisation;

@@ -1,15 +1,13 @@
 //! Every Sync that comes to a slave is told once, as a record of exact integers.
 
-mod world;
-
 use std::collections::BTreeMap;
 
+use crate::world::path::Path;
+use crate::world::{Flight, World};
 use timeloom_ptp::security::Reason;
 use timeloom_ptp::{HopVerdict, Report, SyncRecord};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, SyncVerdict, TimeInterval};
-use world::path::Path;
-use world::{Flight, World};
 
 fn records(world: &World, node: usize) -> Vec<SyncRecord> {
     let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
