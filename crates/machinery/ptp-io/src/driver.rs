@@ -12,9 +12,9 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use timeloom_ptp::security::{GroupKey, SecretKey, Security};
-use timeloom_ptp::{Action, DropReason, Machine, Report, Stamp};
+use timeloom_ptp::{Action, DropReason, Local, Machine, Report, Stamp};
 use timeloom_sys::clock::{realtime_ns, wall_now};
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Wall};
 
 use crate::clocks::StepGuard;
 use crate::departures::Departures;
@@ -52,6 +52,8 @@ struct Port {
 
 pub(crate) struct Driver {
     pub(crate) machine: Machine,
+    /// What paces the machine: CLOCK_MONOTONIC since the machine was made.
+    local: ClockMap<Wall, Local>,
     ports: Vec<Port>,
     random: KernelRandom,
     guard: Option<StepGuard>,
@@ -76,6 +78,7 @@ const STAMP_AGE: Duration = Duration::from_s(2);
 const STAMP_AHEAD: Duration = Duration::from_ms(1);
 
 impl Driver {
+    /// A driver of `machine`, which was made at the zero of its clock; that is now.
     pub(crate) fn new(
         machine: Machine,
         sockets: Vec<PortSocket>,
@@ -95,6 +98,7 @@ impl Driver {
             .collect();
         Ok(Self {
             machine,
+            local: ClockMap::new(wall_now(), Instant::ZERO, Rate::ONE),
             ports,
             random: KernelRandom::open()?,
             // A card's clock is nobody else's to set.
@@ -116,6 +120,16 @@ impl Driver {
         self
     }
 
+    /// Now, by the clock that paces the machine.
+    fn now(&self) -> Instant<Local> {
+        self.local.at(wall_now())
+    }
+
+    /// When the machine has something to do next.
+    fn next_wake(&self) -> Option<Instant<Wall>> {
+        self.local.first_reaching(self.machine.next_wake()?)
+    }
+
     /// Waits until something is due, does it, and returns.
     pub(crate) fn turn(&mut self, until: Instant<Wall>) -> Result<(), PtpError> {
         self.wait(until)?;
@@ -124,13 +138,13 @@ impl Driver {
         self.read_departures();
         while let Some(done) = self.verifier.finished() {
             match done {
-                Done::Verified(verdict) => self.machine.handle_verdict(wall_now(), &verdict),
-                Done::Signed(signed) => self.machine.handle_signed(wall_now(), signed),
+                Done::Verified(verdict) => self.machine.handle_verdict(self.now(), &verdict),
+                Done::Signed(signed) => self.machine.handle_signed(self.now(), signed),
             }
             self.act();
         }
         self.read_statements();
-        let now = wall_now();
+        let now = self.now();
         if self.machine.next_wake().is_some_and(|at| at <= now) {
             self.machine.handle_wake(now, &mut self.random);
             self.act();
@@ -169,7 +183,7 @@ impl Driver {
             .any(|port| port.is_down)
             .then(|| wall_now() + DOWN_RETRY);
         let due = stamps
-            .chain(self.machine.next_wake())
+            .chain(self.next_wake())
             .chain(retry)
             .fold(until, Ord::min);
         let left = (due - wall_now()).as_ns().max(0);
@@ -212,7 +226,7 @@ impl Driver {
                 let stamp = stamp.filter(|stamp| !stepped && self.is_plausible(*stamp));
                 let port = number as u16;
                 self.machine
-                    .handle_receive(wall_now(), port, &packet, stamp);
+                    .handle_receive(self.now(), port, &packet, stamp);
                 self.act();
             }
         }
@@ -231,13 +245,13 @@ impl Driver {
             for (token, stamp) in known {
                 let stamp = Some(stamp).filter(|stamp| !stepped && self.is_plausible(*stamp));
                 self.machine
-                    .handle_transmit_stamp(wall_now(), number as u16, token, stamp);
+                    .handle_transmit_stamp(self.now(), number as u16, token, stamp);
                 self.act();
             }
             let now = wall_now();
             while let Some(token) = self.ports[number - 1].departures.lost(now) {
                 self.machine
-                    .handle_transmit_stamp(now, number as u16, token, None);
+                    .handle_transmit_stamp(self.now(), number as u16, token, None);
                 self.act();
             }
         }
@@ -250,7 +264,7 @@ impl Driver {
         let mut records = Vec::new();
         second.receive(|record| records.push(record.to_vec()));
         for record in records {
-            self.machine.handle_statement(wall_now(), &record);
+            self.machine.handle_statement(self.now(), &record);
             self.act();
         }
     }
@@ -272,7 +286,7 @@ impl Driver {
             for token in lost {
                 self.counters.stamps_discarded += 1;
                 self.machine
-                    .handle_transmit_stamp(wall_now(), number as u16, token, None);
+                    .handle_transmit_stamp(self.now(), number as u16, token, None);
             }
         }
         self.act();
@@ -307,7 +321,6 @@ impl Driver {
                         packet.bytes = bytes;
                     }
                     let sent = self.ports[usize::from(port) - 1].socket.send(&packet);
-                    let now = wall_now();
                     match (sent, token) {
                         (Ok(()), token) => {
                             self.counters.sent += 1;
@@ -315,13 +328,14 @@ impl Driver {
                                 self.ports[usize::from(port) - 1].departures.add(
                                     packet.bytes,
                                     token,
-                                    now,
+                                    wall_now(),
                                 );
                             }
                         }
                         (Err(_), token) => {
                             self.counters.send_errors += 1;
                             if let Some(token) = token {
+                                let now = self.now();
                                 self.machine.handle_transmit_stamp(now, port, token, None);
                             }
                         }
@@ -331,7 +345,7 @@ impl Driver {
                 Action::Frequency(ppb) => self.steer(|clock| clock.frequency(ppb)),
                 Action::Verify(job) => self.verifier.submit(Job::Verify(job)),
                 Action::Sign(job) if job.is_quick() => {
-                    self.machine.handle_signed(wall_now(), job.run());
+                    self.machine.handle_signed(self.now(), job.run());
                 }
                 Action::Sign(job) => self.verifier.submit(Job::Sign(job)),
                 Action::Statement(record) => {

@@ -266,14 +266,15 @@ impl Program {
     }
 }
 
+/// The machine that the options ask for, made at the zero of the clock that paces it.
 fn machine(options: &Options, clock: ClockIdentity, ports: usize) -> Machine {
-    let now = wall_now();
+    let start = Instant::ZERO;
     if options.role == Role::Transparent {
         let mut config = TransparentConfig::new(clock, ports as u16, options.profile);
         config.security = options.auth.as_ref().map(Auth::security);
         config.jump_bound = options.jump_bound;
         config.asymmetry = options.asymmetry.clone();
-        return Machine::transparent(config, now);
+        return Machine::transparent(config, start);
     }
     let mut config = OrdinaryConfig::new(clock, options.profile);
     config.quality = options.quality;
@@ -283,5 +284,5 @@ fn machine(options: &Options, clock: ClockIdentity, ports: usize) -> Machine {
     config.ptp_timescale = options.ptp_timescale;
     config.security = options.auth.as_ref().map(Auth::security);
     config.jump_bound = options.jump_bound;
-    Machine::ordinary(config, now)
+    Machine::ordinary(config, start)
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
-    Action, Machine, OrdinaryConfig, Packet, Profile, Report, SplitMix, Stamp, Token,
+    Action, Local, Machine, OrdinaryConfig, Packet, Profile, Report, SplitMix, Stamp, Token,
     TransparentConfig,
 };
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::{ClockMap, Duration, Instant, Virtual};
 use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, ClockQuality, Header, MacAddress, MessageType, PortIdentity};
 
@@ -96,6 +96,9 @@ pub struct PtpNode {
     evil: Option<Evil>,
 }
 
+/// What paces a machine: true time, from the simulation's beginning. What an
+/// oscillator errs by makes no difference to an interval between messages.
+const LOCAL: ClockMap<Virtual, Local> = ClockMap::ahead_by(Duration::ZERO);
 /// Senders remembered; who makes up more makes this forget them.
 const MOST_OTHERS: usize = 1_024;
 /// A grandmaster's quality: locked to a primary reference (table 5), within
@@ -130,7 +133,7 @@ impl PtpNode {
             Some(security) => security.clock,
             None => Self::identity_at(world, node),
         };
-        let start = Instant::ZERO;
+        let start = LOCAL.at(Instant::ZERO);
         let machine = if is_switch {
             let count = ports.len() as u16;
             let mut config = TransparentConfig::new(identity, count, options.profile);
@@ -233,11 +236,11 @@ impl PtpNode {
                 Action::Frequency(ppb) => self.clock.steer(now, ppb),
                 Action::Verify(job) => {
                     let verdict = job.run();
-                    self.machine.handle_verdict(timer(now), &verdict);
+                    self.machine.handle_verdict(LOCAL.at(now), &verdict);
                 }
                 Action::Sign(job) => {
                     let signed = job.run();
-                    self.machine.handle_signed(timer(now), signed);
+                    self.machine.handle_signed(LOCAL.at(now), signed);
                 }
                 // There is no second network in the model.
                 Action::Statement(_) => {}
@@ -277,7 +280,7 @@ impl PtpNode {
             // Held back: it pretends that the message left.
             let stamp = self.clock.stamp(now, now);
             self.machine
-                .handle_transmit_stamp(timer(now), port, token, Some(stamp));
+                .handle_transmit_stamp(LOCAL.at(now), port, token, Some(stamp));
         }
     }
 
@@ -352,7 +355,7 @@ impl Resident for PtpNode {
         let stamp = is_event(&packet).then(|| self.clock.stamp(now, frame.first_bit));
         let port = frame.port as u16 + 1;
         self.machine
-            .handle_receive(timer(now), port, &packet, stamp);
+            .handle_receive(LOCAL.at(now), port, &packet, stamp);
         self.act(now, out);
     }
 
@@ -378,7 +381,7 @@ impl Resident for PtpNode {
         let stamp: Option<Stamp> = at.map(|at| self.clock.stamp(now, at) + lie);
         let port = port as u16 + 1;
         self.machine
-            .handle_transmit_stamp(timer(now), port, token, stamp);
+            .handle_transmit_stamp(LOCAL.at(now), port, token, stamp);
         self.act(now, out);
     }
 
@@ -386,7 +389,7 @@ impl Resident for PtpNode {
         while let Some((port, packet)) = self.evil.as_mut().and_then(|evil| evil.due(now)) {
             self.send(port, &packet, None, out);
         }
-        self.machine.handle_wake(timer(now), &mut self.random);
+        self.machine.handle_wake(LOCAL.at(now), &mut self.random);
         self.act(now, out);
     }
 
@@ -394,7 +397,7 @@ impl Resident for PtpNode {
         let machine = self
             .machine
             .next_wake()
-            .map(|at| Instant::from_ns(at.as_ns()));
+            .and_then(|at| LOCAL.first_reaching(at));
         let evil = self.evil.as_ref().and_then(Evil::next_wake);
         machine.into_iter().chain(evil).min()
     }
@@ -407,12 +410,6 @@ impl fmt::Debug for PtpNode {
             .field("tally", &self.tally)
             .finish_non_exhaustive()
     }
-}
-
-/// The instant for a machine's timers. They run by true time: what an oscillator
-/// errs by makes no difference to an interval between messages.
-fn timer(now: Instant<Virtual>) -> Instant<Wall> {
-    Instant::from_ns(now.as_ns())
 }
 
 fn message_type(packet: &Packet) -> Option<MessageType> {

@@ -1,12 +1,12 @@
 //! The delay request-response mechanism of a slave (IEEE 1588-2008, 11.3).
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::{DelayReq, DelayResp};
 use timeloom_wire::{Header, Message, MessageType, PortIdentity, TimeInterval};
 
 use crate::action::Departure;
 use crate::outbox::Outbox;
-use crate::{Profile, Random, Stamp};
+use crate::{Local, Profile, Random, Stamp};
 
 /// Measures the delay of the whole path: `[(t2 − t1) + (t4 − t3)] / 2`.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct DelayRequest {
     own: PortIdentity,
     profile: Profile,
     sequence: u16,
-    next_at: Instant<Wall>,
+    next_at: Instant<Local>,
     departed: Option<Stamp>,
     /// t2 − t1, corrected, of the last Sync.
     forward: Option<TimeInterval>,
@@ -24,7 +24,7 @@ pub(crate) struct DelayRequest {
 const MEDIAN_OF: usize = 9;
 
 impl DelayRequest {
-    pub(crate) const fn new(own: PortIdentity, profile: &Profile, now: Instant<Wall>) -> Self {
+    pub(crate) const fn new(own: PortIdentity, profile: &Profile, now: Instant<Local>) -> Self {
         Self {
             own,
             profile: *profile,
@@ -36,7 +36,7 @@ impl DelayRequest {
         }
     }
 
-    pub(crate) const fn next_wake(&self) -> Instant<Wall> {
+    pub(crate) const fn next_wake(&self) -> Instant<Local> {
         self.next_at
     }
 
@@ -44,7 +44,7 @@ impl DelayRequest {
     /// that the slaves of a master do not ask in chorus (9.5.11.2).
     pub(crate) fn handle_wake(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         random: &mut dyn Random,
         out: &mut Outbox,
     ) {

@@ -1,14 +1,15 @@
 //! Masters heard of but not followed yet (IEEE 1588-2008, 9.3.2.4).
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 
+use crate::Local;
 use crate::best_master::Dataset;
 
 #[derive(Clone, Debug)]
 struct Record {
     dataset: Dataset,
-    last: Instant<Wall>,
-    before: Option<Instant<Wall>>,
+    last: Instant<Local>,
+    before: Option<Instant<Local>>,
 }
 
 /// Keeps the last two Announces of at most [`CAPACITY`] senders: a flood of
@@ -21,7 +22,7 @@ const CAPACITY: usize = 8;
 const WINDOW_INTERVALS: i64 = 4;
 
 impl ForeignMasters {
-    pub(crate) fn heard(&mut self, dataset: Dataset, now: Instant<Wall>) {
+    pub(crate) fn heard(&mut self, dataset: Dataset, now: Instant<Local>) {
         if let Some(record) = self
             .0
             .iter_mut()
@@ -47,7 +48,7 @@ impl ForeignMasters {
     /// The best of those heard twice lately and not silent for `timeout`.
     pub(crate) fn best(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         interval: Duration,
         timeout: Duration,
     ) -> Option<Dataset> {
@@ -61,7 +62,7 @@ impl ForeignMasters {
     }
 
     /// When the first of them will have been silent for `timeout`.
-    pub(crate) fn next_expiry(&self, timeout: Duration) -> Option<Instant<Wall>> {
+    pub(crate) fn next_expiry(&self, timeout: Duration) -> Option<Instant<Local>> {
         self.0.iter().map(|record| record.last + timeout).min()
     }
 }

@@ -3,8 +3,8 @@
 //! No socket, no clock of the machine, no randomness of its own. One shape
 //! throughout: `handle_*` takes what happened, with `now`; [`Action`]s are
 //! polled out; `next_wake` says when to come back. Two clocks are told apart by
-//! the type system: `Instant<Wall>` runs the timers, [`Stamp`]s come from the
-//! clock that PTP measures and disciplines.
+//! the type system: an instant of [`Local`] runs the timers, [`Stamp`]s come
+//! from the clock that PTP measures and disciplines.
 //!
 //! - [`OrdinaryClock`]: one port; grandmaster or slave as the best master clock
 //!   algorithm decides.
@@ -21,6 +21,7 @@ mod action;
 mod best_master;
 mod delay_request;
 mod foreign;
+mod local;
 mod machine;
 mod ordinary;
 mod outbox;
@@ -38,6 +39,7 @@ mod transparent;
 
 pub use action::{Action, Packet, Token};
 pub use best_master::{Dataset, Preference};
+pub use local::Local;
 pub use machine::Machine;
 pub use ordinary::{OrdinaryClock, OrdinaryConfig, PortState};
 pub use peer_delay::{Neighbour, PeerDelay};

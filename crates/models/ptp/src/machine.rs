@@ -1,10 +1,10 @@
 //! One interface for both kinds of clock.
 
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 
 use crate::security::{Security, Signed, Verdict};
 use crate::{
-    Action, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
+    Action, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
     TransparentConfig,
 };
 
@@ -19,17 +19,17 @@ pub enum Machine {
 
 impl Machine {
     /// An ordinary clock that starts at `now`.
-    pub fn ordinary(config: OrdinaryConfig, now: Instant<Wall>) -> Self {
+    pub fn ordinary(config: OrdinaryConfig, now: Instant<Local>) -> Self {
         Self::Ordinary(Box::new(OrdinaryClock::new(config, now)))
     }
 
     /// A transparent clock that starts at `now`.
-    pub fn transparent(config: TransparentConfig, now: Instant<Wall>) -> Self {
+    pub fn transparent(config: TransparentConfig, now: Instant<Local>) -> Self {
         Self::Transparent(Box::new(TransparentClock::new(config, now)))
     }
 
     /// When `handle_wake` is due.
-    pub fn next_wake(&self) -> Option<Instant<Wall>> {
+    pub fn next_wake(&self) -> Option<Instant<Local>> {
         match self {
             Self::Ordinary(clock) => clock.next_wake(),
             Self::Transparent(clock) => clock.next_wake(),
@@ -45,7 +45,7 @@ impl Machine {
     }
 
     /// Does what is due.
-    pub fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random) {
+    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         match self {
             Self::Ordinary(clock) => clock.handle_wake(now, random),
             Self::Transparent(clock) => clock.handle_wake(now, random),
@@ -55,7 +55,7 @@ impl Machine {
     /// A packet came in by `port`, from 1; `stamp` for event messages.
     pub fn handle_receive(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         port: u16,
         packet: &Packet,
         stamp: Option<Stamp>,
@@ -69,7 +69,7 @@ impl Machine {
     /// The departure of an event message is known, or lost for good.
     pub fn handle_transmit_stamp(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         port: u16,
         token: Token,
         stamp: Option<Stamp>,
@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// Signatures have been checked.
-    pub fn handle_verdict(&mut self, now: Instant<Wall>, verdict: &Verdict) {
+    pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         match self {
             Self::Ordinary(clock) => clock.handle_verdict(now, verdict),
             Self::Transparent(clock) => clock.handle_verdict(now, verdict),
@@ -89,7 +89,7 @@ impl Machine {
     }
 
     /// A signature has been made; only transparent clocks ask for any.
-    pub fn handle_signed(&mut self, now: Instant<Wall>, signed: Signed) {
+    pub fn handle_signed(&mut self, now: Instant<Local>, signed: Signed) {
         if let Self::Transparent(clock) = self {
             clock.handle_signed(now, signed);
         }
@@ -111,7 +111,7 @@ impl Machine {
     }
 
     /// A record came by the second network.
-    pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
+    pub fn handle_statement(&mut self, now: Instant<Local>, record: &[u8]) {
         if let Self::Ordinary(clock) = self {
             clock.handle_statement(now, record);
         }

@@ -5,7 +5,7 @@ mod slave;
 
 use std::collections::HashMap;
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::Body;
 use timeloom_wire::{
     ClockIdentity, ClockQuality, Flags, Header, Message, MessageType, PortIdentity, TimeInterval,
@@ -22,7 +22,9 @@ use crate::security::{
     self, Admission, Budget, DUE, Failure, Freshness, Reason, ReplayWindow, Security, Suspect,
     Verdict,
 };
-use crate::{Action, DelayMechanism, DropReason, Packet, Profile, Random, Report, Stamp, Token};
+use crate::{
+    Action, DelayMechanism, DropReason, Local, Packet, Profile, Random, Report, Stamp, Token,
+};
 use master::Master;
 use slave::Slave;
 
@@ -97,7 +99,7 @@ pub struct OrdinaryClock {
     port: PortIdentity,
     state: PortState,
     foreign: ForeignMasters,
-    listen_until: Instant<Wall>,
+    listen_until: Instant<Local>,
     peer: PeerDelay,
     end_to_end: DelayRequest,
     master: Master,
@@ -112,7 +114,7 @@ pub struct OrdinaryClock {
 
 impl OrdinaryClock {
     /// Starts listening at `now`.
-    pub fn new(config: OrdinaryConfig, now: Instant<Wall>) -> Self {
+    pub fn new(config: OrdinaryConfig, now: Instant<Local>) -> Self {
         let port = PortIdentity {
             clock: config.clock,
             port: 1,
@@ -153,7 +155,7 @@ impl OrdinaryClock {
     }
 
     /// When `handle_wake` is due.
-    pub fn next_wake(&self) -> Option<Instant<Wall>> {
+    pub fn next_wake(&self) -> Option<Instant<Local>> {
         let timeout = self.config.profile.announce_timeout();
         let delay = match self.config.profile.delay {
             DelayMechanism::PeerToPeer => Some(self.peer.next_wake()),
@@ -173,7 +175,7 @@ impl OrdinaryClock {
     }
 
     /// Does what is due.
-    pub fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random) {
+    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         match self.config.profile.delay {
             DelayMechanism::PeerToPeer => self.peer.handle_wake(now, random, &mut self.out),
             DelayMechanism::EndToEnd if self.state == PortState::Slave => {
@@ -199,7 +201,7 @@ impl OrdinaryClock {
     }
 
     /// A packet came in; `stamp` for event messages.
-    pub fn handle_receive(&mut self, now: Instant<Wall>, packet: &Packet, stamp: Option<Stamp>) {
+    pub fn handle_receive(&mut self, now: Instant<Local>, packet: &Packet, stamp: Option<Stamp>) {
         if matches!(
             Header::version_of(&packet.bytes),
             Ok(Version::V1 | Version::Unknown(_))
@@ -269,7 +271,7 @@ impl OrdinaryClock {
     /// The departure of an event message is known, or lost for good.
     pub fn handle_transmit_stamp(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         token: Token,
         stamp: Option<Stamp>,
     ) {
@@ -299,7 +301,7 @@ impl OrdinaryClock {
     }
 
     /// Signatures have been checked.
-    pub fn handle_verdict(&mut self, now: Instant<Wall>, verdict: &Verdict) {
+    pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         let upstream = self.peer.neighbour();
         self.slave
             .handle_verdict(verdict, upstream, &self.config, &mut self.out);
@@ -319,14 +321,14 @@ impl OrdinaryClock {
     }
 
     /// A record came by the second network.
-    pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
+    pub fn handle_statement(&mut self, now: Instant<Local>, record: &[u8]) {
         self.slave
             .handle_statement(now, record, &self.config, &mut self.out);
         self.resolve(now);
         self.slave.settle(now, &mut self.out);
     }
 
-    fn resolve(&mut self, now: Instant<Wall>) {
+    fn resolve(&mut self, now: Instant<Local>) {
         let upstream = self.peer.neighbour();
         self.slave
             .resolve(now, upstream, &self.config, &mut self.out);
@@ -373,7 +375,7 @@ impl OrdinaryClock {
         }
     }
 
-    fn handle_announce(&mut self, now: Instant<Wall>, message: &Message<'_>) {
+    fn handle_announce(&mut self, now: Instant<Local>, message: &Message<'_>) {
         let Body::Announce(body) = &message.body else {
             return;
         };
@@ -444,7 +446,7 @@ impl OrdinaryClock {
         });
     }
 
-    fn decide(&mut self, now: Instant<Wall>) {
+    fn decide(&mut self, now: Instant<Local>) {
         let profile = &self.config.profile;
         let best = self
             .foreign

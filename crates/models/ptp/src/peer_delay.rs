@@ -2,7 +2,7 @@
 
 mod answer;
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::{PdelayReq, PdelayResp, PdelayRespFollowUp};
 use timeloom_wire::tlv::Tlvs;
 use timeloom_wire::{Flags, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp};
@@ -12,7 +12,7 @@ use crate::outbox::Outbox;
 use crate::security::{self, DelayWatch, Failure, PeerFacts, Policy, Reason, Security, Suspect};
 use crate::stamp::scaled;
 use crate::syntonise::Syntoniser;
-use crate::{DropReason, Profile, Random, Report, Stamp};
+use crate::{DropReason, Local, Profile, Random, Report, Stamp};
 use answer::Answers;
 
 /// Who is at the other end of the link, and how far away.
@@ -53,11 +53,11 @@ pub struct PeerDelay {
     own: PortIdentity,
     profile: Profile,
     sequence: u16,
-    next_at: Instant<Wall>,
+    next_at: Instant<Local>,
     request: Option<Request>,
     answers: Answers,
     neighbour: Option<Neighbour>,
-    measured_at: Instant<Wall>,
+    measured_at: Instant<Local>,
     recent: Vec<TimeInterval>,
     rate: Syntoniser,
     watch: DelayWatch,
@@ -75,7 +75,7 @@ impl PeerDelay {
     pub(crate) fn new(
         own: PortIdentity,
         profile: &Profile,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         jump: TimeInterval,
     ) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl PeerDelay {
         self.neighbour.as_ref()
     }
 
-    pub(crate) const fn next_wake(&self) -> Instant<Wall> {
+    pub(crate) const fn next_wake(&self) -> Instant<Local> {
         self.next_at
     }
 
@@ -112,7 +112,7 @@ impl PeerDelay {
 
     pub(crate) fn handle_wake(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         random: &mut dyn Random,
         out: &mut Outbox,
     ) {
@@ -178,7 +178,7 @@ impl PeerDelay {
         &mut self,
         departure: Departure,
         stamp: Option<Stamp>,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         security: Option<&Security>,
         out: &mut Outbox,
     ) {
@@ -272,7 +272,7 @@ impl PeerDelay {
         header: &Header,
         body: &PdelayRespFollowUp,
         tlvs: &Tlvs<'_>,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         security: Option<&Security>,
         out: &mut Outbox,
     ) {
@@ -377,7 +377,7 @@ impl PeerDelay {
         body: &PdelayRespFollowUp,
         response: &Response,
         departed: Stamp,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         watched: Option<timeloom_wire::ClockIdentity>,
         out: &mut Outbox,
     ) {

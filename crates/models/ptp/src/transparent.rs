@@ -11,7 +11,7 @@ mod requests;
 mod vouch;
 mod witness;
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::Body;
 use timeloom_wire::{
     ClockIdentity, Flags, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp,
@@ -23,7 +23,7 @@ use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
 use crate::security::{Security, SyncFacts};
 use crate::syntonise::Syntoniser;
-use crate::{Action, DelayMechanism, DropReason, Packet, Profile, Random, Stamp, Token};
+use crate::{Action, DelayMechanism, DropReason, Local, Packet, Profile, Random, Stamp, Token};
 use peer_answers::Answers;
 use relay::{Relay, Relays};
 use requests::Requests;
@@ -81,7 +81,7 @@ pub struct TransparentClock {
 
 impl TransparentClock {
     /// Starts at `now`.
-    pub fn new(config: TransparentConfig, now: Instant<Wall>) -> Self {
+    pub fn new(config: TransparentConfig, now: Instant<Local>) -> Self {
         let port = |number| PortIdentity {
             clock: config.clock,
             port: number,
@@ -111,7 +111,7 @@ impl TransparentClock {
     }
 
     /// When `handle_wake` is due.
-    pub fn next_wake(&self) -> Option<Instant<Wall>> {
+    pub fn next_wake(&self) -> Option<Instant<Local>> {
         let peer = self.peers.iter().map(PeerDelay::next_wake).min();
         let peer = peer.filter(|_| self.config.profile.delay == DelayMechanism::PeerToPeer);
         [peer, self.relays.next_expiry()]
@@ -121,7 +121,7 @@ impl TransparentClock {
     }
 
     /// Does what is due.
-    pub fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random) {
+    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         if self.config.profile.delay == DelayMechanism::PeerToPeer {
             for peer in &mut self.peers {
                 peer.handle_wake(now, random, &mut self.out);
@@ -144,7 +144,7 @@ impl TransparentClock {
     /// A packet came in by `port`; `stamp` for event messages.
     pub fn handle_receive(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         port: u16,
         packet: &Packet,
         stamp: Option<Stamp>,
@@ -203,7 +203,7 @@ impl TransparentClock {
     /// costs that Sync at that port; the port lives on.
     pub fn handle_transmit_stamp(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         port: u16,
         token: Token,
         stamp: Option<Stamp>,
@@ -228,7 +228,7 @@ impl TransparentClock {
         }
     }
 
-    fn handle_peer(&mut self, now: Instant<Wall>, port: u16, message: &Message<'_>, stamp: Stamp) {
+    fn handle_peer(&mut self, now: Instant<Local>, port: u16, message: &Message<'_>, stamp: Stamp) {
         let profile = &self.config.profile;
         let header = &message.header;
         if (header.domain, header.sdo_id) != (profile.domain, profile.sdo_id) {
@@ -250,7 +250,7 @@ impl TransparentClock {
 
     fn handle_sync(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         ingress: u16,
         packet: &Packet,
         message: &Message<'_>,
@@ -304,7 +304,7 @@ impl TransparentClock {
     /// Follow_Ups: see [`vouch`] for the choice among several Syncs.
     fn handle_follow_up(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         ingress: u16,
         packet: &Packet,
         message: &Message<'_>,

@@ -13,10 +13,10 @@ use std::thread::{JoinHandle, spawn};
 
 use timeloom_ptp::security::{SecretKey, Verdict, VerifyJob};
 use timeloom_ptp::{
-    Action, OrdinaryClock, Packet, Random, Report, SplitMix, Stamp, Token, TransparentClock,
+    Action, Local, OrdinaryClock, Packet, Random, Report, SplitMix, Stamp, Token, TransparentClock,
 };
 use timeloom_ptp_io::Preparer;
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::{Header, MessageType};
 
 use super::sockets::Stamped;
@@ -72,7 +72,7 @@ pub(super) struct Node {
     begun_ns: i64,
     /// What the grandmaster has yet to learn of its Syncs, and when: who sent
     /// one, and when it left.
-    held: VecDeque<(Instant<Wall>, usize, Token, Stamp)>,
+    held: VecDeque<(Instant<Local>, usize, Token, Stamp)>,
 }
 
 impl Node {
@@ -131,13 +131,13 @@ impl Node {
         self.arrivals();
         while let Ok((variant, verdict)) = self.verdicts.try_recv() {
             match &mut self.clocks[variant] {
-                Clock::Ordinary(clock) => clock.handle_verdict(wall(), &verdict),
-                Clock::Transparent(clock) => clock.handle_verdict(wall(), &verdict),
+                Clock::Ordinary(clock) => clock.handle_verdict(local(), &verdict),
+                Clock::Transparent(clock) => clock.handle_verdict(local(), &verdict),
             }
             self.drain(variant)?;
         }
         for variant in 0..self.clocks.len() {
-            let now = wall();
+            let now = local();
             if self.next_wake(variant).is_some_and(|at| at <= now) {
                 match &mut self.clocks[variant] {
                     Clock::Ordinary(clock) => clock.handle_wake(now, &mut self.random),
@@ -146,10 +146,10 @@ impl Node {
             }
             self.drain(variant)?;
         }
-        while self.held.front().is_some_and(|(at, ..)| *at <= wall()) {
+        while self.held.front().is_some_and(|(at, ..)| *at <= local()) {
             if let Some((_, variant, token, stamp)) = self.held.pop_front() {
                 if let Clock::Ordinary(clock) = &mut self.clocks[variant] {
-                    clock.handle_transmit_stamp(wall(), token, Some(stamp));
+                    clock.handle_transmit_stamp(local(), token, Some(stamp));
                 }
                 self.drain(variant)?;
             }
@@ -160,7 +160,7 @@ impl Node {
         Ok(())
     }
 
-    fn next_wake(&self, variant: usize) -> Option<Instant<Wall>> {
+    fn next_wake(&self, variant: usize) -> Option<Instant<Local>> {
         match &self.clocks[variant] {
             Clock::Ordinary(clock) => clock.next_wake(),
             Clock::Transparent(clock) => clock.next_wake(),
@@ -172,7 +172,7 @@ impl Node {
             .filter_map(|v| self.next_wake(v))
             .chain(self.held.front().map(|(at, ..)| *at))
             .min();
-        let wait_ns = due.map_or(LONGEST_WAIT_NS, |at| (at - wall()).as_ns());
+        let wait_ns = due.map_or(LONGEST_WAIT_NS, |at| (at - local()).as_ns());
         let wait_ns = wait_ns.clamp(0, LONGEST_WAIT_NS);
         let timeout = libc::timespec {
             tv_sec: 0,
@@ -213,7 +213,7 @@ impl Node {
                 let variant = passing.variant;
                 self.note(passing, true, stamp_ns);
                 let Some(token) = token else { continue };
-                let (now, stamp) = (wall(), Stamp::from_ns(stamp_ns));
+                let (now, stamp) = (local(), Stamp::from_ns(stamp_ns));
                 match &mut self.clocks[variant] {
                     Clock::Ordinary(_) if passing.kind == MessageType::Sync => {
                         let due = now + FOLLOW_UP_AFTER;
@@ -241,7 +241,7 @@ impl Node {
                     bytes: buffer[..length].to_vec(),
                     vlan: None,
                 };
-                let (now, stamp) = (wall(), Some(Stamp::from_ns(stamp_ns)));
+                let (now, stamp) = (local(), Some(Stamp::from_ns(stamp_ns)));
                 match &mut self.clocks[variant] {
                     Clock::Ordinary(clock) => clock.handle_receive(now, &packet, stamp),
                     Clock::Transparent(clock) => {
@@ -273,7 +273,7 @@ impl Node {
                 Some(Action::Sign(job)) => {
                     let signed = job.run();
                     if let Clock::Transparent(clock) = &mut self.clocks[variant] {
-                        clock.handle_signed(wall(), signed);
+                        clock.handle_signed(local(), signed);
                     }
                 }
                 Some(Action::Report(Report::Offset {
@@ -367,8 +367,8 @@ fn first_in_line() -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }
 
-/// CLOCK_MONOTONIC, which runs the timers.
-pub(super) fn wall() -> Instant<Wall> {
+/// CLOCK_MONOTONIC, which paces the machines.
+pub(super) fn local() -> Instant<Local> {
     Instant::from_ns(read_ns(libc::CLOCK_MONOTONIC))
 }
 

@@ -23,7 +23,7 @@ use timeloom_wire::{MessageType, TimeInterval};
 
 use super::BENCH;
 use super::keys::{Keys, clock};
-use super::node::{Clock, Event, Node, seed, wall};
+use super::node::{Clock, Event, Node, local, seed};
 use super::sockets::Stamped;
 use crate::figure::Figure;
 use crate::stats::{median, percentile};
@@ -155,7 +155,7 @@ fn try_measure(
         ..Profile::POWER_UTILITY
     };
     let jump_bound = TimeInterval::from_ns(50_000_000);
-    let start = wall();
+    let start = local();
     let begin = |variant: usize| {
         let interval = profile(0).sync_interval().as_ns();
         start + Duration::from_ns(interval * places[variant] as i64 / places.len() as i64)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 use timeloom_wire::message::{Announce, DelayResp, FollowUp, Sync};
 use timeloom_wire::tlv::{
     AlternateTimeOffset, PowerProfile, PowerProfileVersion, PtpText, TlvType, TlvWriter, Tlvs,
@@ -16,13 +16,13 @@ use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::peer_delay::nonce;
 use crate::security::{Moment, Role, Statement, SyncFacts, sign_announce, view_of};
-use crate::{Action, DropReason, PowerTlv, Profile, Random, Stamp};
+use crate::{Action, DropReason, Local, PowerTlv, Profile, Random, Stamp};
 
 /// Sync and Announce on their beats; Follow_Ups when departures are known.
 #[derive(Debug)]
 pub(super) struct Master {
-    announce_at: Instant<Wall>,
-    sync_at: Instant<Wall>,
+    announce_at: Instant<Local>,
+    sync_at: Instant<Local>,
     announce_sequence: u64,
     sync_sequence: u64,
     /// Nonces of Syncs whose departure is not known yet.
@@ -34,7 +34,7 @@ const MAX_DEPARTING: usize = 8;
 const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 
 impl Master {
-    pub(super) const fn new(now: Instant<Wall>, start: u64) -> Self {
+    pub(super) const fn new(now: Instant<Local>, start: u64) -> Self {
         Self {
             announce_at: now,
             sync_at: now,
@@ -44,18 +44,18 @@ impl Master {
         }
     }
 
-    pub(super) fn start(&mut self, now: Instant<Wall>) {
+    pub(super) fn start(&mut self, now: Instant<Local>) {
         (self.announce_at, self.sync_at) = (now, now);
         self.departing.clear();
     }
 
-    pub(super) fn next_wake(&self) -> Instant<Wall> {
+    pub(super) fn next_wake(&self) -> Instant<Local> {
         self.announce_at.min(self.sync_at)
     }
 
     pub(super) fn handle_wake(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         config: &OrdinaryConfig,
         port: PortIdentity,
         next_hop: Option<ClockIdentity>,

@@ -9,7 +9,7 @@ mod steering;
 
 use std::collections::{HashMap, VecDeque};
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::Body;
 use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval};
 
@@ -19,7 +19,7 @@ use crate::security::{
     Admission, Budget, DUE, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts,
     Verdict, VerifyJob,
 };
-use crate::{Action, DropReason, Neighbour, Packet, Report, Stamp};
+use crate::{Action, DropReason, Local, Neighbour, Packet, Report, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
 use records::Records;
 use stated::{Resolved, Stated};
@@ -91,7 +91,7 @@ impl Slave {
     /// A record came by the second network.
     pub(super) fn handle_statement(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         record: &[u8],
         config: &OrdinaryConfig,
         out: &mut Outbox,
@@ -128,7 +128,7 @@ impl Slave {
     }
 
     /// When the first of the waiting Follow_Ups is given up.
-    pub(super) fn next_wake(&self) -> Option<Instant<Wall>> {
+    pub(super) fn next_wake(&self) -> Option<Instant<Local>> {
         self.stated.next_wake()
     }
 
@@ -136,7 +136,7 @@ impl Slave {
     /// time is over.
     pub(super) fn resolve(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         upstream: Option<&Neighbour>,
         config: &OrdinaryConfig,
         out: &mut Outbox,
@@ -170,7 +170,7 @@ impl Slave {
     )]
     pub(super) fn handle_message(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         packet: &Packet,
         message: &Message<'_>,
         stamp: Stamp,
@@ -442,7 +442,7 @@ impl Slave {
     /// A Sync or Follow_Up came in, of this master or another.
     pub(super) fn note(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         message: &Message<'_>,
         stamp: Stamp,
         out: &mut Outbox,
@@ -451,12 +451,12 @@ impl Slave {
     }
 
     /// Gives up what has waited for too long.
-    pub(super) fn expire(&mut self, now: Instant<Wall>, out: &mut Outbox) {
+    pub(super) fn expire(&mut self, now: Instant<Local>, out: &mut Outbox) {
         self.matching.expire(now, out);
     }
 
     /// Tells the records of Syncs of which nothing waits any more.
-    pub(super) fn settle(&mut self, now: Instant<Wall>, out: &mut Outbox) {
+    pub(super) fn settle(&mut self, now: Instant<Local>, out: &mut Outbox) {
         let (matching, jobs, stated) = (&self.matching, &self.jobs, &self.stated);
         let is_verified = |sequence| jobs.iter().any(|(_, of, _)| of.sequence == sequence);
         let waits =

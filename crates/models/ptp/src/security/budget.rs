@@ -9,14 +9,16 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
+
+use crate::Local;
 
 /// Shared out anew every second. `K` names what is due.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget<K> {
     per_s: u32,
     left: u32,
-    since: Instant<Wall>,
+    since: Instant<Local>,
     tries: HashMap<K, u8>,
     alarmed: bool,
 }
@@ -50,7 +52,7 @@ impl<K: Copy + Eq + Hash> Budget<K> {
     }
 
     /// Asks for one piece of work at `now`, for something that is `due` or not.
-    pub(crate) fn admit(&mut self, now: Instant<Wall>, due: Option<K>) -> Admission {
+    pub(crate) fn admit(&mut self, now: Instant<Local>, due: Option<K>) -> Admission {
         if now - self.since >= Duration::from_s(1) {
             self.since = now;
             self.left = self.per_s;

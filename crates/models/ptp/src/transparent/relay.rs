@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::FollowUp;
 use timeloom_wire::{Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp, VlanTag};
 
 use crate::outbox::Outbox;
 use crate::security::SyncFacts;
-use crate::{DropReason, Packet, Stamp};
+use crate::{DropReason, Local, Packet, Stamp};
 
 /// Ingress port, source, domain, `sequenceId`.
 pub(super) type Key = (u16, PortIdentity, u8, u16);
@@ -30,7 +30,7 @@ pub(super) struct Relay {
     pub(super) key: Key,
     pub(super) facts: SyncFacts,
     pub(super) arrived: Stamp,
-    at: Instant<Wall>,
+    at: Instant<Local>,
     pub(super) egress: Vec<(u16, Egress)>,
     pub(super) follow_up: Option<(Vec<u8>, Option<VlanTag>)>,
     /// This clock verified the Follow_Up, and it did not hold.
@@ -42,7 +42,7 @@ impl Relay {
         key: Key,
         facts: SyncFacts,
         arrived: Stamp,
-        at: Instant<Wall>,
+        at: Instant<Local>,
         egress: impl Iterator<Item = u16>,
     ) -> Self {
         let egress = egress.map(|port| (port, Egress::Pending)).collect();
@@ -60,7 +60,7 @@ impl Relay {
 }
 
 /// A Follow_Up without its Sync, and since when.
-type Early = (Key, Vec<u8>, Option<VlanTag>, Instant<Wall>);
+type Early = (Key, Vec<u8>, Option<VlanTag>, Instant<Local>);
 
 /// Bounded queues: whoever floods pushes out the oldest, and is counted.
 #[derive(Debug, Default)]
@@ -145,7 +145,7 @@ impl Relays {
         ingress: u16,
         header: &Header,
         packet: &Packet,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         out: &mut Outbox,
     ) {
         if self.early.len() == MAX_EARLY {
@@ -168,13 +168,13 @@ impl Relays {
             .map(|(_, bytes, vlan, _)| (bytes, vlan))
     }
 
-    pub(super) fn next_expiry(&self) -> Option<Instant<Wall>> {
+    pub(super) fn next_expiry(&self) -> Option<Instant<Local>> {
         let sync = self.syncs.front().map(|relay| relay.at + KEEP);
         let early = self.early.front().map(|(.., at)| *at + KEEP);
         [sync, early].into_iter().flatten().min()
     }
 
-    pub(super) fn expire(&mut self, now: Instant<Wall>, out: &mut Outbox) {
+    pub(super) fn expire(&mut self, now: Instant<Local>, out: &mut Outbox) {
         while self
             .syncs
             .front()

@@ -1,6 +1,6 @@
 //! What a transparent clock answers for, and what it refuses to.
 
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 use timeloom_wire::message::Body;
 use timeloom_wire::{Header, Message, PortIdentity};
 
@@ -10,13 +10,13 @@ use crate::security::{
     Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, Signed, Statement, Suspect,
     SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
 };
-use crate::{Action, DropReason, Packet, Report};
+use crate::{Action, DropReason, Local, Packet, Report};
 
 impl TransparentClock {
     /// Whether a Follow_Up may cause work, alarms among it.
     pub(super) fn is_admitted(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         ingress: u16,
         message: &Message<'_>,
     ) -> bool {
@@ -162,7 +162,7 @@ impl TransparentClock {
     }
 
     /// Signatures of an [`Action::Verify`] have been checked.
-    pub fn handle_verdict(&mut self, _now: Instant<Wall>, verdict: &Verdict) {
+    pub fn handle_verdict(&mut self, _now: Instant<Local>, verdict: &Verdict) {
         let Some(pending) = self.witness.take(verdict.id) else {
             return;
         };
@@ -260,7 +260,7 @@ impl TransparentClock {
     }
 
     /// A signature of an [`Action::Sign`] has been made.
-    pub fn handle_signed(&mut self, _now: Instant<Wall>, signed: Signed) {
+    pub fn handle_signed(&mut self, _now: Instant<Local>, signed: Signed) {
         self.signing = self.signing.saturating_sub(1);
         if let Some(failure) = signed.failure {
             self.out.alarm(failure);

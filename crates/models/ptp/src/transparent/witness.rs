@@ -9,11 +9,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 use timeloom_wire::PortIdentity;
 
-use crate::Packet;
 use crate::security::{Admission, Budget, Freshness, Limits, ReplayWindow};
+use crate::{Local, Packet};
 
 /// Why verification was asked for.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Witness {
     /// Whether one more Follow_Up may cause signatures.
     pub(super) fn admit(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         stream: Stream,
         sequence_id: u16,
     ) -> Admission {

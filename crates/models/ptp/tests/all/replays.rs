@@ -34,7 +34,7 @@ fn restart(world: &mut World, path: &Path, first_sequence: u64) {
     keys.secondary = path.secondary;
     keys.first_sequence = first_sequence;
     config.security = Some(keys);
-    let clock = OrdinaryClock::new(config, world.wall());
+    let clock = OrdinaryClock::new(config, world.local());
     world.nodes[GRANDMASTER].machine = Machine::Ordinary(Box::new(clock));
     world.wake(GRANDMASTER);
 }

@@ -170,7 +170,7 @@ fn another_clock_takes_over_when_the_grandmaster_falls_silent() {
         ..Profile::POWER_UTILITY
     };
     let mut world = crate::world::World::new(5);
-    let now = world.wall();
+    let now = world.local();
     // Three ordinary clocks around one switch; lower identity is better.
     for node in 0..3 {
         let config = OrdinaryConfig::new(identity(node), profile);

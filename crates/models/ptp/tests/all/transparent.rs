@@ -2,10 +2,10 @@
 
 use crate::world::keys::identity;
 use timeloom_ptp::{
-    Action, DropReason, Packet, Profile, Report, SplitMix, Stamp, Token, TransparentClock,
+    Action, DropReason, Local, Packet, Profile, Report, SplitMix, Stamp, Token, TransparentClock,
     TransparentConfig,
 };
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 use timeloom_wire::message::{
     Body, DelayReq, DelayResp, FollowUp, PdelayReq, PdelayResp, PdelayRespFollowUp, Sync,
 };
@@ -22,7 +22,7 @@ const fn identity_const() -> timeloom_wire::ClockIdentity {
     timeloom_wire::ClockIdentity([9; 8])
 }
 
-fn at(ms: i64) -> Instant<Wall> {
+fn at(ms: i64) -> Instant<Local> {
     Instant::from_ns(ms * 1_000_000)
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::{TimeInterval, Timestamp};
 
 use crate::outbox::Outbox;
 use crate::security::SyncFacts;
-use crate::{DropReason, Stamp};
+use crate::{DropReason, Local, Stamp};
 
 /// A Sync.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Arrived {
     pub(super) sequence: u16,
     pub(super) facts: SyncFacts,
     pub(super) stamp: Stamp,
-    pub(super) at: Instant<Wall>,
+    pub(super) at: Instant<Local>,
     pub(super) used: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Waiting {
     pub(super) message: Vec<u8>,
     pub(super) origin: Timestamp,
     pub(super) correction: TimeInterval,
-    pub(super) at: Instant<Wall>,
+    pub(super) at: Instant<Local>,
 }
 
 /// Bounded queues: whoever floods pushes out the oldest, and is counted.
@@ -110,7 +110,7 @@ impl Matching {
         of_number.for_each(|sync| sync.used = true);
     }
 
-    pub(super) fn expire(&mut self, now: Instant<Wall>, out: &mut Outbox) {
+    pub(super) fn expire(&mut self, now: Instant<Local>, out: &mut Outbox) {
         while self.syncs.front().is_some_and(|sync| now - sync.at > KEEP) {
             if self.syncs.pop_front().is_some_and(|sync| !sync.used) {
                 out.dropped(1, DropReason::Unmatched);

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 use timeloom_wire::message::Body;
 use timeloom_wire::{Flags, Message, PortIdentity, SyncVerdict, TimeInterval, Timestamp};
 
@@ -14,14 +14,14 @@ use super::matching::KEEP;
 use super::steering::Sample;
 use crate::outbox::Outbox;
 use crate::security::Failure;
-use crate::{HopRecord, Report, Stamp, SyncRecord};
+use crate::{HopRecord, Local, Report, Stamp, SyncRecord};
 
 #[derive(Debug, Default)]
 pub(super) struct Records(VecDeque<Open>);
 
 #[derive(Debug)]
 struct Open {
-    since: Instant<Wall>,
+    since: Instant<Local>,
     record: SyncRecord,
     /// Of what has come so far.
     correction: TimeInterval,
@@ -36,7 +36,7 @@ impl Records {
     /// A Sync or Follow_Up came in, of whatever master.
     pub(super) fn note(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         message: &Message<'_>,
         stamp: Stamp,
         out: &mut Outbox,
@@ -63,7 +63,7 @@ impl Records {
 
     fn begin(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         source: PortIdentity,
         sequence: u16,
         out: &mut Outbox,
@@ -135,7 +135,7 @@ impl Records {
     /// left that waits. Of a master that is not followed nothing ever does.
     pub(super) fn settle(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         parent: Option<PortIdentity>,
         waits: impl Fn(u16) -> bool,
         stated: impl Fn(PortIdentity, u16) -> Vec<HopRecord>,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{Duration, Instant};
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
 use super::super::OrdinaryConfig;
@@ -10,7 +10,7 @@ use super::matching::{Arrived, Waiting};
 use crate::security::{
     Admission, Budget, Collector, Limits, Outcome, Reason, Received, Security, Statement, Suspect,
 };
-use crate::{HopRecord, Neighbour};
+use crate::{HopRecord, Local, Neighbour};
 
 /// A Follow_Up about which the statements have been heard, or not in time.
 pub(super) enum Resolved {
@@ -26,7 +26,7 @@ pub(super) enum Resolved {
 #[derive(Debug)]
 pub(super) struct Stated {
     /// What waits, and until when.
-    waiting: VecDeque<(Instant<Wall>, Waiting, Vec<Arrived>)>,
+    waiting: VecDeque<(Instant<Local>, Waiting, Vec<Arrived>)>,
     collector: Collector,
     budget: Budget<(ClockIdentity, u16)>,
 }
@@ -50,7 +50,7 @@ impl Stated {
     }
 
     /// When the first of those that wait is given up.
-    pub(super) fn next_wake(&self) -> Option<Instant<Wall>> {
+    pub(super) fn next_wake(&self) -> Option<Instant<Local>> {
         self.waiting.front().map(|(deadline, ..)| *deadline)
     }
 
@@ -83,7 +83,7 @@ impl Stated {
     /// claims to be about can tell whether it is due.
     pub(super) fn hear(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         record: &[u8],
         security: &Security,
         source: Option<PortIdentity>,
@@ -110,7 +110,7 @@ impl Stated {
     /// Those whose statements are complete, and those whose time is over.
     pub(super) fn resolve(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         source: PortIdentity,
         upstream: Option<&Neighbour>,
         limits: &Limits,

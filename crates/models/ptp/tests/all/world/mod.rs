@@ -19,8 +19,8 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{SecretKey, Signed, Verdict};
-use timeloom_ptp::{Action, Packet, Random, Report, SplitMix, Stamp, Token};
-use timeloom_time::{Instant, Wall};
+use timeloom_ptp::{Action, Local, Packet, Random, Report, SplitMix, Stamp, Token};
+use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
 
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    pub fn wall(&self) -> Instant<Wall> {
+    pub fn local(&self) -> Instant<Local> {
         Instant::from_ns(self.now_ns)
     }
 
@@ -225,7 +225,7 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) {
-        let now = self.wall();
+        let now = self.local();
         let node = match event {
             Event::Arrive {
                 to: (node, port),

@@ -2,10 +2,10 @@
 
 use timeloom_ptp::security::{Signed, Verdict};
 use timeloom_ptp::{
-    Action, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
+    Action, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
     TransparentConfig,
 };
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
 
 pub enum Machine {
@@ -20,7 +20,7 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn ordinary(config: OrdinaryConfig, now: Instant<Wall>) -> Self {
+    pub fn ordinary(config: OrdinaryConfig, now: Instant<Local>) -> Self {
         let identity = config.clock;
         let machine = Machine::Ordinary(Box::new(OrdinaryClock::new(config, now)));
         Self {
@@ -30,7 +30,7 @@ impl Node {
         }
     }
 
-    pub fn transparent(config: TransparentConfig, now: Instant<Wall>) -> Self {
+    pub fn transparent(config: TransparentConfig, now: Instant<Local>) -> Self {
         let identity = config.clock;
         let machine = Machine::Transparent(Box::new(TransparentClock::new(config, now)));
         Self {
@@ -59,14 +59,14 @@ impl Node {
         }
     }
 
-    pub fn next_wake(&self) -> Option<Instant<Wall>> {
+    pub fn next_wake(&self) -> Option<Instant<Local>> {
         match &self.machine {
             Machine::Ordinary(clock) => clock.next_wake(),
             Machine::Transparent(clock) => clock.next_wake(),
         }
     }
 
-    pub fn handle_wake(&mut self, now: Instant<Wall>, random: &mut dyn Random) {
+    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         match &mut self.machine {
             Machine::Ordinary(clock) => clock.handle_wake(now, random),
             Machine::Transparent(clock) => clock.handle_wake(now, random),
@@ -75,7 +75,7 @@ impl Node {
 
     pub fn handle_receive(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         port: u16,
         packet: &Packet,
         stamp: Option<Stamp>,
@@ -88,7 +88,7 @@ impl Node {
 
     pub fn handle_transmit_stamp(
         &mut self,
-        now: Instant<Wall>,
+        now: Instant<Local>,
         port: u16,
         token: Token,
         stamp: Option<Stamp>,
@@ -99,20 +99,20 @@ impl Node {
         }
     }
 
-    pub fn handle_verdict(&mut self, now: Instant<Wall>, verdict: &Verdict) {
+    pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         match &mut self.machine {
             Machine::Ordinary(clock) => clock.handle_verdict(now, verdict),
             Machine::Transparent(clock) => clock.handle_verdict(now, verdict),
         }
     }
 
-    pub fn handle_signed(&mut self, now: Instant<Wall>, signed: Signed) {
+    pub fn handle_signed(&mut self, now: Instant<Local>, signed: Signed) {
         if let Machine::Transparent(clock) = &mut self.machine {
             clock.handle_signed(now, signed);
         }
     }
 
-    pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
+    pub fn handle_statement(&mut self, now: Instant<Local>, record: &[u8]) {
         if let Machine::Ordinary(clock) = &mut self.machine {
             clock.handle_statement(now, record);
         }

@@ -97,7 +97,7 @@ impl Path {
         };
         let mut secrets = Vec::new();
         for node in 0..self.hops + 2 {
-            let now = world.wall();
+            let now = world.local();
             let drift = (world.random() % 40_000) as f64 - 20_000.0;
             let offset = (world.random() % 3_000_000_000) as i64;
             let security = security_of(node);
