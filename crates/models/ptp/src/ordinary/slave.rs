@@ -425,7 +425,7 @@ impl Slave {
             .steering
             .discipline(sample, delay, master, holds_over, config, out);
         if steered.measured {
-            let used = !steered.jumped || config.free_running || !holds_over;
+            let used = !steered.jumped || !holds_over;
             self.records.measured(master, sample, delay, used);
         }
         if steered.stepped {

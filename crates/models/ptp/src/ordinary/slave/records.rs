@@ -107,6 +107,7 @@ impl Records {
     }
 
     /// A Sync of `source` was measured; `used` unless its arrival jumped too far.
+    /// A free-running clock rejects such a Sync, too, though it steers by none.
     pub(super) fn measured(
         &mut self,
         source: PortIdentity,
