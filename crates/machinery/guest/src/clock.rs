@@ -25,12 +25,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use timeloom_page::{CounterKind, PageMap};
+use timeloom_sys::clock::{ClockId, read_ns, wall_now};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
+pub(crate) use calibration::Counter;
 use calibration::{Calibration, TscLine};
-pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
 pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
@@ -509,13 +510,12 @@ fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
 }
 
 fn offsets_at_start(start: Option<Instant<Utc>>) -> Offsets {
-    let read = |id| calibration::clock_ns(id);
-    let realtime_ns = read(libc::CLOCK_REALTIME);
+    let realtime_ns = read_ns(ClockId::Realtime);
     let realtime_start = start.map_or(realtime_ns, Instant::as_ns);
     Offsets {
         realtime_ns: realtime_start,
-        monotonic_ns: read(libc::CLOCK_MONOTONIC),
-        boottime_ns: read(libc::CLOCK_BOOTTIME),
-        tai_ns: realtime_start + (read(libc::CLOCK_TAI) - realtime_ns),
+        monotonic_ns: read_ns(ClockId::Monotonic),
+        boottime_ns: read_ns(ClockId::Boottime),
+        tai_ns: realtime_start + (read_ns(ClockId::Tai) - realtime_ns),
     }
 }
