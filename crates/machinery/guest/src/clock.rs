@@ -27,12 +27,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use timeloom_page::{CounterKind, PageMap};
+use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
+pub(crate) use calibration::Counter;
 use calibration::{Calibration, TscLine};
-pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
 pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use timeloom_house::{Kind, Package, Workspace};
 
 /// Crates with unsafe code, and what it is for.
-const MAY: [(&str, &str); 9] = [
+const MAY: [(&str, &str); 8] = [
     ("timeloom", "what a command does between fork and exec"),
     (
         "timeloom-bench",
@@ -22,7 +22,6 @@ const MAY: [(&str, &str); 9] = [
         "timeloom-page",
         "memory shared with guests; the counter's instruction",
     ),
-    ("timeloom-plant", "what a plant does between fork and exec"),
     (
         "timeloom-publish",
         "pages in shared memory, written and read by many",

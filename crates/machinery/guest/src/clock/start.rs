@@ -4,9 +4,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex};
 
 use timeloom_page::PageMap;
+use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
 
-use super::calibration::{self, Calibration, Counter, TscLine};
+use super::calibration::{Calibration, Counter, TscLine};
 use super::options::{ClockOptions, Tsc};
 use super::{Change, ChangeKind, Clock, State, compose};
 use crate::error::GuestError;
@@ -119,13 +120,12 @@ pub(super) fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
 }
 
 fn offsets_at_start(start: Option<Instant<Utc>>) -> Offsets {
-    let read = |id| calibration::clock_ns(id);
-    let realtime_ns = read(libc::CLOCK_REALTIME);
+    let realtime_ns = read_ns(ClockId::Realtime);
     let realtime_start = start.map_or(realtime_ns, Instant::as_ns);
     Offsets {
         realtime_ns: realtime_start,
-        monotonic_ns: read(libc::CLOCK_MONOTONIC),
-        boottime_ns: read(libc::CLOCK_BOOTTIME),
-        tai_ns: realtime_start + (read(libc::CLOCK_TAI) - realtime_ns),
+        monotonic_ns: read_ns(ClockId::Monotonic),
+        boottime_ns: read_ns(ClockId::Boottime),
+        tai_ns: realtime_start + (read_ns(ClockId::Tai) - realtime_ns),
     }
 }
