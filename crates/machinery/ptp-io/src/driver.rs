@@ -117,6 +117,7 @@ impl Driver {
     pub(crate) fn turn(&mut self, until: Instant<Wall>) -> Result<(), PtpError> {
         self.wait(until)?;
         self.wake.quiet();
+        self.observer.woken();
         self.read_ports();
         self.read_departures();
         while let Some(done) = self.verifier.finished() {
@@ -241,7 +242,9 @@ impl Driver {
         for number in 1..=self.ports.len() {
             let mut known = Vec::new();
             let port = &mut self.ports[number - 1];
+            let observer = &mut self.observer;
             port.socket.departures(|frame, stamp| {
+                observer.departed(number as u16, frame, stamp);
                 if let Some(token) = port.departures.departed(frame) {
                     known.push((token, stamp));
                 }
@@ -331,6 +334,7 @@ impl Driver {
                     match (sent, token) {
                         (Ok(()), token) => {
                             self.counters.sent += 1;
+                            self.observer.sent(port, &packet);
                             if let Some(token) = token {
                                 self.ports[usize::from(port) - 1].departures.add(
                                     packet.bytes,
