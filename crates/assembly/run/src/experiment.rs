@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
             let sentence = machine.map(|reason| format!("{reason}."));
             manifest.degraded_modes.extend(sentence);
         }
-        let civil_start = Instant::<Utc>::from_ns(session.clock().utc_offset().as_ns());
+        let civil_start = session.clock().civil().at(Instant::ZERO);
         manifest.session_start = Some(civil_start);
         for (_, program) in plan.programs() {
             manifest.add_program(&program_file(&program.directory, &program.run[0]));

@@ -62,7 +62,7 @@ impl PtpClocks {
         for (name, node) in &nodes {
             let mut options = options_of(plan, name, &network.clocks[name], profile, start);
             options.security = keys.next();
-            if !PtpNode::lodge(world, *node, &options) {
+            if !PtpNode::attach(world, *node, &options) {
                 return Err(RunError::Plan(format!("`{name}` is no place for a clock")));
             }
             if let Some(clock) = PtpNode::at_mut(world, *node) {

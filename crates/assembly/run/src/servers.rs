@@ -35,7 +35,7 @@ pub(crate) fn start(
             buffer_bytes: usize::try_from(host.buffer).unwrap_or(usize::MAX),
             seed: seed_of(plan.seed, name),
         };
-        if !Server::lodge(&mut simulated.world, *node, &options) {
+        if !Server::attach(&mut simulated.world, *node, &options) {
             return Err(RunError::Plan(format!("`{name}` is no place for a server")));
         }
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 use timeloom_bus::Bus;
 use timeloom_plant::{Exchange, PlantInit, PlantProcess, PlantSpec, Timeouts};
 use timeloom_run::PausedTestbed;
-use timeloom_time::Duration;
+use timeloom_time::{Duration, Instant};
 
 use crate::error::BenchError;
 use crate::figure::Figure;

@@ -2,8 +2,8 @@
 //!
 //! The tests of this crate read `cargo metadata` and the sources. They fail, with
 //! the names, when a dependency points to a higher layer, when a package lies
-//! outside the layers' folders, or when unsafe code is where it is not
-//! expected. `cargo run -p timeloom-house --example picture` prints which crate
+//! outside the layers' folders, when unsafe code is where it is not expected, or
+//! when a manifest names no licence. `cargo run -p timeloom-house --example picture` prints which crate
 //! needs which, layer by layer.
 //!
 //! The library only reads the workspace. It is nobody's dependency.

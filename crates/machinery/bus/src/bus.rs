@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::error::BusError;
 use crate::level::{Level, Next};
 use crate::record::{Action, Recorder, Sink};
 use crate::testbed::Testbed;
-use crate::wall::wall_now;
 use crate::watchdog::{Holder, LongStand, ReportLongStand, Watchdog};
 use crate::wire::{Cause, Local, Wire};
 

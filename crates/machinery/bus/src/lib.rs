@@ -23,7 +23,6 @@ mod error;
 mod level;
 mod record;
 mod testbed;
-mod wall;
 mod watchdog;
 mod wire;
 
@@ -31,6 +30,5 @@ pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;
 pub use record::{Action, Record, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
-pub use wall::wall_now;
 pub use watchdog::{Holder, LongStand};
 pub use wire::{Cause, Local, Wire};

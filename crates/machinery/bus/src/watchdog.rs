@@ -4,10 +4,10 @@ use std::sync::Weak;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 
 use crate::bus::Inner;
-use crate::wall::wall_now;
 
 /// One who holds the line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
 use crate::record::{Action, Recorder};
 use crate::testbed::{Testbed, TestbedError};
-use crate::wall::wall_now;
 
 /// Whose hold or release makes an edge.
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 
+use timeloom_sys::interface::highest_index;
+
 use crate::link::{self, CableEnd};
 use crate::netlink::RouteSocket;
 use crate::station::Site;
@@ -77,24 +79,7 @@ fn end<'a>(plug: &Plug<'a>, index: u32) -> CableEnd<'a> {
 /// Interface numbers are the kernel's business, but `link::cable` states them:
 /// one above those that exist.
 fn free_index(plug: &Plug<'_>) -> Result<u32, FabricError> {
-    let highest = plug.namespace.run(|| {
-        // SAFETY: no arguments; the list is freed below.
-        let list = unsafe { libc::if_nameindex() };
-        let mut highest = FIRST_INDEX;
-        let mut at = list;
-        // SAFETY: the list ends with an entry whose index is 0.
-        while !at.is_null() && unsafe { (*at).if_index } != 0 {
-            // SAFETY: not the end yet, as just seen.
-            highest = highest.max(unsafe { (*at).if_index });
-            // SAFETY: the end has not been reached, so the next entry exists.
-            at = unsafe { at.add(1) };
-        }
-        if !list.is_null() {
-            // SAFETY: from if_nameindex, freed once.
-            unsafe { libc::if_freenameindex(list) };
-        }
-        highest
-    })?;
+    let highest = plug.namespace.run(highest_index)?.max(FIRST_INDEX);
     Ok(highest + 1)
 }
 

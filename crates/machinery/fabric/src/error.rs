@@ -4,6 +4,8 @@ use core::fmt;
 use std::io;
 use std::net::Ipv4Addr;
 
+use rustix::io::Errno;
+
 use crate::names::MacAddress;
 
 /// Why a network could not be built.
@@ -81,8 +83,8 @@ pub struct KernelError {
 
 impl KernelError {
     pub(crate) fn new(action: impl Into<String>, source: io::Error) -> Self {
-        let missing = match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => {
+        let missing = match Errno::from_io_error(&source) {
+            Some(Errno::PERM | Errno::ACCESS) => {
                 Some("CAP_SYS_ADMIN and CAP_NET_ADMIN (run as root)".to_owned())
             }
             _ => None,
@@ -102,12 +104,9 @@ impl KernelError {
     }
 
     /// Says that `what` is missing when the kernel answered one of `errnos`.
-    pub(crate) fn missing_if(mut self, errnos: &[i32], what: &str) -> Self {
+    pub(crate) fn missing_if(mut self, errnos: &[Errno], what: &str) -> Self {
         if self.missing.is_none()
-            && self
-                .source
-                .raw_os_error()
-                .is_some_and(|e| errnos.contains(&e))
+            && Errno::from_io_error(&self.source).is_some_and(|errno| errnos.contains(&errno))
         {
             self.missing = Some(what.to_owned());
         }

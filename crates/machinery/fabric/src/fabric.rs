@@ -8,6 +8,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
+use rustix::io::Errno;
 
 use crate::link::{self, CableEnd};
 use crate::names::InterfaceNames;
@@ -191,7 +192,7 @@ impl Builder {
                 .map_err(|refusal| {
                     refusal
                         .during(format!("create the bridge of switch `{switch}`"))
-                        .missing_if(&[libc::EOPNOTSUPP], "bridges in the kernel (CONFIG_BRIDGE)")
+                        .missing_if(&[Errno::OPNOTSUPP], "bridges in the kernel (CONFIG_BRIDGE)")
                 })?;
             builder.bridges.insert(switch.clone(), index);
         }
@@ -234,7 +235,7 @@ impl Builder {
                 refusal
                     .during(format!("create the veth pair of link `{title}`"))
                     .missing_if(
-                        &[libc::EOPNOTSUPP],
+                        &[Errno::OPNOTSUPP],
                         "veth pairs in the kernel (CONFIG_VETH)",
                     )
             })?;
@@ -252,7 +253,7 @@ impl Builder {
                         refusal
                             .during(format!("give link `{title}` the rate {rate} bit/s"))
                             .missing_if(
-                                &[libc::ENOENT],
+                                &[Errno::NOENT],
                                 "the tbf queue in the kernel (CONFIG_NET_SCH_TBF)",
                             )
                     })?;

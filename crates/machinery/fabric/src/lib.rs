@@ -38,10 +38,9 @@
 //! The runner builds a [`Fabric`], starts programs through
 //! [`Namespace::confine`] and records links with [`Capture`]; `timeloom doctor`
 //! calls [`probe()`].
+#![forbid(unsafe_code)]
 
-pub mod ancillary;
 mod cable;
-
 mod capture;
 mod error;
 mod ethtool;

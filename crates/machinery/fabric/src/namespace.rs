@@ -5,12 +5,13 @@ use std::io;
 use std::net::{TcpListener, ToSocketAddrs, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
 use std::process::Command;
 use std::thread;
 
-use nix::sched::{CloneFlags, setns, unshare};
+use timeloom_sys::command::{enter_network, into_network, into_new_network};
+
+use rustix::io::Errno;
 
 use crate::KernelError;
 
@@ -45,23 +46,23 @@ impl Namespace {
         // unshare moves the calling thread for good, so that thread must be one
         // that ends right after.
         let (fd, done) = on_thread(|| {
-            unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| {
+            into_new_network().map_err(|errno| {
                 KernelError::new(
                     format!("create the network namespace of `{name}`"),
                     errno.into(),
                 )
                 .missing_if(
-                    &[libc::EINVAL, libc::ENOSYS],
+                    &[Errno::INVAL, Errno::NOSYS],
                     "network namespaces in the kernel (CONFIG_NET_NS)",
                 )
                 .missing_if(
-                    &[libc::ENOSPC, libc::EUSERS],
+                    &[Errno::NOSPC, Errno::USERS],
                     "a higher limit in /proc/sys/user/max_net_namespaces",
                 )
             })?;
             let fd = File::open("/proc/thread-self/ns/net").map_err(|error| {
                 KernelError::new("open /proc/thread-self/ns/net", error)
-                    .missing_if(&[libc::ENOENT], "/proc to be mounted")
+                    .missing_if(&[Errno::NOENT], "/proc to be mounted")
             })?;
             Ok::<_, KernelError>((OwnedFd::from(fd), work()?))
         })?;
@@ -104,7 +105,7 @@ impl Namespace {
     /// When `work` panics, with its payload.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
         on_thread(|| {
-            setns(&self.fd, CloneFlags::CLONE_NEWNET).map_err(|errno| {
+            into_network(&self.fd).map_err(|errno| {
                 KernelError::new(
                     format!("enter the network namespace of `{}`", self.name),
                     errno.into(),
@@ -121,12 +122,7 @@ impl Namespace {
     /// When the descriptor cannot be duplicated. A failure to enter is
     /// reported by `spawn`.
     pub fn confine(&self, command: &mut Command) -> io::Result<()> {
-        let fd = self.fd.try_clone()?;
-        let enter = move || setns(&fd, CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
-        // SAFETY: between fork and exec only async-signal-safe calls are
-        // allowed; the closure makes one system call and neither allocates nor
-        // takes a lock. It owns its descriptor, which closes on exec.
-        unsafe { command.pre_exec(enter) };
+        enter_network(command, self.fd.try_clone()?);
         Ok(())
     }
 

@@ -144,6 +144,8 @@ mod tests {
     use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
     use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
+    use rustix::io::Errno;
+
     use super::*;
     use crate::Namespace;
 
@@ -162,7 +164,7 @@ mod tests {
         let refusal = route
             .change(RouteNetlinkMessage::NewLink(link), create)
             .unwrap_err();
-        assert_eq!(refusal.error.raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(Errno::from_io_error(&refusal.error), Some(Errno::OPNOTSUPP));
         assert_eq!(refusal.words.as_deref(), Some("Unknown device type"));
 
         let mut queue = TcMessage::with_index(1);
@@ -175,7 +177,7 @@ mod tests {
             .change(request, create)
             .unwrap_err()
             .during("shape")
-            .missing_if(&[libc::ENOENT], "a queue");
+            .missing_if(&[Errno::NOENT], "a queue");
         assert_eq!(error.missing(), Some("a queue"));
         assert!(
             error

@@ -16,13 +16,16 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use rustix::io::Errno;
+
+use timeloom_sys::command::die_with_parent;
 
 use crate::{KernelError, Namespace};
 
@@ -188,16 +191,7 @@ impl Place<'_> {
             .args(["--no-chdir", "-vconsole:off", "-vsyslog:off", "-vfile:off"])
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // SAFETY: between fork and exec only async-signal-safe calls are
-        // allowed; the closure makes one system call.
-        unsafe {
-            command.pre_exec(|| {
-                match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) {
-                    0 => Ok(()),
-                    _ => Err(io::Error::last_os_error()),
-                }
-            });
-        }
+        die_with_parent(&mut command);
         command.spawn().map_err(|error| missing(program, error))
     }
 
@@ -221,7 +215,7 @@ impl Place<'_> {
 
 fn missing(program: &str, error: io::Error) -> KernelError {
     KernelError::new(format!("start {program}"), error)
-        .missing_if(&[libc::ENOENT], "Open vSwitch (openvswitch-switch)")
+        .missing_if(&[Errno::NOENT], "Open vSwitch (openvswitch-switch)")
 }
 
 /// Kills a daemon when a later step fails.

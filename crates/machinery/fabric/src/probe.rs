@@ -2,6 +2,7 @@
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
+use rustix::io::Errno;
 use std::os::fd::AsRawFd;
 
 use crate::capture::{Capture, CaptureOptions};
@@ -44,7 +45,7 @@ pub fn probe() -> Vec<Feature> {
         near.route.change(request, flags).map_err(|refusal| {
             refusal
                 .during(action)
-                .missing_if(&[libc::EOPNOTSUPP, libc::ENOENT], option)
+                .missing_if(&[Errno::OPNOTSUPP, Errno::NOENT], option)
         })
     };
     let create = NLM_F_CREATE | NLM_F_EXCL;

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::UdpSocket;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use rustix::io::Errno;
+use timeloom_sys::interface::Interface;
 
 use crate::netlink::RouteSocket;
 use crate::{KernelError, Namespace, StationSpec, ethtool, link};
@@ -13,15 +14,15 @@ use crate::{KernelError, Namespace, StationSpec, ethtool, link};
 pub(crate) struct Site {
     pub(crate) namespace: Namespace,
     pub(crate) route: RouteSocket,
-    /// Any socket will do to reach the interfaces' offload settings.
-    ioctl: UdpSocket,
+    /// What the station will have. It is not there yet.
+    interface: Interface,
 }
 
 impl Site {
     /// A new namespace that sends nothing of its own accord and forwards
     /// nothing, with loopback up.
     pub(crate) fn create(name: &str) -> Result<Self, KernelError> {
-        let (namespace, (route, ioctl)) = Namespace::create_and(name, || {
+        let (namespace, (route, interface)) = Namespace::create_and(name, || {
             for (key, value, optional) in SETTINGS {
                 write_setting(key, value, optional)?;
             }
@@ -29,14 +30,14 @@ impl Site {
             route
                 .change(link::up(LOOPBACK), 0)
                 .map_err(|refusal| refusal.during(format!("bring up lo in `{name}`")))?;
-            let ioctl = UdpSocket::bind("127.0.0.1:0")
+            let interface = Interface::named(STATION_INTERFACE)
                 .map_err(|error| KernelError::new(format!("open a socket in `{name}`"), error))?;
-            Ok((route, ioctl))
+            Ok((route, interface))
         })?;
         Ok(Self {
             namespace,
             route,
-            ioctl,
+            interface,
         })
     }
 
@@ -66,7 +67,7 @@ impl Site {
     }
 
     pub(crate) fn offloads_off(&self) -> Result<(), KernelError> {
-        ethtool::offloads_off(&self.ioctl, STATION_INTERFACE)
+        ethtool::offloads_off(&self.interface, STATION_INTERFACE)
     }
 }
 
@@ -78,8 +79,8 @@ fn write_setting(key: &str, value: &str, optional: bool) -> Result<(), KernelErr
         Err(error) if optional && error.kind() == ErrorKind::NotFound => Ok(()),
         outcome => outcome.map_err(|error| {
             KernelError::new(format!("write {value} to {path}"), error)
-                .missing_if(&[libc::EROFS], "/proc/sys to be writable")
-                .missing_if(&[libc::ENOENT], "/proc to be mounted")
+                .missing_if(&[Errno::ROFS], "/proc/sys to be writable")
+                .missing_if(&[Errno::NOENT], "/proc to be mounted")
         }),
     }
 }

@@ -7,13 +7,14 @@
 //! counts (the paper's equation in section 2.1; its Algorithm 1 divides the
 //! paused time by f as well, which a clock that stands still cannot mean).
 //!
-//! Virtual time is true time here. What guests see of it is their host's clock,
-//! a map of its own, and between the two lies how the host's time passes against
-//! the session's, for hosts can be held and dilated one by one: [`hosts`].
+//! Virtual time is the session's, and is true time here. Two more maps follow for each
+//! host: how much of it the host lives through, for hosts can be held and dilated one
+//! by one, and what the host's clock makes of that, which its guests see: [`hosts`].
 
 mod calibration;
 mod host;
 mod host_control;
+mod host_instant;
 mod host_state;
 mod hosts;
 mod options;
@@ -30,10 +31,10 @@ use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 use calibration::{Calibration, TscLine};
 pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
-pub(crate) use host::{Base, HostInstant};
 pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
+pub(crate) use host_instant::{HostDeadline, HostInstant};
 use host_state::{HostState, Moment};
 pub use options::{ClockOptions, ProcFiles, Tsc};
 use waiting::Awaited;
@@ -62,7 +63,7 @@ pub struct Change {
 
 /// A virtual clock with its page. All methods may be called from any thread.
 pub struct Clock {
-    page: Arc<PageMapping>,
+    page: Arc<PageMapping<Virtual>>,
     counter: Counter,
     /// The counter that guests see, if it is not the machine's.
     tsc: Option<TscLine>,
@@ -86,7 +87,7 @@ struct State {
     /// wall → virtual, in force now.
     map: ClockMap<Wall, Virtual>,
     /// counter → virtual, as readers have it.
-    published: PageMap,
+    published: PageMap<Virtual>,
     /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
     ceiling: Instant<Virtual>,
     /// The rate while running.
@@ -113,13 +114,23 @@ struct Offsets {
     tai_ns: i64,
 }
 
+impl State {
+    /// The session's time to true civil time.
+    fn civil(&self) -> ClockMap<Virtual, Utc> {
+        ClockMap::ahead_by(Duration::from_ns(self.offsets.realtime_ns))
+    }
+}
+
 impl Clock {
     /// Calibrates against the machine's clock (takes some milliseconds) and
     /// publishes virtual time zero.
     ///
     /// # Errors
     /// A dilation that is not within 0.000001 … 1000000.
-    pub(crate) fn new(page: Arc<PageMapping>, options: &ClockOptions) -> Result<Self, GuestError> {
+    pub(crate) fn new(
+        page: Arc<PageMapping<Virtual>>,
+        options: &ClockOptions,
+    ) -> Result<Self, GuestError> {
         let rate = running_rate(options.dilation)?;
         // Where the counter traps, the image's own reads would trap as well.
         let (counter, tsc) = match options.tsc {
@@ -143,14 +154,14 @@ impl Clock {
         let nothing = PageMap {
             map: ClockMap::new(started, Instant::ZERO, Rate::STOPPED),
             ceiling: Instant::FAR_FUTURE,
-            wall_per_virtual: Rate::ONE,
+            wall_per_shown: Rate::ONE,
             realtime_offset_ns: 0,
             monotonic_offset_ns: 0,
             boottime_offset_ns: 0,
             tai_offset_ns: 0,
-            raw0_ns: 0,
+            raw0: Instant::ZERO,
             raw_rate: Rate::STOPPED,
-            raw_ceiling_ns: i64::MAX,
+            raw_ceiling: Instant::FAR_FUTURE,
         };
         let calibrated = calibration.map();
         let mut state = State {
@@ -209,7 +220,7 @@ impl Clock {
 
     /// Virtual time now.
     pub fn now(&self) -> Instant<Virtual> {
-        Instant::from_ns(self.page.page().read(|| self.counter.ticks(), |_| ()).0)
+        self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 
     /// True civil time now: CLOCK_REALTIME of a host whose clock is right.
@@ -218,7 +229,7 @@ impl Clock {
             || self.counter.ticks(),
             |copy| copy.realtime_offset_ns.load(Ordering::Relaxed),
         );
-        Instant::from_ns(now + offset)
+        ClockMap::ahead_by(Duration::from_ns(offset)).at(now)
     }
 
     /// The machine's CLOCK_MONOTONIC.
@@ -294,9 +305,9 @@ impl Clock {
         self.lock().started
     }
 
-    /// CLOCK_REALTIME minus virtual time.
-    pub fn utc_offset(&self) -> Duration {
-        Duration::from_ns(self.lock().offsets.realtime_ns)
+    /// The session's time to true civil time.
+    pub fn civil(&self) -> ClockMap<Virtual, Utc> {
+        self.lock().civil()
     }
 
     /// What the clock showed at a past wall instant.
@@ -368,7 +379,11 @@ impl Clock {
     /// Publishes a new line on the session's page, and what follows from it on
     /// those of all hosts, at one instant: all pages are closed before `next`
     /// is given the counter.
-    fn publish_all(&self, state: &mut State, next: impl FnOnce(&mut State, u64) -> PageMap) {
+    fn publish_all(
+        &self,
+        state: &mut State,
+        next: impl FnOnce(&mut State, u64) -> PageMap<Virtual>,
+    ) {
         let calibration = state.calibration.map();
         for host in &state.hosts {
             host.page().page().close();
@@ -459,7 +474,7 @@ fn compose(
     state: &State,
     ticks: u64,
     floor: Instant<Virtual>,
-) -> PageMap {
+) -> PageMap<Virtual> {
     let offsets = &state.offsets;
     let here = calibration.continued(Instant::from_ticks(ticks), calibration.rate);
     let line = here.then(&state.map);
@@ -469,15 +484,15 @@ fn compose(
         ceiling: state.ceiling,
         // Kept while paused: a wait that is computed just then must not be
         // without bounds.
-        wall_per_virtual: state.rate.inverse().unwrap_or(Rate::ONE),
+        wall_per_shown: state.rate.inverse().unwrap_or(Rate::ONE),
         realtime_offset_ns: offsets.realtime_ns,
         monotonic_offset_ns: offsets.monotonic_ns,
         boottime_offset_ns: offsets.boottime_ns,
         tai_offset_ns: offsets.tai_ns,
-        // Nobody reads it here; the hosts' pages have one.
-        raw0_ns: shown.as_ns(),
-        raw_rate: line.rate,
-        raw_ceiling_ns: state.ceiling.as_ns(),
+        // A session has no oscillator; the hosts' pages have one each.
+        raw0: Instant::ZERO,
+        raw_rate: Rate::STOPPED,
+        raw_ceiling: Instant::FAR_FUTURE,
     }
 }
 

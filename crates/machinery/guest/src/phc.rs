@@ -8,11 +8,11 @@
 //!
 //! What it is not: a model. A device's own frequency error is counted in real time.
 
-use timeloom_time::{Instant, Wall};
+use timeloom_time::Instant;
 
-use crate::clock::{Base, Clock, Host, machine_ns};
-use crate::linux::remote::{read_memory, write_memory};
-use crate::supervise::notify::{Answer, Listener, Notification};
+use crate::clock::{Clock, Host, machine_ns};
+use crate::linux::remote::Alleged;
+use crate::supervise::asker::Asker;
 
 /// The `ioctl`s whose answers are put onto virtual time (`linux/ptp_clock.h`):
 /// PTP_SYS_OFFSET, _EXTENDED, _PRECISE, each with its second version, and the last two
@@ -30,36 +30,27 @@ pub(crate) const COMMANDS: [u32; 8] = [
 
 /// What a hardware clock is to show that showed `device_ns` when the machine's
 /// CLOCK_MONOTONIC showed `wall_ns`.
-pub(crate) fn answer_time(clock: &Clock, host: &Host, device_ns: i64, wall_ns: i64) -> Answer {
+pub(crate) fn shown_ns(clock: &Clock, host: &Host, device_ns: i64, wall_ns: i64) -> i64 {
     let scales = Session::now(clock, host);
-    Answer::Value(scales.device_ns(device_ns, wall_ns).max(0))
+    scales.device_ns(device_ns, wall_ns).max(0)
 }
 
-/// Puts the stamps that an `ioctl` has left at `address` onto virtual time.
-pub(crate) fn answer_stamps(
-    listener: &Listener,
+/// Puts the stamps that an `ioctl` has left onto virtual time. Returns zero, or an error
+/// number.
+pub(crate) fn translate_stamps(
     clock: &Clock,
-    asker: &Notification,
+    asker: &Asker<'_>,
     command: u32,
-    address: u64,
-) -> Answer {
-    let scales = Session::now(clock, listener.host());
-    let Some(mut bytes) = Layout::of(command).map(|layout| vec![0; layout.bytes()]) else {
-        return Answer::Error(libc::EINVAL);
-    };
-    if !read_memory(asker.thread, address, &mut bytes) {
-        return Answer::Error(libc::EFAULT);
-    }
+    stamps: Alleged<u8>,
+) -> Result<i64, i32> {
+    let scales = Session::now(clock, asker.host());
+    let layout = Layout::of(command).ok_or(libc::EINVAL)?;
+    let mut bytes = vec![0; layout.bytes()];
+    asker.read_all(stamps, &mut bytes)?;
     if !convert(command, &mut bytes, &scales) {
-        return Answer::Error(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
-    if !listener.is_waiting(asker) {
-        return Answer::Error(libc::EINTR);
-    }
-    match write_memory(asker.thread, address, &bytes) {
-        true => Answer::Value(0),
-        false => Answer::Error(libc::EFAULT),
-    }
+    asker.write_all(stamps, &bytes).map(|()| 0)
 }
 
 /// How the machine's instants become the session's. All in nanoseconds; `wall_ns` is
@@ -102,11 +93,6 @@ impl<'a> Session<'a> {
             raw_ahead_ns: ahead_ns(libc::CLOCK_MONOTONIC_RAW),
         }
     }
-
-    /// True virtual time then.
-    fn true_ns(&self, wall_ns: i64) -> i64 {
-        self.clock.at(Instant::<Wall>::from_ns(wall_ns)).as_ns()
-    }
 }
 
 impl Scales for Session<'_> {
@@ -120,27 +106,27 @@ impl Scales for Session<'_> {
     }
 
     fn host_ns(&self, clock: i32, wall_ns: i64) -> i64 {
+        let wall = Instant::from_ns(wall_ns);
         if clock == libc::CLOCK_MONOTONIC_RAW {
             // Its past is not kept. It was a moment ago, for which any rate will do.
-            let since_ns = self
-                .clock
-                .now()
-                .as_ns()
-                .saturating_sub(self.true_ns(wall_ns));
-            return self.host.raw_ns().saturating_sub(since_ns);
+            let since = self.clock.now() - self.clock.at(wall);
+            return (self.host.raw() - since).as_ns();
         }
-        let then_ns = self.host.page().page().past.at_ns(wall_ns);
+        let then = self.host.page().page().past.at(wall);
         // A stamp is never ahead of what the clock shows now.
-        let then_ns = then_ns.min(self.host.now_ns(Base::Monotonic));
-        then_ns.saturating_add(self.host.offset_ns(clock))
+        let then = then.min(self.host.now());
+        then.as_ns().saturating_add(self.host.offset_ns(clock))
     }
 
     fn device_ns(&self, device_ns: i64, wall_ns: i64) -> i64 {
         let realtime_ns = wall_ns.saturating_add(self.realtime_ahead_ns);
-        let true_ns = self
-            .true_ns(wall_ns)
-            .saturating_add(self.clock.utc_offset().as_ns());
-        true_ns.saturating_add(device_ns.saturating_sub(realtime_ns))
+        let truth = self
+            .clock
+            .civil()
+            .at(self.clock.at(Instant::from_ns(wall_ns)));
+        truth
+            .as_ns()
+            .saturating_add(device_ns.saturating_sub(realtime_ns))
     }
 }
 

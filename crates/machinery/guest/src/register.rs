@@ -22,7 +22,7 @@ mod worker;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use timeloom_page::IMAGE_ADDRESS;
+use timeloom_page::{IMAGE_ADDRESS, Shown};
 
 use crate::enter::inject::Injector;
 use crate::error::{GuestError, check};
@@ -41,7 +41,7 @@ use worker::{SCRATCH_BYTES, SET_MODE_FILTER, Worker, failed, write_filter};
 /// `image` is its own copy of the image.
 pub(crate) fn register(
     injector: &Injector,
-    (page, image): (&PageMapping, &File),
+    (page, image): (&PageMapping<Shown>, &File),
     pid: i32,
     on_listener: impl FnOnce(OwnedFd) -> Result<(), GuestError>,
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
@@ -118,7 +118,7 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
 /// Maps, handler, masks, filter. Returns the filter's listener.
 fn prepare(
     injector: &Injector,
-    (page, image): (&PageMapping, &File),
+    (page, image): (&PageMapping<Shown>, &File),
     worker: &mut Worker<'_>,
     scratch: u64,
 ) -> Result<OwnedFd, GuestError> {

@@ -1,12 +1,14 @@
 //! What the supervisor does while programs run: answers their calls, wakes them,
 //! looks where they wait, and lets time skip.
 
+pub(crate) mod asker;
 pub(crate) mod clock_calls;
 pub(crate) mod cpu_time;
 pub(crate) mod kick;
 pub(crate) mod listener;
 pub(crate) mod next_event;
 pub(crate) mod notify;
+pub(crate) mod question;
 pub(crate) mod report;
 pub(crate) mod skip;
 pub(crate) mod supervisor;

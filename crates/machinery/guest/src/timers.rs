@@ -22,7 +22,10 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use crate::clock::{Base, Clock, Host, HostInstant};
+use timeloom_page::Shown;
+use timeloom_time::{Duration, Instant};
+
+use crate::clock::{Clock, Host, HostDeadline, HostInstant};
 use crate::error::{GuestError, check};
 use crate::linux::processes;
 use cancel::Cancel;
@@ -73,19 +76,13 @@ struct Timer {
     host: Arc<Host>,
     /// CLOCK_*, for absolute settings.
     clock: libc::clockid_t,
-    due: Option<Due>,
+    /// An absolute setting of CLOCK_REALTIME follows its steps.
+    due: Option<HostDeadline>,
     interval_ns: i64,
     /// Expirations since the last signal, beyond the one it was sent for.
     overrun: i32,
     /// Whether its reader is told when CLOCK_REALTIME is set.
     cancel: Cancel,
-}
-
-/// When a timer expires: an absolute setting of CLOCK_REALTIME follows its steps.
-#[derive(Clone, Copy, Debug)]
-struct Due {
-    base: Base,
-    ns: i64,
 }
 
 /// How a timer is to be set.
@@ -210,7 +207,7 @@ impl Timers {
                 // Zero would mean "disarmed".
                 value_ns: timer
                     .due
-                    .map_or(0, |due| (due.ns - timer.host.now_ns(due.base)).max(1)),
+                    .map_or(0, |due| due.left(&timer.host).as_ns().max(1)),
             },
             None => Setting::default(),
         }
@@ -232,10 +229,7 @@ impl Timers {
             0 => None,
             at if flags.absolute => Some(timer.absolute(at)),
             // Relative settings of CLOCK_REALTIME do not follow its steps.
-            after => Some(Due {
-                base: Base::Monotonic,
-                ns: timer.host.now_ns(Base::Monotonic).saturating_add(after),
-            }),
+            after => Some(timer.shown(timer.host.now() + Duration::from_ns(after))),
         };
         let result = timer.prepare_cancel(flags);
         drop(table);
@@ -283,7 +277,8 @@ impl Timers {
                 return;
             }
             let version = table.version;
-            let dues: Vec<HostInstant> = table.timers.values().filter_map(Timer::when).collect();
+            let timers = table.timers.values();
+            let dues: Vec<HostDeadline> = timers.filter_map(|timer| timer.due).collect();
             drop(table);
             // Not with the table locked: who waits for the clock looks at it.
             let Some(next) = self.clock.first_of(dues) else {
@@ -329,35 +324,35 @@ impl Timer {
         )
     }
 
-    fn absolute(&self, ns: i64) -> Due {
+    /// When its clock shows `ns`.
+    fn absolute(&self, ns: i64) -> HostDeadline {
+        let host = self.host.index();
         if self.is_on_realtime() {
-            let base = Base::Realtime;
-            return Due { base, ns };
+            let at = Instant::from_ns(ns);
+            return HostDeadline::Realtime(HostInstant { host, at });
         }
         match self.clock {
-            libc::CLOCK_TAI => Due {
-                base: Base::Tai,
-                ns,
-            },
-            other => Due {
-                base: Base::Monotonic,
-                ns: ns.saturating_sub(self.host.offset_ns(other)),
-            },
+            libc::CLOCK_TAI => {
+                let at = Instant::from_ns(ns);
+                HostDeadline::Tai(HostInstant { host, at })
+            }
+            other => {
+                let shown_ns = ns.saturating_sub(self.host.offset_ns(other));
+                self.shown(Instant::from_ns(shown_ns))
+            }
         }
     }
 
-    fn when(&self) -> Option<HostInstant> {
-        self.due.map(|Due { base, ns }| HostInstant {
-            host: self.host.index(),
-            base,
-            ns,
-        })
+    /// When its host's page shows this.
+    fn shown(&self, at: Instant<Shown>) -> HostDeadline {
+        let host = self.host.index();
+        HostInstant { host, at }.into()
     }
 
     /// Acts if it is due. Returns whether its owner still exists.
     fn expire(&mut self) -> bool {
         let Some(due) = self.due else { return true };
-        let late_ns = self.host.now_ns(due.base) - due.ns;
+        let late_ns = (-due.left(&self.host)).as_ns();
         if late_ns < 0 {
             return true;
         }
@@ -367,10 +362,7 @@ impl Timer {
             let missed = late_ns / self.interval_ns;
             expirations += missed;
             let passed = self.interval_ns.saturating_mul(missed + 1);
-            self.due = Some(Due {
-                ns: due.ns.saturating_add(passed),
-                ..due
-            });
+            self.due = Some(due.later(Duration::from_ns(passed)));
         }
         match &self.action {
             Action::Nothing => true,

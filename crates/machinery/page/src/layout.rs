@@ -1,5 +1,9 @@
 //! Where every byte of the page lies, and where the page lies in a process.
 
+use core::marker::PhantomData;
+
+use timeloom_time::Scale;
+
 use crate::past::Past;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 
@@ -37,9 +41,10 @@ pub const HOST_OFFSET: usize = 152;
 /// from its session: its clocks are the machine's again.
 pub const RELEASED: u32 = 3;
 
-/// The clock page. All fields are atomics: the other side may be writing.
+/// The clock page, which shows the time `S`. All fields are atomics: the other side
+/// may be writing.
 #[repr(C, align(4096))]
-pub struct ClockPage {
+pub struct ClockPage<S: Scale> {
     /// Kept for the kernel's `struct vmclock_abi` (112 bytes) and its padding.
     pub vmclock: [AtomicU64; 16],
     /// [`MAGIC`].
@@ -66,37 +71,39 @@ pub struct ClockPage {
     /// Its ticks per nanosecond of that clock in 8.56 fixed point; 0 where
     /// programs read the machine's own.
     pub tsc_per_ns_8_56: AtomicU64,
-    /// On a page that is [`RELEASED`]: the machine's CLOCK_MONOTONIC minus virtual
-    /// time, on which scale waits that began in the session still have their end.
+    /// On a page that is [`RELEASED`]: the machine's CLOCK_MONOTONIC minus the time
+    /// that the page shows, on which scale waits that began in the session still
+    /// have their end.
     pub released_offset_ns: AtomicI64,
     /// The map in force and the one before.
     pub copies: [MapCopy; 2],
-    /// What the clock showed until now, line by line.
-    pub past: Past,
+    /// What the page showed until now, line by line.
+    pub past: Past<S>,
+    /// Whose time it shows; no byte of the page.
+    pub scale: PhantomData<fn() -> S>,
 }
 
-/// One map from counter to virtual time, as readers need it.
+/// One map from the counter to the time that the page shows, as readers need it.
 #[repr(C, align(64))]
 pub struct MapCopy {
     /// Counter at the start of the line, in ticks.
     pub counter0: AtomicU64,
-    /// Virtual time there, in nanoseconds since the session began, as this
-    /// page's host counts it.
-    pub virtual0_ns: AtomicI64,
-    /// Virtual nanoseconds per tick in 8.56 fixed point; 0 when paused. 8 bits
+    /// What the page shows there, in nanoseconds since the session began.
+    pub shown0_ns: AtomicI64,
+    /// Nanoseconds shown per tick in 8.56 fixed point; 0 when paused. 8 bits
     /// of whole part allow a 10 MHz counter at a dilation of 0.4; 56 bits of
     /// fraction err by less than 0.1 ns a second at 4 GHz.
     pub rate_8_56: AtomicU64,
-    /// How far the line goes, in nanoseconds after `virtual0_ns`: there the
+    /// How far the line goes, in nanoseconds after `shown0_ns`: there the
     /// clock stands until the next one is published. `i64::MAX`: for ever.
     pub most_ns: AtomicI64,
-    /// CLOCK_REALTIME = virtual time + this.
+    /// CLOCK_REALTIME = what the page shows + this.
     pub realtime_offset_ns: AtomicI64,
-    /// CLOCK_MONOTONIC = virtual time + this.
+    /// CLOCK_MONOTONIC = what the page shows + this.
     pub monotonic_offset_ns: AtomicI64,
-    /// CLOCK_BOOTTIME = virtual time + this.
+    /// CLOCK_BOOTTIME = what the page shows + this.
     pub boottime_offset_ns: AtomicI64,
-    /// CLOCK_TAI = virtual time + this.
+    /// CLOCK_TAI = what the page shows + this.
     pub tai_offset_ns: AtomicI64,
     /// CLOCK_MONOTONIC_RAW at `counter0`.
     pub raw0_ns: AtomicI64,
@@ -104,8 +111,8 @@ pub struct MapCopy {
     pub raw_rate_8_56: AtomicU64,
     /// How far it goes after `raw0_ns`, as `most_ns`.
     pub raw_most_ns: AtomicI64,
-    /// Wall nanoseconds per virtual nanosecond in 32.32 fixed point, rounded
-    /// up; while paused, those after the pause, so that a wait that begins
-    /// just then has a bound. For turning a virtual wait into a kernel timeout.
-    pub wall_per_virtual_32_32: AtomicU64,
+    /// Wall nanoseconds per nanosecond shown in 32.32 fixed point, rounded up. For
+    /// turning a wait into a kernel timeout. While paused, those after the pause, so
+    /// that a wait that begins just then has an end.
+    pub wall_per_shown_32_32: AtomicU64,
 }

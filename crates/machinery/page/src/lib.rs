@@ -3,8 +3,11 @@
 //! One 4 KiB page of shared memory per host of a session. The supervisor maps
 //! it for writing; every guest process has it mapped read-only at
 //! [`PAGE_ADDRESS`], right below the image that replaces the vDSO. It holds one
-//! [`timeloom_time::ClockMap`] from the cycle counter to virtual time as that
-//! host counts it, and the offsets that turn it into the clocks of POSIX.
+//! [`timeloom_time::ClockMap`] from the cycle counter to the time that the page
+//! shows, and the offsets that turn this into the clocks of POSIX.
+//!
+//! Whose time a page shows is in its type: a host's is a [`ClockPage`] over
+//! [`Shown`], the session's own is one over [`timeloom_time::Virtual`].
 //!
 //! What it is not: a channel back. Readers write nothing here.
 //!
@@ -25,6 +28,7 @@ mod counter;
 mod layout;
 mod past;
 mod read;
+mod scale;
 mod sync;
 mod write;
 
@@ -34,17 +38,18 @@ pub use layout::{
     PAGE_ADDRESS, PAGE_SIZE, RELEASED,
 };
 pub use past::Past;
+pub use scale::Shown;
 pub use write::PageMap;
 
 // Here and not beside the structures: the model test builds those with atomics of
 // another size.
 const _: () = {
     use core::mem::{offset_of, size_of};
-    assert!(size_of::<ClockPage>() == PAGE_SIZE);
-    assert!(offset_of!(ClockPage, magic) == 128);
-    assert!(offset_of!(ClockPage, sequence) == 144);
-    assert!(offset_of!(ClockPage, host) == HOST_OFFSET);
-    assert!(offset_of!(ClockPage, copies) == 192);
+    assert!(size_of::<ClockPage<Shown>>() == PAGE_SIZE);
+    assert!(offset_of!(ClockPage<Shown>, magic) == 128);
+    assert!(offset_of!(ClockPage<Shown>, sequence) == 144);
+    assert!(offset_of!(ClockPage<Shown>, host) == HOST_OFFSET);
+    assert!(offset_of!(ClockPage<Shown>, copies) == 192);
     assert!(size_of::<MapCopy>() == 128);
-    assert!(size_of::<Past>() == 1024);
+    assert!(size_of::<Past<Shown>>() == 1024);
 };

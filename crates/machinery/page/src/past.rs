@@ -3,20 +3,22 @@
 //! The kernel stamps packets with the machine's time when they arrive, and a
 //! program may read the stamp after a pause or a change of rate. What the clock
 //! showed *then* does not follow from the map in force now. So the writer keeps
-//! the last lines from wall to virtual time here, newest last, in a ring.
+//! the last lines from wall time to the page's here, newest last, in a ring.
 //!
 //! Readers take no lock. A line is written before the count that announces it,
 //! and a reader looks at the count again after it has read a line: one that was
 //! written over meanwhile is noticed.
 
-use timeloom_time::{Instant, Rate, Virtual, Wall};
+use core::marker::PhantomData;
+
+use timeloom_time::{Instant, Rate, Scale, Wall};
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, LINES, fence};
 
-/// The ring; part of the clock page.
+/// The ring; part of the clock page, which shows the time `S`.
 #[repr(C, align(1024))]
-pub struct Past {
+pub struct Past<S: Scale> {
     /// Lines ever recorded, modulo 2^32.
     count: AtomicU32,
     /// How often the dilation was changed.
@@ -25,6 +27,7 @@ pub struct Past {
     /// Wall seconds per virtual second, the bits of a `f64`. Unlike the lines it
     /// is the session's, without what a host's oscillator adds.
     dilation: AtomicU64,
+    scale: PhantomData<fn() -> S>,
 }
 
 /// From one change of the clock to the next.
@@ -33,13 +36,13 @@ pub struct Past {
 struct Line {
     /// The machine's CLOCK_MONOTONIC at its start, in nanoseconds.
     wall0_ns: AtomicI64,
-    /// Virtual time there.
-    virtual0_ns: AtomicI64,
-    /// Virtual nanoseconds per wall nanosecond, in 20.44 fixed point.
+    /// What the page showed there.
+    shown0_ns: AtomicI64,
+    /// Nanoseconds shown per wall nanosecond, in 20.44 fixed point.
     rate_20_44: AtomicU64,
 }
 
-impl Default for Past {
+impl<S: Scale> Default for Past<S> {
     /// Nothing recorded.
     fn default() -> Self {
         Self {
@@ -47,20 +50,21 @@ impl Default for Past {
             dilations: AtomicU32::new(0),
             lines: core::array::from_fn(|_| Line::default()),
             dilation: AtomicU64::new(0),
+            scale: PhantomData,
         }
     }
 }
 
-impl Past {
+impl<S: Scale> Past<S> {
     /// Notes that the clock goes at `rate` from this point on. By one writer.
-    pub fn record(&self, wall: Instant<Wall>, shows: Instant<Virtual>, rate: Rate) {
+    pub fn record(&self, wall: Instant<Wall>, shows: Instant<S>, rate: Rate) {
         let count = self.count.load(Relaxed);
         // Whoever sees what is stored below also sees the present count, and
         // with it that the oldest line is no more.
         fence(Release);
         if let Some(line) = self.lines.get(count as usize % LINES) {
             line.wall0_ns.store(wall.as_ns(), Relaxed);
-            line.virtual0_ns.store(shows.as_ns(), Relaxed);
+            line.shown0_ns.store(shows.as_ns(), Relaxed);
             let rate = u64::try_from(rate.to_bits() >> 20).unwrap_or(u64::MAX);
             line.rate_20_44.store(rate, Relaxed);
         }
@@ -79,15 +83,14 @@ impl Past {
         (f64::from_bits(self.dilation.load(Relaxed)), changed)
     }
 
-    /// Virtual time at a past instant of the machine's CLOCK_MONOTONIC, in
-    /// nanoseconds since the session began. What lies before the oldest line
-    /// that is kept counts as at its start.
-    pub fn at_ns(&self, wall_ns: i64) -> i64 {
+    /// What the page showed at a past instant of the machine. What lies before the
+    /// oldest line that is kept counts as at its start.
+    pub fn at(&self, wall: Instant<Wall>) -> Instant<S> {
         let mut tries = 0;
         loop {
             tries += 1;
-            if let Some(virtual_ns) = self.look(wall_ns, tries >= MOST_TRIES) {
-                return virtual_ns;
+            if let Some(shown_ns) = self.look(wall.as_ns(), tries >= MOST_TRIES) {
+                return Instant::from_ns(shown_ns);
             }
         }
     }
@@ -103,7 +106,7 @@ impl Past {
             let number = count.wrapping_sub(back);
             let line = self.lines.get(number as usize % LINES)?;
             let wall0_ns = line.wall0_ns.load(Relaxed);
-            let virtual0_ns = line.virtual0_ns.load(Relaxed);
+            let shown0_ns = line.shown0_ns.load(Relaxed);
             let rate = line.rate_20_44.load(Relaxed);
             fence(Acquire);
             let newer = self.count.load(Relaxed).wrapping_sub(number);
@@ -114,9 +117,9 @@ impl Past {
                 let elapsed = wall_ns.saturating_sub(wall0_ns);
                 let advance = (i128::from(elapsed) * i128::from(rate)) >> 44;
                 let advance = i64::try_from(advance).unwrap_or(i64::MAX);
-                return Some(virtual0_ns.saturating_add(advance).min(ends_ns));
+                return Some(shown0_ns.saturating_add(advance).min(ends_ns));
             }
-            ends_ns = virtual0_ns;
+            ends_ns = shown0_ns;
         }
         Some(if ends_ns == i64::MAX { 0 } else { ends_ns })
     }
@@ -128,8 +131,9 @@ const MOST_TRIES: u32 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Shown;
 
-    fn past(lines: &[(i64, i64, Rate)]) -> Past {
+    fn past(lines: &[(i64, i64, Rate)]) -> Past<Shown> {
         let past = Past::default();
         for &(wall, shows, rate) in lines {
             past.record(Instant::from_ns(wall), Instant::from_ns(shows), rate);
@@ -154,7 +158,7 @@ mod tests {
             (5_000, 1_000),
             (6_000, 1_500),
         ] {
-            assert_eq!(past.at_ns(wall), shown, "at {wall}");
+            assert_eq!(past.at(Instant::from_ns(wall)).as_ns(), shown, "at {wall}");
         }
     }
 
@@ -162,7 +166,7 @@ mod tests {
     fn a_line_does_not_reach_beyond_the_start_of_the_next() {
         // The next was published with a floor: readers had seen a little less.
         let past = past(&[(0, 0, Rate::ONE), (1_000, 990, Rate::ONE)]);
-        assert_eq!(past.at_ns(999), 990);
+        assert_eq!(past.at(Instant::from_ns(999)).as_ns(), 990);
     }
 
     #[test]
@@ -171,14 +175,18 @@ mod tests {
             .map(|i| (i * 1_000, i * 1_000, Rate::ONE))
             .collect();
         let past = past(&lines);
-        assert_eq!(past.at_ns(99_500), 99_500);
+        assert_eq!(past.at(Instant::from_ns(99_500)).as_ns(), 99_500);
         let oldest = (100 - (LINES as i64 - 1)) * 1_000;
-        assert_eq!(past.at_ns(oldest + 7), oldest + 7);
-        assert_eq!(past.at_ns(7), oldest, "forgotten: as at the oldest");
+        assert_eq!(past.at(Instant::from_ns(oldest + 7)).as_ns(), oldest + 7);
+        assert_eq!(
+            past.at(Instant::from_ns(7)).as_ns(),
+            oldest,
+            "forgotten: as at the oldest"
+        );
     }
 
     #[test]
     fn nothing_recorded_is_the_beginning() {
-        assert_eq!(past(&[]).at_ns(77), 0);
+        assert_eq!(past(&[]).at(Instant::from_ns(77)).as_ns(), 0);
     }
 }

@@ -1,37 +1,43 @@
 //! Reading the clock: the hottest code of the project.
 
+use timeloom_time::{Core, Instant, Scale};
+
 use crate::counter::after;
 use crate::layout::{ClockPage, MapCopy};
 use crate::sync::Ordering::{Acquire, Relaxed};
 use crate::sync::{fence, spin_loop};
 
-impl ClockPage {
-    /// Reads virtual time and `field` of the map in force, consistently.
+impl<S: Scale> ClockPage<S> {
+    /// Reads what the page shows, and `field` of the map in force, consistently.
     ///
     /// `counter` reads the page's counter; it is called inside the window.
     /// When the writer stays in its window for longer than any scheduling
     /// delay explains ([`PATIENCE`] turns), it is taken for dead and the last
     /// published map is used.
     #[inline(always)]
-    pub fn read<T>(&self, counter: impl Fn() -> u64, field: impl Fn(&MapCopy) -> T) -> (i64, T) {
-        let field = |copy: &MapCopy| (copy.virtual0_ns.load(Relaxed), field(copy));
-        let (look, (virtual0_ns, value)) = self.look_patiently(counter, field);
+    pub fn read<T>(
+        &self,
+        counter: impl Fn() -> u64,
+        field: impl Fn(&MapCopy) -> T,
+    ) -> (Instant<S>, T) {
+        let field = |copy: &MapCopy| (copy.shown0_ns.load(Relaxed), field(copy));
+        let (look, (shown0_ns, value)) = self.look_patiently(counter, field);
         // A counter a few ticks behind (another core's, before the kernel has
         // aligned it) counts as no time, not as 2^64 ticks.
         let ticks = look.now.saturating_sub(look.counter0);
-        let now_ns = virtual0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56, look.most_ns));
-        (now_ns, value)
+        let now_ns = shown0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56, look.most_ns));
+        (Instant::from_ns(now_ns), value)
     }
 
     /// CLOCK_MONOTONIC_RAW; otherwise as [`Self::read`].
-    pub fn read_raw(&self, counter: impl Fn() -> u64) -> i64 {
+    pub fn read_raw(&self, counter: impl Fn() -> u64) -> Instant<Core> {
         let (look, (raw0_ns, (rate_8_56, most_ns))) = self.look_patiently(counter, |copy| {
             let (rate, most_ns) = (&copy.raw_rate_8_56, &copy.raw_most_ns);
             let line = (rate.load(Relaxed), most_ns.load(Relaxed));
             (copy.raw0_ns.load(Relaxed), line)
         });
         let ticks = look.now.saturating_sub(look.counter0);
-        raw0_ns.wrapping_add(advance_ns(ticks, rate_8_56, most_ns))
+        Instant::from_ns(raw0_ns.wrapping_add(advance_ns(ticks, rate_8_56, most_ns)))
     }
 
     /// Whether programs see an emulated time-stamp counter instead of the
@@ -42,11 +48,11 @@ impl ClockPage {
     }
 
     /// What the emulated time-stamp counter shows when CLOCK_MONOTONIC_RAW shows
-    /// `raw_ns`. It counts what that clock counts, the host's bare crystal: a
+    /// `raw`. It counts what that clock counts, the host's bare crystal: a
     /// daemon that steers the clock does not change the counter's rate.
-    pub fn tsc_at(&self, raw_ns: i64) -> u64 {
+    pub fn tsc_at(&self, raw: Instant<Core>) -> u64 {
         let per_ns = self.tsc_per_ns_8_56.load(Relaxed);
-        let ticks = (u128::from(raw_ns.unsigned_abs()) * u128::from(per_ns)) >> 56;
+        let ticks = (u128::from(raw.as_ns().unsigned_abs()) * u128::from(per_ns)) >> 56;
         self.tsc0.load(Relaxed).wrapping_add(ticks as u64)
     }
 
@@ -70,8 +76,9 @@ impl ClockPage {
         }
     }
 
-    /// The clock that is `offset_ns` of the map ahead of virtual time, if the
-    /// map did not change meanwhile and the counter is not behind the map.
+    /// The clock that is `offset_ns` of the map ahead of what the page shows, in
+    /// nanoseconds since that clock's zero, if the map did not change meanwhile and
+    /// the counter is not behind the map.
     ///
     /// For the hot path, which need not keep registers for waiting: on `None`,
     /// [`Self::read`].
@@ -86,7 +93,7 @@ impl ClockPage {
             return None;
         }
         // Added before the counter is read, when there is time for it.
-        let start = |copy: &MapCopy| copy.virtual0_ns.load(Relaxed).wrapping_add(offset_ns(copy));
+        let start = |copy: &MapCopy| copy.shown0_ns.load(Relaxed).wrapping_add(offset_ns(copy));
         let (look, start_ns) = self.look(sequence, &counter, start)?;
         let ticks = look.now.checked_sub(look.counter0)?;
         let advance = advance_ns(ticks, look.rate_8_56, look.most_ns);
@@ -142,7 +149,7 @@ fn is_closed(sequence: u32) -> bool {
     sequence & 1 == 1
 }
 
-/// Virtual nanoseconds in so many ticks, on a line that ends after `most_ns`.
+/// Nanoseconds shown in so many ticks, on a line that ends after `most_ns`.
 #[inline(always)]
 fn advance_ns(ticks: u64, rate_8_56: u64, most_ns: i64) -> i64 {
     (((u128::from(ticks) * u128::from(rate_8_56)) >> 56) as i64).min(most_ns)

@@ -1,56 +1,64 @@
 //! Changing the clock: one writer per page, the supervisor.
 
-use timeloom_time::{ClockMap, Counter, Instant, Rate, Virtual};
+use timeloom_time::{ClockMap, Core, Counter, Instant, Rate, Scale};
 
 use crate::CounterKind;
 use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy, RELEASED};
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::fence;
 
-/// A map as the writer gives it, with the offsets of the POSIX clocks.
-#[derive(Clone, Copy, Debug)]
-pub struct PageMap {
-    /// Counter to virtual time; rate 0 while paused.
-    pub map: ClockMap<Counter, Virtual>,
+/// A map as the writer gives it to a page that shows the time `S`, with the offsets
+/// of the POSIX clocks.
+#[derive(Debug)]
+pub struct PageMap<S: Scale> {
+    /// Counter to what the page shows; rate 0 while paused.
+    pub map: ClockMap<Counter, S>,
     /// What the map does not go beyond: there readers see the clock stand until
     /// the next map is published. [`Instant::FAR_FUTURE`] for none.
-    pub ceiling: Instant<Virtual>,
-    /// Wall nanoseconds per virtual nanosecond while it runs; a pause keeps it,
-    /// so that a wait that begins just then has a bound.
-    pub wall_per_virtual: Rate,
-    /// CLOCK_REALTIME minus virtual time, in nanoseconds.
+    pub ceiling: Instant<S>,
+    /// Wall nanoseconds per nanosecond shown while the clock runs; a pause keeps it,
+    /// so that a wait that begins just then has an end.
+    pub wall_per_shown: Rate,
+    /// CLOCK_REALTIME minus what the page shows, in nanoseconds.
     pub realtime_offset_ns: i64,
-    /// CLOCK_MONOTONIC minus virtual time, in nanoseconds.
+    /// CLOCK_MONOTONIC minus what the page shows, in nanoseconds.
     pub monotonic_offset_ns: i64,
-    /// CLOCK_BOOTTIME minus virtual time, in nanoseconds.
+    /// CLOCK_BOOTTIME minus what the page shows, in nanoseconds.
     pub boottime_offset_ns: i64,
-    /// CLOCK_TAI minus virtual time, in nanoseconds.
+    /// CLOCK_TAI minus what the page shows, in nanoseconds.
     pub tai_offset_ns: i64,
-    /// CLOCK_MONOTONIC_RAW where the map starts, in nanoseconds.
-    pub raw0_ns: i64,
+    /// CLOCK_MONOTONIC_RAW where the map starts.
+    pub raw0: Instant<Core>,
     /// Its nanoseconds per tick; [`Rate::STOPPED`] while paused.
     pub raw_rate: Rate,
-    /// What that clock does not go beyond; `i64::MAX` for none.
-    pub raw_ceiling_ns: i64,
+    /// What that clock does not go beyond; [`Instant::FAR_FUTURE`] for none.
+    pub raw_ceiling: Instant<Core>,
 }
 
-impl PageMap {
+impl<S: Scale> PageMap<S> {
     /// What readers see at `counter`.
-    pub fn at(&self, counter: Instant<Counter>) -> Instant<Virtual> {
+    pub fn at(&self, counter: Instant<Counter>) -> Instant<S> {
         self.map.at(counter).min(self.ceiling)
     }
 
-    /// What they see of CLOCK_MONOTONIC_RAW, in nanoseconds.
-    pub fn raw_at_ns(&self, counter: Instant<Counter>) -> i64 {
-        let raw0 = Instant::<Virtual>::from_ns(self.raw0_ns);
-        let raw = ClockMap::new(self.map.in0, raw0, self.raw_rate).at(counter);
-        raw.as_ns().min(self.raw_ceiling_ns)
+    /// What they see of CLOCK_MONOTONIC_RAW.
+    pub fn raw_at(&self, counter: Instant<Counter>) -> Instant<Core> {
+        let raw = ClockMap::new(self.map.in0, self.raw0, self.raw_rate);
+        raw.at(counter).min(self.raw_ceiling)
     }
 }
 
-impl ClockPage {
+// Derives would demand the same traits of the marker type, which has no values.
+impl<S: Scale> Clone for PageMap<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S: Scale> Copy for PageMap<S> {}
+
+impl<S: Scale> ClockPage<S> {
     /// Makes a zeroed page a clock page that shows `first`.
-    pub fn initialise(&self, kind: CounterKind, first: &PageMap) {
+    pub fn initialise(&self, kind: CounterKind, first: &PageMap<S>) {
         self.store(0, first);
         self.active.store(0, Relaxed);
         self.counter.store(kind as u32, Relaxed);
@@ -74,7 +82,7 @@ impl ClockPage {
     /// have of it does not go with what they find here: the sequence number is one
     /// that the former never had. One that has already decided by which counter to
     /// read finds a line for it.
-    pub fn release(&self, former: &ClockPage, kind: CounterKind, first: &PageMap, offset_ns: i64) {
+    pub fn release(&self, former: &Self, kind: CounterKind, first: &PageMap<S>, offset_ns: i64) {
         self.initialise(kind, first);
         let far = 1 << 30;
         let sequence = former.sequence.load(Relaxed) & !1;
@@ -100,7 +108,11 @@ impl ClockPage {
     /// `next` must give a map that agrees with the old one at the counter it
     /// was given or lies later, else readers would see a backward step. It runs
     /// while readers wait: no system calls, no allocation.
-    pub fn publish(&self, counter: impl Fn() -> u64, next: impl FnOnce(u64) -> PageMap) -> PageMap {
+    pub fn publish(
+        &self,
+        counter: impl Fn() -> u64,
+        next: impl FnOnce(u64) -> PageMap<S>,
+    ) -> PageMap<S> {
         self.close();
         let map = next(counter());
         self.open(&map);
@@ -119,7 +131,7 @@ impl ClockPage {
     }
 
     /// Puts `map` in force and opens the window that [`Self::close`] closed.
-    pub fn open(&self, map: &PageMap) {
+    pub fn open(&self, map: &PageMap<S>) {
         let sequence = self.sequence.load(Relaxed);
         let target = (self.active.load(Relaxed) & 1) ^ 1;
         self.store(target as usize, map);
@@ -133,13 +145,13 @@ impl ClockPage {
         self.magic.load(Acquire) == MAGIC && self.version.load(Relaxed) == ABI_VERSION
     }
 
-    fn store(&self, index: usize, page_map: &PageMap) {
+    fn store(&self, index: usize, page_map: &PageMap<S>) {
         let copy: &MapCopy = &self.copies[index];
         copy.counter0.store(page_map.map.in0.as_ticks(), Relaxed);
-        copy.virtual0_ns.store(page_map.map.out0.as_ns(), Relaxed);
+        copy.shown0_ns.store(page_map.map.out0.as_ns(), Relaxed);
         copy.rate_8_56.store(to_8_56(page_map.map.rate), Relaxed);
-        copy.wall_per_virtual_32_32
-            .store(to_32_32_up(page_map.wall_per_virtual), Relaxed);
+        copy.wall_per_shown_32_32
+            .store(to_32_32_up(page_map.wall_per_shown), Relaxed);
         copy.realtime_offset_ns
             .store(page_map.realtime_offset_ns, Relaxed);
         copy.monotonic_offset_ns
@@ -147,10 +159,10 @@ impl ClockPage {
         copy.boottime_offset_ns
             .store(page_map.boottime_offset_ns, Relaxed);
         copy.tai_offset_ns.store(page_map.tai_offset_ns, Relaxed);
-        let most_ns = most_ns(page_map.map.out0.as_ns(), page_map.ceiling.as_ns());
+        let most_ns = most_ns(page_map.map.out0, page_map.ceiling);
         copy.most_ns.store(most_ns, Relaxed);
-        copy.raw0_ns.store(page_map.raw0_ns, Relaxed);
-        let most_ns = self::most_ns(page_map.raw0_ns, page_map.raw_ceiling_ns);
+        copy.raw0_ns.store(page_map.raw0.as_ns(), Relaxed);
+        let most_ns = self::most_ns(page_map.raw0, page_map.raw_ceiling);
         copy.raw_most_ns.store(most_ns, Relaxed);
         copy.raw_rate_8_56
             .store(to_8_56(page_map.raw_rate), Relaxed);
@@ -158,11 +170,11 @@ impl ClockPage {
 }
 
 /// From a line's start to its end; for ever, if it has none.
-fn most_ns(start_ns: i64, ceiling_ns: i64) -> i64 {
-    if ceiling_ns == i64::MAX {
+fn most_ns<S: Scale>(start: Instant<S>, ceiling: Instant<S>) -> i64 {
+    if ceiling == Instant::FAR_FUTURE {
         return i64::MAX;
     }
-    ceiling_ns.saturating_sub(start_ns).max(0)
+    (ceiling - start).as_ns().max(0)
 }
 
 /// Rounded down; saturates at the largest rate that the page can hold.
@@ -181,27 +193,29 @@ mod tests {
     use core::sync::atomic::AtomicBool;
     use std::sync::atomic::AtomicU64;
 
-    fn page() -> Box<ClockPage> {
+    use crate::Shown;
+
+    fn page() -> Box<ClockPage<Shown>> {
         // SAFETY: every field is an atomic integer, for which zero is a value.
-        unsafe { Box::<ClockPage>::new_zeroed().assume_init() }
+        unsafe { Box::<ClockPage<Shown>>::new_zeroed().assume_init() }
     }
 
-    fn running(counter0: u64, virtual0_ns: i64, rate: Rate) -> PageMap {
+    fn running(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<Shown> {
         PageMap {
             map: ClockMap::new(
                 Instant::from_ticks(counter0),
-                Instant::from_ns(virtual0_ns),
+                Instant::from_ns(shown0_ns),
                 rate,
             ),
             ceiling: Instant::FAR_FUTURE,
-            wall_per_virtual: Rate::ONE,
+            wall_per_shown: Rate::ONE,
             realtime_offset_ns: 7,
             monotonic_offset_ns: 0,
             boottime_offset_ns: 0,
             tai_offset_ns: 0,
-            raw0_ns: 3,
+            raw0: Instant::from_ns(3),
             raw_rate: rate,
-            raw_ceiling_ns: i64::MAX,
+            raw_ceiling: Instant::FAR_FUTURE,
         }
     }
 
@@ -214,23 +228,27 @@ mod tests {
         );
         assert!(page.is_valid());
         let (now, offset) = page.read(|| 300, |copy| copy.realtime_offset_ns.load(Relaxed));
-        assert_eq!((now, offset), (105, 7));
+        assert_eq!((now.as_ns(), offset), (105, 7));
         page.publish(|| 300, |ticks| running(ticks, 105, Rate::STOPPED));
-        assert_eq!(page.read(|| 9_999, |_| ()).0, 105);
+        assert_eq!(page.read(|| 9_999, |_| ()).0.as_ns(), 105);
     }
 
     #[test]
     fn the_raw_clock_has_a_line_of_its_own() {
         let page = page();
         let first = PageMap {
-            raw0_ns: 1_000,
+            raw0: Instant::from_ns(1_000),
             raw_rate: Rate::from_ratio(1, 4).unwrap(),
             ..running(100, 5, Rate::ONE)
         };
         page.initialise(CounterKind::Tsc, &first);
-        assert_eq!(page.read_raw(|| 300), 1_050);
-        assert_eq!(page.read(|| 300, |_| ()).0, 205);
-        assert_eq!(page.read_raw(|| 99), 1_000, "a counter behind the map");
+        assert_eq!(page.read_raw(|| 300).as_ns(), 1_050);
+        assert_eq!(page.read(|| 300, |_| ()).0.as_ns(), 205);
+        assert_eq!(
+            page.read_raw(|| 99).as_ns(),
+            1_000,
+            "a counter behind the map"
+        );
     }
 
     /// To the nanosecond, however late the writer looks again, and on both clocks.
@@ -239,8 +257,8 @@ mod tests {
         let page = page();
         let first = PageMap {
             ceiling: Instant::from_ns(105),
-            raw0_ns: 1_000,
-            raw_ceiling_ns: 1_050,
+            raw0: Instant::from_ns(1_000),
+            raw_ceiling: Instant::from_ns(1_050),
             raw_rate: Rate::from_ratio(1, 2).unwrap(),
             ..running(100, 5, Rate::ONE)
         };
@@ -251,11 +269,15 @@ mod tests {
             (201, 105, 1_050),
             (u64::MAX >> 8, 105, 1_050),
         ] {
-            assert_eq!(page.read(|| counter, |_| ()).0, shown, "at {counter}");
+            assert_eq!(
+                page.read(|| counter, |_| ()).0.as_ns(),
+                shown,
+                "at {counter}"
+            );
             assert_eq!(page.try_read(|| counter, |_| 7), Some(shown + 7));
-            assert_eq!(page.read_raw(|| counter), raw, "at {counter}");
+            assert_eq!(page.read_raw(|| counter).as_ns(), raw, "at {counter}");
             assert_eq!(first.at(Instant::from_ticks(counter)).as_ns(), shown);
-            assert_eq!(first.raw_at_ns(Instant::from_ticks(counter)), raw);
+            assert_eq!(first.raw_at(Instant::from_ticks(counter)).as_ns(), raw);
         }
         // Below the line's own start it cannot pull the clock back.
         let late = PageMap {
@@ -263,7 +285,7 @@ mod tests {
             ..running(300, 105, Rate::ONE)
         };
         page.publish(|| 300, |_| late);
-        assert_eq!(page.read(|| 400, |_| ()).0, 105);
+        assert_eq!(page.read(|| 400, |_| ()).0.as_ns(), 105);
     }
 
     #[test]
@@ -301,7 +323,7 @@ mod tests {
             "nobody waits for a writer"
         );
         assert_ne!(page.epoch.load(Relaxed), former.epoch.load(Relaxed));
-        assert_eq!(page.read(|| 510, |_| ()).0, 80);
+        assert_eq!(page.read(|| 510, |_| ()).0.as_ns(), 80);
         assert_eq!(page.past.dilation(), (1.0, false));
     }
 
@@ -310,7 +332,7 @@ mod tests {
         let page = page();
         page.initialise(CounterKind::Tsc, &running(0, 0, Rate::ONE));
         page.sequence.store(1, SeqCst);
-        assert_eq!(page.read(|| 42, |_| ()).0, 42);
+        assert_eq!(page.read(|| 42, |_| ()).0.as_ns(), 42);
     }
 
     #[test]
@@ -327,7 +349,7 @@ mod tests {
                     while !done.load(Relaxed) {
                         // As the image does: once in a hurry, then patiently.
                         let at_once = page.try_read(counter, |_| 0);
-                        let now = at_once.unwrap_or_else(|| page.read(counter, |_| ()).0);
+                        let now = at_once.unwrap_or_else(|| page.read(counter, |_| ()).0.as_ns());
                         assert!(now >= last, "{now} after {last}");
                         last = now;
                     }
@@ -355,9 +377,13 @@ mod tests {
         // 2.5 GHz, begun 1,000 ticks before the clock's zero would have it.
         page.emulate_tsc(1_000u64.wrapping_neg(), Rate::from_ratio(5, 2).unwrap());
         assert!(page.emulates_tsc());
-        assert_eq!(page.tsc_at(400), 0);
-        assert_eq!(page.tsc_at(1_000_000_400), 2_500_000_000);
+        let raw = Instant::from_ns;
+        assert_eq!(page.tsc_at(raw(400)), 0);
+        assert_eq!(page.tsc_at(raw(1_000_000_400)), 2_500_000_000);
         // A month later it is not a tick off.
-        assert_eq!(page.tsc_at(2_592_000_000_000_000), 6_479_999_999_999_000);
+        assert_eq!(
+            page.tsc_at(raw(2_592_000_000_000_000)),
+            6_479_999_999_999_000
+        );
     }
 }

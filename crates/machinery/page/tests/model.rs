@@ -22,6 +22,8 @@ mod layout;
 mod past;
 #[path = "../src/read.rs"]
 mod read;
+#[path = "../src/scale.rs"]
+mod scale;
 #[path = "../src/write.rs"]
 mod write;
 
@@ -37,6 +39,7 @@ use layout::{ClockPage, MapCopy};
 use loom::sync::Arc;
 use loom::thread;
 use past::Past;
+use scale::Shown;
 use sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use timeloom_time::{ClockMap, Instant, Rate};
 use write::PageMap;
@@ -59,12 +62,12 @@ fn main() {
     }
 }
 
-fn new_page() -> ClockPage {
+fn new_page() -> ClockPage<Shown> {
     let copy = || MapCopy {
         counter0: AtomicU64::new(0),
-        virtual0_ns: Default::default(),
+        shown0_ns: Default::default(),
         rate_8_56: AtomicU64::new(0),
-        wall_per_virtual_32_32: AtomicU64::new(0),
+        wall_per_shown_32_32: AtomicU64::new(0),
         realtime_offset_ns: Default::default(),
         monotonic_offset_ns: Default::default(),
         boottime_offset_ns: Default::default(),
@@ -89,31 +92,32 @@ fn new_page() -> ClockPage {
         released_offset_ns: Default::default(),
         copies: [copy(), copy()],
         past: Past::default(),
+        scale: std::marker::PhantomData,
     }
 }
 
-fn line(counter0: u64, virtual0_ns: i64, rate: Rate) -> PageMap {
+fn line(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<Shown> {
     PageMap {
         map: ClockMap::new(
             Instant::from_ticks(counter0),
-            Instant::from_ns(virtual0_ns),
+            Instant::from_ns(shown0_ns),
             rate,
         ),
         ceiling: Instant::FAR_FUTURE,
-        wall_per_virtual: Rate::ONE,
+        wall_per_shown: Rate::ONE,
         // Tells the lines apart: twice where each starts.
-        realtime_offset_ns: 2 * virtual0_ns,
+        realtime_offset_ns: 2 * shown0_ns,
         monotonic_offset_ns: 0,
         boottime_offset_ns: 0,
         tai_offset_ns: 0,
-        raw0_ns: 0,
+        raw0: Instant::ZERO,
         raw_rate: Rate::ONE,
-        raw_ceiling_ns: i64::MAX,
+        raw_ceiling: Instant::FAR_FUTURE,
     }
 }
 
 /// A page at rate 1, and a counter that moves by ten whenever it is read.
-fn world() -> (Arc<ClockPage>, impl Fn() -> u64 + Clone) {
+fn world() -> (Arc<ClockPage<Shown>>, impl Fn() -> u64 + Clone) {
     let page = Arc::new(new_page());
     page.initialise(CounterKind::Tsc, &line(0, 0, Rate::ONE));
     let ticks = Arc::new(AtomicU64::new(10));
@@ -121,7 +125,7 @@ fn world() -> (Arc<ClockPage>, impl Fn() -> u64 + Clone) {
 }
 
 /// Stops the clock, then lets it run again at double speed.
-fn stop_and_go(page: &ClockPage, counter: impl Fn() -> u64) {
+fn stop_and_go(page: &ClockPage<Shown>, counter: impl Fn() -> u64) {
     let mut last = line(0, 0, Rate::ONE);
     for rate in [Rate::STOPPED, Rate::from_ratio(2, 1).expect("a rate")] {
         last = page.publish(&counter, |now| {
@@ -139,8 +143,8 @@ fn no_reader_sees_time_go_back() {
             // As the image does: once in a hurry, else patiently.
             let first = page
                 .try_read(&counter, |_| 0)
-                .unwrap_or_else(|| page.read(&counter, |_| ()).0);
-            let second = page.read(&counter, |_| ()).0;
+                .unwrap_or_else(|| page.read(&counter, |_| ()).0.as_ns());
+            let second = page.read(&counter, |_| ()).0.as_ns();
             assert!(second >= first, "{second} after {first}");
         })
     };
@@ -155,12 +159,12 @@ fn a_reader_never_mixes_lines() {
         thread::spawn(move || {
             let (now, (starts_ns, offset_ns)) = page.read(&counter, |copy| {
                 (
-                    copy.virtual0_ns.load(Relaxed),
+                    copy.shown0_ns.load(Relaxed),
                     copy.realtime_offset_ns.load(Relaxed),
                 )
             });
             assert_eq!(offset_ns, 2 * starts_ns, "of two lines");
-            assert!(now >= starts_ns);
+            assert!(now.as_ns() >= starts_ns);
         })
     };
     stop_and_go(&page, &counter);
@@ -169,8 +173,8 @@ fn a_reader_never_mixes_lines() {
 
 /// The ring goes round while somebody looks at its oldest line.
 fn a_past_line_is_never_a_mixture() {
-    let past = Arc::new(Past::default());
-    let record = |past: &Past, number: i64| {
+    let past = Arc::new(Past::<Shown>::default());
+    let record = |past: &Past<Shown>, number: i64| {
         past.record(
             Instant::from_ns(1_000 * number),
             Instant::from_ns(7_000 * number),
@@ -186,7 +190,7 @@ fn a_past_line_is_never_a_mixture() {
         thread::spawn(move || {
             // On the oldest line that is kept. When it is forgotten meanwhile,
             // as at the start of one of the next.
-            let shown = past.at_ns(1_500);
+            let shown = past.at(Instant::from_ns(1_500)).as_ns();
             assert!([7_000, 14_000, 21_000].contains(&shown), "{shown}");
         })
     };

@@ -139,8 +139,8 @@ impl Portal {
         self.open(world, there, Way::Udp(Box::new(Udp { peer, socket, out })));
     }
 
-    /// The same to an engine on another thread of this process, which has the other
-    /// end of `ring`. Of `config`, the heartbeat, the silence and the horizon
+    /// Opens a line to an engine on another thread of this process, which has the other
+    /// end of `ring`, and puts the links to it down until it is here. Of `config`, the heartbeat, the silence and the horizon
     /// count: nothing waits for others, and nothing is compressed.
     ///
     /// # Panics

@@ -48,7 +48,7 @@ impl Socket {
         Self::new(UdpSocket::bind(local)?, remote)
     }
 
-    /// The same from a socket that is bound.
+    /// A socket for the engine at the other end, from one that is bound.
     ///
     /// # Errors
     ///

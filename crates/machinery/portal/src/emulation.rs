@@ -19,8 +19,8 @@ use crate::portals::Attachment;
 use crate::timing::wall_now;
 use crate::{PortReport, PortalError, Portals, Received, Timing, segments};
 
-/// Where what was seen on watched links goes: out of which port of the model
-/// the link leads, when it arrived at its end, the same on the machine's
+/// Where what was captured on watched links goes: out of which port of the model
+/// the link leads, when it arrived at its end in virtual time and on the machine's
 /// clock, and the frame as a wire carries it. Runs in the emulation's thread.
 pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8]) + Send>;
 
@@ -416,7 +416,7 @@ impl Worker {
         };
         let scratch = &mut self.scratch;
         while world
-            .take_seen(|port, frame| {
+            .take_captured(|port, frame| {
                 let wall = wall_of(&pace, frame.at);
                 segments(&frame, scratch, |bytes| {
                     capture(port, frame.at, wall, bytes)

@@ -49,7 +49,7 @@ impl Tap {
         Self::create_as(namespace, interface, address, true)
     }
 
-    /// The same without offloads: the kernel cuts and sums every frame itself.
+    /// Creates an interface without offloads: the kernel cuts and sums every frame itself.
     /// For comparison, and for others than [`crate::Emulation`] that get the
     /// descriptor.
     ///

@@ -19,7 +19,7 @@ pub trait Follow: Send {
     /// [`crate::Emulation::wake`] afterwards.
     fn map(&self) -> ClockMap<Wall, Virtual>;
 
-    /// The same, and the instant beyond which it does not lead by itself, both of
+    /// The map in force now, and the instant beyond which it does not lead by itself, both of
     /// one moment ([`Instant::FAR_FUTURE`]: no such instant).
     fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         (self.map(), Instant::FAR_FUTURE)

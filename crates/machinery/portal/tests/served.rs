@@ -51,7 +51,7 @@ fn bed() -> Bed {
         buffer_bytes: 65_536,
         seed: 5,
     };
-    assert!(Server::lodge(&mut world, server, &options));
+    assert!(Server::attach(&mut world, server, &options));
     let port = world.port_of(a).unwrap();
     let tap = Address {
         address: world.address(port),

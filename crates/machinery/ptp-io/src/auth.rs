@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{KeyRing, Policy, Security};
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
-use crate::clocks::wall_now;
 use crate::keys::{FileLedger, KeyDirectory, KeyLock, Loaded, suite_name};
 use crate::{Names, PtpError, Role};
 

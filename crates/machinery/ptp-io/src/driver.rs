@@ -9,11 +9,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use timeloom_ptp::security::{GroupKey, SecretKey, Security};
 use timeloom_ptp::{Action, DropReason, Machine, Report, Stamp};
+use timeloom_sys::clock::{realtime_ns, wall_now};
 use timeloom_time::{Duration, Instant, Wall};
 
-use crate::clocks::{StepGuard, realtime_ns, wall_now};
+use crate::clocks::StepGuard;
 use crate::departures::Departures;
 use crate::preparer::Preparer;
 use crate::random::KernelRandom;
@@ -155,15 +158,11 @@ impl Driver {
 
     fn wait(&self, until: Instant<Wall>) -> Result<(), PtpError> {
         let up = self.ports.iter().filter(|port| !port.is_down);
-        let mut fds: Vec<libc::pollfd> = up
+        let mut fds: Vec<PollFd<'_>> = up
             .flat_map(|port| port.socket.descriptors())
             .chain([self.wake.descriptor()])
             .chain(self.second.as_ref().map(SecondNetwork::descriptor))
-            .map(|fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN | libc::POLLPRI,
-                revents: 0,
-            })
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN | PollFlags::PRI))
             .collect();
         let stamps = self
             .ports
@@ -179,27 +178,14 @@ impl Driver {
             .chain(retry)
             .fold(until, Ord::min);
         let left = (due - wall_now()).as_ns().max(0);
-        let timeout = libc::timespec {
+        let timeout = Timespec {
             tv_sec: left / 1_000_000_000,
             tv_nsec: left % 1_000_000_000,
         };
-        // SAFETY: an array of pollfd with its length, a timespec, and no signal
-        // mask, all alive through the call.
-        let answer = unsafe {
-            libc::ppoll(
-                fds.as_mut_ptr(),
-                fds.len() as libc::nfds_t,
-                &raw const timeout,
-                std::ptr::null(),
-            )
-        };
-        if answer < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(PtpError::doing("wait for messages")(error));
-            }
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(PtpError::doing("wait for messages")(errno.into())),
         }
-        Ok(())
     }
 
     fn read_ports(&mut self) {

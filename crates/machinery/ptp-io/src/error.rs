@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// Whose fault it is decides the exit code: the user's, the machine's, or the
 /// run's.
 #[derive(Debug)]
@@ -52,11 +54,11 @@ impl fmt::Display for PtpError {
             Self::Usage(text) | Self::Unsupported(text) => f.write_str(text),
             Self::System { action, source } => {
                 write!(f, "{action}: {source}")?;
-                match source.raw_os_error() {
-                    Some(libc::EPERM | libc::EACCES) => {
+                match Errno::from_io_error(source) {
+                    Some(Errno::PERM | Errno::ACCESS) => {
                         f.write_str(" (needs root, or CAP_NET_RAW and CAP_NET_ADMIN)")
                     }
-                    Some(libc::EADDRINUSE) => {
+                    Some(Errno::ADDRINUSE) => {
                         f.write_str(" (another PTP program on this interface?)")
                     }
                     _ => Ok(()),

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use timeloom_ptp::security::SecretKey;
+use timeloom_sys::schedule::{Policy, set_policy};
 
 use crate::{KernelRandom, PtpError};
 
@@ -55,10 +56,8 @@ impl Preparer {
 }
 
 fn work(queue: &Receiver<Arc<SecretKey>>, mut random: KernelRandom, busy: &AtomicBool) {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: reads one struct; 0 is the calling thread. Lowering oneself is
-    // always allowed.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    // Lowering oneself is always allowed.
+    let _ = set_policy(Policy::Last);
     while let Ok(secret) = queue.recv() {
         secret.prepare(&mut random);
         busy.store(false, Ordering::Release);

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use timeloom_ptp::security::GroupKey;
 use timeloom_ptp::{DelayMechanism, Machine, OrdinaryConfig, Profile, TransparentConfig};
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 
-use crate::clocks::wall_now;
 use crate::driver::{Counters, Driver};
 use crate::socket::{PortSocket, hardware};
 use crate::{

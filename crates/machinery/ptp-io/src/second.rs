@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::PtpError;
 
@@ -36,8 +36,8 @@ impl SecondNetwork {
         Ok(Self { socket, to })
     }
 
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Sends to everybody; returns how often the kernel refused.

@@ -6,6 +6,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
+use rustix::process::setpriority_process;
 use timeloom_ptp::security::{SignJob, Signed, Verdict, VerifyJob};
 
 use crate::{PtpError, Wake};
@@ -31,7 +32,7 @@ pub(crate) struct Verifier {
     thread: Option<JoinHandle<()>>,
 }
 
-const NICE: libc::c_int = 5;
+const NICE: i32 = 5;
 
 impl Verifier {
     pub(crate) fn start(wake: Wake) -> Result<Self, PtpError> {
@@ -61,8 +62,8 @@ impl Verifier {
 }
 
 fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &Wake) {
-    // SAFETY: no pointers. On Linux, 0 means the calling thread alone.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+    // On Linux this is the calling thread alone. Lowering oneself is always allowed.
+    let _ = setpriority_process(None, NICE);
     while let Ok(job) = queue.recv() {
         let done = match job {
             Job::Verify(job) => {

@@ -1,7 +1,7 @@
 //! Waking the event loop from signals and from other threads.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,8 +64,8 @@ impl Wake {
         let _ = (&self.0.writer).write(&[0]);
     }
 
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.0.reader.as_raw_fd()
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.reader.as_fd()
     }
 
     pub(crate) fn quiet(&self) {

@@ -2,25 +2,27 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use timeloom_page::{ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, RELEASED, ticks_ordered};
+use timeloom_page::{
+    ClockPage, CounterKind, MapCopy, PAGE_ADDRESS, RELEASED, Shown, ticks_ordered,
+};
+use timeloom_time::{Core, Instant};
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::cpu::{is_cpu_clock, shown_ns};
 use crate::phc;
 use crate::sys::{errno, nr, syscall};
 
-/// The clock page of this process.
+/// The clock page of this process: its host's.
 #[inline(always)]
-pub(crate) fn page() -> &'static ClockPage {
+pub(crate) fn page() -> &'static ClockPage<Shown> {
     // SAFETY: the launcher maps the page there, before the program's first
     // instruction, together with this image; every field is an atomic.
-    unsafe { &*(PAGE_ADDRESS as *const ClockPage) }
+    unsafe { &*(PAGE_ADDRESS as *const ClockPage<Shown>) }
 }
 
-/// Virtual time now in nanoseconds since the session began, and `field` of the
-/// map it was read from.
+/// What the page shows now, and `field` of the map it was read from.
 #[inline(always)]
-pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (i64, T) {
+pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (Instant<Shown>, T) {
     let page = page();
     let counter = page.counter.load(Relaxed);
     if counter == CounterKind::Tsc as u32 {
@@ -28,7 +30,7 @@ pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (i64, T) {
     } else if counter == RELEASED {
         let ahead_ns = page.released_offset_ns.load(Relaxed);
         let now_ns = (monotonic_ns() as i64).wrapping_sub(ahead_ns);
-        (now_ns, field(&page.copies[0]))
+        (Instant::from_ns(now_ns), field(&page.copies[0]))
     } else {
         page.read(monotonic_ns, field)
     }
@@ -54,14 +56,14 @@ pub(crate) fn machine_realtime_ns() -> i64 {
     now.to_ns().unwrap_or(0)
 }
 
-/// What CLOCK_REALTIME shows, as it goes now, at an instant of virtual time.
-pub(crate) fn realtime_at(virtual_ns: i64) -> i64 {
+/// What CLOCK_REALTIME shows, as it goes now, when the page shows `shown`.
+pub(crate) fn realtime_ns_at(shown: Instant<Shown>) -> i64 {
     let (_, offset) = read(|copy| offset_ns(0, copy));
-    virtual_ns.wrapping_add(offset.unwrap_or(0))
+    shown.as_ns().wrapping_add(offset.unwrap_or(0))
 }
 
-/// How far the clock `id` is ahead of virtual time. `None` for clocks that are
-/// not maps of virtual time (CPU time, hardware clocks).
+/// How far the clock `id` is ahead of what the page shows. `None` for clocks that
+/// are not an offset away (CPU time, hardware clocks).
 #[inline(always)]
 pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     let offset = match id {
@@ -81,10 +83,10 @@ pub(crate) fn now_ns(id: u32) -> Option<i64> {
         return machine_ns(id);
     }
     if id == MONOTONIC_RAW {
-        return Some(raw_ns());
+        return Some(raw().as_ns());
     }
-    let (virtual_ns, offset) = read(|copy| offset_ns(id, copy));
-    offset.map(|offset| virtual_ns.wrapping_add(offset))
+    let (shown, offset) = read(|copy| offset_ns(id, copy));
+    offset.map(|offset| shown.as_ns().wrapping_add(offset))
 }
 
 /// The machine's clock `id`, for a program that was let go.
@@ -105,7 +107,7 @@ fn machine_ns(id: u32) -> Option<i64> {
 /// The one clock that is not an offset away: the host's bare oscillator.
 #[cold]
 #[inline(never)]
-pub(crate) fn raw_ns() -> i64 {
+pub(crate) fn raw() -> Instant<Core> {
     let page = page();
     if page.counter.load(Relaxed) == CounterKind::Tsc as u32 {
         page.read_raw(ticks_ordered)

@@ -1,5 +1,7 @@
 //! `nanosleep` and `clock_nanosleep`.
 
+use timeloom_time::Instant;
+
 use crate::abi::Timespec;
 use crate::clock::{offset_ns, read};
 use crate::cpu::is_cpu_clock;
@@ -21,7 +23,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     let (_, offset) = read(|copy| offset_ns(clock as u32, copy));
     let wanted = Timespec::load(request).and_then(Timespec::to_ns);
     let (Some(_), Some(wanted_ns)) = (offset, wanted) else {
-        // A clock that is no map of virtual time, or an error: the kernel's.
+        // A clock that is no offset away, or an error: the kernel's.
         // SAFETY: the kernel checks the pointers.
         return unsafe { syscall(nr::CLOCK_NANOSLEEP, args) };
     };
@@ -43,7 +45,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     }
     let absolute = flags & TIMER_ABSTIME != 0;
     let deadline = if absolute {
-        Deadline::on_clock(clock as u32, wanted_ns).unwrap_or(Deadline::At(i64::MAX))
+        Deadline::on_clock(clock as u32, wanted_ns).unwrap_or(Deadline::At(Instant::FAR_FUTURE))
     } else {
         Deadline::after_ns(wanted_ns)
     };

@@ -8,7 +8,9 @@
 //! Stamps of a network card's own clock stay as they are.
 
 use crate::abi::{MessageHeader, NS_PER_S, Timespec};
-use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page, realtime_at};
+use timeloom_time::Instant;
+
+use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page, realtime_ns_at};
 
 /// Translates the stamps that a successful `recvmsg` has left.
 ///
@@ -56,8 +58,8 @@ unsafe fn translate_one(stamp: *mut Timespec, unit_ns: i64) {
         .wrapping_mul(NS_PER_S)
         .wrapping_add(given.ns.wrapping_mul(unit_ns));
     let ahead_ns = machine_realtime_ns().wrapping_sub(monotonic_ns() as i64);
-    let virtual_ns = page().past.at_ns(stamp_ns.wrapping_sub(ahead_ns));
-    let realtime_ns = realtime_at(virtual_ns);
+    let wall = Instant::from_ns(stamp_ns.wrapping_sub(ahead_ns));
+    let realtime_ns = realtime_ns_at(page().past.at(wall));
     // The two readings above are apart by a little; a stamp is never ahead.
     let now_ns = now_ns(0).unwrap_or(realtime_ns);
     let shown = Timespec::from_ns(if realtime_ns < now_ns {

@@ -1,54 +1,57 @@
-//! Waiting until a virtual instant.
+//! Waiting until the page shows an instant.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use timeloom_page::Shown;
+use timeloom_time::{Duration, Instant};
 
 use crate::abi::Timespec;
 use crate::arch::Context;
 use crate::clock::{offset_ns, page, read};
 use crate::sys::{errno, nr, syscall};
 
-/// Until when a wait lasts, on the scale of virtual time.
+/// Until when a wait lasts.
 #[derive(Clone, Copy)]
 pub(crate) enum Deadline {
     /// For ever (the call is here only for its signal mask).
     Never,
-    /// Virtual nanoseconds since the session began.
-    At(i64),
-    /// An instant of a clock that can be set: where on the scale of virtual time
-    /// it lies is found anew for each turn.
+    /// When the page shows this.
+    At(Instant<Shown>),
+    /// An instant of a clock that can be set, by the clock's number: what the page
+    /// shows then is found anew for each turn.
     OnClock { clock: u32, ns: i64 },
 }
 
 impl Deadline {
-    /// `ns` nanoseconds of virtual time from now.
+    /// `ns` nanoseconds from now, as the page counts them.
     pub(crate) fn after_ns(ns: i64) -> Self {
-        Self::At(read(|_| ()).0.saturating_add(ns))
+        Self::At(read(|_| ()).0 + Duration::from_ns(ns))
     }
 
-    /// When `clock` shows `ns`. `None` for clocks that are not maps of virtual
-    /// time.
+    /// When `clock` shows `ns`. `None` for clocks that are not an offset away from
+    /// what the page shows.
     pub(crate) fn on_clock(clock: u32, ns: i64) -> Option<Self> {
         let offset = read(|copy| offset_ns(clock, copy)).1?;
         Some(match clock {
             REALTIME | REALTIME_ALARM | TAI => Self::OnClock { clock, ns },
-            _ => Self::At(ns.saturating_sub(offset)),
+            _ => Self::At(Instant::from_ns(ns.saturating_sub(offset))),
         })
     }
 
-    /// Virtual nanoseconds left; `None` for ever.
+    /// Nanoseconds left, as the page counts them; `None` for ever.
     pub(crate) fn left_ns(self) -> Option<i64> {
-        self.at_ns().map(|at| at.saturating_sub(read(|_| ()).0))
+        self.at().map(|at| (at - read(|_| ()).0).as_ns())
     }
 
-    /// As things stand now, on the scale of virtual time.
-    fn at_ns(self) -> Option<i64> {
+    /// What the page shows then, as things stand now.
+    fn at(self) -> Option<Instant<Shown>> {
         match self {
             Self::Never => None,
             Self::At(at) => Some(at),
             Self::OnClock { clock, ns } => {
                 let offset = read(|copy| offset_ns(clock, copy)).1.unwrap_or(0);
-                Some(ns.saturating_sub(offset))
+                Some(Instant::from_ns(ns.saturating_sub(offset)))
             }
         }
     }
@@ -65,8 +68,8 @@ pub(crate) struct Turn {
     pub(crate) wall: Option<Timespec>,
     /// Wall nanoseconds of the same.
     pub(crate) wall_ns: i64,
-    /// The virtual deadline, for the supervisor's eyes.
-    deadline_ns: i64,
+    /// The deadline, for the supervisor's eyes.
+    deadline: Instant<Shown>,
     epoch: u32,
 }
 
@@ -86,13 +89,13 @@ impl Turn {
                 &raw const call,
                 &raw const page().epoch,
                 self.epoch,
-                self.deadline_ns,
+                self.deadline.as_ns(),
             )
         }
     }
 }
 
-/// Calls `turn` until the virtual deadline has passed or it returns something
+/// Calls `turn` until the deadline has passed or it returns something
 /// else than `timed_out`, the result that means "the kernel's timeout ran out".
 ///
 /// A turn's timeout assumes that the clock runs on as it does now. If it was
@@ -105,11 +108,11 @@ pub(crate) fn until(
 ) -> isize {
     loop {
         let epoch = page().epoch.load(Acquire);
-        let (now, wall_per_virtual) = read(|copy| copy.wall_per_virtual_32_32.load(Relaxed));
-        let (wall, wall_ns, deadline_ns) = match deadline.at_ns() {
-            None => (None, i64::MAX, i64::MAX),
+        let (now, wall_per_shown) = read(|copy| copy.wall_per_shown_32_32.load(Relaxed));
+        let (wall, wall_ns, deadline) = match deadline.at() {
+            None => (None, i64::MAX, Instant::FAR_FUTURE),
             Some(at) => {
-                let whole_ns = to_wall_ns(at.saturating_sub(now), wall_per_virtual);
+                let whole_ns = to_wall_ns(at - now, wall_per_shown);
                 let wall_ns = one_turn_ns(whole_ns);
                 (Some(Timespec::from_ns(wall_ns)), wall_ns, at)
             }
@@ -117,7 +120,7 @@ pub(crate) fn until(
         let result = turn(&Turn {
             wall,
             wall_ns,
-            deadline_ns,
+            deadline,
             epoch,
         });
         if result == KICKED || (result == timed_out && wall_ns > 0 && wall.is_some()) {
@@ -134,7 +137,7 @@ pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
         let result = turn(&Turn {
             wall: None,
             wall_ns: i64::MAX,
-            deadline_ns: i64::MAX,
+            deadline: Instant::FAR_FUTURE,
             epoch: page().epoch.load(Acquire),
         });
         if result != KICKED {
@@ -155,11 +158,11 @@ fn one_turn_ns(whole_ns: i64) -> i64 {
 }
 
 /// Rounded up: a wait must not end before its deadline.
-fn to_wall_ns(virtual_ns: i64, wall_per_virtual_32_32: u64) -> i64 {
-    if virtual_ns <= 0 {
+fn to_wall_ns(left: Duration, wall_per_shown_32_32: u64) -> i64 {
+    if left <= Duration::ZERO {
         return 0;
     }
-    let product = virtual_ns as u128 * u128::from(wall_per_virtual_32_32) + u128::from(u32::MAX);
+    let product = left.as_ns() as u128 * u128::from(wall_per_shown_32_32) + u128::from(u32::MAX);
     let wall = product >> 32;
     if wall > i64::MAX as u128 {
         i64::MAX
@@ -177,7 +180,7 @@ pub(crate) const KICKED: isize = -0x1000_0000;
 // kick's handler therefore moves a thread that it finds before the call, or whose
 // call it interrupted, to `kicked`.
 //
-// While a thread blocks, its virtual deadline lies at the top of its stack: the
+// While a thread blocks, its deadline lies at the top of its stack: the
 // supervisor, which learns the stack pointer from /proc, reads it there to know
 // to which instant time may skip. So no table of waiters is needed, that a
 // killed thread could leave wrong.

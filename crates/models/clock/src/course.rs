@@ -48,7 +48,7 @@ impl Course {
 
     /// How much the host has missed; negative when it is ahead.
     pub fn behind(&self, now: Instant<Virtual>) -> Duration {
-        Duration::from_ns(now.as_ns().saturating_sub(self.at(now).as_ns()))
+        (now - Instant::ZERO) - (self.at(now) - Instant::ZERO)
     }
 
     /// When its time reaches `at`, as it goes now. `None` if it does not: it is

@@ -1,18 +1,18 @@
-//! The clock of a host: true time, through a crystal, through a kernel.
+//! The clock of a host: its own time, through a crystal, through a kernel.
 //!
-//! In an experiment true time is virtual time, which is known. A host does not
-//! know it: it counts a [`Crystal`] that runs a little fast or slow, and its
-//! kernel makes clocks of the count ([`KernelClock`]) that a daemon may steer.
-//! [`HostClock`] is the chain of the three maps: virtual → core → monotonic,
-//! and realtime beside it.
+//! In an experiment it is known how much time a host has lived through. The host
+//! does not know it: it counts a [`Crystal`] that runs a little fast or slow, and
+//! its kernel makes clocks of the count ([`KernelClock`]) that a daemon may steer.
+//! [`HostClock`] is the chain of the three maps: lived → core → monotonic, and
+//! realtime beside it.
 
-use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
+use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 
 use crate::RateError;
 use crate::kernel::{Adjusted, Errno, KernelClock, KernelClockOptions, Timex};
 use crate::noise::Noise;
 use crate::oscillator::TemperatureCycle;
-use crate::scale::{Core, Monotonic};
+use crate::scale::{Lived, Monotonic};
 
 /// A host's crystal, with everything that makes it err. The default is ideal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +51,7 @@ impl Crystal {
     }
 }
 
-/// How a host's clock starts, at virtual time zero.
+/// How a host's clock starts, before the host has lived through anything.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClockOptions {
     /// What its kernel shows then.
@@ -65,38 +65,39 @@ pub struct HostClockOptions {
 /// What a host's clocks show, from some instant on until the next change.
 #[derive(Clone, Copy, Debug)]
 pub struct HostLine {
-    /// Virtual time to CLOCK_MONOTONIC_RAW.
-    pub core: ClockMap<Virtual, Core>,
-    /// Virtual time to CLOCK_MONOTONIC.
-    pub monotonic: ClockMap<Virtual, Monotonic>,
+    /// The host's own time to CLOCK_MONOTONIC_RAW.
+    pub core: ClockMap<Lived, Core>,
+    /// The host's own time to CLOCK_MONOTONIC.
+    pub monotonic: ClockMap<Lived, Monotonic>,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
-    pub realtime_offset_ns: i64,
+    pub realtime_ahead: Duration,
     /// CLOCK_TAI minus CLOCK_MONOTONIC.
-    pub tai_offset_ns: i64,
+    pub tai_ahead: Duration,
 }
 
 impl HostLine {
     /// CLOCK_REALTIME at `now`.
-    pub fn realtime(&self, now: Instant<Virtual>) -> Instant<Utc> {
-        Instant::from_ns(self.monotonic.at(now).as_ns() + self.realtime_offset_ns)
+    pub fn realtime(&self, now: Instant<Lived>) -> Instant<Utc> {
+        ClockMap::ahead_by(self.realtime_ahead).at(self.monotonic.at(now))
     }
 }
 
-/// The clocks of one host. Every method takes `now`, which never goes back.
+/// The clocks of one host. Every method takes `now` in the host's own time, which
+/// never goes back.
 #[derive(Clone, Debug)]
 pub struct HostClock {
     crystal: Crystal,
     noise: Noise,
     /// The random walk so far, in ppt.
     walk_ppt: f64,
-    core: ClockMap<Virtual, Core>,
+    core: ClockMap<Lived, Core>,
     /// When the crystal's rate changes next.
-    next_step: Option<Instant<Virtual>>,
+    next_step: Option<Instant<Lived>>,
     kernel: KernelClock,
 }
 
 impl HostClock {
-    /// The clock at virtual time zero.
+    /// The clock at the zero of the host's own time.
     pub fn new(options: &HostClockOptions) -> Self {
         let mut clock = Self {
             crystal: options.crystal,
@@ -111,20 +112,20 @@ impl HostClock {
     }
 
     /// What the clocks show from `now` on.
-    pub fn line(&mut self, now: Instant<Virtual>) -> HostLine {
+    pub fn line(&mut self, now: Instant<Lived>) -> HostLine {
         self.advance(now);
         let core = self.core.continued(now, self.core.rate);
         let line = self.kernel.line();
         HostLine {
             core,
             monotonic: ClockMap::new(now, line.at(core.out0), core.rate.times(line.rate())),
-            realtime_offset_ns: self.kernel.realtime_offset_ns(),
-            tai_offset_ns: self.kernel.tai_offset_ns(),
+            realtime_ahead: self.kernel.realtime_ahead(),
+            tai_ahead: self.kernel.tai_ahead(),
         }
     }
 
     /// When the line will change by itself next, if it may.
-    pub fn next_wake(&self) -> Option<Instant<Virtual>> {
+    pub fn next_wake(&self) -> Option<Instant<Lived>> {
         let kernel = self
             .kernel
             .next_wake()
@@ -133,7 +134,7 @@ impl HostClock {
     }
 
     /// What `adjtimex` would tell at `now`, without changing anything.
-    pub fn state(&mut self, now: Instant<Virtual>) -> Timex {
+    pub fn state(&mut self, now: Instant<Lived>) -> Timex {
         let mut timex = Timex::default();
         // Reading needs no privilege and cannot fail.
         let _ = self.adjust(now, &mut timex, false);
@@ -151,7 +152,7 @@ impl HostClock {
     /// As the call.
     pub fn adjust(
         &mut self,
-        now: Instant<Virtual>,
+        now: Instant<Lived>,
         timex: &mut Timex,
         privileged: bool,
     ) -> Result<Adjusted, Errno> {
@@ -165,7 +166,7 @@ impl HostClock {
     /// As the call.
     pub fn set(
         &mut self,
-        now: Instant<Virtual>,
+        now: Instant<Lived>,
         s: i64,
         part_ns: i64,
         privileged: bool,
@@ -176,12 +177,12 @@ impl HostClock {
 
     /// Takes it that CLOCK_MONOTONIC is this much ahead: a change of rate was
     /// put in force too late, and nobody may see it go back.
-    pub fn absorb(&mut self, now: Instant<Virtual>, ahead: Duration) {
+    pub fn absorb(&mut self, now: Instant<Lived>, ahead: Duration) {
         self.advance(now);
         self.kernel.absorb(self.core.at(now), ahead);
     }
 
-    fn advance(&mut self, now: Instant<Virtual>) {
+    fn advance(&mut self, now: Instant<Lived>) {
         while let Some(at) = self.next_step.filter(|at| *at <= now) {
             self.kernel.advance(self.core.at(at));
             self.walk_ppt += self.noise.normal() * self.crystal.wander.as_ppt() as f64;
@@ -193,7 +194,7 @@ impl HostClock {
     }
 
     /// The crystal's rate for the second that begins at `at`.
-    fn rate_at(&mut self, at: Instant<Virtual>) -> Rate {
+    fn rate_at(&mut self, at: Instant<Lived>) -> Rate {
         let crystal = &self.crystal;
         let at_s = (at - Instant::ZERO).as_s_f64();
         let warmth = crystal.temperature.error_ppt(at_s) - crystal.temperature.error_ppt(0.0);
@@ -228,12 +229,12 @@ mod tests {
         }
     }
 
-    fn at_s(s: i64) -> Instant<Virtual> {
+    fn at_s(s: i64) -> Instant<Lived> {
         Instant::from_ns(s * 1_000_000_000)
     }
 
     #[test]
-    fn an_ideal_host_shows_virtual_time_and_never_wakes() {
+    fn an_ideal_host_shows_its_own_time_and_never_wakes() {
         let mut clock = HostClock::new(&options(Crystal::default()));
         assert_eq!(clock.next_wake(), None);
         let line = clock.line(at_s(1_000));

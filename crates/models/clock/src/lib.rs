@@ -34,4 +34,5 @@ pub mod timeline;
 pub mod world;
 
 pub use rate_error::RateError;
-pub use scale::{Core, Lived, Monotonic, Timeline};
+pub use scale::{Lived, Monotonic, Timeline};
+pub use timeloom_time::Core;

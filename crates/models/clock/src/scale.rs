@@ -2,9 +2,15 @@
 
 use timeloom_time::Scale;
 
-/// A host's own time: the virtual time that it has lived through since the session
-/// began. It is the session's, unless the host was suspended or slowed down
-/// meanwhile ([`crate::course`]).
+/// A host's own time: how much of the session's time it has lived through since the
+/// session began. It is all of it, unless the host was suspended or slowed down
+/// meanwhile: only its [course](crate::course) turns one into the other.
+///
+/// ```compile_fail
+/// use timeloom_clock::Lived;
+/// use timeloom_time::{Instant, Virtual};
+/// let missed = Instant::<Virtual>::ZERO - Instant::<Lived>::ZERO;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lived {}
 
@@ -12,17 +18,7 @@ impl Scale for Lived {
     const NAME: &'static str = "lived";
 }
 
-/// A machine's free-running local clock: nanoseconds since some local zero,
-/// counted by one oscillator and steered by nobody ("core clock" in QuartzV,
-/// section IV-B-3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Core {}
-
-impl Scale for Core {
-    const NAME: &'static str = "core";
-}
-
-/// CLOCK_MONOTONIC of a kernel: its [`Core`] clock, slewed but never stepped.
+/// CLOCK_MONOTONIC of a kernel: its [core](timeloom_time::Core) clock, slewed but never stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monotonic {}
 

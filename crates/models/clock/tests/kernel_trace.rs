@@ -119,8 +119,8 @@ fn the_model_answers_as_the_kernel_did() {
         let read = Instant::from_ns(line.clocks[0]);
         clock.advance(read);
         let monotonic = clock.line().at(read).as_ns();
-        let realtime = monotonic + clock.realtime_offset_ns();
-        let tai = monotonic + clock.tai_offset_ns();
+        let realtime = monotonic + clock.realtime_ahead().as_ns();
+        let tai = monotonic + clock.tai_ahead().as_ns();
         let rate = clock.line().rate().as_f64();
         let seen = [realtime, monotonic, tai];
         let errors = std::array::from_fn(|i| seen[i] - line.clocks[i + 1]);

@@ -2,8 +2,7 @@
 //!
 //! - [`Engine`] runs a [`Model`]: it hands over [`Event`]s in a written order
 //!   (instant, node id, token, sequence) and takes new ones through its [`Agenda`].
-//! - [`queue`] holds the event queues; [`queue::Wheel`] was chosen by
-//!   measurement.
+//! - [`queue`] holds what is scheduled: [`queue::Wheel`], chosen by measurement.
 //! - [`Pace`] says how far the engine may go: as fast as possible, as a
 //!   `ClockMap` from wall time says (real, dilated, paused), or as far as
 //!   somebody outside has granted. [`Paced`] is an engine with a pace.

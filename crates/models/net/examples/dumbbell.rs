@@ -8,10 +8,17 @@
 //! and CPU time over simulated time, goodput per flow in the time after the
 //! warm-up, and Jain's index of fairness.
 
+#[path = "../../engine/benches/queues/calendar.rs"]
+mod calendar;
+#[path = "../../engine/benches/queues/ladder.rs"]
+mod ladder;
+
 use std::time;
 
+use calendar::Calendar;
+use ladder::Ladder;
 use timeloom_engine::Engine;
-use timeloom_engine::queue::{Calendar, EventQueue, Heap4, Ladder, Wheel};
+use timeloom_engine::queue::{EventQueue, Heap4, Wheel};
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{Control, LinkConfig, NetworkBuilder, QueueConfig, TcpConfig, World};
 use timeloom_time::{Duration, Instant};

@@ -8,17 +8,17 @@ use timeloom_engine::Random;
 use crate::build::{NodeKind, Plan};
 use crate::error::BuildError;
 use crate::fluid::Fluid;
-use crate::ids::Place;
+use crate::ids::NodeRole;
 use crate::link::Link;
 use crate::packet::{NIL, PortId};
 use crate::route::{Edge, Hop, Routes};
 use crate::segment::Segments;
-use crate::tables::arp::Arp;
+use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
 use crate::tables::outside::Outside;
-use crate::tables::ports::Port;
+use crate::tables::ports::{Address, Port, Ports};
 use crate::tables::residents::Residents;
-use crate::tables::router::{Router, StaticRoute};
+use crate::tables::router::Router;
 use crate::tables::slab::Slab;
 use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
@@ -28,14 +28,11 @@ impl World {
     pub(crate) fn from_plan(plan: Plan) -> Result<Self, BuildError> {
         let segments = Segments::find(&plan)?;
         let addresses = assign(&plan, &segments)?;
-        let (places, router_count, switches) = places(&plan);
-        let edges = edges(&plan, &segments, &places, router_count);
-        let mut routers: Vec<Router> = (0..router_count)
-            .map(|number| Router {
-                number,
-                ..Router::default()
-            })
-            .collect();
+        let addresses = addresses.into_iter();
+        let addresses = addresses.map(|(bits, prefix)| Address { bits, prefix });
+        let (roles, router_count, switches) = roles(&plan);
+        let edges = edges(&plan, &segments, &roles, router_count);
+        let mut routers: Vec<Router> = (0..router_count).map(Router::new).collect();
         let mut arps = Vec::new();
         let mut ports = Vec::with_capacity(plan.ports());
         for index in 0..plan.ports() as u32 {
@@ -43,44 +40,37 @@ impl World {
             let segment = segments.of_port[port.index()];
             let lan = segment != NIL && segments.is_lan[segment as usize];
             if lan {
-                arps.push(Arp::default());
-                if let Place::Router(router) = places[plan.owner(port).0 as usize] {
-                    routers[router as usize].lans.push((segment, port));
+                arps.push(ArpCache::default());
+                if let NodeRole::Router(router) = roles[plan.owner(port).0 as usize] {
+                    routers[router as usize].add_lan(segment, port);
                 }
             }
             ports.push(Port {
                 node: plan.owner(port).0,
                 peer_node: plan.owner(port.peer()).0,
                 segment,
-                target: target(&plan, &segments, &places, segment),
+                target: target(&plan, &segments, &roles, segment),
                 arp: if lan { arps.len() as u32 - 1 } else { NIL },
             });
         }
         for route in &plan.statics {
             let hop = neighbour(&plan, &segments, route.at.0, route.through.0)?;
             let (network, length) = route.prefix;
-            let mask = mask(length);
-            if let Place::Router(router) = places[route.at.0 as usize] {
-                let network = network & mask;
-                let list = &mut routers[router as usize].statics;
-                list.push(StaticRoute { network, mask, hop });
-                list.sort_by_key(|route| core::cmp::Reverse(route.mask));
+            if let NodeRole::Router(router) = roles[route.at.0 as usize] {
+                routers[router as usize].add_static(network, mask(length), hop);
             }
         }
         let random = |port: usize| Random::new(plan.seed, port as u64);
         let links = plan.links.iter().enumerate();
         let links = links.map(|(port, link)| Link::new(link, random(port)));
         let links = links.collect();
+        let gateways = gateways(&plan, &segments, &roles);
         Ok(Self {
             seed: plan.seed,
-            first_port: first_ports(&plan),
-            gateways: gateways(&plan, &segments, &places),
-            places,
-            ports,
-            by_address: by_address(&addresses),
+            ports: Ports::new(ports, addresses.collect(), first_ports(&plan), gateways),
+            roles,
             outside: Outside::new(plan.nodes.len()),
             train_time: TRAIN_TIME,
-            addresses,
             links,
             packets: Slab::new(),
             routes: Routes::shortest(&edges),
@@ -89,7 +79,6 @@ impl World {
             arps,
             flows: Vec::new(),
             sources: Vec::new(),
-            next_sizes: Vec::new(),
             counters: Counters::default(),
             crossings: Crossings::default(),
             icmp_limits: crate::tables::icmp_limit::IcmpLimits::default(),
@@ -98,16 +87,6 @@ impl World {
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })
     }
-}
-
-fn by_address(addresses: &[(u32, u8)]) -> Vec<(u32, PortId)> {
-    let all = addresses.iter().enumerate();
-    let used = all.filter(|(_, (address, _))| *address != 0);
-    let mut sorted: Vec<_> = used
-        .map(|(port, (address, _))| (*address, PortId(port as u32)))
-        .collect();
-    sorted.sort_unstable();
-    sorted
 }
 
 fn mask(length: u8) -> u32 {
@@ -119,23 +98,23 @@ fn first_ports(plan: &Plan) -> Vec<PortId> {
     plan.nodes.iter().map(|node| first(&node.ports)).collect()
 }
 
-fn places(plan: &Plan) -> (Vec<Place>, u32, Vec<Switch>) {
+fn roles(plan: &Plan) -> (Vec<NodeRole>, u32, Vec<Switch>) {
     let mut routers = 0;
     let mut switches = Vec::new();
-    let places = plan.nodes.iter().map(|node| match node.kind {
-        NodeKind::Host => Place::Host,
+    let roles = plan.nodes.iter().map(|node| match node.kind {
+        NodeKind::Host => NodeRole::Host,
         NodeKind::Router => {
             routers += 1;
-            Place::Router(routers - 1)
+            NodeRole::Router(routers - 1)
         }
         NodeKind::Switch => {
             let ports = node.ports.iter();
             let ports = ports.map(|port| (*port, plan.mode(*port).clone()));
             switches.push(Switch::new(ports.collect()));
-            Place::Switch(switches.len() as u32 - 1)
+            NodeRole::Switch(switches.len() as u32 - 1)
         }
     });
-    (places.collect(), routers, switches)
+    (roles.collect(), routers, switches)
 }
 
 /// Gives every interface an address: the one it was given, else the next free
@@ -235,22 +214,22 @@ fn reaches_into(taken: &[(u64, u64)], network: u64, size: u64) -> Option<u64> {
 }
 
 /// The lowest router on a segment serves it.
-fn target(plan: &Plan, segments: &Segments, places: &[Place], segment: u32) -> u32 {
+fn target(plan: &Plan, segments: &Segments, roles: &[NodeRole], segment: u32) -> u32 {
     if segment == NIL {
         return NIL;
     }
     let members = segments.members[segment as usize].iter();
-    let routers = members.filter_map(|port| match places[plan.owner(*port).0 as usize] {
-        Place::Router(router) => Some(router),
+    let routers = members.filter_map(|port| match roles[plan.owner(*port).0 as usize] {
+        NodeRole::Router(router) => Some(router),
         _ => None,
     });
     routers.min().unwrap_or(NIL)
 }
 
 /// Each host's gateway: the router on its segment with the lowest port.
-fn gateways(plan: &Plan, segments: &Segments, places: &[Place]) -> Vec<PortId> {
+fn gateways(plan: &Plan, segments: &Segments, roles: &[NodeRole]) -> Vec<PortId> {
     let is_router =
-        |port: &&PortId| matches!(places[plan.owner(**port).0 as usize], Place::Router(_));
+        |port: &&PortId| matches!(roles[plan.owner(**port).0 as usize], NodeRole::Router(_));
     let gateway = |port: &PortId| {
         let segment = segments.of_port[port.index()];
         let members = segments.members.get(segment as usize)?;
@@ -265,13 +244,13 @@ fn gateways(plan: &Plan, segments: &Segments, places: &[Place]) -> Vec<PortId> {
         .collect()
 }
 
-fn edges(plan: &Plan, segments: &Segments, places: &[Place], routers: u32) -> Vec<Vec<Edge>> {
+fn edges(plan: &Plan, segments: &Segments, roles: &[NodeRole], routers: u32) -> Vec<Vec<Edge>> {
     let mut edges = vec![Vec::new(); routers as usize];
     for members in &segments.members {
         let here: Vec<(PortId, u32)> = members
             .iter()
-            .filter_map(|port| match places[plan.owner(*port).0 as usize] {
-                Place::Router(router) => Some((*port, router)),
+            .filter_map(|port| match roles[plan.owner(*port).0 as usize] {
+                NodeRole::Router(router) => Some((*port, router)),
                 _ => None,
             })
             .collect();

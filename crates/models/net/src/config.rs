@@ -42,19 +42,19 @@ impl LinkConfig {
         }
     }
 
-    /// The same with another queue.
+    /// This link with another queue.
     pub fn with_queue(mut self, queue: QueueConfig) -> Self {
         self.queue = queue;
         self
     }
 
-    /// The same for packets of up to this many bytes.
+    /// This link for packets of up to this many bytes.
     pub fn with_mtu(mut self, mtu: u16) -> Self {
         self.mtu = mtu;
         self
     }
 
-    /// The same with another impairment.
+    /// This link with another impairment.
     pub fn with_impairment(mut self, impairment: Impairment) -> Self {
         self.impairment = impairment;
         self

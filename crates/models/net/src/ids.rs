@@ -10,7 +10,7 @@ pub struct SourceId(pub u32);
 
 /// What a node is, and where its state is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum NodeRole {
     Host,
     Router(u32),
     Switch(u32),

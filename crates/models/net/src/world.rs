@@ -1,45 +1,51 @@
-//! A network that runs: the model that the engine drives.
-
-use std::net::Ipv4Addr;
+//! A network that runs: its state, and how packets get onto links.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId, Random};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Duration, Instant};
 
 use crate::error::BuildError;
 use crate::fluid::Fluid;
-use crate::ids::{FlowId, Node, Place, SourceId, Token};
+use crate::ids::{FlowId, Node, NodeRole, SourceId, Token};
 use crate::link::{Link, Offered};
 use crate::packet::{Kind, NIL, PortId};
 use crate::route::Routes;
-use crate::tables::arp::Arp;
+use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
 use crate::tables::flow::Flow;
 use crate::tables::icmp_limit::IcmpLimits;
 use crate::tables::outside::Outside;
-use crate::tables::ports::Port;
+use crate::tables::ports::Ports;
 use crate::tables::residents::Residents;
 use crate::tables::router::Router;
 use crate::tables::slab::{PacketId, Slab};
-use crate::tables::source::{Source, TrafficConfig, TrafficStats};
-use crate::tables::stats::{Counters, LinkStats};
+use crate::tables::source::{Source, TrafficConfig};
+use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
-use crate::tcp::{Receiver, Sender, TcpConfig, TcpStats};
+use crate::tcp::{Receiver, Sender, TcpConfig};
 
-/// A network that runs.
+/// A network that runs: the state of all nodes and links.
+///
+/// Its methods are of four kinds, and stand in this order in each file that has some:
+///
+/// - **Configuration**, most of it before [`World::start`]: `add_*` for what sends, [`World::attach`]
+///   for who lives at a node, [`World::open`], [`World::open_frames`] and [`World::watch`] for what
+///   real programs want of it, [`World::keep_only`] for a part of it, `set_*` for the rest.
+/// - **Inputs**: [`World::start`], then the events that the engine hands to `handle`, and what comes
+///   from elsewhere: [`World::send_raw`] and [`World::send_frame`] from real programs,
+///   [`World::take_over`] from other engines. Each makes its appointments in the agenda it is given.
+/// - **Outputs**, which wait until they are taken: [`World::take_raw`], [`World::take_frame`] and
+///   [`World::take_captured`] for real programs, [`World::crossings`] for other engines.
+/// - **Queries**, which change nothing: where a node is and what has happened so far.
+///
+/// The fields are tables that do not know one another. What a node does with a packet is in `node`,
+/// which event means what in `run`; here is how a packet gets onto a link, where both end.
 #[derive(Debug)]
 pub struct World {
     pub(crate) seed: u64,
     pub(crate) names: Vec<String>,
-    pub(crate) places: Vec<Place>,
-    /// The first port of each node, [`PortId::NONE`] without one.
-    pub(crate) first_port: Vec<PortId>,
-    /// Each host's router.
-    pub(crate) gateways: Vec<PortId>,
-    pub(crate) ports: Vec<Port>,
-    pub(crate) addresses: Vec<(u32, u8)>,
-    /// All interfaces by address, sorted.
-    pub(crate) by_address: Vec<(u32, PortId)>,
+    pub(crate) roles: Vec<NodeRole>,
+    pub(crate) ports: Ports,
     pub(crate) outside: Outside,
     /// How long a link may be busy with one train.
     pub(crate) train_time: Duration,
@@ -48,10 +54,9 @@ pub struct World {
     pub(crate) routes: Routes,
     pub(crate) routers: Vec<Router>,
     pub(crate) switches: Vec<Switch>,
-    pub(crate) arps: Vec<Arp>,
+    pub(crate) arps: Vec<ArpCache>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) sources: Vec<Source>,
-    pub(crate) next_sizes: Vec<u16>,
     pub(crate) counters: Counters,
     pub(crate) crossings: Crossings,
     pub(crate) residents: Residents,
@@ -59,6 +64,7 @@ pub struct World {
     pub(crate) fluid: Fluid,
 }
 
+/// Configuration.
 impl World {
     /// Adds a TCP flow between two hosts.
     ///
@@ -108,54 +114,18 @@ impl World {
         let index = self.sources.len() as u32;
         let random = Random::new(self.seed, 1 << 32 | u64::from(index));
         self.sources.push(Source::new(config, from, to, random));
-        self.next_sizes.push(0);
         Ok(SourceId(index))
     }
 
-    /// Whether packets find their way between two hosts, there and back.
-    ///
-    /// # Errors
-    /// When one of them is no host, or there is no way.
-    pub fn check_route(&self, from: Node, to: Node) -> Result<(), BuildError> {
-        self.ends(from, to).map(drop)
+    /// Puts the link out of `port` up or down: while it is down, all that is
+    /// offered to it is dropped and counted. What is in flight still arrives.
+    pub fn set_link_up(&mut self, port: PortId, up: bool) {
+        self.links[port.index()].set_up(up);
     }
+}
 
-    pub(crate) fn ends(&self, from: Node, to: Node) -> Result<(PortId, PortId), BuildError> {
-        let name = |node: Node| self.names[node.0 as usize].clone();
-        for node in [from, to] {
-            if !matches!(self.places[node.0 as usize], Place::Host) {
-                return Err(BuildError::NotAHost(name(node)));
-            }
-        }
-        let ends = [from, to].map(|node| self.first_port[node.0 as usize]);
-        let there = self.reaches(from, ends[1]);
-        let back = self.reaches(to, ends[0]);
-        if !there || !back {
-            return Err(BuildError::NoRoute(name(from), name(to)));
-        }
-        Ok((ends[0], ends[1]))
-    }
-
-    /// Whether a host reaches an interface by shortest paths. Static routes
-    /// are not followed: they change ways, not what is connected.
-    fn reaches(&self, from: Node, to: PortId) -> bool {
-        let here = self.first_port[from.0 as usize];
-        if self.ports[here.index()].segment == self.ports[to.index()].segment {
-            return true;
-        }
-        let gateway = self.gateways[from.0 as usize];
-        let target = self.ports[to.index()].target;
-        if gateway == PortId::NONE || target == NIL {
-            return false;
-        }
-        match self.places[self.ports[gateway.index()].node as usize] {
-            Place::Router(router) => {
-                router == target || self.routes.hop(router, target, 0).is_some()
-            }
-            _ => false,
-        }
-    }
-
+/// Links, for what nodes send.
+impl World {
     /// Puts a packet on the link out of `port`.
     #[inline]
     pub(crate) fn transmit<Q: EventQueue>(
@@ -170,7 +140,7 @@ impl World {
         self.transmit_one(port, id, agenda);
     }
 
-    /// The same for what a real program sent. Routers have seen to its length;
+    /// Puts a packet of a real program on the link out of `port`. Routers have seen to its length;
     /// what a station or switch puts on a link that does not take it is lost.
     #[cold]
     fn transmit_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
@@ -184,7 +154,7 @@ impl World {
         self.transmit_one(port, id, agenda);
     }
 
-    /// The same for a packet that is not to be cut.
+    /// Puts a packet that is not to be cut on the link out of `port`.
     #[inline]
     pub(crate) fn transmit_one<Q: EventQueue>(
         &mut self,
@@ -196,11 +166,11 @@ impl World {
         match link.offer(agenda.now(), id, &mut self.packets) {
             Offered::Queued | Offered::Dropped => {}
             Offered::Arrival(at) => {
-                let node = NodeId(self.ports[port.index()].peer_node);
+                let node = NodeId(self.ports[port].peer_node);
                 agenda.schedule(at, node, Token::ARRIVAL | port.0);
             }
             Offered::EndOfTransmission(at) => {
-                let node = NodeId(self.ports[port.index()].node);
+                let node = NodeId(self.ports[port].node);
                 agenda.schedule(at, node, Token::END | port.0);
             }
             Offered::Crosses(first) => {
@@ -213,65 +183,40 @@ impl World {
         }
     }
 
-    /// What has happened so far.
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// Packets that exist now: waiting or in flight.
-    pub fn packets_alive(&self) -> usize {
-        self.packets.live()
-    }
-
-    /// What the link out of `port` has done.
-    pub fn link(&self, port: PortId) -> LinkStats {
-        self.links[port.index()].stats
-    }
-
-    /// Packets that wait for the link out of `port` at `now`.
-    pub fn waiting(&mut self, port: PortId, now: Instant<Virtual>) -> u32 {
-        self.links[port.index()].waiting(now, &self.packets)
-    }
-
-    /// Puts the link out of `port` up or down: while it is down, all that is
-    /// offered to it is dropped and counted. What is in flight still arrives.
-    pub fn set_link_up(&mut self, port: PortId, up: bool) {
-        self.links[port.index()].set_up(up);
-    }
-
-    /// Bytes of the longest IP packet that the link out of `port` takes.
-    pub fn mtu(&self, port: PortId) -> u16 {
-        self.links[port.index()].mtu()
-    }
-
-    /// The address of an interface.
-    pub fn address(&self, port: PortId) -> Ipv4Addr {
-        Ipv4Addr::from(self.addresses[port.index()].0)
-    }
-
-    /// The first port of a node.
-    pub fn port_of(&self, node: Node) -> Option<PortId> {
-        let port = self.first_port[node.0 as usize];
-        (port != PortId::NONE).then_some(port)
-    }
-
-    /// What a flow has done so far.
-    pub fn tcp(&self, flow: FlowId) -> TcpStats {
-        let flow = &self.flows[flow.0 as usize];
-        TcpStats {
-            delivered_bytes: flow.receiver.next * u64::from(flow.segment_bytes),
-            retransmitted: flow.sender.retransmitted,
-            slowed_by_marks: flow.sender.slowed_by_marks,
-            timeouts: flow.sender.timeouts,
-            window: flow.sender.window(),
-            smoothed_rtt: flow.sender.smoothed_rtt(),
-            finished_at: flow.sender.finished_at,
+    pub(crate) fn ends(&self, from: Node, to: Node) -> Result<(PortId, PortId), BuildError> {
+        let name = |node: Node| self.names[node.0 as usize].clone();
+        for node in [from, to] {
+            if !matches!(self.roles[node.0 as usize], NodeRole::Host) {
+                return Err(BuildError::NotAHost(name(node)));
+            }
         }
+        let ends = [from, to].map(|node| self.ports.first_of(node.0));
+        let there = self.reaches(from, ends[1]);
+        let back = self.reaches(to, ends[0]);
+        if !there || !back {
+            return Err(BuildError::NoRoute(name(from), name(to)));
+        }
+        Ok((ends[0], ends[1]))
     }
 
-    /// What has become of a source's packets.
-    pub fn traffic(&self, source: SourceId) -> TrafficStats {
-        self.sources[source.0 as usize].stats
+    /// Whether a host reaches an interface by shortest paths. Static routes
+    /// are not followed: they change ways, not what is connected.
+    fn reaches(&self, from: Node, to: PortId) -> bool {
+        let here = self.ports.first_of(from.0);
+        if self.ports[here].segment == self.ports[to].segment {
+            return true;
+        }
+        let gateway = self.ports.gateway_of(from.0);
+        let target = self.ports[to].target;
+        if gateway == PortId::NONE || target == NIL {
+            return false;
+        }
+        match self.roles[self.ports[gateway].node as usize] {
+            NodeRole::Router(router) => {
+                router == target || self.routes.hop(router, target, 0).is_some()
+            }
+            _ => false,
+        }
     }
 }
 

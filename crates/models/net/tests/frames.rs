@@ -453,7 +453,7 @@ fn watched_links_show_what_passed() {
     let mut seen = Vec::new();
     while let Some(frame) = engine
         .model
-        .take_seen(|port, frame| (port, frame.at, frame.head[12..14].to_vec()))
+        .take_captured(|port, frame| (port, frame.at, frame.head[12..14].to_vec()))
     {
         seen.push(frame);
     }

@@ -31,7 +31,7 @@ impl Pair {
             buffer_bytes: 65_536,
             seed: 9,
         };
-        assert!(Server::lodge(&mut world, server, &options));
+        assert!(Server::attach(&mut world, server, &options));
         let client = Stack::new(&mut world, a, 7, Instant::ZERO);
         let mut engine: Engine<World> = Engine::new(world);
         engine.with(|world, agenda| world.start(agenda));

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::fmt::Write;
 
 use common::{GBIT, MBIT, bare, ms, run};
-use timeloom_engine::queue::{EventQueue, Heap4, Ladder, Wheel};
+use timeloom_engine::queue::{EventQueue, Heap4, Wheel};
 use timeloom_engine::{Agenda, Engine, Event, Model};
 use timeloom_net::topology::{Campus, campus, dumbbell};
 use timeloom_net::{
@@ -228,6 +228,5 @@ fn the_same_seed_gives_the_same_bytes() {
     assert!(first.lines().count() > 10_000);
     assert!(first == history::<Wheel>(7), "two runs differ");
     assert!(first == history::<Heap4>(7), "two queues differ");
-    assert!(first == history::<Ladder>(7), "two queues differ");
     assert!(first != history::<Wheel>(8), "the seed does nothing");
 }

@@ -2,6 +2,7 @@
 //! resolution, and what a servo makes of it.
 
 use timeloom_clock::Core;
+use timeloom_clock::course::Course;
 use timeloom_clock::host::{Crystal, HostClock, HostClockOptions};
 use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_ptp::{Hardware, Stamp};
@@ -38,6 +39,8 @@ impl Default for ClockOptions {
 /// A clock that can be read, stepped and steered. `now` never goes back.
 #[derive(Clone, Debug)]
 pub struct NodeClock {
+    /// What its node lives through of the simulation's time: all of it.
+    course: Course,
     crystal: HostClock,
     shown: ClockMap<Core, Hardware>,
     epoch: Instant<Utc>,
@@ -61,6 +64,7 @@ impl NodeClock {
         });
         let start = Stamp::from_ns(options.epoch.as_ns()) + options.offset;
         Self {
+            course: Course::default(),
             crystal,
             shown: ClockMap::new(Instant::ZERO, start, Rate::ONE),
             epoch: options.epoch,
@@ -70,11 +74,11 @@ impl NodeClock {
 
     /// What it showed at `at`, which is `now` or a little before.
     pub fn read(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
-        let core = self.crystal.line(now).core;
-        self.shown.at(core.at(at))
+        let core = self.crystal.line(self.course.at(now)).core;
+        self.shown.at(core.at(self.course.at(at)))
     }
 
-    /// The same as it is put into a stamp.
+    /// What it showed at `at`, to its resolution, as it is put into a stamp.
     pub fn stamp(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
         let exact_ns = self.read(now, at).as_ns();
         Stamp::from_ns(exact_ns - exact_ns.rem_euclid(self.resolution_ns))
@@ -93,7 +97,7 @@ impl NodeClock {
 
     /// From `now` on it runs this much faster than its crystal.
     pub fn steer(&mut self, now: Instant<Virtual>, ppb: f64) {
-        let core = self.crystal.line(now).core.out0;
+        let core = self.crystal.line(self.course.at(now)).core.out0;
         // A servo's output is bounded far below a standstill.
         let rate = Rate::from_f64(1.0 + ppb * 1e-9).unwrap_or(Rate::ONE);
         self.shown = self.shown.continued(core, rate);

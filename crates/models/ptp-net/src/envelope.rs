@@ -1,6 +1,6 @@
 //! PTP messages in frames of the network, and out of them.
 
-use timeloom_net::{Arrived, Glance};
+use timeloom_net::{FrameView, ReceivedFrame};
 use timeloom_ptp::Packet;
 use timeloom_wire::{
     ETHERTYPE_PTP, EthernetFrame, MacAddress, MessageType, UDP_EVENT_PORT, UDP_GENERAL_PORT,
@@ -30,7 +30,7 @@ const PROTOCOL_UDP: u8 = 17;
 
 impl Transport {
     /// Whether a frame is multicast PTP of this transport.
-    pub(crate) fn carries(self, glance: &Glance<'_>) -> bool {
+    pub(crate) fn carries(self, glance: &FrameView<'_>) -> bool {
         let inner = glance.inner;
         match self {
             Self::Layer2 => {
@@ -56,7 +56,7 @@ impl Transport {
 
     /// The message of a frame, and who sent it. `None` when the packet around it
     /// is broken.
-    pub(crate) fn open(self, frame: &Arrived<'_>) -> Option<(Packet, Sender)> {
+    pub(crate) fn open(self, frame: &ReceivedFrame<'_>) -> Option<(Packet, Sender)> {
         let mut sender = Sender {
             mac: frame.source,
             address: [0; 4],
@@ -151,7 +151,7 @@ mod tests {
                 (bytes[0], bytes[1], bytes[3]) = (kind, 2, 54);
                 let packet = Packet { bytes, vlan };
                 let frame = transport.close(&packet, sender).unwrap();
-                let glance = Glance {
+                let glance = FrameView {
                     destination: frame[..6].try_into().unwrap(),
                     ethertype: u16::from_be_bytes([frame[12], frame[13]]),
                     inner: &frame[14..],
@@ -162,7 +162,7 @@ mod tests {
                     Transport::Udp4 => Transport::Layer2,
                 };
                 assert!(!other.carries(&glance));
-                let arrived = |frame| Arrived {
+                let arrived = |frame| ReceivedFrame {
                     port: 0,
                     first_bit: Instant::ZERO,
                     source: sender.mac,

@@ -1,7 +1,7 @@
 //! PTP clocks as nodes of a simulated network.
 //!
 //! `timeloom-ptp` has the clocks as state machines, `timeloom-net` the network;
-//! here they meet. [`PtpNode::lodge`] makes a switch of a `World` a transparent
+//! here they meet. [`PtpNode::attach`] makes a switch of a `World` a transparent
 //! clock, or a host an ordinary clock. Each has an oscillator of its own
 //! ([`NodeClock`]) and stamps its event messages where IEEE 1588 says: when the
 //! first bit passes the port (7.3.4.1), so that what a frame waits in a queue,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use timeloom_net::{Arrived, Glance, Node, Outgoing, Resident, World};
+use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
     Action, Machine, OrdinaryConfig, Packet, Profile, Report, SplitMix, Stamp, Token,
@@ -110,7 +110,7 @@ impl PtpNode {
     /// Makes a node a clock; false when it is of the wrong kind: transparent
     /// clocks are switches, ordinary ones hosts. To be called before the world
     /// starts.
-    pub fn lodge(world: &mut World, node: Node, options: &NodeOptions) -> bool {
+    pub fn attach(world: &mut World, node: Node, options: &NodeOptions) -> bool {
         let ports = world.cables().filter(|cable| cable.from == node);
         let ports: Vec<_> = ports.map(|cable| cable.port).collect();
         let is_switch = world.is_switch(node);
@@ -150,7 +150,7 @@ impl PtpNode {
             config.security = options.security.clone();
             Machine::ordinary(config, start)
         };
-        world.lodge(
+        world.attach(
             node,
             Box::new(Self {
                 machine,
@@ -190,7 +190,7 @@ impl PtpNode {
         resident.downcast_ref()
     }
 
-    /// The same, to be changed.
+    /// The clock that lives at a node, to be changed.
     pub fn at_mut(world: &mut World, node: Node) -> Option<&mut Self> {
         let resident: &mut dyn core::any::Any = world.resident_mut(node)?;
         resident.downcast_mut()
@@ -334,11 +334,16 @@ impl PtpNode {
 }
 
 impl Resident for PtpNode {
-    fn wants(&self, glance: &Glance<'_>) -> bool {
+    fn wants(&self, glance: &FrameView<'_>) -> bool {
         self.transport.carries(glance)
     }
 
-    fn handle_frame(&mut self, now: Instant<Virtual>, frame: &Arrived<'_>, out: &mut Outgoing) {
+    fn handle_frame(
+        &mut self,
+        now: Instant<Virtual>,
+        frame: &ReceivedFrame<'_>,
+        out: &mut Outgoing,
+    ) {
         let Some((packet, sender)) = self.transport.open(frame) else {
             *self.tally.dropped.entry("Broken".to_owned()).or_default() += 1;
             return;

@@ -89,7 +89,7 @@ fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome 
             let from = begins;
             options.rogue = Some(Rogue { attack, from });
         }
-        assert!(PtpNode::lodge(&mut world, *node, &options));
+        assert!(PtpNode::attach(&mut world, *node, &options));
         let sink = Arc::clone(&seen);
         let clock = PtpNode::at_mut(&mut world, *node).unwrap();
         clock.observe(Box::new(move |event| sink.lock().unwrap().push(*event)));

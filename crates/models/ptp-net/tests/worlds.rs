@@ -105,7 +105,7 @@ impl Case {
             let traffic = TrafficConfig::udp(bursts.clone(), Size::Exponential(700.0));
             world.add_traffic(from, to, traffic).unwrap();
         }
-        assert!(PtpNode::lodge(
+        assert!(PtpNode::attach(
             &mut world,
             gm,
             // True time, so that the truth about the slave is known.
@@ -119,12 +119,12 @@ impl Case {
             }
         ));
         let steered = self.options(Role::Slave { steers: true }, 18_000, 1);
-        assert!(PtpNode::lodge(&mut world, slave, &steered));
+        assert!(PtpNode::attach(&mut world, slave, &steered));
         if self.transparent {
             for (n, switch) in switches.iter().enumerate() {
                 let ppb = [-40_000, 55_000, 12_345][n % 3];
                 let options = self.options(Role::Transparent, ppb, 2 + n as u64);
-                assert!(PtpNode::lodge(&mut world, *switch, &options));
+                assert!(PtpNode::attach(&mut world, *switch, &options));
             }
         }
         (world, gm, switches, slave)
@@ -284,11 +284,12 @@ fn what_is_no_place_for_a_clock_is_refused() {
     network.connect(r, b, link);
     let mut world = network.build().unwrap();
     let profile = Profile::DEFAULT;
-    let mut lodge = |node, role| PtpNode::lodge(&mut world, node, &NodeOptions::new(role, profile));
-    assert!(!lodge(a, Role::Transparent));
-    assert!(!lodge(s, Role::Grandmaster));
-    assert!(!lodge(r, Role::Transparent) && !lodge(r, Role::Grandmaster));
-    assert!(lodge(a, Role::Grandmaster) && lodge(s, Role::Transparent));
+    let mut attach =
+        |node, role| PtpNode::attach(&mut world, node, &NodeOptions::new(role, profile));
+    assert!(!attach(a, Role::Transparent));
+    assert!(!attach(s, Role::Grandmaster));
+    assert!(!attach(r, Role::Transparent) && !attach(r, Role::Grandmaster));
+    assert!(attach(a, Role::Grandmaster) && attach(s, Role::Transparent));
     assert!(PtpNode::at(&world, b).is_none() && PtpNode::at(&world, s).is_some());
     assert_eq!(
         world.address(world.port_of(a).unwrap()),

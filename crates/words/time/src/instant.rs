@@ -36,8 +36,18 @@ scale!(
     Wall, "wall"
 );
 scale!(
-    /// A session's virtual time: nanoseconds since the session began.
+    /// A session's time, which is virtual: nanoseconds since the session began. A
+    /// simulation that follows no session's clock counts from its own beginning.
+    ///
+    /// It is neither what a host has lived through of it, nor what a program reads
+    /// there: those are scales of their own, and maps of this one.
     Virtual, "virtual"
+);
+scale!(
+    /// A machine's free-running local clock: nanoseconds since some local zero,
+    /// counted by one oscillator and steered by nobody ("core clock" in QuartzV,
+    /// section IV-B-3). A kernel shows it as CLOCK_MONOTONIC_RAW.
+    Core, "core"
 );
 scale!(
     /// Civil time as programs see it: nanoseconds since 1970-01-01T00:00:00Z,

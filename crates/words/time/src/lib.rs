@@ -30,7 +30,7 @@ mod rate;
 mod text;
 
 pub use duration::Duration;
-pub use instant::{Counter, Instant, Scale, Utc, Virtual, Wall};
+pub use instant::{Core, Counter, Instant, Scale, Utc, Virtual, Wall};
 pub use map::ClockMap;
 pub use rate::Rate;
 #[cfg(feature = "std")]

@@ -1,6 +1,6 @@
 //! The one thing that converts between clocks.
 
-use crate::{Instant, Rate, Scale};
+use crate::{Duration, Instant, Rate, Scale};
 
 /// A clock as a map from another clock: `out0 + rate * (in - in0)`.
 ///
@@ -22,6 +22,11 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
     /// The line through (`in0`, `out0`) with slope `rate`.
     pub const fn new(in0: Instant<In>, out0: Instant<Out>, rate: Rate) -> Self {
         Self { in0, out0, rate }
+    }
+
+    /// The clock that runs as its input does and shows `length` more; negative: less.
+    pub const fn ahead_by(length: Duration) -> Self {
+        Self::new(Instant::ZERO, Instant::from_ns(length.as_ns()), Rate::ONE)
     }
 
     /// What the output clock shows when the input clock shows `at`, rounded
@@ -95,7 +100,7 @@ impl<In: Scale, Out: Scale> Copy for ClockMap<In, Out> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Duration, Virtual, Wall};
+    use crate::{Utc, Virtual, Wall};
     use proptest::prelude::*;
 
     fn wall(ns: i64) -> Instant<Wall> {
@@ -114,6 +119,18 @@ mod tests {
             resumed.at(wall(14_000_000_000)) - Instant::ZERO,
             Duration::from_ms(2500)
         );
+    }
+
+    #[test]
+    fn a_clock_ahead_is_exact_on_both_sides_of_zero() {
+        let length = Duration::from_ns(1_700_000_000_000_000_001);
+        let there = ClockMap::<Wall, Utc>::ahead_by(length);
+        let back = ClockMap::<Utc, Wall>::ahead_by(-length);
+        for ns in [-3, 0, 1, i64::from(u32::MAX) << 20] {
+            assert_eq!(there.at(wall(ns)).as_ns(), ns + length.as_ns());
+            assert_eq!(back.at(there.at(wall(ns))), wall(ns));
+        }
+        assert_eq!(there.at(Instant::FAR_FUTURE), Instant::FAR_FUTURE);
     }
 
     proptest! {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use timeloom_ptp::{Packet, Report, Stamp};
 use timeloom_ptp_io::lab::Stage;
-use timeloom_ptp_io::{Counters, Observer, Options, PtpError, Wake, realtime_ns};
+use timeloom_ptp_io::{Counters, Observer, Options, PtpError, Wake};
+use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::{EthernetFrame, Header, MessageType};
 
 use crate::BenchError;

@@ -7,17 +7,13 @@ use std::path::{Path, PathBuf};
 use timeloom_house::{Kind, Package, Workspace};
 
 /// Crates with unsafe code, and what it is for.
-const MAY: [(&str, &str); 12] = [
+const MAY: [(&str, &str); 11] = [
     ("timeloom", "what a command does between fork and exec"),
     (
         "timeloom-bench",
         "measures calls of the kernel as programs make them",
     ),
     ("timeloom-capi", "pointers that C hands in"),
-    (
-        "timeloom-fabric",
-        "sockets that take frames; namespaces entered after fork",
-    ),
     (
         "timeloom-guest",
         "other processes: ptrace, seccomp, their memory",
@@ -35,7 +31,6 @@ const MAY: [(&str, &str); 12] = [
         "timeloom-portal",
         "TAPs, packet sockets, and their batches of frames",
     ),
-    ("timeloom-ptp-io", "stamps of the kernel and of cards"),
     (
         "timeloom-publish",
         "pages in shared memory, written and read by many",
@@ -43,6 +38,10 @@ const MAY: [(&str, &str); 12] = [
     (
         "timeloom-shim",
         "stands in guests where the kernel's vDSO stood",
+    ),
+    (
+        "timeloom-sys",
+        "calls of the kernel that rustix lacks, made safe for all others",
     ),
 ];
 

@@ -10,10 +10,10 @@
 //! Whoever writes files or converts to virtual time is on the other end of the
 //! channel; nothing here knows either.
 
-mod clock;
 mod packet_socket;
 mod stamping;
 
+use std::io::ErrorKind::{Interrupted, WouldBlock};
 use std::io::{PipeWriter, pipe};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use timeloom_sys::clock::{CivilOffset, realtime_ns};
 use timeloom_time::{Duration, Instant, Wall};
 
-use self::clock::{ClockOffset, realtime_ns};
 use self::packet_socket::{Batch, PacketSocket};
 use crate::{KernelError, Namespace};
 
@@ -146,7 +146,7 @@ impl Capture {
             .run(|| PacketSocket::open_here(interface, options.kernel_buffer_bytes))?
             .map_err(|error| {
                 failed(error).missing_if(
-                    &[libc::EAFNOSUPPORT],
+                    &[Errno::AFNOSUPPORT],
                     "packet sockets in the kernel (CONFIG_PACKET)",
                 )
             })?;
@@ -214,7 +214,7 @@ impl Shared {
     }
 
     fn record(&self, mut batch: Batch, mut sink: impl FnMut(CapturedFrame), stop: &impl AsFd) {
-        let mut offset = ClockOffset::measure();
+        let mut offset = CivilOffset::measure();
         self.clock_error_ns
             .fetch_max(offset.error.as_ns().unsigned_abs(), Relaxed);
         while wait(&self.socket, stop) == Waited::ForFrames {
@@ -231,21 +231,22 @@ impl Shared {
     fn deliver(
         &self,
         batch: &mut Batch,
-        offset: &mut ClockOffset,
+        offset: &mut CivilOffset,
         sink: &mut impl FnMut(CapturedFrame),
     ) -> bool {
         match self.socket.receive(batch) {
             Ok(()) => {}
-            Err(Errno::EAGAIN | Errno::EINTR) => return false,
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => return false,
             // ENETDOWN, once per event; the interface may come back.
             Err(_) => {
                 self.went_down.store(true, Relaxed);
                 return false;
             }
         }
-        let now = ClockOffset::measure();
+        let now = CivilOffset::measure();
+        let stepped = now.step_since(offset, Duration::ZERO);
         self.clock_steps
-            .fetch_add(u64::from(now.stepped_from(offset)), Relaxed);
+            .fetch_add(u64::from(stepped.is_some()), Relaxed);
         self.clock_error_ns
             .fetch_max(now.error.as_ns().unsigned_abs(), Relaxed);
         *offset = now;
@@ -286,12 +287,12 @@ enum Waited {
 
 fn wait(socket: &PacketSocket, stop: &impl AsFd) -> Waited {
     let mut fds = [
-        PollFd::new(socket.as_fd(), PollFlags::POLLIN),
-        PollFd::new(stop.as_fd(), PollFlags::POLLIN),
+        PollFd::new(socket, PollFlags::IN),
+        PollFd::new(stop, PollFlags::IN),
     ];
-    match poll(&mut fds, PollTimeout::NONE) {
-        Ok(_) if fds[1].any() == Some(true) => Waited::ForStop,
-        Ok(_) | Err(Errno::EINTR) => Waited::ForFrames,
+    match poll(&mut fds, None) {
+        Ok(_) if !fds[1].revents().is_empty() => Waited::ForStop,
+        Ok(_) | Err(Errno::INTR) => Waited::ForFrames,
         Err(errno) => panic!("poll on two open descriptors: {errno}"),
     }
 }

@@ -6,17 +6,14 @@
 //! stamp and is late by any amount. A datagram to oneself tells: it is stamped
 //! while it is sent, so a stamp from after the sending is one from reading.
 
-use std::io::IoSliceMut;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::thread::sleep;
 use std::time::Duration;
 
-use nix::cmsg_space;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
-use nix::sys::time::TimeSpec;
-
-use super::clock::realtime_ns;
+use rustix::net::RecvFlags;
+use timeloom_sys::clock::realtime_ns;
+use timeloom_sys::control::{Control, ControlMessage, receive};
+use timeloom_sys::stamps;
 
 /// Returns when frames are stamped as they pass. Uses the loopback interface of
 /// the calling thread's namespace; where that is down it cannot tell and trusts
@@ -25,7 +22,7 @@ pub(super) fn wait_until_on() {
     let tried = UdpSocket::bind("127.0.0.1:0").ok().and_then(|socket| {
         socket.connect(socket.local_addr().ok()?).ok()?;
         socket.set_read_timeout(Some(PATIENCE)).ok()?;
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &true).ok()?;
+        stamps::of_arrivals(&socket).ok()?;
         for _ in 0..TRIES {
             if stamped_while_sent(&socket)? {
                 return Some(());
@@ -42,20 +39,10 @@ fn stamped_while_sent(socket: &UdpSocket) -> Option<bool> {
     socket.send(&[0]).ok()?;
     let sent_ns = realtime_ns();
     sleep(PAUSE);
-    let mut byte = [0];
-    let mut parts = [IoSliceMut::new(&mut byte)];
-    let mut control = cmsg_space!(TimeSpec);
-    let message = recvmsg::<()>(
-        socket.as_raw_fd(),
-        &mut parts,
-        Some(&mut control),
-        MsgFlags::empty(),
-    )
-    .ok()?;
-    let stamp_ns = message.cmsgs().ok()?.find_map(|message| match message {
-        ControlMessageOwned::ScmTimestampns(time) => {
-            Some(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
-        }
+    let mut control = Control::default();
+    receive(socket, &mut [0], &mut control, RecvFlags::empty()).ok()?;
+    let stamp_ns = control.messages().find_map(|message| match message {
+        ControlMessage::Arrived { realtime_ns } => realtime_ns,
         _ => None,
     })?;
     Some(stamp_ns <= sent_ns)

@@ -2,22 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, send, setsockopt, socket, sockopt,
-};
-use nix::time::{ClockId, clock_gettime};
 use timeloom_fabric::{Capture, CaptureOptions, CapturedFrame, Direction, Namespace};
-use timeloom_time::{Duration as Length, Instant, Wall};
+use timeloom_sys::{batch, interface, packet, wall_now};
+use timeloom_time::Duration as Length;
 
 use crate::world::{H1, H2, build, host, line, ping};
-
-fn now() -> Instant<Wall> {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
-    Instant::ZERO + Length::from_s_ns(time.tv_sec(), time.tv_nsec())
-}
 
 fn ether_type(frame: &CapturedFrame) -> u16 {
     u16::from_be_bytes([frame.bytes[12], frame.bytes[13]])
@@ -41,9 +32,9 @@ fn an_exchange_is_seen_in_order_with_true_times() {
     let fabric = build(&line(2, None));
     let tap = fabric.link_interface("h1", "s1").unwrap();
     let (capture, frames) = Capture::start(tap.namespace, tap.interface).unwrap();
-    let before = now();
+    let before = wall_now();
     ping(host(&fabric, "h1"), H2, Duration::from_secs(1)).expect("a reply");
-    let after = now();
+    let after = wall_now();
     let statistics = capture.stop();
     println!("{statistics:?}");
     assert_eq!(statistics.dropped_by_kernel, 0);
@@ -148,7 +139,7 @@ fn datagrams_sent_in_bulk_are_frames_of_their_own() {
     let tap = fabric.link_interface("h1", "s1").unwrap();
     let (capture, frames) = Capture::start(tap.namespace, tap.interface).unwrap();
     let h1 = host(&fabric, "h1").udp_socket((H1, 0)).unwrap();
-    setsockopt(&h1, sockopt::UdpGsoSegment, &1000).unwrap();
+    batch::cut_into(&h1, 1000).unwrap();
     h1.send_to(&[7; 5000], (H2, 9)).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     capture.stop();
@@ -216,29 +207,9 @@ fn vlan_tags_are_kept() {
 
 fn send_raw(from: &Namespace, frame: &[u8]) {
     from.run(|| {
-        let raw = socket(
-            AddressFamily::Packet,
-            SockType::Raw,
-            SockFlag::empty(),
-            SockProtocol::EthAll,
-        )
-        .expect("a packet socket");
-        let index = nix::net::if_::if_nametoindex("eth0").expect("eth0");
-        // SAFETY: plain old data; zero is a valid value of every field.
-        let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index.cast_signed();
-        // SAFETY: a complete sockaddr_ll, passed with its size.
-        let bound = unsafe {
-            libc::bind(
-                raw.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of_val(&address) as libc::socklen_t,
-            )
-        };
-        assert_eq!(bound, 0);
-        send(raw.as_raw_fd(), frame, MsgFlags::empty()).expect("send");
+        let raw = packet::open().expect("a packet socket");
+        let eth0 = interface::index_of("eth0").expect("eth0");
+        packet::send(&raw, frame, eth0, 0).expect("send");
     })
     .expect("enter the namespace");
 }

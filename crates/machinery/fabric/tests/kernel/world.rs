@@ -2,15 +2,11 @@
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto,
-    setsockopt, socket, sockopt,
-};
-use nix::sys::time::{TimeVal, TimeValLike};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
 use timeloom_fabric::{Fabric, FabricError, LinkSpec, Namespace, NetworkSpec, StationSpec};
 
 pub(crate) const H1: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -80,25 +76,21 @@ pub(crate) fn ping(from: &Namespace, to: Ipv4Addr, patience: Duration) -> Option
     const ECHO_REQUEST: u8 = 8;
     const ECHO_REPLY: u8 = 0;
     from.run(|| {
-        let raw = socket(
-            AddressFamily::Inet,
-            SockType::Raw,
-            SockFlag::empty(),
-            SockProtocol::Icmp,
-        )
-        .expect("a raw socket");
-        let left = TimeVal::milliseconds(patience.as_millis() as i64);
-        setsockopt(&raw, sockopt::ReceiveTimeout, &left).expect("a timeout");
+        let raw = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP))
+            .expect("a raw socket");
+        set_socket_timeout(&raw, Timeout::Recv, Some(patience)).expect("a timeout");
         // Type, code, checksum (of eight bytes whose other six sum to 8 << 8),
         // identifier, sequence number.
         let request = [ECHO_REQUEST, 0, 0xf7, 0xff, 0, 0, 0, 0];
         let started = Instant::now();
-        let target = SockaddrIn::from(SocketAddrV4::new(to, 0));
-        sendto(raw.as_raw_fd(), &request, &target, MsgFlags::empty()).expect("send an echo");
+        let target = SocketAddrV4::new(to, 0);
+        sendto(&raw, &request, SendFlags::empty(), &target).expect("send an echo");
         let mut reply = [0; 128];
         loop {
-            match recv(raw.as_raw_fd(), &mut reply, MsgFlags::empty()) {
-                Ok(len) if len >= 28 && reply[20] == ECHO_REPLY => return Some(started.elapsed()),
+            match recv(&raw, &mut reply, RecvFlags::empty()) {
+                Ok((len, _)) if len >= 28 && reply[20] == ECHO_REPLY => {
+                    return Some(started.elapsed());
+                }
                 Ok(_) if started.elapsed() < patience => {}
                 Ok(_) => return None,
                 Err(error) if std::io::Error::from(error).kind() == ErrorKind::WouldBlock => {

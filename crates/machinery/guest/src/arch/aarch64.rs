@@ -22,9 +22,6 @@ pub(crate) const INSTRUCTION_ALIGN: usize = 4;
 /// longer than 64 bytes are in use, and what our handler takes.
 pub(crate) const LEAST_SIGNAL_STACK: u64 = 2 * 4704 + super::HANDLER_STACK;
 
-/// There is no `alarm`.
-pub(crate) const ALARM: Option<i64> = None;
-
 /// There is no `vfork`.
 pub(crate) const VFORK: Option<i64> = None;
 

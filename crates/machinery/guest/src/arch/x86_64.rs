@@ -21,9 +21,6 @@ pub(crate) const INSTRUCTION_ALIGN: usize = 1;
 /// no least size.
 pub(crate) const LEAST_SIGNAL_STACK: u64 = 0;
 
-/// `alarm`.
-pub(crate) const ALARM: Option<i64> = Some(libc::SYS_alarm);
-
 /// `vfork`.
 pub(crate) const VFORK: Option<i64> = Some(libc::SYS_vfork);
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use timeloom_clock::host::Crystal;
-use timeloom_time::Duration;
+use timeloom_page::Shown;
+use timeloom_time::{ClockMap, Core, Duration, Instant};
 
 use super::calibration::Counter;
+use super::host_instant::Base;
 use crate::linux::memory::PageMapping;
 
 /// How a host's clock differs from an ideal one.
@@ -24,7 +26,7 @@ pub struct HostOptions {
 pub struct Host {
     pub(super) name: String,
     pub(super) index: usize,
-    pub(super) page: PageMapping,
+    pub(super) page: PageMapping<Shown>,
     pub(super) counter: Counter,
 }
 
@@ -56,23 +58,6 @@ pub struct Belief {
     pub maximum_error: Duration,
 }
 
-/// Which clock of a host an instant is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Base {
-    /// Its page's "virtual time", which nothing sets.
-    Monotonic,
-    Realtime,
-    Tai,
-}
-
-/// An instant on a clock of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HostInstant {
-    pub(crate) host: usize,
-    pub(crate) base: Base,
-    pub(crate) ns: i64,
-}
-
 impl Host {
     /// Its name; that of the session's only host is empty.
     pub fn name(&self) -> &str {
@@ -83,29 +68,27 @@ impl Host {
         self.index
     }
 
-    pub(crate) fn page(&self) -> &PageMapping {
+    pub(crate) fn page(&self) -> &PageMapping<Shown> {
         &self.page
     }
 
-    /// What the clock of `base` shows its guests now.
-    pub(crate) fn now_ns(&self, base: Base) -> i64 {
-        let (now, offset) = self.page.page().read(
-            || self.counter.ticks(),
-            |copy| match base {
-                Base::Monotonic => 0,
-                Base::Realtime => copy.realtime_offset_ns.load(Ordering::Relaxed),
-                Base::Tai => copy.tai_offset_ns.load(Ordering::Relaxed),
-            },
-        );
-        now + offset
+    /// What its page shows now.
+    pub(crate) fn now(&self) -> Instant<Shown> {
+        self.page.page().read(|| self.counter.ticks(), |_| ()).0
+    }
+
+    /// What its clock `B` shows now.
+    pub(crate) fn now_on<B: Base>(&self) -> Instant<B> {
+        let (now, offset_ns) = self.page.page().read(|| self.counter.ticks(), B::offset_ns);
+        ClockMap::ahead_by(Duration::from_ns(offset_ns)).at(now)
     }
 
     /// What CLOCK_MONOTONIC_RAW shows its guests now.
-    pub(crate) fn raw_ns(&self) -> i64 {
+    pub(crate) fn raw(&self) -> Instant<Core> {
         self.page.page().read_raw(|| self.counter.ticks())
     }
 
-    /// The POSIX clock `id` minus [`Base::Monotonic`], in nanoseconds.
+    /// The POSIX clock `id` minus what the page shows, in nanoseconds.
     pub(crate) fn offset_ns(&self, id: libc::clockid_t) -> i64 {
         let offset = |copy: &timeloom_page::MapCopy| {
             match id {

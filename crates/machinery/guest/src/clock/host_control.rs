@@ -275,19 +275,21 @@ mod tests {
     use timeloom_clock::host::Crystal;
 
     use super::*;
-    use crate::clock::{Base, ClockOptions, HostOptions};
+    use crate::clock::{ClockOptions, HostOptions};
     use crate::linux::memory::PageMapping;
     use crate::random::Random;
 
     fn clock_with_hosts(crystals: &[Crystal]) -> (Clock, Vec<Arc<Host>>) {
-        let page = || PageMapping::new(c"test-of-courses").expect("a page");
-        let clock = Clock::new(Arc::new(page()), &ClockOptions::default()).expect("a clock");
+        let name = c"test-of-courses";
+        let page = Arc::new(PageMapping::new(name).expect("a page"));
+        let clock = Clock::new(page, &ClockOptions::default()).expect("a clock");
         let add = |crystal: &Crystal| {
             let options = HostOptions {
                 crystal: *crystal,
                 ..HostOptions::default()
             };
-            clock.add_host("one", page(), &options)
+            let page = PageMapping::new(name).expect("a page");
+            clock.add_host("one", page, &options)
         };
         let hosts = crystals.iter().map(add).collect();
         (clock, hosts)
@@ -313,20 +315,20 @@ mod tests {
         };
         clock.hold_hosts(&[0]);
         // Of an ideal host both clocks count the same.
-        let raw_ahead = raw(0) - hosts[0].now_ns(Base::Monotonic);
+        let raw_ahead = raw(0).as_ns() - hosts[0].now().as_ns();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for host in &hosts {
                 let (clock, done) = (&clock, &done);
                 scope.spawn(move || {
-                    let (mut last, mut raw) = (i64::MIN, i64::MIN);
+                    let (mut last, mut raw) = (Instant::ZERO, Instant::ZERO);
                     while !done.load(Ordering::Relaxed) {
-                        let now = host.now_ns(Base::Monotonic);
-                        assert!(now >= last, "seed {seed}: {now} after {last}");
+                        let now = host.now();
+                        assert!(now >= last, "seed {seed}: {now:?} after {last:?}");
                         last = now;
                         let page = host.page().page();
                         let now = page.read_raw(|| clock.counter.ticks());
-                        assert!(now >= raw, "seed {seed}: raw {now} after {raw}");
+                        assert!(now >= raw, "seed {seed}: raw {now:?} after {raw:?}");
                         raw = now;
                     }
                 });
@@ -365,10 +367,10 @@ mod tests {
             clock.pause();
             done.store(true, Ordering::Relaxed);
         });
-        let shown = |index: usize| hosts[index].now_ns(Base::Monotonic);
+        let shown = |index: usize| hosts[index].now().as_ns();
         let off = shown(0) - lived(&clock, 0).as_ns();
         assert!(off.abs() <= 60, "seed {seed}: {off} ns");
-        let off = raw(0) - shown(0) - raw_ahead;
+        let off = raw(0).as_ns() - shown(0) - raw_ahead;
         assert!(off.abs() <= 60, "seed {seed}: raw {off} ns");
         let off = shown(2) - clock.now().as_ns();
         assert!(off.abs() <= 60, "seed {seed}: {off} ns");
@@ -387,10 +389,10 @@ mod tests {
         let over = clock.wait_for_host_ends(&ends, || false);
         assert_eq!(over.len(), 1);
         assert!(over[0].1.is_some_and(|reached| reached <= wall_now()));
-        let other = hosts[1].now_ns(Base::Monotonic);
+        let other = hosts[1].now();
         std::thread::sleep(std::time::Duration::from_millis(5));
-        assert_eq!(hosts[0].now_ns(Base::Monotonic), target.as_ns());
-        assert!(hosts[1].now_ns(Base::Monotonic) >= other + 5_000_000);
+        assert_eq!(hosts[0].now().as_ns(), target.as_ns());
+        assert!(hosts[1].now() >= other + Duration::from_ms(5));
         clock.hold_hosts(&[0]);
         clock.forget_host_end(0);
         assert_eq!(lived(&clock, 0), target);

@@ -1,19 +1,21 @@
 //! What the supervisor keeps of a host, and how it becomes a line on its page.
 //!
 //! Four maps, composed: counter → virtual (the session's), virtual → lived (the
-//! host's [`Course`]), lived → the host's clocks (its crystal and its kernel).
+//! host's [`Course`]), lived → the host's clocks (its crystal and its kernel), and
+//! from its CLOCK_MONOTONIC to what its page shows.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use timeloom_clock::Lived;
+use timeloom_clock::Monotonic;
 use timeloom_clock::course::Course;
 use timeloom_clock::host::{HostClock, HostClockOptions, HostLine};
 use timeloom_clock::kernel::KernelClockOptions;
-use timeloom_page::PageMap;
+use timeloom_page::{PageMap, Shown};
 use timeloom_time::{ClockMap, Counter, Duration, Instant, Rate, Virtual, Wall};
 
-use super::host::{Base, Host, HostInstant, HostOptions};
+use super::host::{Host, HostOptions};
+use super::host_instant::{Base, HostDeadline};
 use super::{Offsets, State, calibration};
 use crate::linux::memory::PageMapping;
 
@@ -28,9 +30,9 @@ pub(super) struct HostState {
     line: HostLine,
     /// The latest instant of the session that the model was asked for.
     asked: Instant<Virtual>,
-    /// counter → its virtual time, and → its CLOCK_MONOTONIC_RAW, as readers
+    /// counter → what its page shows, and → its CLOCK_MONOTONIC_RAW, as readers
     /// have it.
-    published: Option<PageMap>,
+    published: Option<PageMap<Shown>>,
     offsets: Offsets,
     /// Steps and leap seconds that were told already.
     pub(super) discontinuities: u64,
@@ -89,12 +91,12 @@ impl HostState {
         }
     }
 
-    pub(super) fn page(&self) -> &PageMapping {
+    pub(super) fn page(&self) -> &PageMapping<Shown> {
         self.host.page()
     }
 
     /// What its page has to show from the moment on.
-    pub(super) fn compose(&mut self, moment: &Moment) -> PageMap {
+    pub(super) fn compose(&mut self, moment: &Moment) -> PageMap<Shown> {
         let Moment {
             virtual_map,
             ceiling,
@@ -103,10 +105,11 @@ impl HostState {
         } = moment;
         let ticks = virtual_map.in0;
         self.asked = virtual_map.out0;
-        let now = of_model(self.course.at(self.asked));
+        let now = self.course.at(self.asked);
         self.line = self.model.line(now);
-        let start_ns = self.offsets.monotonic_ns;
-        let mut shown = Instant::from_ns(self.line.monotonic.out0.as_ns() - start_ns);
+        let start = self.start();
+        let page = ClockMap::<Monotonic, Shown>::ahead_by(-start);
+        let mut shown = page.at(self.line.monotonic.out0);
         // Readers saw the old line: rounded differently, and perhaps for a
         // moment longer than it was to be in force.
         let floor = self.published.map_or(shown, |last| last.at(ticks));
@@ -117,10 +120,10 @@ impl HostState {
             }
             shown = floor;
         }
-        let raw_ns = self.line.core.out0.as_ns();
-        let raw0_ns = self
+        let raw = self.line.core.out0;
+        let raw0 = self
             .published
-            .map_or(raw_ns, |last| last.raw_at_ns(ticks).max(raw_ns));
+            .map_or(raw, |last| last.raw_at(ticks).max(raw));
         let lived_per_tick = virtual_map.rate.times(self.course.rate());
         // What its clocks show where its time stops, or the session's.
         let stop = if *ceiling == Instant::FAR_FUTURE {
@@ -128,28 +131,26 @@ impl HostState {
         } else {
             self.course.at(*ceiling)
         };
-        let (mut last, mut raw_last_ns) = (Instant::FAR_FUTURE, i64::MAX);
+        let (mut last, mut raw_last) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
         if stop != Instant::FAR_FUTURE {
-            let stop = of_model(stop);
-            let monotonic_ns = self.line.monotonic.at(stop).as_ns();
-            last = Instant::from_ns(monotonic_ns - start_ns).max(shown);
-            raw_last_ns = self.line.core.at(stop).as_ns().max(raw0_ns);
+            last = page.at(self.line.monotonic.at(stop)).max(shown);
+            raw_last = self.line.core.at(stop).max(raw0);
         }
         let map = PageMap {
             map: ClockMap::new(ticks, shown, lived_per_tick.times(self.line.monotonic.rate)),
             ceiling: last,
-            wall_per_virtual: running
+            wall_per_shown: running
                 .times(self.course.running())
                 .times(self.line.monotonic.rate)
                 .inverse()
                 .unwrap_or(Rate::ONE),
-            realtime_offset_ns: start_ns + self.line.realtime_offset_ns,
-            monotonic_offset_ns: start_ns,
+            realtime_offset_ns: (start + self.line.realtime_ahead).as_ns(),
+            monotonic_offset_ns: start.as_ns(),
             boottime_offset_ns: self.offsets.boottime_ns,
-            tai_offset_ns: start_ns + self.line.tai_offset_ns,
-            raw0_ns,
+            tai_offset_ns: (start + self.line.tai_ahead).as_ns(),
+            raw0,
             raw_rate: lived_per_tick.times(self.line.core.rate),
-            raw_ceiling_ns: raw_last_ns,
+            raw_ceiling: raw_last,
         };
         self.published = Some(map);
         map
@@ -176,7 +177,7 @@ impl HostState {
 
     /// Notes the line for those who ask what the clock showed at a past instant
     /// of the machine.
-    pub(super) fn record(&self, moment: &Moment, map: &PageMap) {
+    pub(super) fn record(&self, moment: &Moment, map: &PageMap<Shown>) {
         let lived_per_wall = moment.virtual_per_wall.times(self.course.rate());
         let rate = lived_per_wall.times(self.line.monotonic.rate);
         let past = &self.host.page().page().past;
@@ -184,21 +185,29 @@ impl HostState {
     }
 
     /// When this instant of the host comes, as its clock goes now.
-    pub(super) fn when(&self, at: HostInstant) -> Option<Instant<Virtual>> {
-        let monotonic_ns = match at.base {
-            Base::Monotonic => at.ns.saturating_add(self.offsets.monotonic_ns),
-            Base::Realtime => at.ns.saturating_sub(self.line.realtime_offset_ns),
-            Base::Tai => at.ns.saturating_sub(self.line.tai_offset_ns),
-        };
-        let at = Instant::from_ns(monotonic_ns);
-        let at = self.line.monotonic.first_reaching(at)?;
-        self.course.first_reaching(lived(at))
+    pub(super) fn when(&self, deadline: HostDeadline) -> Option<Instant<Virtual>> {
+        match deadline {
+            HostDeadline::Shown(deadline) => self.first_showing(deadline.at),
+            HostDeadline::Realtime(deadline) => self.first_showing(deadline.at),
+            HostDeadline::Tai(deadline) => self.first_showing(deadline.at),
+        }
+    }
+
+    fn first_showing<B: Base>(&self, at: Instant<B>) -> Option<Instant<Virtual>> {
+        let ahead = B::ahead(&self.line, self.start());
+        let monotonic = ClockMap::ahead_by(-ahead).at(at);
+        let lived = self.line.monotonic.first_reaching(monotonic)?;
+        self.course.first_reaching(lived)
+    }
+
+    /// What its CLOCK_MONOTONIC showed when the session began.
+    fn start(&self) -> Duration {
+        Duration::from_ns(self.offsets.monotonic_ns)
     }
 
     /// When its clocks change by themselves next, if they do.
     pub(super) fn next_wake(&self) -> Option<Instant<Virtual>> {
-        let at = self.model.next_wake()?;
-        self.course.first_reaching(lived(at))
+        self.course.first_reaching(self.model.next_wake()?)
     }
 
     /// Those who wait by its clock compute anew for how long.
@@ -228,15 +237,6 @@ impl State {
             virtual_per_wall: self.map.rate,
         }
     }
-}
-
-/// For its model, which knows of no other, a host's own time is virtual time.
-pub(super) fn of_model(at: Instant<Lived>) -> Instant<Virtual> {
-    Instant::from_ns(at.as_ns())
-}
-
-fn lived(of_model: Instant<Virtual>) -> Instant<Lived> {
-    Instant::from_ns(of_model.as_ns())
 }
 
 /// CONFIG_HZ of the kernels that hosts are taken to run; it shows in the last

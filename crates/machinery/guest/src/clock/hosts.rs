@@ -3,24 +3,25 @@
 //! What guests read is not virtual time but what their host makes of it: its
 //! crystal errs, its kernel's clock may be steered and set. The model of both
 //! is [`HostClock`]; its line is composed with the session's, counter → virtual →
-//! the host's CLOCK_MONOTONIC, and published whenever either changes. In between
-//! lies the host's own course: it may be held or dilated while the session goes
-//! on ([`super::host_control`]).
+//! lived → the host's CLOCK_MONOTONIC, and published whenever one of them changes.
+//! In the middle is the host's own course: it may be held or dilated while the
+//! session goes on ([`super::host_control`]).
 //!
-//! On a host's page "virtual time" is CLOCK_MONOTONIC less what it showed at
-//! the session's beginning: virtual time as that host counts it. Deadlines of
-//! its guests are on that scale.
+//! What the page of a host shows ([`Shown`]) is CLOCK_MONOTONIC less what it showed
+//! when the session began. Deadlines of its guests are on that scale.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use timeloom_clock::Lived;
 use timeloom_clock::host::HostClock;
 use timeloom_clock::kernel::{Adjusted, Errno, Timex, status};
-use timeloom_page::PageMap;
+use timeloom_page::{PageMap, Shown};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
-use super::host::{Base, Belief, Host, HostInstant, HostOptions, HostReading};
-use super::host_state::{HostState, of_model};
+use super::host::{Belief, Host, HostOptions, HostReading};
+use super::host_instant::HostDeadline;
+use super::host_state::HostState;
 use super::{Clock, State, calibration};
 use crate::linux::memory::PageMapping;
 
@@ -29,7 +30,7 @@ impl Clock {
     pub(crate) fn add_host(
         &self,
         name: &str,
-        page: PageMapping,
+        page: PageMapping<Shown>,
         options: &HostOptions,
     ) -> Arc<Host> {
         let mut state = self.lock();
@@ -90,14 +91,14 @@ impl Clock {
     fn change_host<T>(
         &self,
         host: &Host,
-        change: impl FnOnce(&mut HostClock, Instant<Virtual>) -> T,
+        change: impl FnOnce(&mut HostClock, Instant<Lived>) -> T,
     ) -> T {
         let mut state = self.lock();
         let mut result = None;
         let mut change = Some(change);
         self.publish_hosts(&mut state, &[host.index], |host, now| {
             if let Some(change) = change.take() {
-                result = Some(change(&mut host.model, of_model(host.course.at(now))));
+                result = Some(change(&mut host.model, host.course.at(now)));
             }
         });
         result.expect("publishing calls it")
@@ -154,13 +155,16 @@ impl Clock {
     }
 
     /// The first of these to come, as the clocks go now; none may ever come.
-    pub(crate) fn first_of(
+    pub(crate) fn first_of<D: Into<HostDeadline>>(
         &self,
-        instants: impl IntoIterator<Item = HostInstant>,
+        deadlines: impl IntoIterator<Item = D>,
     ) -> Option<Instant<Virtual>> {
         let state = self.lock();
-        let when = |at: HostInstant| state.hosts.get(at.host)?.when(at);
-        instants.into_iter().filter_map(when).min()
+        let when = |deadline: D| {
+            let deadline = deadline.into();
+            state.hosts.get(deadline.host())?.when(deadline)
+        };
+        deadlines.into_iter().filter_map(when).min()
     }
 
     /// What the clock of each host shows against true time, and what its kernel
@@ -169,9 +173,9 @@ impl Clock {
         let mut state = self.lock();
         let hosts = state.hosts.iter();
         let now = hosts.fold(self.now(), |now, host| host.not_before_asked(now));
-        let truth = Instant::from_ns(now.as_ns() + state.offsets.realtime_ns);
+        let truth = state.civil().at(now);
         let read = |host: &mut HostState| {
-            let own = of_model(host.course.at(now));
+            let own = host.course.at(now);
             let line = host.model.line(own);
             let belief = host.model.state(own);
             let rate = host.course.rate().times(line.monotonic.rate);
@@ -191,29 +195,25 @@ impl Clock {
     }
 
     /// Makes `page`, a zeroed one, what programs of `host` get that are let go now.
-    pub(crate) fn release(&self, host: &Host, page: &PageMapping) {
+    pub(crate) fn release(&self, host: &Host, page: &PageMapping<Shown>) {
         let state = self.lock();
         let calibration = state.calibration.map();
-        let (ticks, now_ns) = (self.counter.ticks(), host.now_ns(Base::Monotonic));
+        let (ticks, now) = (self.counter.ticks(), host.now());
         let machine_ns = calibration::clock_ns;
-        let offset_ns = machine_ns(libc::CLOCK_MONOTONIC) - now_ns;
+        let offset_ns = machine_ns(libc::CLOCK_MONOTONIC) - now.as_ns();
         let wall_per_tick = calibration.rate;
         let ahead_ns = |clock| machine_ns(clock) - machine_ns(libc::CLOCK_MONOTONIC) + offset_ns;
         let first = PageMap {
-            map: ClockMap::new(
-                Instant::from_ticks(ticks),
-                Instant::from_ns(now_ns),
-                wall_per_tick,
-            ),
+            map: ClockMap::new(Instant::from_ticks(ticks), now, wall_per_tick),
             ceiling: Instant::FAR_FUTURE,
-            wall_per_virtual: Rate::ONE,
+            wall_per_shown: Rate::ONE,
             realtime_offset_ns: ahead_ns(libc::CLOCK_REALTIME),
             monotonic_offset_ns: offset_ns,
             boottime_offset_ns: ahead_ns(libc::CLOCK_BOOTTIME),
             tai_offset_ns: ahead_ns(libc::CLOCK_TAI),
-            raw0_ns: machine_ns(libc::CLOCK_MONOTONIC_RAW),
+            raw0: Instant::from_ns(machine_ns(libc::CLOCK_MONOTONIC_RAW)),
             raw_rate: wall_per_tick,
-            raw_ceiling_ns: i64::MAX,
+            raw_ceiling: Instant::FAR_FUTURE,
         };
         let former = host.page.page();
         page.page()
@@ -254,9 +254,11 @@ mod tests {
 
     #[test]
     fn who_waits_is_told_when_the_clock_is_made_faster_and_only_then() {
-        let page = || PageMapping::new(c"test-of-rates").expect("a page");
-        let clock = Clock::new(Arc::new(page()), &ClockOptions::default()).expect("a clock");
-        let host = clock.add_host("steered", page(), &HostOptions::default());
+        let name = c"test-of-rates";
+        let page = Arc::new(PageMapping::new(name).expect("a page"));
+        let clock = Clock::new(page, &ClockOptions::default()).expect("a clock");
+        let page = PageMapping::new(name).expect("a page");
+        let host = clock.add_host("steered", page, &HostOptions::default());
         assert!(!clock.take_sped_up());
         let tick = |tick: i64| {
             let mut timex = Timex {

@@ -12,7 +12,7 @@ use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
 
 use crate::error::GuestError;
 use crate::linux::processes;
-use crate::linux::remote::read_memory;
+use crate::linux::remote::Alleged;
 use crate::names::PageName;
 
 /// Stops the processes of a session by signal.
@@ -179,9 +179,8 @@ impl SignalFreezer {
 
 /// The number of the host by whose clock a process lives, from its clock page.
 fn host_of(pid: i32) -> Option<usize> {
-    let mut number = [0u8; 4];
-    read_memory(pid, PAGE_ADDRESS + HOST_OFFSET as u64, &mut number)
-        .then(|| u32::from_ne_bytes(number) as usize)
+    let number = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64);
+    number.read(pid).map(|number| number as usize)
 }
 
 /// Whether every thread is stopped, by signal or by a tracer, or not there any

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
 
 use timeloom_page::{ClockPage, PAGE_SIZE};
+use timeloom_time::Scale;
 
 use crate::error::{GuestError, check};
 
@@ -23,19 +24,19 @@ pub(crate) fn sealed_memfd(name: &CStr, contents: &[u8]) -> Result<File, GuestEr
     Ok(file)
 }
 
-/// The supervisor's writable view of a clock page. Guests can map the memfd
-/// for reading only and cannot change its size.
-pub(crate) struct PageMapping {
+/// The supervisor's writable view of a clock page, which shows the time `S`. Guests
+/// can map the memfd for reading only and cannot change its size.
+pub(crate) struct PageMapping<S: Scale> {
     pub(crate) file: File,
-    address: *mut ClockPage,
+    address: *mut ClockPage<S>,
 }
 
 // SAFETY: the page consists of atomics; the mapping lives as long as `self`.
-unsafe impl Send for PageMapping {}
+unsafe impl<S: Scale> Send for PageMapping<S> {}
 // SAFETY: as above.
-unsafe impl Sync for PageMapping {}
+unsafe impl<S: Scale> Sync for PageMapping<S> {}
 
-impl PageMapping {
+impl<S: Scale> PageMapping<S> {
     /// A zeroed page under `name`, which shows in /proc/PID/maps of guests.
     pub(crate) fn new(name: &CStr) -> Result<Self, GuestError> {
         let file = memfd(name)?;
@@ -73,13 +74,13 @@ impl PageMapping {
         })
     }
 
-    pub(crate) fn page(&self) -> &ClockPage {
+    pub(crate) fn page(&self) -> &ClockPage<S> {
         // SAFETY: mapped for as long as `self`, page-aligned, all atomics.
         unsafe { &*self.address }
     }
 }
 
-impl Drop for PageMapping {
+impl<S: Scale> Drop for PageMapping<S> {
     fn drop(&mut self) {
         // SAFETY: our own mapping; `page()` borrows from `self`.
         unsafe { libc::munmap(self.address.cast(), PAGE_SIZE) };

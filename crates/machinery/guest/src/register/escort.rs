@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::enter::inject::{Injector, Outfit};
 use crate::error::{GuestError, check};
 use crate::supervise::notify::{Answer, Listener, Notification};
+use crate::supervise::question::Question;
 
 /// What the escort needs.
 struct Escort<'a> {
@@ -79,8 +80,8 @@ impl Escort<'_> {
         self.close_others();
         std::thread::scope(|scope| {
             while let Some(asker) = self.listener.receive() {
-                match asker.call {
-                    libc::SYS_execve | libc::SYS_execveat => {
+                match asker.question() {
+                    Question::Exec => {
                         // As in a session: ptrace binds a tracee to its thread.
                         let follow = move || self.follow_exec(&asker);
                         let thread = std::thread::Builder::new().stack_size(STACK);
@@ -88,7 +89,7 @@ impl Escort<'_> {
                             self.listener.answer(&asker, Answer::Error(libc::EAGAIN));
                         }
                     }
-                    IMAGE => self.listener.answer(&asker, Answer::Error(libc::ENOSYS)),
+                    Question::Image(_) => self.listener.answer(&asker, Answer::Error(libc::ENOSYS)),
                     _ => self.listener.answer(&asker, Answer::Continue),
                 }
             }
@@ -136,5 +137,4 @@ impl Escort<'_> {
     }
 }
 
-const IMAGE: i64 = timeloom_calls::IMAGE_CALL as i64;
 const STACK: usize = 256 * 1024;

@@ -41,7 +41,7 @@ impl Session {
         Status {
             name: self.name.clone(),
             virtual_time: now,
-            utc_ns: now.as_ns() + self.clock.utc_offset().as_ns(),
+            utc_ns: self.clock.civil().at(now).as_ns(),
             wall: self.clock.wall_elapsed(),
             paused_total: self.clock.paused_total(),
             paused: self.clock.is_paused(),

@@ -1,67 +1,47 @@
-//! Answers what the filter asks: execs, timerfds, and calls not handled yet.
+//! Answers what the filter asks: execs, timers, clocks, and what the image asks.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use timeloom_calls::{IMAGE_CALL, ImageCall};
+use timeloom_calls::ImageCall;
 
 use crate::arch;
 use crate::enter::inject::{ExecOutcome, Outfit};
 use crate::filter;
 use crate::linux::processes;
-use crate::linux::remote::read_memory;
+use crate::linux::remote::Alleged;
 use crate::phc;
+use crate::supervise::asker::Asker;
 use crate::supervise::clock_calls;
 use crate::supervise::notify::{Answer, Listener, Notification};
+use crate::supervise::question::Question;
 use crate::supervise::supervisor::Supervisor;
-use crate::supervise::timer_calls;
+use crate::supervise::timer_calls::{self, SetTimer};
 
 /// Serves one listener until no process is left behind it. Runs in a thread.
 pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
-    while let Some(asker) = listener.receive() {
-        match asker.call {
-            libc::SYS_execve | libc::SYS_execveat => {
+    while let Some(notification) = listener.receive() {
+        let asker = Asker {
+            listener,
+            notification: &notification,
+        };
+        let answer = match notification.question() {
+            Question::Exec => {
                 // In a thread of its own: ptrace binds a tracee to the thread
                 // that seized it, and an exec may take long to load.
                 let (listener, supervisor) = (Arc::clone(listener), Arc::clone(supervisor));
                 supervisor.execs.fetch_add(1, Ordering::SeqCst);
                 std::thread::spawn(move || {
-                    follow_exec(&listener, &supervisor, &asker);
+                    follow_exec(&listener, &supervisor, &notification);
                     supervisor.execs.fetch_sub(1, Ordering::SeqCst);
                 });
+                continue;
             }
-            call if timer_calls::is_one(call) => {
-                let answer =
-                    timer_calls::answer(listener, supervisor, &asker).unwrap_or_else(|| {
-                        note(supervisor, &asker, "done in real time");
-                        Answer::Continue
-                    });
-                listener.answer(&asker, answer);
-            }
-            IMAGE => {
-                let answer = match ImageCall::decode(asker.args) {
-                    Some(question) => answer_image(listener, supervisor, &asker, question),
-                    None => Answer::Error(libc::EINVAL),
-                };
-                listener.answer(&asker, answer);
-            }
-            // ENOSYS is what a kernel without it says: programs fall back.
-            libc::SYS_io_uring_setup if !supervisor.allow_leaks.load(Ordering::Relaxed) => {
-                note(supervisor, &asker, "refused");
-                listener.answer(&asker, Answer::Error(libc::ENOSYS));
-            }
-            libc::SYS_sigaltstack if signal_stack_is_too_small(&asker) => {
-                note(
-                    supervisor,
-                    &asker,
-                    "refused with ENOMEM, since under the clock it takes 12 KiB, or what sysconf(_SC_MINSIGSTKSZ) says",
-                );
-                listener.answer(&asker, Answer::Error(libc::ENOMEM));
-            }
-            libc::SYS_sigaltstack => listener.answer(&asker, Answer::Continue),
-            call if clock_calls::is_one(call) => {
-                let (answer, was_set) = clock_calls::answer(listener, supervisor, &asker);
+            Question::Timer(call) => timer_calls::answer(supervisor, &asker, call)
+                .unwrap_or_else(|| done_in_real_time(supervisor, &notification)),
+            Question::Clock(call) => {
+                let (answer, was_set) = clock_calls::answer(supervisor, &asker, call);
                 if was_set {
                     // Before the answer, so that timers have told of it by then.
                     for host in supervisor.clock.take_stepped() {
@@ -71,58 +51,85 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 if supervisor.clock.take_sped_up() {
                     supervisor.kick_soon();
                 }
-                listener.answer(&asker, answer);
+                answer
             }
-            _ => {
-                note(supervisor, &asker, "done in real time");
-                listener.answer(&asker, Answer::Continue);
+            Question::Image(Some(question)) => answer_image(supervisor, &asker, question),
+            Question::Image(None) => Answer::Error(libc::EINVAL),
+            // ENOSYS is what a kernel without it says: programs fall back.
+            Question::IoUring if !supervisor.allow_leaks.load(Ordering::Relaxed) => {
+                note(supervisor, &notification, "refused");
+                Answer::Error(libc::ENOSYS)
             }
-        }
+            Question::SignalStack(stack) if is_too_small(&asker, stack) => {
+                note(
+                    supervisor,
+                    &notification,
+                    "refused with ENOMEM, since under the clock it takes 12 KiB, \
+                     or what sysconf(_SC_MINSIGSTKSZ) says",
+                );
+                Answer::Error(libc::ENOMEM)
+            }
+            Question::SignalStack(_) => Answer::Continue,
+            Question::IoUring | Question::Unknown => done_in_real_time(supervisor, &notification),
+        };
+        asker.answer(answer);
     }
+}
+
+fn done_in_real_time(supervisor: &Supervisor, notification: &Notification) -> Answer {
+    note(supervisor, notification, "done in real time");
+    Answer::Continue
 }
 
 /// Answers what the image asks.
 fn answer_image(
-    listener: &Listener,
     supervisor: &Supervisor,
-    asker: &Notification,
-    question: ImageCall<u64>,
+    asker: &Asker<'_>,
+    question: ImageCall<Alleged>,
 ) -> Answer {
-    let shown_ns = |clock: u32, real_ns| {
-        let dilation = supervisor.clock.dilation_on(listener.host().index());
+    let clock = &supervisor.clock;
+    let cpu_time = |id: libc::clockid_t, real_ns| {
+        let dilation = clock.dilation_on(asker.host().index());
         let cpu_time = &supervisor.cpu_time;
-        Answer::Value(cpu_time.shown_ns(asker.thread, clock as i32, real_ns, dilation))
+        Answer::Value(cpu_time.shown_ns(asker.thread(), id, real_ns, dilation))
     };
     match question {
-        ImageCall::CpuTime { clock, real_ns } => shown_ns(clock, real_ns),
+        ImageCall::CpuTime { clock, real_ns } => cpu_time(clock as libc::clockid_t, real_ns),
         ImageCall::CpuTimeOfTimer { timer, real_ns } => {
-            match processes::clock_of_timer(asker.thread, timer) {
-                Some(clock) => shown_ns(clock as u32, real_ns),
+            match processes::clock_of_timer(asker.thread(), timer) {
+                Some(clock) => cpu_time(clock, real_ns),
                 None => Answer::Error(libc::EINVAL),
             }
         }
-        ImageCall::Give { gift } => listener.give_gift(asker, gift),
-        ImageCall::SetTimer { .. } => timer_calls::set_timer(listener, supervisor, asker, question),
+        ImageCall::Give { gift } => asker.listener.give_gift(asker, gift),
+        ImageCall::SetTimer {
+            descriptor,
+            flags,
+            new,
+            old,
+            is_told,
+        } => {
+            let (new, old) = (new.of(), old.of());
+            let set = SetTimer { flags, new, old };
+            timer_calls::set_for_image(supervisor, asker, descriptor, set, is_told)
+        }
         ImageCall::IsTimer { descriptor } => timer_calls::is_timer(supervisor, asker, descriptor),
         ImageCall::PhcStamps { command, stamps } => {
-            phc::answer_stamps(listener, &supervisor.clock, asker, command, stamps)
+            phc::translate_stamps(clock, asker, command, stamps.of()).into()
         }
         ImageCall::PhcTime { device_ns, wall_ns } => {
-            phc::answer_time(&supervisor.clock, listener.host(), device_ns, wall_ns)
+            Answer::Value(phc::shown_ns(clock, asker.host(), device_ns, wall_ns))
         }
     }
 }
 
-/// Whether a call of `sigaltstack` names a stack onto which two signals do not fit,
-/// where the kernel would not notice and write below it.
-fn signal_stack_is_too_small(asker: &Notification) -> bool {
-    let mut stack = [0u8; size_of::<libc::stack_t>()];
-    if !read_memory(asker.thread, asker.args[0], &mut stack) {
-        return false; // the kernel says so
-    }
-    // SAFETY: any bytes are one.
-    let stack: libc::stack_t = unsafe { std::mem::transmute(stack) };
-    stack.ss_flags & libc::SS_DISABLE == 0 && (stack.ss_size as u64) < arch::LEAST_SIGNAL_STACK
+/// Whether two signals do not fit onto a stack for `sigaltstack`, where the kernel would
+/// not notice and write below it. One that cannot be read is left to the kernel.
+fn is_too_small(asker: &Asker<'_>, stack: Alleged<libc::stack_t>) -> bool {
+    asker.read(stack).is_ok_and(|stack| {
+        let is_in_use = stack.ss_flags & libc::SS_DISABLE == 0;
+        is_in_use && (stack.ss_size as u64) < arch::LEAST_SIGNAL_STACK
+    })
 }
 
 fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notification) {
@@ -160,8 +167,6 @@ fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notificatio
         Err(error) => (supervisor.warn)(error.to_string()),
     }
 }
-
-const IMAGE: i64 = IMAGE_CALL as i64;
 
 /// Without root a session can only follow programs that gain no privileges by
 /// being executed; the kernel then ignores the bits that would give them.

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::clock::Host;
 use crate::error::{GuestError, check};
+use crate::supervise::asker::Asker;
+use crate::supervise::question::Question;
 
 /// The descriptor on which a filter's questions arrive.
 pub(crate) struct Listener {
@@ -36,10 +38,16 @@ pub(crate) struct Notification {
     pub(crate) thread: i32,
     /// Number of the call.
     pub(crate) call: i64,
-    /// Its arguments.
-    pub(crate) args: [u64; 6],
+    /// Its arguments, of which [`Self::question`] makes sense.
+    args: [u64; 6],
     /// Where the call was made.
     pub(crate) instruction: u64,
+}
+
+impl Notification {
+    pub(crate) fn question(&self) -> Question {
+        Question::of(self.call, self.args)
+    }
 }
 
 /// What the waiting process gets.
@@ -51,6 +59,12 @@ pub(crate) enum Answer {
     Value(i64),
     /// The call fails with this (positive) error number.
     Error(i32),
+}
+
+impl From<Result<i64, i32>> for Answer {
+    fn from(outcome: Result<i64, i32>) -> Self {
+        outcome.map_or_else(Self::Error, Self::Value)
+    }
 }
 
 impl Listener {
@@ -135,16 +149,13 @@ impl Listener {
     }
 
     /// Answers [`timeloom_calls::ImageCall::Give`]: a descriptor in the asker, or an error.
-    pub(crate) fn give_gift(&self, asker: &Notification, gift: usize) -> Answer {
+    pub(crate) fn give_gift(&self, asker: &Asker<'_>, gift: usize) -> Answer {
         let Some(leave) = &self.leave else {
             return Answer::Error(libc::EINVAL);
         };
         let gifts = leave.gifts.lock().unwrap_or_else(|e| e.into_inner());
         match gifts.get(gift) {
-            Some(file) => match self.give(asker, file.as_fd(), true) {
-                Ok(number) => Answer::Value(number.into()),
-                Err(error) => Answer::Error(error.raw_os_error().unwrap_or(libc::EMFILE)),
-            },
+            Some(file) => asker.give(file.as_fd(), true),
             None => Answer::Error(libc::EINVAL),
         }
     }

@@ -20,6 +20,7 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use timeloom_page::Shown;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
@@ -163,7 +164,7 @@ struct Snapshot {
 struct Waiter {
     pid: i32,
     thread: i32,
-    deadline: Option<HostInstant>,
+    deadline: Option<HostInstant<Shown>>,
 }
 
 impl Snapshot {

@@ -7,10 +7,11 @@
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
+use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS, Shown};
+use timeloom_time::Instant;
 
-use crate::clock::{Base, HostInstant};
-use crate::linux::remote::read_memory;
+use crate::clock::HostInstant;
+use crate::linux::remote::Alleged;
 
 /// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,18 +67,13 @@ impl ThreadState {
 
     /// Until when a thread waits that stands in the waiting instruction: `Some(None)`
     /// for ever, `None` when it is gone.
-    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant>> {
-        let (mut deadline, mut host) = ([0u8; 8], [0u8; 4]);
-        let shown = read_memory(thread, self.stack, &mut deadline)
-            && read_memory(thread, PAGE_ADDRESS + HOST_OFFSET as u64, &mut host);
-        let ns = i64::from_ne_bytes(deadline);
-        shown.then(|| {
-            (ns != i64::MAX).then_some(HostInstant {
-                host: u32::from_ne_bytes(host) as usize,
-                base: Base::Monotonic,
-                ns,
-            })
-        })
+    pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
+        let ns = Alleged::<i64>::at(self.stack).read(thread)?;
+        let host = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64).read(thread)?;
+        Some((ns != i64::MAX).then_some(HostInstant {
+            host: host as usize,
+            at: Instant::from_ns(ns),
+        }))
     }
 }
 

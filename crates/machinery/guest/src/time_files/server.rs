@@ -16,9 +16,10 @@ use fuser::{
     IoctlFlags, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
     ReplyIoctl, ReplyOpen, Request, Session, SessionACL,
 };
+use timeloom_time::Utc;
 
 use super::text::{self, Idle, IdleShare, Machine};
-use crate::clock::{Base, Host};
+use crate::clock::Host;
 
 /// The hosts that have files.
 pub(super) struct Files {
@@ -273,7 +274,7 @@ impl Filesystem for Server {
 
 /// What CLOCK_REALTIME of `host` shows.
 fn civil(host: &Host) -> SystemTime {
-    let ns = host.now_ns(Base::Realtime);
+    let ns = host.now_on::<Utc>().as_ns();
     let length = Duration::from_nanos(ns.unsigned_abs());
     let time = if ns < 0 {
         UNIX_EPOCH.checked_sub(length)

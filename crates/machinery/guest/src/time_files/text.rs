@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::of_machine;
-use crate::clock::{Base, Host, machine_ns};
+use crate::clock::{Host, machine_ns};
 
 /// The machine's own files. They are kept open: a guest may not make us open any.
 pub(super) struct Machine {
@@ -137,7 +137,7 @@ pub(super) fn boot_s(host: &Host) -> i64 {
 /// CLOCK_BOOTTIME of `host`.
 pub(super) fn uptime_ns(host: &Host) -> i64 {
     // The difference of these two clocks never changes.
-    host.now_ns(Base::Monotonic) + host.offset_ns(libc::CLOCK_BOOTTIME)
+    host.now().as_ns() + host.offset_ns(libc::CLOCK_BOOTTIME)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
 
 use super::{Action, Key, Notice, Timer, Timers, eventfd_id, forget_unheld};
-use crate::clock::Base;
+use crate::clock::HostDeadline;
 use crate::error::{GuestError, check};
 
 /// How the kernel is to set a timer.
@@ -158,10 +158,9 @@ impl Timer {
         let (absolute, value_ns) = match self.due {
             None => (false, 0),
             // Zero would disarm it.
-            Some(due) if due.base == Base::Monotonic => {
-                (false, (due.ns - self.host.now_ns(due.base)).max(1))
-            }
-            Some(due) => (true, due.ns.max(1)),
+            Some(due @ HostDeadline::Shown(_)) => (false, due.left(&self.host).as_ns().max(1)),
+            Some(HostDeadline::Realtime(due)) => (true, due.at.as_ns().max(1)),
+            Some(HostDeadline::Tai(due)) => (true, due.at.as_ns().max(1)),
         };
         KernelSetting {
             absolute,

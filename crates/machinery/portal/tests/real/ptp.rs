@@ -69,7 +69,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap();
     let epoch = Instant::from_ns(civil.as_nanos() as i64) - (clock.now() - Instant::ZERO);
-    let mut lodge = |node: Node, role, ppb| {
+    let mut attach = |node: Node, role, ppb| {
         let mut options = NodeOptions::new(role, profile);
         options.transport = transport;
         options.clock = ClockOptions {
@@ -78,12 +78,12 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
             ..ClockOptions::default()
         };
         options.clock.crystal.frequency = timeloom_clock::RateError::from_ppb(ppb);
-        assert!(PtpNode::lodge(&mut world, node, &options));
+        assert!(PtpNode::attach(&mut world, node, &options));
     };
-    lodge(gm, Role::Grandmaster, 0);
+    attach(gm, Role::Grandmaster, 0);
     if transparent {
-        lodge(switches[0], Role::Transparent, 30_000);
-        lodge(switches[1], Role::Transparent, -45_000);
+        attach(switches[0], Role::Transparent, 30_000);
+        attach(switches[1], Role::Transparent, -45_000);
     }
     let station = fabric.station("slave").unwrap();
     let mut portals = Portals::new();

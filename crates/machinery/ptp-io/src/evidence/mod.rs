@@ -18,13 +18,13 @@ use timeloom_ptp::security::{
     port_of,
 };
 use timeloom_ptp::{Packet, PortState, Report, Stamp};
+use timeloom_sys::clock::{realtime_ns, wall_now};
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::Body;
 use timeloom_wire::tlv::{SignedTlv, Suite};
 use timeloom_wire::{ClockIdentity, Message, PortIdentity, TimeInterval};
 
 use crate::Role as ClockRole;
-use crate::clocks::{realtime_ns, wall_now};
 use crate::keys::Loaded;
 use crate::{Counters, Observer};
 pub use line::{Alarm, Fate, HopLine, Line, SyncLine, Violation};

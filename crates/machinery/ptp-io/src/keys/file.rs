@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use timeloom_wire::ClockIdentity;
@@ -36,8 +37,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, Pt
             path.display()
         )));
     }
-    // SAFETY: no arguments, cannot fail.
-    let me = unsafe { libc::geteuid() };
+    let me = geteuid().as_raw();
     if owner != me && owner != 0 {
         return Err(PtpError::usage(format!(
             "{} belongs to user {owner}, who could change it",

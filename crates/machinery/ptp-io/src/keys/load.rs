@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use timeloom_ptp::security::{KeyRing, Limits, Policy, SecretKey, Security};
+use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::EntryForm;
 
 use super::authority::public_of;
 use super::node::NodeFile;
 use super::ring::RingFile;
-use crate::clocks::realtime_ns;
 use crate::{Names, PtpError};
 
 /// A directory of key files, and what was last taken from it.

@@ -7,18 +7,18 @@
 //! simulated attacks of `timeloom-ptp` do.
 
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, spawn};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeloom_fabric::Namespace;
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::{Announce, Body};
 use timeloom_wire::{ClockIdentity, Header, Message, MessageType, TimeInterval, Timestamp};
 
 use super::chain::{DOWN, UP};
-use crate::clocks::wall_now;
 use crate::socket::PortSocket;
 use crate::{Interface, PtpError, Stamping, Transport, Wake};
 use timeloom_ptp::Packet;
@@ -250,34 +250,22 @@ impl Wire {
     }
 
     fn wait(&self, wake: &Wake) {
-        let fds: [RawFd; 3] = [
+        let fds = [
             self.ports[0].descriptors()[0],
             self.ports[1].descriptors()[0],
             wake.descriptor(),
         ];
-        let mut fds = fds.map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        });
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let due = self.held.iter().map(|(due, ..)| *due).min();
         let left = due.map_or(50_000_000, |due| {
             (due - wall_now()).as_ns().clamp(0, 50_000_000)
         });
-        let timeout = libc::timespec {
+        let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: left,
         };
-        // SAFETY: an array of pollfd with its length, a timespec, and no signal
-        // mask, all alive through the call.
-        unsafe {
-            libc::ppoll(
-                fds.as_mut_ptr(),
-                fds.len() as libc::nfds_t,
-                &raw const timeout,
-                std::ptr::null(),
-            )
-        };
+        // Whatever ended the wait: the caller looks at everything.
+        let _ = poll(&mut fds, Some(&timeout));
     }
 
     fn send_later(&mut self, delay: Duration, to: usize, packet: Packet) {

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration as StdDuration;
 
+use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize};
+use timeloom_sys::wall_now;
 use timeloom_time::Duration;
 
 use super::attack::{Attack, Orders};
 use super::{Lines, report};
-use crate::clocks::wall_now;
 use crate::{PtpError, Wake};
 
 /// What an attack did, and what the clocks said of it.
@@ -193,18 +194,8 @@ fn read(text: &str) -> Result<(Attack, Duration), String> {
 
 /// Whether the other end is still open.
 fn is_there(stream: &UnixStream) -> bool {
-    use std::os::fd::AsRawFd;
-    let mut byte = [0u8; 1];
-    // SAFETY: a valid descriptor and a buffer of the length given.
-    let got = unsafe {
-        libc::recv(
-            stream.as_raw_fd(),
-            byte.as_mut_ptr().cast(),
-            1,
-            libc::MSG_PEEK | libc::MSG_DONTWAIT,
-        )
-    };
-    got != 0
+    let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    !matches!(recv(stream, &mut [0u8], look), Ok((0, _)))
 }
 
 #[cfg(test)]

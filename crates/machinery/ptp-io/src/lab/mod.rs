@@ -23,11 +23,11 @@ use std::thread::sleep;
 
 use timeloom_ptp::security::Policy;
 use timeloom_ptp::{DelayMechanism, Profile};
+use timeloom_sys::wall_now;
 use timeloom_time::Duration;
 use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
-use crate::clocks::wall_now;
 use crate::keys::GroupFile;
 use crate::{Line, PtpError, Role, Transport, Wake};
 pub use attack::Attack;

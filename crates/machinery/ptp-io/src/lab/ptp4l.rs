@@ -6,13 +6,14 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, spawn};
 
+use rustix::process::{Pid, Signal, kill_process};
 use timeloom_fabric::Namespace;
 use timeloom_ptp::DelayMechanism;
+use timeloom_sys::command::die_with_parent;
 
 use super::LabOptions;
 use crate::keys::GroupFile;
@@ -111,14 +112,8 @@ impl Ptp4l {
         namespace
             .confine(&mut command)
             .map_err(PtpError::doing("enter a namespace"))?;
-        // SAFETY: one system call without memory; it asks the kernel to end
-        // the program when the laboratory ends, however that happens.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
+        // However the laboratory ends.
+        die_with_parent(&mut command);
         let mut child = command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => PtpError::Unsupported(
                 "ptp4l is not installed here (Debian: apt-get install linuxptp)".to_owned(),
@@ -158,8 +153,8 @@ impl Ptp4l {
 
     fn end(&mut self) {
         if let Some(reader) = self.reader.take() {
-            // SAFETY: a signal to a child that has not been waited for.
-            unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) };
+            // It has not been waited for, so the number is still its own.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             let _ = self.child.wait();
             let _ = reader.join();
         }

@@ -12,13 +12,14 @@
 mod control;
 pub(crate) mod hardware;
 mod layer2;
-mod options;
 mod udp;
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::net::RecvFlags;
 use timeloom_ptp::{Packet, Stamp};
+use timeloom_sys::stamps::{self, By};
 use timeloom_wire::VlanTag;
 
 use crate::{Interface, PtpError};
@@ -97,15 +98,16 @@ impl PortSocket {
 
     /// Has general messages stamped too. No clock needs that; who measures a clock does.
     pub(crate) fn stamp_general(&mut self) -> Result<(), PtpError> {
-        options::stamp_both_ways(&self.general, self.stamping).map_err(PtpError::doing(
-            format!("have all messages on {} stamped", self.interface.name),
-        ))?;
+        stamps::both_ways(&self.general, self.stamping.by()).map_err(PtpError::doing(format!(
+            "have all messages on {} stamped",
+            self.interface.name
+        )))?;
         self.stamps_general = true;
         Ok(())
     }
 
-    pub(crate) fn descriptors(&self) -> [RawFd; 2] {
-        [self.event.as_raw_fd(), self.general.as_raw_fd()]
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.event.as_fd(), self.general.as_fd()]
     }
 
     /// Sends `packet`; a stamp will follow when it is an event message.
@@ -125,7 +127,9 @@ impl PortSocket {
     pub(crate) fn receive(&mut self, mut sink: impl FnMut(Arrival)) -> io::Result<()> {
         for socket in [&self.event, &self.general] {
             for _ in 0..BURST {
-                let Some(envelope) = control::receive(socket, 0, &mut self.buffer)? else {
+                let Some(envelope) =
+                    control::receive(socket, RecvFlags::empty(), &mut self.buffer)?
+                else {
                     break;
                 };
                 let stamp = self.stamping.pick(&envelope).map(Stamp::from_ns);
@@ -146,7 +150,7 @@ impl PortSocket {
         let stamped = if self.stamps_general { 2 } else { 1 };
         for socket in &[&self.event, &self.general][..stamped] {
             for _ in 0..BURST {
-                match control::receive(socket, libc::MSG_ERRQUEUE, &mut self.buffer) {
+                match control::receive(socket, RecvFlags::ERRQUEUE, &mut self.buffer) {
                     Ok(Some(envelope)) => {
                         if let Some(ns) = self.stamping.pick(&envelope) {
                             sink(envelope.bytes, Stamp::from_ns(ns));
@@ -161,6 +165,13 @@ impl PortSocket {
 }
 
 impl Stamping {
+    const fn by(self) -> By {
+        match self {
+            Self::Software => By::Kernel,
+            Self::Hardware => By::Card,
+        }
+    }
+
     const fn pick(self, envelope: &Envelope<'_>) -> Option<i64> {
         match self {
             Self::Software => envelope.software_ns,

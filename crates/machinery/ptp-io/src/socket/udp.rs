@@ -1,46 +1,43 @@
 //! PTP in UDP over IPv4 (annex D of IEEE 1588-2008): multicast, time to live 1.
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
+use rustix::net::sockopt::{
+    set_ip_add_membership_with_ifindex, set_ip_multicast_if_with_ifindex, set_ip_multicast_loop,
+    set_ip_multicast_ttl, set_socket_reuseaddr,
+};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, sendto, socket_with};
 use timeloom_ptp::Packet;
+use timeloom_sys::interface::bind_to;
+use timeloom_sys::stamps;
 use timeloom_wire::{MacAddress, UDP_EVENT_PORT, UDP_GENERAL_PORT, UdpFamily};
 
-use super::options::{bind, blank, open_socket, send_to, set, stamp_both_ways};
 use super::{Stamping, is_event};
 use crate::Interface;
 
 pub(super) fn open(interface: &Interface, stamping: Stamping) -> io::Result<(OwnedFd, OwnedFd)> {
     let event = open_one(interface, UDP_EVENT_PORT)?;
-    stamp_both_ways(&event, stamping)?;
+    stamps::both_ways(&event, stamping.by())?;
     Ok((event, open_one(interface, UDP_GENERAL_PORT)?))
 }
 
 fn open_one(interface: &Interface, port: u16) -> io::Result<OwnedFd> {
-    let socket = open_socket(libc::AF_INET, libc::SOCK_DGRAM)?;
-    let mut name = [0u8; libc::IFNAMSIZ];
-    name[..interface.name.len()].copy_from_slice(interface.name.as_bytes());
-    set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1)?;
-    set(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)?;
+    const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    bind_to(&socket, &interface.name)?;
     for group in [UdpFamily::V4_PRIMARY, UdpFamily::V4_PEER_DELAY] {
-        let mut request: libc::ip_mreqn = blank();
-        request.imr_multiaddr.s_addr = u32::from_ne_bytes(group);
-        request.imr_ifindex = interface.index;
-        set(&socket, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request)?;
-        set(&socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)?;
+        let (group, index) = (group.into(), interface.index);
+        set_ip_add_membership_with_ifindex(&socket, &group, &ANY, index)?;
+        set_ip_multicast_if_with_ifindex(&socket, &group, &ANY, index)?;
     }
-    set(&socket, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, &1)?;
-    set(&socket, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, &0)?;
-    bind(&socket, &address([0; 4], port))?;
+    set_ip_multicast_ttl(&socket, 1)?;
+    set_ip_multicast_loop(&socket, false)?;
+    bind(&socket, &SocketAddrV4::new(ANY, port))?;
     Ok(socket)
-}
-
-fn address(to: [u8; 4], port: u16) -> libc::sockaddr_in {
-    let mut address: libc::sockaddr_in = blank();
-    address.sin_family = libc::AF_INET as u16;
-    address.sin_port = port.to_be();
-    address.sin_addr.s_addr = u32::from_ne_bytes(to);
-    address
 }
 
 pub(super) fn send(socket: &OwnedFd, packet: &Packet) -> io::Result<()> {
@@ -54,5 +51,7 @@ pub(super) fn send(socket: &OwnedFd, packet: &Packet) -> io::Result<()> {
     } else {
         UDP_GENERAL_PORT
     };
-    send_to(socket, &packet.bytes, &address(group, port))
+    let to = SocketAddrV4::new(group.into(), port);
+    sendto(socket, &packet.bytes, SendFlags::DONTWAIT, &to)?;
+    Ok(())
 }

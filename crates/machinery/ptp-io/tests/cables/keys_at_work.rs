@@ -200,7 +200,7 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
     pair.wait_for_accepted();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     // An epoch that ends while programs run: nothing is accepted any more.
-    let now_s = timeloom_ptp_io::realtime_ns() / 1_000_000_000;
+    let now_s = timeloom_sys::clock::realtime_ns() / 1_000_000_000;
     sign(&pair.scratch, |request| {
         request.not_after_s = Some(now_s + 3)
     });

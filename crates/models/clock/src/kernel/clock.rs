@@ -1,10 +1,10 @@
 //! The clock around the discipline.
 
-use timeloom_time::{Duration, Instant, Rate, Utc};
+use timeloom_time::{Core, Duration, Instant, Rate, Utc};
 
 use super::ntp::{FREQ_SCALE, Ntp, SCALE, USER_TICKS_PER_S};
 use super::timex::{Errno, Timex, modes};
-use crate::scale::{Core, Monotonic};
+use crate::scale::Monotonic;
 
 /// How a clock starts.
 #[derive(Clone, Copy, Debug)]
@@ -53,9 +53,9 @@ impl MonotonicLine {
     fn first_reaching(&self, monotonic_ns: i128) -> Instant<Core> {
         let missing = (monotonic_ns << SCALE) - self.monotonic0_32;
         let since = (missing * i128::from(NS_PER_S)).div_euclid(self.per_s_32);
-        let mut raw = Instant::from_ns(self.raw0.as_ns().saturating_add(since as i64));
+        let mut raw = self.raw0 + Duration::from_ns(since as i64);
         while self.at_32(raw) < monotonic_ns << SCALE {
-            raw = Instant::from_ns(raw.as_ns() + 1);
+            raw += Duration::from_ns(1);
         }
         raw
     }
@@ -113,13 +113,13 @@ impl KernelClock {
     }
 
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
-    pub fn realtime_offset_ns(&self) -> i64 {
-        self.realtime_offset_ns
+    pub fn realtime_ahead(&self) -> Duration {
+        Duration::from_ns(self.realtime_offset_ns)
     }
 
     /// CLOCK_TAI minus CLOCK_MONOTONIC.
-    pub fn tai_offset_ns(&self) -> i64 {
-        self.realtime_offset_ns + i64::from(self.ntp.tai_s) * NS_PER_S
+    pub fn tai_ahead(&self) -> Duration {
+        self.realtime_ahead() + Duration::from_s(self.ntp.tai_s.into())
     }
 
     /// How often REALTIME was not continuous: steps and leap seconds.

@@ -68,12 +68,11 @@ impl<S: Scale> Interval<S> {
     }
 
     /// The same shifted by a length that is known exactly.
-    pub fn shifted<Out: Scale>(&self, by: Duration) -> Interval<Out> {
-        let estimate = Instant::from_ns(self.estimate.as_ns()) + by;
-        Interval {
-            estimate,
-            below: self.below,
-            above: self.above,
+    #[must_use]
+    pub fn shifted(&self, by: Duration) -> Self {
+        Self {
+            estimate: self.estimate + by,
+            ..*self
         }
     }
 }

@@ -1,6 +1,6 @@
 //! UTC as a view of TAI.
 
-use timeloom_time::{Duration, Instant, Utc};
+use timeloom_time::{ClockMap, Duration, Instant, Utc};
 
 use crate::Timeline;
 use crate::quality::Interval;
@@ -36,17 +36,17 @@ impl UtcView {
 
     /// Monotone, so that ends map to ends.
     fn at(&self, tai: Instant<Timeline>) -> Instant<Utc> {
-        let utc = |offset_s: i64| Instant::from_ns(tai.as_ns()) - Duration::from_s(offset_s);
+        let behind = |offset_s: i64| ClockMap::ahead_by(-Duration::from_s(offset_s));
         let before = i64::from(self.tai_offset_s);
         let Some(leap) = self.leap else {
-            return utc(before);
+            return behind(before).at(tai);
         };
         let after = before + i64::from(leap.change_s);
         if tai >= leap.at {
-            return utc(after);
+            return behind(after).at(tai);
         }
-        let midnight = Instant::from_ns(leap.at.as_ns()) - Duration::from_s(after);
-        utc(before).min(midnight - Duration::from_ns(1))
+        let midnight = behind(after).at(leap.at);
+        behind(before).at(tai).min(midnight - Duration::from_ns(1))
     }
 }
 

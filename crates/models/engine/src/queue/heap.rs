@@ -1,4 +1,4 @@
-//! A heap with four children per node: the simple reference.
+//! A heap with four children per node: a part of the wheel, and the reference for its order.
 
 use timeloom_time::{Instant, Virtual};
 
@@ -6,7 +6,7 @@ use super::EventQueue;
 use crate::Event;
 
 /// A 4-ary min-heap in one vector. Logarithmic whatever the distribution of
-/// instants, so the other queues fall back on it where they have no advantage.
+/// instants, so other queues fall back on it where they have no advantage.
 #[derive(Debug, Default)]
 pub struct Heap4 {
     items: Vec<Event>,

@@ -1,51 +1,49 @@
-//! Queues of events: four of them, one chosen by measurement.
+//! The queue of events: a timing [`Wheel`], chosen by measurement.
 //!
-//! ns of CPU time per hold (take the first event, put it back later), medians
-//! of 5 interleaved rounds on a virtual machine with 2 cores (AMD EPYC) that
-//! was busy with other work; `cargo run --release -p timeloom-engine --example
-//! hold` measures them again. *exp*: exponential waits, one event per 300 ns.
-//! *net*: 50 % about 1.2 µs, 47 % about 1 ms, 3 % 200 ms.
+//! Three others were measured beside it and are kept in `benches/queues`: a heap with four children
+//! per node ([`Heap4`], which is also a part of the wheel), Brown's calendar queue and a ladder queue.
+//! Anything that is an [`EventQueue`] can stand in the wheel's place.
+//!
+//! `cargo bench -p timeloom-engine` holds all four to one order and measures ns of CPU time per hold
+//! (take the first event, put it back later). These are medians of 5 interleaved rounds on a virtual
+//! machine with 2 cores (AMD EPYC) that was busy with other work. *exp*: exponential waits, one event
+//! per 300 ns. *net*: 50 % about 1.2 µs, 47 % about 1 ms, 3 % 200 ms.
 //!
 //! | queue            | exp 1e3 | exp 1e4 | exp 1e5 | exp 1e6 | net 1e3 | net 1e4 | net 1e5 | net 1e6 |
 //! |------------------|---------|---------|---------|---------|---------|---------|---------|---------|
-//! | [`Heap4`]        |      64 |      87 |     122 |     235 |      45 |      72 |     112 |     190 |
-//! | [`Calendar`]     |      36 |      44 |     119 |     223 |     890 |     667 |      88 |     132 |
-//! | [`Ladder`]       |      20 |      28 |      75 |     134 |      28 |      28 |      36 |      34 |
-//! | [`Wheel`]        |      23 |      51 |     140 |     292 |      32 |      32 |      32 |      62 |
+//! | heap4            |      64 |      87 |     122 |     235 |      45 |      72 |     112 |     190 |
+//! | calendar         |      36 |      44 |     119 |     223 |     890 |     667 |      88 |     132 |
+//! | ladder           |      20 |      28 |      75 |     134 |      28 |      28 |      36 |      34 |
+//! | wheel            |      23 |      51 |     140 |     292 |      32 |      32 |      32 |      62 |
 //!
-//! The hold model alone would choose the ladder. A network does not: a link
-//! keeps only its first packet in the queue, so populations are small, and
-//! what is scheduled is mostly near. In the model that matters (packet hops
-//! per CPU second, millions, 128 hosts on a dumbbell, medians of 3; `cargo run
-//! --release -p timeloom-net --example dumbbell -- --flows 16,64 --queue
-//! NAME`) the wheel leads by a fifth and more, and it answers
-//! [`EventQueue::first_at`] without a search, which pacing asks all the time:
+//! The hold model alone would choose the ladder. A network does not: a link keeps only its first
+//! packet in the queue, so populations are small, and what is scheduled is mostly near. In the model
+//! that matters the wheel leads by a fifth and more, and it answers [`EventQueue::first_at`] without
+//! a search, which pacing asks all the time. These are millions of packet hops per CPU second, 128
+//! hosts on a dumbbell, medians of 3 (`cargo run --release -p timeloom-net --example dumbbell --
+//! --flows 16,64 --queue NAME`):
 //!
-//! | queue        | 16 flows | 64 flows |
-//! |--------------|----------|----------|
-//! | [`Heap4`]    |     11.3 |     10.7 |
-//! | [`Calendar`] |      9.9  |     12.7  |
-//! | [`Ladder`]   |     12.9  |     14.7  |
-//! | [`Wheel`]    |     15.8  |     18.6  |
+//! | queue    | 16 flows | 64 flows |
+//! |----------|----------|----------|
+//! | heap4    |     11.3 |     10.7 |
+//! | calendar |      9.9 |     12.7 |
+//! | ladder   |     12.9 |     14.7 |
+//! | wheel    |     15.8 |     18.6 |
 
-mod calendar;
 mod heap;
-mod ladder;
 mod wheel;
 
 use timeloom_time::{Instant, Virtual};
 
 use crate::Event;
 
-pub use calendar::Calendar;
 pub use heap::Heap4;
-pub use ladder::Ladder;
 pub use wheel::Wheel;
 
 /// A queue that gives events back in the order of [`Event`].
 ///
-/// Every queue must give the same sequence for the same input; the test
-/// `tests/order.rs` holds them against one another.
+/// Every queue must give the same sequence for the same input: `tests/order.rs` and the benchmark
+/// hold them against one another.
 pub trait EventQueue: Default {
     /// Adds an event. It may lie before events already taken out.
     fn push(&mut self, event: Event);

@@ -1,4 +1,4 @@
-//! A timing wheel that sorts one slot at a time: the default.
+//! A timing wheel that sorts one slot at a time.
 //!
 //! Time is cut into slots of 2^8 ns; the next 16,384 of them (4.2 ms) have a
 //! list each. Pushing is one list insertion. Popping empties the first

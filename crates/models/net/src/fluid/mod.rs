@@ -12,18 +12,14 @@
 //!
 //! Not here: anything that looks at single packets. Fluid teaches no switch,
 //! asks no ARP, carries no congestion marks; RED loses a part of it ([`red`]).
-//! A change of rate is felt on the
-//! whole path within a step; the round trip is in the senders' feedback.
+//! A change of rate is felt on the whole path within a step; the round trip is in the senders' feedback.
 //!
-//! [`path`] finds the links, [`source`] and [`window`] say how much is sent,
-//! [`step`] takes it along the path, [`link`] brings it to a queue.
+//! [`source`] and [`window`] say how much is sent, [`queue`] what a link does with it. The steps
+//! that take it along the paths of all flows are the world's ([`crate::run`]).
 
-mod link;
-mod path;
 mod queue;
 mod red;
 mod source;
-mod step;
 mod window;
 
 use timeloom_engine::Random;
@@ -33,7 +29,7 @@ use crate::packet::PortId;
 use crate::tcp::Control;
 
 pub(crate) use queue::FluidQueue;
-use source::Source;
+pub(crate) use source::Source;
 
 /// A fluid flow of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +111,7 @@ impl FluidConfig {
     }
 
     /// Why this flow cannot be, if so.
-    fn fault(&self) -> Option<&'static str> {
+    pub(crate) fn fault(&self) -> Option<&'static str> {
         let zero = |length: &Duration| *length <= Duration::ZERO;
         if self.packet_bytes == 0 {
             return Some("packets have at least one byte");
@@ -175,15 +171,15 @@ pub struct FluidLinkStats {
 /// All fluid flows of a world, and the links they are on.
 #[derive(Debug)]
 pub(crate) struct Fluid {
-    flows: Vec<FluidFlow>,
+    pub(crate) flows: Vec<FluidFlow>,
     /// The paths of all flows, one after another.
-    hops: Vec<FlowHop>,
-    accounts: Vec<Account>,
+    pub(crate) hops: Vec<FlowHop>,
+    pub(crate) accounts: Vec<Account>,
     /// By port: the number of its account plus one, 0 without one.
-    account_of: Vec<u32>,
-    step: Option<Duration>,
+    pub(crate) account_of: Vec<u32>,
+    pub(crate) step: Option<Duration>,
     /// The length of the steps, once they have begun.
-    running: Duration,
+    pub(crate) running: Duration,
 }
 
 impl Default for Fluid {
@@ -200,64 +196,76 @@ impl Default for Fluid {
 }
 
 /// The step where no round trip asks for a shorter one.
-const STEP: Duration = Duration::from_ms(1);
+pub(crate) const STEP: Duration = Duration::from_ms(1);
 /// The shortest that is chosen: below, steps cost more than packets would.
-const LEAST_STEP: Duration = Duration::from_us(100);
+pub(crate) const LEAST_STEP: Duration = Duration::from_us(100);
 
 /// Amounts are in packets.
 #[derive(Debug)]
-struct FluidFlow {
-    source: Source,
-    from: PortId,
-    to: PortId,
-    first_hop: u32,
-    hop_count: u32,
-    packet_bytes: u16,
-    poisson: bool,
-    sent: f64,
-    delivered: f64,
-    lost: f64,
+pub(crate) struct FluidFlow {
+    pub(crate) source: Source,
+    pub(crate) from: PortId,
+    pub(crate) to: PortId,
+    pub(crate) first_hop: u32,
+    pub(crate) hop_count: u32,
+    pub(crate) packet_bytes: u16,
+    pub(crate) poisson: bool,
+    pub(crate) sent: f64,
+    pub(crate) delivered: f64,
+    pub(crate) lost: f64,
 }
 
 /// A flow on one link.
 #[derive(Debug)]
-struct FlowHop {
-    account: u32,
+pub(crate) struct FlowHop {
+    pub(crate) account: u32,
     /// Packets of the flow that wait there.
-    waiting: f64,
+    pub(crate) waiting: f64,
 }
 
 /// What flows are told about a link, in bytes on the wire. The queue itself
 /// is exact; its loss and its waiting fluid are divided among the flows a step
 /// later, and all that was once wrong is made good in the step after.
 #[derive(Debug)]
-struct Account {
-    port: PortId,
-    overhead: f64,
+pub(crate) struct Account {
+    pub(crate) port: PortId,
+    pub(crate) overhead: f64,
     /// Probability of a loss on the wire.
-    wire_loss: f64,
+    pub(crate) wire_loss: f64,
     /// What flows bring in this step, smoothly and at random.
-    smooth: Inflow,
-    poisson: Inflow,
+    pub(crate) smooth: Inflow,
+    pub(crate) poisson: Inflow,
     /// What all flows have waiting and have lost here.
-    waiting: f64,
-    lost: f64,
+    pub(crate) waiting: f64,
+    pub(crate) lost: f64,
     /// The part of what comes that is lost, and of the rest that is passed on.
-    loss: f64,
-    passed: f64,
+    pub(crate) loss: f64,
+    pub(crate) passed: f64,
     /// How long a packet that came now would wait, in ns.
-    wait_ns: f64,
+    pub(crate) wait_ns: f64,
+}
+
+/// A link's fluid at the end of a step, in bytes on the wire.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// What was lost so far.
+    pub(crate) lost: f64,
+    /// What waits, as far as flows are concerned.
+    pub(crate) waiting: f64,
+    /// How long a packet would wait that came now.
+    pub(crate) wait_ns: f64,
+    pub(crate) up: bool,
 }
 
 /// Bytes and packets that come in a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inflow {
-    bytes: f64,
-    packets: f64,
+    pub(crate) bytes: f64,
+    pub(crate) packets: f64,
 }
 
 impl Inflow {
-    fn add(&mut self, packets: f64, bytes_each: f64) {
+    pub(crate) fn add(&mut self, packets: f64, bytes_each: f64) {
         self.packets += packets;
         self.bytes += packets * bytes_each;
     }
@@ -265,11 +273,11 @@ impl Inflow {
 
 /// A stream for the flow with this number; links and packet sources have those
 /// below.
-fn flow_random(seed: u64, index: u32) -> Random {
+pub(crate) fn flow_random(seed: u64, index: u32) -> Random {
     Random::new(seed, 2 << 32 | u64::from(index))
 }
 
 /// A stream for the fluid in the queue behind this port.
-fn queue_random(seed: u64, port: PortId) -> Random {
+pub(crate) fn queue_random(seed: u64, port: PortId) -> Random {
     Random::new(seed, 3 << 32 | u64::from(port.0))
 }

@@ -215,7 +215,7 @@ impl FluidQueue {
         (self.wait_ns(free) / per_byte - self.unsent_bytes as f64).max(0.0)
     }
 
-    /// The same without what only chance has put there.
+    /// Bytes of fluid that wait, without what only chance has put there.
     pub(crate) fn waiting_bytes(&self, free: u128, per_byte: f64) -> f64 {
         let noise = if self.poisson > 0.0 {
             NOISE_PACKETS * self.poisson_packet

@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// The same queue, held at some length, before both: the same part is lost.
+    /// Before a queue held at some length both lose the same part.
     #[test]
     fn of_a_steady_queue_as_much_is_lost_as_red_drops_of_packets() {
         for waiting in [3u32, 6, 10, 14, 17, 25] {

@@ -7,7 +7,7 @@ use super::window::Window;
 use super::{FluidConfig, FluidPattern};
 
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     start: Instant<Virtual>,
     stop: Instant<Virtual>,
     random: Random,
@@ -30,7 +30,7 @@ enum State {
 
 impl Source {
     /// `base` is the round trip on empty links.
-    pub(super) fn new(config: &FluidConfig, base: Duration, random: Random) -> Self {
+    pub(crate) fn new(config: &FluidConfig, base: Duration, random: Random) -> Self {
         let per_ns = |rate_bps: u64| {
             let bits = f64::from(config.packet_bytes) * 8.0;
             rate_bps as f64 / bits / 1e9
@@ -69,7 +69,7 @@ impl Source {
         }
     }
 
-    pub(super) fn window(&self) -> Option<&Window> {
+    pub(crate) fn window(&self) -> Option<&Window> {
         match &self.pattern {
             State::Tcp(window) => Some(window),
             _ => None,
@@ -77,7 +77,7 @@ impl Source {
     }
 
     /// Packets that leave from `now` on for `step`.
-    pub(super) fn sends(&mut self, now: Instant<Virtual>, step: Duration) -> f64 {
+    pub(crate) fn sends(&mut self, now: Instant<Virtual>, step: Duration) -> f64 {
         let from = now.max(self.start);
         let until = (now + step).min(self.stop);
         if from >= until {
@@ -117,7 +117,7 @@ impl Source {
 
     /// What the path has done with what was sent: the part that was lost, and
     /// how long queues make packets wait now.
-    pub(super) fn feel(&mut self, now: Instant<Virtual>, loss: f64, wait_ns: f64) {
+    pub(crate) fn feel(&mut self, now: Instant<Virtual>, loss: f64, wait_ns: f64) {
         if let State::Tcp(window) = &mut self.pattern {
             window.feel(now, loss, wait_ns, &mut self.random);
         }

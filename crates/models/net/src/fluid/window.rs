@@ -86,7 +86,7 @@ impl Window {
         self.sent
     }
 
-    /// The same step, seen from its path.
+    /// What a step of [`Window::sends`] met on its path.
     pub(crate) fn feel(
         &mut self,
         now: Instant<Virtual>,

@@ -4,12 +4,12 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::Duration;
 
-use crate::ids::{Place, Token};
+use crate::ids::{NodeRole, Token};
 use crate::packet::{Kind, Packet, PortId};
-use crate::tables::arp::{Question, TRIES, WAITING};
-use crate::tables::outside::Opened;
+use crate::tables::arp::{Retry, Unresolved};
+use crate::tables::outside::{Opened, Outbox};
 use crate::tables::refusal::Refusal;
-use crate::tables::slab::{Fifo, PacketId};
+use crate::tables::slab::PacketId;
 use crate::world::World;
 
 /// RFC 1122 section 2.3.2.1: at most one request per second and destination.
@@ -42,7 +42,7 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        if self.ports[port.index()].arp == crate::packet::NIL {
+        if self.ports[port].arp == crate::packet::NIL {
             return self.transmit(port, id, agenda);
         }
         self.emit_on_lan(port, via, id, agenda);
@@ -55,35 +55,31 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        let arp = &mut self.arps[self.ports[port.index()].arp as usize];
+        let cache = &mut self.arps[self.ports[port].arp as usize];
         let packet = &mut self.packets[id];
         packet.src_mac = port;
-        if let Some(mac) = arp.find(via, agenda.now()) {
+        if let Some(mac) = cache.lookup(via, agenda.now()) {
             packet.dst_mac = mac;
             return self.transmit(port, id, agenda);
         }
-        if let Some(question) = arp.asked.iter_mut().find(|q| q.interface == via) {
-            if question.waiting.len() < WAITING {
-                question.waiting.push(id, &mut self.packets);
-            } else {
+        match cache.enqueue(via, id, &mut self.packets) {
+            Unresolved::Waits => {}
+            Unresolved::Full => {
                 self.counters.arp_failed += 1;
                 self.packets.remove(id);
             }
-            return;
+            Unresolved::Ask { start_timer } => {
+                if start_timer {
+                    self.schedule_arp_timer(port, agenda);
+                }
+                self.ask(port, via, agenda);
+            }
         }
-        let mut waiting = Fifo::EMPTY;
-        waiting.push(id, &mut self.packets);
-        arp.asked.push(Question {
-            interface: via,
-            tries: 1,
-            waiting,
-        });
-        let idle = !core::mem::replace(&mut arp.ticking, true);
-        if idle {
-            let node = NodeId(self.ports[port.index()].node);
-            agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
-        }
-        self.ask(port, via, agenda);
+    }
+
+    fn schedule_arp_timer<Q: EventQueue>(&self, port: PortId, agenda: &mut Agenda<Q>) {
+        let node = NodeId(self.ports[port].node);
+        agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
     }
 
     fn ask<Q: EventQueue>(&mut self, port: PortId, via: PortId, agenda: &mut Agenda<Q>) {
@@ -100,14 +96,14 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        let node = self.ports[port.index()].node;
-        if self.outside.opened[node as usize] == Opened::Frames {
+        let node = self.ports[port].node;
+        if self.outside.opened(node) == Opened::Frames {
             // Somebody outside speaks for this interface.
-            return self.keep(|outside| &mut outside.frames, node, id, agenda.now());
+            return self.queue_outside(Outbox::Frames, node, id, agenda.now());
         }
         let message = self.packets[id];
         self.packets.remove(id);
-        if message.dst != port || self.ports[port.index()].arp == crate::packet::NIL {
+        if message.dst != port || self.ports[port].arp == crate::packet::NIL {
             return;
         }
         // Who asks tells where it is (RFC 826, packet reception).
@@ -128,48 +124,31 @@ impl World {
         mac: PortId,
         agenda: &mut Agenda<Q>,
     ) {
-        let place = self.ports[port.index()].arp;
-        let Some(arp) = self.arps.get_mut(place as usize) else {
+        let Some(cache) = self.arps.get_mut(self.ports[port].arp as usize) else {
             return;
         };
-        arp.learn(neighbour, mac, agenda.now());
-        let asked = arp.asked.iter().position(|q| q.interface == neighbour);
-        if let Some(asked) = asked {
-            let mut question = arp.asked.swap_remove(asked);
-            while let Some(id) = question.waiting.pop(&self.packets) {
-                self.packets[id].dst_mac = mac;
-                self.transmit(port, id, agenda);
-            }
+        let mut waited = cache.learn(neighbour, mac, agenda.now());
+        while let Some(id) = waited.pop(&self.packets) {
+            self.packets[id].dst_mac = mac;
+            self.transmit(port, id, agenda);
         }
     }
 
     /// A second has passed since an interface asked.
     pub(crate) fn handle_arp_timer<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
-        let place = self.ports[port.index()].arp as usize;
-        let (mut again, mut lost) = (Vec::new(), Vec::new());
-        let packets = &mut self.packets;
-        self.arps[place].asked.retain_mut(|question| {
-            question.tries += 1;
-            if question.tries <= TRIES {
-                again.push(question.interface);
-                return true;
-            }
-            lost.extend(core::iter::from_fn(|| question.waiting.pop(packets)));
-            false
-        });
-        self.arps[place].ticking = !again.is_empty();
+        let cache = &mut self.arps[self.ports[port].arp as usize];
+        let Retry { again, lost } = cache.retry(&self.packets);
         if !again.is_empty() {
-            let node = NodeId(self.ports[port.index()].node);
-            agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
+            self.schedule_arp_timer(port, agenda);
         }
         for via in again {
             self.ask(port, via, agenda);
         }
         self.counters.arp_failed += lost.len() as u64;
-        let node = self.ports[port.index()].node;
+        let node = self.ports[port].node;
         for id in lost {
-            match self.places[node as usize] {
-                Place::Router(index) => {
+            match self.roles[node as usize] {
+                NodeRole::Router(index) => {
                     self.refuse((node, index), id, Refusal::HostUnreachable, agenda);
                 }
                 _ => self.packets.remove(id),

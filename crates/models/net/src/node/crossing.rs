@@ -13,14 +13,13 @@
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::Duration;
 
-use crate::ids::{Node, Token};
+use crate::ids::Token;
 use crate::link::Offered;
 use crate::packet::{Kind, Packet, PortId};
-use crate::tables::crossings::{Arrival, Cable, Crossings, Owner};
+use crate::tables::crossings::{Arrival, Crossings, Owner};
 use crate::tables::slab::PacketId;
-use crate::tables::source::Size;
 use crate::tcp::HEADER_BYTES;
 use crate::world::World;
 
@@ -32,48 +31,17 @@ impl World {
     ///
     /// When `owners` has another length than there are nodes.
     pub fn keep_only(&mut self, owners: &[Owner], here: Owner) {
-        assert_eq!(owners.len(), self.places.len(), "one owner for each node");
+        assert_eq!(owners.len(), self.roles.len(), "one owner for each node");
         let owner = |node: u32| owners[node as usize];
         let cut = self.ports.iter().map(|port| {
             let (from, to) = (owner(port.node), owner(port.peer_node));
             from == here && to != here
         });
-        self.crossings.cut = cut.collect();
-        self.crossings.owners = owners.to_vec();
-        self.crossings.here = here;
-        for (link, cut) in self.links.iter_mut().zip(&self.crossings.cut) {
+        let cut: Vec<bool> = cut.collect();
+        for (link, cut) in self.links.iter_mut().zip(&cut) {
             link.set_crosses(*cut);
         }
-    }
-
-    /// All cables, both directions of each, in the order of their ports.
-    pub fn cables(&self) -> impl Iterator<Item = Cable> + '_ {
-        self.ports.iter().enumerate().map(|(index, port)| Cable {
-            port: PortId(index as u32),
-            from: Node(port.node),
-            to: Node(port.peer_node),
-            delay: self.links[index].delay(),
-        })
-    }
-
-    /// How many nodes there are.
-    pub fn nodes(&self) -> usize {
-        self.places.len()
-    }
-
-    /// The name of a node.
-    pub fn name(&self, node: Node) -> &str {
-        &self.names[node.0 as usize]
-    }
-
-    /// Where flows, then sources, begin and end.
-    pub fn traffic_ends(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
-        let flows = self.flows.iter().map(|flow| (flow.from, flow.to));
-        let sources = self.sources.iter().map(|source| (source.from, source.to));
-        let node = |port: PortId| Node(self.ports[port.index()].node);
-        flows
-            .chain(sources)
-            .map(move |(from, to)| (node(from), node(to)))
+        self.crossings.keep_only(owners, here, cut);
     }
 
     /// A packet of this kind as the host sends it that has this flow or source,
@@ -91,13 +59,10 @@ impl World {
             }
             Kind::Udp | Kind::EchoRequest | Kind::EchoReply => {
                 let source = self.sources.get(index)?;
-                let size = match source.config.size {
-                    Size::Fixed(size) => size,
-                    Size::Exponential(_) => 0,
-                };
+                let size = source.fixed_size().unwrap_or(0);
                 match kind {
-                    Kind::EchoReply => (source.to, source.from, size),
-                    _ => (source.from, source.to, size),
+                    Kind::EchoReply => (source.to(), source.from(), size),
+                    _ => (source.from(), source.to(), size),
                 }
             }
             Kind::ArpRequest | Kind::ArpReply | Kind::Raw => return None,
@@ -108,29 +73,12 @@ impl World {
     /// Notes every packet of a flow or source that comes to its host from now
     /// on, for comparisons of runs; costs memory for each.
     pub fn note_arrivals(&mut self) {
-        self.crossings.arrivals.get_or_insert_default();
+        self.crossings.note_arrivals();
     }
 
     /// What has been noted.
     pub fn arrivals(&self) -> &[Arrival] {
-        self.crossings.arrivals.as_deref().unwrap_or_default()
-    }
-
-    #[inline]
-    pub(crate) fn note_arrival(&mut self, packet: &Packet, now: Instant<Virtual>) {
-        if let Some(arrivals) = &mut self.crossings.arrivals {
-            arrivals.push(Arrival {
-                at: now,
-                kind: packet.kind,
-                flow: packet.flow,
-                seq: packet.seq,
-            });
-        }
-    }
-
-    /// How many flows and sources there are.
-    pub fn traffic_counts(&self) -> (usize, usize) {
-        (self.flows.len(), self.sources.len())
+        self.crossings.arrivals()
     }
 
     /// What has left for other engines and has not been cleared away.
@@ -143,22 +91,22 @@ impl World {
     pub(crate) fn export(&mut self, port: PortId, id: PacketId) {
         let mut packet = self.packets[id];
         if packet.flags & Packet::LOST != 0 {
-            self.crossings.lost += 1;
+            self.crossings.count_lost();
             return;
         }
         packet.link = port;
         if packet.kind == Kind::Raw {
             // On a cut link trains are always cut, so this is one segment.
             let Some(bytes) = self.bytes_to_leave(&packet) else {
-                self.crossings.lost += 1;
+                self.crossings.count_lost();
                 return;
             };
             packet.size = bytes.len() as u16;
             packet.set_segments(0, 1, 0);
-            self.crossings.bytes.extend_from_slice(&bytes);
-            self.outside.scratch = bytes;
+            self.crossings.push(packet, &bytes);
+            return self.outside.return_scratch(bytes);
         }
-        self.crossings.packets.push(packet);
+        self.crossings.push(packet, &[]);
     }
 
     /// A packet comes from another engine; `bytes` are a real packet's. It
@@ -186,7 +134,7 @@ impl World {
         } else {
             self.packets.insert(*packet)
         };
-        let node = NodeId(self.ports[port.index()].peer_node);
+        let node = NodeId(self.ports[port].peer_node);
         let link = &mut self.links[port.index()];
         match link.take_over(id, &mut self.packets) {
             Some(Offered::Arrival(at)) => agenda.schedule(at, node, Token::ARRIVAL | port.0),
@@ -201,7 +149,7 @@ impl World {
 
     fn makes_sense(&self, packet: &Packet, bytes: &[u8]) -> bool {
         let ports = self.ports.len() as u32;
-        let Some(link) = self.ports.get(packet.link.index()) else {
+        let Some(link) = self.ports.get(packet.link) else {
             return false;
         };
         let ours = !self.crossings.owns(link.node) && self.crossings.owns(link.peer_node);

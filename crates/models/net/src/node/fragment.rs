@@ -83,7 +83,7 @@ impl World {
             cut(&whole, &ip, mtu, |bytes| {
                 parts.push(self.own_packet(packet.src, packet.dst, bytes));
             });
-            self.outside.scratch = whole;
+            self.outside.return_scratch(whole);
             for part in parts {
                 // All parts take one way.
                 self.packets[part].sack_to = packet.sack_to;

@@ -10,10 +10,10 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
 use crate::bytes::{self, ArpMessage, IpHeader, TCP, UDP, be16};
-use crate::ids::{Node, Place};
+use crate::ids::{Node, NodeRole};
 use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::tables::buffers::{Checksum, Content, Description, ETHERNET, Offload, TrainProtocol};
-use crate::tables::outside::Opened;
+use crate::tables::outside::{Opened, Outbox};
 use crate::world::World;
 
 /// A frame on its way out.
@@ -33,7 +33,7 @@ impl World {
     /// Opens a host to Ethernet frames: all that come to it wait for
     /// [`World::take_frame`], and the model speaks no protocol for it.
     pub fn open_frames(&mut self, node: Node) {
-        self.outside.opened[node.0 as usize] = Opened::Frames;
+        self.outside.open(node.0, Opened::Frames);
     }
 
     /// Sends an Ethernet frame from a host: the first `used` of `buffer`'s
@@ -117,7 +117,7 @@ impl World {
         packet.ttl = ip.ttl;
         packet.tos = ip.tos;
         packet.sack_to = bytes::flow_hash(&ip, inner);
-        packet.dst = self.interface_at(ip.dst).unwrap_or(PortId::NONE);
+        packet.dst = self.ports.with_address(ip.dst).unwrap_or(PortId::NONE);
         if let Some(train) = offload.train {
             let protocol = match train.protocol {
                 TrainProtocol::Tcp => TCP,
@@ -145,12 +145,13 @@ impl World {
     /// The next frame that arrived at a host opened to frames, which `take`
     /// may look at. `None` when there is none.
     pub fn take_frame<R>(&mut self, take: impl FnOnce(Node, Frame<'_>) -> R) -> Option<R> {
-        let (node, id) = self.next_of(|outside| &mut outside.frames)?;
-        let port = self.first_port[node as usize];
+        let (node, id) = self.outside.pop(Outbox::Frames)?;
+        let port = self.ports.first_of(node);
         let mut packet = self.packets[id];
-        let place = self.ports[port.index()];
-        let peer = self.places[place.peer_node as usize];
-        if place.arp == NIL && matches!(peer, Place::Router(_)) && packet.dst_mac != PortId::NONE {
+        let place = self.ports[port];
+        let peer = self.roles[place.peer_node as usize];
+        if place.arp == NIL && matches!(peer, NodeRole::Router(_)) && packet.dst_mac != PortId::NONE
+        {
             // On a cable between two, routers do not look up MAC addresses.
             (packet.src_mac, packet.dst_mac) = (port.peer(), port);
         }
@@ -160,16 +161,15 @@ impl World {
     }
 
     /// Watches the link out of `port`: what real programs sent over it waits
-    /// for [`World::take_seen`] when it arrives at the link's end.
+    /// for [`World::take_captured`] when it arrives at the link's end.
     pub fn watch(&mut self, port: PortId) {
-        self.outside.watched.resize(self.links.len(), false);
-        self.outside.watched[port.index()] = true;
+        self.outside.watch(port, self.links.len());
     }
 
     /// The next frame that was seen on a watched link, and out of which port
     /// that leads.
-    pub fn take_seen<R>(&mut self, take: impl FnOnce(PortId, Frame<'_>) -> R) -> Option<R> {
-        let (port, id) = self.next_of(|outside| &mut outside.seen)?;
+    pub fn take_captured<R>(&mut self, take: impl FnOnce(PortId, Frame<'_>) -> R) -> Option<R> {
+        let (port, id) = self.outside.pop(Outbox::Captured)?;
         let packet = self.packets[id];
         let taken = self.with_frame(&packet, |frame| take(PortId(port), frame));
         self.packets.remove(id);
@@ -177,7 +177,7 @@ impl World {
     }
 
     fn with_frame<R>(&mut self, packet: &Packet, take: impl FnOnce(Frame<'_>) -> R) -> R {
-        let mut head = core::mem::take(&mut self.outside.scratch);
+        let mut head = self.outside.take_scratch();
         let macs = [packet.src_mac, packet.dst_mac].map(|key| self.outside.macs.mac(key));
         let (rest, offload) = if packet.kind == Kind::Raw {
             let buffer = self.packets.buffers.get(packet.flow);
@@ -192,7 +192,7 @@ impl World {
             rest,
             offload,
         });
-        self.outside.scratch = head;
+        self.outside.return_scratch(head);
         taken
     }
 
@@ -206,12 +206,12 @@ impl World {
         // To an interface that the model does not know, its address is said.
         let target = match packet.dst {
             PortId::NONE => packet.seq,
-            port => self.addresses[port.index()].0,
+            port => self.ports.address(port).bits,
         };
         let message = ArpMessage {
             is_request,
             sender_mac: self.outside.macs.mac(packet.src),
-            sender: self.addresses[packet.src.index()].0,
+            sender: self.ports.address(packet.src).bits,
             target_mac: if is_request { [0; 6] } else { dst },
             target,
         };
@@ -222,23 +222,7 @@ impl World {
     /// model's: a container's or a machine's that is there already.
     pub fn set_mac(&mut self, node: Node, mac: [u8; 6]) {
         if let Some(port) = self.port_of(node) {
-            self.outside.macs.given.insert(port, mac);
+            self.outside.macs.set(port, mac);
         }
-    }
-
-    /// The MAC address of an interface.
-    pub fn mac(&self, port: PortId) -> [u8; 6] {
-        self.outside.macs.mac(port)
-    }
-
-    /// The length of the prefix of an interface's network.
-    pub fn prefix(&self, port: PortId) -> u8 {
-        self.addresses[port.index()].1
-    }
-
-    /// The address of a host's router, if it has one.
-    pub fn gateway(&self, node: Node) -> Option<std::net::Ipv4Addr> {
-        let port = self.gateways[node.0 as usize];
-        (port != PortId::NONE).then(|| self.address(port))
     }
 }

@@ -33,12 +33,12 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        let here = self.ports[port.index()];
-        let place = self.ports.get(dst.index());
+        let here = self.ports[port];
+        let place = self.ports.get(dst);
         let via = if place.is_some_and(|place| place.segment == here.segment) {
             dst
         } else {
-            self.gateways[here.node as usize]
+            self.ports.gateway_of(here.node)
         };
         if via == PortId::NONE {
             self.counters.no_route += 1;
@@ -66,7 +66,7 @@ impl World {
             return;
         }
         let now = agenda.now();
-        self.note_arrival(&packet, now);
+        self.crossings.note_arrival(&packet, now);
         match packet.kind {
             Kind::TcpData => {
                 let receiver = &mut self.flows[packet.flow as usize].receiver;
@@ -93,7 +93,9 @@ impl World {
                 sender.handle_ack(now, ack);
                 self.pump(packet.flow, agenda);
             }
-            Kind::Udp | Kind::EchoReply => self.count_arrival(&packet, now),
+            Kind::Udp | Kind::EchoReply => {
+                self.sources[packet.flow as usize].count_arrival(&packet, now);
+            }
             Kind::EchoRequest => {
                 let kind = Kind::EchoReply;
                 let mut reply = Packet::new(kind, port, packet.src, packet.flow, packet.size);
@@ -139,7 +141,7 @@ impl World {
         let due = flow.sender.next_wake();
         if due < flow.sender_timer {
             flow.sender_timer = due;
-            let node = NodeId(self.ports[flow.from.index()].node);
+            let node = NodeId(self.ports[flow.from].node);
             agenda.schedule(due, node, Token::SENDER | index);
         }
     }
@@ -150,7 +152,7 @@ impl World {
         let due = flow.receiver.next_wake();
         if due < flow.receiver_timer {
             flow.receiver_timer = due;
-            let node = NodeId(self.ports[flow.to.index()].node);
+            let node = NodeId(self.ports[flow.to].node);
             agenda.schedule(due, node, Token::RECEIVER | index);
         }
     }

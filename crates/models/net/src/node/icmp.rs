@@ -10,9 +10,10 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
 use crate::bytes::{self, ICMP, IpHeader, UDP, put16};
-use crate::ids::{Node, Place};
+use crate::ids::{Node, NodeRole};
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::buffers::Content;
+use crate::tables::ports::Subnet;
 use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
@@ -64,7 +65,7 @@ impl World {
         let packet = self.packets[id];
         let now = agenda.now();
         let error = self.error_about((node, now), &packet, |world, ip| {
-            let back = world.interface_at(ip.src)?;
+            let back = world.ports.with_address(ip.src)?;
             let here = match refusal {
                 Refusal::PortUnreachable => packet.dst,
                 // RFC 1812 section 4.3.2.4: by which interface it leaves.
@@ -77,7 +78,7 @@ impl World {
             return;
         };
         let id = self.own_packet(here, back, &bytes);
-        self.outside.scratch = bytes;
+        self.outside.return_scratch(bytes);
         self.counters.icmp_errors += 1;
         self.forward(node, index, id, agenda);
     }
@@ -97,10 +98,10 @@ impl World {
             return self.packets.remove(id);
         }
         let buffer = self.packets.buffers.get(packet.flow);
-        let known = IpHeader::read(buffer.inner()).map(|ip| self.knows_network(ip.dst));
+        let known = IpHeader::read(buffer.inner()).map(|ip| self.ports.subnet(ip.dst));
         match known {
-            Some(Some(Spot::Broadcast)) | None => self.packets.remove(id),
-            Some(Some(Spot::Inside(near))) if packet.dst == PortId::NONE => {
+            Some(Some(Subnet::Broadcast)) | None => self.packets.remove(id),
+            Some(Some(Subnet::Of(near))) if packet.dst == PortId::NONE => {
                 self.forward_to_nobody(at, near, id, agenda);
             }
             Some(_) => self.refuse(at, id, Refusal::NetUnreachable, agenda),
@@ -118,11 +119,11 @@ impl World {
     ) {
         let (node, index) = at;
         let flow = self.packets[id].path_key();
-        let segment = self.ports[near.index()].segment;
+        let segment = self.ports[near].segment;
         let hop = self.hop(node, index, near, flow);
         let onward = hop.filter(|hop| {
-            let out = &self.ports[hop.port.index()];
-            self.ports[near.index()].node != node && out.segment != segment
+            let out = &self.ports[hop.port];
+            self.ports[near].node != node && out.segment != segment
         });
         let Some(hop) = onward else {
             return self.refuse(at, id, Refusal::HostUnreachable, agenda);
@@ -153,8 +154,8 @@ impl World {
         if buffer.content != Content::Ip || packet.dst != port || !datagram {
             return false;
         }
-        let node = self.ports[port.index()].node;
-        if let Place::Router(index) = self.places[node as usize] {
+        let node = self.ports[port].node;
+        if let NodeRole::Router(index) = self.roles[node as usize] {
             self.refuse((node, index), id, Refusal::PortUnreachable, agenda);
             return true;
         }
@@ -167,7 +168,7 @@ impl World {
         };
         self.counters.icmp_errors += 1;
         self.send_raw(Node(node), &bytes, agenda);
-        self.outside.scratch = bytes;
+        self.outside.return_scratch(bytes);
         true
     }
 
@@ -197,12 +198,12 @@ impl World {
                     self.counters.icmp_limited += 1;
                     return None;
                 }
-                let src = self.addresses[here.index()].0;
+                let src = self.ports.address(here).bits;
                 let mut bytes = Vec::new();
                 write(refusal, &quoted, &ip, src, &mut bytes);
                 Some((here, back, bytes))
             });
-        self.outside.scratch = quoted;
+        self.outside.return_scratch(quoted);
         answer
     }
 
@@ -212,34 +213,6 @@ impl World {
         let packet = self.ip_packet(src, dst, &ip, bytes);
         self.packets.insert(packet)
     }
-
-    /// Whether an address lies in one of the networks here.
-    fn knows_network(&self, address: u32) -> Option<Spot> {
-        let all = &self.by_address;
-        let place = all.partition_point(|(other, _)| *other < address);
-        // Networks are ranges apart from one another: when it lies in one, so
-        // does a neighbour of its.
-        let near = [place.checked_sub(1), Some(place)];
-        near.into_iter().flatten().find_map(|place| {
-            let (other, port) = all.get(place)?;
-            let length = u32::from(self.addresses[port.index()].1);
-            let hosts = u32::MAX.checked_shr(length).unwrap_or(0);
-            (address | hosts == other | hosts).then_some(if address | hosts == address {
-                Spot::Broadcast
-            } else {
-                Spot::Inside(*port)
-            })
-        })
-    }
-}
-
-/// Where in a network an address lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spot {
-    /// Beside this interface.
-    Inside(PortId),
-    /// All of its stations.
-    Broadcast,
 }
 
 #[cfg(test)]

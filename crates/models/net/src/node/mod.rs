@@ -3,6 +3,7 @@
 
 pub(crate) mod arp;
 pub(crate) mod crossing;
+pub(crate) mod departure;
 pub(crate) mod fragment;
 pub(crate) mod frame;
 pub(crate) mod host;

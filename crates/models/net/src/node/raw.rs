@@ -10,11 +10,11 @@ use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Instant, Virtual};
 
 use crate::bytes::{self, ArpMessage, IpHeader};
-use crate::ids::{Node, Place};
+use crate::ids::{Node, NodeRole};
 use crate::node::arp::reply_to_stranger;
 use crate::packet::{NIL, Packet, PortId};
 use crate::tables::buffers::{Content, Description, ETHERNET, Offload};
-use crate::tables::outside::{Opened, Outside, Waiting};
+use crate::tables::outside::{Opened, Outbox};
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
@@ -23,7 +23,7 @@ impl World {
     /// wait for [`World::take_raw`]. At a host that is not open, echo requests
     /// are answered by the model and all else is dropped.
     pub fn open(&mut self, node: Node) {
-        self.outside.opened[node.0 as usize] = Opened::Packets;
+        self.outside.open(node.0, Opened::Packets);
     }
 
     /// Sends an IPv4 packet from a host. What is no IPv4 packet is dropped and
@@ -38,7 +38,7 @@ impl World {
             return;
         };
         // What nobody here has is the router's to refuse.
-        let dst = self.interface_at(ip.dst).unwrap_or(PortId::NONE);
+        let dst = self.ports.with_address(ip.dst).unwrap_or(PortId::NONE);
         let bytes = &bytes[..usize::from(ip.length)];
         let packet = self.ip_packet(src, dst, &ip, bytes);
         self.originate(packet, agenda);
@@ -76,11 +76,11 @@ impl World {
         &mut self,
         take: impl FnOnce(Node, Instant<Virtual>, &[u8]) -> R,
     ) -> Option<R> {
-        let (node, id) = self.next_of(|outside| &mut outside.packets)?;
+        let (node, id) = self.outside.pop(Outbox::Packets)?;
         let packet = self.packets[id];
         let scratch = self.assemble(&packet);
         let taken = take(Node(node), packet.at, &scratch);
-        self.outside.scratch = scratch;
+        self.outside.return_scratch(scratch);
         self.packets.remove(id);
         Some(taken)
     }
@@ -92,7 +92,7 @@ impl World {
         match self.packets.buffers.get(packet.flow).content {
             Content::Ip => Some(self.assemble(packet)),
             Content::Arp => {
-                let mut scratch = core::mem::take(&mut self.outside.scratch);
+                let mut scratch = self.outside.take_scratch();
                 scratch.clear();
                 scratch.extend_from_slice(self.packets.buffers.get(packet.flow).inner());
                 Some(scratch)
@@ -123,46 +123,26 @@ impl World {
         true
     }
 
-    /// The interface that has this address.
-    #[inline]
-    pub(crate) fn interface_at(&self, address: u32) -> Option<PortId> {
-        let all = &self.by_address;
-        let place = all.binary_search_by_key(&address, |entry| entry.0).ok()?;
-        Some(all[place].1)
-    }
-
-    pub(crate) fn next_of(
-        &mut self,
-        list: impl FnOnce(&mut Outside) -> &mut Waiting,
-    ) -> Option<(u32, PacketId)> {
-        let waiting = list(&mut self.outside);
-        let (place, id) = waiting.list.pop_front()?;
-        waiting.bytes -= usize::from(self.packets[id].size);
-        Some((place, id))
-    }
-
     /// Lets a packet wait to be taken out, or drops it where too many do.
-    pub(crate) fn keep(
+    pub(crate) fn queue_outside(
         &mut self,
-        list: impl FnOnce(&mut Outside) -> &mut Waiting,
-        place: u32,
+        outbox: Outbox,
+        of: u32,
         id: PacketId,
         now: Instant<Virtual>,
     ) {
-        let waiting = list(&mut self.outside);
-        if !waiting.has_room() {
-            self.counters.not_taken += 1;
-            return self.packets.remove(id);
-        }
         let packet = &mut self.packets[id];
         packet.at = now;
-        waiting.push(place, id, packet.size);
+        if !self.outside.push(outbox, of, id, packet.size) {
+            self.counters.not_taken += 1;
+            self.packets.remove(id);
+        }
     }
 
     /// The IPv4 packet as one piece with all its checksums, in the scratch
     /// buffer, which the caller gives back.
     pub(crate) fn assemble(&mut self, packet: &Packet) -> Vec<u8> {
-        let mut scratch = core::mem::take(&mut self.outside.scratch);
+        let mut scratch = self.outside.take_scratch();
         let buffer = self.packets.buffers.get(packet.flow);
         let (rest, offload) = buffer.write_head(packet, [[0; 6]; 2], &mut scratch);
         scratch.extend_from_slice(rest);
@@ -183,30 +163,30 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let link = into.peer();
-        if self.outside.watched.get(link.index()) == Some(&true) {
+        if self.outside.is_watched(link) {
             let copy = self.packets.insert(self.packets[id]);
-            self.keep(|outside| &mut outside.seen, link.0, copy, agenda.now());
+            self.queue_outside(Outbox::Captured, link.0, copy, agenda.now());
         }
         self.packets[id].flags &= !Packet::STAMPED;
         if self.offer_to_resident(node, into, id, agenda) {
             return;
         }
-        match self.places[node.0 as usize] {
-            Place::Switch(index) => self.bridge(index, into, id, agenda),
-            Place::Host => match self.outside.opened[node.0 as usize] {
+        match self.roles[node.0 as usize] {
+            NodeRole::Switch(index) => self.bridge(index, into, id, agenda),
+            NodeRole::Host => match self.outside.opened(node.0) {
                 Opened::Frames => {
-                    self.keep(|outside| &mut outside.frames, node.0, id, agenda.now());
+                    self.queue_outside(Outbox::Frames, node.0, id, agenda.now());
                 }
                 Opened::Packets => self.take_in(node.0, into, id, agenda),
                 Opened::No => self.answer_raw(into, id, agenda),
             },
-            Place::Router(index) => {
+            NodeRole::Router(index) => {
                 let content = self.packets.buffers.get(self.packets[id].flow).content;
                 if content == Content::Arp {
                     return self.handle_raw_arp(into, id, agenda);
                 }
                 let packet = &self.packets[id];
-                let is_lan = self.ports[into.index()].arp != NIL;
+                let is_lan = self.ports[into].arp != NIL;
                 if content != Content::Ip || is_lan && packet.dst_mac != into {
                     self.counters.not_for_us += 1;
                     return self.packets.remove(id);
@@ -235,12 +215,12 @@ impl World {
         }
         let now = agenda.now();
         if packet.segments() == 1 {
-            return self.keep(|outside| &mut outside.packets, node, id, now);
+            return self.queue_outside(Outbox::Packets, node, id, now);
         }
         for segment in 0..packet.segments() {
             let part = self.part(&packet, segment, 1);
             let part = self.packets.insert(part);
-            self.keep(|outside| &mut outside.packets, node, part, now);
+            self.queue_outside(Outbox::Packets, node, part, now);
         }
         self.packets.remove(id);
     }
@@ -252,10 +232,10 @@ impl World {
             Content::Arp => return self.handle_raw_arp(port, id, agenda),
             Content::Ip if packet.dst == port && packet.segments() == 1 => {
                 if let Some(reply) = self.echo_reply(&packet) {
-                    let node = Node(self.ports[port.index()].node);
+                    let node = Node(self.ports[port].node);
                     self.packets.remove(id);
                     self.send_raw(node, &reply, agenda);
-                    self.outside.scratch = reply;
+                    self.outside.return_scratch(reply);
                     return;
                 }
             }
@@ -279,7 +259,8 @@ impl World {
     ) {
         let packet = self.packets[id];
         let back = self
-            .interface_at(self.source_address(&packet))
+            .ports
+            .with_address(self.source_address(&packet))
             .filter(|_| packet.segments() == 1);
         let reply = back.and_then(|_| self.echo_reply(&packet));
         let (Some(back), Some(reply)) = (back, reply) else {
@@ -291,8 +272,8 @@ impl World {
         };
         self.packets.remove(id);
         let id = self.own_packet(packet.dst, back, &reply);
-        self.outside.scratch = reply;
-        if self.ports[back.index()].node == node {
+        self.outside.return_scratch(reply);
+        if self.ports[back].node == node {
             return self.packets.remove(id);
         }
         self.forward(node, index, id, agenda);
@@ -309,7 +290,7 @@ impl World {
         if bytes::turn_into_echo_reply(&mut scratch) {
             return Some(scratch);
         }
-        self.outside.scratch = scratch;
+        self.outside.return_scratch(scratch);
         None
     }
 
@@ -325,11 +306,11 @@ impl World {
         let message = ArpMessage::read(self.packets.buffers.get(packet.flow).inner());
         self.packets.remove(id);
         let Some(message) = message else { return };
-        if message.target != self.addresses[port.index()].0 {
+        if message.target != self.ports.address(port).bits {
             return;
         }
         let mac = self.outside.macs.key(message.sender_mac);
-        let sender = self.interface_at(message.sender);
+        let sender = self.ports.with_address(message.sender);
         if let (Some(mac), Some(sender)) = (mac, sender) {
             self.learn_neighbour(port, sender, mac, agenda);
         }

@@ -14,31 +14,33 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Instant, Virtual};
 
-use crate::ids::{Node, Place, Token};
-use crate::packet::{NIL, Packet, PortId};
+use crate::ids::{Node, NodeRole, Token};
+use crate::packet::PortId;
 use crate::tables::buffers::{Content, ETHERNET, Offload};
-use crate::tables::residents::{
-    Arrived, Departing, Glance, Lodging, MOST_DEPARTING, Outgoing, Resident, Sent,
-};
+use crate::tables::residents::{FrameView, Outgoing, ReceivedFrame, Request, Resident};
 use crate::tables::slab::PacketId;
 use crate::tables::switch::PortMode;
 use crate::world::World;
 
 /// The VLAN that residents of switches live in, and that ports are in which
 /// nobody has said anything about (IEEE 802.1Q, 9.6).
-const VLAN: u16 = 1;
+pub(super) const VLAN: u16 = 1;
 
-enum Told {
+/// What a resident is told.
+pub(super) enum Input {
+    /// A frame that it wanted has come.
     Frame {
         port: usize,
         id: PacketId,
         into: PortId,
     },
+    /// A frame of its own went out, or never will.
     Departure {
         port: usize,
         tag: u64,
         at: Option<Instant<Virtual>>,
     },
+    /// It is due.
     Wake,
 }
 
@@ -46,67 +48,34 @@ impl World {
     /// Lets `resident` live at a host or switch, in the place of another if
     /// there is one. To be called before [`World::start`]; false when the node is
     /// a router.
-    pub fn lodge(&mut self, node: Node, resident: Box<dyn Resident>) -> bool {
-        let ports = match self.places[node.0 as usize] {
-            Place::Host => vec![self.first_port[node.0 as usize]],
-            Place::Switch(index) => {
-                let ports = self.switches[index as usize].ports.iter();
+    pub fn attach(&mut self, node: Node, resident: Box<dyn Resident>) -> bool {
+        let ports = match self.roles[node.0 as usize] {
+            NodeRole::Host => vec![self.ports.first_of(node.0)],
+            NodeRole::Switch(index) => {
+                let ports = self.switches[index as usize].ports().iter();
                 ports.map(|(port, _)| *port).collect()
             }
-            Place::Router(_) => return false,
+            NodeRole::Router(_) => return false,
         };
-        let residents = &mut self.residents;
-        residents.by_node.resize(self.places.len(), NIL);
-        let lodging = Lodging {
-            node: node.0,
-            ports,
-            resident: Some(resident),
-            appointment: Instant::FAR_FUTURE,
-        };
-        match residents.by_node[node.0 as usize] {
-            NIL => {
-                residents.by_node[node.0 as usize] = residents.list.len() as u32;
-                residents.list.push(lodging);
-            }
-            there => residents.list[there as usize] = lodging,
-        }
+        self.residents
+            .attach(node.0, self.roles.len(), ports, resident);
         true
-    }
-
-    /// Whether a node is a switch.
-    pub fn is_switch(&self, node: Node) -> bool {
-        matches!(self.places[node.0 as usize], Place::Switch(_))
-    }
-
-    /// Whether a node is a host.
-    pub fn is_host(&self, node: Node) -> bool {
-        matches!(self.places[node.0 as usize], Place::Host)
     }
 
     /// Who lives at a node.
     pub fn resident(&self, node: Node) -> Option<&dyn Resident> {
-        let lodging = *self.residents.by_node.get(node.0 as usize)?;
-        self.residents
-            .list
-            .get(lodging as usize)?
-            .resident
-            .as_deref()
+        self.residents.get(self.residents.at(node.0)?)
     }
 
-    /// The same, to be changed.
+    /// Who lives at a node, to be changed.
     pub fn resident_mut(&mut self, node: Node) -> Option<&mut dyn Resident> {
-        let lodging = *self.residents.by_node.get(node.0 as usize)?;
-        let lodging = self.residents.list.get_mut(lodging as usize)?;
-        lodging.resident.as_deref_mut()
+        self.residents.get_mut(self.residents.at(node.0)?)
     }
 
     pub(crate) fn start_residents<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
-        for index in 0..self.residents.list.len() as u32 {
-            if self
-                .crossings
-                .owns(self.residents.list[index as usize].node)
-            {
-                self.appoint(index, agenda);
+        for number in 0..self.residents.len() {
+            if self.crossings.owns(self.residents.node_of(number)) {
+                self.appoint(number, agenda);
             }
         }
     }
@@ -120,31 +89,29 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) -> bool {
-        let Some(&lodging) = self.residents.by_node.get(node.0 as usize) else {
-            return false;
-        };
-        let Some(place) = self.residents.list.get(lodging as usize) else {
+        let Some(number) = self.residents.at(node.0) else {
             return false;
         };
         let packet = self.packets[id];
-        let Some(port) = place.ports.iter().position(|port| *port == into) else {
+        let ports = self.residents.ports_of(number);
+        let Some(port) = ports.iter().position(|port| *port == into) else {
             return false;
         };
         if !self.is_in_vlan(node, into, packet.vlan) {
             return false;
         }
         let buffer = self.packets.buffers.get(packet.flow);
-        let glance = Glance {
+        let frame = FrameView {
             destination: self.outside.macs.mac(packet.dst_mac),
             ethertype: buffer.ethertype(),
             inner: buffer.inner(),
         };
-        let resident = place.resident.as_ref();
-        if !resident.is_some_and(|resident| resident.wants(&glance)) {
+        let resident = self.residents.get(number);
+        if !resident.is_some_and(|resident| resident.wants(&frame)) {
             return false;
         }
         if packet.segments() == 1 {
-            self.tell(lodging, Told::Frame { port, id, into }, agenda);
+            self.act(number, Input::Frame { port, id, into }, agenda);
             self.packets.remove(id);
             return true;
         }
@@ -152,7 +119,7 @@ impl World {
         for segment in 0..packet.segments() {
             let part = self.part(&packet, segment, 1);
             let id = self.packets.insert(part);
-            self.tell(lodging, Told::Frame { port, id, into }, agenda);
+            self.act(number, Input::Frame { port, id, into }, agenda);
             self.packets.remove(id);
         }
         self.packets.remove(id);
@@ -160,7 +127,7 @@ impl World {
     }
 
     fn is_in_vlan(&self, node: NodeId, port: PortId, vlan: u16) -> bool {
-        let Place::Switch(index) = self.places[node.0 as usize] else {
+        let NodeRole::Switch(index) = self.roles[node.0 as usize] else {
             return true;
         };
         match self.switches[index as usize].mode(port) {
@@ -172,192 +139,72 @@ impl World {
     }
 
     /// Lets a resident act, and does what it wants done.
-    fn tell<Q: EventQueue>(&mut self, lodging: u32, what: Told, agenda: &mut Agenda<Q>) {
-        let place = &mut self.residents.list[lodging as usize];
-        let Some(mut resident) = place.resident.take() else {
+    pub(super) fn act<Q: EventQueue>(&mut self, number: u32, input: Input, agenda: &mut Agenda<Q>) {
+        let Some(mut resident) = self.residents.take(number) else {
             return;
         };
         let now = agenda.now();
         let mut out = Outgoing::default();
-        match what {
-            Told::Frame { port, id, into } => {
+        match input {
+            Input::Frame { port, id, into } => {
                 let packet = self.packets[id];
                 let first_bit = packet.at - self.links[into.peer().index()].time_of(&packet);
-                let mut scratch = core::mem::take(&mut self.outside.scratch);
+                let mut scratch = self.outside.take_scratch();
                 let buffer = self.packets.buffers.get(packet.flow);
                 let macs = [packet.src_mac, packet.dst_mac];
                 let macs = macs.map(|key| self.outside.macs.mac(key));
                 let (rest, offload) = buffer.write_head(&packet, macs, &mut scratch);
                 scratch.extend_from_slice(rest);
                 complete(&mut scratch, buffer.content, offload);
-                let arrived = Arrived {
+                let frame = ReceivedFrame {
                     port,
                     first_bit,
                     source: macs[0],
                     ethertype: buffer.ethertype(),
                     inner: &scratch[usize::from(ETHERNET)..],
                 };
-                resident.handle_frame(now, &arrived, &mut out);
-                self.outside.scratch = scratch;
+                resident.handle_frame(now, &frame, &mut out);
+                self.outside.return_scratch(scratch);
             }
-            Told::Departure { port, tag, at } => {
+            Input::Departure { port, tag, at } => {
                 resident.handle_departure(now, port, tag, at, &mut out);
             }
-            Told::Wake => resident.handle_wake(now, &mut out),
+            Input::Wake => resident.handle_wake(now, &mut out),
         }
-        self.residents.list[lodging as usize].resident = Some(resident);
-        for sent in out.0 {
-            match sent {
-                Sent::Frame(port, frame, tag) => {
-                    self.send_for_resident(lodging, port, &frame, tag, agenda);
+        self.residents.put_back(number, resident);
+        for request in out.into_requests() {
+            match request {
+                Request::Frame(port, frame, tag) => {
+                    self.send_for_resident(number, port, &frame, tag, agenda);
                 }
-                Sent::Packet(packet) => {
-                    let node = Node(self.residents.list[lodging as usize].node);
-                    match self.places[node.0 as usize] {
-                        Place::Host => self.send_raw(node, &packet, agenda),
+                Request::Packet(packet) => {
+                    let node = Node(self.residents.node_of(number));
+                    match self.roles[node.0 as usize] {
+                        NodeRole::Host => self.send_raw(node, &packet, agenda),
                         _ => self.counters.malformed += 1,
                     }
                 }
             }
         }
-        self.appoint(lodging, agenda);
-    }
-
-    fn send_for_resident<Q: EventQueue>(
-        &mut self,
-        lodging: u32,
-        port: usize,
-        frame: &[u8],
-        tag: Option<u64>,
-        agenda: &mut Agenda<Q>,
-    ) {
-        let place = &self.residents.list[lodging as usize];
-        let node = place.node;
-        let at = place.ports.get(port).copied();
-        let vlan = at.and_then(|at| self.vlan_out(node, at));
-        let read = self.read_frame(frame, Offload::default());
-        let (Some(at), Some(vlan), Some((mut packet, what))) = (at, vlan, read) else {
-            self.counters.malformed += u64::from(vlan.is_some());
-            return self.give_up(lodging, port, tag, agenda);
-        };
-        packet.flow = self.packets.buffers.fill(frame, what);
-        packet.src = at;
-        packet.vlan = vlan;
-        packet.stamp = agenda.now();
-        let number = tag.map(|tag| self.expect_departure(lodging, port, tag, agenda));
-        if let Some(number) = number {
-            packet.flags |= Packet::STAMPED;
-            packet.link = PortId(number);
-        }
-        let start = self.links[at.index()].next_start(agenda.now());
-        let dropped = self.links[at.index()].stats.dropped;
-        let id = self.packets.insert(packet);
-        self.transmit_one(at, id, agenda);
-        let Some(number) = number else { return };
-        let link = &mut self.links[at.index()];
-        if link.stats.dropped != dropped {
-            self.departed(number, None, agenda);
-        } else if let Some(start) = start {
-            let start = link.last_start().unwrap_or(start);
-            agenda.schedule(start, NodeId(node), Token::DEPARTURE | number);
-        } else if let Some(begun) = link.take_begun() {
-            self.departed(begun, Some(agenda.now()), agenda);
-        }
-    }
-
-    /// The VLAN on the wire behind a port of a node; `None` where a resident's
-    /// frames do not go.
-    fn vlan_out(&self, node: u32, port: PortId) -> Option<u16> {
-        let Place::Switch(index) = self.places[node as usize] else {
-            return Some(0);
-        };
-        match self.switches[index as usize].mode(port)? {
-            PortMode::Access(own) => (*own == VLAN).then_some(0),
-            PortMode::Trunk => Some(VLAN),
-        }
-    }
-
-    fn expect_departure<Q: EventQueue>(
-        &mut self,
-        lodging: u32,
-        port: usize,
-        tag: u64,
-        agenda: &mut Agenda<Q>,
-    ) -> u32 {
-        let number = self.residents.next_departure;
-        self.residents.next_departure = (number + 1) & Token::INDEX;
-        let departing = &mut self.residents.departing;
-        departing.resize(MOST_DEPARTING, None);
-        let place = &mut departing[number as usize % MOST_DEPARTING];
-        let old = place.replace(Departing {
-            number,
-            lodging,
-            port,
-            tag,
-        });
-        if let Some(old) = old {
-            self.give_up(old.lodging, old.port, Some(old.tag), agenda);
-        }
-        number
-    }
-
-    fn give_up<Q: EventQueue>(
-        &mut self,
-        lodging: u32,
-        port: usize,
-        tag: Option<u64>,
-        agenda: &mut Agenda<Q>,
-    ) {
-        if let Some(tag) = tag {
-            let at = None;
-            self.tell(lodging, Told::Departure { port, tag, at }, agenda);
-        }
-    }
-
-    /// Departure number `number` has taken place, or will not.
-    pub(crate) fn departed<Q: EventQueue>(
-        &mut self,
-        number: u32,
-        at: Option<Instant<Virtual>>,
-        agenda: &mut Agenda<Q>,
-    ) {
-        let all = &mut self.residents.departing;
-        let Some(place) = all.get_mut(number as usize % MOST_DEPARTING) else {
-            return;
-        };
-        let Some(of) = place.take_if(|departing| departing.number == number) else {
-            return; // given up long ago
-        };
-        let (port, tag) = (of.port, of.tag);
-        self.tell(of.lodging, Told::Departure { port, tag, at }, agenda);
+        self.appoint(number, agenda);
     }
 
     /// An appointment with a resident is due.
-    pub(crate) fn wake_resident<Q: EventQueue>(&mut self, lodging: u32, agenda: &mut Agenda<Q>) {
-        let Some(place) = self.residents.list.get_mut(lodging as usize) else {
-            return;
-        };
-        if place.appointment != agenda.now() {
+    pub(crate) fn wake_resident<Q: EventQueue>(&mut self, number: u32, agenda: &mut Agenda<Q>) {
+        if !self.residents.keep_appointment(number, agenda.now()) {
             return;
         }
-        place.appointment = Instant::FAR_FUTURE;
-        let due = place.resident.as_ref().and_then(|r| r.next_wake());
+        let due = self.residents.get(number).and_then(Resident::next_wake);
         if due.is_some_and(|due| due <= agenda.now()) {
-            return self.tell(lodging, Told::Wake, agenda);
+            return self.act(number, Input::Wake, agenda);
         }
-        self.appoint(lodging, agenda);
+        self.appoint(number, agenda);
     }
 
-    fn appoint<Q: EventQueue>(&mut self, lodging: u32, agenda: &mut Agenda<Q>) {
-        let place = &mut self.residents.list[lodging as usize];
-        let due = place.resident.as_ref().and_then(|r| r.next_wake());
-        let Some(due) = due.map(|due| due.max(agenda.now())) else {
-            return;
-        };
-        if due < place.appointment {
-            place.appointment = due;
-            let node = NodeId(place.node);
-            agenda.schedule(due, node, Token::RESIDENT | lodging);
+    fn appoint<Q: EventQueue>(&mut self, number: u32, agenda: &mut Agenda<Q>) {
+        if let Some(due) = self.residents.appoint(number, agenda.now()) {
+            let node = NodeId(self.residents.node_of(number));
+            agenda.schedule(due, node, Token::RESIDENT | number);
         }
     }
 }

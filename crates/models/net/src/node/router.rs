@@ -25,7 +25,7 @@ impl World {
             // For an address that nobody here has.
             return self.refuse_unroutable((node, index), id, agenda);
         }
-        if self.ports[dst.index()].node == node {
+        if self.ports[dst].node == node {
             return self.receive_at_router(node, index, id, agenda);
         }
         if packet.ttl <= 1 {
@@ -46,38 +46,25 @@ impl World {
     /// Where a router sends what is for interface `dst`.
     #[inline]
     pub(crate) fn hop(&self, node: u32, index: u32, dst: PortId, flow: u32) -> Option<Hop> {
-        let place = self.ports[dst.index()];
+        let to = self.ports[dst];
         let router = &self.routers[index as usize];
-        if let Some(hop) = self.static_hop(index, dst) {
+        if router.has_statics()
+            && let Some(hop) = router.static_hop(self.ports.address(dst).bits)
+        {
             Some(hop)
-        } else if place.peer_node == node {
+        } else if to.peer_node == node {
             // The destination is at the other end of a cable of ours.
             Some(Hop {
                 port: dst.peer(),
                 via: dst,
             })
-        } else if let Some((_, port)) = router.lans.iter().find(|(lan, _)| *lan == place.segment) {
-            Some(Hop {
-                port: *port,
-                via: dst,
-            })
-        } else if place.target == NIL {
+        } else if let Some(port) = router.lan(to.segment) {
+            Some(Hop { port, via: dst })
+        } else if to.target == NIL {
             None
         } else {
-            self.routes.hop(router.number, place.target, flow)
+            self.routes.hop(router.number(), to.target, flow)
         }
-    }
-
-    #[inline]
-    fn static_hop(&self, index: u32, dst: PortId) -> Option<Hop> {
-        let statics = &self.routers[index as usize].statics;
-        if statics.is_empty() {
-            return None;
-        }
-        let address = self.addresses[dst.index()].0;
-        let mut fitting = statics.iter();
-        let route = fitting.find(|route| address & route.mask == route.network)?;
-        Some(route.hop)
     }
 
     /// Routers answer echo requests, refuse datagrams of real programs, and drop

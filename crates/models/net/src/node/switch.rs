@@ -19,17 +19,14 @@ impl World {
     ) {
         let switch = &mut self.switches[index as usize];
         let packet = &mut self.packets[id];
-        match switch.mode(into) {
-            Some(PortMode::Access(vlan)) if packet.vlan == 0 => packet.vlan = *vlan,
-            Some(PortMode::Trunk) if packet.vlan != 0 => {}
-            _ => {
-                self.counters.bad_vlan += 1;
-                return self.packets.remove(id);
-            }
-        }
+        let Some(vlan) = switch.classify(into, packet.vlan) else {
+            self.counters.bad_vlan += 1;
+            return self.packets.remove(id);
+        };
+        packet.vlan = vlan;
         let frame = *packet;
         let now = agenda.now();
-        let known = switch.learn_and_find(now, frame.vlan, frame.src_mac, into, frame.dst_mac);
+        let known = switch.learn_and_find(now, vlan, frame.src_mac, into, frame.dst_mac);
         if let Some(port) = known {
             if port == into {
                 // Its station is where it came from.
@@ -37,14 +34,10 @@ impl World {
             }
             return self.put_out(index, port, id, agenda);
         }
-        for place in 0..self.switches[index as usize].ports.len() {
-            let (port, mode) = &self.switches[index as usize].ports[place];
-            let member = match mode {
-                PortMode::Access(vlan) => *vlan == frame.vlan,
-                PortMode::Trunk => true,
-            };
+        for index_of_port in 0..self.switches[index as usize].ports().len() {
+            let (port, mode) = &self.switches[index as usize].ports()[index_of_port];
             let port = *port;
-            if member && port != into {
+            if mode.carries(vlan) && port != into {
                 let copy = self.packets.insert(frame);
                 self.put_out(index, port, copy, agenda);
             }

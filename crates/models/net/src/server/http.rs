@@ -3,7 +3,7 @@
 use smoltcp::socket::tcp::Socket;
 
 use super::ServiceStats;
-use super::service::{drop_all, fill};
+use super::pump::{drop_all, fill};
 
 /// One connection.
 #[derive(Debug)]

@@ -9,6 +9,7 @@
 //! each, and a connection whose peer has vanished is given up.
 
 mod http;
+mod pump;
 mod service;
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -20,7 +21,7 @@ use self::service::Conversation;
 use crate::bytes::{self, IpHeader, TCP, put16};
 use crate::packet::NIL;
 use crate::stack::{Wire, stack_time};
-use crate::tables::residents::{Arrived, Glance, Outgoing, Resident};
+use crate::tables::residents::{FrameView, Outgoing, ReceivedFrame, Resident};
 use crate::{Node, World};
 
 /// What a port of a server does.
@@ -98,7 +99,7 @@ const MIN_IP: usize = 20;
 impl Server {
     /// Lets a server live at a host with an address, from the start on; false
     /// where none can.
-    pub fn lodge(world: &mut World, node: Node, options: &ServerOptions) -> bool {
+    pub fn attach(world: &mut World, node: Node, options: &ServerOptions) -> bool {
         let Some(port) = world.port_of(node).filter(|_| world.is_host(node)) else {
             return false;
         };
@@ -115,7 +116,7 @@ impl Server {
         let mut server = Self {
             address: address.to_bits(),
             mac: world.mac(port),
-            shared: world.ports[port.index()].arp != NIL,
+            shared: world.ports[port].arp != NIL,
             interface,
             device,
             sockets: SocketSet::new(Vec::new()),
@@ -130,7 +131,7 @@ impl Server {
             wake: None,
         };
         server.listen();
-        world.lodge(node, Box::new(server))
+        world.attach(node, Box::new(server))
     }
 
     /// The server that lives at a node.
@@ -242,7 +243,7 @@ impl Server {
 }
 
 impl Resident for Server {
-    fn wants(&self, glance: &Glance<'_>) -> bool {
+    fn wants(&self, glance: &FrameView<'_>) -> bool {
         glance.ethertype == 0x0800
             && self.is_at(glance.destination)
             && IpHeader::read(glance.inner).is_some_and(|ip| {
@@ -251,7 +252,12 @@ impl Resident for Server {
             })
     }
 
-    fn handle_frame(&mut self, now: Instant<Virtual>, frame: &Arrived<'_>, out: &mut Outgoing) {
+    fn handle_frame(
+        &mut self,
+        now: Instant<Virtual>,
+        frame: &ReceivedFrame<'_>,
+        out: &mut Outgoing,
+    ) {
         self.device.arrived.push_back(frame.inner.to_vec());
         self.work(now, out);
     }

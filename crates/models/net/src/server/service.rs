@@ -3,6 +3,7 @@
 use smoltcp::socket::tcp::{Socket, State};
 
 use super::http::Http;
+use super::pump::{drop_all, fill};
 use super::{Service, ServiceStats};
 
 /// One connection of a service.
@@ -14,9 +15,6 @@ pub(super) enum Conversation {
     Source(Option<u64>),
     Http(Http),
 }
-
-/// What a source sends, over and over; RFC 864's lines would do no better.
-const PATTERN: [u8; 64] = *b"Timeloom0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS\n";
 
 impl Conversation {
     pub(super) fn new(service: Service) -> Self {
@@ -75,37 +73,5 @@ fn echo(socket: &mut Socket<'_>, stats: &mut ServiceStats) {
         let sent = socket.send_slice(&bytes).unwrap_or(0);
         stats.received += bytes.len() as u64;
         stats.sent += sent as u64;
-    }
-}
-
-/// Reads all that is there; gives back how much it was.
-pub(super) fn drop_all(socket: &mut Socket<'_>, stats: &mut ServiceStats) -> u64 {
-    let mut all = 0;
-    while socket.can_recv() {
-        let Ok(length) = socket.recv(|bytes| (bytes.len(), bytes.len())) else {
-            break;
-        };
-        all += length as u64;
-    }
-    stats.received += all;
-    all
-}
-
-/// Writes the pattern until nothing is left, or the socket takes no more.
-pub(super) fn fill(socket: &mut Socket<'_>, left: &mut Option<u64>, stats: &mut ServiceStats) {
-    while *left != Some(0) && socket.can_send() {
-        let most = left.map_or(usize::MAX, |left| {
-            usize::try_from(left).unwrap_or(usize::MAX)
-        });
-        let sent = socket.send(|room| {
-            let length = room.len().min(most);
-            for chunk in room[..length].chunks_mut(PATTERN.len()) {
-                chunk.copy_from_slice(&PATTERN[..chunk.len()]);
-            }
-            (length, length)
-        });
-        let Ok(sent) = sent else { return };
-        stats.sent += sent as u64;
-        *left = left.map(|left| left - sent as u64);
     }
 }

@@ -1,59 +1,196 @@
-//! What an interface on a LAN knows about its neighbours (RFC 826).
+//! What an interface on a LAN knows about its neighbours (RFC 826), and which packets wait until it
+//! knows more.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::PortId;
-use crate::tables::slab::Fifo;
+use crate::tables::slab::{Fifo, PacketId, Slab};
 
-/// What an interface on a LAN knows about its neighbours.
+/// The ARP cache of one interface.
 #[derive(Debug, Default)]
-pub(crate) struct Arp {
+pub(crate) struct ArpCache {
     /// Sorted by neighbour.
-    pub(crate) known: Vec<Neighbour>,
-    pub(crate) asked: Vec<Question>,
+    known: Vec<Neighbour>,
+    asked: Vec<Question>,
     /// Whether the timer that repeats questions runs.
-    pub(crate) ticking: bool,
+    ticking: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Neighbour {
-    pub(crate) interface: PortId,
-    pub(crate) mac: PortId,
-    pub(crate) until: Instant<Virtual>,
+struct Neighbour {
+    interface: PortId,
+    mac: PortId,
+    until: Instant<Virtual>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) interface: PortId,
-    pub(crate) tries: u32,
-    pub(crate) waiting: Fifo,
+struct Question {
+    interface: PortId,
+    tries: u32,
+    waiting: Fifo,
+}
+
+/// What became of a packet whose neighbour's MAC address is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unresolved {
+    /// It waits; the neighbour is to be asked. Whether the timer of
+    /// [`ArpCache::retry`] has to be started is said too.
+    Ask { start_timer: bool },
+    /// It waits for an answer to what was asked before.
+    Waits,
+    /// Too many wait already; it is still the caller's.
+    Full,
+}
+
+/// What is to be done when no answer came in time.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Retry {
+    /// Neighbours to be asked again.
+    pub(crate) again: Vec<PortId>,
+    /// Packets for those that have been asked often enough.
+    pub(crate) lost: Vec<PacketId>,
 }
 
 /// How long an answer is believed; Linux's base reachable time is 30 s, and
 /// RFC 1122 section 2.3.2.1 speaks of the order of a minute.
-pub(crate) const BELIEVED: Duration = Duration::from_s(60);
-
-pub(crate) const TRIES: u32 = 3;
-
+const BELIEVED: Duration = Duration::from_s(60);
+const TRIES: u32 = 3;
 /// Packets kept per neighbour while asking; RFC 1122 demands at least one.
-pub(crate) const WAITING: u32 = 64;
+const WAITING: u32 = 64;
 
-impl Arp {
-    pub(crate) fn find(&self, interface: PortId, now: Instant<Virtual>) -> Option<PortId> {
-        let place = self.known.binary_search_by_key(&interface, |n| n.interface);
-        let neighbour = &self.known[place.ok()?];
+impl ArpCache {
+    /// The MAC address of a neighbour, while it is believed.
+    #[inline]
+    pub(crate) fn lookup(&self, interface: PortId, now: Instant<Virtual>) -> Option<PortId> {
+        let index = self.known.binary_search_by_key(&interface, |n| n.interface);
+        let neighbour = &self.known[index.ok()?];
         (neighbour.until >= now).then_some(neighbour.mac)
     }
 
-    pub(crate) fn learn(&mut self, interface: PortId, mac: PortId, now: Instant<Virtual>) {
+    /// Notes a neighbour's MAC address; gives back the packets that have waited for it.
+    pub(crate) fn learn(&mut self, interface: PortId, mac: PortId, now: Instant<Virtual>) -> Fifo {
         let neighbour = Neighbour {
             interface,
             mac,
             until: now + BELIEVED,
         };
         match self.known.binary_search_by_key(&interface, |n| n.interface) {
-            Ok(place) => self.known[place] = neighbour,
-            Err(place) => self.known.insert(place, neighbour),
+            Ok(index) => self.known[index] = neighbour,
+            Err(index) => self.known.insert(index, neighbour),
         }
+        let asked = self.asked.iter().position(|q| q.interface == interface);
+        asked.map_or(Fifo::EMPTY, |asked| self.asked.swap_remove(asked).waiting)
+    }
+
+    /// Lets a packet wait for a neighbour's MAC address.
+    pub(crate) fn enqueue(
+        &mut self,
+        interface: PortId,
+        id: PacketId,
+        packets: &mut Slab,
+    ) -> Unresolved {
+        if let Some(question) = self.asked.iter_mut().find(|q| q.interface == interface) {
+            if question.waiting.len() == WAITING {
+                return Unresolved::Full;
+            }
+            question.waiting.push(id, packets);
+            return Unresolved::Waits;
+        }
+        let mut waiting = Fifo::EMPTY;
+        waiting.push(id, packets);
+        self.asked.push(Question {
+            interface,
+            tries: 1,
+            waiting,
+        });
+        let start_timer = !core::mem::replace(&mut self.ticking, true);
+        Unresolved::Ask { start_timer }
+    }
+
+    /// A second has passed since neighbours were asked. The timer goes on while any is asked again.
+    pub(crate) fn retry(&mut self, packets: &Slab) -> Retry {
+        let Retry {
+            mut again,
+            mut lost,
+        } = Retry::default();
+        self.asked.retain_mut(|question| {
+            question.tries += 1;
+            if question.tries <= TRIES {
+                again.push(question.interface);
+                return true;
+            }
+            lost.extend(core::iter::from_fn(|| question.waiting.pop(packets)));
+            false
+        });
+        self.ticking = !again.is_empty();
+        Retry { again, lost }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Kind, Packet};
+
+    const NEIGHBOUR: PortId = PortId(7);
+    const MAC: PortId = PortId(9);
+
+    fn at(s: i64) -> Instant<Virtual> {
+        Instant::ZERO + Duration::from_s(s)
+    }
+
+    fn packet(packets: &mut Slab) -> PacketId {
+        packets.insert(Packet::new(Kind::Udp, PortId(1), NEIGHBOUR, 0, 100))
+    }
+
+    #[test]
+    fn an_answer_is_believed_for_a_minute() {
+        let mut cache = ArpCache::default();
+        assert_eq!(cache.lookup(NEIGHBOUR, at(0)), None);
+        for other in [8, 7, 3] {
+            assert_eq!(cache.learn(PortId(other), MAC, at(0)).len(), 0);
+        }
+        assert_eq!(cache.lookup(NEIGHBOUR, at(60)), Some(MAC));
+        assert_eq!(cache.lookup(NEIGHBOUR, at(61)), None);
+        cache.learn(NEIGHBOUR, PortId(10), at(61));
+        assert_eq!(cache.lookup(NEIGHBOUR, at(61)), Some(PortId(10)));
+    }
+
+    #[test]
+    fn what_waits_comes_out_in_order_when_the_answer_does() {
+        let (mut cache, mut packets) = (ArpCache::default(), Slab::new());
+        let ids: Vec<_> = (0..WAITING).map(|_| packet(&mut packets)).collect();
+        let ask = cache.enqueue(NEIGHBOUR, ids[0], &mut packets);
+        assert_eq!(ask, Unresolved::Ask { start_timer: true });
+        for id in &ids[1..] {
+            assert_eq!(
+                cache.enqueue(NEIGHBOUR, *id, &mut packets),
+                Unresolved::Waits
+            );
+        }
+        let one_more = packet(&mut packets);
+        let full = cache.enqueue(NEIGHBOUR, one_more, &mut packets);
+        assert_eq!(full, Unresolved::Full);
+        let other = cache.enqueue(PortId(8), one_more, &mut packets);
+        assert_eq!(other, Unresolved::Ask { start_timer: false });
+
+        let mut waited = cache.learn(NEIGHBOUR, MAC, at(0));
+        let out: Vec<_> = core::iter::from_fn(|| waited.pop(&packets)).collect();
+        assert_eq!(out, ids);
+    }
+
+    #[test]
+    fn a_neighbour_is_asked_three_times_and_its_packets_are_lost() {
+        let (mut cache, mut packets) = (ArpCache::default(), Slab::new());
+        let id = packet(&mut packets);
+        cache.enqueue(NEIGHBOUR, id, &mut packets);
+        for _ in 0..2 {
+            let retry = cache.retry(&packets);
+            assert_eq!((retry.again, retry.lost), (vec![NEIGHBOUR], vec![]));
+        }
+        let retry = cache.retry(&packets);
+        assert_eq!((retry.again, retry.lost), (vec![], vec![id]));
+        let ask = cache.enqueue(NEIGHBOUR, id, &mut packets);
+        assert_eq!(ask, Unresolved::Ask { start_timer: true }, "it had stopped");
     }
 }

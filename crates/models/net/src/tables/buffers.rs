@@ -104,8 +104,8 @@ impl Buffers {
         index
     }
 
-    /// The same with bytes that are exchanged for a buffer that is free, not
-    /// copied, where they are many. `bytes` has [`LARGE`] bytes before and
+    /// A buffer with these bytes that nobody holds yet. Where they are many they are exchanged for
+    /// a buffer that is free, not copied. `bytes` has [`LARGE`] bytes before and
     /// after.
     pub(crate) fn swap(&mut self, bytes: &mut Vec<u8>, what: Description) -> u32 {
         if what.used as usize <= SMALL || bytes.len() < LARGE {

@@ -17,12 +17,12 @@ pub struct Crossings {
     /// What real packets carry: `size` bytes each, in the order of `packets`.
     pub bytes: Vec<u8>,
     /// By node; empty while all are here.
-    pub(crate) owners: Vec<Owner>,
-    pub(crate) here: Owner,
+    owners: Vec<Owner>,
+    here: Owner,
     /// By port: whether the link out of it is cut; empty as above.
-    pub(crate) cut: Vec<bool>,
-    pub(crate) lost: u64,
-    pub(crate) arrivals: Option<Vec<Arrival>>,
+    cut: Vec<bool>,
+    lost: u64,
+    arrivals: Option<Vec<Arrival>>,
 }
 
 /// A packet that came to its host.
@@ -39,6 +39,14 @@ pub struct Arrival {
 }
 
 impl Crossings {
+    /// Engine `here` has its own of the nodes, of which `owners` says whose they are; `cut` says of
+    /// every port whether its link leaves this engine.
+    pub(crate) fn keep_only(&mut self, owners: &[Owner], here: Owner, cut: Vec<bool>) {
+        self.owners = owners.to_vec();
+        self.here = here;
+        self.cut = cut;
+    }
+
     #[inline]
     pub(crate) fn is_cut(&self, port: PortId) -> bool {
         self.cut.get(port.index()).copied().unwrap_or(false)
@@ -48,6 +56,39 @@ impl Crossings {
     pub(crate) fn owns(&self, node: u32) -> bool {
         let owner = self.owners.get(node as usize);
         owner.is_none_or(|owner| *owner == self.here)
+    }
+
+    /// A packet leaves, with the bytes that it carries.
+    #[inline]
+    pub(crate) fn push(&mut self, packet: Packet, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.packets.push(packet);
+    }
+
+    /// A packet does not leave.
+    pub(crate) fn count_lost(&mut self) {
+        self.lost += 1;
+    }
+
+    /// Notes from now on what comes to its host.
+    pub(crate) fn note_arrivals(&mut self) {
+        self.arrivals.get_or_insert_default();
+    }
+
+    #[inline]
+    pub(crate) fn note_arrival(&mut self, packet: &Packet, now: Instant<Virtual>) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.push(Arrival {
+                at: now,
+                kind: packet.kind,
+                flow: packet.flow,
+                seq: packet.seq,
+            });
+        }
+    }
+
+    pub(crate) fn arrivals(&self) -> &[Arrival] {
+        self.arrivals.as_deref().unwrap_or_default()
     }
 
     /// Forgets what has left; to be called once it has been sent.
@@ -73,4 +114,44 @@ pub struct Cable {
     pub to: Node,
     /// Its propagation delay: what leaves on it arrives no sooner.
     pub delay: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_nodes_are_here_until_somebody_shares_them_out() {
+        let mut crossings = Crossings::default();
+        assert!(crossings.owns(0) && crossings.owns(9) && !crossings.is_cut(PortId(0)));
+        crossings.keep_only(&[0, 1, 0], 1, vec![false, true]);
+        assert!(crossings.owns(1) && !crossings.owns(0) && !crossings.owns(2));
+        assert!(crossings.is_cut(PortId(1)) && !crossings.is_cut(PortId(0)));
+    }
+
+    #[test]
+    fn what_left_is_forgotten_and_what_was_counted_is_not() {
+        let mut crossings = Crossings::default();
+        let packet = Packet::new(Kind::Udp, PortId(0), PortId(1), 3, 100);
+        crossings.push(packet, b"abc");
+        crossings.count_lost();
+        assert_eq!(
+            (crossings.packets.len(), &crossings.bytes[..]),
+            (1, &b"abc"[..])
+        );
+        crossings.clear();
+        assert!(crossings.packets.is_empty() && crossings.bytes.is_empty());
+        assert_eq!(crossings.lost(), 1);
+    }
+
+    #[test]
+    fn arrivals_are_noted_once_somebody_wants_them() {
+        let mut crossings = Crossings::default();
+        let packet = Packet::new(Kind::Udp, PortId(0), PortId(1), 3, 100);
+        crossings.note_arrival(&packet, Instant::ZERO);
+        assert!(crossings.arrivals().is_empty());
+        crossings.note_arrivals();
+        crossings.note_arrival(&packet, Instant::ZERO);
+        assert_eq!(crossings.arrivals()[0].flow, 3);
+    }
 }

@@ -31,7 +31,7 @@ struct Bucket {
 /// For one error to one address, and the most that is saved up.
 const PEER_COST: Duration = Duration::from_s(1);
 const PEER_MOST: Duration = Duration::from_s(6);
-/// The same for all addresses.
+/// For one error to any address, and the most that is saved up for all.
 const NODE_COST: Duration = Duration::from_ms(1);
 const NODE_MOST: Duration = Duration::from_ms(50);
 /// Addresses remembered; past this, those are forgotten that may send as much as

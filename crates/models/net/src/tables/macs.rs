@@ -8,19 +8,24 @@ use crate::packet::PortId;
 /// programs use gets one here.
 #[derive(Debug, Default)]
 pub(crate) struct Macs {
-    pub(crate) others: HashMap<[u8; 6], u32>,
-    pub(crate) list: Vec<[u8; 6]>,
+    others: HashMap<[u8; 6], u32>,
+    list: Vec<[u8; 6]>,
     /// Interfaces with a MAC address of their own.
-    pub(crate) given: HashMap<PortId, [u8; 6]>,
+    given: HashMap<PortId, [u8; 6]>,
 }
 
 /// Numbers from here on are in the list. Ports are below 2^28.
-pub(crate) const OTHERS: u32 = 1 << 31;
+const OTHERS: u32 = 1 << 31;
 
 /// Addresses beyond those of interfaces that are told apart.
-pub(crate) const OTHERS_AT_MOST: usize = 65_536;
+const OTHERS_AT_MOST: usize = 65_536;
 
 impl Macs {
+    /// Says that an interface has this address and not the model's.
+    pub(crate) fn set(&mut self, port: PortId, mac: [u8; 6]) {
+        self.given.insert(port, mac);
+    }
+
     /// The number of an address; `None` when there are too many.
     pub(crate) fn key(&mut self, mac: [u8; 6]) -> Option<PortId> {
         if !self.given.is_empty()
@@ -39,7 +44,7 @@ impl Macs {
         }
     }
 
-    pub(crate) fn other(&mut self, mac: [u8; 6]) -> Option<PortId> {
+    fn other(&mut self, mac: [u8; 6]) -> Option<PortId> {
         if mac == [0xff; 6] {
             return Some(PortId::NONE);
         }
@@ -72,5 +77,51 @@ impl Macs {
                 [2, 0, a, b, c, d]
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_has_its_own_number_and_others_get_one() {
+        let mut macs = Macs::default();
+        assert_eq!(macs.mac(PortId(0x0102_0304)), [2, 0, 1, 2, 3, 4]);
+        assert_eq!(macs.key([2, 0, 1, 2, 3, 4]), Some(PortId(0x0102_0304)));
+        assert_eq!(macs.key([0xff; 6]), Some(PortId::NONE));
+        assert_eq!(macs.mac(PortId::NONE), [0xff; 6]);
+        let other = [0x52, 0x54, 0, 1, 2, 3];
+        let key = macs.key(other).unwrap();
+        assert_eq!((macs.key(other), macs.mac(key)), (Some(key), other));
+        // What looks like an interface beyond all ports is somebody else's.
+        let high = [2, 0, 0x80, 0, 0, 0];
+        assert_eq!(macs.key(high).map(|key| macs.mac(key)), Some(high));
+    }
+
+    #[test]
+    fn an_address_that_was_given_replaces_the_models() {
+        let mut macs = Macs::default();
+        let given = [0x52, 0x54, 0, 9, 9, 9];
+        macs.set(PortId(4), given);
+        assert_eq!(
+            (macs.mac(PortId(4)), macs.key(given)),
+            (given, Some(PortId(4)))
+        );
+        assert_eq!(macs.mac(PortId(5)), [2, 0, 0, 0, 0, 5]);
+    }
+
+    #[test]
+    fn no_more_addresses_are_told_apart_than_can_be_kept() {
+        let mut macs = Macs::default();
+        let mac = |number: u32| {
+            let [a, b, c, d] = number.to_be_bytes();
+            [0x52, 0x54, a, b, c, d]
+        };
+        for number in 0..OTHERS_AT_MOST as u32 {
+            assert!(macs.key(mac(number)).is_some());
+        }
+        assert_eq!(macs.key(mac(OTHERS_AT_MOST as u32)), None);
+        assert!(macs.key(mac(0)).is_some(), "what is known stays known");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::packet::PortId;
 use crate::tables::macs::Macs;
 use crate::tables::slab::PacketId;
 
@@ -16,57 +17,147 @@ pub(crate) enum Opened {
     Frames,
 }
 
+/// Where packets wait to be taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outbox {
+    /// Packets for hosts that are open to packets, by node.
+    Packets,
+    /// Frames for hosts that are open to frames, by node.
+    Frames,
+    /// Copies of what arrived at the ends of links that are watched, by port.
+    Captured,
+}
+
 /// What belongs to the outside, and what waits for it.
 #[derive(Debug)]
 pub(crate) struct Outside {
     /// By node.
-    pub(crate) opened: Vec<Opened>,
-    pub(crate) packets: Waiting,
-    pub(crate) frames: Waiting,
-    /// Copies of what arrived at the ends of links that are watched.
-    pub(crate) seen: Waiting,
+    opened: Vec<Opened>,
+    outboxes: [Waiting; 3],
     /// By port: whether what leaves through it is watched. Empty when nothing
     /// is.
-    pub(crate) watched: Vec<bool>,
+    watched: Vec<bool>,
     pub(crate) macs: Macs,
     /// The packet being worked on; kept so that none has to be allocated.
-    pub(crate) scratch: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
-/// Packets that wait to be taken out, with the node or port they are for.
+/// Packets that wait to be taken out, with the node or port they are for, and their sizes.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    pub(crate) list: VecDeque<(u32, PacketId)>,
-    pub(crate) bytes: usize,
+struct Waiting {
+    list: VecDeque<(u32, PacketId, u16)>,
+    bytes: usize,
 }
 
 /// What may wait to be taken out; past this it is dropped and counted, so that
 /// a reader that has stopped reading costs no memory.
-pub(crate) const PACKETS_AT_MOST: usize = 65_536;
-
-pub(crate) const BYTES_AT_MOST: usize = 64 << 20;
+const PACKETS_AT_MOST: usize = 65_536;
+const BYTES_AT_MOST: usize = 64 << 20;
 
 impl Outside {
     pub(crate) fn new(nodes: usize) -> Self {
         Self {
             opened: vec![Opened::No; nodes],
-            packets: Waiting::default(),
-            frames: Waiting::default(),
-            seen: Waiting::default(),
+            outboxes: Default::default(),
             watched: Vec::new(),
             macs: Macs::default(),
             scratch: Vec::new(),
         }
     }
-}
 
-impl Waiting {
-    pub(crate) fn has_room(&self) -> bool {
-        self.list.len() < PACKETS_AT_MOST && self.bytes < BYTES_AT_MOST
+    pub(crate) fn open(&mut self, node: u32, how: Opened) {
+        self.opened[node as usize] = how;
     }
 
-    pub(crate) fn push(&mut self, place: u32, id: PacketId, size: u16) {
-        self.list.push_back((place, id));
-        self.bytes += usize::from(size);
+    #[inline]
+    pub(crate) fn opened(&self, node: u32) -> Opened {
+        self.opened[node as usize]
+    }
+
+    /// Copies what leaves through `port`, one of so many ports, from now on.
+    pub(crate) fn watch(&mut self, port: PortId, ports: usize) {
+        self.watched.resize(ports, false);
+        self.watched[port.index()] = true;
+    }
+
+    #[inline]
+    pub(crate) fn is_watched(&self, port: PortId) -> bool {
+        self.watched.get(port.index()) == Some(&true)
+    }
+
+    /// Lets a packet of so many bytes, for a node or port, wait; false when too many do.
+    pub(crate) fn push(&mut self, outbox: Outbox, of: u32, id: PacketId, bytes: u16) -> bool {
+        let waiting = &mut self.outboxes[outbox as usize];
+        let has_room = waiting.list.len() < PACKETS_AT_MOST && waiting.bytes < BYTES_AT_MOST;
+        if has_room {
+            waiting.list.push_back((of, id, bytes));
+            waiting.bytes += usize::from(bytes);
+        }
+        has_room
+    }
+
+    /// The packet that has waited longest, and the node or port that it is for.
+    pub(crate) fn pop(&mut self, outbox: Outbox) -> Option<(u32, PacketId)> {
+        let waiting = &mut self.outboxes[outbox as usize];
+        let (of, id, bytes) = waiting.list.pop_front()?;
+        waiting.bytes -= usize::from(bytes);
+        Some((of, id))
+    }
+
+    /// A buffer to write a packet to, with what was last in it; give it back with
+    /// [`Outside::return_scratch`].
+    #[inline]
+    pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.scratch)
+    }
+
+    #[inline]
+    pub(crate) fn return_scratch(&mut self, scratch: Vec<u8>) {
+        self.scratch = scratch;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_comes_out_in_order_each_kind_for_itself() {
+        let mut outside = Outside::new(2);
+        for id in 0..3 {
+            assert!(outside.push(Outbox::Packets, 1, PacketId(id), 100));
+        }
+        assert!(outside.push(Outbox::Captured, 5, PacketId(9), 100));
+        assert_eq!(outside.pop(Outbox::Frames), None);
+        assert_eq!(outside.pop(Outbox::Captured), Some((5, PacketId(9))));
+        let out = core::iter::from_fn(|| outside.pop(Outbox::Packets));
+        assert!(out.eq((0..3).map(|id| (1, PacketId(id)))));
+    }
+
+    #[test]
+    fn nothing_more_waits_for_a_reader_that_has_stopped() {
+        for bytes in [1, 60_000] {
+            let mut outside = Outside::new(1);
+            let let_in =
+                (0..100_000).take_while(|id| outside.push(Outbox::Frames, 0, PacketId(*id), bytes));
+            let most = PACKETS_AT_MOST.min(BYTES_AT_MOST.div_ceil(usize::from(bytes)));
+            assert_eq!(let_in.count(), most, "{bytes} bytes each");
+            assert!(
+                outside.push(Outbox::Packets, 0, PacketId(0), bytes),
+                "others wait apart"
+            );
+            assert!(outside.pop(Outbox::Frames).is_some());
+            assert!(outside.push(Outbox::Frames, 0, PacketId(0), bytes));
+        }
+    }
+
+    #[test]
+    fn nodes_are_closed_and_ports_unwatched_until_somebody_asks() {
+        let mut outside = Outside::new(2);
+        assert!(outside.opened(1) == Opened::No && !outside.is_watched(PortId(3)));
+        outside.open(1, Opened::Frames);
+        outside.watch(PortId(3), 4);
+        assert!(outside.opened(0) == Opened::No && outside.opened(1) == Opened::Frames);
+        assert!(outside.is_watched(PortId(3)) && !outside.is_watched(PortId(2)));
     }
 }

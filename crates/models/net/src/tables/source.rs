@@ -3,7 +3,7 @@
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::packet::PortId;
+use crate::packet::{Kind, Packet, PortId};
 
 /// When a source sends.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,19 +141,23 @@ pub struct TrafficStats {
     pub reordered: u64,
 }
 
+/// A source of a world: its ends, and how far it has come.
 #[derive(Debug)]
 pub(crate) struct Source {
-    pub(crate) config: TrafficConfig,
-    pub(crate) from: PortId,
-    pub(crate) to: PortId,
-    pub(crate) stats: TrafficStats,
-    pub(crate) highest: u32,
-    pub(crate) random: Random,
+    config: TrafficConfig,
+    from: PortId,
+    to: PortId,
+    stats: TrafficStats,
+    /// The highest number that has arrived.
+    highest: u32,
+    random: Random,
     /// Packets since `base`.
-    pub(crate) count: u64,
+    count: u64,
     /// Start of this burst or round.
-    pub(crate) base: Instant<Virtual>,
-    pub(crate) burst_ends: Instant<Virtual>,
+    base: Instant<Virtual>,
+    burst_ends: Instant<Virtual>,
+    /// Bytes of the packet that is sent next.
+    next_size: u16,
 }
 
 impl Source {
@@ -169,11 +173,70 @@ impl Source {
             count: 0,
             base,
             burst_ends: base,
+            next_size: 0,
         }
     }
 
+    #[inline]
+    pub(crate) fn from(&self) -> PortId {
+        self.from
+    }
+
+    pub(crate) fn to(&self) -> PortId {
+        self.to
+    }
+
+    pub(crate) fn stats(&self) -> TrafficStats {
+        self.stats
+    }
+
+    /// Bytes of each of its packets, where they are all alike.
+    pub(crate) fn fixed_size(&self) -> Option<u16> {
+        match self.config.size {
+            Size::Fixed(size) => Some(size),
+            Size::Exponential(_) => None,
+        }
+    }
+
+    /// Goes on to its next packet, and says when that is sent; `None` when none is.
+    pub(crate) fn advance(&mut self) -> Option<Instant<Virtual>> {
+        let (at, size) = self.next()?;
+        self.next_size = size;
+        (at < self.config.stop && at != Instant::FAR_FUTURE).then_some(at)
+    }
+
+    /// The packet that [`Source::advance`] has gone on to; `number` is this source's.
+    #[inline]
+    pub(crate) fn send(&mut self, number: u32) -> Packet {
+        let kind = if self.config.echo {
+            Kind::EchoRequest
+        } else {
+            Kind::Udp
+        };
+        let mut packet = Packet::new(kind, self.from, self.to, number, self.next_size);
+        packet.seq = self.stats.sent as u32;
+        packet.tos = self.config.tos;
+        self.stats.sent += 1;
+        packet
+    }
+
+    /// A datagram, or the reply to a ping, came to where it should.
+    #[inline]
+    pub(crate) fn count_arrival(&mut self, packet: &Packet, now: Instant<Virtual>) {
+        let stats = &mut self.stats;
+        let delay = (now - packet.stamp).as_ns() as u64;
+        stats.received += 1;
+        stats.received_bytes += u64::from(packet.size);
+        stats.delay_sum_ns += delay;
+        stats.delay_max_ns = stats.delay_max_ns.max(delay);
+        if packet.seq < self.highest {
+            stats.reordered += 1;
+        }
+        self.highest = self.highest.max(packet.seq);
+    }
+
     /// When the next packet goes, and its size.
-    pub(crate) fn next(&mut self) -> Option<(Instant<Virtual>, u16)> {
+    fn next(&mut self) -> Option<(Instant<Virtual>, u16)> {
         let size = match self.config.size {
             Size::Fixed(size) => size,
             Size::Exponential(mean) => self.random.exponential(mean).clamp(28.0, 65_535.0) as u16,
@@ -219,8 +282,63 @@ impl Source {
 }
 
 /// When the packet number `count` goes, in ns from the first, rounded up.
-pub(crate) fn time_of(count: u64, size: u16, rate_bps: u64) -> Duration {
+fn time_of(count: u64, size: u16, rate_bps: u64) -> Duration {
     let bits = u128::from(count) * u128::from(size) * 8;
     let ns = (bits * 1_000_000_000).div_ceil(u128::from(rate_bps.max(1)));
     Duration::from_ns(i64::try_from(ns).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(pattern: Pattern, size: Size, stop_ms: i64) -> Source {
+        let config = TrafficConfig {
+            stop: Instant::ZERO + Duration::from_ms(stop_ms),
+            ..TrafficConfig::udp(pattern, size)
+        };
+        Source::new(config, PortId(0), PortId(3), Random::new(1, 0))
+    }
+
+    fn instants_ns(mut source: Source) -> Vec<i64> {
+        core::iter::from_fn(|| source.advance().map(|at| at.as_ns())).collect()
+    }
+
+    #[test]
+    fn a_constant_rate_adds_up_no_roundings() {
+        // 100 bytes at 3 Mbit/s take 266,666 2/3 ns.
+        let pattern = Pattern::Constant {
+            rate_bps: 3_000_000,
+        };
+        let instants = instants_ns(source(pattern, Size::Fixed(100), 1));
+        assert_eq!(instants, [0, 266_667, 533_334, 800_000]);
+    }
+
+    #[test]
+    fn a_trace_is_repeated_until_the_source_stops() {
+        let packets = vec![(Duration::ZERO, 40), (Duration::from_us(300), 1_500)];
+        let every = Some(Duration::from_us(400));
+        let mut source = source(Pattern::Trace { packets, every }, Size::Fixed(1), 1);
+        let sizes = core::iter::from_fn(|| source.advance().map(|_| source.send(7).size));
+        assert!(sizes.eq([40, 1_500, 40, 1_500, 40]));
+    }
+
+    #[test]
+    fn packets_that_were_overtaken_are_counted() {
+        let pattern = Pattern::Constant {
+            rate_bps: 8_000_000,
+        };
+        let mut source = source(pattern, Size::Fixed(100), 1_000);
+        let [first, second] = [(); 2].map(|()| {
+            source.advance();
+            source.send(7)
+        });
+        assert_eq!((first.seq, second.seq, first.flow), (0, 1, 7));
+        for packet in [second, first] {
+            source.count_arrival(&packet, Instant::ZERO + Duration::from_us(5));
+        }
+        let stats = source.stats();
+        assert_eq!((stats.sent, stats.received, stats.reordered), (2, 2, 1));
+        assert_eq!((stats.received_bytes, stats.delay_sum_ns), (200, 10_000));
+    }
 }

@@ -16,25 +16,36 @@ pub enum PortMode {
     Trunk,
 }
 
+impl PortMode {
+    /// Whether frames of a VLAN leave by such a port.
+    #[inline]
+    pub(crate) fn carries(&self, vlan: u16) -> bool {
+        match self {
+            Self::Access(own) => *own == vlan,
+            Self::Trunk => true,
+        }
+    }
+}
+
 /// A switch and what it has learnt.
 #[derive(Debug)]
 pub(crate) struct Switch {
-    pub(crate) ports: Vec<(PortId, PortMode)>,
-    pub(crate) learnt: HashMap<u64, Learnt, BuildHasherDefault<Mixer>>,
+    ports: Vec<(PortId, PortMode)>,
+    learnt: HashMap<u64, Learnt, BuildHasherDefault<Mixer>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Learnt {
-    pub(crate) port: PortId,
-    pub(crate) at: Instant<Virtual>,
+struct Learnt {
+    port: PortId,
+    at: Instant<Virtual>,
 }
 
 /// IEEE 802.1Q, table 8-6: the default ageing time.
-pub(crate) const AGEING: Duration = Duration::from_s(300);
+const AGEING: Duration = Duration::from_s(300);
 
 /// Hashes one number without a random key: the same in every run.
 #[derive(Default)]
-pub(crate) struct Mixer(u64);
+struct Mixer(u64);
 
 impl Hasher for Mixer {
     fn finish(&self) -> u64 {
@@ -66,6 +77,23 @@ impl Switch {
             .map(|(_, mode)| mode)
     }
 
+    /// Its ports, in the order of its cables.
+    #[inline]
+    pub(crate) fn ports(&self) -> &[(PortId, PortMode)] {
+        &self.ports
+    }
+
+    /// The VLAN of a frame with the tag `vlan` (0 without one) that has come through `port`; `None`
+    /// where the port does not take it.
+    #[inline]
+    pub(crate) fn classify(&self, port: PortId, vlan: u16) -> Option<u16> {
+        match self.mode(port)? {
+            PortMode::Access(own) if vlan == 0 => Some(*own),
+            PortMode::Trunk if vlan != 0 => Some(vlan),
+            _ => None,
+        }
+    }
+
     /// Learns where `mac` is and looks up `to`.
     pub(crate) fn learn_and_find(
         &mut self,
@@ -82,5 +110,72 @@ impl Switch {
         }
         let found = self.learnt.get(&key(to))?;
         (now - found.at <= AGEING).then_some(found.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: i64) -> Instant<Virtual> {
+        Instant::ZERO + Duration::from_s(s)
+    }
+
+    /// Ports 0 and 2 in VLAN 1, port 4 in VLAN 2, port 6 a trunk.
+    fn switch() -> Switch {
+        let modes = [
+            PortMode::Access(1),
+            PortMode::Access(1),
+            PortMode::Access(2),
+            PortMode::Trunk,
+        ];
+        let ports = modes.into_iter().enumerate();
+        Switch::new(
+            ports
+                .map(|(at, mode)| (PortId(2 * at as u32), mode))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_station_is_found_where_it_last_spoke_for_five_minutes() {
+        let mut switch = switch();
+        let (a, b) = (PortId(11), PortId(13));
+        assert_eq!(switch.learn_and_find(at(0), 1, a, PortId(0), b), None);
+        assert_eq!(
+            switch.learn_and_find(at(0), 1, b, PortId(2), a),
+            Some(PortId(0))
+        );
+        assert_eq!(
+            switch.learn_and_find(at(300), 1, b, PortId(2), a),
+            Some(PortId(0))
+        );
+        assert_eq!(
+            switch.learn_and_find(at(301), 1, b, PortId(2), a),
+            None,
+            "too old"
+        );
+        switch.learn_and_find(at(301), 1, a, PortId(6), PortId::NONE);
+        assert_eq!(
+            switch.learn_and_find(at(301), 1, b, PortId(2), a),
+            Some(PortId(6))
+        );
+        assert_eq!(
+            switch.learn_and_find(at(301), 2, b, PortId(4), a),
+            None,
+            "another VLAN"
+        );
+    }
+
+    #[test]
+    fn access_ports_take_untagged_frames_and_trunks_tagged_ones() {
+        let switch = switch();
+        assert_eq!(switch.classify(PortId(4), 0), Some(2));
+        assert_eq!(switch.classify(PortId(4), 2), None);
+        assert_eq!(switch.classify(PortId(6), 7), Some(7));
+        assert_eq!(switch.classify(PortId(6), 0), None);
+        assert_eq!(switch.classify(PortId(8), 0), None, "no port of it");
+        let carrying = switch.ports().iter().filter(|(_, mode)| mode.carries(1));
+        assert!(carrying.map(|(port, _)| port.0).eq([0, 2, 6]));
     }
 }

@@ -24,7 +24,7 @@ enum State {
     Steady,
     /// Losses up to `recover` are being repaired (RFC 6675).
     Recovery,
-    /// The same after a timeout, in slow start.
+    /// What was sent before a timeout is being repaired, in slow start.
     AfterTimeout,
 }
 

@@ -25,7 +25,7 @@ pub fn line(
     row(network, prefix, count, access, between).1
 }
 
-/// The same with its ends joined.
+/// A ring of `count` routers with one host each.
 pub fn ring(
     network: &mut NetworkBuilder,
     prefix: &str,

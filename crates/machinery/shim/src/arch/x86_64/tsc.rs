@@ -11,7 +11,7 @@
 
 use super::Context;
 use crate::abi::Timespec;
-use crate::clock::{page, raw_ns};
+use crate::clock::{page, raw};
 use crate::sys::{errno, nr, readable, syscall};
 
 /// If the context stands at an instruction that reads the counter: does what it
@@ -83,10 +83,10 @@ impl Code {
 /// times slower than the machine's, or stands; then this thread is about to be
 /// stopped.
 fn next() -> u64 {
-    let first = page().tsc_at(raw_ns());
+    let first = page().tsc_at(raw());
     let mut turns = 0;
     loop {
-        let now = page().tsc_at(raw_ns());
+        let now = page().tsc_at(raw());
         // Without a supervisor the clock may stand for ever. After a second the
         // program is told so.
         if now != first || turns == MOST_TURNS {

@@ -1,9 +1,8 @@
-//! A ladder queue, kept to be measured against.
+//! A ladder queue, measured against the queue that ships.
 
+use timeloom_engine::Event;
+use timeloom_engine::queue::{EventQueue, Heap4};
 use timeloom_time::{Instant, Virtual};
-
-use super::{EventQueue, Heap4};
-use crate::Event;
 
 /// Tang, Goh and Thng, "Ladder queue: an O(1) priority queue structure for
 /// large-scale discrete event simulation", ACM TOMACS 15(3), 2005.
@@ -12,7 +11,7 @@ use crate::Event;
 /// into the buckets of a rung; a bucket that is too full is dealt into a finer
 /// rung below; one that is small enough is sorted to the bottom.
 #[derive(Debug, Default)]
-pub struct Ladder {
+pub(crate) struct Ladder {
     top: Vec<Event>,
     /// Events at this many ns or later belong on top.
     top_from: i64,
@@ -147,8 +146,7 @@ impl EventQueue for Ladder {
         Some(event)
     }
 
-    /// Looks at every event when the bottom is empty: a measured candidate,
-    /// not the queue in use.
+    /// Looks at every event when the bottom is empty.
     fn first_at(&self) -> Option<Instant<Virtual>> {
         let sorted = self.bottom.last().map(|event| event.at);
         let here = sorted.into_iter().chain(self.fresh.first_at()).min();

@@ -1,9 +1,8 @@
-//! Brown's calendar queue, kept to be measured against.
+//! Brown's calendar queue, measured against the queue that ships.
 
+use timeloom_engine::Event;
+use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
-
-use super::EventQueue;
-use crate::Event;
 
 /// R. Brown, "Calendar queues", CACM 31(10), 1988: days of equal length in a
 /// year that goes round; the number of days follows the population, their
@@ -12,7 +11,7 @@ use crate::Event;
 /// Its weakness is that very mean: with packets a microsecond apart and timers
 /// a fifth of a second away, no single length suits.
 #[derive(Debug)]
-pub struct Calendar {
+pub(crate) struct Calendar {
     /// Each day's events, last first.
     days: Vec<Vec<Event>>,
     /// Length of a day in ns.

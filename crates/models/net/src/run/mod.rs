@@ -1,9 +1,12 @@
-//! What the engine drives: which event means what.
+//! What the engine drives: which event means what, and the steps of fluid, which are no node's.
+
+mod fluid;
+mod path;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, Event, Model, NodeId};
 
-use crate::ids::{Place, Token};
+use crate::ids::{NodeRole, Token};
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::ports::Port;
 use crate::tables::slab::PacketId;
@@ -46,7 +49,7 @@ impl World {
     /// once, at the beginning.
     pub fn start<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
         for (index, flow) in self.flows.iter().enumerate() {
-            let node = NodeId(self.ports[flow.from.index()].node);
+            let node = NodeId(self.ports[flow.from].node);
             if !self.crossings.owns(node.0) {
                 continue;
             }
@@ -54,8 +57,8 @@ impl World {
             agenda.schedule(at, node, Token::START | index as u32);
         }
         for index in 0..self.sources.len() as u32 {
-            let from = self.sources[index as usize].from;
-            if self.crossings.owns(self.ports[from.index()].node) {
+            let from = self.sources[index as usize].from();
+            if self.crossings.owns(self.ports[from].node) {
                 self.schedule_source(index, agenda);
             }
         }
@@ -68,7 +71,7 @@ impl World {
         let done = link.end_of_transmission(agenda.now(), &mut self.packets);
         let Port {
             node, peer_node, ..
-        } = self.ports[port.index()];
+        } = self.ports[port];
         if let Some(at) = done.next_end {
             agenda.schedule(at, NodeId(node), Token::END | port.0);
         }
@@ -103,13 +106,13 @@ impl World {
         if packet.kind == Kind::Raw {
             return self.deliver_raw(node, into, id, agenda);
         }
-        match self.places[node.0 as usize] {
-            Place::Host => self.receive(into, id, agenda),
-            Place::Router(_) if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) => {
+        match self.roles[node.0 as usize] {
+            NodeRole::Host => self.receive(into, id, agenda),
+            NodeRole::Router(_) if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) => {
                 self.handle_arp(into, id, agenda);
             }
-            Place::Router(index) => self.forward(node.0, index, id, agenda),
-            Place::Switch(index) => self.bridge(index, into, id, agenda),
+            NodeRole::Router(index) => self.forward(node.0, index, id, agenda),
+            NodeRole::Switch(index) => self.bridge(index, into, id, agenda),
         }
     }
 }

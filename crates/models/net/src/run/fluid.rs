@@ -5,12 +5,11 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::source::Source;
-use super::{
-    Account, FlowHop, FluidConfig, FluidFlow, FluidId, FluidLinkStats, FluidPattern, FluidStats,
-    Inflow, LEAST_STEP, flow_random, queue_random,
-};
 use crate::error::BuildError;
+use crate::fluid::{
+    Account, FlowHop, FluidConfig, FluidFlow, FluidId, FluidLinkStats, FluidPattern, FluidStats,
+    Inflow, LEAST_STEP, Source, flow_random, queue_random,
+};
 use crate::ids::{Node, Token};
 use crate::packet::PortId;
 use crate::tables::crossings::Owner;
@@ -45,8 +44,8 @@ impl World {
         };
         for port in &path {
             if !self.links[port.index()].takes_fluid() {
-                let place = self.ports[port.index()];
-                let (a, b) = (Node(place.node), Node(place.peer_node));
+                let link = self.ports[*port];
+                let (a, b) = (Node(link.node), Node(link.peer_node));
                 return Err(BuildError::FluidQueue(name(a), name(b)));
             }
         }
@@ -132,14 +131,14 @@ impl World {
     /// Names the ends of the first flow that does not.
     pub fn check_fluid(&self, owners: &[Owner]) -> Result<(), BuildError> {
         for flow in &self.fluid.flows {
-            let ends = [flow.from, flow.to].map(|port| self.ports[port.index()].node);
+            let ends = [flow.from, flow.to].map(|port| self.ports[port].node);
             let owner = owners[ends[0] as usize];
             let first = flow.first_hop as usize;
             let hops = &self.fluid.hops[first..first + flow.hop_count as usize];
             let stays = hops.iter().all(|hop| {
                 let port = self.fluid.accounts[hop.account as usize].port;
-                let place = self.ports[port.index()];
-                owners[place.node as usize] == owner && owners[place.peer_node as usize] == owner
+                let link = self.ports[port];
+                owners[link.node as usize] == owner && owners[link.peer_node as usize] == owner
             });
             if !stays {
                 let name = |node: u32| self.names[node as usize].clone();
@@ -151,7 +150,7 @@ impl World {
 
     /// The first step is due at the beginning.
     pub(crate) fn start_fluid<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
-        let here = |flow: &FluidFlow| self.crossings.owns(self.ports[flow.from.index()].node);
+        let here = |flow: &FluidFlow| self.crossings.owns(self.ports[flow.from].node);
         if self.fluid.flows.iter().any(here) {
             agenda.schedule(agenda.now(), STEPS, Token::FLUID);
         }
@@ -196,7 +195,7 @@ impl World {
     fn send_fluid(&mut self, now: Instant<Virtual>, step: Duration) {
         let fluid = &mut self.fluid;
         for flow in &mut fluid.flows {
-            if !self.crossings.owns(self.ports[flow.from.index()].node) {
+            if !self.crossings.owns(self.ports[flow.from].node) {
                 continue;
             }
             let mut packets = flow.source.sends(now, step);

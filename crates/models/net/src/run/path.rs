@@ -1,6 +1,6 @@
 //! The links that a flow takes.
 
-use crate::ids::Place;
+use crate::ids::NodeRole;
 use crate::packet::PortId;
 use crate::tables::switch::PortMode;
 use crate::world::World;
@@ -11,10 +11,10 @@ impl World {
     /// `None` when there is no way, or a static route leads in a circle.
     pub(super) fn path(&self, from: PortId, to: PortId, flow: u32) -> Option<Vec<PortId>> {
         let mut path = Vec::new();
-        let here = self.ports[from.index()];
+        let here = self.ports[from];
         let mut via = to;
-        if here.segment != self.ports[to.index()].segment {
-            via = self.gateways[here.node as usize];
+        if here.segment != self.ports[to].segment {
+            via = self.ports.gateway_of(here.node);
             if via == PortId::NONE {
                 return None;
             }
@@ -22,11 +22,11 @@ impl World {
         self.cross_segment(from, via, &mut path)?;
         // As many routers as a packet's time to live allows.
         for _ in 0..64 {
-            let node = self.ports[via.index()].node;
-            if node == self.ports[to.index()].node {
+            let node = self.ports[via].node;
+            if node == self.ports[to].node {
                 return Some(path);
             }
-            let Place::Router(index) = self.places[node as usize] else {
+            let NodeRole::Router(index) = self.roles[node as usize] else {
                 return None;
             };
             let hop = self.hop(node, index, to, flow)?;
@@ -48,8 +48,8 @@ impl World {
     /// Searches behind the switch that a frame of VLAN `tag` has entered by
     /// `into`. Switches form trees, so there is one way at most.
     fn through_switch(&self, into: PortId, tag: u16, to: PortId, path: &mut Vec<PortId>) -> bool {
-        let node = self.ports[into.index()].node;
-        let Place::Switch(index) = self.places[node as usize] else {
+        let node = self.ports[into].node;
+        let NodeRole::Switch(index) = self.roles[node as usize] else {
             return false;
         };
         let switch = &self.switches[index as usize];
@@ -57,7 +57,7 @@ impl World {
             Some(PortMode::Access(vlan)) => *vlan,
             _ => tag,
         };
-        for (port, mode) in &switch.ports {
+        for (port, mode) in switch.ports() {
             let tag = match mode {
                 _ if *port == into => continue,
                 PortMode::Access(of) if *of != vlan => continue,

@@ -3,34 +3,22 @@
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::{FluidLinkStats, FluidQueue, Inflow};
+use super::{Extra, Link};
 use crate::config::Impairment;
-use crate::link::{Extra, Link};
+use crate::fluid::{FluidLinkStats, FluidQueue, Inflow, Measured};
 use crate::tables::slab::Slab;
-
-/// A link's fluid at the end of a step, in bytes on the wire.
-#[derive(Debug)]
-pub(super) struct Measured {
-    /// What was lost so far.
-    pub(super) lost: f64,
-    /// What waits, as far as flows are concerned.
-    pub(super) waiting: f64,
-    /// How long a packet would wait that came now.
-    pub(super) wait_ns: f64,
-    pub(super) up: bool,
-}
 
 impl Link {
     /// Whether fluid can pass: a queue that decides about packets when they come
     /// out, or puts them into another order, would have nothing to look at.
-    pub(super) fn takes_fluid(&self) -> bool {
+    pub(crate) fn takes_fluid(&self) -> bool {
         let extra = self.extra.as_ref();
         extra.is_none_or(|extra| extra.scheduled.is_none())
     }
 
     /// Makes this a link that fluid passes; gives back what it adds to each
     /// packet, and the probability of a loss on the wire.
-    pub(super) fn add_fluid(&mut self, random: Random) -> (u32, f64) {
+    pub(crate) fn add_fluid(&mut self, random: Random) -> (u32, f64) {
         let extra = self.extra.get_or_insert_with(|| {
             Box::new(Extra {
                 impairment: Impairment::default(),
@@ -46,7 +34,7 @@ impl Link {
     }
 
     /// Brings the fluid up to now.
-    pub(super) fn measure_fluid(
+    pub(crate) fn measure_fluid(
         &mut self,
         now: Instant<Virtual>,
         packets: &Slab,
@@ -65,13 +53,13 @@ impl Link {
     }
 
     /// What comes until the next step.
-    pub(super) fn set_fluid(&mut self, smooth: Inflow, poisson: Inflow, step: Duration) {
+    pub(crate) fn set_fluid(&mut self, smooth: Inflow, poisson: Inflow, step: Duration) {
         if let Some(fluid) = self.extra.as_mut().and_then(|e| e.fluid.as_mut()) {
             fluid.set_rates(smooth, poisson, step, self.up);
         }
     }
 
-    pub(super) fn fluid_stats(&self) -> FluidLinkStats {
+    pub(crate) fn fluid_stats(&self) -> FluidLinkStats {
         let fluid = self.extra.as_ref().and_then(|e| e.fluid.as_ref());
         fluid.map_or(FluidLinkStats::default(), |fluid| {
             fluid.stats(self.free, self.per_byte_ns())
@@ -84,7 +72,7 @@ impl Link {
     }
 
     /// How long the wire is busy with a packet of so many bytes.
-    pub(super) fn time_of_bytes(&self, bytes: u16) -> Duration {
+    pub(crate) fn time_of_bytes(&self, bytes: u16) -> Duration {
         let bytes = f64::from(bytes) + f64::from(self.overhead);
         Duration::from_ns((bytes * self.per_byte_ns()) as i64)
     }

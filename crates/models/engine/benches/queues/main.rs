@@ -1,12 +1,17 @@
-//! Measures the event queues on the hold model: take the first event, put it
-//! back a random while later, with a constant population.
+//! Measures the queue that ships beside three others on the hold model: take the first event, put
+//! it back a random while later, with a constant population.
 //!
-//! `cargo run --release -p timeloom-engine --example hold`
+//! `cargo bench -p timeloom-engine`, or with `-- --quick` behind it for a few seconds.
 //!
-//! Prints one JSON line per queue, distribution and population: the median of
-//! interleaved rounds, in ns of CPU time per hold.
+//! All of them must first give the same events in the same order. Then it prints one JSON line per
+//! queue, distribution and population: the median of interleaved rounds, in ns of CPU time per hold.
 
-use timeloom_engine::queue::{Calendar, EventQueue, Heap4, Ladder, Wheel};
+mod calendar;
+mod ladder;
+
+use calendar::Calendar;
+use ladder::Ladder;
+use timeloom_engine::queue::{EventQueue, Heap4, Wheel};
 use timeloom_engine::{Event, NodeId, Random};
 use timeloom_time::{Duration, Instant};
 
@@ -67,7 +72,58 @@ fn round<Q: EventQueue>(wait: Wait, population: u32, holds: u64) -> f64 {
     (cpu_ns() - start) as f64 / holds as f64
 }
 
+/// Pushes and pops with limits, with ties, events before those already popped and long pauses; gives
+/// back what each pop gave.
+fn order<Q: EventQueue>(seed: u64) -> Vec<Option<Event>> {
+    let mut random = Random::new(seed, 1);
+    let mut queue = Q::default();
+    let mut popped = Vec::new();
+    let mut around = 0;
+    for seq in 0..5_000 {
+        let spread = [1, 100, 10_000, 5_000_000, 1_000_000_000][random.below(5) as usize];
+        if random.chance(0.55) {
+            queue.push(Event {
+                at: Instant::from_ns(around + random.below(spread) as i64 - spread as i64 / 10),
+                seq,
+                node: NodeId(random.below(3) as u32),
+                token: 0,
+            });
+        } else {
+            let first = queue.first_at();
+            let event = queue.pop_due(Instant::from_ns(around + random.below(spread) as i64));
+            assert!(
+                event.is_none_or(|event| Some(event.at) == first),
+                "seed {seed}"
+            );
+            around = event.map_or(around, |event| event.at.as_ns());
+            popped.push(event);
+        }
+    }
+    popped.extend(core::iter::from_fn(|| queue.pop()).map(Some));
+    assert!(queue.is_empty(), "seed {seed}");
+    popped
+}
+
+fn check_order() {
+    for seed in 0..4 {
+        let reference = order::<Heap4>(seed);
+        assert_eq!(order::<Wheel>(seed), reference, "wheel, seed {seed}");
+        assert_eq!(order::<Calendar>(seed), reference, "calendar, seed {seed}");
+        assert_eq!(order::<Ladder>(seed), reference, "ladder, seed {seed}");
+    }
+}
+
 fn main() {
+    check_order();
+    let asked = |word: &str| std::env::args().any(|argument| argument == word);
+    if !asked("--bench") {
+        return; // built by `cargo test`, which wants to know only whether it runs
+    }
+    let (most, rounds) = if asked("--quick") {
+        (10_000, 3)
+    } else {
+        (1_000_000, 5)
+    };
     type Round = fn(Wait, u32, u64) -> f64;
     let queues: [(&str, Round); 4] = [
         ("heap4", round::<Heap4>),
@@ -79,10 +135,13 @@ fn main() {
         ("exponential", Wait::Exponential),
         ("network", Wait::Network),
     ] {
-        for population in [1_000, 10_000, 100_000, 1_000_000] {
+        for population in [1_000, 10_000, 100_000, 1_000_000]
+            .into_iter()
+            .filter(|each| *each <= most)
+        {
             let holds = 1_000_000.max(u64::from(population) * 2);
             let mut results = vec![Vec::new(); queues.len()];
-            for _ in 0..5 {
+            for _ in 0..rounds {
                 for (result, (_, round)) in results.iter_mut().zip(queues) {
                     result.push(round(wait, population, holds));
                 }
@@ -92,7 +151,9 @@ fn main() {
                 println!(
                     "{{\"bench\":\"hold\",\"queue\":\"{queue}\",\"waits\":\"{name}\",\"population\":{population},\
                      \"ns_per_hold\":{:.0},\"min\":{:.0},\"max\":{:.0}}}",
-                    result[2], result[0], result[4]
+                    result[rounds / 2],
+                    result[0],
+                    result[rounds - 1]
                 );
             }
         }

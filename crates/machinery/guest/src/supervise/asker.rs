@@ -1,0 +1,90 @@
+//! Who asks: a thread of a guest that stands in a call and waits for its answer.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use crate::clock::Host;
+use crate::linux::processes;
+use crate::linux::remote::{Alleged, Plain};
+use crate::supervise::notify::{Answer, Listener, Notification};
+
+/// A thread that waits, and the listener on which it asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) listener: &'a Listener,
+    pub(crate) notification: &'a Notification,
+}
+
+impl Asker<'_> {
+    pub(crate) fn thread(&self) -> i32 {
+        self.notification.thread
+    }
+
+    pub(crate) fn process(&self) -> i32 {
+        processes::process_of(self.thread())
+    }
+
+    /// The host that it lives on.
+    pub(crate) fn host(&self) -> &Arc<Host> {
+        self.listener.host()
+    }
+
+    /// What it alleges.
+    ///
+    /// # Errors
+    /// EFAULT when that cannot be read. EINTR, which nobody hears, when it waits no more:
+    /// the memory may have been that of a process with a recycled identifier.
+    pub(crate) fn read<T: Plain>(&self, from: Alleged<T>) -> Result<T, i32> {
+        let value = from.read(self.thread()).ok_or(libc::EFAULT)?;
+        self.still_waits()?;
+        Ok(value)
+    }
+
+    /// Leaves a value where it alleges room for one.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn write<T: Plain>(&self, to: Alleged<T>, value: &T) -> Result<(), i32> {
+        self.still_waits()?;
+        or_fault(to.write(self.thread(), value))
+    }
+
+    /// Fills `into` from where it alleges so many bytes.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_all(&self, from: Alleged<u8>, into: &mut [u8]) -> Result<(), i32> {
+        or_fault(from.read_all(self.thread(), into))?;
+        self.still_waits()
+    }
+
+    /// Leaves bytes where it alleges room for so many.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn write_all(&self, to: Alleged<u8>, from: &[u8]) -> Result<(), i32> {
+        self.still_waits()?;
+        or_fault(to.write_all(self.thread(), from))
+    }
+
+    /// Gives it a duplicate of `source`, whose number there is the answer.
+    pub(crate) fn give(&self, source: BorrowedFd<'_>, close_on_exec: bool) -> Answer {
+        match self.listener.give(self.notification, source, close_on_exec) {
+            Ok(number) => Answer::Value(number.into()),
+            Err(error) => Answer::Error(error.raw_os_error().unwrap_or(libc::EMFILE)),
+        }
+    }
+
+    pub(crate) fn answer(&self, answer: Answer) {
+        self.listener.answer(self.notification, answer);
+    }
+
+    fn still_waits(&self) -> Result<(), i32> {
+        let waits = self.listener.is_waiting(self.notification);
+        waits.then_some(()).ok_or(libc::EINTR)
+    }
+}
+
+fn or_fault(done: bool) -> Result<(), i32> {
+    done.then_some(()).ok_or(libc::EFAULT)
+}

@@ -1,0 +1,100 @@
+//! What a guest asks the supervisor: each call that the filter sends here, with its
+//! arguments by their types. They are decoded in this one place.
+
+use timeloom_calls::{ImageCall, Service, Treatment, find};
+
+use crate::linux::remote::Alleged;
+use crate::supervise::clock_calls::ClockCall;
+use crate::supervise::timer_calls::posix::PosixCall;
+use crate::supervise::timer_calls::{SetTimer, TimerCall};
+
+/// A call that waits for an answer.
+pub(crate) enum Question {
+    /// `execve`, `execveat`: to be followed.
+    Exec,
+    /// About a timer.
+    Timer(TimerCall),
+    /// About the clock of the asker's host.
+    Clock(ClockCall),
+    /// `io_uring_setup`.
+    IoUring,
+    /// `sigaltstack` with this stack.
+    SignalStack(Alleged<libc::stack_t>),
+    /// What the image asks. `None`: not the image, for it is no question of its.
+    Image(Option<ImageCall<Alleged>>),
+    /// A call for which nobody is asked, by the table.
+    Unknown,
+}
+
+impl Question {
+    /// From a call's number and arguments.
+    pub(crate) fn of(call: i64, args: [u64; 6]) -> Self {
+        let Some(Treatment::Ask(service)) = find(call).and_then(|call| call.treatment) else {
+            return Self::Unknown;
+        };
+        let [first, second, third, fourth, ..] = args;
+        let set_timer = || SetTimer {
+            flags: second as i32,
+            new: Alleged::at(third),
+            old: Alleged::at(fourth),
+        };
+        let on_posix = |call| {
+            Self::Timer(TimerCall::Posix {
+                id: first as i32,
+                call,
+            })
+        };
+        match service {
+            Service::Exec => Self::Exec,
+            Service::TimerfdCreate => Self::Timer(TimerCall::DescriptorCreate {
+                clock: first as i32,
+                flags: second as i32,
+            }),
+            Service::TimerfdSettime => Self::Timer(TimerCall::DescriptorSet {
+                descriptor: first as i32,
+                set: set_timer(),
+            }),
+            Service::TimerfdGettime => Self::Timer(TimerCall::DescriptorGet {
+                descriptor: first as i32,
+                current: Alleged::at(second),
+            }),
+            Service::TimerCreate => Self::Timer(TimerCall::Create {
+                clock: first as i32,
+                event: Alleged::at(second),
+                id: Alleged::at(third),
+            }),
+            Service::TimerSettime => on_posix(PosixCall::Set(set_timer())),
+            Service::TimerGettime => on_posix(PosixCall::Get(Alleged::at(second))),
+            Service::TimerGetoverrun => on_posix(PosixCall::Overrun),
+            Service::TimerDelete => on_posix(PosixCall::Delete),
+            Service::Setitimer => Self::Timer(TimerCall::SetInterval {
+                new: Alleged::at(second),
+                old: Alleged::at(third),
+            }),
+            Service::Getitimer => Self::Timer(TimerCall::GetInterval {
+                current: Alleged::at(second),
+            }),
+            Service::Alarm => Self::Timer(TimerCall::Alarm {
+                seconds: first as u32,
+            }),
+            Service::ClockSettime => Self::Clock(ClockCall::ClockSettime {
+                clock: first as i32,
+                time: Alleged::at(second),
+            }),
+            Service::Settimeofday => Self::Clock(ClockCall::Settimeofday {
+                time: Alleged::at(first),
+                zone: Alleged::at(second),
+            }),
+            Service::Adjtimex => Self::Clock(ClockCall::Adjtimex {
+                timex: Alleged::at(first),
+            }),
+            Service::ClockAdjtime => Self::Clock(ClockCall::ClockAdjtime {
+                clock: first as i32,
+                timex: Alleged::at(second),
+            }),
+            Service::IoUring => Self::IoUring,
+            Service::SignalStack => Self::SignalStack(Alleged::at(first)),
+            Service::Image => Self::Image(ImageCall::decode(args)),
+        }
+    }
+}

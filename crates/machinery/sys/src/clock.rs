@@ -1,0 +1,232 @@
+//! The machine's clocks.
+
+use std::io;
+
+use rustix::time::{ClockId, clock_gettime};
+use timeloom_time::{Duration, Instant, Wall};
+
+/// Now on the wall scale: CLOCK_MONOTONIC, nanoseconds since boot.
+///
+/// All programs of a machine share it, and nobody sets it. The standard library's
+/// `Instant` is the same clock but keeps its number to itself, and records of
+/// several programs must be comparable.
+#[inline]
+pub fn wall_now() -> Instant<Wall> {
+    Instant::from_ns(read_ns(ClockId::Monotonic))
+}
+
+/// What the civil clock shows: CLOCK_REALTIME, nanoseconds since 1970.
+#[inline]
+pub fn realtime_ns() -> i64 {
+    read_ns(ClockId::Realtime)
+}
+
+/// Processor time that the calling thread has had.
+#[inline]
+pub fn thread_time() -> Duration {
+    Duration::from_ns(read_ns(ClockId::ThreadCPUTime))
+}
+
+#[inline]
+fn read_ns(clock: ClockId) -> i64 {
+    let now = clock_gettime(clock);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Civil minus monotonic time, and how wrong that may be.
+///
+/// Linux steers both with the same frequency, so their difference is constant
+/// until somebody sets the civil clock. It cannot be read in one go: the civil
+/// clock is read between two readings of the monotonic one, and half the gap
+/// between those bounds the error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CivilOffset {
+    /// Civil minus monotonic time.
+    pub offset: Duration,
+    /// How wrong that is at most, unless the civil clock was set in between.
+    pub error: Duration,
+}
+
+impl CivilOffset {
+    /// The tightest of three brackets; one of them may have been interrupted.
+    pub fn measure() -> Self {
+        let brackets: [Self; 3] = core::array::from_fn(|_| Self::bracket());
+        brackets
+            .into_iter()
+            .min_by_key(|bracket| bracket.error)
+            .expect("three brackets")
+    }
+
+    /// One bracket, for who can do with a coarse one.
+    pub fn bracket() -> Self {
+        let before_ns = read_ns(ClockId::Monotonic);
+        let civil_ns = read_ns(ClockId::Realtime);
+        let width_ns = read_ns(ClockId::Monotonic) - before_ns;
+        Self {
+            offset: Duration::from_ns(civil_ns - (before_ns + width_ns / 2)),
+            // Rounded up, and one more for the kernel's own rounding.
+            error: Duration::from_ns(width_ns / 2 + 2),
+        }
+    }
+
+    /// When the civil clock showed `realtime_ns`.
+    pub fn to_wall(&self, realtime_ns: i64) -> Instant<Wall> {
+        Instant::from_ns(realtime_ns - self.offset.as_ns())
+    }
+
+    /// How far the civil clock was set since `earlier`; `None` when the difference
+    /// is within what both may be wrong by, and `noise`.
+    pub fn step_since(&self, earlier: &Self, noise: Duration) -> Option<Duration> {
+        let moved = self.offset - earlier.offset;
+        let bound = self.error + earlier.error + noise;
+        (moved > bound || moved < -bound).then_some(moved)
+    }
+}
+
+/// Sets the civil clock forward (or back) by `length`, once.
+///
+/// # Errors
+/// Without CAP_SYS_TIME.
+pub fn step_civil(length: Duration) -> io::Result<()> {
+    adjust(&mut step_request(length)).map(drop)
+}
+
+/// The frequency at which the kernel runs the civil clock: parts per million, 16
+/// bits after the point.
+///
+/// # Errors
+/// When the kernel refuses, which it has no reason to.
+pub fn civil_frequency() -> io::Result<i64> {
+    let mut request = blank();
+    adjust(&mut request)?;
+    Ok(request.freq)
+}
+
+/// Sets [`civil_frequency`]; the kernel takes at most 500 parts per million.
+///
+/// # Errors
+/// Without CAP_SYS_TIME.
+pub fn set_civil_frequency(scaled_ppm: i64) -> io::Result<()> {
+    let mut request = blank();
+    request.modes = libc::ADJ_FREQUENCY;
+    request.freq = scaled_ppm;
+    adjust(&mut request).map(drop)
+}
+
+/// What the kernel says of its civil clock (adjtimex(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CivilState {
+    /// What it shows, in nanoseconds since 1970.
+    pub realtime_ns: i64,
+    /// How wrong it is at most, as who steers it has said and time has widened it.
+    pub max_error: Duration,
+    /// TAI minus UTC in seconds; zero where nobody has said.
+    pub tai_offset_s: i32,
+    /// Whether somebody steers it, and no leap second is in progress.
+    pub synchronised: bool,
+}
+
+/// Asks the kernel how its civil clock is; changes nothing.
+///
+/// # Errors
+/// When the kernel refuses, which it has no reason to.
+pub fn civil_state() -> io::Result<CivilState> {
+    let mut timex = blank();
+    let state = adjust(&mut timex)?;
+    let fraction = timex.time.tv_usec;
+    let is_ns = timex.status & libc::STA_NANO != 0;
+    let fraction_ns = if is_ns { fraction } else { fraction * 1_000 };
+    Ok(CivilState {
+        realtime_ns: timex.time.tv_sec * 1_000_000_000 + fraction_ns,
+        max_error: Duration::from_us(timex.maxerror),
+        tai_offset_s: timex.tai,
+        synchronised: timex.status & libc::STA_UNSYNC == 0
+            && state != libc::TIME_ERROR
+            && state != libc::TIME_OOP,
+    })
+}
+
+fn blank() -> libc::timex {
+    // SAFETY: numbers, for which zero is a value; with `modes` zero nothing is set.
+    unsafe { core::mem::zeroed() }
+}
+
+fn adjust(request: &mut libc::timex) -> io::Result<libc::c_int> {
+    // SAFETY: a complete timex, alive through the call.
+    let state = unsafe { libc::adjtimex(request) };
+    if state < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(state)
+}
+
+/// With ADJ_NANO the kernel reads `tv_usec` as nanoseconds, from 0 up also
+/// when the seconds are negative.
+fn step_request(length: Duration) -> libc::timex {
+    let mut request = blank();
+    request.modes = libc::ADJ_SETOFFSET | libc::ADJ_NANO;
+    request.time.tv_sec = length.as_ns().div_euclid(1_000_000_000);
+    request.time.tv_usec = length.as_ns().rem_euclid(1_000_000_000);
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn civil_time_is_converted_within_its_error() {
+        let offset = CivilOffset::measure();
+        let before = wall_now();
+        let converted = offset.to_wall(realtime_ns());
+        let after = wall_now();
+        assert!(
+            converted >= before - offset.error,
+            "{converted:?} {before:?}"
+        );
+        assert!(converted <= after + offset.error, "{converted:?} {after:?}");
+    }
+
+    #[test]
+    fn a_step_is_told_from_noise() {
+        let first = CivilOffset::measure();
+        let second = CivilOffset::measure();
+        let noise = Duration::from_us(2);
+        assert_eq!(
+            second.step_since(&first, noise),
+            None,
+            "nobody sets the clock"
+        );
+        let before = CivilOffset {
+            offset: Duration::from_ms(5),
+            error: Duration::from_ns(40),
+        };
+        let after = |by, error_ns| {
+            let offset = before.offset + by;
+            let error = Duration::from_ns(error_ns);
+            CivilOffset { offset, error }.step_since(&before, noise)
+        };
+        let step = Duration::from_us(10);
+        assert_eq!(after(Duration::from_ns(1_500), 40), None);
+        assert_eq!(after(step, 40), Some(step));
+        assert_eq!(after(-step, 40), Some(-step));
+        assert_eq!(after(step, 50_000), None, "a coarse reading accuses nobody");
+    }
+
+    #[test]
+    fn the_kernel_is_asked_for_steps_with_a_fraction_from_zero_up() {
+        let back = step_request(Duration::from_ns(-1));
+        assert_eq!((back.time.tv_sec, back.time.tv_usec), (-1, 999_999_999));
+        let on = step_request(Duration::from_ns(1_500_000_000));
+        assert_eq!((on.time.tv_sec, on.time.tv_usec), (1, 500_000_000));
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_its_clock_is_what_it_shows() {
+        let before_ns = realtime_ns();
+        let state = civil_state().expect("reading needs no right");
+        // Without STA_NANO it counts microseconds.
+        assert!((before_ns - 1_000..=realtime_ns()).contains(&state.realtime_ns));
+        assert!(civil_frequency().expect("likewise").abs() <= 500 << 16);
+    }
+}

@@ -1,0 +1,60 @@
+//! What a child does between fork and exec, where only calls that a signal's
+//! handler may make are allowed: no memory, no lock.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+/// The kernel kills what `command` starts when the *thread* that started it ends,
+/// however that happens.
+pub fn die_with_parent(command: &mut Command) {
+    let parent = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Had the parent died before that call, no signal would ever come.
+        // A parent in another PID namespace shows as none.
+        if getppid().is_some_and(|now| now != parent) {
+            return Err(Errno::SRCH.into());
+        }
+        Ok(())
+    };
+    // SAFETY: two system calls; an `io::Error` from an errno is a plain number.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// What `command` starts inherits `descriptor`, under its present number. No other
+/// child does. The command holds it until it is dropped.
+pub fn inherit(command: &mut Command, descriptor: OwnedFd) {
+    let prepare = move || Ok(fcntl_setfd(&descriptor, FdFlags::empty())?);
+    // SAFETY: one system call; an `io::Error` from an errno is a plain number.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// What `command` starts runs inside `network`, a network namespace. The command
+/// holds that until it is dropped.
+pub fn enter_network(command: &mut Command, network: OwnedFd) {
+    let enter = move || Ok(into_network(&network)?);
+    // SAFETY: one system call; an `io::Error` from an errno is a plain number.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// Moves the calling thread into a network namespace.
+///
+/// # Errors
+/// Without CAP_SYS_ADMIN.
+pub fn into_network(network: impl AsFd) -> Result<(), Errno> {
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
+}
+
+/// Moves the calling thread into a new network namespace.
+///
+/// # Errors
+/// Without CAP_SYS_ADMIN, or on a kernel without such namespaces.
+pub fn into_new_network() -> Result<(), Errno> {
+    // SAFETY: the descriptors stay shared, which is what can go wrong.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+}

@@ -1,0 +1,110 @@
+//! Sleeping on many descriptors, to the nanosecond.
+//!
+//! `rustix::event::epoll` rounds its timeouts up to milliseconds.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use timeloom_time::Duration;
+
+/// A set of descriptors, each with a number.
+#[derive(Debug)]
+pub struct Epoll {
+    fd: OwnedFd,
+    events: Vec<libc::epoll_event>,
+}
+
+impl Epoll {
+    /// An empty set. `most` descriptors are reported by one [`Epoll::wait`].
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn new(most: usize) -> io::Result<Self> {
+        Ok(Self {
+            fd: epoll::create(CreateFlags::CLOEXEC)?,
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; most],
+        })
+    }
+
+    /// Reports `number` whenever there is something to read from `descriptor`. A
+    /// descriptor that is closed leaves the set.
+    ///
+    /// # Errors
+    /// When it is in the set already, or cannot be waited for.
+    pub fn add(&self, descriptor: impl AsFd, number: u64) -> io::Result<()> {
+        let data = EventData::new_u64(number);
+        Ok(epoll::add(&self.fd, descriptor, data, EventFlags::IN)?)
+    }
+
+    /// Takes it out.
+    ///
+    /// # Errors
+    /// When it is not in the set.
+    pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.fd, descriptor)?)
+    }
+
+    /// Sleeps until there is something to read, at most for `nap` (for ever
+    /// without), and gives the numbers of those that can be read. A signal
+    /// ends the sleep with none.
+    ///
+    /// # Errors
+    /// None that the kernel has a reason for.
+    pub fn wait(
+        &mut self,
+        nap: Option<Duration>,
+    ) -> io::Result<impl ExactSizeIterator<Item = u64>> {
+        let timeout = nap.map(|nap| libc::timespec {
+            tv_sec: nap.as_ns() / 1_000_000_000,
+            tv_nsec: nap.as_ns() % 1_000_000_000,
+        });
+        let timeout = timeout
+            .as_ref()
+            .map_or(core::ptr::null(), core::ptr::from_ref);
+        // SAFETY: the events are ours and as many as said; the timeout lives
+        // until the call returns; there is no signal mask.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.fd.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                self.events.len(),
+                timeout,
+                core::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        let count = match usize::try_from(answer) {
+            Ok(count) => count,
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => 0,
+                error => return Err(error),
+            },
+        };
+        Ok(self.events[..count].iter().map(|event| event.u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wall_now;
+    use std::io::Write;
+
+    #[test]
+    fn what_can_be_read_is_reported_by_its_number() {
+        let (one, mut into) = io::pipe().expect("a pipe");
+        let (other, _open) = io::pipe().expect("a pipe");
+        let mut epoll = Epoll::new(2).expect("epoll");
+        epoll.add(&one, 7).expect("added");
+        epoll.add(&other, 8).expect("added");
+        into.write_all(b"x").expect("written");
+        assert_eq!(epoll.wait(None).expect("a wait").collect::<Vec<_>>(), [7]);
+        epoll.remove(&one).expect("removed");
+        let began = wall_now();
+        let nap = Duration::from_us(300);
+        assert_eq!(epoll.wait(Some(nap)).expect("a wait").len(), 0);
+        assert!(wall_now() - began >= nap);
+    }
+}

@@ -1,0 +1,354 @@
+//! Network interfaces, by the ioctls that every Linux has (netdevice(7)). All act on
+//! the network namespace in which their socket was opened.
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::net::netdevice::name_to_index;
+
+use crate::option::{done, set};
+
+/// An interface that can be asked and settled.
+#[derive(Debug)]
+pub struct Interface {
+    socket: UdpSocket,
+    name: [libc::c_char; libc::IFNAMSIZ],
+}
+
+impl Interface {
+    /// `name` in the calling thread's network namespace. It is not looked for yet.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] when no interface can have this name.
+    pub fn named(name: &str) -> io::Result<Self> {
+        let name = c_name(name)?;
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        Ok(Self { socket, name })
+    }
+
+    /// Its number.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn index(&self) -> io::Result<u32> {
+        let mut request = self.request();
+        self.ask(libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: SIOCGIFINDEX has filled this member.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        Ok(index.cast_unsigned())
+    }
+
+    /// Its MAC address; `None` when it is not Ethernet.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn mac(&self) -> io::Result<Option<[u8; 6]>> {
+        let mut request = self.request();
+        self.ask(libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: SIOCGIFHWADDR has filled this member.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        let is_ethernet = address.sa_family == libc::ARPHRD_ETHER;
+        Ok(is_ethernet.then(|| core::array::from_fn(|at| address.sa_data[at] as u8)))
+    }
+
+    /// Sets its MAC address.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN.
+    pub fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_hwaddr = address(libc::ARPHRD_ETHER, 0, &mac);
+        self.ask(libc::SIOCSIFHWADDR, &mut request)
+    }
+
+    /// Sets its IPv4 address.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN.
+    pub fn set_address(&self, address: Ipv4Addr) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_addr = internet(address);
+        self.ask(libc::SIOCSIFADDR, &mut request)
+    }
+
+    /// Sets the length of its IPv4 network's prefix.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN.
+    pub fn set_prefix(&self, prefix_len: u8) -> io::Result<()> {
+        let shift = 32 - u32::from(prefix_len.min(32));
+        let mask = u32::MAX.checked_shl(shift).unwrap_or(0);
+        let mut request = self.request();
+        request.ifr_ifru.ifru_netmask = internet(Ipv4Addr::from(mask));
+        self.ask(libc::SIOCSIFNETMASK, &mut request)
+    }
+
+    /// Brings it up.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN.
+    pub fn bring_up(&self) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+        self.ask(libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    /// Sets the longest IP packet that it sends.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN, and when it is too long or too short for it.
+    pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_mtu = mtu.into();
+        self.ask(libc::SIOCSIFMTU, &mut request)
+    }
+
+    /// Everything that no other route leads to goes to `gateway`, which one of this
+    /// namespace's interfaces reaches.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN, and when none does.
+    pub fn set_default_route(&self, gateway: Ipv4Addr) -> io::Result<()> {
+        // SAFETY: a rtentry is plain old data; zero is a value of every field.
+        let mut route: libc::rtentry = unsafe { core::mem::zeroed() };
+        route.rt_dst = internet(Ipv4Addr::UNSPECIFIED);
+        route.rt_genmask = internet(Ipv4Addr::UNSPECIFIED);
+        route.rt_gateway = internet(gateway);
+        route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
+        let socket = self.socket.as_raw_fd();
+        // SAFETY: SIOCADDRT takes a rtentry, which lives until the call returns.
+        done(unsafe { libc::ioctl(socket, libc::SIOCADDRT, &raw const route) })
+    }
+
+    /// Switches an offload off.
+    ///
+    /// # Errors
+    /// Where the driver cannot do without.
+    pub fn switch_off(&self, offload: Offload) -> io::Result<()> {
+        let command = match offload {
+            Offload::TransmitChecksum => ETHTOOL_STXCSUM,
+            Offload::TcpSegmentation => ETHTOOL_STSO,
+            Offload::GenericSegmentation => ETHTOOL_SGSO,
+        };
+        let mut value = EthtoolValue { command, data: 0 };
+        self.ask_with(SIOCETHTOOL, &mut value)
+    }
+
+    /// The number of its own clock, as in `/dev/ptpN`; `None` when it has none.
+    ///
+    /// # Errors
+    /// Where the driver knows nothing of clocks.
+    pub fn clock_number(&self) -> io::Result<Option<u32>> {
+        let mut info = TimestampInfo {
+            command: ETHTOOL_GET_TS_INFO,
+            phc_index: -1,
+            ..TimestampInfo::default()
+        };
+        self.ask_with(SIOCETHTOOL, &mut info)?;
+        Ok(u32::try_from(info.phc_index).ok())
+    }
+
+    /// Tells the card to stamp every departure, and these arrivals.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN, and where the card cannot.
+    pub fn stamp(&self, arrivals: Arrivals) -> io::Result<()> {
+        let mut config = TimestampConfig {
+            flags: 0,
+            transmit: HWTSTAMP_TX_ON,
+            receive: match arrivals {
+                Arrivals::PtpEvents => HWTSTAMP_FILTER_PTP_V2_EVENT,
+                Arrivals::All => HWTSTAMP_FILTER_ALL,
+            },
+        };
+        self.ask_with(SIOCSHWTSTAMP, &mut config)
+    }
+
+    fn request(&self) -> libc::ifreq {
+        request(&self.name)
+    }
+
+    /// All commands used here take an ifreq.
+    fn ask(&self, command: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: an ifreq, which lives until the call returns.
+        done(unsafe {
+            libc::ioctl(
+                self.socket.as_raw_fd(),
+                command,
+                core::ptr::from_mut(request),
+            )
+        })
+    }
+
+    /// Commands whose ifreq leads to a structure of their own. Each is called with
+    /// the one that linux/ethtool.h or linux/net_tstamp.h says.
+    fn ask_with<T>(&self, command: libc::Ioctl, with: &mut T) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = core::ptr::from_mut(with).cast();
+        self.ask(command, &mut request)
+    }
+}
+
+/// Work that a station's kernel leaves to the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// Summing what is sent.
+    TransmitChecksum,
+    /// Cutting TCP segments.
+    TcpSegmentation,
+    /// Cutting segments of any kind, which the kernel does late.
+    GenericSegmentation,
+}
+
+/// Which arrivals a card stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Event messages of PTP version 2, by any transport.
+    PtpEvents,
+    /// All.
+    All,
+}
+
+/// The number of the interface `name` in the calling thread's network namespace.
+///
+/// # Errors
+/// When there is none.
+pub fn index_of(name: &str) -> io::Result<u32> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    Ok(name_to_index(&socket, name)?)
+}
+
+/// The highest number of an interface in the calling thread's network namespace.
+/// Zero when there is none.
+pub fn highest_index() -> u32 {
+    // SAFETY: no arguments; the list is freed below.
+    let list = unsafe { libc::if_nameindex() };
+    let mut highest = 0;
+    let mut at = list;
+    // SAFETY: the list ends with an entry whose index is 0.
+    while !at.is_null() && unsafe { (*at).if_index } != 0 {
+        // SAFETY: not the end yet, as just seen.
+        highest = highest.max(unsafe { (*at).if_index });
+        // SAFETY: the end has not been reached, so the next entry exists.
+        at = unsafe { at.add(1) };
+    }
+    if !list.is_null() {
+        // SAFETY: from if_nameindex, freed once.
+        unsafe { libc::if_freenameindex(list) };
+    }
+    highest
+}
+
+/// `socket` sends and receives by this interface only.
+///
+/// # Errors
+/// When there is none of this name.
+pub fn bind_to(socket: impl AsFd, name: &str) -> io::Result<()> {
+    let name = c_name(name)?.map(|letter| letter as u8);
+    set(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)
+}
+
+/// The name as a C string, in as many bytes as the kernel has for it.
+pub(crate) fn c_name(name: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
+    let mut place = [0; libc::IFNAMSIZ];
+    if name.is_empty() || name.len() >= place.len() || name.contains('\0') {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in place.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(place)
+}
+
+/// A request about the interface of this name.
+pub(crate) fn request(name: &[libc::c_char; libc::IFNAMSIZ]) -> libc::ifreq {
+    // SAFETY: an ifreq is plain old data; zero is a value of every field.
+    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
+    request.ifr_name = *name;
+    request
+}
+
+/// A `sockaddr_in` in the form of a `sockaddr`: a port and then the address.
+fn internet(own: Ipv4Addr) -> libc::sockaddr {
+    address(libc::AF_INET as u16, 2, &own.octets())
+}
+
+fn address(family: u16, at: usize, bytes: &[u8]) -> libc::sockaddr {
+    let mut address = libc::sockaddr {
+        sa_family: family,
+        sa_data: [0; 14],
+    };
+    for (place, byte) in address.sa_data[at..].iter_mut().zip(bytes) {
+        *place = *byte as libc::c_char;
+    }
+    address
+}
+
+/// `struct ethtool_value`, linux/ethtool.h.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// `struct ethtool_ts_info`, linux/ethtool.h.
+#[repr(C)]
+#[derive(Default)]
+struct TimestampInfo {
+    command: u32,
+    so_timestamping: u32,
+    phc_index: i32,
+    tx_types: u32,
+    tx_reserved: [u32; 3],
+    rx_filters: u32,
+    rx_reserved: [u32; 3],
+}
+
+const _: () = assert!(size_of::<TimestampInfo>() == 44);
+
+/// `struct hwtstamp_config`, linux/net_tstamp.h.
+#[repr(C)]
+struct TimestampConfig {
+    flags: libc::c_int,
+    transmit: libc::c_int,
+    receive: libc::c_int,
+}
+
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const SIOCSHWTSTAMP: libc::Ioctl = 0x89b0;
+const ETHTOOL_STXCSUM: u32 = 0x17;
+const ETHTOOL_STSO: u32 = 0x1f;
+const ETHTOOL_SGSO: u32 = 0x24;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+const HWTSTAMP_TX_ON: libc::c_int = 1;
+const HWTSTAMP_FILTER_ALL: libc::c_int = 1;
+const HWTSTAMP_FILTER_PTP_V2_EVENT: libc::c_int = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_an_interface_that_is_not_ethernet() {
+        let lo = Interface::named("lo").expect("a name");
+        assert_eq!(
+            lo.index().expect("it is there"),
+            index_of("lo").expect("it is")
+        );
+        assert_eq!(lo.mac().expect("it is there"), None);
+        assert!(highest_index() >= lo.index().expect("it is there"));
+        assert!(lo.clock_number().is_ok_and(|number| number.is_none()));
+        assert!(index_of("nosuch0").is_err());
+        let none = Interface::named("nosuch0").expect("a name");
+        assert!(none.index().is_err());
+    }
+
+    #[test]
+    fn what_can_be_no_name_is_refused_before_the_kernel_is_asked() {
+        for name in ["", "a-name-longer-than-any", "a\0b"] {
+            let refused = Interface::named(name).expect_err("no name");
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{name:?}");
+        }
+    }
+}

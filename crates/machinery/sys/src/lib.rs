@@ -1,0 +1,31 @@
+//! The system layer: what the other crates ask of Linux and `rustix` does not have.
+//!
+//! Who needs a call of the kernel takes it from the standard library, then from
+//! `rustix`, and only then from here. What is here is safe to call: the unsafe
+//! code behind it is in this crate, so that the crates above can forbid it.
+//!
+//! - [`clock`]: the machine's clocks, read and steered.
+//! - [`schedule`]: going before or behind the machine's other threads.
+//! - [`epoll`]: sleeping on many descriptors, to the nanosecond.
+//! - [`control`], [`batch`]: datagrams with what the kernel says beside the
+//!   bytes, one or many by one call.
+//! - [`packet`]: packet sockets. [`stamps`]: stamps of arrivals and departures.
+//! - [`interface`], [`tap`]: network interfaces.
+//! - [`command`]: what a child does between fork and exec.
+//!
+//! It decides nothing. There is no state here but what the kernel keeps.
+
+pub mod batch;
+pub mod clock;
+pub mod command;
+pub mod control;
+pub mod epoll;
+pub mod interface;
+pub mod packet;
+pub mod schedule;
+pub mod stamps;
+pub mod tap;
+
+mod option;
+
+pub use clock::wall_now;

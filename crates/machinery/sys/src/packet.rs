@@ -1,0 +1,212 @@
+//! Packet sockets: frames of one interface as they are (packet(7)).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::option::{done, set};
+
+/// What a packet socket hears once it is bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hears {
+    /// Frames of every Ethertype.
+    All,
+    /// Nothing; it only sends.
+    Nothing,
+}
+
+/// A packet socket that never waits. It hears nothing before it is bound.
+///
+/// # Errors
+/// Without CAP_NET_RAW, or on a kernel without such sockets.
+pub fn open() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
+    Ok(socket?)
+}
+
+/// Binds a packet socket to the interface with this number.
+///
+/// # Errors
+/// When there is no such interface.
+pub fn bind(socket: impl AsFd, interface: u32, hears: Hears) -> io::Result<()> {
+    let protocol = match hears {
+        Hears::All => libc::ETH_P_ALL as u16,
+        Hears::Nothing => 0,
+    };
+    let address = address(interface, protocol);
+    // SAFETY: a complete sockaddr_ll, passed with its size.
+    done(unsafe {
+        libc::bind(
+            socket.as_fd().as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    })
+}
+
+/// Sends a whole frame by the interface with this number, without waiting. The
+/// Ethertype is the socket's own record of it (some filters look there).
+///
+/// # Errors
+/// As sendto(2).
+pub fn send(socket: impl AsFd, frame: &[u8], interface: u32, ethertype: u16) -> io::Result<()> {
+    let address = address(interface, ethertype);
+    // SAFETY: a buffer and an address, each with its size, alive through the call.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_fd().as_raw_fd(),
+            frame.as_ptr().cast(),
+            frame.len(),
+            libc::MSG_DONTWAIT,
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    };
+    done(if sent < 0 { -1 } else { 0 })
+}
+
+fn address(interface: u32, protocol: u16) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: interface.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }
+}
+
+/// VLAN tags, which the kernel takes out of the bytes, come along as
+/// [`crate::control::ControlMessage::Vlan`].
+///
+/// # Errors
+/// None that the kernel has a reason for.
+pub fn keep_tags(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)
+}
+
+/// What this machine sends by the interface is not handed back.
+///
+/// # Errors
+/// Before Linux 4.20.
+pub fn ignore_outgoing(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
+}
+
+/// Every frame, both ways, has a `struct virtio_net_hdr` before it, which says what
+/// is left to be done with it.
+///
+/// # Errors
+/// None that the kernel has a reason for.
+pub fn use_offload_headers(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)
+}
+
+/// Whose frames an interface lets in beside its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Everybody's.
+    Everyone,
+    /// Those to this multicast address.
+    Multicast([u8; 6]),
+}
+
+/// The interface with this number lets in the frames of `group`, until the socket is
+/// closed.
+///
+/// # Errors
+/// When there is no such interface.
+pub fn join(socket: impl AsFd, interface: u32, group: Group) -> io::Result<()> {
+    let mut membership = libc::packet_mreq {
+        mr_ifindex: interface.cast_signed(),
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    if let Group::Multicast(address) = group {
+        membership.mr_type = libc::PACKET_MR_MULTICAST as u16;
+        membership.mr_alen = 6;
+        membership.mr_address[..6].copy_from_slice(&address);
+    }
+    let option = libc::PACKET_ADD_MEMBERSHIP;
+    set(socket, libc::SOL_PACKET, option, &membership)
+}
+
+/// Which frames a socket takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// None any more; those that are waiting can still be read.
+    None,
+    /// Those whose Ethertype, once the kernel has taken a VLAN tag out, is this.
+    Ethertype(u16),
+}
+
+/// Lets only some frames in.
+///
+/// # Errors
+/// None that the kernel has a reason for.
+pub fn filter(socket: impl AsFd, filter: Filter) -> io::Result<()> {
+    let keep = |bytes| step(libc::BPF_RET | libc::BPF_K, 0, 0, bytes);
+    match filter {
+        Filter::None => attach(socket, &mut [keep(0)]),
+        Filter::Ethertype(ethertype) => {
+            let load = step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 12);
+            let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+            let equal = step(equal, 0, 1, ethertype.into());
+            attach(socket, &mut [load, equal, keep(u32::MAX), keep(0)])
+        }
+    }
+}
+
+fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+fn attach(socket: impl AsFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: the option's value is a sock_fprog, passed with its size; the
+    // program it points to has the stated length and outlives the call.
+    done(unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            size_of_val(&filter) as libc::socklen_t,
+        )
+    })
+}
+
+/// How many frames found the socket's buffer full since this was last asked.
+///
+/// # Errors
+/// None that the kernel has a reason for.
+pub fn take_drops(socket: impl AsFd) -> io::Result<u64> {
+    let mut statistics = libc::tpacket_stats {
+        tp_packets: 0,
+        tp_drops: 0,
+    };
+    let mut length = size_of_val(&statistics) as libc::socklen_t;
+    // SAFETY: the option's value is a tpacket_stats, passed with its size.
+    done(unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut statistics).cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok(statistics.tp_drops.into())
+}

@@ -1,0 +1,57 @@
+//! TAP devices: Ethernet cards whose wire is a file (tuntap.rst).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::interface::{c_name, request};
+use crate::option::done;
+
+/// Makes `interface` in the calling thread's network namespace. It is gone when the
+/// file is closed. Reading and writing never wait.
+///
+/// With `offloads` every frame, both ways, has a `struct virtio_net_hdr` before it,
+/// and the kernel hands over open checksums and TCP trains, and UDP trains where
+/// it can (Linux 6.2).
+///
+/// # Errors
+/// Without `/dev/net/tun`, without CAP_NET_ADMIN, and when the name is taken.
+pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
+    let mut request = request(&c_name(interface)?);
+    let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as i16;
+    // SAFETY: TUNSETIFF takes an ifreq, which lives until the call returns.
+    done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) })?;
+    if !offloads {
+        return Ok(file);
+    }
+    // The first set that the kernel takes.
+    let sets = [
+        TUN_F_CSUM | TUN_F_TSO4 | TUN_F_USO4 | TUN_F_USO6,
+        TUN_F_CSUM | TUN_F_TSO4,
+        TUN_F_CSUM,
+        0,
+    ];
+    let taken = sets.into_iter().any(|set| {
+        // SAFETY: TUNSETOFFLOAD takes a number.
+        unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, set) == 0 }
+    });
+    if !taken {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+// linux/if_tun.h
+const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+const TUN_F_CSUM: libc::c_ulong = 0x01;
+const TUN_F_TSO4: libc::c_ulong = 0x02;
+const TUN_F_USO4: libc::c_ulong = 0x20;
+const TUN_F_USO6: libc::c_ulong = 0x40;

@@ -1,0 +1,296 @@
+//! One direction of a cable: rate, delay, queue and impairments.
+//!
+//! Here is the way of most packets, on links with a drop-tail queue and nothing else; what only some
+//! links do is beside it, each in a file of its own.
+
+mod crossing;
+mod fluid;
+mod impaired;
+mod scheduled;
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use timeloom_engine::Random;
+use timeloom_time::{Duration, Instant, Rate, Virtual};
+
+use crate::config::{Impairment, LinkConfig, QueueConfig};
+use crate::fluid::FluidQueue;
+use crate::packet::{NIL, Packet};
+use crate::queue::{Discipline, Red};
+use crate::tables::slab::{Fifo, PacketId, Slab};
+use crate::tables::stats::LinkStats;
+
+use scheduled::Scheduled;
+
+/// One direction of a cable.
+///
+/// Packets on it, waiting or in flight, stand in one list in the order of
+/// their arrival, and only the first is in the event queue. When a packet is
+/// offered, the end of its transmission is computed at once: the transmitter
+/// is free at an instant that is known. Who still waits is found by walking a
+/// cursor over the list, each packet once.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// When the transmitter has sent all it was given: ns and 2^-64 ns, so
+    /// that back-to-back packets do not add up roundings.
+    pub(crate) free: u128,
+    /// ns per byte, 64.64.
+    pub(crate) per_byte: u128,
+    delay: Duration,
+    flight: Fifo,
+    /// First packet whose transmission has not ended, as of the last look.
+    cursor: u32,
+    /// Packets from the cursor on.
+    pub(crate) unsent: u32,
+    /// Packets that travel outside the order of the list: when, in which order
+    /// they were put here, and where they are.
+    singles: BinaryHeap<Reverse<(Instant<Virtual>, u64, u32)>>,
+    single_count: u64,
+    pub(crate) limit: u32,
+    pub(crate) overhead: u32,
+    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) stats: LinkStats,
+    pub(crate) up: bool,
+    mtu: u16,
+    /// Another engine has the other end: what is transmitted leaves this world.
+    crosses: bool,
+}
+
+/// What most links do not have.
+#[derive(Debug)]
+pub(crate) struct Extra {
+    pub(crate) impairment: Impairment,
+    pub(crate) random: Random,
+    pub(crate) red: Option<Red>,
+    /// Set for links that need an event at the end of each transmission.
+    scheduled: Option<Scheduled>,
+    /// Set for links that fluid flows pass.
+    pub(crate) fluid: Option<Box<FluidQueue>>,
+}
+
+/// What a link wants after it was given a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// Nothing: an appointment is there already.
+    Queued,
+    /// To be asked for its first arrival at this instant.
+    Arrival(Instant<Virtual>),
+    /// To be told of the end of a transmission at this instant.
+    EndOfTransmission(Instant<Virtual>),
+    /// This packet, and those behind it in the list, leave for another engine.
+    Crosses(PacketId),
+    /// The packet is gone; it was freed.
+    Dropped,
+}
+
+impl Extra {
+    /// A packet of so many bytes has been sent.
+    #[inline]
+    fn sent(&mut self, bytes: u32) {
+        if let Some(fluid) = &mut self.fluid {
+            fluid.sent(bytes);
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn new(config: &LinkConfig, random: Random) -> Self {
+        let per_byte = Rate::from_ratio(8_000_000_000, config.rate_bps).unwrap_or(Rate::STOPPED);
+        let (limit, red, scheduling) = match &config.queue {
+            QueueConfig::DropTail { packets } => (*packets, None, false),
+            QueueConfig::Red(red) => (red.packets, Some(Red::new(*red)), false),
+            QueueConfig::CoDel { packets, .. } | QueueConfig::Priority { packets } => {
+                (*packets, None, true)
+            }
+        };
+        let scheduled = scheduling || config.impairment.disturbs();
+        let plain = red.is_none() && config.impairment == Impairment::default() && !scheduled;
+        let extra = (!plain).then(|| {
+            Box::new(Extra {
+                impairment: config.impairment,
+                random,
+                red,
+                scheduled: scheduled.then(|| Scheduled::new(Discipline::new(&config.queue))),
+                fluid: None,
+            })
+        });
+        Self {
+            free: 0,
+            per_byte: per_byte.to_bits(),
+            delay: config.delay,
+            flight: Fifo::EMPTY,
+            cursor: NIL,
+            unsent: 0,
+            singles: BinaryHeap::new(),
+            single_count: 0,
+            limit,
+            overhead: u32::from(config.overhead_bytes),
+            extra,
+            stats: LinkStats::default(),
+            up: true,
+            mtu: config.mtu,
+            crosses: false,
+        }
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// Bytes of the longest IP packet that it takes.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Puts the link up or down. What is in flight still arrives.
+    pub(crate) fn set_up(&mut self, up: bool) {
+        self.up = up;
+    }
+
+    /// Packets that wait for transmission at `now`.
+    pub(crate) fn waiting(&mut self, now: Instant<Virtual>, packets: &Slab) -> u32 {
+        if let Some(scheduled) = self.extra.as_ref().and_then(|e| e.scheduled.as_ref()) {
+            return scheduled.len();
+        }
+        self.move_cursor(now, packets);
+        self.unsent.saturating_sub(1)
+    }
+
+    #[inline]
+    pub(crate) fn move_cursor(&mut self, now: Instant<Virtual>, packets: &Slab) {
+        while self.cursor != NIL {
+            let packet = &packets[PacketId(self.cursor)];
+            if packet.at - self.delay > now {
+                break;
+            }
+            self.cursor = packet.next;
+            self.unsent -= packet.segments();
+            if let Some(extra) = &mut self.extra {
+                extra.sent(packet.wire_bytes(self.overhead));
+            }
+        }
+    }
+
+    /// How many segments of `segment` bytes each may be sent as one: no more
+    /// than last for `train_time`, and a single one where chance or the queue
+    /// decides about each packet for itself.
+    pub(crate) fn train_of(&self, segment: u32, train_time: Duration) -> u32 {
+        if self.extra.is_some() || self.crosses {
+            return 1;
+        }
+        let each = self.per_byte * u128::from(segment + self.overhead);
+        let time = (train_time.as_ns().max(0) as u128) << 64;
+        (time / each.max(1)).clamp(1, u128::from(u32::MAX)) as u32
+    }
+
+    /// How many packets are let in now before the queue is full.
+    pub(crate) fn room(&mut self, now: Instant<Virtual>, packets: &Slab) -> u32 {
+        if self.extra.is_some() || !self.up || self.crosses {
+            return u32::MAX;
+        }
+        self.move_cursor(now, packets);
+        self.limit.saturating_add(1).saturating_sub(self.unsent)
+    }
+
+    /// Takes a packet to be transmitted.
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+    ) -> Offered {
+        self.move_cursor(now, packets);
+        if self.extra.is_some() || !self.up || self.crosses {
+            return self.offer_extra(now, id, packets);
+        }
+        if self.unsent > self.limit {
+            return self.drop(id, packets);
+        }
+        self.append(now, id, packets)
+    }
+
+    fn drop(&mut self, id: PacketId, packets: &mut Slab) -> Offered {
+        self.stats.dropped += u64::from(packets[id].segments());
+        packets.remove(id);
+        Offered::Dropped
+    }
+
+    /// Occupies the transmitter; gives back the end of the transmission.
+    #[inline]
+    fn occupy(&mut self, now: Instant<Virtual>, packet: &Packet) -> Instant<Virtual> {
+        let bytes = packet.wire_bytes(self.overhead);
+        let now_bits = (now.as_ns() as u128) << 64;
+        let start = self.free.max(now_bits);
+        self.stats.waited_ns += ((start - now_bits) >> 64) as u64;
+        self.stats.packets += u64::from(packet.segments());
+        self.stats.bytes += u64::from(bytes);
+        self.free = start + self.per_byte * u128::from(bytes);
+        // Rounded up: the last bit has left at the instant that is named.
+        Instant::from_ns(((self.free + u128::from(u64::MAX)) >> 64) as i64)
+    }
+
+    /// How long the wire is busy with a packet, rounded up.
+    pub(crate) fn time_of(&self, packet: &Packet) -> Duration {
+        let bits = self.per_byte * u128::from(packet.wire_bytes(self.overhead));
+        Duration::from_ns(((bits + u128::from(u64::MAX)) >> 64) as i64)
+    }
+
+    /// Puts the packet behind the others, its times computed.
+    #[inline]
+    fn append(&mut self, now: Instant<Virtual>, id: PacketId, packets: &mut Slab) -> Offered {
+        let end = self.occupy(now, &packets[id]);
+        let at = end + self.delay;
+        packets[id].at = at;
+        let segments = packets[id].segments();
+        let first = self.flight.len() == 0;
+        self.flight.push(id, packets);
+        if self.cursor == NIL {
+            self.cursor = id.0;
+        }
+        self.unsent += segments;
+        if first {
+            Offered::Arrival(at)
+        } else {
+            Offered::Queued
+        }
+    }
+
+    #[cold]
+    fn offer_extra(&mut self, now: Instant<Virtual>, id: PacketId, packets: &mut Slab) -> Offered {
+        if !self.up {
+            return self.drop(id, packets);
+        }
+        if self.crosses {
+            return self.offer_crossing(now, id, packets);
+        }
+        let Some(mut extra) = self.extra.take() else {
+            return self.append(now, id, packets);
+        };
+        let answer = match &mut extra.scheduled {
+            Some(scheduled) => self.offer_scheduled(now, id, packets, scheduled),
+            None => self.offer_impaired(now, id, packets, &mut extra),
+        };
+        self.extra = Some(extra);
+        answer
+    }
+
+    /// The packet that arrives now, and when the next one does.
+    #[inline]
+    pub(crate) fn arrive(
+        &mut self,
+        packets: &Slab,
+    ) -> (Option<PacketId>, Option<Instant<Virtual>>) {
+        let first = self.flight.pop(packets);
+        if first.is_some_and(|id| id.0 == self.cursor) {
+            self.cursor = self.flight.first().map_or(NIL, |id| id.0);
+            self.unsent -= first.map_or(0, |id| packets[id].segments());
+            if let (Some(extra), Some(id)) = (&mut self.extra, first) {
+                extra.sent(packets[id].wire_bytes(self.overhead));
+            }
+        }
+        let next = self.flight.first().map(|id| packets[id].at);
+        (first, next)
+    }
+}

@@ -1,0 +1,167 @@
+//! Links that decide when a transmission begins which packet it is, and those whose packets arrive
+//! out of order: each transmission has an event at its end.
+
+use timeloom_engine::Random;
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::{Link, Offered};
+use crate::config::Impairment;
+use crate::packet::Packet;
+use crate::queue::Discipline;
+use crate::tables::slab::{PacketId, Slab};
+
+#[derive(Debug)]
+pub(super) struct Scheduled {
+    queue: Discipline,
+    serving: Option<PacketId>,
+    /// No packet may arrive before this one, where order is kept.
+    last_arrival: Instant<Virtual>,
+    /// The departure that a transmission which has begun is, if somebody waits
+    /// for it.
+    begun: Option<u32>,
+}
+
+/// What comes out of a transmitter.
+#[derive(Debug, Default)]
+pub(crate) struct Transmitted {
+    /// The packet and its copy.
+    pub(crate) packets: [Option<PacketId>; 2],
+    /// The end of the transmission that has begun now.
+    pub(crate) next_end: Option<Instant<Virtual>>,
+    /// Which departure that is, if somebody waits for it.
+    pub(crate) begun: Option<u32>,
+}
+
+impl Scheduled {
+    pub(super) fn new(queue: Discipline) -> Self {
+        Self {
+            queue,
+            serving: None,
+            last_arrival: Instant::ZERO,
+            begun: None,
+        }
+    }
+
+    /// Packets that wait.
+    pub(super) fn len(&self) -> u32 {
+        self.queue.len()
+    }
+}
+
+impl Link {
+    /// When the transmission of a packet would begin that is offered at `now`,
+    /// rounded up. `None` where others may overtake it while it waits.
+    pub(crate) fn next_start(&self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
+        if self.extra.as_ref().is_some_and(|e| e.scheduled.is_some()) {
+            return None;
+        }
+        let free = (self.free + u128::from(u64::MAX)) >> 64;
+        Some(now.max(Instant::from_ns(free as i64)))
+    }
+
+    /// When the transmission began, or will, of the packet that was last let in,
+    /// where fluid may have given way to it.
+    pub(crate) fn last_start(&self) -> Option<Instant<Virtual>> {
+        let fluid = self.extra.as_ref()?.fluid.as_ref()?;
+        Some(fluid.last_start())
+    }
+
+    /// The departure of which the transmission has begun since the last call.
+    pub(crate) fn take_begun(&mut self) -> Option<u32> {
+        self.extra.as_mut()?.scheduled.as_mut()?.begun.take()
+    }
+
+    pub(super) fn offer_scheduled(
+        &mut self,
+        now: Instant<Virtual>,
+        id: PacketId,
+        packets: &mut Slab,
+        scheduled: &mut Scheduled,
+    ) -> Offered {
+        if !scheduled.queue.enqueue(now, id, packets) {
+            return self.drop(id, packets);
+        }
+        if scheduled.serving.is_some() {
+            return Offered::Queued;
+        }
+        match self.serve(now, packets, scheduled) {
+            Some(end) => Offered::EndOfTransmission(end),
+            None => Offered::Queued,
+        }
+    }
+
+    /// Begins the next transmission; gives back its end.
+    fn serve(
+        &mut self,
+        now: Instant<Virtual>,
+        packets: &mut Slab,
+        scheduled: &mut Scheduled,
+    ) -> Option<Instant<Virtual>> {
+        let stats = &mut self.stats;
+        scheduled.serving = scheduled.queue.dequeue(now, packets, stats);
+        let id = scheduled.serving?;
+        self.stats.waited_ns += (now - packets[id].at).as_ns() as u64;
+        if packets[id].flags & Packet::STAMPED != 0 {
+            scheduled.begun = Some(packets[id].link.0);
+        }
+        // A fraction of the last packet's final nanosecond may still be taken;
+        // that is not waiting.
+        let waited = self.stats.waited_ns;
+        let end = self.occupy(now, &packets[id]);
+        self.stats.waited_ns = waited;
+        Some(end)
+    }
+
+    /// A transmission has ended: where the packet is going (with its copy, if
+    /// any), each to arrive at its `at`, and the end of the next one.
+    pub(crate) fn end_of_transmission(
+        &mut self,
+        now: Instant<Virtual>,
+        packets: &mut Slab,
+    ) -> Transmitted {
+        let mut transmitted = Transmitted::default();
+        let Some(mut extra) = self.extra.take() else {
+            return transmitted;
+        };
+        if let Some(scheduled) = &mut extra.scheduled {
+            if let Some(id) = scheduled.serving.take() {
+                let impairment = &extra.impairment;
+                let random = &mut extra.random;
+                if random.chance(impairment.loss) {
+                    self.stats.lost += 1;
+                    packets[id].flags |= Packet::LOST;
+                }
+                packets[id].at = self.arrival(now, impairment, random, scheduled);
+                transmitted.packets[0] = Some(id);
+                if random.chance(impairment.duplication) {
+                    let mut copy = packets[id];
+                    copy.at = self.arrival(now, impairment, random, scheduled);
+                    transmitted.packets[1] = Some(packets.insert(copy));
+                }
+            }
+            transmitted.next_end = self.serve(now, packets, scheduled);
+            transmitted.begun = scheduled.begun.take();
+        }
+        self.extra = Some(extra);
+        transmitted
+    }
+
+    fn arrival(
+        &self,
+        end: Instant<Virtual>,
+        impairment: &Impairment,
+        random: &mut Random,
+        scheduled: &mut Scheduled,
+    ) -> Instant<Virtual> {
+        if random.chance(impairment.reordering) {
+            return end;
+        }
+        let jitter = random.below(impairment.jitter.as_ns() as u64 + 1);
+        let mut at = end + self.delay + Duration::from_ns(jitter as i64);
+        if !impairment.jitter_reorders {
+            at = at.max(scheduled.last_arrival);
+            scheduled.last_arrival = at;
+        }
+        at
+    }
+}

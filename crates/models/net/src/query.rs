@@ -1,0 +1,147 @@
+//! What a world can be asked: where things are, and what has happened so far.
+
+use std::net::Ipv4Addr;
+
+use timeloom_time::{Instant, Virtual};
+
+use crate::error::BuildError;
+use crate::ids::{FlowId, Node, NodeRole, SourceId};
+use crate::packet::PortId;
+use crate::tables::crossings::Cable;
+use crate::tables::source::TrafficStats;
+use crate::tables::stats::{Counters, LinkStats};
+use crate::tcp::TcpStats;
+use crate::world::World;
+
+/// Nodes, ports and cables, which stay as they were built.
+impl World {
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.roles.len()
+    }
+
+    /// The name of a node.
+    pub fn name(&self, node: Node) -> &str {
+        &self.names[node.0 as usize]
+    }
+
+    /// Whether a node is a host.
+    pub fn is_host(&self, node: Node) -> bool {
+        matches!(self.roles[node.0 as usize], NodeRole::Host)
+    }
+
+    /// Whether a node is a switch.
+    pub fn is_switch(&self, node: Node) -> bool {
+        matches!(self.roles[node.0 as usize], NodeRole::Switch(_))
+    }
+
+    /// The address of an interface.
+    pub fn address(&self, port: PortId) -> Ipv4Addr {
+        Ipv4Addr::from(self.ports.address(port).bits)
+    }
+
+    /// The first port of a node.
+    pub fn port_of(&self, node: Node) -> Option<PortId> {
+        let port = self.ports.first_of(node.0);
+        (port != PortId::NONE).then_some(port)
+    }
+
+    /// The length of the prefix of an interface's network.
+    pub fn prefix(&self, port: PortId) -> u8 {
+        self.ports.address(port).prefix
+    }
+
+    /// The MAC address of an interface.
+    pub fn mac(&self, port: PortId) -> [u8; 6] {
+        self.outside.macs.mac(port)
+    }
+
+    /// The address of a host's router, if it has one.
+    pub fn gateway(&self, node: Node) -> Option<std::net::Ipv4Addr> {
+        let port = self.ports.gateway_of(node.0);
+        (port != PortId::NONE).then(|| self.address(port))
+    }
+
+    /// Bytes of the longest IP packet that the link out of `port` takes.
+    pub fn mtu(&self, port: PortId) -> u16 {
+        self.links[port.index()].mtu()
+    }
+
+    /// All cables, both directions of each, in the order of their ports.
+    pub fn cables(&self) -> impl Iterator<Item = Cable> + '_ {
+        self.ports.iter().enumerate().map(|(index, port)| Cable {
+            port: PortId(index as u32),
+            from: Node(port.node),
+            to: Node(port.peer_node),
+            delay: self.links[index].delay(),
+        })
+    }
+
+    /// Whether packets find their way between two hosts, there and back.
+    ///
+    /// # Errors
+    /// When one of them is no host, or there is no way.
+    pub fn check_route(&self, from: Node, to: Node) -> Result<(), BuildError> {
+        self.ends(from, to).map(drop)
+    }
+}
+
+/// What has happened so far.
+impl World {
+    /// What has happened so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Packets that exist now: waiting or in flight.
+    pub fn packets_alive(&self) -> usize {
+        self.packets.live()
+    }
+
+    /// What the link out of `port` has done.
+    pub fn link(&self, port: PortId) -> LinkStats {
+        self.links[port.index()].stats
+    }
+
+    /// Packets that wait for the link out of `port` at `now`.
+    pub fn waiting(&mut self, port: PortId, now: Instant<Virtual>) -> u32 {
+        self.links[port.index()].waiting(now, &self.packets)
+    }
+
+    /// What a flow has done so far.
+    pub fn tcp(&self, flow: FlowId) -> TcpStats {
+        let flow = &self.flows[flow.0 as usize];
+        TcpStats {
+            delivered_bytes: flow.receiver.next * u64::from(flow.segment_bytes),
+            retransmitted: flow.sender.retransmitted,
+            slowed_by_marks: flow.sender.slowed_by_marks,
+            timeouts: flow.sender.timeouts,
+            window: flow.sender.window(),
+            smoothed_rtt: flow.sender.smoothed_rtt(),
+            finished_at: flow.sender.finished_at,
+        }
+    }
+
+    /// What has become of a source's packets.
+    pub fn traffic(&self, source: SourceId) -> TrafficStats {
+        self.sources[source.0 as usize].stats()
+    }
+
+    /// Where flows, then sources, begin and end.
+    pub fn traffic_ends(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
+        let flows = self.flows.iter().map(|flow| (flow.from, flow.to));
+        let sources = self
+            .sources
+            .iter()
+            .map(|source| (source.from(), source.to()));
+        let node = |port: PortId| Node(self.ports[port].node);
+        flows
+            .chain(sources)
+            .map(move |(from, to)| (node(from), node(to)))
+    }
+
+    /// How many flows and sources there are.
+    pub fn traffic_counts(&self) -> (usize, usize) {
+        (self.flows.len(), self.sources.len())
+    }
+}

@@ -1,0 +1,40 @@
+//! Bytes out of a socket that nobody wants, and bytes into one that mean nothing.
+
+use smoltcp::socket::tcp::Socket;
+
+use super::ServiceStats;
+
+/// What a source sends, over and over; RFC 864's lines would do no better.
+const PATTERN: [u8; 64] = *b"Timeloom0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS\n";
+
+/// Reads all that is there; gives back how much it was.
+pub(super) fn drop_all(socket: &mut Socket<'_>, stats: &mut ServiceStats) -> u64 {
+    let mut all = 0;
+    while socket.can_recv() {
+        let Ok(length) = socket.recv(|bytes| (bytes.len(), bytes.len())) else {
+            break;
+        };
+        all += length as u64;
+    }
+    stats.received += all;
+    all
+}
+
+/// Writes the pattern until nothing is left, or the socket takes no more.
+pub(super) fn fill(socket: &mut Socket<'_>, left: &mut Option<u64>, stats: &mut ServiceStats) {
+    while *left != Some(0) && socket.can_send() {
+        let most = left.map_or(usize::MAX, |left| {
+            usize::try_from(left).unwrap_or(usize::MAX)
+        });
+        let sent = socket.send(|room| {
+            let length = room.len().min(most);
+            for chunk in room[..length].chunks_mut(PATTERN.len()) {
+                chunk.copy_from_slice(&PATTERN[..chunk.len()]);
+            }
+            (length, length)
+        });
+        let Ok(sent) = sent else { return };
+        stats.sent += sent as u64;
+        *left = left.map(|left| left - sent as u64);
+    }
+}
