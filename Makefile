@@ -46,7 +46,7 @@ test-phc: packages-phc ## Guests that see a hardware clock, and real phc2sys, in
 	scripts/test-phc
 
 proof-timeline: packages-test ## Ten minutes of timelines over real ptp4l and chronyd: the bound holds for every sample
-	$(CARGO) test --release --locked -p timeloom-timeline --test real_ptp4l --test real_chrony -- --include-ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p timeloom-timeline --test all -- real_ptp4l:: real_chrony:: --include-ignored --nocapture --test-threads 1
 
 bench: packages-test build .venv/ready ## All benchmarks, as tables; and the proof of the demo at full length
 	$(BINARY) bench all

@@ -117,7 +117,7 @@ def test_init_comes_first(tank: PlantProcess):
 @pytest.mark.parametrize("line", [b"hello\n", b'{"id":1,"op":NaN}\n', b"x" * (LINE_LIMIT_BYTES + 1)])
 def test_a_line_that_is_no_message_ends_the_connection(tank: PlantProcess, line: bytes):
     assert raw(tank, line)["id"] is None
-    assert tank.process.wait(timeout=5) == EXIT_BAD_PEER
+    assert tank.process.wait(timeout=120) == EXIT_BAD_PEER
 
 
 def test_a_model_that_gives_nan_is_an_error_that_names_the_signal(tank: PlantProcess):
@@ -132,7 +132,7 @@ def test_a_model_that_gives_nan_is_an_error_that_names_the_signal(tank: PlantPro
 def test_the_end_of_the_stream_ends_the_plant(tank: PlantProcess):
     tank.init({})
     tank.socket.shutdown(1)
-    assert tank.process.wait(timeout=5) == EXIT_OK
+    assert tank.process.wait(timeout=120) == EXIT_OK
 
 
 def test_a_crash_is_seen_as_the_end_of_the_stream(tank: PlantProcess):
@@ -157,7 +157,7 @@ def test_a_bug_is_answered_before_the_process_ends(tank: PlantProcess):
     tank.write({"inflow": 668})
     with pytest.raises(PlantFailed, match="RuntimeError: a bug"):
         tank.advance(MS)
-    assert tank.process.wait(timeout=5) == EXIT_BUG
+    assert tank.process.wait(timeout=120) == EXIT_BUG
 
 
 def test_more_samples_than_a_reply_holds_are_refused_before_moving(tank: PlantProcess):
@@ -179,7 +179,8 @@ def test_slowdown_costs_real_time_only_where_there_is_work(tank: PlantProcess):
     began = time.monotonic()
     reply = tank.advance(MS)
     assert time.monotonic() - began >= 0.03 and reply["solve_ns"] >= 30 * MS
-    assert tank.advance(MS)["solve_ns"] < 30 * MS
+    # A busy machine may take as long by itself, but not each time.
+    assert any(tank.advance(MS)["solve_ns"] < 30 * MS for _ in range(20))
 
 
 def test_the_seed_decides_and_nothing_else():
@@ -193,7 +194,7 @@ def test_without_an_engine_a_plant_says_so(capfd):
     with PlantProcess(plant.process.args[:1] + ["-c", f"import os; os.environ['{FD_VARIABLE}'] = 'x'\n"
                       "from worlds import Tank\nfrom timeloom.plant import serve\nserve(Tank())"],
                       {"PYTHONPATH": _paths()}) as stray:
-        assert stray.process.wait(timeout=5) == EXIT_BAD_PEER
+        assert stray.process.wait(timeout=120) == EXIT_BAD_PEER
     assert "the engine starts plants" in capfd.readouterr().err
 
 

@@ -43,7 +43,7 @@ def device(*arguments) -> Iterator[Device]:
         made.close()
 
 
-def eventually(condition: Callable[[], object], within_s: float = 8.0) -> object:
+def eventually(condition: Callable[[], object], within_s: float = 120.0) -> object:
     end_s = time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < end_s, "it did not happen in time"
@@ -95,7 +95,7 @@ def test_old_news_is_dropped_and_silence_holds_the_last_set_point(tmp_path: Path
                                       "--max-age-s", "0.5"):
         eventually(lambda: b"listening" in log.read_bytes())
         host, port = listen.split(":")
-        with socket.create_connection((host, int(port)), timeout=5) as sensor:
+        with socket.create_connection((host, int(port)), timeout=120) as sensor:
             sensor.sendall(measurement(1, 0.0) + measurement(2, 5.0))
             answers = sensor.makefile()
             assert [answers.readline(), answers.readline()] == ["1\n", "2\n"]
@@ -105,7 +105,7 @@ def test_old_news_is_dropped_and_silence_holds_the_last_set_point(tmp_path: Path
             # A stranger's noise ends that connection only.
             sensor.sendall(b'{"seq": 1e999}\n')
             assert answers.readline() == ""
-        with socket.create_connection((host, int(port)), timeout=5) as sensor:
+        with socket.create_connection((host, int(port)), timeout=120) as sensor:
             sensor.sendall(measurement(3, 0.0))
             assert sensor.makefile().readline() == "3\n"
         assert len(storage.written) == 2

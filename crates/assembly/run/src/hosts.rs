@@ -7,7 +7,7 @@ use timeloom_clock::RateError;
 use timeloom_clock::host::Crystal;
 use timeloom_clock::oscillator::TemperatureCycle;
 use timeloom_guest::{Clock, GuestError, Host, HostOptions, HostReading, Session};
-use timeloom_scenario::{FrequencyError, HostClock, Plan};
+use timeloom_scenario::{ClockSpec, FrequencyError, Plan};
 use timeloom_time::{Duration, Instant};
 
 use crate::record::Scribe;
@@ -30,7 +30,7 @@ pub(crate) fn add(plan: &Plan, session: &Session) -> Result<Hosts, GuestError> {
     Ok(hosts)
 }
 
-fn options_of(clock: &HostClock, seed: u64) -> HostOptions {
+fn options_of(clock: &ClockSpec, seed: u64) -> HostOptions {
     HostOptions {
         crystal: crystal_of(clock),
         seed,
@@ -39,7 +39,7 @@ fn options_of(clock: &HostClock, seed: u64) -> HostOptions {
 }
 
 /// The crystal that a scenario describes.
-pub(crate) fn crystal_of(clock: &HostClock) -> Crystal {
+pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
     let rate = |error: FrequencyError| RateError::from_ppt(error.as_ppt());
     let temperature = clock
         .temperature

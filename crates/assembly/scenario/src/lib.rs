@@ -47,9 +47,9 @@ pub use assertion::{Assertion, Measure, Outcome, Relation};
 pub use background::Background;
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
-    Attack, CLOCK_SIGNALS, Capture, Check, Condition, Device, Discipline, Generate, Host,
-    HostClock, Link, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal,
-    Place, Placement, Plan, Plant, Proc, Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy,
+    Attack, CLOCK_SIGNALS, Capture, Check, ClockSpec, Condition, Device, Discipline, Generate,
+    Host, Link, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Place,
+    Placement, Plan, Plant, Proc, Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy,
     PtpProfile, PtpRogue, PtpRole, PtpSecurity, PtpTransport, Record, Reference, Register,
     RegisterTable, RegisterType, SCHEMA, Service, ServiceKind, ServingHost, Shape, Simulation,
     Stepping, System, Temperature, Time, Traffic, TrafficKind, TrafficModel, Tsc, Wire,

@@ -13,15 +13,15 @@
 mod cgroup;
 mod signals;
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::error::GuestError;
 use crate::names::PageName;
 use cgroup::CgroupFreezer;
-pub(crate) use cgroup::{pids_below, remove_cgroup};
+pub use cgroup::cgroup2_mount;
+pub(crate) use cgroup::{CGROUP_PREFIX, cgroup_of, pids_below, remove_cgroup};
 use signals::SignalFreezer;
 
 /// How the processes of a session are stopped.
@@ -185,24 +185,3 @@ impl Freezer {
         }
     }
 }
-
-/// The cgroup that a process is in now.
-pub(crate) fn cgroup_of(pid: i32) -> Option<PathBuf> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(cgroup2_mount()?.join(path))
-}
-
-/// Where the cgroup v2 hierarchy is mounted, if it is.
-pub fn cgroup2_mount() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        right
-            .starts_with("cgroup2 ")
-            .then(|| left.split(' ').nth(4).map(PathBuf::from))?
-    })
-}
-
-/// Every cgroup of ours begins with this.
-pub(crate) const CGROUP_PREFIX: &str = "timeloom.";

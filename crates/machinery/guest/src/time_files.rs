@@ -23,7 +23,6 @@ mod server;
 mod text;
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -103,9 +102,4 @@ impl fmt::Display for MachineFiles {
             _ => write!(f, "{SHOWN}: {error}"),
         }
     }
-}
-
-/// Opens a file of the machine's /proc.
-fn of_machine(path: &str) -> io::Result<File> {
-    File::open(path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }

@@ -14,23 +14,26 @@
 //! expiration is still pending, expirations are counted as overruns.
 
 mod cancel;
+mod eventfd;
 mod leaving;
+mod notice;
+mod timer;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::FromRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use timeloom_page::Shown;
-use timeloom_time::{Duration, Instant};
+use timeloom_time::Duration;
 
-use crate::clock::{Clock, Host, HostDeadline, HostInstant};
+use crate::clock::{Clock, Host, HostDeadline};
 use crate::error::{GuestError, check};
 use crate::linux::processes;
-use cancel::Cancel;
 pub(crate) use cancel::Cancelled;
+use eventfd::{drain, eventfd_id};
 pub(crate) use leaving::{HeldDescriptor, Leaving};
+pub(crate) use notice::Notice;
+use timer::{Action, Timer};
 
 /// An `itimerspec`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,41 +51,6 @@ pub(crate) enum Key {
     Posix { pid: i32, id: i32 },
     /// `setitimer(ITIMER_REAL)` and `alarm` of a process.
     Interval { pid: i32 },
-}
-
-/// What an expiration does.
-#[derive(Debug)]
-enum Action {
-    Count(File),
-    Send(Notice),
-    Nothing,
-}
-
-/// The signal of a timer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Notice {
-    pub(crate) pid: i32,
-    /// One thread of it, or any.
-    pub(crate) thread: Option<i32>,
-    pub(crate) signal: i32,
-    /// `si_value`.
-    pub(crate) value: u64,
-    /// `si_timerid`.
-    pub(crate) timer: i32,
-}
-
-struct Timer {
-    action: Action,
-    host: Arc<Host>,
-    /// CLOCK_*, for absolute settings.
-    clock: libc::clockid_t,
-    /// An absolute setting of CLOCK_REALTIME follows its steps.
-    due: Option<HostDeadline>,
-    interval_ns: i64,
-    /// Expirations since the last signal, beyond the one it was sent for.
-    overrun: i32,
-    /// Whether its reader is told when CLOCK_REALTIME is set.
-    cancel: Cancel,
 }
 
 /// How a timer is to be set.
@@ -304,163 +272,6 @@ impl Timers {
     }
 }
 
-impl Timer {
-    fn new(action: Action, host: &Arc<Host>, clock: libc::clockid_t) -> Self {
-        Self {
-            action,
-            host: Arc::clone(host),
-            clock,
-            due: None,
-            interval_ns: 0,
-            overrun: 0,
-            cancel: Cancel::new(host),
-        }
-    }
-
-    fn is_on_realtime(&self) -> bool {
-        matches!(
-            self.clock,
-            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM
-        )
-    }
-
-    /// When its clock shows `ns`.
-    fn absolute(&self, ns: i64) -> HostDeadline {
-        let host = self.host.index();
-        if self.is_on_realtime() {
-            let at = Instant::from_ns(ns);
-            return HostDeadline::Realtime(HostInstant { host, at });
-        }
-        match self.clock {
-            libc::CLOCK_TAI => {
-                let at = Instant::from_ns(ns);
-                HostDeadline::Tai(HostInstant { host, at })
-            }
-            other => {
-                let shown_ns = ns.saturating_sub(self.host.offset_ns(other));
-                self.shown(Instant::from_ns(shown_ns))
-            }
-        }
-    }
-
-    /// When its host's page shows this.
-    fn shown(&self, at: Instant<Shown>) -> HostDeadline {
-        let host = self.host.index();
-        HostInstant { host, at }.into()
-    }
-
-    /// Acts if it is due. Returns whether its owner still exists.
-    fn expire(&mut self) -> bool {
-        let Some(due) = self.due else { return true };
-        let late_ns = (-due.left(&self.host)).as_ns();
-        if late_ns < 0 {
-            return true;
-        }
-        let mut expirations = 1i64;
-        self.due = None;
-        if self.interval_ns > 0 {
-            let missed = late_ns / self.interval_ns;
-            expirations += missed;
-            let passed = self.interval_ns.saturating_mul(missed + 1);
-            self.due = Some(due.later(Duration::from_ns(passed)));
-        }
-        match &self.action {
-            Action::Nothing => true,
-            Action::Count(_) if self.cancel.notes_expiry() => true,
-            Action::Count(file) => {
-                // Full (nobody reads): the count saturates, as a timerfd's does.
-                let _ = { file }.write(&(expirations as u64).to_ne_bytes());
-                true
-            }
-            Action::Send(notice)
-                if processes::is_pending(notice.thread.unwrap_or(notice.pid), notice.signal) =>
-            {
-                self.overrun = self
-                    .overrun
-                    .saturating_add(expirations.min(i32::MAX as i64) as i32);
-                true
-            }
-            Action::Send(notice) => {
-                self.overrun = (expirations - 1).min(i32::MAX as i64) as i32;
-                notice.send(self.overrun)
-            }
-        }
-    }
-}
-
-impl Notice {
-    /// Queues the signal as the kernel's timer would. False when there is
-    /// nobody to get it.
-    fn send(&self, overrun: i32) -> bool {
-        let info = TimerInfo {
-            signal: self.signal,
-            errno: 0,
-            code: SI_TIMER,
-            padding: 0,
-            timer: self.timer,
-            overrun,
-            value: self.value,
-            rest: [0; 12],
-        };
-        // SAFETY: a process of our own session; the structure is a `siginfo_t`.
-        let result = unsafe {
-            match self.thread {
-                Some(thread) => libc::syscall(
-                    libc::SYS_rt_tgsigqueueinfo,
-                    self.pid,
-                    thread,
-                    self.signal,
-                    &raw const info,
-                ),
-                None => libc::syscall(
-                    libc::SYS_rt_sigqueueinfo,
-                    self.pid,
-                    self.signal,
-                    &raw const info,
-                ),
-            }
-        };
-        result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
-    }
-}
-
-/// `siginfo_t` of an expired timer.
-#[repr(C)]
-struct TimerInfo {
-    signal: i32,
-    errno: i32,
-    code: i32,
-    padding: i32,
-    timer: i32,
-    overrun: i32,
-    value: u64,
-    rest: [u64; 12],
-}
-
-const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
-
-const SI_TIMER: i32 = -2;
-/// The identifiers of our POSIX timers begin here.
-pub(crate) const FIRST_POSIX: i32 = 0x4000_0000;
-
-/// Reads the counter away, without waiting, whatever the guest's flags are.
-fn drain(mut file: &File) {
-    if is_readable(file) {
-        let _ = file.read(&mut [0u8; 8]);
-    }
-}
-
-/// Whether expirations are unread.
-fn is_readable(file: &File) -> bool {
-    let mut ready = libc::pollfd {
-        fd: file.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one pollfd, ours.
-    unsafe { libc::poll(&raw mut ready, 1, 0) == 1 }
-}
-
 /// Drops timerfds that no process holds any more, when there are many.
 ///
 /// The kernel does not tell how many hold a file, so all descriptors of all
@@ -498,8 +309,5 @@ fn forget_unheld(table: &mut Table) {
     });
 }
 
-fn eventfd_id(process: &str, fd: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{fd}")).ok()?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok())
-}
+/// The identifiers of our POSIX timers begin here.
+pub(crate) const FIRST_POSIX: i32 = 0x4000_0000;

@@ -16,7 +16,7 @@
 //!
 //! Nothing here knows scenarios or real programs; portals to those are beside
 //! it.
-#![deny(unsafe_op_in_unsafe_fn)]
+#![forbid(unsafe_code)]
 
 mod bell;
 pub mod codec;
@@ -37,5 +37,5 @@ mod varint;
 pub use cut::{Cut, CutError};
 pub use portal::{Portal, PortalStats};
 pub use ring::Ring;
-pub use run::{Door, Pause, run, wall_now};
+pub use run::{Door, Pause, run};
 pub use socket::Socket;

@@ -1,6 +1,7 @@
 //! The peering portal: one engine's door to all others.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Engine, Lateness, Limit, Pace};
@@ -44,9 +45,9 @@ impl Way {
         }
     }
 
-    fn descriptor(&self) -> std::os::fd::RawFd {
+    fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Udp(udp) => udp.socket.fd(),
+            Self::Udp(udp) => udp.socket.descriptor(),
             Self::Ring(neighbour) => neighbour.descriptor(),
         }
     }
@@ -303,7 +304,7 @@ impl Portal {
     }
 
     /// The descriptors on which something may come in.
-    pub fn descriptors(&self) -> impl Iterator<Item = std::os::fd::RawFd> + '_ {
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.lines.iter().map(|line| line.way.descriptor())
     }
 

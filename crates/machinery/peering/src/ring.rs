@@ -12,7 +12,7 @@
 
 use core::sync::atomic::{AtomicI64, Ordering};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -281,7 +281,7 @@ impl Neighbour {
         self.ring.ours.bell.wake();
     }
 
-    pub(crate) fn descriptor(&self) -> RawFd {
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.ring.ours.bell.descriptor()
     }
 }
@@ -289,6 +289,7 @@ impl Neighbour {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use timeloom_net::PortId;
     use timeloom_time::Duration;
 
@@ -417,18 +418,15 @@ mod tests {
         assert_eq!(taken(&mut b), [0]);
         assert!(b.doze());
         put(&mut a, 1..2);
-        let mut asked = libc::pollfd {
-            fd: b.descriptor(),
-            events: libc::POLLIN,
-            revents: 0,
+        let ready = |b: &Neighbour, timeout: Option<&Timespec>| {
+            let mut asked = [PollFd::from_borrowed_fd(b.descriptor(), PollFlags::IN)];
+            poll(&mut asked, timeout)
         };
-        // SAFETY: one descriptor, which lives.
-        assert_eq!(unsafe { libc::poll(&raw mut asked, 1, -1) }, 1);
+        assert_eq!(ready(&b, None), Ok(1));
         b.wake();
         assert_eq!(taken(&mut b), [1]);
         // Who is awake is not rung.
         put(&mut a, 2..3);
-        // SAFETY: as above.
-        assert_eq!(unsafe { libc::poll(&raw mut asked, 1, 0) }, 0);
+        assert_eq!(ready(&b, Some(&Timespec::default())), Ok(0));
     }
 }

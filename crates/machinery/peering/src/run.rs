@@ -1,11 +1,14 @@
 //! An engine in real time with its portal, on the thread that calls.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Awake, Engine, Pace, Paced, Wake};
 use timeloom_net::World;
+use timeloom_sys::schedule::{Exact, First};
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::Portal;
@@ -39,7 +42,7 @@ pub trait Door {
     fn next_wake(&self) -> Instant<Wall>;
 
     /// The descriptors on which something may come in.
-    fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_;
+    fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>>;
 
     /// What the engine follows; said before the run and when it changes.
     fn follow(&mut self, _pace: Pace) {}
@@ -75,7 +78,7 @@ impl Door for Portal {
         Portal::next_wake(self)
     }
 
-    fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+    fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         Portal::descriptors(self)
     }
 
@@ -133,17 +136,6 @@ const LONGEST: Duration = Duration::from_ms(20);
 /// Who looks at the clock looks at the door as well, this often: what comes in may
 /// be due before anything else is.
 const LOOK: Duration = Duration::from_us(2);
-
-/// CLOCK_MONOTONIC, which all engines of one machine share.
-pub fn wall_now() -> Instant<Wall> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    Instant::from_ns(time.tv_sec * 1_000_000_000 + time.tv_nsec)
-}
 
 /// Runs until the engine has lived up to `end`, or `stop` says so.
 ///
@@ -250,92 +242,18 @@ impl Sleeper {
 
 /// Sleeps; says whether something has come in.
 fn doze(door: &impl Door, sleep: Duration, pause: Pause) -> bool {
-    let mut descriptors: Vec<libc::pollfd> = door
-        .descriptors()
-        .map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        })
+    let descriptors = door.descriptors();
+    let mut descriptors: Vec<PollFd<'_>> = descriptors
+        .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .collect();
     if pause.hold > Duration::ZERO {
         descriptors.clear();
     }
-    let time = libc::timespec {
+    let time = Timespec {
         tv_sec: sleep.as_ns() / 1_000_000_000,
         tv_nsec: sleep.as_ns() % 1_000_000_000,
     };
-    // SAFETY: the descriptors are as many as is said; the kernel reads `time` and
-    // writes only `revents`.
-    let ready = unsafe {
-        libc::ppoll(
-            descriptors.as_mut_ptr(),
-            descriptors.len() as libc::nfds_t,
-            &raw const time,
-            core::ptr::null(),
-        )
-    };
-    ready > 0
-}
-
-/// Puts the calling thread before ordinary ones for as long as it lives.
-struct First {
-    before: libc::c_int,
-    parameters: libc::sched_param,
-}
-
-impl First {
-    fn go() -> Option<Self> {
-        let mut parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the call takes a number; 0 is the calling thread.
-        let before = unsafe { libc::sched_getscheduler(0) };
-        // SAFETY: the kernel writes to the parameters, which live until it returns.
-        let known = unsafe { libc::sched_getparam(0, &raw mut parameters) } == 0;
-        // Who has chosen a policy for this thread knows why.
-        if before != libc::SCHED_OTHER || !known {
-            return None;
-        }
-        set_policy(libc::SCHED_FIFO, libc::sched_param { sched_priority: 1 })
-            .then_some(Self { before, parameters })
-    }
-}
-
-impl Drop for First {
-    fn drop(&mut self) {
-        set_policy(self.before, self.parameters);
-    }
-}
-
-/// Whether the calling thread now has this policy.
-fn set_policy(policy: libc::c_int, parameters: libc::sched_param) -> bool {
-    // SAFETY: the kernel reads the parameters, which live until it returns.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
-}
-
-/// Lets the calling thread's sleeps end when they should for as long as it lives: the
-/// kernel may otherwise end them 50 µs late, to save wake-ups.
-struct Exact(libc::c_int);
-
-impl Exact {
-    fn go() -> Self {
-        // SAFETY: the call takes a number.
-        let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
-        set_slack(1);
-        Self(before)
-    }
-}
-
-impl Drop for Exact {
-    fn drop(&mut self) {
-        set_slack(self.0);
-    }
-}
-
-fn set_slack(ns: libc::c_int) {
-    if let Ok(ns) = libc::c_ulong::try_from(ns) {
-        // SAFETY: the call takes numbers.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns) };
-    }
+    poll(&mut descriptors, Some(&time)).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ use std::thread::{Builder, JoinHandle};
 
 use timeloom_engine::{Awake, Engine, Lateness, Limit, Pace, Paced, Wake};
 use timeloom_net::{Counters, LARGE, Node, PortId, World};
+use timeloom_sys::clock::{thread_time, wall_now};
+use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::portals::Attachment;
-use crate::timing::wall_now;
 use crate::{PortReport, PortalError, Portals, Received, Timing, segments};
 
 /// Where what was captured on watched links goes: out of which port of the model
@@ -279,17 +280,15 @@ const FRAMES: usize = 64;
 impl Worker {
     fn run(mut self) -> Self {
         let served = self.serve();
-        self.cpu = Some(cpu_now());
+        self.cpu = Some(thread_time());
         // A loop that cannot sleep any more is our own bug.
         served.expect("epoll on open descriptors");
         self
     }
 
     fn serve(&mut self) -> io::Result<()> {
-        // The kernel may otherwise be 50 µs late, to save wake-ups.
-        // SAFETY: the call takes numbers.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        self.first = self.first && go_first();
+        sleep_exactly();
+        self.first = self.first && set_policy(Policy::First(1)).is_ok();
         let awake = self.awake.then(Awake::keep).flatten();
         self.awake = awake.is_some();
         let mut ready = Vec::new();
@@ -318,7 +317,7 @@ impl Worker {
                 Wake::Now | Wake::OnChange => None,
             };
             if taken_in || handed_out {
-                let gap = self.moderation.gap(wall_now(), cpu_now);
+                let gap = self.moderation.gap(wall_now(), thread_time);
                 rest(began + gap);
             }
             if let Timing::Follow(clock) = &self.timing {
@@ -457,20 +456,12 @@ impl Worker {
             counters: engine.model.counters(),
             packets_alive: engine.model.packets_alive(),
             ports: ports.collect(),
-            cpu: self.cpu.unwrap_or_else(cpu_now),
+            cpu: self.cpu.unwrap_or_else(thread_time),
             sleeps: self.sleeps,
             first: self.first,
             awake: self.awake,
         }
     }
-}
-
-/// Puts the calling thread before all ordinary ones; says whether that was
-/// allowed.
-fn go_first() -> bool {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the kernel reads the parameters, which live until it returns.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }
 
 /// Sleeps, whatever comes.
@@ -480,17 +471,6 @@ fn rest(until: Instant<Wall>) {
         let left = std::time::Duration::from_nanos(left.as_ns().unsigned_abs());
         std::thread::sleep(left);
     }
-}
-
-/// Processor time of the calling thread.
-fn cpu_now() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the call writes to a timespec that is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::from_s_ns(time.tv_sec, time.tv_nsec)
 }
 
 /// When a clock showed `at`.

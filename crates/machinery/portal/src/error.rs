@@ -3,6 +3,7 @@
 use core::fmt;
 use std::io;
 
+use rustix::io::Errno;
 use timeloom_fabric::KernelError;
 
 /// Why a portal could not be made.
@@ -27,8 +28,8 @@ pub enum PortalError {
 
 impl PortalError {
     pub(crate) fn kernel(action: impl Into<String>, source: io::Error) -> Self {
-        let missing = match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Some("CAP_NET_ADMIN (run as root)"),
+        let missing = match Errno::from_io_error(&source) {
+            Some(Errno::PERM | Errno::ACCESS) => Some("CAP_NET_ADMIN (run as root)"),
             _ => None,
         };
         Self::Kernel {
@@ -38,13 +39,11 @@ impl PortalError {
         }
     }
 
-    pub(crate) fn missing_if(mut self, errors: &[i32], what: &'static str) -> Self {
+    pub(crate) fn missing_if(mut self, errors: &[Errno], what: &'static str) -> Self {
         if let Self::Kernel {
             source, missing, ..
         } = &mut self
-            && source
-                .raw_os_error()
-                .is_some_and(|error| errors.contains(&error))
+            && Errno::from_io_error(source).is_some_and(|error| errors.contains(&error))
         {
             *missing = Some(what);
         }

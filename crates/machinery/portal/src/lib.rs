@@ -21,6 +21,7 @@
 //! What this crate is not: it decides nothing about the network (that is
 //! `net`), makes no namespaces (`fabric`) and writes no files; captures go to a
 //! sink of its owner's.
+#![forbid(unsafe_code)]
 
 mod emulation;
 mod error;
@@ -47,4 +48,4 @@ pub use portals::{PortReport, Portals};
 pub use segment::segments;
 pub use tap::Tap;
 pub use timeloom_engine::Awake;
-pub use timing::{Commanded, Follow, Timing, wall_now};
+pub use timing::{Commanded, Follow, Timing};

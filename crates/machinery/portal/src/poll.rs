@@ -1,19 +1,18 @@
 //! Sleeping until a frame, a command or an instant comes: epoll.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::event::{EventfdFlags, eventfd};
+use timeloom_sys::epoll::Epoll;
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
-
-use crate::port::outcome;
-use crate::timing::wall_now;
 
 /// What a thread sleeps on.
 #[derive(Debug)]
 pub(crate) struct Poll {
-    epoll: OwnedFd,
-    events: Vec<libc::epoll_event>,
+    epoll: Epoll,
     spin: Duration,
     usual: Usual,
 }
@@ -27,65 +26,39 @@ const ALARM: u64 = u64::MAX;
 
 impl Alarm {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: the call takes two numbers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        outcome(fd as isize)?;
-        // SAFETY: the descriptor is new and nobody else's.
-        Ok(Self(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(event)))
     }
 
     pub(crate) fn ring(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: the kernel reads eight bytes that are there. It refuses only
-        // a counter that is full, and then it rings already.
-        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // It is refused only when the counter is full, and then it rings already.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
     fn silence(&self) {
-        let mut count = [0u8; 8];
-        // SAFETY: the kernel writes eight bytes that are ours.
-        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        // It is refused only when it does not ring.
+        let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
 }
 
 impl Poll {
-    pub(crate) fn new(alarm: &Alarm, ports: &[RawFd], spin: Duration) -> io::Result<Self> {
-        // SAFETY: the call takes a number.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        outcome(fd as isize)?;
-        // SAFETY: the descriptor is new and nobody else's.
-        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
-        let mut poll = Self {
+    pub(crate) fn new(alarm: &Alarm, ports: &[BorrowedFd<'_>], spin: Duration) -> io::Result<Self> {
+        let epoll = Epoll::new(ports.len() + 1)?;
+        epoll.add(&*alarm.0, ALARM)?;
+        for (number, port) in (0..).zip(ports) {
+            epoll.add(port, number)?;
+        }
+        Ok(Self {
             epoll,
-            events: vec![libc::epoll_event { events: 0, u64: 0 }; ports.len() + 1],
             spin,
             usual: Usual::default(),
-        };
-        poll.add(alarm.0.as_raw_fd(), ALARM)?;
-        for (index, port) in ports.iter().enumerate() {
-            poll.add(*port, index as u64)?;
-        }
-        Ok(poll)
-    }
-
-    fn add(&mut self, fd: RawFd, number: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: libc::EPOLLIN as u32,
-            u64: number,
-        };
-        let epoll = self.epoll.as_raw_fd();
-        // SAFETY: the kernel reads the event, which lives until the call
-        // returns.
-        outcome(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) } as isize)
-            .map(drop)
+        })
     }
 
     /// Stops listening to a port that is gone.
-    pub(crate) fn forget(&mut self, fd: RawFd) {
-        let mut event = libc::epoll_event { events: 0, u64: 0 };
-        let epoll = self.epoll.as_raw_fd();
-        // SAFETY: as in `add`.
-        unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, &raw mut event) };
+    pub(crate) fn forget(&self, port: BorrowedFd<'_>) {
+        // What the kernel has removed already need not be removed.
+        let _ = self.epoll.remove(port);
     }
 
     /// Sleeps until `until` at the latest (for ever without), or until a port
@@ -111,9 +84,7 @@ impl Poll {
                 }
             });
             let planned = nap.map(|nap| wall_now() + nap);
-            let count = self.wait(nap)?;
-            if count > 0 {
-                self.report(count, alarm, ready);
+            if self.wait(nap, alarm, ready)? {
                 return Ok(());
             }
             if left.is_some_and(|left| left <= LONG) {
@@ -125,51 +96,30 @@ impl Poll {
         }
         let Some(until) = until else { return Ok(()) };
         while wall_now() < until {
-            let count = self.wait(Some(Duration::ZERO))?;
-            if count > 0 {
-                self.report(count, alarm, ready);
+            if self.wait(Some(Duration::ZERO), alarm, ready)? {
                 break;
             }
         }
         Ok(())
     }
 
-    fn wait(&mut self, nap: Option<Duration>) -> io::Result<usize> {
-        let timeout = nap.map(|nap| libc::timespec {
-            tv_sec: nap.as_ns() / 1_000_000_000,
-            tv_nsec: nap.as_ns() % 1_000_000_000,
-        });
-        let timeout = timeout
-            .as_ref()
-            .map_or(core::ptr::null(), core::ptr::from_ref);
-        // SAFETY: the events are ours and as many as said; the timeout lives
-        // until the call returns; there is no signal mask.
-        let answer = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.epoll.as_raw_fd(),
-                self.events.as_mut_ptr(),
-                self.events.len(),
-                timeout,
-                core::ptr::null::<libc::sigset_t>(),
-                0usize,
-            )
-        };
-        match outcome(answer as isize) {
-            Err(error) if error.raw_os_error() == Some(libc::EINTR) => Ok(0),
-            answer => answer,
-        }
-    }
-
-    fn report(&self, count: usize, alarm: &Alarm, ready: &mut Vec<usize>) {
-        for event in &self.events[..count] {
-            let number = event.u64;
+    /// Whether a port can be read, or the alarm has rung, within `nap`.
+    fn wait(
+        &mut self,
+        nap: Option<Duration>,
+        alarm: &Alarm,
+        ready: &mut Vec<usize>,
+    ) -> io::Result<bool> {
+        let numbers = self.epoll.wait(nap)?;
+        let any = numbers.len() > 0;
+        for number in numbers {
             if number == ALARM {
                 alarm.silence();
             } else {
                 ready.push(number as usize);
             }
         }
+        Ok(any)
     }
 }
 

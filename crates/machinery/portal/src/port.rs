@@ -1,14 +1,14 @@
 //! What a portal is to the loop that serves it.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
 use timeloom_net::{Frame, Offload};
 
 /// A way in and out of the simulated network.
 pub trait Port: Send {
     /// Becomes readable when there is something to receive.
-    fn descriptor(&self) -> RawFd;
+    fn descriptor(&self) -> BorrowedFd<'_>;
 
     /// The next frame, written to `buffer` from its beginning. The buffer has
     /// [`timeloom_net::LARGE`] bytes before and after, and may be exchanged
@@ -61,9 +61,4 @@ pub enum Sent {
     /// The other side did not take it: its queue was full or its interface
     /// down.
     Refused,
-}
-
-/// What a system call answered: a count, or an error.
-pub(crate) fn outcome(answer: isize) -> io::Result<usize> {
-    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }

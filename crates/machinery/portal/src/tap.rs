@@ -4,16 +4,16 @@
 //! measurements are in docs/network.md), and with `IFF_VNET_HDR` the kernel
 //! hands over TCP trains of 64 KiB whole and takes them so.
 
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::{Errno, writev};
 use timeloom_fabric::Namespace;
 use timeloom_net::{Frame, Offload};
+use timeloom_sys::tap;
 
 use crate::interface::{self, Address};
-use crate::port::outcome;
 use crate::{Port, PortalError, Received, Sent, segments, vnet};
 
 /// A TAP device in a namespace.
@@ -84,8 +84,14 @@ impl Tap {
         address: &Address,
         offloads: bool,
     ) -> Result<Self, PortalError> {
+        let failed = |error| {
+            PortalError::kernel(format!("make the TAP device {interface}"), error).missing_if(
+                &[Errno::NOENT, Errno::NODEV, Errno::NXIO],
+                "/dev/net/tun (CONFIG_TUN)",
+            )
+        };
         let file = namespace.run(|| {
-            let file = open(interface, offloads)?;
+            let file = tap::create(interface, offloads).map_err(failed)?;
             interface::settle(interface, address)?;
             Ok::<_, PortalError>(file)
         })??;
@@ -98,48 +104,6 @@ impl Tap {
             header: if offloads { vnet::LENGTH } else { 0 },
         })
     }
-}
-
-fn open(interface: &str, offloads: bool) -> Result<File, PortalError> {
-    let failed = |error| {
-        PortalError::kernel(format!("make the TAP device {interface}"), error).missing_if(
-            &[libc::ENOENT, libc::ENODEV, libc::ENXIO],
-            "/dev/net/tun (CONFIG_TUN)",
-        )
-    };
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open("/dev/net/tun")
-        .map_err(failed)?;
-    let mut request = interface::named(interface);
-    let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | header;
-    request.ifr_ifru.ifru_flags = flags as i16;
-    // SAFETY: TUNSETIFF takes an ifreq, which lives until the call returns.
-    let answer = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
-    if answer < 0 {
-        return Err(failed(io::Error::last_os_error()));
-    }
-    if !offloads {
-        return Ok(file);
-    }
-    // The first set that the kernel takes: UDP trains came with Linux 6.2.
-    let sets = [
-        TUN_F_CSUM | TUN_F_TSO4 | TUN_F_USO4 | TUN_F_USO6,
-        TUN_F_CSUM | TUN_F_TSO4,
-        TUN_F_CSUM,
-        0,
-    ];
-    let taken = sets.into_iter().any(|set| {
-        // SAFETY: TUNSETOFFLOAD takes a number.
-        unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, set) == 0 }
-    });
-    if !taken {
-        return Err(failed(io::Error::last_os_error()));
-    }
-    Ok(file)
 }
 
 impl Tap {
@@ -163,12 +127,12 @@ impl Tap {
 }
 
 impl Port for Tap {
-    fn descriptor(&self) -> RawFd {
-        self.file.as_raw_fd()
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
-        vnet::receive(self.file.as_raw_fd(), self.header, buffer)
+        vnet::receive(&self.file, self.header, buffer)
     }
 
     fn send(&mut self, frame: &Frame<'_>) -> io::Result<Sent> {
@@ -176,22 +140,14 @@ impl Port for Tap {
             return self.send_cut(frame);
         }
         let header = vnet::write(frame.offload, frame.head.len());
-        let parts = [&header[..self.header], frame.head, frame.rest].map(|part| libc::iovec {
-            iov_base: part.as_ptr().cast_mut().cast(),
-            iov_len: part.len(),
-        });
-        // SAFETY: the kernel only reads from the parts, which are as long as
-        // they say.
-        let answer = unsafe { libc::writev(self.file.as_raw_fd(), parts.as_ptr(), 3) };
-        match outcome(answer) {
+        let parts = [&header[..self.header], frame.head, frame.rest].map(IoSlice::new);
+        match writev(&self.file, &parts) {
             Ok(_) => Ok(Sent::Done),
-            Err(error) => match error.raw_os_error() {
-                // EIO: the interface is down; EINVAL: no frame for its kernel.
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EIO | libc::EINVAL) => {
-                    Ok(Sent::Refused)
-                }
-                _ => Err(error),
-            },
+            // EIO: the interface is down; EINVAL: no frame for its kernel.
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO | Errno::INVAL) => {
+                Ok(Sent::Refused)
+            }
+            Err(errno) => Err(errno.into()),
         }
     }
 
@@ -210,11 +166,3 @@ impl Port for Tap {
         count.flatten().unwrap_or(0)
     }
 }
-
-// linux/if_tun.h
-const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
-const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
-const TUN_F_CSUM: libc::c_ulong = 0x01;
-const TUN_F_TSO4: libc::c_ulong = 0x02;
-const TUN_F_USO4: libc::c_ulong = 0x20;
-const TUN_F_USO6: libc::c_ulong = 0x40;

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 
 /// What drives an emulation.
@@ -70,15 +71,4 @@ impl Follow for std::sync::Arc<Commanded> {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         *self.lock()
     }
-}
-
-/// The machine's CLOCK_MONOTONIC, which civil time cannot step.
-pub fn wall_now() -> Instant<Wall> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the call writes to a timespec that is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    Instant::from_ns(time.tv_sec * 1_000_000_000 + time.tv_nsec)
 }

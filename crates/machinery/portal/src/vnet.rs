@@ -1,13 +1,13 @@
 //! `struct virtio_net_hdr`: what a kernel says before a frame about what is
 //! left to be done with it (linux/virtio_net.h; Virtio 1.2, section 5.1.6).
 
-use std::io;
-use std::os::fd::RawFd;
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsFd;
 
+use rustix::io::{Errno, readv};
 use timeloom_net::{Checksum, LARGE, Offload, Train, TrainProtocol};
 
 use crate::Received;
-use crate::port::outcome;
 
 /// Bytes of the header, without the count of merged buffers.
 pub(crate) const LENGTH: usize = 10;
@@ -45,31 +45,23 @@ pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
 
 /// Reads one frame from a device that gives `length` bytes of this header before
 /// it, or none with 0. A read that found nothing is no error.
-pub(crate) fn receive(device: RawFd, length: usize, buffer: &mut Vec<u8>) -> io::Result<Received> {
+pub(crate) fn receive(
+    device: impl AsFd,
+    length: usize,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Received> {
     if buffer.len() < LARGE {
         buffer.resize(LARGE, 0);
     }
     let mut header = [0u8; LENGTH];
-    let parts = [
-        libc::iovec {
-            iov_base: header.as_mut_ptr().cast(),
-            iov_len: length.min(LENGTH),
-        },
-        libc::iovec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
-        },
+    let mut parts = [
+        IoSliceMut::new(&mut header[..length.min(LENGTH)]),
+        IoSliceMut::new(buffer),
     ];
-    // SAFETY: both parts are ours and as long as they say.
-    let answer = unsafe { libc::readv(device, parts.as_ptr(), 2) };
-    let read_bytes = match outcome(answer) {
+    let read_bytes = match readv(device, &mut parts) {
         Ok(bytes) => bytes,
-        Err(error) => {
-            return match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
-                _ => Err(error),
-            };
-        }
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
+        Err(errno) => return Err(errno.into()),
     };
     match (read_bytes.checked_sub(length), read(&header)) {
         (Some(used), Some(offload)) => Ok(Received::Frame(used, offload)),

@@ -125,10 +125,7 @@ impl Driver {
         self.read_departures();
         while let Some(done) = self.verifier.finished() {
             match done {
-                Done::Verified(job, verdict) => {
-                    self.observer.verified(&job, &verdict);
-                    self.machine.handle_verdict(wall_now(), &verdict);
-                }
+                Done::Verified(verdict) => self.machine.handle_verdict(wall_now(), &verdict),
                 Done::Signed(signed) => self.machine.handle_signed(wall_now(), signed),
             }
             self.act();
@@ -139,7 +136,6 @@ impl Driver {
             self.machine.handle_wake(now, &mut self.random);
             self.act();
         }
-        self.observer.settled();
         self.prepare();
         Ok(())
     }
@@ -258,7 +254,6 @@ impl Driver {
         let mut records = Vec::new();
         second.receive(|record| records.push(record.to_vec()));
         for record in records {
-            self.observer.statement(&record);
             self.machine.handle_statement(wall_now(), &record);
             self.act();
         }
@@ -371,7 +366,7 @@ impl Driver {
             Report::Dropped { reason, .. } => {
                 *self.counters.dropped.entry(name_of(*reason)).or_default() += 1;
             }
-            Report::Failure(failure) => {
+            Report::Failure { failure, .. } => {
                 *self
                     .counters
                     .failures

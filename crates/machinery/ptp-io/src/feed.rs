@@ -2,7 +2,8 @@
 //! whether anybody vouches for it.
 //!
 //! One datagram of JSON per Sync, to the socket that `timeloom timeline serve`
-//! made for its source of type `ptp` (docs/ptp.md has the fields). Nothing waits
+//! made for its source of type `ptp` (docs/ptp.md has the fields; both sides know
+//! it as a [`FedSync`]). Nothing waits
 //! for the other side: what it does not take is lost, and a timeline that hears
 //! nothing says so itself. This is not the evidence log, which has everything
 //! and is for people.
@@ -10,41 +11,19 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use timeloom_timeline_protocol::FedSync;
 use timeloom_wire::TimeInterval;
 
-use crate::{Fate, Line, Options, Policy, PtpError, Stamping, SyncLine};
+use crate::{Line, Options, Policy, PtpError, Stamping, SyncLine};
 
 /// Tells Syncs to one socket.
 #[derive(Debug)]
 pub struct Feed {
     socket: UnixDatagram,
     to: PathBuf,
-    stamp_error_ns: f64,
-    unvouched_ns: f64,
+    stamp_error: TimeInterval,
+    unvouched: TimeInterval,
 }
-
-/// A Sync, as the other side wants it.
-#[derive(Debug, Serialize)]
-struct Told<'a> {
-    verdict: Fate,
-    source: &'a str,
-    sequence: u16,
-    arrival_ns: Option<i64>,
-    origin_ns: Option<i64>,
-    correction_ns: Option<f64>,
-    path_delay_ns: Option<f64>,
-    offset_ns: Option<f64>,
-    /// How far the delay of one message may be from the measured one unnoticed.
-    stamp_error_ns: f64,
-    /// How much of the correction nobody need vouch for, by the policy.
-    unvouched_ns: f64,
-    hops: usize,
-    failures: usize,
-}
-
-/// Names longer than this are cut: the other side takes no more.
-const MAX_NAME: usize = 128;
 
 impl Feed {
     /// A feed of a slave that runs with `options` under `policy`, to the socket
@@ -70,8 +49,8 @@ impl Feed {
         Ok(Self {
             socket,
             to: to.to_owned(),
-            stamp_error_ns: options.jump_bound.as_ns_f64(),
-            unvouched_ns: unvouched.as_ns_f64(),
+            stamp_error: options.jump_bound,
+            unvouched,
         })
     }
 
@@ -84,22 +63,22 @@ impl Feed {
     }
 
     fn datagram(&self, sync: &SyncLine) -> Vec<u8> {
-        let cut = sync.source.floor_char_boundary(MAX_NAME);
-        serde_json::to_vec(&Told {
-            verdict: sync.verdict,
-            source: &sync.source[..cut],
-            sequence: sync.sequence,
-            arrival_ns: sync.arrival_ns,
-            origin_ns: sync.origin_ns,
-            correction_ns: sync.correction_ns,
-            path_delay_ns: sync.path_delay_ns,
-            offset_ns: sync.offset_ns,
-            stamp_error_ns: self.stamp_error_ns,
-            unvouched_ns: self.unvouched_ns,
-            hops: sync.hops.len(),
-            failures: sync.failures.len(),
-        })
-        .expect("plain data")
+        let record = &sync.record;
+        let fed = FedSync {
+            verdict: record.verdict,
+            source: sync.source(),
+            sequence: record.sequence,
+            arrival_ns: record.arrival.map(|stamp| stamp.as_ns()),
+            origin_ns: record.origin.map(|origin| origin.as_ns()),
+            correction: record.correction,
+            path_delay: record.path_delay,
+            offset: record.offset,
+            stamp_error: self.stamp_error,
+            unvouched: self.unvouched,
+            hops: record.hops.len() as u32,
+            failures: record.failures.len() as u32,
+        };
+        fed.encode()
     }
 }
 
@@ -109,20 +88,7 @@ mod tests {
     use crate::Role;
 
     fn line() -> Line {
-        Line::Sync(Box::new(SyncLine {
-            t_ns: 1,
-            node: "slave".into(),
-            source: "gm-1".into(),
-            sequence: 7,
-            arrival_ns: Some(1_000_000_500),
-            origin_ns: Some(1_000_000_000),
-            correction_ns: Some(300.5),
-            path_delay_ns: Some(100.0),
-            hops: Vec::new(),
-            offset_ns: Some(99.5),
-            verdict: Fate::Accepted,
-            failures: Vec::new(),
-        }))
+        crate::evidence::tests::line_of_a_sync()
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Whoever wants to know what a clock does: evidence, summaries, tests.
 
-use timeloom_ptp::security::{Verdict, VerifyJob};
 use timeloom_ptp::{Packet, Report, Stamp};
 
 use crate::Counters;
@@ -19,12 +18,6 @@ pub trait Observer: Send {
     fn departed(&mut self, _port: u16, _frame: &[u8], _stamp: Stamp) {}
     /// The clock reports something.
     fn report(&mut self, _report: &Report) {}
-    /// Signatures have been checked.
-    fn verified(&mut self, _job: &VerifyJob, _verdict: &Verdict) {}
-    /// A record came by the second network.
-    fn statement(&mut self, _record: &[u8]) {}
-    /// All that one turn of the loop brought has been told.
-    fn settled(&mut self) {}
     /// Other keys are in force.
     fn rekeyed(&mut self, _keys: &Loaded) {}
     /// Something for people: a file not taken, a clock that was set.

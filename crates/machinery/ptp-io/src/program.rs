@@ -238,6 +238,8 @@ impl Program {
             self.driver.turn(until)?;
             self.look_at_keys();
         }
+        self.driver.machine.end();
+        self.driver.act();
         self.driver.observer.ended(&self.driver.counters);
         Ok(self.driver.counters)
     }

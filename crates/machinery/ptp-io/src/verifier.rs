@@ -21,7 +21,7 @@ pub(crate) enum Job {
 /// What was done.
 #[derive(Debug)]
 pub(crate) enum Done {
-    Verified(Box<VerifyJob>, Verdict),
+    Verified(Verdict),
     Signed(Signed),
 }
 
@@ -66,10 +66,7 @@ fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &Wake) {
     let _ = setpriority_process(None, NICE);
     while let Ok(job) = queue.recv() {
         let done = match job {
-            Job::Verify(job) => {
-                let verdict = job.run();
-                Done::Verified(job, verdict)
-            }
+            Job::Verify(job) => Done::Verified(job.run()),
             Job::Sign(job) => Done::Signed(job.run()),
         };
         if finished.send(done).is_err() {

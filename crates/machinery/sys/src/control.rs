@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::net::RecvFlags;
 use timeloom_time::Duration;
 
+use crate::option::set;
+
 /// One control message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlMessage {
@@ -38,11 +40,13 @@ pub enum ControlMessage {
     Error {
         /// The errno.
         errno: i32,
-        /// `SO_EE_ORIGIN_…`: 2 for an ICMP message, 4 for a stamp.
-        origin: u8,
-        /// A stamp's running number, or the MTU of the way.
+        /// Type and code of the ICMP message.
+        kind: (u8, u8),
+        /// What that says further, such as the MTU of the way.
+        info: u32,
+        /// A stamp's running number.
         data: u32,
-        /// Who said so.
+        /// Who sent the ICMP message. `None` when it is not about one.
         by: Option<Ipv4Addr>,
     },
 }
@@ -76,6 +80,15 @@ impl Control {
     pub fn messages(&self) -> impl Iterator<Item = ControlMessage> + '_ {
         messages(&self.area.0[..self.used])
     }
+}
+
+/// Lets a UDP socket hear of ICMP errors, as [`ControlMessage::Error`] in its error
+/// queue.
+///
+/// # Errors
+/// None that the kernel has a reason for.
+pub fn hear_errors(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, &1)
 }
 
 /// Receives one datagram or frame, as `flags` say; what does not fit `buffer` is cut.
@@ -180,24 +193,17 @@ fn vlan(data: &[u8]) -> Option<ControlMessage> {
 /// data `u32`; then, for an ICMP message, the `sockaddr_in` of who sent it.
 fn error(data: &[u8]) -> Option<ControlMessage> {
     let word = |at: usize| Some(*data.get(at..)?.first_chunk::<4>()?);
-    let origin = *data.get(4)?;
-    let from = if origin == libc::SO_EE_ORIGIN_ICMP {
+    let by = if *data.get(4)? == libc::SO_EE_ORIGIN_ICMP {
         word(20)
     } else {
         None
     };
-    let info = u32::from_ne_bytes(word(8)?);
-    let own = u32::from_ne_bytes(word(12)?);
     Some(ControlMessage::Error {
         errno: i32::from_ne_bytes(word(0)?),
-        origin,
-        // The MTU is in the one field, a stamp's number in the other.
-        data: if origin == libc::SO_EE_ORIGIN_ICMP {
-            info
-        } else {
-            own
-        },
-        by: from.map(Ipv4Addr::from),
+        kind: (*data.get(5)?, *data.get(6)?),
+        info: u32::from_ne_bytes(word(8)?),
+        data: u32::from_ne_bytes(word(12)?),
+        by: by.map(Ipv4Addr::from),
     })
 }
 

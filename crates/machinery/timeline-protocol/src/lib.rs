@@ -7,7 +7,9 @@
 //! When the connection ends, by whatever cause, the client's bindings end with
 //! it. `docs/timeline-protocol.md` is this crate in prose.
 //!
-//! [`Connection`] is the plain way to speak it. What this crate is not: a reader
+//! A PTP slave tells a timeline of its Syncs by another socket ([`FedSync`]).
+//!
+//! [`Connection`] is the plain way to speak the former. What this crate is not: a reader
 //! of pages (`timeloom-publish`), a program's verbs (`timeloom-timeline-client`),
 //! or the daemon (`timeloom-timeline`); the latter two both depend on it.
 #![forbid(unsafe_code)]
@@ -17,7 +19,9 @@ mod binding;
 mod codec;
 mod connection;
 mod directory;
+mod feed;
 mod name;
+mod nanoseconds;
 pub mod packet;
 mod report;
 mod request;
@@ -28,7 +32,9 @@ pub use binding::{Binding, Event, ShortfallText};
 pub use codec::{MOST_BYTES, NoMessage, VERSION, decode, encode};
 pub use connection::{ClientError, Connection};
 pub use directory::Directory;
+pub use feed::{FedSync, MOST_FEED_BYTES, MOST_NAME_BYTES, NotFed};
 pub use name::{BadName, TimelineName};
+pub use nanoseconds::Nanoseconds;
 pub use report::{Report, SourceReport};
 pub use request::{Ask, Need, Request};
 pub use stamp::{IntervalText, StampText, StatusName};

@@ -18,7 +18,7 @@ use timeloom_clock::timeline::{
 use timeloom_publish::{PageWriter, TimeType, WriterError};
 use timeloom_time::Duration;
 
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::TimelineConfig;
 use crate::outputs::Outputs;
 use crate::source::{self, FromUtc, Sample, Source, Untold};
@@ -63,7 +63,7 @@ enum Event {
 pub(crate) struct Kept {
     keeper: Keeper,
     config: Config,
-    clock: Arc<HostClock>,
+    clock: Arc<LocalClock>,
     from_utc: FromUtc,
     /// The sealed memfd and the file: the same words in both.
     pages: [PageWriter; 2],
@@ -95,7 +95,7 @@ impl Timeline {
     pub(crate) fn keep(
         config: &TimelineConfig,
         directory: &Directory,
-        clock: &Arc<HostClock>,
+        clock: &Arc<LocalClock>,
     ) -> Result<(Self, JoinHandle<()>), KeepError> {
         let (id, kind, scale) = (config.timeline(), clock.kind(), Some(clock.scale()));
         let path = directory.page(&config.name);

@@ -11,13 +11,13 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
-mod host_clock;
 mod keep;
+mod local_clock;
 mod outputs;
 mod serve;
 pub mod source;
 mod step_watch;
 
-pub use host_clock::HostClock;
 pub use keep::Timeline;
+pub use local_clock::LocalClock;
 pub use serve::{Daemon, ServeError, serve};

@@ -26,7 +26,7 @@ use timeloom_publish::foreign::ntp_shm::{ShmSample, ShmTime};
 use timeloom_publish::{ClockBoundFile, NtpShm, PageSegment, TimeType};
 use timeloom_time::Duration;
 
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::TimelineConfig;
 use timeloom_timeline_protocol::ScaleName;
 
@@ -105,7 +105,7 @@ impl Outputs {
     ///
     /// # Errors
     /// The place, what is wrong with it, and what would mend it.
-    pub(crate) fn open(config: &TimelineConfig, clock: &HostClock) -> Result<Self, String> {
+    pub(crate) fn open(config: &TimelineConfig, clock: &LocalClock) -> Result<Self, String> {
         let clockbound = config.clockbound.as_deref();
         let clockbound = clockbound.map(|path| ClockBound::open(path, config, clock));
         let chrony = config.chrony_sock.as_deref().map(open_chrony);
@@ -126,7 +126,7 @@ impl Outputs {
     }
 
     /// Writes everything for a segment that was just published.
-    pub(crate) fn update(&self, segment: &Segment, clock: &HostClock, time_type: TimeType) {
+    pub(crate) fn update(&self, segment: &Segment, clock: &LocalClock, time_type: TimeType) {
         self.refresh(segment, clock, time_type);
         let ok = segment.status_at(clock.core()) == Status::Ok;
         match utc_of(time_type).filter(|_| ok) {
@@ -136,7 +136,7 @@ impl Outputs {
     }
 
     /// Writes what holds between two samples too, for what age has made of it.
-    pub(crate) fn refresh(&self, segment: &Segment, clock: &HostClock, time_type: TimeType) {
+    pub(crate) fn refresh(&self, segment: &Segment, clock: &LocalClock, time_type: TimeType) {
         if let Some(clockbound) = &self.clockbound {
             let segment = clockbound.segment(segment, clock, utc_of(time_type));
             clockbound.file.publish(segment);
@@ -161,7 +161,7 @@ impl Outputs {
         }
     }
 
-    fn sample(&self, segment: &Segment, clock: &HostClock, utc: &UtcView) {
+    fn sample(&self, segment: &Segment, clock: &LocalClock, utc: &UtcView) {
         if self.chrony.is_none() && self.shm.is_none() {
             return;
         }
@@ -204,7 +204,7 @@ impl Outputs {
 }
 
 impl ClockBound {
-    fn open(path: &Path, config: &TimelineConfig, clock: &HostClock) -> Result<Self, String> {
+    fn open(path: &Path, config: &TimelineConfig, clock: &LocalClock) -> Result<Self, String> {
         let bad = |what: &str| Err(format!("clockbound {}: {what}", path.display()));
         let version = config.clockbound_version;
         if version == 3 && clock.kind() != CounterKind::Tsc {
@@ -267,7 +267,7 @@ impl ClockBound {
         })
     }
 
-    fn segment(&self, segment: &Segment, clock: &HostClock, utc: Option<UtcView>) -> AnySegment {
+    fn segment(&self, segment: &Segment, clock: &LocalClock, utc: Option<UtcView>) -> AnySegment {
         let status = segment.status_at(clock.core());
         let void = |status| AnySegment::void(self.version, ClockStatus::from(status));
         let Some(utc) = utc.filter(|_| status.may_have_interval()) else {

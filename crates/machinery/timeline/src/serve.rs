@@ -17,7 +17,7 @@ use timeloom_publish::{PageReader, WriterError};
 use crate::config::{BadConfig, DaemonConfig, SourceConfig, TimelineConfig};
 use crate::keep::{KeepError, Kept};
 use crate::source::peer;
-use crate::{HostClock, Timeline, outputs, step_watch};
+use crate::{LocalClock, Timeline, outputs, step_watch};
 use timeloom_timeline_protocol::{
     Answer, Ask, Directory, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, TimelineName,
     decode, encode, packet,
@@ -89,7 +89,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     directory
         .make()
         .map_err(|error| ServeError::System(what(), error))?;
-    let clock = Arc::new(HostClock::of_this_machine());
+    let clock = Arc::new(LocalClock::of_this_machine());
     let mut daemon = Daemon {
         directory: directory.clone(),
         kept: Vec::new(),

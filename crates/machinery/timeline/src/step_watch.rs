@@ -9,8 +9,8 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use crate::HostClock;
-use crate::host_clock::Pair;
+use crate::LocalClock;
+use crate::local_clock::Pair;
 use crate::source::realtime_line::check_even;
 
 /// Calls `set` whenever the system clock is set, until `ended` is gone or true.
@@ -18,7 +18,7 @@ use crate::source::realtime_line::check_even;
 /// The kernel tells at once: a timer on CLOCK_REALTIME is cancelled by a step.
 /// What happens while no timer is armed shows in how the clock lies to the core
 /// clock, looked at once a second.
-pub(crate) fn watch(clock: &HostClock, ended: &Weak<AtomicBool>, mut set: impl FnMut()) {
+pub(crate) fn watch(clock: &LocalClock, ended: &Weak<AtomicBool>, mut set: impl FnMut()) {
     let mut last = clock.realtime();
     while ended.upgrade().is_some_and(|ended| !ended.load(Relaxed)) {
         let cancelled = wait_a_second(&last);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn an_even_clock_is_no_alarm_and_a_past_timer_does_not_hang() {
-        let clock = HostClock::of_this_machine();
+        let clock = LocalClock::of_this_machine();
         let ended = Arc::new(AtomicBool::new(false));
         let weak = Arc::downgrade(&ended);
         let watcher = std::thread::spawn(move || {

@@ -1,6 +1,7 @@
 //! The same seed gives the same run, and a run in its stride allocates
 //! nothing.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};

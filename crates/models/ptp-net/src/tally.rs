@@ -144,7 +144,7 @@ impl Tally {
             Report::Dropped { reason, .. } => {
                 *self.dropped.entry(format!("{reason:?}")).or_default() += 1;
             }
-            Report::Failure(failure) => {
+            Report::Failure { failure, .. } => {
                 let reason = format!("{:?}", failure.reason);
                 *self.failures.entry(reason).or_default() += 1;
                 return Some(Event::Violation(Violation {
@@ -154,7 +154,7 @@ impl Tally {
                     ahead_ns: truths.of(failure.sequence),
                 }));
             }
-            Report::PeerDelay { .. } => {}
+            Report::PeerDelay { .. } | Report::Sync(_) => {}
         }
         None
     }

@@ -103,6 +103,13 @@ impl Machine {
         }
     }
 
+    /// The clock ends: what is known of Syncs that wait is told.
+    pub fn end(&mut self) {
+        if let Self::Ordinary(clock) = self {
+            clock.end();
+        }
+    }
+
     /// A record came by the second network.
     pub fn handle_statement(&mut self, now: Instant<Wall>, record: &[u8]) {
         if let Self::Ordinary(clock) = self {

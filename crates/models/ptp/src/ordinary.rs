@@ -182,7 +182,9 @@ impl OrdinaryClock {
             DelayMechanism::EndToEnd => {}
         }
         self.decide(now);
+        self.slave.expire(now, &mut self.out);
         self.resolve(now);
+        self.slave.settle(now, &mut self.out);
         if self.state == PortState::Master {
             let next_hop = self.peer.neighbour().map(|n| n.port.clock);
             self.master.handle_wake(
@@ -222,6 +224,9 @@ impl OrdinaryClock {
             None if header.message_type.is_event() => return self.drop(DropReason::NoStamp),
             None => Stamp::ZERO,
         };
+        if self.state != PortState::Master {
+            self.slave.note(now, &message, stamp, &mut self.out);
+        }
         let security = self.config.security.as_ref();
         match &message.body {
             Body::PdelayReq(body) => self.peer.handle_request(header, body, stamp, &mut self.out),
@@ -258,6 +263,7 @@ impl OrdinaryClock {
             }
             _ => {}
         }
+        self.slave.settle(now, &mut self.out);
     }
 
     /// The departure of an event message is known, or lost for good.
@@ -293,11 +299,17 @@ impl OrdinaryClock {
     }
 
     /// Signatures have been checked.
-    pub fn handle_verdict(&mut self, _now: Instant<Wall>, verdict: &Verdict) {
+    pub fn handle_verdict(&mut self, now: Instant<Wall>, verdict: &Verdict) {
         let upstream = self.peer.neighbour();
         self.slave
             .handle_verdict(verdict, upstream, &self.config, &mut self.out);
         self.use_samples();
+        self.slave.settle(now, &mut self.out);
+    }
+
+    /// The clock ends: what is known of Syncs that wait is told.
+    pub fn end(&mut self) {
+        self.slave.end(&mut self.out);
     }
 
     /// Other keys from now on: a rotation, or a ring that has grown. What is
@@ -311,6 +323,7 @@ impl OrdinaryClock {
         self.slave
             .handle_statement(now, record, &self.config, &mut self.out);
         self.resolve(now);
+        self.slave.settle(now, &mut self.out);
     }
 
     fn resolve(&mut self, now: Instant<Wall>) {
@@ -419,7 +432,7 @@ impl OrdinaryClock {
     }
 
     fn announce_fails(&mut self, header: &Header, reason: Reason) {
-        self.out.report(Report::Failure(Failure {
+        self.out.alarm(Failure {
             observer: self.config.clock,
             source: header.source,
             sequence: header.sequence_id,
@@ -428,7 +441,7 @@ impl OrdinaryClock {
                 after: None,
                 before: self.config.clock,
             },
-        }));
+        });
     }
 
     fn decide(&mut self, now: Instant<Wall>) {

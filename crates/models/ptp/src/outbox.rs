@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use timeloom_wire::{Message, VlanTag};
 
 use crate::action::Departure;
+use crate::security::Failure;
 use crate::{Action, DropReason, Packet, Report, Token};
 
 /// Longest message: ptp4l 3.1.1 drops anything above 1486 octets.
@@ -28,6 +29,14 @@ impl Outbox {
 
     pub(crate) fn report(&mut self, report: Report) {
         self.push(Action::Report(report));
+    }
+
+    /// A violation that is told of no Sync's record.
+    pub(crate) fn alarm(&mut self, failure: Failure) {
+        self.report(Report::Failure {
+            failure,
+            in_record: false,
+        });
     }
 
     pub(crate) fn dropped(&mut self, port: u16, reason: DropReason) {

@@ -355,7 +355,7 @@ impl PeerDelay {
         // The neighbour is the other end of this link, whoever the message
         // claims to be from.
         let after = self.neighbour.map(|n| n.port.clock);
-        out.report(Report::Failure(Failure {
+        out.alarm(Failure {
             observer: self.own.clock,
             source: header.source,
             sequence: header.sequence_id,
@@ -364,7 +364,7 @@ impl PeerDelay {
                 after,
                 before: self.own.clock,
             },
-        }));
+        });
     }
 
     #[expect(

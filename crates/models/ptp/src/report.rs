@@ -2,8 +2,8 @@
 
 use timeloom_wire::{ClockIdentity, ParseError, PortIdentity, TimeInterval};
 
-use crate::PortState;
 use crate::security::Failure;
+use crate::{PortState, SyncRecord};
 
 /// Something worth a record. Nothing depends on anybody reading it.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +58,15 @@ pub enum Report {
         reason: DropReason,
     },
     /// Authenticated time was violated, and by whom as far as can be known.
-    Failure(Failure),
+    Failure {
+        /// What, and where.
+        failure: Failure,
+        /// Whether the record of its Sync will say so, too.
+        in_record: bool,
+    },
+    /// The fate of a Sync is known. Every Sync that a slave receives is told
+    /// once, also of masters that it does not follow.
+    Sync(Box<SyncRecord>),
 }
 
 /// Why a packet was not used, although nobody need have meant harm.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Neg, Sub};
+use core::str::FromStr;
 
 /// A signed length of time in units of 2^-16 ns (IEEE 1588-2008, 5.3.2):
 /// ± 39 hours. Sums are exact integers, so that what a chain of transparent
@@ -76,5 +77,117 @@ impl core::iter::Sum for TimeInterval {
 impl fmt::Debug for TimeInterval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ns", self.as_ns_f64())
+    }
+}
+
+/// Nanoseconds as a decimal number that is exact: 2^-16 has sixteen digits.
+/// There is always one digit behind the point, so that it reads as a number with
+/// a fraction wherever types are guessed from text.
+impl fmt::Display for TimeInterval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (whole, mut rest) = (self.0.unsigned_abs() >> 16, self.0.unsigned_abs() & 0xffff);
+        write!(f, "{sign}{whole}.")?;
+        loop {
+            rest *= 10;
+            write!(f, "{}", rest >> 16)?;
+            rest &= 0xffff;
+            if rest == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A text that is no length of time of whole 2^-16 ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoInterval;
+
+impl fmt::Display for NoInterval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a decimal number of whole 2^-16 ns")
+    }
+}
+
+impl core::error::Error for NoInterval {}
+
+/// What [`TimeInterval`] displays, exactly: nothing is rounded, and there is no
+/// exponent.
+impl FromStr for TimeInterval {
+    type Err = NoInterval;
+
+    fn from_str(text: &str) -> Result<Self, NoInterval> {
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, text),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+        let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !are_digits(whole) || !are_digits(fraction) || fraction.len() > FRACTION_DIGITS {
+            return Err(NoInterval);
+        }
+        let whole: u64 = whole.parse().map_err(|_| NoInterval)?;
+        let rest: u128 = fraction.parse().map_err(|_| NoInterval)?;
+        let scaled = rest << 16;
+        let unit = 10u128.pow(fraction.len() as u32);
+        if !scaled.is_multiple_of(unit) {
+            return Err(NoInterval);
+        }
+        let size = (i128::from(whole) << 16) + (scaled / unit) as i128;
+        let value = if negative { -size } else { size };
+        i64::try_from(value).map(Self).map_err(|_| NoInterval)
+    }
+}
+
+/// 2^-16 = 0.0000152587890625.
+const FRACTION_DIGITS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn nanoseconds_are_told_to_the_last_bit() {
+        for (scaled, text) in [
+            (0, "0.0"),
+            (1, "0.0000152587890625"),
+            (-1, "-0.0000152587890625"),
+            (300 << 16 | 1 << 15, "300.5"),
+            (i64::MAX, "140737488355327.9999847412109375"),
+            (i64::MIN, "-140737488355328.0"),
+        ] {
+            assert_eq!(TimeInterval(scaled).to_string(), text);
+            assert_eq!(text.parse(), Ok(TimeInterval(scaled)));
+        }
+        assert_eq!("100".parse(), Ok(TimeInterval::from_ns(100)));
+        for bad in [
+            "",
+            "-",
+            ".",
+            ".5",
+            "5.",
+            "+1",
+            "1e3",
+            "NaN",
+            "0.1",
+            "--1",
+            "1.-5",
+            " 1",
+            "140737488355328.0",
+            "0.00001525878906250",
+            "99999999999999999999",
+        ] {
+            assert_eq!(bad.parse::<TimeInterval>(), Err(NoInterval), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_displayed_parses_to_the_same(scaled in any::<i64>()) {
+            let interval = TimeInterval(scaled);
+            prop_assert_eq!(interval.to_string().parse(), Ok(interval));
+        }
     }
 }

@@ -29,6 +29,7 @@ mod ip;
 mod quality;
 mod timestamp;
 mod udp;
+mod verdict;
 
 pub mod message;
 pub mod tlv;
@@ -39,8 +40,9 @@ pub use ethernet::{ETHERTYPE_PTP, EthernetFrame, MacAddress, VlanTag};
 pub use flags::Flags;
 pub use header::{Header, MessageType, Version};
 pub use identity::{ClockIdentity, PortIdentity};
-pub use interval::TimeInterval;
+pub use interval::{NoInterval, TimeInterval};
 pub use message::{Body, Message};
 pub use quality::ClockQuality;
 pub use timestamp::Timestamp;
 pub use udp::{UDP_EVENT_PORT, UDP_GENERAL_PORT, UdpDatagram, UdpFamily};
+pub use verdict::{NoVerdict, SyncVerdict};

@@ -92,7 +92,7 @@ fn a_run_that_is_paused_stands_and_goes_on() {
 fn the_stamps_of_a_log_do_not_advance_while_a_plant_solves() {
     let lab = Lab::new(
         // The ticks begin when the pauses do.
-        &Scenario::lasting("800 ms")
+        &Scenario::lasting("2 s")
             .program('a', "ticks", TICKS, "after = [\"client\"]")
             .program(
                 'b',
@@ -104,18 +104,15 @@ fn the_stamps_of_a_log_do_not_advance_while_a_plant_solves() {
     );
     let run = lab.run(&[]).succeeded();
     assert!(
-        run.manifest().paused_total.as_ns() >= 300_000_000,
+        run.manifest().paused_total.as_ns() >= 1_200_000_000,
         "hardly anything was paused"
     );
     let log = log_lines(&lab.run_path(), "ticks");
     assert!(log.len() >= 8, "{log:?}");
-    let gaps: Vec<i64> = log.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
-    let mut sorted = gaps.clone();
-    sorted.sort_unstable();
-    // Ticks come every 20 ms. Were the pauses in the stamps, most gaps would
-    // have one of 100 ms in them.
-    let median = sorted[sorted.len() / 2];
-    assert!((5_000..60_000).contains(&median), "{gaps:?}");
+    // Were the pauses in the stamps, the last would be beyond three seconds.
+    for (stamp_us, line) in &log {
+        assert!(*stamp_us < 3_000_000, "{stamp_us} us: {line}");
+    }
 }
 
 /// Twice, and half, the wall time; the same virtual results.

@@ -130,12 +130,9 @@ fn a_run_goes_as_far_as_it_is_granted() {
     });
     let times: Vec<i64> = times.collect();
     assert!(times.len() >= 10, "{ticks:?}");
-    // On the grid of its own clock; it never slept through a simulator's 30 ms.
-    let first = times[0];
-    for (index, at) in times.iter().enumerate() {
-        let late = at - first - index as i64 * 20 * MS;
-        assert!((-20 * MS..400 * MS).contains(&late), "{late} ns: {times:?}");
-    }
+    // By its own clock, which stood while the simulator computed.
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(times.iter().all(|at| *at <= 1050 * MS), "{times:?}");
 }
 
 /// Grants the first 300 ms.

@@ -10,8 +10,8 @@ use crate::words::{self, FrequencyError};
 /// The clock of a host, which may be wrong, and which the host's programs may
 /// steer and set. Without this table it shows true time until one does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct HostClock {
+#[schemars(deny_unknown_fields, rename = "HostClock")]
+pub struct ClockSpec {
     /// How much its CLOCK_REALTIME is ahead of true time at the beginning;
     /// negative: behind.
     #[serde(serialize_with = "words::as_text")]
@@ -63,7 +63,7 @@ pub const CLOCK_SIGNALS: [&str; 4] = [
     "clock.maxerror",
 ];
 
-impl Read for HostClock {
+impl Read for ClockSpec {
     const NOUN: &'static str = "a clock";
 
     fn read_table(fields: &mut Fields<'_>) -> Self {

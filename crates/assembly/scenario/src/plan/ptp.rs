@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
-use crate::plan::HostClock;
+use crate::plan::ClockSpec;
 use crate::read::{Fields, Read};
 use crate::words::{self, Ipv4Interface};
 
@@ -211,7 +211,7 @@ pub struct PtpClock {
     pub address: Option<Ipv4Interface>,
     /// The clock that stamps, when that differs from true time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock: Option<HostClock>,
+    pub clock: Option<ClockSpec>,
     /// Its stamps are multiples of this.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::one_nanosecond", with = "words::DurationText")]

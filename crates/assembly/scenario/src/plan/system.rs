@@ -9,7 +9,7 @@ use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::plan::network::Wire;
-use crate::plan::{HostClock, Named, OpenFlow};
+use crate::plan::{ClockSpec, Named, OpenFlow};
 use crate::read::{Fields, Read};
 use crate::words::{self, Ipv4Interface, Ready, SignalName};
 
@@ -63,7 +63,7 @@ pub struct Host {
     pub address: Ipv4Interface,
     /// Its clock, when that differs from true time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock: Option<HostClock>,
+    pub clock: Option<ClockSpec>,
     /// What it runs.
     #[schemars(default)]
     pub programs: Vec<Program>,

@@ -8,7 +8,7 @@
 //! the peering portal, and the baseline has it easier than the paper's.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Engine, Lateness, Limit};
@@ -162,7 +162,7 @@ impl Door for Frames {
         Instant::FAR_FUTURE
     }
 
-    fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+    fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.port.descriptor())
     }
 }

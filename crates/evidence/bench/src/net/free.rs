@@ -12,7 +12,8 @@ use timeloom_engine::{Engine, Limit, Pace, Paced};
 use timeloom_net::{Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats, Policy};
-use timeloom_peering::{Cut, Door, Pause, Portal, Ring, Socket, run, wall_now};
+use timeloom_peering::{Cut, Door, Pause, Portal, Ring, Socket, run};
+use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
 use super::frames::{Cable, Frames};

@@ -1,12 +1,12 @@
 //! The same dumbbell in ns-3: compiled where ns-3 is, left out where it is not.
 
 use std::io::{BufRead, BufReader};
-use std::os::fd::RawFd;
-use std::os::unix::process::CommandExt;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde::Deserialize;
+use timeloom_sys::command::inherit;
 
 use super::model::{Outcome, Shape};
 use crate::error::BenchError;
@@ -77,22 +77,13 @@ impl Program {
     pub(super) fn start_with(
         &self,
         arguments: &[String],
-        descriptors: &[RawFd],
+        descriptors: impl IntoIterator<Item = OwnedFd>,
     ) -> Result<Child, BenchError> {
         let mut command = Command::new(&self.program);
         command.args(arguments).stdout(Stdio::piped());
-        let descriptors = descriptors.to_vec();
-        let keep = move || {
-            for descriptor in &descriptors {
-                // SAFETY: the call takes numbers; it clears close-on-exec.
-                if unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) } < 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-            }
-            Ok(())
-        };
-        // SAFETY: between fork and exec the closure makes system calls only.
-        unsafe { command.pre_exec(keep) };
+        for descriptor in descriptors {
+            inherit(&mut command, descriptor);
+        }
         let mut child = command
             .spawn()
             .map_err(BenchError::system("running ns-3"))?;

@@ -217,10 +217,10 @@ fn rtt(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
         let target = bed.target.parse().map_err(broken)?;
         let station = bed.fabric.station("a").expect("just built");
         let gap = StdDuration::from_millis(5);
-        let began = timeloom_portal::wall_now();
+        let began = timeloom_sys::wall_now();
         let pings = station.run(|| ping(target, count, gap)).map_err(broken)?;
         let pings = pings.map_err(BenchError::system("pinging"))?;
-        let wall = timeloom_portal::wall_now() - began;
+        let wall = timeloom_sys::wall_now() - began;
         let errors: Vec<f64> = pings.iter().map(|ns| (ns - configured) as f64).collect();
         let report = bed.emulation.stop().ok_or_else(|| broken("it died"))?;
         means.push(errors.iter().sum::<f64>() / errors.len() as f64);

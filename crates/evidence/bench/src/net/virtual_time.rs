@@ -41,9 +41,9 @@ fn dilated(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Benc
     for _ in 0..options.pick(1, 5) {
         let stage = Stage::new(options, Between::new(10 * GBIT, DELAY))?;
         stage.session.dilate(DILATION)?;
-        let began = timeloom_portal::wall_now();
+        let began = timeloom_sys::wall_now();
         let (gbps, _) = stage.iperf3(&["-t", "1", "-C", "cubic"])?;
-        let wall = timeloom_portal::wall_now() - began;
+        let wall = timeloom_sys::wall_now() - began;
         let report = stage.report()?;
         rates.push(gbps);
         late.push(report.lateness.late_fraction());

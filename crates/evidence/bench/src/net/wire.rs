@@ -11,10 +11,11 @@ use std::time;
 
 use timeloom_engine::Engine;
 use timeloom_net::{Owner, Packet, World};
+use timeloom_peering::Socket;
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{Datagrams, Peer, PeerConfig};
-use timeloom_peering::{Socket, wall_now};
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
 use super::model::{go_first, own_core, thread_cpu_s};

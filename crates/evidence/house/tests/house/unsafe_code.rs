@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use timeloom_house::{Kind, Package, Workspace};
 
 /// Crates with unsafe code, and what it is for.
-const MAY: [(&str, &str); 11] = [
+const MAY: [(&str, &str); 9] = [
     ("timeloom", "what a command does between fork and exec"),
     (
         "timeloom-bench",
@@ -22,15 +22,7 @@ const MAY: [(&str, &str); 11] = [
         "timeloom-page",
         "memory shared with guests; the counter's instruction",
     ),
-    (
-        "timeloom-peering",
-        "trains of datagrams; rings in shared memory",
-    ),
     ("timeloom-plant", "what a plant does between fork and exec"),
-    (
-        "timeloom-portal",
-        "TAPs, packet sockets, and their batches of frames",
-    ),
     (
         "timeloom-publish",
         "pages in shared memory, written and read by many",

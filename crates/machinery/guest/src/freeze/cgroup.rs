@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::{CGROUP_PREFIX, cgroup2_mount};
 use crate::error::GuestError;
 
 /// The cgroup of a session.
@@ -284,6 +283,27 @@ pub(crate) fn remove_cgroup(directory: &Path) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// The cgroup that a process is in now.
+pub(crate) fn cgroup_of(pid: i32) -> Option<PathBuf> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(cgroup2_mount()?.join(path))
+}
+
+/// Where the cgroup v2 hierarchy is mounted, if it is.
+pub fn cgroup2_mount() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        right
+            .starts_with("cgroup2 ")
+            .then(|| left.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+/// Every cgroup of ours begins with this.
+pub(crate) const CGROUP_PREFIX: &str = "timeloom.";
 
 /// The group of a host is named by its number: names of hosts may hold anything.
 const HOST_PREFIX: &str = "host-";

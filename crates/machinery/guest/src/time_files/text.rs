@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::of_machine;
 use crate::clock::{Host, machine_ns};
 
 /// The machine's own files. They are kept open: a guest may not make us open any.
@@ -38,6 +37,11 @@ impl Machine {
     pub(super) fn stat(&self) -> io::Result<String> {
         read(&self.stat)
     }
+}
+
+/// Opens a file of the machine's /proc.
+fn of_machine(path: &str) -> io::Result<File> {
+    File::open(path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
 fn read(file: &File) -> io::Result<String> {

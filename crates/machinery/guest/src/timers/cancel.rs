@@ -13,7 +13,10 @@ use std::io::Write;
 
 use timeloom_page::CLOCK_WAS_SET;
 
-use super::{Action, Host, Key, SetFlags, Timer, Timers, drain, is_readable};
+use super::eventfd::{drain, is_readable};
+use super::timer::{Action, Timer};
+use super::{Key, SetFlags, Timers};
+use crate::clock::Host;
 
 /// The clock was set since the timer was last read or set: ECANCELED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

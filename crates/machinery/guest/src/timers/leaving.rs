@@ -7,7 +7,10 @@
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
 
-use super::{Action, Key, Notice, Timer, Timers, eventfd_id, forget_unheld};
+use super::eventfd::eventfd_id;
+use super::notice::Notice;
+use super::timer::{Action, Timer};
+use super::{Key, Timers, forget_unheld};
 use crate::clock::HostDeadline;
 use crate::error::{GuestError, check};
 

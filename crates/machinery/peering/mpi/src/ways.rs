@@ -13,7 +13,9 @@ use timeloom_net::{Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::exact::{self, Exchange, Shared, Windows};
 use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Pause, Portal, Ring, Socket, run, wall_now};
+use timeloom_peering::{Pause, Portal, Ring, Socket, run};
+use timeloom_sys::clock::{thread_time, wall_now};
+use timeloom_sys::schedule::{Policy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
 use crate::exchange::{Ranks, receive};
@@ -36,7 +38,8 @@ struct Watch(time::Instant, f64);
 
 impl Watch {
     fn start() -> Self {
-        set_policy(libc::SCHED_FIFO, 1);
+        // Where it is not allowed, the thread stays as it is.
+        let _ = set_policy(Policy::First(1));
         Self(time::Instant::now(), thread_cpu_s())
     }
 
@@ -47,25 +50,12 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        set_policy(libc::SCHED_OTHER, 0);
+        let _ = set_policy(Policy::Ordinary);
     }
 }
 
-fn set_policy(policy: i32, sched_priority: i32) {
-    let parameters = libc::sched_param { sched_priority };
-    // SAFETY: the parameters live; 0 is the calling thread. Where it is not
-    // allowed, the thread stays as it is.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
-}
-
 fn thread_cpu_s() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    thread_time().as_ns() as f64 * 1e-9
 }
 
 /// In one engine.

@@ -109,7 +109,7 @@ fn datagrams_of_every_size_come_back() {
     );
     let server = testbed.namespace("b").udp_socket("0.0.0.0:9").unwrap();
     server
-        .set_read_timeout(Some(StdDuration::from_secs(20)))
+        .set_read_timeout(Some(StdDuration::from_secs(120)))
         .unwrap();
     let echo = thread::spawn(move || {
         let mut buffer = vec![0; 65_536];
@@ -123,7 +123,7 @@ fn datagrams_of_every_size_come_back() {
     });
     let client = testbed.namespace("a").udp_socket("0.0.0.0:0").unwrap();
     client
-        .set_read_timeout(Some(StdDuration::from_secs(20)))
+        .set_read_timeout(Some(StdDuration::from_secs(120)))
         .unwrap();
     client.connect((testbed.b_address, 9)).unwrap();
     let mut buffer = vec![0; 65_536];
@@ -155,7 +155,7 @@ fn filters_hold_back_what_they_name() {
     );
     let server = testbed.namespace("b").udp_socket("0.0.0.0:9").unwrap();
     server
-        .set_read_timeout(Some(StdDuration::from_secs(20)))
+        .set_read_timeout(Some(StdDuration::from_secs(120)))
         .unwrap();
     let from = |port: u16| {
         testbed
@@ -318,7 +318,7 @@ fn what_the_kernel_drops_is_counted() {
     // The first makes it rest; more than its queue holds come meanwhile.
     client.send_to(b"first", target).unwrap();
     server
-        .set_read_timeout(Some(StdDuration::from_secs(20)))
+        .set_read_timeout(Some(StdDuration::from_secs(120)))
         .unwrap();
     server.recv(&mut [0; 16]).unwrap();
     for _ in 0..5_000 {
@@ -377,7 +377,7 @@ fn what_one_turn_hands_out_goes_out_as_a_train() {
         }
         step();
         server
-            .set_read_timeout(Some(StdDuration::from_secs(20)))
+            .set_read_timeout(Some(StdDuration::from_secs(120)))
             .unwrap();
         for datagram in &sent {
             let length = server.recv(&mut buffer).unwrap();

@@ -22,7 +22,7 @@ fn comes(server: &UdpSocket, within: StdDuration) -> bool {
     server.recv(&mut [0; 16]).is_ok()
 }
 
-const LONG: StdDuration = StdDuration::from_secs(20);
+const LONG: StdDuration = StdDuration::from_secs(120);
 
 fn link() -> LinkConfig {
     LinkConfig::new(1_000_000_000, DELAY)
@@ -143,7 +143,7 @@ fn granted_steps_are_all_that_happens() {
         if comes(&server, StdDuration::from_millis(50)) {
             break;
         }
-        assert!(steps < 100);
+        assert!(steps < 2_000);
     }
     let now = testbed.emulation.report().unwrap().now;
     assert_eq!(now, granted, "not a nanosecond more");

@@ -3,15 +3,18 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration as StdDuration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::RecvFlags;
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, ip_mtu, set_ip_mtu_discover, set_ip_ttl};
 use timeloom_fabric::{Fabric, Namespace};
 use timeloom_net::{LinkConfig, NetworkBuilder, PortId, QueueConfig};
 use timeloom_portal::{Commanded, Emulation, Options, Portals, Timing};
+use timeloom_sys::control::{Control, ControlMessage, hear_errors, receive};
 use timeloom_time::{Duration, Rate};
 
 use crate::world::{tap, two_hosts};
@@ -68,8 +71,8 @@ impl Path {
     /// A datagram socket in `a` that hears of ICMP errors.
     fn prober(&self) -> UdpSocket {
         let socket = self.namespace("a").udp_socket("0.0.0.0:0").unwrap();
-        set(&socket, libc::IP_RECVERR, 1);
-        set(&socket, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO);
+        hear_errors(&socket).unwrap();
+        set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO).unwrap();
         socket
     }
 
@@ -83,36 +86,6 @@ impl Path {
     }
 }
 
-fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) {
-    // SAFETY: the kernel reads a number of the length given.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_IP,
-            option,
-            (&raw const value).cast(),
-            size_of_val(&value) as u32,
-        )
-    };
-    assert_eq!(answer, 0, "{}", io::Error::last_os_error());
-}
-
-fn get(socket: &UdpSocket, option: libc::c_int) -> libc::c_int {
-    let (mut value, mut length) = (0, size_of::<libc::c_int>() as u32);
-    // SAFETY: the kernel writes a number of the length given.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_IP,
-            option,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
-    };
-    assert_eq!(answer, 0, "{}", io::Error::last_os_error());
-    value
-}
-
 /// An ICMP error as the kernel's error queue tells it (ip(7)).
 #[derive(Debug, PartialEq)]
 struct Told {
@@ -124,45 +97,23 @@ struct Told {
 
 /// The next error that a socket hears of within twenty seconds.
 fn hear(socket: &UdpSocket) -> Told {
-    let mut ready = libc::pollfd {
-        fd: socket.as_raw_fd(),
-        events: 0,
-        revents: 0,
+    let mut ready = [PollFd::new(socket, PollFlags::empty())];
+    let patience = Timespec {
+        tv_sec: 20,
+        tv_nsec: 0,
     };
-    // SAFETY: one pollfd that is ours.
-    let answer = unsafe { libc::poll(&raw mut ready, 1, 20_000) };
-    assert_eq!(answer, 1, "nobody answers");
-    let mut control = [0u64; 64];
-    // SAFETY: a msghdr is plain old data; zero is a value of every field.
-    let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control);
-    // SAFETY: the message names a buffer that is ours, with its length.
-    let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_ERRQUEUE) };
-    assert!(length >= 0, "{}", io::Error::last_os_error());
-    // SAFETY: the kernel has filled the message in.
-    let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-    while !header.is_null() {
-        // SAFETY: a header that is there lies in the control buffer.
-        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
-        if (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR) {
-            // SAFETY: such a message carries this structure, and the address of
-            // who sent the error behind it.
-            let (error, by) = unsafe {
-                let data = libc::CMSG_DATA(header).cast::<libc::sock_extended_err>();
-                let by = data.add(1).cast::<libc::sockaddr_in>();
-                (data.read_unaligned(), by.read_unaligned())
-            };
-            assert_eq!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP);
+    assert_eq!(poll(&mut ready, Some(&patience)), Ok(1), "nobody answers");
+    let mut control = Control::default();
+    receive(socket, &mut [], &mut control, RecvFlags::ERRQUEUE).unwrap();
+    for message in control.messages() {
+        if let ControlMessage::Error { kind, info, by, .. } = message {
             return Told {
-                by: u32::from_be(by.sin_addr.s_addr).into(),
-                kind: error.ee_type,
-                code: error.ee_code,
-                info: error.ee_info,
+                by: by.expect("an ICMP message"),
+                kind: kind.0,
+                code: kind.1,
+                info,
             };
         }
-        // SAFETY: as above.
-        header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
     }
     panic!("an error without a cause");
 }
@@ -173,7 +124,7 @@ fn a_route_can_be_traced() {
     let socket = path.prober();
     let target = SocketAddrV4::new(path.hops[2], 33_434);
     for (ttl, by) in (1..).zip(path.hops) {
-        set(&socket, libc::IP_TTL, ttl);
+        set_ip_ttl(&socket, ttl).unwrap();
         socket.send_to(b"probe", target).unwrap();
         let told = hear(&socket);
         // The last is b's own kernel: nobody listens there.
@@ -254,14 +205,14 @@ fn a_kernel_finds_the_mtu_of_its_path() {
     // A datagram: the kernel is told, and remembers.
     let socket = path.prober();
     socket.connect((path.hops[2], 9)).unwrap();
-    assert_eq!(get(&socket, libc::IP_MTU), 1_500);
+    assert_eq!(ip_mtu(&socket).unwrap(), 1_500);
     socket.send(&[1; 1_400]).unwrap();
     let told = hear(&socket);
     assert_eq!(
         (told.by, told.kind, told.code, told.info),
         (path.hops[0], 3, 4, 1_200)
     );
-    assert_eq!(get(&socket, libc::IP_MTU), 1_200);
+    assert_eq!(ip_mtu(&socket).unwrap(), 1_200);
     let counters = path.emulation.stop().unwrap().counters;
     assert!(
         counters.too_long >= 2 && counters.icmp_errors >= 2,
@@ -274,10 +225,10 @@ fn what_a_kernel_lets_routers_cut_is_cut() {
     let path = path(link().with_mtu(700));
     let server = path.namespace("b").udp_socket("0.0.0.0:9").unwrap();
     server
-        .set_read_timeout(Some(StdDuration::from_secs(20)))
+        .set_read_timeout(Some(StdDuration::from_secs(120)))
         .unwrap();
     let client = path.namespace("a").udp_socket("0.0.0.0:0").unwrap();
-    set(&client, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT);
+    set_ip_mtu_discover(&client, Ipv4PathMtuDiscovery::DONT).unwrap();
     // One that the kernel sends whole, and one that it cuts itself before.
     for length in [1_400, 9_000] {
         let bytes: Vec<u8> = (0..length).map(|at| (at / 5) as u8).collect();

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use timeloom_wire::ClockIdentity;
+use timeloom_wire::TimeInterval;
+
+use super::SyncLine;
+use super::sync_line::exact_ns;
 
 /// One line of the log. Instants are civil, in nanoseconds since 1970.
 #[derive(Clone, Debug, Serialize)]
@@ -36,7 +39,8 @@ pub enum Line {
         /// To whom.
         neighbour: String,
         /// Mean delay.
-        delay_ns: f64,
+        #[serde(rename = "delay_ns", serialize_with = "exact_ns")]
+        delay: TimeInterval,
     },
     /// A transparent clock handed a Sync on.
     Relay {
@@ -51,7 +55,8 @@ pub enum Line {
         /// Out by.
         egress: u16,
         /// How long it stayed, in the grandmaster's seconds.
-        residence_ns: f64,
+        #[serde(rename = "residence_ns", serialize_with = "exact_ns")]
+        residence: TimeInterval,
     },
     /// Something for people.
     Notice {
@@ -83,66 +88,6 @@ pub enum Line {
         /// Violations, by reason.
         failures: BTreeMap<String, u64>,
     },
-}
-
-/// What became of a Sync.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Fate {
-    /// Every hop's signature holds.
-    Accepted,
-    /// Measured, and nobody vouches for it.
-    Unsigned,
-    /// Not used.
-    Rejected,
-    /// Its Follow_Up or its delay was missing.
-    Incomplete,
-}
-
-/// A Sync.
-#[derive(Clone, Debug, Serialize)]
-pub struct SyncLine {
-    /// When the line was written.
-    pub t_ns: i64,
-    /// Who says it.
-    pub node: String,
-    /// Whose Sync.
-    pub source: String,
-    /// Its `sequenceId`.
-    pub sequence: u16,
-    /// When it arrived, by the clock that stamps.
-    pub arrival_ns: Option<i64>,
-    /// When it left the grandmaster.
-    pub origin_ns: Option<i64>,
-    /// Corrections of Sync and Follow_Up.
-    pub correction_ns: Option<f64>,
-    /// Who signed which part of it.
-    pub hops: Vec<HopLine>,
-    /// Slave − master.
-    pub offset_ns: Option<f64>,
-    /// Delay of the ingress link, or of the path.
-    pub path_delay_ns: Option<f64>,
-    /// What became of it.
-    pub verdict: Fate,
-    /// What is wrong, and where.
-    pub failures: Vec<Violation>,
-}
-
-/// One hop's part.
-#[derive(Clone, Debug, Serialize)]
-pub struct HopLine {
-    /// Who.
-    pub clock: String,
-    /// In by.
-    pub ingress: u8,
-    /// Out by.
-    pub egress: u8,
-    /// What it answers for.
-    pub contribution_ns: f64,
-    /// `holds`, `suspect`, `unproven`, or `unverified`.
-    pub verdict: &'static str,
-    #[serde(skip)]
-    pub(super) identity: ClockIdentity,
 }
 
 /// What is wrong, and between whom.
@@ -213,21 +158,6 @@ impl fmt::Display for Line {
                 Ok(())
             }
         }
-    }
-}
-
-impl fmt::Display for SyncLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} #{} {:?}", self.source, self.sequence, self.verdict)?;
-        if let (Some(offset), Some(delay)) = (self.offset_ns, self.path_delay_ns) {
-            write!(f, ": offset {offset:.0} ns, delay {delay:.0} ns")?;
-        }
-        if !self.hops.is_empty() {
-            write!(f, ", {} hops", self.hops.len())?;
-        }
-        self.failures
-            .iter()
-            .try_for_each(|violation| write!(f, "; {violation}"))
     }
 }
 

@@ -10,10 +10,14 @@ use std::thread::{Builder, JoinHandle};
 use super::Line;
 use crate::PtpError;
 
-/// Writes lines from a thread of its own: a slow disk or terminal delays no Sync.
+/// How a line is written.
+type Format = fn(&Line) -> String;
+
+/// Formats and writes lines in a thread of its own: no text and no slow disk
+/// delays a Sync.
 #[derive(Debug)]
 pub struct LineWriter {
-    lines: Option<Sender<String>>,
+    lines: Option<Sender<(Line, Format)>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -60,23 +64,24 @@ impl LineWriter {
         self.sink(Line::to_string)
     }
 
-    fn sink(&self, render: fn(&Line) -> String) -> impl FnMut(&Line) + Send + use<> {
+    fn sink(&self, format: Format) -> impl FnMut(&Line) + Send + use<> {
         let lines = self.lines.clone();
         move |line| {
-            let text = render(line);
-            if let Some(lines) = lines.as_ref().filter(|_| !text.is_empty()) {
-                let _ = lines.send(text);
+            if let Some(lines) = &lines {
+                let _ = lines.send((line.clone(), format));
             }
         }
     }
 }
 
-fn write_lines(queue: &Receiver<String>, mut file: impl Write) {
-    while let Ok(line) = queue.recv() {
-        // Nobody reads an error here; the disk's state shows in the file.
-        let _ = writeln!(file, "{line}");
-        while let Ok(line) = queue.try_recv() {
-            let _ = writeln!(file, "{line}");
+fn write_lines(queue: &Receiver<(Line, Format)>, mut file: impl Write) {
+    while let Ok(first) = queue.recv() {
+        for (line, format) in std::iter::once(first).chain(queue.try_iter()) {
+            let text = format(&line);
+            // Nobody reads an error here; the disk's state shows in the file.
+            if !text.is_empty() {
+                let _ = writeln!(file, "{text}");
+            }
         }
         let _ = file.flush();
     }

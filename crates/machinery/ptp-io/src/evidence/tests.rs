@@ -1,53 +1,101 @@
-//! What a log says of a Sync that jumped, by what the clock does with it.
+//! What a log says of a Sync.
 
 use std::sync::mpsc::channel;
 
-use timeloom_ptp::security::Failure;
+use timeloom_ptp::{HopRecord, HopVerdict, Stamp, SyncRecord};
+use timeloom_wire::tlv::Signer;
+use timeloom_wire::{SyncVerdict, TimeInterval, Timestamp};
 
 use super::*;
 
-fn fate_of_a_jump(role: ClockRole, policy: Policy) -> SyncLine {
+fn record() -> SyncRecord {
+    let hop = ClockIdentity([2; 8]);
+    SyncRecord {
+        source: PortIdentity {
+            clock: ClockIdentity([1; 8]),
+            port: 1,
+        },
+        sequence: 3,
+        arrival: Some(Stamp::from_ns(1_000_000_500)),
+        origin: Some(Timestamp::from_ns(1_000_000_000)),
+        correction: Some(TimeInterval((300 << 16) + (1 << 15))),
+        hops: vec![HopRecord {
+            signer: Signer::Identity(hop),
+            clock: Some(hop),
+            ingress: 1,
+            egress: 2,
+            contribution: TimeInterval(1),
+            verdict: HopVerdict::Holds,
+        }],
+        offset: Some(TimeInterval::from_ns(-7)),
+        path_delay: Some(TimeInterval::from_ns(100)),
+        verdict: SyncVerdict::Rejected,
+        failures: vec![(
+            Reason::Delayed,
+            Suspect {
+                after: None,
+                before: hop,
+            },
+        )],
+    }
+}
+
+fn told(reports: &[Report]) -> Vec<Line> {
     let (told, lines) = channel();
     let sink = Box::new(move |line| {
         let _ = told.send(line);
     });
-    let names = Names::default();
-    let mut evidence = Evidence::new("node", role, 0, names, None, sink).by_policy(policy);
-    let (master, observer) = (PortIdentity::default(), ClockIdentity::default());
-    evidence.report(&Report::Offset {
-        master,
-        sequence: 3,
-        offset: TimeInterval::from_ns(900_000),
-        delay: TimeInterval::from_ns(100),
-        authenticated: true,
-    });
-    evidence.report(&Report::Failure(Failure {
-        observer,
-        source: master,
-        sequence: 3,
-        reason: Reason::Delayed,
-        suspect: Suspect {
-            after: None,
-            before: observer,
-        },
-    }));
-    evidence.settled();
-    match lines.try_recv() {
-        Ok(Line::Sync(line)) => *line,
-        other => panic!("{other:?}"),
-    }
+    let names = [(ClockIdentity([1; 8]), "gm"), (ClockIdentity([2; 8]), "tc")];
+    let names = Names(names.map(|(of, name)| (of, name.to_owned())).into());
+    let mut evidence = Evidence::new("slave", names, sink);
+    reports.iter().for_each(|report| evidence.report(report));
+    drop(evidence);
+    lines.iter().collect()
 }
 
 #[test]
-fn a_sync_that_jumped_is_rejected_where_it_is_not_used() {
-    for (role, policy, fate) in [
-        (ClockRole::Slave, Policy::Strict, Fate::Rejected),
-        (ClockRole::Slave, Policy::Monitor, Fate::Accepted),
-        (ClockRole::Monitor, Policy::Strict, Fate::Accepted),
-    ] {
-        let line = fate_of_a_jump(role, policy);
-        assert_eq!(line.verdict, fate, "{role:?} {policy:?}");
-        assert_eq!(line.failures.len(), 1);
-        assert_eq!(line.failures[0].reason, "Delayed");
-    }
+fn a_record_is_a_line_to_the_last_bit() {
+    let lines = told(&[Report::Sync(Box::new(record()))]);
+    let [Line::Sync(sync)] = &lines[..] else {
+        panic!("{lines:?}")
+    };
+    assert_eq!(sync.record, record());
+    let t_ns = sync.t_ns;
+    assert_eq!(
+        serde_json::to_string(&lines[0]).unwrap(),
+        format!(
+            r#"{{"type":"sync","t_ns":{t_ns},"node":"slave","source":"gm-1","sequence":3,"arrival_ns":1000000500,"origin_ns":1000000000,"correction_ns":300.5,"hops":[{{"clock":"tc","ingress":1,"egress":2,"contribution_ns":0.0000152587890625,"verdict":"holds"}}],"offset_ns":-7.0,"path_delay_ns":100.0,"verdict":"rejected","failures":[{{"reason":"Delayed","after":null,"before":"tc"}}]}}"#
+        )
+    );
+    assert_eq!(
+        lines[0].to_string(),
+        "gm-1 #3 Rejected: offset -7 ns, delay 100 ns, 1 hops; Delayed upstream of tc"
+    );
+}
+
+#[test]
+fn a_violation_is_told_once() {
+    let failure = Failure {
+        observer: ClockIdentity([3; 8]),
+        source: record().source,
+        sequence: 3,
+        reason: Reason::Announce,
+        suspect: record().failures[0].1,
+    };
+    let report = |in_record| Report::Failure { failure, in_record };
+    let lines = told(&[report(true), report(false)]);
+    assert!(matches!(&lines[..], [Line::Alarm(_)]), "{lines:?}");
+}
+
+/// For the test of the feed.
+pub(crate) fn line_of_a_sync() -> Line {
+    let record = SyncRecord {
+        hops: Vec::new(),
+        failures: Vec::new(),
+        verdict: SyncVerdict::Accepted,
+        sequence: 7,
+        offset: Some(TimeInterval((99 << 16) + (1 << 15))),
+        ..record()
+    };
+    told(&[Report::Sync(Box::new(record))]).remove(0)
 }

@@ -260,7 +260,7 @@ impl Lines {
 /// Collects lines, and counts the measured Syncs, which only the slave has.
 fn sink(lines: Lines, offsets: Arc<AtomicUsize>) -> Box<dyn FnMut(Line) + Send> {
     Box::new(move |line| {
-        let is_offset = matches!(&line, Line::Sync(sync) if sync.offset_ns.is_some());
+        let is_offset = matches!(&line, Line::Sync(sync) if sync.record.offset.is_some());
         offsets.fetch_add(usize::from(is_offset), Ordering::Relaxed);
         lines.with(|lines| lines.push(line));
     })

@@ -107,16 +107,7 @@ pub(super) fn start(
                 .collect(),
         ),
     };
-    let ring = program.auth.as_ref().map(Auth::ring);
-    let evidence = Evidence::new(
-        &site.name,
-        options.role(node),
-        options.profile.domain,
-        names,
-        ring,
-        sink,
-    )
-    .by_policy(options.policy);
+    let evidence = Evidence::new(&site.name, names, sink);
     let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
     let told = wake.clone();
     let program = open(site, program, told, Box::new(evidence))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::ptp4l::measurements;
-use crate::{Alarm, Counters, Fate, Line, SyncLine};
+use crate::{Alarm, Counters, Line, SyncLine, SyncVerdict};
 
 /// The outcome of a run.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl LabReport {
     /// The slave's Syncs, when it is ours.
     pub fn syncs(&self) -> impl Iterator<Item = &SyncLine> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Sync(sync) if sync.node == "slave" => Some(&**sync),
+            Line::Sync(sync) if &*sync.node == "slave" => Some(&**sync),
             _ => None,
         })
     }
@@ -84,8 +84,10 @@ impl LabReport {
     }
 
     /// How many of the slave's Syncs ended so.
-    pub fn count(&self, fate: Fate) -> usize {
-        self.syncs().filter(|sync| sync.verdict == fate).count()
+    pub fn count(&self, verdict: SyncVerdict) -> usize {
+        self.syncs()
+            .filter(|sync| sync.record.verdict == verdict)
+            .count()
     }
 
     /// What the slave measured and did not reject, ours or ptp4l: (offset, path
@@ -95,8 +97,10 @@ impl LabReport {
             Some(log) => measurements(log),
             None => self
                 .syncs()
-                .filter(|sync| sync.verdict != Fate::Rejected)
-                .filter_map(|sync| Some((sync.offset_ns?, sync.path_delay_ns?)))
+                .map(|sync| &sync.record)
+                .filter(|record| record.verdict != SyncVerdict::Rejected)
+                .filter_map(|record| Some((record.offset?, record.path_delay?)))
+                .map(|(offset, delay)| (offset.as_ns_f64(), delay.as_ns_f64()))
                 .collect(),
         }
     }
@@ -127,8 +131,8 @@ pub(super) fn violations(lines: &[Line]) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for line in lines {
         let (node, violations) = match line {
-            Line::Sync(sync) => (&sync.node, &sync.failures[..]),
-            Line::Alarm(alarm) => (&alarm.node, std::slice::from_ref(&alarm.violation)),
+            Line::Sync(sync) => (&*sync.node, sync.violations()),
+            Line::Alarm(alarm) => (&*alarm.node, vec![alarm.violation.clone()]),
             _ => continue,
         };
         for violation in violations {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::support::{Scratch, lab};
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabReport, NodeKind};
-use timeloom_ptp_io::{Fate, Line};
+use timeloom_ptp_io::{HopVerdict, Line, SyncVerdict};
 use timeloom_time::Duration;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
@@ -35,9 +35,9 @@ fn violations(report: &LabReport) -> Vec<(String, timeloom_ptp_io::Violation)> {
     for line in &report.lines {
         match line {
             Line::Sync(sync) => all.extend(
-                sync.failures
-                    .iter()
-                    .map(|violation| (sync.node.clone(), violation.clone())),
+                sync.violations()
+                    .into_iter()
+                    .map(|violation| (sync.node.to_string(), violation)),
             ),
             Line::Alarm(alarm) => all.push((alarm.node.clone(), alarm.violation.clone())),
             _ => {}
@@ -61,7 +61,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
         assert!(report.attacked >= 3, "{}", told());
     }
     assert!(
-        report.count(Fate::Accepted) >= 5,
+        report.count(SyncVerdict::Accepted) >= 5,
         "there was peace before: {}",
         told()
     );
@@ -80,7 +80,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
             .count();
         assert!(by_reason >= 4, "{}", told());
         assert!(
-            report.count(Fate::Accepted) > report.syncs().count() / 2,
+            report.count(SyncVerdict::Accepted) > report.syncs().count() / 2,
             "Syncs keep flowing: {}",
             told()
         );
@@ -107,11 +107,23 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
     if suite == Suite::Ed25519 && matches!(attack, Attack::Correction | Attack::Origin) {
         // Those below the wire are believed, those at it suspected, those above
         // not shown.
-        let rejected = report.syncs().filter(|sync| sync.verdict == Fate::Rejected);
-        let said = rejected.map(|sync| sync.hops.iter().map(|hop| hop.verdict).collect::<Vec<_>>());
+        let rejected = report
+            .syncs()
+            .filter(|sync| sync.record.verdict == SyncVerdict::Rejected);
+        let said = rejected.map(|sync| {
+            sync.record
+                .hops
+                .iter()
+                .map(|hop| hop.verdict)
+                .collect::<Vec<_>>()
+        });
         assert!(
-            said.into_iter()
-                .any(|hops| hops == ["unproven", "suspect", "suspect"]),
+            said.into_iter().any(|hops| hops
+                == [
+                    HopVerdict::Unproven,
+                    HopVerdict::Suspect,
+                    HopVerdict::Suspect
+                ]),
             "{}",
             told()
         );

@@ -4,9 +4,8 @@ use std::process::Command;
 
 use crate::support::{Scratch, lab};
 use timeloom_ptp::security::Policy;
-use timeloom_ptp_io::Fate;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind};
-use timeloom_wire::TimeInterval;
+use timeloom_ptp_io::{HopVerdict, SyncLine, SyncVerdict, TimeInterval};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use NodeKind::{Ours, Ptp4l};
@@ -25,31 +24,36 @@ fn inline(suite: Suite, form: EntryForm) -> impl FnOnce(&mut LabOptions) {
 /// Before, clocks may not know their neighbours yet, and nothing is accepted.
 fn assert_accepted(report: &LabReport, hops: usize) {
     let told = || format!("{:?} {:?}", report.counters, report.violations());
-    assert!(report.count(Fate::Accepted) >= 10, "{}", told());
+    assert!(report.count(SyncVerdict::Accepted) >= 10, "{}", told());
     let since = report
         .syncs()
-        .skip_while(|sync| sync.verdict != Fate::Accepted);
+        .skip_while(|sync| sync.record.verdict != SyncVerdict::Accepted);
     let since: Vec<_> = since
-        .filter(|sync| sync.verdict != Fate::Incomplete)
+        .filter(|sync| sync.record.verdict != SyncVerdict::Incomplete)
         .collect();
-    let first = since[0].sequence;
-    let late = since
-        .iter()
-        .filter(|sync| sync.sequence >= first && sync.verdict != Fate::Accepted);
+    let first = since[0].record.sequence;
+    let late = since.iter().filter(|sync| {
+        sync.record.sequence >= first && sync.record.verdict != SyncVerdict::Accepted
+    });
     assert_eq!(late.count(), 0, "{}", told());
-    assert_eq!(report.count(Fate::Unsigned), 0, "{}", told());
+    assert_eq!(report.count(SyncVerdict::Unsigned), 0, "{}", told());
     assert_eq!(report.alarms().count(), 0, "{}", told());
-    for sync in report.syncs().filter(|sync| sync.verdict == Fate::Accepted) {
-        let names: Vec<&str> = sync.hops.iter().map(|hop| hop.clock.as_str()).collect();
+    for sync in report
+        .syncs()
+        .filter(|sync| sync.record.verdict == SyncVerdict::Accepted)
+    {
+        let hops_of = |sync: &SyncLine| sync.record.hops.clone().into_iter();
         let expected: Vec<String> = (1..=hops).map(|hop| format!("tc{hop}")).collect();
-        assert_eq!(names, expected, "{sync:?}");
+        assert_eq!(sync.hop_names(), expected, "{sync:?}");
         assert!(
-            sync.hops.iter().all(|hop| hop.verdict == "holds"),
+            hops_of(sync).all(|hop| hop.verdict == HopVerdict::Holds),
             "{sync:?}"
         );
-        let sum: f64 = sync.hops.iter().map(|hop| hop.contribution_ns).sum();
-        assert!((sum - sync.correction_ns.unwrap()).abs() < 1.0, "{sync:?}");
-        assert!(sync.failures.is_empty(), "{sync:?}");
+        let sum: TimeInterval = hops_of(sync).map(|hop| hop.contribution).sum();
+        let rest = sync.record.correction.unwrap() - sum;
+        // Below a nanosecond is the grandmaster's own.
+        assert!(rest.0.abs() < 1 << 16, "{sync:?}");
+        assert!(sync.record.failures.is_empty(), "{sync:?}");
     }
     let offsets = report.offsets().expect("there are accepted Syncs");
     assert!(offsets.median_ns.abs() < 50_000.0, "{offsets:?}");
@@ -125,12 +129,12 @@ fn signed_time_passes_a_ptp4l_transparent_clock_unharmed() {
 
 fn assert_accepted_through(report: &LabReport) {
     assert!(
-        report.count(Fate::Accepted) >= 10,
+        report.count(SyncVerdict::Accepted) >= 10,
         "{:?} {:?}",
         report.counters,
         report.lines
     );
-    assert_eq!(report.count(Fate::Rejected), 0, "{:?}", report.lines);
+    assert_eq!(report.count(SyncVerdict::Rejected), 0, "{:?}", report.lines);
     let offsets = report.offsets().expect("there are accepted Syncs");
     assert!(offsets.median_ns.abs() < 50_000.0, "{offsets:?}");
 }
@@ -164,18 +168,21 @@ fn a_monitor_reports_what_a_strict_slave_refuses_and_goes_on() {
     });
     let unsigned: Vec<_> = report
         .syncs()
-        .filter(|sync| sync.verdict == Fate::Unsigned)
+        .filter(|sync| sync.record.verdict == SyncVerdict::Unsigned)
         .collect();
     assert!(unsigned.len() >= 5, "{:?}", report.violations());
     for sync in unsigned {
         assert!(
-            sync.failures
+            sync.violations()
                 .iter()
                 .any(|violation| violation.reason == "Unsigned"),
             "{sync:?}"
         );
     }
-    assert!(report.count(Fate::Accepted) >= 5, "there was peace before");
+    assert!(
+        report.count(SyncVerdict::Accepted) >= 5,
+        "there was peace before"
+    );
 }
 
 /// tshark finds PTP in every frame of the capture and nothing malformed.

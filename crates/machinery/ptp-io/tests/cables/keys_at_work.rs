@@ -12,8 +12,8 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, rotate, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, Fate, Line, Options, Policy, Program, PtpError,
-    Role, Suite, Wake,
+    Auth, Channel, Counters, EntryForm, Evidence, Line, Options, Policy, Program, PtpError, Role,
+    Suite, SyncVerdict, Wake,
 };
 
 /// A grandmaster and a slave with keys, on two ends of a cable.
@@ -81,7 +81,7 @@ impl Pair {
             };
             let sender = sender.clone();
             let sink = Box::new(move |line| drop(sender.send(line)));
-            let evidence = Evidence::new(name, role, 0, auth.names(), Some(auth.ring()), sink);
+            let evidence = Evidence::new(name, auth.names(), sink);
             options.auth = Some(auth);
             let wake = Wake::new().unwrap();
             let told = wake.clone();
@@ -112,7 +112,7 @@ impl Pair {
     fn wait_for_accepted(&self) {
         self.wait_for(
             "accepted Sync",
-            |line| matches!(line, Line::Sync(sync) if sync.verdict == Fate::Accepted),
+            |line| matches!(line, Line::Sync(sync) if sync.record.verdict == SyncVerdict::Accepted),
         );
     }
 
@@ -210,9 +210,9 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
     while pair.lines.try_recv().is_ok() {}
     pair.wait_for("rejected Sync", |line| {
         let Line::Sync(sync) = line else { return false };
-        sync.verdict == Fate::Rejected
+        sync.record.verdict == SyncVerdict::Rejected
             && sync
-                .failures
+                .violations()
                 .iter()
                 .any(|violation| violation.reason == "Epoch")
     });

@@ -9,7 +9,9 @@ use crate::support::{Scratch, lab};
 use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::lab::NodeKind::Ours;
-use timeloom_ptp_io::{Evidence, Line, Names, Options, Program, PtpError, Role, Stamping, Wake};
+use timeloom_ptp_io::{
+    Evidence, Line, Names, Options, Program, PtpError, Role, Stamping, TimeInterval, Wake,
+};
 
 fn fast(profile: Profile) -> Profile {
     Profile {
@@ -54,7 +56,7 @@ fn one_grandmaster_two_slaves_three_ports() {
         options.profile = fast(Profile::DEFAULT_PEER_TO_PEER);
         let (wake, sender) = (Wake::new().unwrap(), sender.clone());
         let sink = Box::new(move |line| drop(sender.send(line)));
-        let evidence = Evidence::new(name, role, 0, Names::default(), None, sink);
+        let evidence = Evidence::new(name, Names::default(), sink);
         let told = wake.clone();
         let program = space
             .run(move || Program::open(options, told, Box::new(evidence)))
@@ -71,20 +73,20 @@ fn one_grandmaster_two_slaves_three_ports() {
     while (left.len() < 8 || right.len() < 8) && Instant::now() < end {
         match lines.recv_timeout(Duration::from_millis(200)) {
             Ok(Line::Sync(sync)) => {
-                let of = if sync.node == "left" {
+                let of = if &*sync.node == "left" {
                     &mut left
                 } else {
                     &mut right
                 };
-                of.extend(sync.offset_ns);
+                of.extend(sync.record.offset.map(|offset| offset.as_ns_f64()));
             }
             Ok(Line::Relay {
                 ingress,
                 egress,
-                residence_ns,
+                residence,
                 ..
             }) => {
-                assert!(residence_ns > 0.0 && ingress == 1);
+                assert!(residence > TimeInterval::ZERO && ingress == 1);
                 egresses.push(egress);
             }
             _ => {}

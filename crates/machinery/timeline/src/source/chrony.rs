@@ -16,13 +16,13 @@ use timeloom_time::{Duration, Instant};
 use super::chrony_words::{LENGTH, Tracking, parse, request};
 use super::realtime_line::{STEERED, check_even};
 use super::{FromUtc, Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{ChronyConfig, TimelineConfig};
-use crate::host_clock::Pair;
+use crate::local_clock::Pair;
 
 pub(super) struct Chrony {
     config: ChronyConfig,
-    clock: Arc<HostClock>,
+    clock: Arc<LocalClock>,
     /// How fast chronyd's idea of the frequency may be left behind.
     drift: RateError,
     from_utc: FromUtc,
@@ -41,7 +41,7 @@ impl Chrony {
     pub(super) fn new(
         config: ChronyConfig,
         timeline: &TimelineConfig,
-        clock: Arc<HostClock>,
+        clock: Arc<LocalClock>,
     ) -> Self {
         let stated = config.drift_ppb.map(RateError::from_ppb);
         Self {

@@ -8,6 +8,7 @@
 
 mod chrony;
 mod chrony_words;
+mod fed_sync;
 mod pages;
 pub(crate) mod peer;
 pub(crate) mod peer_words;
@@ -15,7 +16,6 @@ mod phc;
 mod ptp;
 mod ptp4l;
 mod ptp4l_words;
-mod ptp_words;
 pub(crate) mod realtime_line;
 mod sides;
 mod simulated;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use timeloom_clock::timeline::{Bound, Era, Exchange};
 use timeloom_time::Duration;
 
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{SourceConfig, TimelineConfig};
 use timeloom_timeline_protocol::ScaleName;
 
@@ -90,7 +90,7 @@ impl Untold {
 pub fn open(
     source: &SourceConfig,
     timeline: &TimelineConfig,
-    clock: &Arc<HostClock>,
+    clock: &Arc<LocalClock>,
 ) -> Result<Box<dyn Source>, Untold> {
     let clock = clock.clone();
     Ok(match source {

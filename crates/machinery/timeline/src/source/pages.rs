@@ -16,18 +16,18 @@ use timeloom_publish::{PageReader, now_ticks};
 use timeloom_time::{Duration, Instant};
 
 use super::{FromUtc, Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{PathConfig, TimelineConfig};
 
 /// Another timeline of this machine.
 pub(super) struct OtherTimeline {
     path: PathBuf,
-    clock: Arc<HostClock>,
+    clock: Arc<LocalClock>,
     reader: Option<PageReader>,
 }
 
 impl OtherTimeline {
-    pub(super) fn new(config: &PathConfig, clock: Arc<HostClock>) -> Self {
+    pub(super) fn new(config: &PathConfig, clock: Arc<LocalClock>) -> Self {
         Self {
             path: config.path.clone(),
             clock,
@@ -84,7 +84,7 @@ pub(super) fn direct(
 /// Another program's page in a file, and what is needed to read it.
 pub(super) struct Page {
     path: PathBuf,
-    clock: Arc<HostClock>,
+    clock: Arc<LocalClock>,
     from_utc: FromUtc,
 }
 
@@ -92,7 +92,7 @@ impl Page {
     pub(super) fn new(
         config: &PathConfig,
         timeline: &TimelineConfig,
-        clock: Arc<HostClock>,
+        clock: Arc<LocalClock>,
     ) -> Self {
         Self {
             path: config.path.clone(),

@@ -13,14 +13,14 @@ use timeloom_time::{Duration, Instant};
 
 use super::peer_words::{Key, Kind, LENGTH, Packet, Shown};
 use super::{Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 
 /// Asks.
 pub(super) struct Peer {
     address: String,
     timeline: TimelineId,
     key: Option<Key>,
-    clock: Arc<HostClock>,
+    clock: Arc<LocalClock>,
     socket: Option<UdpSocket>,
 }
 
@@ -29,7 +29,7 @@ impl Peer {
         address: &str,
         timeline: TimelineId,
         key: Option<Key>,
-        clock: Arc<HostClock>,
+        clock: Arc<LocalClock>,
     ) -> Self {
         Self {
             address: address.to_owned(),

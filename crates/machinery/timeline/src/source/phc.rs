@@ -8,19 +8,23 @@ use timeloom_time::{Duration, Instant};
 
 use super::realtime_line::RealtimeLine;
 use super::{FromUtc, Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{PhcConfig, Shows, TimelineConfig};
 
 pub(super) struct HardwareClock {
     config: PhcConfig,
-    clock: Arc<HostClock>,
+    clock: Arc<LocalClock>,
     from_utc: FromUtc,
     line: RealtimeLine,
     device: Option<Phc>,
 }
 
 impl HardwareClock {
-    pub(super) fn new(config: PhcConfig, timeline: &TimelineConfig, clock: Arc<HostClock>) -> Self {
+    pub(super) fn new(
+        config: PhcConfig,
+        timeline: &TimelineConfig,
+        clock: Arc<LocalClock>,
+    ) -> Self {
         Self {
             config,
             clock,
@@ -76,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_card_that_shows_the_system_clock_is_placed_where_that_is() {
-        let clock = Arc::new(HostClock::of_this_machine());
+        let clock = Arc::new(LocalClock::of_this_machine());
         let config = PhcConfig {
             device: "/dev/null".into(),
             vouched_error: Duration::from_ns(100),

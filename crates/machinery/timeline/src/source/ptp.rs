@@ -18,13 +18,13 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use timeloom_clock::timeline::Era;
 
-use super::ptp_words::{Fact, Heard, MAX_DATAGRAM, parse};
+use super::fed_sync::{Judged, Measured, judge};
 use super::realtime_line::RealtimeLine;
 use super::sides::Sides;
 use super::{FromUtc, Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{PtpConfig, Shows, TimelineConfig};
-use timeloom_timeline_protocol::ScaleName;
+use timeloom_timeline_protocol::{FedSync, MOST_FEED_BYTES, ScaleName};
 
 pub(super) struct Ptp {
     config: PtpConfig,
@@ -38,9 +38,9 @@ struct Shared {
     config: PtpConfig,
     sides: Sides,
     master: String,
-    /// Since the last question.
-    proved: bool,
-    unproven: bool,
+    /// Whether such Syncs have come since the last question.
+    authenticated: bool,
+    unauthenticated: bool,
     last_refusal: Option<Untold>,
 }
 
@@ -48,7 +48,7 @@ impl Ptp {
     pub(super) fn new(
         config: PtpConfig,
         timeline: &TimelineConfig,
-        clock: Arc<HostClock>,
+        clock: Arc<LocalClock>,
     ) -> Result<Self, Untold> {
         let from_utc = match (timeline.scale, config.shows) {
             (ScaleName::Local, _) | (_, Some(Shows::Tai)) => None,
@@ -66,8 +66,8 @@ impl Ptp {
             config: config.clone(),
             sides: Sides::new(Era::default(), max_error),
             master: String::new(),
-            proved: false,
-            unproven: false,
+            authenticated: false,
+            unauthenticated: false,
             last_refusal: None,
         }));
         let weak = Arc::downgrade(&shared);
@@ -85,12 +85,12 @@ impl Source for Ptp {
         let mut shared = self.shared.lock().expect("no panic holds it");
         if shared.sides.era() != era {
             shared.sides.begin(era);
-            (shared.proved, shared.unproven) = (false, false);
+            (shared.authenticated, shared.unauthenticated) = (false, false);
         }
-        let heard = (shared.proved, shared.unproven);
-        (shared.proved, shared.unproven) = (false, false);
-        if !heard.0 {
-            return match heard.1 {
+        let authenticated = std::mem::take(&mut shared.authenticated);
+        let unauthenticated = std::mem::take(&mut shared.unauthenticated);
+        if !authenticated {
+            return match unauthenticated {
                 true => Ok(Sample::Unproven { era }),
                 false => Err(shared.last_refusal.take().unwrap_or_else(|| {
                     Untold::because("the slave has told nothing of a Sync since the last question")
@@ -137,42 +137,44 @@ fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-fn listen(socket: &UnixDatagram, clock: &HostClock, shared: &Weak<Mutex<Shared>>) {
+fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>>) {
     let mut line = RealtimeLine::default();
     // One more than fits: what is longer shows.
-    let mut buffer = [0; MAX_DATAGRAM + 1];
+    let mut buffer = [0; MOST_FEED_BYTES + 1];
     loop {
         let received = socket.recv(&mut buffer);
         let Some(shared) = shared.upgrade() else {
             return;
         };
         let Ok(length) = received else { continue };
-        let heard = parse(&buffer[..length]);
+        let judged = FedSync::decode(&buffer[..length])
+            .map_err(Untold::because)
+            .and_then(|sync| judge(sync).map_err(Untold::because));
         let mut shared = shared.lock().expect("no panic holds it");
-        match heard {
-            Ok(Heard::Proved(fact)) => shared.take(&fact, &mut line, clock),
-            Ok(Heard::Unproven) => shared.unproven = true,
-            Ok(Heard::Nothing) => {}
-            Err(why) => shared.last_refusal = Some(Untold::because(why)),
+        match judged {
+            Ok(Judged::Authenticated(measured)) => shared.take(&measured, &mut line, clock),
+            Ok(Judged::Unauthenticated) => shared.unauthenticated = true,
+            Ok(Judged::Incomplete) => {}
+            Err(why) => shared.last_refusal = Some(why),
         }
     }
 }
 
 impl Shared {
-    fn take(&mut self, fact: &Fact, line: &mut RealtimeLine, clock: &HostClock) {
+    fn take(&mut self, measured: &Measured, line: &mut RealtimeLine, clock: &LocalClock) {
         let era = self.sides.era();
-        if self.master != fact.source {
-            self.master.clone_from(&fact.source);
+        if self.master != measured.source {
+            self.master.clone_from(&measured.source);
             self.sides.begin(era);
         }
-        match line.place(clock, fact.arrival_ns) {
+        match line.place(clock, measured.arrival_ns) {
             Ok((first, last)) => {
                 let (config, sides) = (&self.config, &mut self.sides);
-                let (earliest, latest) = fact.master(config.asymmetry, config.stamp_error);
+                let (earliest, latest) = measured.master(config.asymmetry, config.stamp_error);
                 // Which of the two instants is the worse one differs by side.
                 sides.not_before(last, earliest);
                 sides.not_after(first, latest);
-                self.proved = true;
+                self.authenticated = true;
             }
             Err(untold) => {
                 self.sides.begin(era);

@@ -24,7 +24,7 @@ use super::ptp4l_words::{
 use super::realtime_line::RealtimeLine;
 use super::sides::Sides;
 use super::{Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{Ptp4lConfig, Shows, TimelineConfig};
 use timeloom_timeline_protocol::ScaleName;
 
@@ -59,7 +59,7 @@ impl Ptp4l {
     pub(super) fn new(
         config: Ptp4lConfig,
         timeline: &TimelineConfig,
-        clock: Arc<HostClock>,
+        clock: Arc<LocalClock>,
     ) -> Result<Self, Untold> {
         let path = config.monitor.clone();
         let failed = |error: std::io::Error| Untold(format!("{}: {error}", path.display()));
@@ -243,7 +243,7 @@ impl Source for Ptp4l {
 }
 
 /// Takes in what the monitor tells, at once: `ptp4l` would wait for us.
-fn listen(socket: &UnixDatagram, clock: &HostClock, shared: &Weak<Mutex<Shared>>) {
+fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>>) {
     let mut line = RealtimeLine::default();
     let mut buffer = [0; 1500];
     loop {
@@ -271,7 +271,7 @@ impl Shared {
         &mut self,
         heard: &Heard,
         line: &mut RealtimeLine,
-        clock: &HostClock,
+        clock: &LocalClock,
     ) -> Result<(), Untold> {
         if self
             .master

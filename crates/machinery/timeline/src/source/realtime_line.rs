@@ -5,8 +5,8 @@ use timeloom_clock::{Core, RateError};
 use timeloom_time::{Duration, Instant};
 
 use super::Untold;
-use crate::HostClock;
-use crate::host_clock::Pair;
+use crate::LocalClock;
+use crate::local_clock::Pair;
 
 /// Follows how the system clock lies to the core clock.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl RealtimeLine {
     /// the future or older than two seconds: then nothing is said about it.
     pub(super) fn place(
         &mut self,
-        clock: &HostClock,
+        clock: &LocalClock,
         stamp_ns: i64,
     ) -> Result<(Instant<Core>, Instant<Core>), Untold> {
         let pair = clock.realtime();

@@ -12,17 +12,17 @@ use timeloom_clock::{Core, RateError, Timeline};
 use timeloom_time::{Duration, Instant};
 
 use super::{Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::SimulatedConfig;
 
 pub(super) struct Simulated {
     config: SimulatedConfig,
-    clock: Arc<HostClock>,
+    clock: Arc<LocalClock>,
     noise: Noise,
 }
 
 impl Simulated {
-    pub(super) fn new(config: SimulatedConfig, clock: Arc<HostClock>) -> Self {
+    pub(super) fn new(config: SimulatedConfig, clock: Arc<LocalClock>) -> Self {
         Self {
             noise: Noise::new(config.seed),
             config,

@@ -9,12 +9,12 @@ use timeloom_time::{Duration, Instant};
 
 use super::pages::direct;
 use super::{FromUtc, Sample, Source, Untold};
-use crate::HostClock;
+use crate::LocalClock;
 use crate::config::{SystemClockConfig, TimelineConfig};
 
 pub(super) struct System {
     config: SystemClockConfig,
-    clock: Arc<HostClock>,
+    clock: Arc<LocalClock>,
     from_utc: FromUtc,
 }
 
@@ -22,7 +22,7 @@ impl System {
     pub(super) fn new(
         config: SystemClockConfig,
         timeline: &TimelineConfig,
-        clock: Arc<HostClock>,
+        clock: Arc<LocalClock>,
     ) -> Self {
         Self {
             config,

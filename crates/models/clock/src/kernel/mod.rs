@@ -9,7 +9,7 @@
 //!
 //! The behaviour is that of Linux (adjtimex(2), RFC 5905 appendix A.5 as
 //! Linux deviates from it), including return values, error numbers and the
-//! order in which they are found. `tests/kernel_trace.rs` compares it with a
+//! order in which they are found. `tests/all/kernel_trace.rs` compares it with a
 //! recording of a real kernel. Two things are left out: pulse-per-second
 //! discipline, and that a kernel puts a new rate in force at its next tick, a
 //! few milliseconds later than asked.

@@ -1,8 +1,9 @@
 //! The receiving half of an ordinary clock: from Syncs and Follow_Ups over
 //! verification to samples. What waits is in [`matching`] and [`stated`], what
-//! is done with a sample in [`steering`].
+//! is done with a sample in [`steering`], what is told of a Sync in [`records`].
 
 mod matching;
+mod records;
 mod stated;
 mod steering;
 
@@ -20,9 +21,10 @@ use crate::security::{
 };
 use crate::{Action, DropReason, Neighbour, Packet, Report, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
+use records::Records;
 use stated::{Resolved, Stated};
 pub(super) use steering::Sample;
-use steering::{Steered, Steering};
+use steering::Steering;
 
 /// Follows a master.
 #[derive(Debug)]
@@ -38,6 +40,7 @@ pub(super) struct Slave {
     budget: Budget<u16>,
     samples: VecDeque<Sample>,
     steering: Steering,
+    records: Records,
 }
 
 /// A verdict that did not come within this time will not come.
@@ -57,6 +60,7 @@ impl Slave {
             budget: Budget::new(limits.failures_per_s),
             samples: VecDeque::new(),
             steering: Steering::new(config),
+            records: Records::default(),
         }
     }
 
@@ -109,7 +113,16 @@ impl Slave {
                 if reason == Reason::Flood {
                     out.dropped(1, DropReason::Flood);
                 }
-                self.fail(0, reason, None, config, out);
+                out.alarm(Failure {
+                    observer: config.clock,
+                    source: source.unwrap_or_default(),
+                    sequence: 0,
+                    reason,
+                    suspect: Suspect {
+                        after: None,
+                        before: config.clock,
+                    },
+                });
             }
         }
     }
@@ -289,10 +302,13 @@ impl Slave {
             return;
         };
         let sequence = waiting.sequence;
+        if let Some(source) = self.parent {
+            self.records.judged(source, sequence, &verdict.hops);
+        }
         let accepted = match verdict.result {
             Ok(accepted) => accepted,
             Err(failure) => {
-                out.report(Report::Failure(failure));
+                self.violated(failure, out);
                 if is_monitor(config)
                     && let Some(sync) = syncs.first()
                 {
@@ -341,7 +357,7 @@ impl Slave {
     }
 
     fn fail(
-        &self,
+        &mut self,
         sequence: u16,
         reason: Reason,
         upstream: Option<&Neighbour>,
@@ -362,7 +378,7 @@ impl Slave {
     }
 
     fn report(
-        &self,
+        &mut self,
         sequence: u16,
         reason: Reason,
         suspect: Suspect,
@@ -370,13 +386,19 @@ impl Slave {
         out: &mut Outbox,
     ) {
         let source = self.parent.unwrap_or_default();
-        out.report(Report::Failure(Failure {
+        let failure = Failure {
             observer: config.clock,
             source,
             sequence,
             reason,
             suspect,
-        }));
+        };
+        self.violated(failure, out);
+    }
+
+    fn violated(&mut self, failure: Failure, out: &mut Outbox) {
+        let in_record = self.records.violated(&failure);
+        out.report(Report::Failure { failure, in_record });
     }
 
     fn accept(&mut self, waiting: &Waiting, sync: &Arrived, authenticated: bool) {
@@ -402,17 +424,50 @@ impl Slave {
         let steered = self
             .steering
             .discipline(sample, delay, master, holds_over, config, out);
-        match steered {
-            Steered::Done => {}
-            Steered::Jumped => self.fail(sample.sequence, Reason::Delayed, None, config, out),
-            Steered::Stepped => {
-                // What has arrived was stamped by the clock before its step.
-                self.matching.forget_syncs();
-                self.samples.clear();
-                self.jobs.clear();
-            }
+        if steered.measured {
+            let used = !steered.jumped || config.free_running || !holds_over;
+            self.records.measured(master, sample, delay, used);
         }
-        steered == Steered::Stepped
+        if steered.stepped {
+            // What has arrived was stamped by the clock before its step.
+            self.matching.forget_syncs();
+            self.samples.clear();
+            self.jobs.clear();
+        } else if steered.jumped {
+            self.fail(sample.sequence, Reason::Delayed, None, config, out);
+        }
+        steered.stepped
+    }
+
+    /// A Sync or Follow_Up came in, of this master or another.
+    pub(super) fn note(
+        &mut self,
+        now: Instant<Wall>,
+        message: &Message<'_>,
+        stamp: Stamp,
+        out: &mut Outbox,
+    ) {
+        self.records.note(now, message, stamp, out);
+    }
+
+    /// Gives up what has waited for too long.
+    pub(super) fn expire(&mut self, now: Instant<Wall>, out: &mut Outbox) {
+        self.matching.expire(now, out);
+    }
+
+    /// Tells the records of Syncs of which nothing waits any more.
+    pub(super) fn settle(&mut self, now: Instant<Wall>, out: &mut Outbox) {
+        let (matching, jobs, stated) = (&self.matching, &self.jobs, &self.stated);
+        let is_verified = |sequence| jobs.iter().any(|(_, of, _)| of.sequence == sequence);
+        let waits =
+            |sequence| matching.waits(sequence) || is_verified(sequence) || stated.waits(sequence);
+        let hops = |source, sequence| stated.hops(source, sequence);
+        self.records.settle(now, self.parent, waits, hops, out);
+    }
+
+    /// Tells all records: the clock ends.
+    pub(super) fn end(&mut self, out: &mut Outbox) {
+        self.records.end(out);
     }
 }
 

@@ -35,6 +35,7 @@ mod delay_watch;
 mod extend;
 mod failure;
 mod group;
+mod hops;
 mod keyring;
 mod keys;
 mod nonces;
@@ -69,6 +70,7 @@ pub use verify::{Accepted, Verdict, VerifyJob};
 
 pub(crate) use budget::{Admission, Budget};
 pub(crate) use chain::sequence_of;
+pub(crate) use hops::hop_stated;
 pub(crate) use secondary::{Collector, Outcome, Received, view_of};
 
 /// The organisation the signed TLV is sent under: experimental, since the

@@ -6,9 +6,11 @@ use timeloom_wire::tlv::SignedFlags;
 use timeloom_wire::{ClockIdentity, Message, PortIdentity, TimeInterval};
 
 use super::chain::{Chain, Link};
+use super::hops::hops_of;
 use super::keys::{Part, verify_aggregate, verify_batch};
 use super::once::Moment;
 use super::{Failure, KeyRing, Limits, Policy, PublicKey, Reason, Suspect, SyncFacts};
+use crate::HopRecord;
 
 /// One Follow_Up to be verified, with the Syncs it may belong to.
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct Verdict {
     pub(crate) id: u64,
     /// Accepted, or what is wrong and where.
     pub result: Result<Accepted, Failure>,
+    /// What each hop of the chain answers for.
+    pub hops: Vec<HopRecord>,
 }
 
 impl VerifyJob {
@@ -78,13 +82,20 @@ impl VerifyJob {
     /// Does the work: cheap checks first, signatures last; on failure the
     /// signatures one by one, to find out where.
     pub fn run(&self) -> Verdict {
+        let message = Message::parse(&self.message);
+        let result = self.check(message.as_ref().ok());
+        let hops = message.map_or_else(
+            |_| Vec::new(),
+            |message| hops_of(&message, &self.ring, result.as_ref().err()),
+        );
         Verdict {
             id: self.id,
-            result: self.check(),
+            result,
+            hops,
         }
     }
 
-    fn check(&self) -> Result<Accepted, Failure> {
+    fn check(&self, message: Option<&Message<'_>>) -> Result<Accepted, Failure> {
         let unknown = |reason, source, sequence| Failure {
             observer: self.me,
             source,
@@ -95,10 +106,10 @@ impl VerifyJob {
                 before: self.me,
             },
         };
-        let message = Message::parse(&self.message)
-            .map_err(|_| unknown(Reason::Malformed, PortIdentity::default(), 0))?;
+        let message =
+            message.ok_or_else(|| unknown(Reason::Malformed, PortIdentity::default(), 0))?;
         let (source, sequence) = (message.header.source, message.header.sequence_id);
-        let chain = Chain::parse(&message, &self.ring)
+        let chain = Chain::parse(message, &self.ring)
             .map_err(|reason| unknown(reason, source, sequence))?;
         let cheap = self.cheap(&chain);
         if cheap.is_ok()

@@ -212,7 +212,7 @@ impl TransparentClock {
     /// somebody upstream has said so already. Only the signatures of an Ed25519
     /// chain speak for themselves.
     fn not_accepted(&mut self, failure: Failure, pending: Pending) {
-        self.out.report(Report::Failure(failure));
+        self.out.alarm(failure);
         let (Purpose::Hold(packet), Some(first)) = (pending.purpose, pending.slots.first()) else {
             return;
         };
@@ -250,20 +250,20 @@ impl TransparentClock {
         suspect: Suspect,
     ) {
         let observer = self.config.clock;
-        self.out.report(Report::Failure(Failure {
+        self.out.alarm(Failure {
             observer,
             source,
             sequence,
             reason,
             suspect,
-        }));
+        });
     }
 
     /// A signature of an [`Action::Sign`] has been made.
     pub fn handle_signed(&mut self, _now: Instant<Wall>, signed: Signed) {
         self.signing = self.signing.saturating_sub(1);
         if let Some(failure) = signed.failure {
-            self.out.report(Report::Failure(failure));
+            self.out.alarm(failure);
         }
         let Some(message) = signed.message else {
             return;

@@ -301,20 +301,8 @@ impl Common {
             text.iter_mut().for_each(|sink| sink(&line));
             feed.iter().for_each(|feed| feed.tell(&line));
         });
-        let (names, ring) = options
-            .auth
-            .as_ref()
-            .map(|auth| (auth.names(), auth.ring()))
-            .unzip();
-        let evidence = Evidence::new(
-            &name,
-            options.role,
-            options.profile.domain,
-            names.unwrap_or_default(),
-            ring,
-            sink,
-        )
-        .by_policy(self.policy.0);
+        let names = options.auth.as_ref().map(|auth| auth.names());
+        let evidence = Evidence::new(&name, names.unwrap_or_default(), sink);
         let program = Program::open(options, wake, Box::new(evidence))?;
         eprintln!(
             "timeloom: {name} {} on {}",

@@ -7,7 +7,7 @@ use clap::Args;
 use timeloom_exit::Failure;
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, Spread, run};
-use timeloom_ptp_io::{DelayMechanism, EntryForm, Fate, KernelRandom, Random, Wake};
+use timeloom_ptp_io::{DelayMechanism, EntryForm, KernelRandom, Random, SyncVerdict, Wake};
 use timeloom_time::Duration;
 
 use super::clock::{Carrier, Delay, listen_to_signals};
@@ -123,12 +123,14 @@ impl Lab {
                 serde_json::json!({"count": s.count, "median_ns": s.median_ns, "p5_ns": s.p5_ns, "p95_ns": s.p95_ns})
             })
         };
-        let fates: Vec<usize> = FATES.iter().map(|(fate, _)| report.count(*fate)).collect();
+        let [accepted, unsigned, rejected, incomplete] =
+            SyncVerdict::ALL.map(|verdict| report.count(verdict));
         serde_json::json!({
             "hops": self.hops,
             "offset": spread(report.offsets()),
             "delay": spread(report.delays()),
-            "accepted": fates[0], "unsigned": fates[1], "rejected": fates[2], "incomplete": fates[3],
+            "accepted": accepted, "unsigned": unsigned,
+            "rejected": rejected, "incomplete": incomplete,
             "attacked": report.attacked,
             "violations": report.violations(),
             "capture": report.capture,
@@ -151,14 +153,14 @@ impl Lab {
             }
             _ => println!("the slave has measured nothing"),
         }
-        let fates: Vec<String> = FATES
+        let verdicts: Vec<String> = SyncVerdict::ALL
             .iter()
-            .map(|(fate, name)| (report.count(*fate), name))
+            .map(|verdict| (report.count(*verdict), verdict))
             .filter(|(count, _)| *count > 0)
-            .map(|(count, name)| format!("{count} {name}"))
+            .map(|(count, verdict)| format!("{count} {verdict}"))
             .collect();
-        if !fates.is_empty() {
-            println!("Syncs: {}", fates.join(", "));
+        if !verdicts.is_empty() {
+            println!("Syncs: {}", verdicts.join(", "));
         }
         if let Some((attack, at)) = self.attack {
             println!(
@@ -175,13 +177,6 @@ impl Lab {
         println!("evidence, keys, logs and capture: {}", self.out.display());
     }
 }
-
-const FATES: [(Fate, &str); 4] = [
-    (Fate::Accepted, "accepted"),
-    (Fate::Unsigned, "unsigned"),
-    (Fate::Rejected, "rejected"),
-    (Fate::Incomplete, "incomplete"),
-];
 
 fn place(name: &str, hops: usize) -> Option<usize> {
     match name {

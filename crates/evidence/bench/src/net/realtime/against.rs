@@ -1,6 +1,8 @@
 //! The same programs over what others have: ns-3 in real time, and links of this
 //! machine's kernel.
 
+use std::os::fd::AsRawFd;
+
 use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec};
 use timeloom_portal::{Address, Port, Tap};
 
@@ -106,15 +108,19 @@ fn with_ns3(ns3: &Program, seconds: &str, arguments: &[&str]) -> Result<f64, Ben
     };
     let left = tap("a", [10, 0, 0, 1], [10, 0, 0, 2])?;
     let right = tap("b", [10, 0, 0, 6], [10, 0, 0, 5])?;
-    let descriptors = [left.descriptor(), right.descriptor()];
+    let copy = |port: &dyn Port| {
+        let descriptor = port.descriptor().try_clone_to_owned();
+        descriptor.map_err(BenchError::system("copying a descriptor"))
+    };
+    let descriptors = [copy(&left)?, copy(&right)?];
     let arguments_of_ns3 = [
-        format!("--left={}", descriptors[0]),
-        format!("--right={}", descriptors[1]),
+        format!("--left={}", descriptors[0].as_raw_fd()),
+        format!("--right={}", descriptors[1].as_raw_fd()),
         "--gbps=10".to_owned(),
         "--delay=1".to_owned(),
         "--seconds=60".to_owned(),
     ];
-    let child = ns3.start_with(&arguments_of_ns3, &descriptors)?;
+    let child = ns3.start_with(&arguments_of_ns3, descriptors)?;
     let child = Ended(child);
     let outcome = iperf3(&fabric, "10.0.0.6", seconds, arguments);
     drop(child);

@@ -31,10 +31,10 @@ pub(super) fn measure(
     arguments: &[&str],
 ) -> Result<Measured, BenchError> {
     let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
-    let began = timeloom_portal::wall_now();
+    let began = timeloom_sys::wall_now();
     let work = machine::Work::start();
     let said = iperf3(&bed.fabric, &bed.target, seconds, arguments)?;
-    let wall = timeloom_portal::wall_now() - began;
+    let wall = timeloom_sys::wall_now() - began;
     let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
     Ok(Measured {
         gbps: said.0,

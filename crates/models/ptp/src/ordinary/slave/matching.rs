@@ -39,10 +39,10 @@ pub(super) struct Matching {
 const MAX_SYNCS: usize = 16;
 pub(super) const MAX_FOLLOW_UPS: usize = 8;
 /// What waits longer is not matched any more.
-const KEEP: Duration = Duration::from_ms(1500);
+pub(super) const KEEP: Duration = Duration::from_ms(1500);
 
 impl Matching {
-    /// The same Sync once more: number and nonce are those of one that came
+    /// Whether a Sync is a copy: number and nonce are those of one that came
     /// before. The first is the one that was timed.
     pub(super) fn is_copy(&self, sequence: u16, facts: &SyncFacts) -> bool {
         self.syncs
@@ -54,6 +54,12 @@ impl Matching {
     pub(super) fn has_sync(&self, sequence: u16) -> bool {
         let unused = |sync: &Arrived| sync.sequence == sequence && !sync.used;
         self.syncs.iter().any(unused)
+    }
+
+    /// Whether anything with this number waits for its other half, or to be used.
+    pub(super) fn waits(&self, sequence: u16) -> bool {
+        let has_follow_up = || self.follow_ups.iter().any(|w| w.sequence == sequence);
+        self.has_sync(sequence) || has_follow_up()
     }
 
     pub(super) fn add_sync(&mut self, sync: Arrived) {

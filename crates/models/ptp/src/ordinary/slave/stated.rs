@@ -7,10 +7,10 @@ use timeloom_wire::{ClockIdentity, PortIdentity};
 
 use super::super::OrdinaryConfig;
 use super::matching::{Arrived, Waiting};
-use crate::Neighbour;
 use crate::security::{
     Admission, Budget, Collector, Limits, Outcome, Reason, Received, Security, Statement, Suspect,
 };
+use crate::{HopRecord, Neighbour};
 
 /// A Follow_Up about which the statements have been heard, or not in time.
 pub(super) enum Resolved {
@@ -52,6 +52,17 @@ impl Stated {
     /// When the first of those that wait is given up.
     pub(super) fn next_wake(&self) -> Option<Instant<Wall>> {
         self.waiting.front().map(|(deadline, ..)| *deadline)
+    }
+
+    /// Whether a Follow_Up with this number waits.
+    pub(super) fn waits(&self, sequence: u16) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|(_, waiting, _)| waiting.sequence == sequence)
+    }
+
+    /// What hops said of this Sync.
+    pub(super) fn hops(&self, source: PortIdentity, sequence: u16) -> Vec<HopRecord> {
+        self.collector.hops(source, sequence)
     }
 
     /// `false` when there was no room.

@@ -13,10 +13,12 @@ use crate::{Action, PiServo, Report, ServoOutput, Stamp};
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Sample {
     pub(super) sequence: u16,
-    arrived: Stamp,
+    pub(super) arrived: Stamp,
+    pub(super) origin: Timestamp,
+    pub(super) correction: TimeInterval,
     /// Arrival − (origin + corrections): offset plus delay of the last link.
     pub(in super::super) forward: TimeInterval,
-    authenticated: bool,
+    pub(super) authenticated: bool,
     /// Arrival − origin, whole: a clock that starts in 1970 is further off
     /// than the 39 hours of a correction can say.
     apart: Duration,
@@ -37,6 +39,8 @@ impl Sample {
         Some(Self {
             sequence: sync.sequence,
             arrived: sync.stamp,
+            origin,
+            correction,
             forward: TimeInterval::from_ns(apart.as_ns()) - correction,
             authenticated,
             apart,
@@ -52,13 +56,13 @@ impl Sample {
 
 /// What became of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Steered {
-    /// Used, or only reported.
-    Done,
-    /// Arrival jumped against the clock's own past.
-    Jumped,
-    /// The clock was stepped: what was measured before is worth nothing.
-    Stepped,
+pub(super) struct Steered {
+    /// Whether there is an offset; before the first big step there is none.
+    pub(super) measured: bool,
+    /// Whether arrival jumped against the clock's own past.
+    pub(super) jumped: bool,
+    /// Whether the clock was stepped: what was measured before is worth nothing.
+    pub(super) stepped: bool,
 }
 
 /// The servo and its mistrust.
@@ -102,7 +106,11 @@ impl Steering {
     ) -> Steered {
         if sample.apart.as_ns().unsigned_abs() > DAY_NS && !config.free_running {
             out.push(Action::Step(-sample.apart));
-            return Steered::Stepped;
+            return Steered {
+                measured: false,
+                jumped: false,
+                stepped: true,
+            };
         }
         let offset = sample.forward - delay;
         out.report(Report::Offset {
@@ -113,26 +121,24 @@ impl Steering {
             authenticated: sample.authenticated,
         });
         let jumped = sample.authenticated && self.watch.sample(offset).is_some();
-        let done = if jumped {
-            Steered::Jumped
-        } else {
-            Steered::Done
+        let mut steered = Steered {
+            measured: true,
+            jumped,
+            stepped: false,
         };
         if config.free_running || (jumped && holds_over) {
-            return done;
+            return steered;
         }
         match self.servo.sample(offset, sample.arrived, self.interval) {
-            ServoOutput::Wait => done,
-            ServoOutput::Frequency(ppb) => {
-                out.push(Action::Frequency(ppb));
-                done
-            }
+            ServoOutput::Wait => {}
+            ServoOutput::Frequency(ppb) => out.push(Action::Frequency(ppb)),
             ServoOutput::Step(length, ppb) => {
                 self.watch = DelayWatch::new(config.jump_bound);
                 out.push(Action::Frequency(ppb));
                 out.push(Action::Step(length));
-                Steered::Stepped
+                steered.stepped = true;
             }
         }
+        steered
     }
 }

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use timeloom_wire::{ClockIdentity, PortIdentity, TimeInterval, Timestamp};
 
-use super::super::{Limits, Reason, Suspect, SyncFacts};
+use super::super::{Limits, Reason, Suspect, SyncFacts, hop_stated};
 use super::statement::{Role, Statement, view_of};
+use crate::HopRecord;
 
 /// Verified statements, the newest of a bounded number.
 #[derive(Debug, Default)]
@@ -42,6 +43,13 @@ impl Collector {
             self.0.pop_front();
         }
         self.0.push_back(statement);
+    }
+
+    /// What hops said of this Sync, in the order in which it came.
+    pub(crate) fn hops(&self, source: PortIdentity, sequence: u16) -> Vec<HopRecord> {
+        let about =
+            |statement: &&Statement| (statement.source, statement.sequence) == (source, sequence);
+        self.0.iter().filter(about).filter_map(hop_stated).collect()
     }
 
     /// The newest word of `clock` about this Sync, to `next`.

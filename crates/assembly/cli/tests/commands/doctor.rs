@@ -1,0 +1,65 @@
+//! `timeloom doctor`, on whatever machine the tests run.
+
+use crate::support::timeloom;
+use serde_json::Value;
+
+#[test]
+fn findings_verdicts_and_exit_code_agree() {
+    let ended = timeloom(&["doctor", "--json"]);
+    let objects = ended.objects();
+    let (verdicts, findings): (Vec<&Value>, Vec<&Value>) = objects
+        .iter()
+        .partition(|object| object["command"].is_string());
+
+    for feature in [
+        "kernel",
+        "ptrace",
+        "memfd",
+        "clock source",
+        "rights",
+        "arpspoof",
+    ] {
+        assert!(
+            findings.iter().any(|finding| finding["feature"] == feature),
+            "{feature}: {}",
+            ended.out
+        );
+    }
+    for finding in &findings {
+        let bad = finding["state"] != "ok";
+        assert_eq!(finding["consequence"].is_string(), bad, "{finding}");
+    }
+    let [exec, run] = verdicts[..] else {
+        panic!("{}", ended.out);
+    };
+    assert_eq!(
+        (&exec["command"], &run["command"]),
+        (&"exec".into(), &"run".into())
+    );
+    let missing = findings
+        .iter()
+        .any(|finding| finding["needed_for"] == "exec" && finding["state"] == "missing");
+    assert_eq!(exec["state"] == "missing", missing, "{}", ended.out);
+    assert_eq!(ended.code, Some(if missing { 3 } else { 0 }));
+    if missing {
+        assert_eq!(run["state"], "missing", "run needs what exec needs");
+    } else {
+        // What the doctor says must be so.
+        let ended = timeloom(&["exec", "--quiet", "--", "true"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+    }
+}
+
+#[test]
+fn people_get_a_line_for_each_and_a_verdict() {
+    let ended = timeloom(&["doctor"]);
+    assert!(matches!(ended.code, Some(0 | 3)), "{}", ended.err);
+    for part in [
+        "kernel",
+        "network: ",
+        "\ntimeloom exec  ",
+        "\ntimeloom run   ",
+    ] {
+        assert!(ended.out.contains(part), "{part}: {}", ended.out);
+    }
+}

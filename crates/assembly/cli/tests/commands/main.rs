@@ -1,0 +1,17 @@
+//! The commands as a user types them. (Whole experiments are in `run_e2e`.)
+
+mod check;
+mod chrony;
+mod doctor;
+mod host_control;
+mod ptp;
+mod ptp4l;
+mod report;
+mod rogue;
+mod served;
+mod simulated;
+mod skip;
+mod steps;
+mod support;
+mod timeline;
+mod unregister;

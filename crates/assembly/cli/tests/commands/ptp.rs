@@ -1,0 +1,222 @@
+//! `timeloom ptp` as a user has it: keys, a laboratory, a program that ends on
+//! a signal, and mistakes that are said. Needs root, as namespaces do.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Scratch, timeloom};
+
+#[test]
+fn keys_from_the_command_line() {
+    let scratch = Scratch::new("ptp-keys");
+    let at = |name: &str| scratch.path(name).display().to_string();
+    let done = |arguments: &[&str]| {
+        let ended = timeloom(&[&["ptp"], arguments].concat());
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.err);
+        ended
+    };
+    done(&["keygen", &at("ops"), "--authority"]);
+    done(&[
+        "keygen",
+        &at("gm"),
+        "--name",
+        "gm",
+        "--clock",
+        "02544c.fffe.000001",
+        "--suite",
+        "bls-once",
+        "--ports",
+        "2",
+    ]);
+    let (key, ring, public) = (
+        at("ops/authority.key"),
+        at("ops/ring.toml"),
+        at("gm/node.pub"),
+    );
+    let sign = [
+        "sign",
+        "--authority",
+        &key,
+        "--ring",
+        &ring,
+        "--grandmaster",
+        "gm",
+        &public,
+    ];
+    assert!(done(&sign).out.contains("serial 1"));
+    for file in ["ring.toml", "authority.pub"] {
+        std::fs::copy(
+            scratch.path("ops").join(file),
+            scratch.path("gm").join(file),
+        )
+        .unwrap();
+    }
+    let shown = &done(&["show", &at("gm"), "--json"]).objects()[0];
+    assert_eq!(shown["suite"], "bls-once");
+    assert_eq!(shown["may_lead"], true);
+    assert!(done(&["rotate", &at("gm")]).out.contains("epoch 2"));
+    // An epoch that has ended, said with its reason and the user's exit code.
+    let ended = done(&[&sign[..], &["--not-after", "2001-01-01T00:00:00Z"]].concat());
+    assert!(ended.out.contains("serial 2"), "{}", ended.out);
+    std::fs::copy(scratch.path("ops/ring.toml"), scratch.path("gm/ring.toml")).unwrap();
+    let refused = timeloom(&["ptp", "show", &at("gm")]);
+    assert!(
+        refused.code == Some(2) && refused.err.contains("expired"),
+        "{}",
+        refused.err
+    );
+}
+
+#[test]
+fn mistakes_are_said() {
+    for (arguments, word) in [
+        (&["slave", "-i", "nosuch0"][..], "nosuch0"),
+        (&["slave", "-i", "lo"], "not an Ethernet"),
+        (&["tc", "-i", "lo"], "two interfaces"),
+        (&["slave", "-i", "lo", "--auth", "inline-bls"], "--keys"),
+        (&["slave", "-i", "lo", "--keys", "/nowhere"], "--auth"),
+        (&["slave", "-i", "lo", "--profile", "nosuch"], "61850-9-3"),
+        (&["slave", "-i", "lo", "--policy", "lax"], "mixed=DURATION"),
+        (&["lab", "--attack", "nosuch@1"], "correction"),
+        (&["lab", "--hops", "17"], "16 hops"),
+        (&["lab", "--hops", "1", "--tap", "2"], "no wire behind"),
+        (&["attack", "nosuch"], "correction"),
+        (&["attack", "flood", "--out", "/nowhere"], "ptp lab --tap"),
+        (&["lab", "--ptp4l", "tc9"], "no node `tc9`"),
+    ] {
+        let ended = timeloom(&[&["ptp"], arguments].concat());
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.err);
+        assert!(ended.err.contains(word), "{arguments:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn a_laboratory_with_an_attack() {
+    let scratch = Scratch::new("ptp-lab");
+    let out = scratch.path("out").display().to_string();
+    let arguments = [
+        "ptp",
+        "lab",
+        "--hops",
+        "2",
+        "--auth",
+        "inline-ed25519",
+        "--attack",
+        "strip@1",
+    ];
+    let ended = timeloom(&[&arguments[..], &["--for", "6 s", "--out", &out, "--json"]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let told = &ended.objects()[0];
+    assert!(
+        told["accepted"].as_u64() > Some(3) && told["rejected"].as_u64() > Some(3),
+        "{told}"
+    );
+    assert!(
+        told["violations"]
+            .to_string()
+            .contains("Unsigned between tc1 and tc2"),
+        "{told}"
+    );
+    for file in ["evidence.jsonl", "slave.pcapng"] {
+        assert!(
+            std::fs::metadata(scratch.path("out").join(file))
+                .unwrap()
+                .len()
+                > 1000,
+            "{file}"
+        );
+    }
+}
+
+/// Peace, an attack on the running laboratory, and peace again.
+#[test]
+fn a_laboratory_is_attacked_while_it_runs() {
+    let scratch = Scratch::new("ptp-tap");
+    let out = scratch.path("out").display().to_string();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args(["ptp", "lab", "--hops", "2", "--auth", "inline-ed25519"])
+        .args(["--tap", "1", "--for", "120 s", "--out", &out, "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("timeloom can be started");
+    let attack = |name: &str, length: &str| {
+        let arguments = [
+            "ptp", "attack", name, "--for", length, "--out", &out, "--json",
+        ];
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let ended = timeloom(&arguments);
+            // Until the laboratory stands.
+            if ended.code == Some(0) {
+                break ended.objects()[0].clone();
+            }
+            assert!(Instant::now() < deadline, "{}", ended.err);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    // Until the clocks have found one another, there is no Follow_Up to attack.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while attack("strip", "200 ms")["attacked"] == 0 {
+        assert!(Instant::now() < deadline);
+    }
+    let told = attack("correction", "2 s");
+    assert!(told["attacked"].as_u64() > Some(3), "{told}");
+    assert!(
+        told["violations"]
+            .to_string()
+            .contains("between tc1 and tc2"),
+        "{told}"
+    );
+    let lie = timeloom(&["ptp", "attack", "lie", "--out", &out]);
+    assert!(
+        lie.code == Some(2) && lie.err.contains("a hop lies"),
+        "{}",
+        lie.err
+    );
+
+    Command::new("kill")
+        .arg(lab.id().to_string())
+        .status()
+        .unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut lab.stdout.take().unwrap(), &mut said).unwrap();
+    assert!(lab.wait().unwrap().success(), "{said}");
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert!(told["attacked"].as_u64() > Some(3), "{told}");
+    assert!(!scratch.path("out").join("attack.sock").exists());
+}
+
+#[test]
+fn a_program_ends_cleanly_on_sigterm() {
+    let scratch = Scratch::new("ptp-term");
+    let log = scratch.path("log.jsonl");
+    // A namespace of its own, with one end of a cable whose other end is idle.
+    let script = format!(
+        "ip link add eth0 type veth peer name eth1 && ip link set eth0 up && ip link set eth1 up && \
+         exec {} ptp gm -i eth0 --log {} --quiet",
+        env!("CARGO_BIN_EXE_timeloom"),
+        log.display()
+    );
+    let mut child = Command::new("unshare")
+        .args(["-n", "sh", "-c", &script])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("run this test as root, with util-linux and iproute2");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let leads = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("\"master\""));
+    while !leads() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+    let status = child.wait().unwrap();
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    assert!(status.success(), "{status} {text}");
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.contains("\"summary\"") && text.contains("\"master\""),
+        "{text}"
+    );
+}

@@ -1,0 +1,66 @@
+//! Runs the real binary and looks at what it says.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How the program ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    /// What it printed, one JSON object per line.
+    pub(crate) fn objects(&self) -> Vec<serde_json::Value> {
+        let lines = self.out.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
+            .collect()
+    }
+}
+
+/// Runs `timeloom` with these arguments at the root of the repository.
+pub(crate) fn timeloom(arguments: &[&str]) -> Ended {
+    let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("the binary runs");
+    Ended {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).expect("UTF-8"),
+        err: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+/// A directory of this test's own, removed at its end.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("timeloom-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a writable temporary directory");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The same as an argument.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

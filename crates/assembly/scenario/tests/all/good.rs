@@ -1,0 +1,335 @@
+//! A good file gives the plan that it describes, and the plan gives it back.
+
+use serde_json::Value;
+use timeloom_scenario::{
+    BitRate, Condition, Plan, Ready, Reference, RegisterType, json_schema, load, parse,
+};
+use timeloom_time::{Duration, Instant, Rate};
+
+const SIMULATED: &str = include_str!("../../examples/simulated.toml");
+const EVERYTHING: &str = include_str!("../../examples/everything.toml");
+
+fn read(text: &str) -> Plan {
+    parse(text, "/lab/test.toml", &[]).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+#[test]
+fn everything_is_understood() {
+    let plan = read(EVERYTHING);
+    assert_eq!(plan.seed, 7);
+    assert_eq!(plan.time.duration, Duration::from_s(90));
+    assert_eq!(
+        plan.time.start,
+        Some(Instant::from_ns(1_559_520_000_000_000_000))
+    );
+    assert_eq!(plan.time.rate(), Rate::from_ratio(1, 2).unwrap());
+    assert_eq!(
+        plan.system.links[0].wire.rate,
+        BitRate::from_bits_per_s(100_000_000)
+    );
+    let sensor = &plan.system.hosts["sensor"];
+    assert_eq!(sensor.address.to_string(), "10.0.0.2/24");
+    assert_eq!(sensor.programs[0].start, Duration::from_ms(500));
+    assert_eq!(
+        sensor.programs[0].ready,
+        Some(Ready::Log("sending".to_owned()))
+    );
+    assert_eq!(sensor.programs[0].directory, std::path::Path::new("/lab"));
+    let registers = &plan.system.devices["generator"].registers;
+    assert_eq!(
+        (registers[0].kind, registers[0].width()),
+        (RegisterType::F32, 2)
+    );
+    assert_eq!(registers[0].signal.plant, "grid");
+    assert_eq!(registers[0].signal.signal, "generator.wind.s1");
+    assert_eq!(registers[1].kind, RegisterType::Bit);
+    assert_eq!(
+        plan.simulation.plants["grid"].config["weights"],
+        serde_json::json!([1, 2.5])
+    );
+    let attack = &plan.attacks[0];
+    assert_eq!(
+        attack.programs[0].start, attack.at,
+        "a program of an attack starts with it"
+    );
+    assert_eq!(plan.checks[0].when, Some(Condition::With("dos".to_owned())));
+    assert!(plan.applies(&plan.checks[0]) && !plan.applies(&plan.checks[1]));
+    let plant = &plan.simulation.plants["grid"];
+    assert_eq!(plant.env["PYTHONPATH"], "../../python");
+    let panel = &plan.panels[0];
+    assert_eq!(panel.signals[0].legend, "phase A");
+    assert_eq!(panel.signals[1].name.to_string(), "grid.bus.680.v2");
+    let [
+        Reference::Line { at, .. },
+        Reference::Band { from, to, label },
+    ] = &panel.references[..]
+    else {
+        panic!("a line and a band, not {:?}", panel.references);
+    };
+    assert_eq!((*at, *from, *to), (2320.0, 2280.0, 2522.0));
+    assert_eq!(label, "± 5 %");
+    assert_eq!(
+        plan.summary(),
+        "5 programs on 3 hosts, 1 device, 2 switches, plant grid, attack dos, 90 s of virtual time"
+    );
+    let programs: Vec<_> = plan
+        .programs()
+        .map(|(host, program)| (host, &*program.name))
+        .collect();
+    let expected = [
+        ("control", "controller"),
+        ("sensor", "sensor"),
+        ("openflow", "learning"),
+        ("attacker", "arpspoof-a"),
+        ("attacker", "arpspoof-b"),
+    ];
+    assert_eq!(programs, expected);
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let plan = read(EVERYTHING);
+    let text = plan.to_toml();
+    assert_eq!(read(&text), plan, "{text}");
+    assert_eq!(read(&text).to_toml(), text);
+}
+
+#[test]
+fn time_may_be_granted_from_outside() {
+    let with = |more: &str| {
+        let time = format!("[time]\nduration = \"1 s\"\nmode = \"stepped\"\n{more}");
+        read(&format!(
+            "schema = \"timeloom/1\"\nname = \"stepped\"\n{time}\n"
+        ))
+    };
+    let plain = with("").time;
+    assert_eq!(plain.stepping().patience, Duration::from_s(60));
+    assert!(!plain.skips());
+    let plan = with("stepped = { skip = true, patience = \"5 s\" }");
+    assert_eq!(plan.time.stepping().patience, Duration::from_s(5));
+    assert!(plan.time.skips());
+    assert_eq!(read(&plan.to_toml()).time, plan.time);
+    // What is said of it stays there while another mode is in force.
+    let other = read(EVERYTHING).time;
+    assert!(other.stepped.is_some() && !other.skips());
+}
+
+#[test]
+fn the_shortest_scenario_is_one_program() {
+    let plan = read(
+        r#"
+        schema = "timeloom/1"
+        name = "hello"
+        time.duration = "1 s"
+        [system.hosts.one]
+        address = "10.0.0.1/24"
+        programs = [{ name = "hello", run = ["date"] }]
+        "#,
+    );
+    let program = &plan.system.hosts["one"].programs[0];
+    assert!(program.essential);
+    assert_eq!(program.ready_timeout, Duration::from_s(10));
+    assert_eq!(read(&plan.to_toml()), plan);
+}
+
+#[test]
+fn recording_follows_the_step_unless_told() {
+    let plan = read(
+        r#"
+        schema = "timeloom/1"
+        name = "plant"
+        time = { duration = "1 s", start = 2019-06-03T02:00:00+02:00 }
+        [simulation.plants.grid]
+        run = ["plant"]
+        step = "5 ms"
+        "#,
+    );
+    assert_eq!(
+        plan.simulation.plants["grid"].record.every,
+        Duration::from_ms(5)
+    );
+    assert_eq!(
+        plan.time.start,
+        Some(Instant::from_ns(1_559_520_000_000_000_000))
+    );
+    assert_eq!(read(&plan.to_toml()), plan);
+}
+
+#[test]
+fn loading_looks_at_this_machine() {
+    let directory = std::env::temp_dir().join(format!("timeloom-scenario-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("scenario.toml");
+    let text = r#"
+schema = "timeloom/1"
+name = "machine"
+time.duration = "1 s"
+[system.hosts.one]
+address = "10.0.0.1/24"
+[[system.hosts.one.programs]]
+name = "good"
+run = ["sh"]
+[[system.hosts.one.programs]]
+name = "absent"
+run = ["no-such-program-anywhere"]
+[[system.hosts.one.programs]]
+name = "here"
+run = ["scenario.toml"]
+[[system.hosts.one.programs]]
+name = "plain"
+run = ["./scenario.toml"]
+[[system.hosts.one.programs]]
+name = "nowhere"
+run = ["sh"]
+directory = "nowhere"
+"#;
+    std::fs::write(&file, text).unwrap();
+    let errors = load(&file, &[]).unwrap_err();
+    let found: Vec<_> = errors
+        .mistakes()
+        .iter()
+        .map(|m| (m.line, m.to_string()))
+        .collect();
+    std::fs::remove_dir_all(&directory).unwrap();
+    for ((line, text), (want_line, want)) in found.iter().zip([
+        (12, "`no-such-program-anywhere` is not found on the PATH"),
+        (15, "write `./scenario.toml`"),
+        (18, "is not executable"),
+        (22, "there is no directory"),
+    ]) {
+        assert_eq!(*line, want_line, "{text}");
+        assert!(text.contains(want), "{text}");
+    }
+    assert_eq!(found.len(), 4, "{found:#?}");
+    let errors = load(&file, &[]).unwrap_err();
+    assert!(errors.to_string().contains("cannot be read"), "{errors}");
+}
+
+/// The schema, the reader and the writer must know the same keys: every key of
+/// the schema stands in the written example and the other way round.
+#[test]
+fn the_schema_names_the_keys_that_are_written() {
+    let schema = json_schema();
+    let written: toml::Table = toml::from_str(&read(EVERYTHING).to_toml()).unwrap();
+    let written = serde_json::to_value(written).unwrap();
+    compare(&schema, &schema, &written, "scenario");
+    // A network is made of kernel parts or simulated, so it takes another file.
+    let plan = parse(SIMULATED, "lab/simulated.toml", &[]).unwrap();
+    let written: toml::Table = toml::from_str(&plan.to_toml()).unwrap();
+    let written = serde_json::to_value(written).unwrap();
+    let parts = &schema["$defs"];
+    compare(&schema, &parts["Network"], &written["network"], "network");
+    let link = &written["system"]["links"][0];
+    for key in parts["Wire"]["properties"].as_object().unwrap().keys() {
+        assert!(link.get(key).is_some(), "{key}");
+        assert!(parts["Link"]["properties"].get(key).is_some(), "{key}");
+    }
+}
+
+#[test]
+fn a_simulated_network_survives_writing_and_reading() {
+    let plan = parse(SIMULATED, "lab/simulated.toml", &[]).unwrap();
+    let network = plan.network.as_ref().unwrap();
+    assert!(
+        network
+            .topology
+            .as_ref()
+            .unwrap()
+            .ends_with("lab/backbone.gml")
+    );
+    let again = parse(&plan.to_toml(), "elsewhere/again.toml", &[]);
+    assert_eq!(again, Ok(plan));
+}
+
+/// Without the graph, which is not there.
+#[test]
+fn a_simulated_network_is_built_as_written() {
+    let text = SIMULATED.replace("topology = \"backbone.gml\"", "");
+    let plan = parse(&text, "lab/simulated.toml", &[]).unwrap();
+    let built = plan.simulated().unwrap().unwrap();
+    assert_eq!(built.links.len(), 5);
+    assert_eq!(built.traffic.len(), 1);
+    let (plc, scada) = (built.nodes["plc"], built.nodes["scada"]);
+    built.world.check_route(plc, scada).unwrap();
+    let port = built.world.port_of(plc).unwrap();
+    assert_eq!(built.world.address(port).to_string(), "192.168.1.2");
+    assert_eq!(built.world.prefix(port), 24);
+    let gateway = built.world.gateway(plc).unwrap();
+    assert!(gateway.to_string().starts_with("192.168.1."), "{gateway}");
+    // Eight hosts on each side of the dumbbell, and its two routers.
+    let generated = built.nodes.keys().filter(|name| name.starts_with("core-"));
+    assert_eq!(generated.count(), 18);
+}
+
+fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target = root
+            .pointer(reference.trim_start_matches('#'))
+            .expect("a known definition");
+        return compare(root, target, value, path);
+    }
+    if let Some(either) = schema["anyOf"].as_array() {
+        return compare(root, &either[0], value, path);
+    }
+    if let Some(items) = value.as_array() {
+        // One example shows what is optional, another what is not.
+        let Some(first) = items.first() else { return };
+        return compare(root, &schema["items"], first, &format!("{path}[]"));
+    }
+    let Some(table) = value.as_object() else {
+        return;
+    };
+    if let Some(properties) = schema["properties"].as_object() {
+        assert_eq!(
+            schema["additionalProperties"], false,
+            "{path} must refuse unknown keys"
+        );
+        let known: Vec<_> = properties.keys().collect();
+        for key in table.keys() {
+            assert!(
+                properties.contains_key(key),
+                "{path}.{key} is not in the schema {known:?}"
+            );
+        }
+        for (key, property) in properties {
+            let wire = [
+                "delay",
+                "jitter",
+                "loss",
+                "queue",
+                "discipline",
+                "ecn",
+                "mtu",
+            ];
+            let optional = ["ready", "network", "clock"].contains(&key.as_str())
+                || path.ends_with("network.ptp")
+                || path.contains("links") && wire.contains(&key.as_str());
+            match table.get(key) {
+                Some(value) => compare(root, property, value, &format!("{path}.{key}")),
+                None => assert!(optional, "{path}.{key} is in the schema only"),
+            }
+        }
+    } else if schema["additionalProperties"].is_object() {
+        for (key, value) in table {
+            compare(
+                root,
+                &schema["additionalProperties"],
+                value,
+                &format!("{path}.{key}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn the_schema_says_what_must_be_there() {
+    let schema = json_schema();
+    assert_eq!(
+        schema["required"],
+        serde_json::json!(["schema", "name", "time"])
+    );
+    assert_eq!(schema["properties"]["schema"]["const"], "timeloom/1");
+    let program = &schema["$defs"]["Program"];
+    assert_eq!(program["required"], serde_json::json!(["name", "run"]));
+    assert_eq!(program["properties"]["ready_timeout"]["default"], "10 s");
+}

@@ -1,0 +1,133 @@
+//! An exact run in parts is, bit by bit, the run of one engine.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::common::{Shape, build, parallel, parallel_over, single};
+use timeloom_net::Owner;
+use timeloom_peering::exact::{Batch, Exchange, Gone, Shared};
+use timeloom_peering::message::Messages;
+use timeloom_time::{Duration, Instant, Virtual};
+
+#[test]
+fn parts_give_what_one_engine_gives() {
+    for seed in 0..3 {
+        for shape in Shape::ALL {
+            let whole = single(shape, seed);
+            assert!(
+                whole.arrivals.len() > 1_000,
+                "{shape:?}: too little happens"
+            );
+            for parts in [2, 3] {
+                let found = parallel(shape, seed, parts);
+                assert!(found.left > 100, "{shape:?} seed {seed}: nothing crosses");
+                assert_eq!(
+                    found.report.flows, whole.flows,
+                    "{shape:?} seed {seed} in {parts}"
+                );
+                assert_eq!(
+                    found.report.sources, whole.sources,
+                    "{shape:?} seed {seed} in {parts}"
+                );
+                assert_eq!(
+                    found.report.fluid, whole.fluid,
+                    "{shape:?} seed {seed} in {parts}"
+                );
+                assert_eq!(
+                    found.report.links, whole.links,
+                    "{shape:?} seed {seed} in {parts}"
+                );
+                assert_eq!(
+                    found.report.arrivals, whole.arrivals,
+                    "{shape:?} seed {seed} in {parts}"
+                );
+                // What was lost on a cut wire and still travels at the end is
+                // counted at once, hence not in the network that loses.
+                if !matches!(shape, Shape::Rough) {
+                    assert_eq!(found.report.hops, whole.hops, "{shape:?} seed {seed}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_ends_does_not_leave_the_others_waiting() {
+    let mut both = Shared::new(2 as Owner).into_iter();
+    let (mut first, second) = (both.next().unwrap(), both.next().unwrap());
+    let other = std::thread::spawn(move || drop(second));
+    let answer = first.exchange(
+        Instant::ZERO + Duration::from_ms(1),
+        &mut [Default::default(), Default::default()],
+        &mut Default::default(),
+    );
+    other.join().unwrap();
+    assert!(matches!(answer, Err(Gone(_))));
+}
+
+/// Engines that hand over nothing but bytes, as processes do.
+struct Bytes {
+    here: usize,
+    messages: Messages,
+    to: Vec<Sender<Vec<u8>>>,
+    from: Vec<Receiver<Vec<u8>>>,
+}
+
+impl Exchange for Bytes {
+    fn exchange(
+        &mut self,
+        next: Instant<Virtual>,
+        leaving: &mut [Batch],
+        arriving: &mut Batch,
+    ) -> Result<Instant<Virtual>, Gone> {
+        let gone = |why: &str| Gone(why.to_owned());
+        let mut least = next;
+        for (to, batch) in leaving.iter_mut().enumerate() {
+            if to != self.here {
+                let mut out = Vec::new();
+                self.messages.write(next, batch, &mut out);
+                self.to[to].send(out).map_err(|_| gone("not there"))?;
+            }
+            batch.clear();
+        }
+        for from in (0..self.from.len()).filter(|from| *from != self.here) {
+            let message = self.from[from].recv().map_err(|_| gone("silent"))?;
+            let theirs = self.messages.read(&message, arriving);
+            least = least.min(theirs.map_err(|_| gone("nonsense"))?);
+        }
+        Ok(least)
+    }
+}
+
+#[test]
+fn engines_that_hand_over_bytes_give_what_one_gives() {
+    for (shape, parts) in [(Shape::Rough, 3), (Shape::Campus, 2)] {
+        let whole = single(shape, 5);
+        let world = build(shape, 5);
+        let mut receivers: Vec<Vec<Receiver<Vec<u8>>>> = Vec::new();
+        let mut senders: Vec<Vec<Sender<Vec<u8>>>> = vec![Vec::new(); parts.into()];
+        for _ in 0..parts {
+            receivers.push(Vec::new());
+        }
+        for sender in &mut senders {
+            for receiver in &mut receivers {
+                let (to, from) = channel();
+                sender.push(to);
+                receiver.push(from);
+            }
+        }
+        let exchanges = senders.into_iter().zip(receivers).enumerate();
+        let exchanges = exchanges.map(|(here, (to, from))| Bytes {
+            here,
+            messages: Messages::of(&world),
+            to,
+            from,
+        });
+        let found = parallel_over(shape, 5, parts, exchanges.collect());
+        assert!(found.left > 100, "{shape:?}: nothing crosses");
+        assert_eq!(
+            found.report.arrivals, whole.arrivals,
+            "{shape:?} in {parts}"
+        );
+        assert_eq!(found.report.flows, whole.flows, "{shape:?} in {parts}");
+    }
+}

@@ -1,0 +1,10 @@
+//! Several engines for one network. (`model` is a program of its own.)
+
+mod codec;
+mod common;
+mod exact;
+mod message;
+mod partition;
+mod peer;
+mod portal;
+mod small;

@@ -1,0 +1,110 @@
+//! What the tests share: the fake plant, and a testbed that is only a clock.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time;
+
+use serde_json::json;
+use timeloom_bus::{Testbed, TestbedError};
+use timeloom_plant::{PlantError, PlantInit, PlantProcess, PlantSpec, Timeouts};
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// A clock that can stand, and counts how often it did.
+pub(crate) struct Clock {
+    state: Mutex<(time::Instant, i64, bool)>,
+    pub(crate) pauses: AtomicU64,
+    /// Called when the clock is about to go on.
+    pub(crate) on_resume: Mutex<Box<dyn FnMut() + Send>>,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Arc<Self> {
+        let state = Mutex::new((time::Instant::now(), 0, false));
+        Arc::new(Self {
+            state,
+            pauses: AtomicU64::new(0),
+            on_resume: Mutex::new(Box::new(|| ())),
+        })
+    }
+
+    pub(crate) fn stands(&self) -> bool {
+        self.state.lock().unwrap().2
+    }
+}
+
+impl Testbed for Clock {
+    fn pause(&self) -> Result<Instant<Virtual>, TestbedError> {
+        let mut state = self.state.lock().unwrap();
+        assert!(!state.2, "paused twice");
+        state.1 += state.0.elapsed().as_nanos() as i64;
+        state.2 = true;
+        self.pauses.fetch_add(1, SeqCst);
+        Ok(Instant::from_ns(state.1))
+    }
+
+    fn resume(&self) -> Result<(), TestbedError> {
+        (self.on_resume.lock().unwrap())();
+        let mut state = self.state.lock().unwrap();
+        assert!(state.2, "resumed twice");
+        *state = (time::Instant::now(), state.1, false);
+        Ok(())
+    }
+}
+
+/// A fresh path in a directory of this test run.
+pub(crate) fn scratch(what: &str) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    std::fs::create_dir_all(&directory).unwrap();
+    directory.join(format!("{}-{what}", COUNT.fetch_add(1, SeqCst)))
+}
+
+pub(crate) fn python() -> OsString {
+    // Not by way of a version manager's shell scripts, which take long.
+    let system = "/usr/bin/python3";
+    if std::path::Path::new(system).exists() {
+        system.into()
+    } else {
+        "python3".into()
+    }
+}
+
+pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_plant.py");
+    let mut argv = vec![python(), "-SE".into(), script.into()];
+    argv.extend(arguments.iter().map(OsString::from));
+    PlantSpec {
+        name: "grid".to_owned(),
+        argv,
+        env: Vec::new(),
+        cwd: None,
+        log: scratch("plant.log"),
+        timeouts: Timeouts {
+            init: Duration::from_s(20),
+            request: Duration::from_ms(700),
+            stop: Duration::from_s(5),
+        },
+    }
+}
+
+pub(crate) fn init(record: &[&str]) -> PlantInit {
+    PlantInit {
+        seed: 7,
+        t: Instant::ZERO,
+        config: json!({}),
+        record: record.iter().map(|name| name.to_string()).collect(),
+        record_every: Duration::from_ms(100),
+        step: Duration::from_ms(10),
+    }
+}
+
+pub(crate) fn start(arguments: &[&str]) -> Result<PlantProcess, PlantError> {
+    PlantProcess::start(&spec(arguments), &init(&[]))
+}
+
+/// Whether a process of this number exists, a zombie included.
+pub(crate) fn exists(pid: u32) -> bool {
+    PathBuf::from(format!("/proc/{pid}")).exists()
+}

@@ -1,0 +1,5 @@
+//! Plants behind the pause wire, and devices that ask them.
+
+mod common;
+mod modbus;
+mod process;

@@ -1,0 +1,10 @@
+//! Pages and their readers. (`latch_model` is a program of its own.)
+
+mod clockbound;
+mod common;
+mod killed_writer;
+mod page;
+mod real_counter;
+mod refusal;
+mod strict_two_cores;
+mod worlds_through_the_page;

@@ -1,0 +1,5 @@
+//! Run directories, captures and reports.
+
+mod capture;
+mod report;
+mod run_directory;

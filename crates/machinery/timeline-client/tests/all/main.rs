@@ -1,0 +1,4 @@
+//! A program's side of a timeline.
+
+mod verbs;
+mod wide;

@@ -1,0 +1,222 @@
+//! What a PTP slave tells a timeline of each Sync: one JSON object per datagram.
+//!
+//! The daemon makes a datagram socket for its source of type `ptp`, and
+//! `timeloom ptp slave --feed` sends to it (`docs/ptp.md` has the fields). Both
+//! sides know the datagram from here alone.
+//!
+//! Decoding checks the form and nothing else. Whoever can write to the socket can
+//! say anything, so the reader has to judge what it reads.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+use timeloom_wire::{SyncVerdict, TimeInterval};
+
+use crate::Nanoseconds;
+
+/// A datagram is never longer; ours have about 300 bytes.
+pub const MOST_FEED_BYTES: usize = 1024;
+
+/// Names of masters are cut to so many bytes.
+pub const MOST_NAME_BYTES: usize = 128;
+
+/// One Sync, in exact integers, and what the slave that measured it promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FedSync {
+    /// The slave's judgement.
+    pub verdict: SyncVerdict,
+    /// Whose Sync, as the slave names it.
+    pub source: String,
+    /// Its `sequenceId`.
+    pub sequence: u16,
+    /// When it arrived, in nanoseconds of CLOCK_REALTIME.
+    pub arrival_ns: Option<i64>,
+    /// When it left the grandmaster, in nanoseconds of the grandmaster's epoch.
+    pub origin_ns: Option<i64>,
+    /// Corrections of Sync and Follow_Up.
+    pub correction: Option<TimeInterval>,
+    /// Delay of the ingress link, or of the path.
+    pub path_delay: Option<TimeInterval>,
+    /// Slave − master.
+    pub offset: Option<TimeInterval>,
+    /// How far the delay of one message may be from the measured one unnoticed.
+    pub stamp_error: TimeInterval,
+    /// How much of the correction nobody need vouch for, by the slave's policy.
+    pub unvouched: TimeInterval,
+    /// How many hops answer for a part of the correction.
+    pub hops: u32,
+    /// How many violations there were.
+    pub failures: u32,
+}
+
+/// A datagram that is none of a feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotFed {
+    /// Longer than [`MOST_FEED_BYTES`].
+    TooLong,
+    /// Not one JSON object with the fields of a [`FedSync`] and no others.
+    Malformed,
+}
+
+impl fmt::Display for NotFed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "the feed says more than a Sync needs",
+            Self::Malformed => "the feed says something that is no Sync's record",
+        })
+    }
+}
+
+impl std::error::Error for NotFed {}
+
+/// The JSON object.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    verdict: String,
+    source: String,
+    sequence: u16,
+    arrival_ns: Option<i64>,
+    origin_ns: Option<i64>,
+    correction_ns: Option<Nanoseconds>,
+    path_delay_ns: Option<Nanoseconds>,
+    offset_ns: Option<Nanoseconds>,
+    stamp_error_ns: Nanoseconds,
+    unvouched_ns: Nanoseconds,
+    hops: u32,
+    failures: u32,
+}
+
+impl FedSync {
+    /// As a datagram. A longer name than [`MOST_NAME_BYTES`] is cut.
+    pub fn encode(&self) -> Vec<u8> {
+        let cut = self.source.floor_char_boundary(MOST_NAME_BYTES);
+        let text = Text {
+            verdict: self.verdict.to_string(),
+            source: self.source[..cut].to_owned(),
+            sequence: self.sequence,
+            arrival_ns: self.arrival_ns,
+            origin_ns: self.origin_ns,
+            correction_ns: self.correction.map(Nanoseconds),
+            path_delay_ns: self.path_delay.map(Nanoseconds),
+            offset_ns: self.offset.map(Nanoseconds),
+            stamp_error_ns: Nanoseconds(self.stamp_error),
+            unvouched_ns: Nanoseconds(self.unvouched),
+            hops: self.hops,
+            failures: self.failures,
+        };
+        serde_json::to_vec(&text).expect("plain data with text keys")
+    }
+
+    /// From a datagram.
+    ///
+    /// # Errors
+    /// When it is too long or not of this form.
+    pub fn decode(datagram: &[u8]) -> Result<Self, NotFed> {
+        if datagram.len() > MOST_FEED_BYTES {
+            return Err(NotFed::TooLong);
+        }
+        let text: Text = serde_json::from_slice(datagram).map_err(|_| NotFed::Malformed)?;
+        let exact = |length: Option<Nanoseconds>| length.map(|length| length.0);
+        Ok(Self {
+            verdict: text.verdict.parse().map_err(|_| NotFed::Malformed)?,
+            source: text.source,
+            sequence: text.sequence,
+            arrival_ns: text.arrival_ns,
+            origin_ns: text.origin_ns,
+            correction: exact(text.correction_ns),
+            path_delay: exact(text.path_delay_ns),
+            offset: exact(text.offset_ns),
+            stamp_error: text.stamp_error_ns.0,
+            unvouched: text.unvouched_ns.0,
+            hops: text.hops,
+            failures: text.failures,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn length() -> impl Strategy<Value = TimeInterval> {
+        any::<i64>().prop_map(TimeInterval)
+    }
+
+    fn fed_sync() -> impl Strategy<Value = FedSync> {
+        let instants = (option::of(any::<i64>()), option::of(any::<i64>()));
+        let measured = [
+            option::of(length()),
+            option::of(length()),
+            option::of(length()),
+        ];
+        let counts = (any::<u16>(), any::<u32>(), any::<u32>());
+        (
+            prop::sample::select(&SyncVerdict::ALL[..]),
+            "\\PC{0,32}",
+            instants,
+            measured,
+            [length(), length()],
+            counts,
+        )
+            .prop_map(
+                |(verdict, source, instants, measured, stated, counts)| FedSync {
+                    verdict,
+                    source,
+                    sequence: counts.0,
+                    arrival_ns: instants.0,
+                    origin_ns: instants.1,
+                    correction: measured[0],
+                    path_delay: measured[1],
+                    offset: measured[2],
+                    stamp_error: stated[0],
+                    unvouched: stated[1],
+                    hops: counts.1,
+                    failures: counts.2,
+                },
+            )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_decodes_to_the_last_bit(sync in fed_sync()) {
+            let datagram = sync.encode();
+            prop_assert!(datagram.len() <= MOST_FEED_BYTES);
+            prop_assert_eq!(FedSync::decode(&datagram), Ok(sync));
+        }
+
+        #[test]
+        fn noise_is_refused_and_breaks_nothing(noise in prop::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert!(FedSync::decode(&noise).is_err());
+        }
+    }
+
+    #[test]
+    fn a_datagram_looks_as_documented() {
+        let text = r#"{"verdict":"accepted","source":"gm-1","sequence":7,"arrival_ns":1000000500,"origin_ns":1000000000,"correction_ns":300.5,"path_delay_ns":100.0,"offset_ns":99.5,"stamp_error_ns":100000.0,"unvouched_ns":4000.0,"hops":0,"failures":0}"#;
+        let sync = FedSync::decode(text.as_bytes()).unwrap();
+        assert_eq!(sync.correction, Some(TimeInterval((300 << 16) + (1 << 15))));
+        assert_eq!(String::from_utf8(sync.encode()).unwrap(), text);
+        for (from, to) in [
+            ("300.5", "1e300"),
+            ("300.5", "NaN"),
+            ("300.5", "\"300.5\""),
+            ("300.5", "300.3"),
+            ("300.5", "-1000000000000000.0"),
+            ("1000000500", "9223372036854775808"),
+            ("\"hops\":0", "\"hops\":0,\"vouched\":true"),
+            ("\"accepted\"", "\"trusted\""),
+            ("}", "}{}"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let other = text.replace(from, to);
+            let decoded = FedSync::decode(other.as_bytes());
+            assert_eq!(decoded, Err(NotFed::Malformed), "{other}");
+        }
+        let long = text.replace("gm-1", &"x".repeat(MOST_FEED_BYTES));
+        assert_eq!(FedSync::decode(long.as_bytes()), Err(NotFed::TooLong));
+    }
+}

@@ -1,0 +1,210 @@
+//! What a Sync that `timeloom ptp slave --feed` tells of is worth to a timeline.
+//!
+//! Whoever can write to the socket can say it, so nothing in it is believed to
+//! be sound: ranges are checked here, once. All arithmetic is on exact integers.
+
+use timeloom_clock::Timeline;
+use timeloom_time::{Duration, Instant};
+use timeloom_timeline_protocol::FedSync;
+use timeloom_wire::{SyncVerdict, TimeInterval};
+
+/// What a Sync comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// Every signature was checked and nothing is wrong.
+    Authenticated(Measured),
+    /// A whole Sync, and nobody vouches for it.
+    Unauthenticated,
+    /// A Sync that never was complete.
+    Incomplete,
+}
+
+/// A Sync that was accepted, with all that a bound needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Measured {
+    /// Whose Sync, as the slave names it.
+    pub(super) source: String,
+    /// By CLOCK_REALTIME.
+    pub(super) arrival_ns: i64,
+    origin_ns: i64,
+    correction: TimeInterval,
+    path_delay: TimeInterval,
+    stamp_error: TimeInterval,
+    unvouched: TimeInterval,
+}
+
+/// Judges a Sync.
+pub(super) fn judge(sync: FedSync) -> Result<Judged, &'static str> {
+    let (Some(arrival_ns), Some(origin_ns)) = (sync.arrival_ns, sync.origin_ns) else {
+        return Ok(Judged::Incomplete);
+    };
+    // Under the policy `monitor` a Sync is used beside its violations; not here.
+    if sync.verdict != SyncVerdict::Accepted || sync.failures > 0 {
+        return Ok(Judged::Unauthenticated);
+    }
+    let (Some(correction), Some(path_delay)) = (sync.correction, sync.path_delay) else {
+        return Err("the feed's Sync was accepted without a correction or a path delay");
+    };
+    let is_sane = [arrival_ns, origin_ns]
+        .iter()
+        .all(|at| (0..LATEST_NS).contains(at))
+        && [correction, path_delay, sync.stamp_error, sync.unvouched]
+            .iter()
+            .all(|length| *length != TimeInterval::TOO_BIG)
+        && [sync.stamp_error, sync.unvouched]
+            .iter()
+            .all(|length| *length >= TimeInterval::ZERO);
+    if !is_sane {
+        return Err("the feed's Sync has lengths or instants out of range");
+    }
+    Ok(Judged::Authenticated(Measured {
+        source: sync.source,
+        arrival_ns,
+        origin_ns,
+        correction,
+        path_delay,
+        stamp_error: sync.stamp_error,
+        unvouched: sync.unvouched,
+    }))
+}
+
+impl Measured {
+    /// Between which instants the master's clock was when the Sync arrived.
+    ///
+    /// Its origin, its correction and the delay of the last link are the middle.
+    /// Delays are means of both ways: at worst all of one is in this way, or
+    /// none. In a correction there are delays of links, too, and which part of
+    /// it that is nobody says, so that it counts whole.
+    pub(super) fn master(
+        &self,
+        asymmetry: Option<Duration>,
+        stamp_error: Option<Duration>,
+    ) -> (Instant<Timeline>, Instant<Timeline>) {
+        // In 2^-16 ns: sums of a few 64-bit numbers, far from 128 bits.
+        let scaled = |length: TimeInterval| i128::from(length.0);
+        let stated = |length: Duration| i128::from(length.as_ns()) << 16;
+        let (correction, path_delay) = (scaled(self.correction), scaled(self.path_delay));
+        let middle = correction + path_delay;
+        let error = asymmetry.map_or(correction.abs() + path_delay.abs(), stated)
+            + stamp_error.map_or(scaled(self.stamp_error), stated)
+            + scaled(self.unvouched);
+        let at = |length_ns: i128| {
+            let ns = i128::from(self.origin_ns) + length_ns;
+            let within = ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+            Instant::from_ns(within as i64)
+        };
+        // Outward: an arithmetic shift rounds down.
+        let earliest_ns = (middle - error) >> 16;
+        let latest_ns = -(-(middle + error) >> 16);
+        (at(earliest_ns - STAMPS_NS), at(latest_ns + STAMPS_NS))
+    }
+}
+
+/// In the year 2242, with room above for any length here.
+const LATEST_NS: i64 = i64::MAX - (1 << 59);
+/// The two stamps are whole nanoseconds, and what they stamp is not.
+const STAMPS_NS: i128 = 2;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn accepted() -> FedSync {
+        let ns = TimeInterval::from_ns;
+        FedSync {
+            verdict: SyncVerdict::Accepted,
+            source: "gm-1".to_owned(),
+            sequence: 7,
+            arrival_ns: Some(1_000_000_500),
+            origin_ns: Some(1_000_000_000),
+            correction: Some(TimeInterval((300 << 16) + (1 << 15))),
+            path_delay: Some(ns(100)),
+            offset: Some(TimeInterval((99 << 16) + (1 << 15))),
+            stamp_error: ns(100_000),
+            unvouched: ns(4_000),
+            hops: 0,
+            failures: 0,
+        }
+    }
+
+    #[test]
+    fn the_bound_is_the_sum_of_its_parts() {
+        let Ok(Judged::Authenticated(measured)) = judge(accepted()) else {
+            panic!("accepted");
+        };
+        let (low, high) = measured.master(None, None);
+        // 400.5 ± (400.5 + 100 000 + 4 000), outward.
+        assert_eq!(low.as_ns(), 1_000_000_000 - 104_000 - 2);
+        assert_eq!(high.as_ns(), 1_000_000_000 + 801 + 104_000 + 2);
+        let (low, high) = measured.master(Some(Duration::from_ns(50)), Some(Duration::ZERO));
+        assert_eq!(low.as_ns(), 1_000_000_000 + 400 - 50 - 4_000 - 2);
+        assert_eq!(high.as_ns(), 1_000_000_000 + 401 + 50 + 4_000 + 2);
+    }
+
+    #[test]
+    fn only_what_is_accepted_without_a_failure_is_authenticated() {
+        for verdict in SyncVerdict::ALL {
+            let judged = judge(FedSync {
+                verdict,
+                ..accepted()
+            });
+            let is_authenticated = matches!(judged, Ok(Judged::Authenticated(_)));
+            assert_eq!(is_authenticated, verdict == SyncVerdict::Accepted);
+            assert!(is_authenticated || judged == Ok(Judged::Unauthenticated));
+        }
+        let failed = FedSync {
+            failures: 1,
+            ..accepted()
+        };
+        assert_eq!(judge(failed), Ok(Judged::Unauthenticated));
+        let half = FedSync {
+            verdict: SyncVerdict::Incomplete,
+            origin_ns: None,
+            ..accepted()
+        };
+        assert_eq!(judge(half), Ok(Judged::Incomplete));
+    }
+
+    #[test]
+    fn what_is_not_sound_is_refused() {
+        let spoilt: [fn(&mut FedSync); 8] = [
+            |sync| sync.correction = None,
+            |sync| sync.path_delay = None,
+            |sync| sync.correction = Some(TimeInterval::TOO_BIG),
+            |sync| sync.stamp_error = TimeInterval::TOO_BIG,
+            |sync| sync.arrival_ns = Some(-1),
+            |sync| sync.origin_ns = Some(i64::MAX),
+            |sync| sync.stamp_error = TimeInterval::from_ns(-1),
+            |sync| sync.unvouched = TimeInterval::from_ns(-1),
+        ];
+        for spoil in spoilt {
+            let mut sync = accepted();
+            spoil(&mut sync);
+            assert!(judge(sync.clone()).is_err(), "{sync:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_authenticated_can_be_computed_with(
+            at in any::<i64>(), lengths in any::<[i64; 4]>(), asymmetry in any::<Option<i64>>(),
+        ) {
+            let [correction, path_delay, stamp_error, unvouched] = lengths.map(TimeInterval);
+            let sync = FedSync {
+                origin_ns: Some(at),
+                correction: Some(correction),
+                path_delay: Some(path_delay),
+                stamp_error,
+                unvouched,
+                ..accepted()
+            };
+            if let Ok(Judged::Authenticated(measured)) = judge(sync) {
+                let stated = asymmetry.map(|ns| Duration::from_ns(ns.saturating_abs()));
+                let (low, high) = measured.master(stated, None);
+                prop_assert!(low < high);
+            }
+        }
+    }
+}

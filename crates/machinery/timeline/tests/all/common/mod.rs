@@ -1,0 +1,41 @@
+//! Daemons in directories of their own.
+
+pub(crate) mod net;
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use timeloom_clock::quality::{Stamp, Status};
+use timeloom_publish::PageReader;
+use timeloom_timeline::config::DaemonConfig;
+
+/// A configuration with its own directory.
+pub(crate) fn config(directory: &std::path::Path, timelines: &str) -> DaemonConfig {
+    let mut config: DaemonConfig = timelines.parse().unwrap();
+    config.directory = Some(directory.to_owned());
+    config
+}
+
+/// Waits until `what` gives something; patient, because the machine may be busy.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until the timeline has this status.
+pub(crate) fn wait_for_status(reader: &PageReader, status: Status) -> Stamp {
+    wait_for(&status.to_string(), || {
+        reader.read().ok().filter(|stamp| stamp.status() == status)
+    })
+}
+
+/// CLOCK_REALTIME in nanoseconds.
+pub(crate) fn realtime_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    now.as_nanos() as i64
+}

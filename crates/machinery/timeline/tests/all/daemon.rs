@@ -1,0 +1,249 @@
+//! A daemon and its clients, over a real socket and real pages.
+
+use std::time::Duration;
+
+use crate::common::{config, realtime_ns, wait_for, wait_for_status};
+use timeloom_clock::quality::Status;
+use timeloom_publish::PageReader;
+use timeloom_timeline::{ServeError, serve};
+use timeloom_timeline_protocol::{
+    Answer, Ask, Event, Need, RefusalCode, ScaleName, StatusName, decode,
+};
+use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
+
+/// The machine's own clock is the reference: true by definition.
+const OWN: &str = r#"
+    [[timeline]]
+    name = "own"
+    tai_offset_s = 37
+    poll = { shortest = "20 ms", longest = "2 s" }
+    [[timeline.source]]
+    type = "system-clock"
+    vouched_error = "0 ns"
+"#;
+
+fn own() -> TimelineName {
+    "own".parse().unwrap()
+}
+
+fn need(accuracy_ns: i64) -> Need {
+    Need {
+        below_ns: accuracy_ns,
+        above_ns: accuracy_ns,
+        resolution_ns: accuracy_ns.max(1),
+    }
+}
+
+fn bind(connection: &mut Connection, accuracy_ns: i64) -> u64 {
+    match connection.ask(Ask::Bind(need(accuracy_ns))).unwrap() {
+        Answer::Bound { binding } => binding,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_client_reads_what_the_daemon_keeps() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = serve(&config(directory.path(), OWN)).unwrap();
+    let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
+    let (page, fd) = connection.page().unwrap();
+    assert_eq!((page.version, page.scale), (1, ScaleName::Tai));
+    assert_eq!(page.timeline, format!("{:032x}", own().id().0));
+    let readers = [
+        PageReader::open(&fd).unwrap(),
+        PageReader::open_path(page.path.as_ref()).unwrap(),
+    ];
+    for reader in &readers {
+        wait_for_status(reader, Status::Ok);
+        assert_eq!(reader.tai_offset_s(), Some(37));
+        for _ in 0..100 {
+            let tai_ns = |utc_ns: i64| utc_ns + 37_000_000_000;
+            let before_ns = tai_ns(realtime_ns());
+            let interval = reader.read().unwrap().interval().unwrap();
+            let after_ns = tai_ns(realtime_ns());
+            assert!(interval.earliest().as_ns() <= after_ns);
+            assert!(interval.latest().as_ns() >= before_ns);
+        }
+    }
+    // The handed-over memory cannot be written, not even through /proc.
+    use std::os::fd::AsRawFd;
+    let again = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let again = std::fs::File::options().read(true).write(true).open(again);
+    if let Ok(file) = again {
+        use std::os::unix::fs::FileExt;
+        assert!(file.write_at(&[0; 8], 0).is_err());
+        assert!(file.set_len(0).is_err());
+    }
+    // A past stamp of the counter is converted; one of the future is not.
+    let past = readers[0].ticks();
+    let then = match connection.ask(Ask::Convert { ticks: past }).unwrap() {
+        Answer::Stamp(stamp) => stamp.interval.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let now = readers[0].read().unwrap().interval().unwrap();
+    assert!(then.earliest_ns <= now.latest().as_ns());
+    let future = connection.ask(Ask::Convert {
+        ticks: past + (1 << 50),
+    });
+    let Err(ClientError::Refused { code, .. }) = future else {
+        panic!("{future:?}");
+    };
+    assert_eq!(code, RefusalCode::InFuture);
+}
+
+#[test]
+fn bindings_are_told_what_changes_and_end_with_their_client() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = serve(&config(directory.path(), OWN)).unwrap();
+    let timeline = daemon.timelines().next().unwrap().clone();
+    let report = || timeline.report().unwrap();
+    wait_for("synchronisation", || {
+        (report().stamp.status == StatusName::Ok).then_some(())
+    });
+    let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
+    let loose = bind(&mut connection, 100_000_000);
+    connection.ask(Ask::Subscribe { binding: loose }).unwrap();
+    let first = connection.next_event(Duration::from_secs(120)).unwrap();
+    assert_eq!(first, Some(Event::Restored { binding: loose }));
+    // Nothing can be better than the clock's step, and the answer says what can.
+    let impossible = connection.ask(Ask::Bind(need(0))).unwrap();
+    let Answer::Impossible {
+        accuracy_ns,
+        resolution_ns,
+    } = impossible
+    else {
+        panic!("{impossible:?}");
+    };
+    assert!(accuracy_ns > 0 && resolution_ns == 1);
+    let tight = bind(&mut connection, accuracy_ns * 4);
+    wait_for("effort", || {
+        (report().poll_interval_ns < 2_000_000_000).then_some(())
+    });
+    connection
+        .ask(Ask::Set {
+            binding: tight,
+            need: need(1_000_000_000),
+        })
+        .unwrap();
+    match connection.ask(Ask::Get { binding: tight }).unwrap() {
+        Answer::Binding(binding) => assert_eq!(binding.need, need(1_000_000_000)),
+        other => panic!("{other:?}"),
+    }
+    wait_for("rest", || {
+        (report().poll_interval_ns == 2_000_000_000).then_some(())
+    });
+    // Another client's bindings are not ours.
+    let mut other = Connection::open(daemon.directory(), &own()).unwrap();
+    let stolen = other.ask(Ask::Unbind { binding: loose });
+    assert!(
+        matches!(
+            stolen,
+            Err(ClientError::Refused {
+                code: RefusalCode::NoSuchBinding,
+                ..
+            })
+        ),
+        "{stolen:?}"
+    );
+    bind(&mut other, 1_000_000);
+    assert_eq!(report().bindings, 3);
+    connection.ask(Ask::Unbind { binding: tight }).unwrap();
+    assert!(connection.ask(Ask::Get { binding: tight }).is_err());
+    drop(other);
+    wait_for("the dead client's binding to end", || {
+        (report().bindings == 1).then_some(())
+    });
+}
+
+#[test]
+fn a_disturbance_voids_the_timeline_and_tells_bindings() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = serve(&config(directory.path(), OWN)).unwrap();
+    let timeline = daemon.timelines().next().unwrap();
+    let reader = PageReader::open(timeline.page()).unwrap();
+    wait_for_status(&reader, Status::Ok);
+    let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
+    let binding = bind(&mut connection, 100_000_000);
+    connection.ask(Ask::Subscribe { binding }).unwrap();
+    let next =
+        |connection: &mut Connection| connection.next_event(Duration::from_secs(120)).unwrap();
+    assert_eq!(next(&mut connection), Some(Event::Restored { binding }));
+    timeline.disturb(timeloom_clock::timeline::Disturbance::SystemClockSet);
+    match next(&mut connection) {
+        Some(Event::Violated { shortfall, .. }) => {
+            assert_eq!(shortfall.status, StatusName::Disrupted);
+        }
+        other => panic!("{other:?}"),
+    }
+    // It begins anew: an answer of the new era restores it.
+    assert_eq!(next(&mut connection), Some(Event::Restored { binding }));
+    let report = timeline.report().unwrap();
+    assert_eq!(report.disturbances, 1);
+    assert_eq!(
+        report.last_disturbance.as_deref(),
+        Some("the system clock was set")
+    );
+}
+
+#[test]
+fn one_timeline_has_one_daemon_and_a_successor_goes_on_with_its_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = config(directory.path(), OWN);
+    let first = serve(&settings).unwrap();
+    let second = serve(&settings);
+    assert!(
+        matches!(second, Err(ServeError::Taken { .. })),
+        "{second:?}"
+    );
+    let path = Directory::new(directory.path()).page(&own());
+    let of_file = PageReader::open_path(&path).unwrap();
+    let of_memory = PageReader::open(first.timelines().next().unwrap().page()).unwrap();
+    wait_for_status(&of_file, Status::Ok);
+    drop(first);
+    for reader in [&of_file, &of_memory] {
+        // At once, not after the time that a silent daemon is given.
+        assert_eq!(reader.read().unwrap().status(), Status::DaemonDead);
+    }
+    let gone = Connection::open(&Directory::new(directory.path()), &own());
+    assert!(matches!(gone, Err(ClientError::NoDaemon(_))));
+    let _successor = serve(&settings).unwrap();
+    wait_for_status(&of_file, Status::Ok);
+    assert_eq!(of_memory.read().unwrap().status(), Status::DaemonDead);
+}
+
+#[test]
+fn hostile_packets_are_refused_and_cost_nothing() {
+    use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = serve(&config(directory.path(), OWN)).unwrap();
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let path = daemon.directory().socket(&own());
+    rustix::net::connect(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    let long = vec![b'['; 60_000];
+    let deep = vec![b'['; 10_000];
+    let negative = br#"{"id":5,"ask":"bind","below_ns":-1,"above_ns":0,"resolution_ns":1}"#;
+    for packet in [b"\0\xff".as_slice(), b"{}", &long, &deep, negative] {
+        rustix::net::send(&socket, packet, SendFlags::empty()).unwrap();
+        let mut buffer = [0; 4096];
+        let length = rustix::net::recv(&socket, &mut buffer[..], rustix::net::RecvFlags::empty());
+        let length = length.unwrap().0;
+        let reply: timeloom_timeline_protocol::Reply = decode(&buffer[..length]).unwrap();
+        assert!(
+            matches!(
+                reply.answer,
+                Answer::Refused {
+                    code: RefusalCode::BadRequest,
+                    ..
+                }
+            ),
+            "{reply:?}"
+        );
+    }
+    drop(socket);
+    assert!(
+        Connection::open(daemon.directory(), &own())
+            .unwrap()
+            .ask(Ask::Report)
+            .is_ok()
+    );
+}

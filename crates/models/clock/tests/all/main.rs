@@ -1,0 +1,7 @@
+//! Clocks against true time and against a kernel.
+
+mod containment;
+mod keeper;
+mod kernel_properties;
+mod kernel_trace;
+mod strictly_increasing;

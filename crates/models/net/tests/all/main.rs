@@ -1,0 +1,16 @@
+//! Networks, looked at from outside.
+
+mod common;
+mod conserve;
+mod ecn;
+mod fluid;
+mod frames;
+mod graphs;
+mod icmp;
+mod link;
+mod outside;
+mod pace;
+mod queueing;
+mod routing;
+mod server;
+mod tcp;

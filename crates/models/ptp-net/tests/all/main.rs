@@ -1,0 +1,4 @@
+//! PTP in simulated networks.
+
+mod signed;
+mod worlds;

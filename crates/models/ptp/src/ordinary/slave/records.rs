@@ -1,0 +1,196 @@
+//! The Syncs whose fate is open, each with its record.
+//!
+//! Nothing waits here and nothing is decided here: a record follows what the
+//! slave does with its Sync and is told when nothing of it waits any more. So it
+//! can neither hold a Sync up nor give one up before the slave does.
+
+use std::collections::VecDeque;
+
+use timeloom_time::{Instant, Wall};
+use timeloom_wire::message::Body;
+use timeloom_wire::{Flags, Message, PortIdentity, SyncVerdict, TimeInterval, Timestamp};
+
+use super::matching::KEEP;
+use super::steering::Sample;
+use crate::outbox::Outbox;
+use crate::security::Failure;
+use crate::{HopRecord, Report, Stamp, SyncRecord};
+
+#[derive(Debug, Default)]
+pub(super) struct Records(VecDeque<Open>);
+
+#[derive(Debug)]
+struct Open {
+    since: Instant<Wall>,
+    record: SyncRecord,
+    /// Of what has come so far.
+    correction: TimeInterval,
+    /// Whether it was measured, or will certainly not be.
+    decided: bool,
+}
+
+/// Whoever floods pushes out the oldest.
+const MAX_OPEN: usize = 64;
+
+impl Records {
+    /// A Sync or Follow_Up came in, of whatever master.
+    pub(super) fn note(
+        &mut self,
+        now: Instant<Wall>,
+        message: &Message<'_>,
+        stamp: Stamp,
+        out: &mut Outbox,
+    ) {
+        let header = &message.header;
+        match message.body {
+            Body::Sync(body) => {
+                let one_step = !header.flags.has(Flags::TWO_STEP);
+                let open = self.begin(now, header.source, header.sequence_id, out);
+                if open.record.arrival.is_none() {
+                    open.record.arrival = Some(stamp);
+                    open.add(header.correction, one_step.then_some(body.origin));
+                }
+            }
+            Body::FollowUp(body) => {
+                let open = self.begin(now, header.source, header.sequence_id, out);
+                if open.record.origin.is_none() {
+                    open.add(header.correction, Some(body.precise_origin));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant<Wall>,
+        source: PortIdentity,
+        sequence: u16,
+        out: &mut Outbox,
+    ) -> &mut Open {
+        let at = self.0.iter().rposition(|open| open.is_of(source, sequence));
+        let at = at.unwrap_or_else(|| {
+            if self.0.len() == MAX_OPEN {
+                self.close(0, out);
+            }
+            self.0.push_back(Open {
+                since: now,
+                record: SyncRecord::new(source, sequence),
+                correction: TimeInterval::ZERO,
+                decided: false,
+            });
+            self.0.len() - 1
+        });
+        &mut self.0[at]
+    }
+
+    fn find(&mut self, source: PortIdentity, sequence: u16) -> Option<&mut Open> {
+        let mut newest_first = self.0.iter_mut().rev();
+        newest_first.find(|open| open.is_of(source, sequence))
+    }
+
+    /// What a chain's hops answer for is known.
+    pub(super) fn judged(&mut self, source: PortIdentity, sequence: u16, hops: &[HopRecord]) {
+        if let Some(open) = self.find(source, sequence) {
+            open.record.hops = hops.to_vec();
+        }
+    }
+
+    /// Something is wrong with a Sync. `false` when no record of it is open.
+    pub(super) fn violated(&mut self, failure: &Failure) -> bool {
+        let open = self.find(failure.source, failure.sequence);
+        let failures = open.map(|open| &mut open.record.failures);
+        failures.is_some_and(|failures| {
+            failures.push((failure.reason, failure.suspect));
+            true
+        })
+    }
+
+    /// A Sync of `source` was measured; `used` unless its arrival jumped too far.
+    pub(super) fn measured(
+        &mut self,
+        source: PortIdentity,
+        sample: &Sample,
+        path_delay: TimeInterval,
+        used: bool,
+    ) {
+        let Some(open) = self.find(source, sample.sequence) else {
+            return;
+        };
+        open.decided = true;
+        let record = &mut open.record;
+        record.arrival = Some(sample.arrived);
+        record.origin = Some(sample.origin);
+        record.correction = Some(sample.correction);
+        record.offset = Some(sample.forward - path_delay);
+        record.path_delay = Some(path_delay);
+        record.verdict = match (used, sample.authenticated) {
+            (false, _) => SyncVerdict::Rejected,
+            (true, true) => SyncVerdict::Accepted,
+            (true, false) => SyncVerdict::Unsigned,
+        };
+    }
+
+    /// Tells the records that are done: decided, or with nothing of their Sync
+    /// left that waits. Of a master that is not followed nothing ever does.
+    pub(super) fn settle(
+        &mut self,
+        now: Instant<Wall>,
+        parent: Option<PortIdentity>,
+        waits: impl Fn(u16) -> bool,
+        stated: impl Fn(PortIdentity, u16) -> Vec<HopRecord>,
+        out: &mut Outbox,
+    ) {
+        let is_done = |open: &Open| {
+            let record = &open.record;
+            let is_whole = record.arrival.is_some() && record.origin.is_some();
+            match parent == Some(record.source) {
+                _ if open.decided => true,
+                true => !waits(record.sequence),
+                false => is_whole || now - open.since > KEEP,
+            }
+        };
+        while let Some(at) = self.0.iter().position(is_done) {
+            let record = &mut self.0[at].record;
+            if record.hops.is_empty() {
+                record.hops = stated(record.source, record.sequence);
+            }
+            self.close(at, out);
+        }
+    }
+
+    /// Tells all: the clock ends.
+    pub(super) fn end(&mut self, out: &mut Outbox) {
+        while !self.0.is_empty() {
+            self.close(0, out);
+        }
+    }
+
+    fn close(&mut self, at: usize, out: &mut Outbox) {
+        let Some(Open {
+            mut record,
+            decided,
+            ..
+        }) = self.0.remove(at)
+        else {
+            return;
+        };
+        if !decided && !record.failures.is_empty() {
+            record.verdict = SyncVerdict::Rejected;
+        }
+        out.report(Report::Sync(Box::new(record)));
+    }
+}
+
+impl Open {
+    fn is_of(&self, source: PortIdentity, sequence: u16) -> bool {
+        self.record.source == source && self.record.sequence == sequence
+    }
+
+    /// The correction is known with the origin: both are of the last message.
+    fn add(&mut self, correction: TimeInterval, origin: Option<Timestamp>) {
+        self.correction += correction;
+        self.record.origin = self.record.origin.or(origin);
+        self.record.correction = self.record.origin.map(|_| self.correction);
+    }
+}

@@ -1,0 +1,80 @@
+//! What each hop of a Follow_Up answers for, and whether it can be believed.
+
+use timeloom_wire::Message;
+use timeloom_wire::tlv::{SignedTlv, Signer, Suite};
+
+use super::once::port_of;
+use super::{Failure, KeyRing, ORGANIZATION, Role, Statement};
+use crate::{HopRecord, HopVerdict};
+
+/// The hops of a Follow_Up, of which `failure` is said; none when it has no TLV
+/// that can be read.
+pub(super) fn hops_of(
+    message: &Message<'_>,
+    ring: &KeyRing,
+    failure: Option<&Failure>,
+) -> Vec<HopRecord> {
+    let signed = message
+        .tlvs
+        .iter()
+        .find_map(|tlv| SignedTlv::parse(tlv, ORGANIZATION));
+    let Some(Ok(tlv)) = signed else {
+        return Vec::new();
+    };
+    let hops = tlv.entries().map(|(entry, _)| HopRecord {
+        signer: entry.signer,
+        clock: ring.resolve(entry.signer),
+        ingress: entry.ingress_port,
+        egress: match tlv.head.suite {
+            Suite::BlsOnce => port_of(entry.egress_port),
+            _ => entry.egress_port,
+        },
+        contribution: entry.contribution,
+        verdict: HopVerdict::Holds,
+    });
+    let mut hops: Vec<_> = hops.collect();
+    if let Some(failure) = failure {
+        judge(&mut hops, failure);
+    }
+    hops
+}
+
+/// What a hop said by the second network; `None` for a grandmaster's word.
+pub(crate) fn hop_stated(statement: &Statement) -> Option<HopRecord> {
+    let Role::Hop {
+        ingress,
+        egress,
+        contribution,
+        ..
+    } = statement.role
+    else {
+        return None;
+    };
+    Some(HopRecord {
+        signer: Signer::Identity(statement.clock),
+        clock: Some(statement.clock),
+        ingress,
+        egress,
+        contribution,
+        verdict: HopVerdict::Holds,
+    })
+}
+
+/// Every honest signer signs what it received: those downstream of the broken
+/// link are believed, those upstream were not shown.
+fn judge(hops: &mut [HopRecord], failure: &Failure) {
+    let suspect = &failure.suspect;
+    let before = hops
+        .iter()
+        .position(|hop| hop.clock == Some(suspect.before))
+        .unwrap_or(hops.len());
+    for (at, hop) in hops.iter_mut().enumerate() {
+        hop.verdict = if hop.clock.is_some_and(|clock| suspect.names(clock)) {
+            HopVerdict::Suspect
+        } else if at < before {
+            HopVerdict::Unproven
+        } else {
+            HopVerdict::Holds
+        };
+    }
+}

@@ -1,0 +1,234 @@
+//! Floods of signatures that do not hold, at everything that checks or makes
+//! one. What they may cost is bounded, they are counted, an alarm a second
+//! names the link, and good time goes on.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::world::World;
+use crate::world::keys::identity;
+use crate::world::path::{GRANDMASTER, Path, drops, failures, offsets};
+use timeloom_ptp::security::{Failure, Limits, Reason};
+use timeloom_ptp::{DropReason, Packet, PortState};
+use timeloom_wire::tlv::{EntryForm, Suite};
+use timeloom_wire::{Header, MessageType};
+
+const PER_S: u64 = Limits {
+    failures_per_s: 50,
+    max_hops: 0,
+    max_contribution: timeloom_wire::TimeInterval::ZERO,
+    min_contribution: timeloom_wire::TimeInterval::ZERO,
+}
+.failures_per_s as u64;
+
+/// Runs `path` for a while and returns the last message of `kind` to `node`.
+fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
+    let last = Rc::new(RefCell::new(None));
+    let log = last.clone();
+    world.attack(Box::new(move |flight| {
+        let (header, _) = Header::parse(&flight.packet.bytes).expect("a message");
+        if flight.to == (node, 1) && header.message_type == kind {
+            *log.borrow_mut() = Some(flight.packet.clone());
+        }
+        vec![flight]
+    }));
+    world.run_for(10.0);
+    world.attack(Box::new(|flight| vec![flight]));
+    assert_eq!(failures(world), []);
+    let packet = last.borrow().clone();
+    packet.expect("such a message came by")
+}
+
+fn renumbered(packet: &Packet, sequence: u16) -> Packet {
+    let mut packet = packet.clone();
+    packet.bytes[30..32].copy_from_slice(&sequence.to_be_bytes());
+    packet
+}
+
+fn sync_of(follow_up: &Packet) -> Packet {
+    let mut sync = follow_up.clone();
+    sync.bytes.truncate(44);
+    sync.bytes[0] &= 0xf0;
+    sync.bytes[2..4].copy_from_slice(&44u16.to_be_bytes());
+    sync.bytes[6] |= 2;
+    sync.bytes[8..16].fill(0);
+    sync
+}
+
+fn alarms(noticed: &[(usize, Failure)], node: usize) -> Vec<Failure> {
+    let of = noticed
+        .iter()
+        .filter(|(of, f)| *of == node && f.reason == Reason::Flood);
+    of.map(|(_, failure)| *failure).collect()
+}
+
+/// 2000 Syncs and Follow_Ups a second for three seconds, at a transparent clock.
+fn at_a_transparent_clock(path: &Path) {
+    const NODE: usize = 2;
+    let suite = path.suite.expect("a signed path").0;
+    let mut world = path.build();
+    let follow_up = template(&mut world, NODE, MessageType::FollowUp);
+    let (verified, signed) = (world.verified.clone(), world.signed.clone());
+    let used = offsets(&world, path.slave()).len();
+    for n in 0..6_000u16 {
+        let forged = renumbered(&follow_up, n.wrapping_mul(7));
+        let at = world.now_ns + i64::from(n) * 500_000;
+        world.inject(at, (NODE, 1), sync_of(&forged));
+        world.inject(at + 1_000, (NODE, 1), forged);
+    }
+    world.run_for(4.0);
+    let noticed = failures(&world);
+    let alarms = alarms(&noticed, NODE);
+    assert!(
+        (3..=5).contains(&alarms.len()),
+        "{suite:?}: {}",
+        alarms.len()
+    );
+    for alarm in alarms {
+        assert!(alarm.suspect.names(identity(NODE)), "{suite:?}");
+        assert!(
+            alarm.suspect.names(identity(NODE - 1)),
+            "{suite:?}: {alarm:?}"
+        );
+    }
+    assert!(drops(&world, NODE, DropReason::Flood) > 5_000);
+    // Five seconds may have begun; and four tries for each number that was due.
+    let genuine = 4 << -path.profile.log_sync_interval;
+    let most = 5 * PER_S + 4 * (48 + genuine);
+    let more = |before: &std::collections::HashMap<_, _>,
+                after: &std::collections::HashMap<_, _>| {
+        after.get(&NODE).unwrap_or(&0) - before.get(&NODE).unwrap_or(&0)
+    };
+    assert!(more(&verified, &world.verified) <= most, "{suite:?}");
+    assert!(more(&signed, &world.signed) <= most, "{suite:?}");
+    let used = (offsets(&world, path.slave()).len() - used) as u64;
+    assert!(
+        used * 10 >= genuine * 8,
+        "{suite:?}: {used} of {genuine} Syncs were used"
+    );
+    assert!(
+        world.error_ns(path.slave(), GRANDMASTER).abs() < 2_000,
+        "{suite:?}"
+    );
+}
+
+#[test]
+fn follow_ups_at_a_transparent_clock_that_signs() {
+    at_a_transparent_clock(&Path::new(51, 3).signed(Suite::Ed25519, EntryForm::Full));
+}
+
+#[test]
+fn follow_ups_at_a_transparent_clock_that_watches() {
+    for suite in [Suite::Bls, Suite::BlsOnce] {
+        let mut path = Path::new(52, 3).signed(suite, EntryForm::Full);
+        path.profile.log_sync_interval = -2;
+        path.profile.log_delay_interval = 0;
+        at_a_transparent_clock(&path);
+    }
+}
+
+#[test]
+fn announces() {
+    let path = Path::new(53, 2).signed(Suite::Ed25519, EntryForm::Full);
+    let slave = path.slave();
+    let mut world = path.build();
+    let announce = template(&mut world, slave, MessageType::Announce);
+    for n in 0..6_000u16 {
+        let forged = renumbered(&announce, n.wrapping_mul(7));
+        world.inject(world.now_ns + i64::from(n) * 500_000, (slave, 1), forged);
+    }
+    world.run_for(4.0);
+    let noticed = failures(&world);
+    let looked_at = noticed.iter().filter(|(_, f)| f.reason == Reason::Announce);
+    let looked_at = looked_at.count() as u64;
+    assert!(
+        (50..=5 * PER_S + 4 * 48).contains(&looked_at),
+        "{looked_at}"
+    );
+    assert!((3..=5).contains(&alarms(&noticed, slave).len()));
+    assert!(drops(&world, slave, DropReason::Flood) > 5_000);
+    assert_eq!(world.nodes[slave].as_ordinary().state(), PortState::Slave);
+    assert!(world.error_ns(slave, GRANDMASTER).abs() < 1_000);
+}
+
+#[test]
+fn peer_delay() {
+    // A thousand forged answers before each genuine one. It is displaced, as
+    // jamming could; the last measurement stands for eight intervals.
+    const NODE: usize = 2;
+    let path = Path::new(54, 3).signed(Suite::Ed25519, EntryForm::Full);
+    let mut world = path.build();
+    world.run_for(10.0);
+    let used = offsets(&world, path.slave()).len();
+    world.attack(Box::new(|flight| {
+        let (header, _) = Header::parse(&flight.packet.bytes).expect("a message");
+        if flight.from != (NODE - 1, 2) || header.message_type != MessageType::PdelayRespFollowUp {
+            return vec![flight];
+        }
+        let mut forged = flight.clone();
+        forged.packet.bytes[43] ^= 0x20;
+        forged.arrives_ns -= 400;
+        let mut all = vec![forged; 1_000];
+        all.push(flight);
+        all
+    }));
+    world.run_for(1.0);
+    let noticed = failures(&world);
+    let alarms = alarms(&noticed, NODE);
+    assert!(
+        (3..=5).contains(&alarms.len()),
+        "one a request: {}",
+        alarms.len()
+    );
+    assert!(noticed.iter().all(|(node, f)| *node == NODE
+        && f.suspect.names(identity(NODE))
+        && f.suspect.names(identity(NODE - 1))));
+    let looked_at = noticed.iter().filter(|(_, f)| f.reason == Reason::Pdelay);
+    assert!(looked_at.count() <= 16 * alarms.len());
+    assert!(drops(&world, NODE, DropReason::Flood) > 2_500);
+    assert!(offsets(&world, path.slave()).len() >= used + 7);
+    assert!(world.error_ns(path.slave(), GRANDMASTER).abs() < 1_000);
+}
+
+#[test]
+fn statements() {
+    let mut path = Path::new(55, 3).signed(Suite::Ed25519, EntryForm::Full);
+    path.secondary = true;
+    let slave = path.slave();
+    let mut world = path.build();
+    let last = Rc::new(RefCell::new(Vec::new()));
+    let log = last.clone();
+    world.second_attack = Box::new(move |from, record| {
+        if from == 2 {
+            *log.borrow_mut() = record.clone();
+        }
+        Some(record)
+    });
+    world.run_for(10.0);
+    assert_eq!(failures(&world), []);
+    let used = offsets(&world, slave).len();
+    let record = last.borrow().clone();
+    for n in 0..6_000u16 {
+        let mut forged = record.clone();
+        forged[22..24].copy_from_slice(&n.wrapping_mul(7).to_be_bytes());
+        world.inject_statement(world.now_ns + i64::from(n) * 500_000, slave, forged);
+    }
+    world.run_for(4.0);
+    let noticed = failures(&world);
+    let looked_at = noticed
+        .iter()
+        .filter(|(_, f)| f.reason == Reason::Signature);
+    let looked_at = looked_at.count() as u64;
+    assert!(
+        (50..=5 * PER_S + 4 * 80).contains(&looked_at),
+        "{looked_at}"
+    );
+    // The second network does not say who sent it: the alarm names nobody.
+    let alarms = alarms(&noticed, slave);
+    assert!((3..=5).contains(&alarms.len()), "{}", alarms.len());
+    assert!(alarms.iter().all(|alarm| alarm.suspect.after.is_none()));
+    assert!(drops(&world, slave, DropReason::Flood) > 5_000);
+    let used = offsets(&world, slave).len() - used;
+    assert!(used >= 30, "{used} of 32 Syncs were used");
+    assert!(world.error_ns(slave, GRANDMASTER).abs() < 1_000);
+}

@@ -1,0 +1,335 @@
+//! Attacks that are not on a chain: other masters, floods, delays, and slaves
+//! that cry wolf.
+
+use std::sync::Arc;
+
+use crate::world::World;
+use crate::world::keys::{identity, ring, security};
+use crate::world::path::{GRANDMASTER, Path, offsets};
+use timeloom_ptp::security::{
+    Failure, Limits, Policy, Reason, SyncFacts, VerifyJob, sign_announce,
+};
+use timeloom_ptp::{Packet, PortState, Report};
+use timeloom_wire::message::{Announce, Body};
+use timeloom_wire::tlv::{EntryForm, Suite, TlvWriter};
+use timeloom_wire::{Header, Message, MessageType, PortIdentity};
+
+fn failures(world: &World) -> Vec<(usize, Failure)> {
+    let all = world
+        .reports
+        .iter()
+        .filter_map(|(_, node, report)| match report {
+            Report::Failure { failure, .. } => Some((*node, *failure)),
+            _ => None,
+        });
+    all.collect()
+}
+
+fn signed(seed: u64, hops: usize) -> Path {
+    Path::new(seed, hops).signed(Suite::Ed25519, EntryForm::Full)
+}
+
+/// A better Announce of `node`, signed with its own key unless `bare`.
+fn better_announce(node: usize, sequence: u16, bare: bool) -> Packet {
+    let source = PortIdentity {
+        clock: identity(node),
+        port: 1,
+    };
+    let header = Header::new(MessageType::Announce, source, sequence);
+    let body = Announce {
+        grandmaster: identity(node),
+        grandmaster_priority1: 1,
+        ..Announce::default()
+    };
+    let message = Message::new(header, body);
+    let keys = security(
+        Suite::Ed25519,
+        EntryForm::Full,
+        node,
+        &Arc::new(ring(Suite::Ed25519, 0, &[])),
+    );
+    let mut buffer = [0; 256];
+    let mut writer = TlvWriter::new(&mut buffer);
+    if !bare {
+        sign_announce(&keys, &message.header, &body, 5, &mut writer);
+    }
+    let mut bytes = [0; 256];
+    let length = message.with_tlvs(writer.finish()).emit(&mut bytes).unwrap();
+    Packet {
+        bytes: bytes[..length].to_vec(),
+        vlan: None,
+    }
+}
+
+#[test]
+fn a_second_grandmaster_is_not_followed_without_authority() {
+    // Node 2 has a key, but not the right to lead; node 77 has neither.
+    for (node, bare, reason) in [
+        (2, false, Reason::NotAuthorised),
+        (2, true, Reason::Unsigned),
+        (77, false, Reason::UnknownSigner),
+        (77, true, Reason::Unsigned),
+    ] {
+        let path = signed(21, 3);
+        let mut world = path.build();
+        world.run_for(10.0);
+        for n in 0..10 {
+            let at = world.now_ns + i64::from(n) * 400_000_000;
+            world.inject(at, (path.slave(), 1), better_announce(node, n as u16, bare));
+        }
+        world.run_for(8.0);
+        let followed = world.reports.iter().any(|(_, of, report)| {
+            *of == path.slave()
+                && matches!(report, Report::State { grandmaster: Some(g), .. } if *g != identity(GRANDMASTER))
+        });
+        assert!(!followed);
+        let noticed = failures(&world);
+        assert_eq!(noticed.len(), 10, "{node} {bare}");
+        assert!(
+            noticed.iter().all(|(_, failure)| failure.reason == reason),
+            "{noticed:?}"
+        );
+    }
+}
+
+#[test]
+fn an_announce_replayed_keeps_nobody_alive() {
+    let path = signed(22, 1);
+    let slave = path.slave();
+    let mut world = path.build();
+    let kept = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let log = kept.clone();
+    world.attack(Box::new(move |flight| {
+        if flight.to.0 == slave && flight.packet.bytes[0] & 0xf == MessageType::Announce as u8 {
+            log.borrow_mut().push(flight.packet.clone());
+        }
+        vec![flight]
+    }));
+    world.run_for(10.0);
+    // The grandmaster falls silent; somebody repeats what it said.
+    world.attack(Box::new(|flight| {
+        if flight.from.0 == 0 {
+            vec![]
+        } else {
+            vec![flight]
+        }
+    }));
+    for (n, packet) in kept.borrow().iter().enumerate() {
+        world.inject(
+            world.now_ns + n as i64 * 700_000_000,
+            (slave, 1),
+            packet.clone(),
+        );
+    }
+    world.run_for(10.0);
+    assert_eq!(
+        world.nodes[slave].as_ordinary().state(),
+        PortState::Listening,
+        "no time, and it says so"
+    );
+    assert!(
+        failures(&world)
+            .iter()
+            .all(|(_, f)| f.reason == Reason::Replay)
+    );
+    assert!(!failures(&world).is_empty());
+}
+
+#[test]
+fn a_flood_of_bad_signatures_is_bounded_and_good_time_goes_on() {
+    let path = signed(23, 2);
+    let slave = path.slave();
+    let mut world = path.build();
+    let last = std::rc::Rc::new(std::cell::RefCell::new(None));
+    let log = last.clone();
+    world.attack(Box::new(move |flight| {
+        if flight.to.0 == slave && flight.packet.bytes[0] & 0xf == MessageType::FollowUp as u8 {
+            *log.borrow_mut() = Some(flight.packet.clone());
+        }
+        vec![flight]
+    }));
+    world.run_for(10.0);
+    let before = offsets(&world, slave).len();
+    // 2000 a second for five seconds, each with another number and its own Sync.
+    let template = last.borrow().clone().unwrap();
+    for n in 0..10_000u16 {
+        let mut follow_up = template.clone();
+        follow_up.bytes[30..32].copy_from_slice(&n.to_be_bytes());
+        let mut sync = follow_up.clone();
+        sync.bytes.truncate(44);
+        sync.bytes[0] &= 0xf0;
+        sync.bytes[2..4].copy_from_slice(&44u16.to_be_bytes());
+        sync.bytes[6] |= 2;
+        sync.bytes[8..16].fill(0);
+        let at = world.now_ns + i64::from(n) * 500_000;
+        world.inject(at, (slave, 1), sync);
+        world.inject(at + 1_000, (slave, 1), follow_up);
+    }
+    world.run_for(6.0);
+    let failures = failures(&world);
+    let looked_at = failures
+        .iter()
+        .filter(|(_, f)| f.reason != Reason::Flood)
+        .count();
+    assert!(failures.iter().any(|(_, f)| f.reason == Reason::Flood));
+    assert!(
+        looked_at <= 7 * Limits::default().failures_per_s as usize,
+        "{looked_at} verifications"
+    );
+    let used = offsets(&world, slave).len() - before;
+    assert!(used >= 40, "{used} Syncs were used all the same");
+    assert!(world.error_ns(slave, GRANDMASTER).abs() < 2_000);
+}
+
+#[test]
+fn a_delay_that_begins_is_noticed_and_not_followed() {
+    let path = signed(24, 3);
+    let slave = path.slave();
+    let mut world = path.build();
+    world.run_for(15.0);
+    // Half a millisecond on every Sync between two clocks. Nobody signs a
+    // wire, so nobody can be named.
+    world.attack(Box::new(|mut flight| {
+        if flight.from == (2, 2) && flight.packet.bytes[0] & 0xf == MessageType::Sync as u8 {
+            flight.arrives_ns += 500_000;
+        }
+        vec![flight]
+    }));
+    world.run_for(5.0);
+    let noticed = failures(&world);
+    assert!(noticed.len() >= 35, "{}", noticed.len());
+    assert!(noticed.iter().all(|(node, f)| *node == slave
+        && f.reason == Reason::Delayed
+        && f.suspect.after.is_none()));
+    assert!(
+        world.error_ns(slave, GRANDMASTER).abs() < 2_000,
+        "held over"
+    );
+}
+
+#[test]
+fn a_link_that_becomes_longer_on_purpose_is_named() {
+    let path = signed(25, 3);
+    let mut world = path.build();
+    world.run_for(15.0);
+    // Symmetric: Sync and peer delay alike, in both directions.
+    world.attack(Box::new(|mut flight| {
+        if matches!((flight.from.0, flight.to.0), (2, 3) | (3, 2)) {
+            flight.arrives_ns += 400_000;
+        }
+        vec![flight]
+    }));
+    world.run_for(5.0);
+    let on_link: Vec<_> = failures(&world)
+        .into_iter()
+        .filter(|(node, f)| {
+            f.reason == Reason::Delayed
+                && matches!(node, 2 | 3)
+                && f.suspect.names(identity(2))
+                && f.suspect.names(identity(3))
+        })
+        .collect();
+    assert!(on_link.len() >= 10, "{:?}", failures(&world));
+}
+
+#[test]
+fn stripped_for_good_means_holdover_not_plain_time() {
+    let path = signed(26, 2);
+    let slave = path.slave();
+    let mut world = path.build();
+    world.run_for(12.0);
+    let used = offsets(&world, slave).len();
+    world.attack(Box::new(|mut flight| {
+        let bytes = &mut flight.packet.bytes;
+        if flight.from == (0, 1) && bytes[0] & 0xf == MessageType::FollowUp as u8 {
+            bytes.truncate(44);
+            bytes[2..4].copy_from_slice(&44u16.to_be_bytes());
+        }
+        vec![flight]
+    }));
+    world.run_for(10.0);
+    assert!(
+        offsets(&world, slave).len() - used <= 1,
+        "no time is used that nobody answers for"
+    );
+    assert!(
+        world.error_ns(slave, GRANDMASTER).abs() < 2_000,
+        "the learnt frequency carries on"
+    );
+    let first_hop = identity(1);
+    assert!(
+        failures(&world)
+            .iter()
+            .all(|(_, f)| f.suspect.names(first_hop))
+    );
+}
+
+#[test]
+fn monitor_reports_and_follows() {
+    let mut path = signed(27, 2);
+    path.policy = Policy::Monitor;
+    let slave = path.slave();
+    let mut world = path.build();
+    world.run_for(12.0);
+    let used = offsets(&world, slave).len();
+    world.attack(Box::new(|mut flight| {
+        if flight.from == (2, 2) && flight.packet.bytes[0] & 0xf == MessageType::FollowUp as u8 {
+            flight.packet.bytes[56] = 9;
+        }
+        vec![flight]
+    }));
+    world.run_for(5.0);
+    let later = &offsets(&world, slave)[used..];
+    assert!(
+        later.len() > 30
+            && later
+                .iter()
+                .skip(1)
+                .all(|(_, authenticated)| !authenticated)
+    );
+    assert!(failures(&world).len() > 30);
+}
+
+#[test]
+fn a_slave_that_cries_wolf_is_refuted_by_its_own_evidence() {
+    // The slave claims that a Follow_Up was bad and shows it. Anybody with the
+    // public keys can repeat the verification.
+    let path = signed(28, 3);
+    let slave = path.slave();
+    let mut world = path.build();
+    let evidence = std::rc::Rc::new(std::cell::RefCell::new((Vec::new(), Vec::new())));
+    let log = evidence.clone();
+    world.attack(Box::new(move |flight| {
+        if flight.to.0 == slave {
+            match flight.packet.bytes[0] & 0xf {
+                0x0 => log.borrow_mut().0 = flight.packet.bytes.clone(),
+                0x8 => log.borrow_mut().1 = flight.packet.bytes.clone(),
+                _ => {}
+            }
+        }
+        vec![flight]
+    }));
+    world.run_for(10.0);
+    let (sync, follow_up) = evidence.borrow().clone();
+    let sync = Message::parse(&sync).unwrap();
+    let Body::Sync(body) = sync.body else {
+        panic!("a Sync")
+    };
+    let mut job = VerifyJob::new(
+        follow_up,
+        vec![SyncFacts {
+            origin: body.origin,
+            correction: sync.header.correction,
+            vid: 0,
+        }],
+        identity(slave),
+        Some(identity(slave - 1)),
+        Arc::new(ring(Suite::Ed25519, slave + 1, &[])),
+        Policy::Strict,
+        Limits::default(),
+    );
+    assert!(job.run().result.is_ok(), "the complaint is unfounded");
+    // Had it spoiled the evidence itself, the trace would end at its own link.
+    job.message[40] ^= 1;
+    assert!(job.run().result.unwrap_err().suspect.names(identity(slave)));
+}

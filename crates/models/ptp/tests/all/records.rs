@@ -1,0 +1,129 @@
+//! Every Sync that comes to a slave is told once, as a record of exact integers.
+
+use std::collections::BTreeMap;
+
+use crate::world::path::Path;
+use crate::world::{Flight, World};
+use timeloom_ptp::security::Reason;
+use timeloom_ptp::{HopVerdict, Report, SyncRecord};
+use timeloom_wire::tlv::{EntryForm, Suite};
+use timeloom_wire::{Header, MessageType, SyncVerdict, TimeInterval};
+
+fn records(world: &World, node: usize) -> Vec<SyncRecord> {
+    let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
+    of_node
+        .filter_map(|(_, _, report)| match report {
+            Report::Sync(record) => Some((**record).clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn assert_told_once(records: &[SyncRecord]) {
+    let mut numbers = BTreeMap::new();
+    for record in records {
+        *numbers.entry(record.sequence).or_insert(0) += 1;
+    }
+    let twice: Vec<_> = numbers.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
+
+fn is(flight: &Flight, kind: MessageType) -> bool {
+    Header::parse(&flight.packet.bytes).is_ok_and(|(header, _)| header.message_type == kind)
+}
+
+#[test]
+fn a_record_is_what_was_measured_and_its_hops_are_its_correction() {
+    for secondary in [false, true] {
+        let mut path = Path::new(11, 3).signed(Suite::Ed25519, EntryForm::Full);
+        path.secondary = secondary;
+        let mut world = path.build();
+        world.run_for(8.0);
+        world.reports.clear();
+        world.run_for(8.0);
+        let records = records(&world, path.slave());
+        assert!(records.len() >= 60, "{}", records.len());
+        assert_told_once(&records);
+        let offsets = world
+            .reports
+            .iter()
+            .filter_map(|(.., report)| match report {
+                Report::Offset { offset, delay, .. } => Some((*offset, *delay)),
+                _ => None,
+            });
+        let told = records
+            .iter()
+            .map(|record| (record.offset.unwrap(), record.path_delay.unwrap()));
+        assert_eq!(told.collect::<Vec<_>>(), offsets.collect::<Vec<_>>());
+        for record in &records {
+            assert_eq!(record.verdict, SyncVerdict::Accepted);
+            assert!(record.failures.is_empty());
+            assert_eq!(record.hops.len(), 3, "{record:?}");
+            let hops = record.hops.iter();
+            let sum: TimeInterval = hops.clone().map(|hop| hop.contribution).sum();
+            assert!(hops.clone().all(|hop| hop.verdict == HopVerdict::Holds));
+            let rest = record.correction.unwrap() - sum;
+            assert!(rest.0.abs() < 1 << 16, "below a nanosecond: {rest:?}");
+            // What was measured follows from what is told, to the last bit.
+            let apart_ns = record.arrival.unwrap().as_ns() - record.origin.unwrap().as_ns();
+            let forward = TimeInterval::from_ns(apart_ns) - record.correction.unwrap();
+            assert_eq!(forward - record.path_delay.unwrap(), record.offset.unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_sync_without_its_follow_up_is_told_as_incomplete() {
+    let path = Path::new(12, 1);
+    let mut world = path.build();
+    world.run_for(8.0);
+    world.reports.clear();
+    world.attack(Box::new(|flight| {
+        let lost = is(&flight, MessageType::FollowUp);
+        if lost { Vec::new() } else { vec![flight] }
+    }));
+    world.run_for(4.0);
+    let records = records(&world, path.slave());
+    assert!(records.len() >= 8, "{}", records.len());
+    assert_told_once(&records);
+    let late = records.iter().filter(|record| record.origin.is_none());
+    for record in late.clone() {
+        assert_eq!(record.verdict, SyncVerdict::Incomplete);
+        assert!(record.arrival.is_some() && record.correction.is_none());
+    }
+    assert!(late.count() >= 8);
+}
+
+#[test]
+fn a_spoilt_sync_is_told_as_rejected_with_the_link_where_it_was_spoilt() {
+    let path = Path::new(13, 3).signed(Suite::Ed25519, EntryForm::Full);
+    let mut world = path.build();
+    world.run_for(8.0);
+    world.reports.clear();
+    // On the link from the second hop to the third.
+    world.attack(Box::new(|mut flight| {
+        if flight.from.0 == 2 && is(&flight, MessageType::FollowUp) {
+            // The correction: 8 octets from the eighth.
+            flight.packet.bytes[13] ^= 1;
+        }
+        vec![flight]
+    }));
+    world.run_for(4.0);
+    let records = records(&world, path.slave());
+    assert_told_once(&records);
+    let rejected: Vec<_> = records
+        .iter()
+        .filter(|record| record.verdict == SyncVerdict::Rejected)
+        .collect();
+    assert!(rejected.len() >= 8, "{records:?}");
+    for record in rejected {
+        assert_eq!(record.failures.len(), 1, "{record:?}");
+        assert_eq!(record.failures[0].0, Reason::Correction);
+        assert_eq!(record.offset, None);
+        assert_eq!(record.hops.len(), 3);
+    }
+    let alone = world.reports.iter().filter(|(_, node, report)| {
+        *node == path.slave() && matches!(report, Report::Failure { in_record, .. } if !in_record)
+    });
+    assert_eq!(alone.count(), 0, "each is in a record");
+}

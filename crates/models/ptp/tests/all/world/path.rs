@@ -1,0 +1,192 @@
+//! Grandmaster, transparent clocks in a row, slave.
+
+use std::sync::Arc;
+
+use timeloom_ptp::security::Failure;
+use timeloom_ptp::{
+    DelayMechanism, DropReason, OrdinaryConfig, Profile, Random, Report, TransparentConfig,
+};
+use timeloom_wire::tlv::{EntryForm, Suite};
+
+use super::World;
+use super::clock::HardwareClock;
+use super::keys::{identity, ring, security};
+use super::link::Link;
+use super::node::Node;
+
+/// What to build.
+#[derive(Clone)]
+pub struct Path {
+    pub seed: u64,
+    pub hops: usize,
+    pub profile: Profile,
+    pub link: Link,
+    pub suite: Option<(Suite, EntryForm)>,
+    /// `false` leaves the slave's clock alone.
+    pub steer: bool,
+    /// A transparent clock that signs whatever it is given.
+    pub rogue: Option<usize>,
+    /// Nodes without keys, and the policy of all others.
+    pub unaware: Vec<usize>,
+    pub policy: timeloom_ptp::security::Policy,
+    /// Statements by a second network.
+    pub secondary: bool,
+    /// Transparent clocks are end-to-end ones, whatever the others do.
+    pub end_to_end_hops: bool,
+    /// The grandmaster binds the VLAN identifier.
+    pub bind_vid: bool,
+    /// The slave's clock is a civil one, and the grandmaster tells TAI.
+    pub civil_slave: bool,
+}
+
+pub const GRANDMASTER: usize = 0;
+
+impl Path {
+    /// Peer to peer, 8 Syncs a second, 500 ns of cable.
+    pub fn new(seed: u64, hops: usize) -> Self {
+        let profile = Profile {
+            log_sync_interval: -3,
+            log_delay_interval: -2,
+            ..Profile::POWER_UTILITY
+        };
+        Self {
+            seed,
+            hops,
+            profile,
+            link: Link::new(500),
+            suite: None,
+            steer: true,
+            rogue: None,
+            unaware: Vec::new(),
+            policy: timeloom_ptp::security::Policy::Strict,
+            secondary: false,
+            civil_slave: false,
+            end_to_end_hops: false,
+            bind_vid: false,
+        }
+    }
+
+    pub fn signed(mut self, suite: Suite, form: EntryForm) -> Self {
+        self.suite = Some((suite, form));
+        self
+    }
+
+    pub fn slave(&self) -> usize {
+        self.hops + 1
+    }
+
+    /// Nodes 0 (grandmaster), 1 … hops, hops + 1 (slave). Transparent clocks
+    /// have port 1 upstream and port 2 downstream.
+    pub fn build(&self) -> World {
+        let mut world = World::new(self.seed.wrapping_add(shift()));
+        let keys = self.suite.map(|(suite, form)| {
+            (
+                suite,
+                form,
+                Arc::new(ring(suite, self.hops + 2, &self.unaware)),
+            )
+        });
+        let security_of = |node: usize| {
+            let (suite, form, ring) = keys.as_ref().filter(|_| !self.unaware.contains(&node))?;
+            let mut security = security(*suite, *form, node, ring);
+            security.watch &= self.rogue != Some(node);
+            security.policy = self.policy;
+            security.secondary = self.secondary;
+            security.bind_vid = self.bind_vid;
+            Some(security)
+        };
+        let mut secrets = Vec::new();
+        for node in 0..self.hops + 2 {
+            let now = world.wall();
+            let drift = (world.random() % 40_000) as f64 - 20_000.0;
+            let offset = (world.random() % 3_000_000_000) as i64;
+            let security = security_of(node);
+            secrets.extend(security.as_ref().map(|s| (node, s.secret.clone())));
+            if node == GRANDMASTER || node == self.slave() {
+                let mut config = OrdinaryConfig::new(identity(node), self.profile);
+                config.slave_only = node == self.slave();
+                config.free_running = !self.steer;
+                config.ptp_timescale = node == GRANDMASTER || !self.civil_slave;
+                config.security = security;
+                let clock = if node == GRANDMASTER {
+                    HardwareClock::new(1_700_000_000_000_000_000, 0.0)
+                } else {
+                    HardwareClock::new(1_700_000_000_000_000_000 + offset, drift)
+                };
+                world.add(Node::ordinary(config, now), clock);
+            } else {
+                let mut profile = self.profile;
+                if self.end_to_end_hops {
+                    profile.delay = DelayMechanism::EndToEnd;
+                }
+                let mut config = TransparentConfig::new(identity(node), 2, profile);
+                config.security = security;
+                world.add(
+                    Node::transparent(config, now),
+                    HardwareClock::new(offset, drift),
+                );
+            }
+        }
+        world.secrets = secrets.into_iter().collect();
+        for node in 0..=self.hops {
+            let out_port = if node == GRANDMASTER { 1 } else { 2 };
+            world.connect((node, out_port), (node + 1, 1), self.link.clone());
+        }
+        world
+    }
+}
+
+/// Everything that was noticed, and by whom.
+pub fn failures(world: &World) -> Vec<(usize, Failure)> {
+    let all = world
+        .reports
+        .iter()
+        .filter_map(|(_, node, report)| match report {
+            Report::Failure { failure, .. } => Some((*node, *failure)),
+            _ => None,
+        });
+    all.collect()
+}
+
+/// How many packets `node` dropped for `reason`.
+pub fn drops(world: &World, node: usize, reason: DropReason) -> usize {
+    let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
+    of_node
+        .filter(|(.., r)| matches!(r, Report::Dropped { reason: of, .. } if *of == reason))
+        .count()
+}
+
+/// What a slave reported, in ns, with whether it was authenticated.
+pub fn offsets(world: &World, node: usize) -> Vec<(f64, bool)> {
+    let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
+    of_node
+        .filter_map(|(_, _, report)| match report {
+            Report::Offset {
+                offset,
+                authenticated,
+                ..
+            } => Some((offset.as_ns_f64(), *authenticated)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Mean and standard deviation.
+pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    (mean, variance.sqrt())
+}
+
+/// A seed of its own for everything a test decides by chance.
+pub fn chance(seed: u64) -> impl Random {
+    timeloom_ptp::SplitMix(seed ^ 0xdead_beef)
+}
+
+/// `TIMELOOM_SEED=n cargo test` runs every world with other chances.
+fn shift() -> u64 {
+    let set = std::env::var("TIMELOOM_SEED").ok();
+    set.map_or(0, |text| {
+        text.parse::<u64>().expect("TIMELOOM_SEED is a number") * 1_000_003
+    })
+}
