@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "timeloom" / "_timeline.c"
-HEADER = HERE.parent / "crates" / "capi" / "include" / "timeloom.h"
+HEADER = HERE.parent / "crates" / "assembly" / "capi" / "include" / "timeloom.h"
 MADE = HERE / "timeloom" / "_timeline.abi3.so"
 
 

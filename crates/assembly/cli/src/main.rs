@@ -1,5 +1,7 @@
 //! `timeloom`: the command line.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 mod commands;

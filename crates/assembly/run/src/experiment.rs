@@ -6,24 +6,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
+use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
     ClockOptions, FreezeKind, Grants, Lookout, ProcFiles, Session, SessionOptions, UnhandledCall,
     end_grants, serve,
 };
-use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Measured, Outcome, RunDirectory};
+use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Outcome, RunDirectory};
 use timeloom_scenario::{Mode, OpenFlow, Plan, Proc};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::error::RunError;
+use crate::judgement::{judge, outcome};
 use crate::programs::{ReadyBoard, Stage, Starting};
 use crate::reckoning::{Reckoning, reckon};
-use crate::record::{ClockSink, Scribe};
+use crate::record::Scribe;
 use crate::simulated::Network;
-use crate::testbed::{Keyboard, PausedTestbed};
+use crate::testbed::Keyboard;
 use crate::verdict::{End, Reporter, Verdict};
-use crate::{devices, hosts, network, outputs, plants};
+use crate::{devices, hosts, network, outputs, pause_bus, plants};
 
 /// What a run needs to know besides its plan.
 pub struct Options {
@@ -176,7 +177,7 @@ impl<'a> Run<'a> {
             verdict.reporter(),
         );
         session.clock().on_host_change(scribe.host_sink());
-        let bus = build_bus(plan, &session, &scribe, verdict.reporter(), &options.warn);
+        let bus = pause_bus::build(plan, &session, &scribe, verdict.reporter(), &options.warn);
         // Early, since a session that does not answer counts as dead: `timeloom
         // clean` would take its cgroup away.
         let keyboard = Arc::new(Keyboard::new(
@@ -453,84 +454,6 @@ fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
     Some(Arc::new(Grants::new(clock, patience, Some(end))))
 }
 
-fn build_bus(
-    plan: &Plan,
-    session: &Arc<Session>,
-    scribe: &Scribe,
-    reporter: Reporter,
-    warn: &Arc<dyn Fn(String) + Send + Sync>,
-) -> Bus {
-    let testbed: Arc<dyn Testbed> = match plan.time.mode {
-        Mode::Virtual | Mode::Skip | Mode::Stepped => Arc::new(PausedTestbed(Arc::clone(session))),
-        Mode::Real => {
-            let clock = Arc::clone(session.clock());
-            Arc::new(FreeRunning::new(move || clock.now()))
-        }
-    };
-    let warn = Arc::clone(warn);
-    Bus::builder(testbed)
-        .records(ClockSink(scribe.clone()))
-        .watch(LONG_STAND, move |stand: LongStand| {
-            let who: Vec<String> = stand
-                .holders
-                .iter()
-                .map(|holder| format!("{} ({})", holder.requester, holder.reason))
-                .collect();
-            warn(format!(
-                "the testbed has stood still for {}; held by {}",
-                stand.stood_for,
-                who.join(", ")
-            ));
-        })
-        .on_failure(move |error| reporter.failed("pause bus", error.to_string()))
-        .build()
-}
-
-fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>, RunError> {
-    let mut checks = Vec::new();
-    for check in &plan.checks {
-        let selector = check.assert.signal.to_string();
-        let series = directory.series(&[&selector])?;
-        let samples: Vec<(i64, f64)> = series
-            .iter()
-            .flat_map(|series| {
-                series
-                    .samples
-                    .iter()
-                    .map(|(at, value)| (at.as_ns(), *value))
-            })
-            .collect();
-        let outcome = check.evaluate(&samples);
-        checks.push(Check {
-            name: check.name.clone(),
-            passed: outcome.passed,
-            measured: outcome.measured.map_or(Measured::Nothing, Measured::from),
-            expression: check.assert.to_string(),
-            explanation: outcome.explanation,
-            applies: plan.applies(check),
-        });
-    }
-    Ok(checks)
-}
-
-fn outcome(summary: &Summary) -> (Outcome, Option<String>) {
-    match &summary.end {
-        End::Interrupted => (Outcome::Interrupted, Some("stopped from outside".into())),
-        End::Failed { culprit, what } => (Outcome::Failed, Some(format!("{culprit}: {what}"))),
-        End::Reached => match summary
-            .checks
-            .iter()
-            .find(|check| check.applies && !check.passed)
-        {
-            Some(check) => (
-                Outcome::Failed,
-                Some(format!("check {}: {}", check.name, check.explanation)),
-            ),
-            None => (Outcome::Done, None),
-        },
-    }
-}
-
 /// The file that a program's first word names, for its hash.
 fn program_file(directory: &Path, word: &str) -> PathBuf {
     if word.contains('/') {
@@ -547,6 +470,3 @@ fn civil_now() -> Instant<Utc> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Instant::from_ns(since.map_or(0, |since| since.as_nanos() as i64))
 }
-
-/// Wall time after which a person wants to know who holds the testbed.
-const LONG_STAND: Duration = Duration::from_s(20);

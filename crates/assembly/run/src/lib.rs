@@ -15,8 +15,10 @@ mod devices;
 mod error;
 mod experiment;
 mod hosts;
+mod judgement;
 mod network;
 mod outputs;
+mod pause_bus;
 mod plants;
 mod programs;
 mod ptp_clocks;
@@ -31,4 +33,5 @@ mod verdict;
 
 pub use error::RunError;
 pub use experiment::{Options, Progress, Summary, run};
+pub use testbed::PausedTestbed;
 pub use verdict::End;

@@ -8,8 +8,8 @@ use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
 use timeloom_guest::{Controlled, Grants, HoldError, Session, Stepped};
 use timeloom_time::{Instant, Virtual};
 
-/// Obeys the pause wire: the clock first, then the processes.
-pub(crate) struct PausedTestbed(pub(crate) Arc<Session>);
+/// A session that obeys the pause wire: the clock first, then the processes.
+pub struct PausedTestbed(pub Arc<Session>);
 
 impl Testbed for PausedTestbed {
     fn pause(&self) -> Result<Instant<Virtual>, TestbedError> {

@@ -1,6 +1,8 @@
 //! From the plan to a simulated network, for the check before a run and for
 //! the run itself.
 
+mod fault;
+
 use std::collections::HashMap;
 
 use timeloom_net::topology::{self, Campus};
@@ -12,6 +14,8 @@ use timeloom_time::Duration;
 use crate::background::{self, Background};
 use crate::plan::{Discipline, Generate, Medium, Network, Plan, PtpRole, Shape, Wire};
 use crate::suggest;
+pub use fault::Fault;
+use fault::{is_station, table_of};
 
 /// The network of a plan, ready to run.
 #[derive(Debug)]
@@ -33,19 +37,6 @@ pub struct Simulated {
     pub hosts: Vec<(String, Node)>,
     /// What became of the traffic, in its order.
     pub traffic: Vec<Background>,
-}
-
-/// Why there is no such network: where, what, and how to mend it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Path of what is wrong.
-    pub path: Vec<String>,
-    /// Whether the path names a table and not a value.
-    pub is_table: bool,
-    /// What is wrong.
-    pub message: String,
-    /// The fix.
-    pub help: String,
 }
 
 impl Plan {
@@ -104,7 +95,7 @@ impl<'a> Maker<'a> {
         for (name, node) in self.builder.nodes() {
             if !names.insert(name.clone()) {
                 // Links would else lead to the wrong one.
-                return Err(self.locate(&BuildError::DuplicateName(name)));
+                return Err(Fault::locate(self.plan, &BuildError::DuplicateName(name)));
             }
             self.nodes.insert(name, node);
         }
@@ -137,7 +128,7 @@ impl<'a> Maker<'a> {
             }
         }
         let built = std::mem::take(&mut self.builder).build();
-        let mut world = built.map_err(|error| self.locate(&error))?;
+        let mut world = built.map_err(|error| Fault::locate(self.plan, &error))?;
         self.reach(&world)?;
         let clocks = self.clocks(&world)?;
         let hosts = self.hosts(&world)?;
@@ -156,10 +147,10 @@ impl<'a> Maker<'a> {
     /// Hosts that are there for the sake of their clocks alone.
     fn clock_hosts(&mut self) -> Result<(), Fault> {
         for (name, clock) in &self.network.clocks {
-            if self.is_station(name) || self.plan.is_real(name) {
+            if is_station(self.plan, name) || self.plan.is_real(name) {
                 let message = format!("`{name}` is real, and so its clock is a program's");
                 let help = "let it run ptp4l or `timeloom ptp`, or name a simulated node";
-                return Err(clock_fault(name, message, help));
+                return Err(Fault::clock(name, message, help));
             }
             if self.nodes.contains_key(name) {
                 continue;
@@ -168,7 +159,7 @@ impl<'a> Maker<'a> {
                 let known = self.nodes.keys().map(String::as_str);
                 let help = suggest::hint(name, "node", known);
                 let message = format!("there is no simulated switch `{name}`");
-                return Err(clock_fault(name, message, &help));
+                return Err(Fault::clock(name, message, &help));
             }
             let node = self.builder.host(name);
             self.nodes.insert(name.clone(), node);
@@ -179,10 +170,10 @@ impl<'a> Maker<'a> {
     /// Hosts that are there for the sake of what they serve.
     fn serving_hosts(&mut self) -> Result<(), Fault> {
         for name in self.network.hosts.keys() {
-            if self.is_station(name) || self.plan.is_real(name) {
+            if is_station(self.plan, name) || self.plan.is_real(name) {
                 let message = format!("`{name}` is real, and so what it serves is a program's");
                 let help = "let it run a server, or name a simulated host";
-                return Err(host_fault(name, message, help));
+                return Err(Fault::host(name, message, help));
             }
             if !self.nodes.contains_key(name) {
                 let node = self.builder.host(name);
@@ -200,7 +191,7 @@ impl<'a> Maker<'a> {
             if !world.is_host(node) {
                 let message = format!("`{name}` is no host");
                 let help = "name a simulated host, or one that there is not yet";
-                return Err(host_fault(name, message, help));
+                return Err(Fault::host(name, message, help));
             }
             all.push((name.clone(), node));
         }
@@ -216,7 +207,7 @@ impl<'a> Maker<'a> {
             if world.is_switch(node) != at_switch || self.network.routers.contains(name) {
                 let message = format!("`{name}` is no place for this clock");
                 let help = "transparent clocks are at switches, all others at simulated hosts";
-                return Err(clock_fault(name, message, help));
+                return Err(Fault::clock(name, message, help));
             }
             all.push((name.clone(), node));
         }
@@ -360,7 +351,7 @@ impl<'a> Maker<'a> {
                 .check_route(self.nodes[first], self.nodes[name])
                 .is_err()
             {
-                let kind = self.table_of(name);
+                let kind = table_of(self.plan, name);
                 return Err(Fault {
                     path: vec!["system".to_owned(), kind.to_owned(), name.to_owned()],
                     is_table: true,
@@ -404,7 +395,7 @@ impl<'a> Maker<'a> {
                     let help = suggest::hint(name, "node", known);
                     return Err(fault(key, format!("`{name}` is no node"), help));
                 };
-                if self.is_station(name) {
+                if is_station(self.plan, name) {
                     let message =
                         format!("`{name}` is real, and simulated traffic ends in the model");
                     let help = "name hosts of a generated topology or of the graph";
@@ -417,19 +408,6 @@ impl<'a> Maker<'a> {
             all.push(added);
         }
         Ok(all)
-    }
-
-    fn is_station(&self, name: &str) -> bool {
-        let system = &self.plan.system;
-        system.hosts.contains_key(name) || system.devices.contains_key(name)
-    }
-
-    fn table_of(&self, name: &str) -> &'static str {
-        if self.plan.system.hosts.contains_key(name) {
-            "hosts"
-        } else {
-            "devices"
-        }
     }
 
     fn link(&self, wire: Wire) -> LinkConfig {
@@ -464,83 +442,10 @@ impl<'a> Maker<'a> {
                 ..Impairment::default()
             })
     }
-
-    /// Where in the file a fault of the network stands.
-    fn locate(&self, error: &BuildError) -> Fault {
-        let nodes = error.nodes();
-        let help = match error {
-            BuildError::AddressConflict(..) => "give each an address of its own",
-            BuildError::SplitNetwork(..) => {
-                "give each segment a network of its own, or join them by switches only"
-            }
-            BuildError::MixedPrefixes(..) => {
-                "give them addresses of one subnet, or put a router between"
-            }
-            BuildError::SwitchLoop(..) => "remove a link of the ring, or make one of them a router",
-            BuildError::NotConnected(_) => "add a link in `system.links`",
-            BuildError::PortUsedTwice(_) => "put a switch between",
-            BuildError::DuplicateName(_) => {
-                "rename one of them; names of generated topologies and of graphs count, too"
-            }
-            BuildError::RedWithJitter(..) => "leave out `jitter`, or choose another discipline",
-            _ => "see docs/network.md",
-        };
-        let message = error.to_string();
-        let fault = |path: &[&str], is_table| Fault {
-            path: path.iter().map(|part| (*part).to_owned()).collect(),
-            is_table,
-            message: message.clone(),
-            help: help.to_owned(),
-        };
-        if matches!(
-            error,
-            BuildError::AddressConflict(..)
-                | BuildError::MixedPrefixes(..)
-                | BuildError::SplitNetwork(..)
-        ) && let Some(name) = nodes.iter().rev().find(|name| self.is_station(name))
-        {
-            return fault(&["system", self.table_of(name), name, "address"], false);
-        }
-        if let [a, b] = nodes[..] {
-            let ends = [a.to_owned(), b.to_owned()];
-            let links = &self.plan.system.links;
-            if let Some(index) = links.iter().position(|link| link.joins(&ends)) {
-                return fault(&["system", "links", &index.to_string()], true);
-            }
-        }
-        if let (BuildError::PortUsedTwice(_), [node]) = (error, &nodes[..]) {
-            let mut links = self.plan.system.links.iter();
-            if let Some(index) = links.position(|link| link.between.iter().any(|end| end == node)) {
-                return fault(&["system", "links", &index.to_string()], true);
-            }
-        }
-        match nodes.iter().find(|name| self.is_station(name)) {
-            Some(name) => fault(&["system", self.table_of(name), name], true),
-            None => fault(&["network"], true),
-        }
-    }
 }
 
 type Links = Vec<Option<(PortId, PortId)>>;
 type Uplinks = Vec<(usize, Node)>;
-
-fn clock_fault(name: &str, message: String, help: &str) -> Fault {
-    Fault {
-        path: ["network", "clocks", name].map(str::to_owned).to_vec(),
-        is_table: true,
-        message,
-        help: help.to_owned(),
-    }
-}
-
-fn host_fault(name: &str, message: String, help: &str) -> Fault {
-    Fault {
-        path: ["network", "hosts", name].map(str::to_owned).to_vec(),
-        is_table: true,
-        message,
-        help: help.to_owned(),
-    }
-}
 
 /// Modelled hosts and devices with their addresses.
 fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, crate::Ipv4Interface)> {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use serde_json::json;
-use timeloom_bus::{Bus, Testbed, TestbedError};
-use timeloom_guest::Session;
+use timeloom_bus::Bus;
 use timeloom_plant::{Exchange, PlantInit, PlantProcess, PlantSpec, Timeouts};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_run::PausedTestbed;
+use timeloom_time::{Duration, Instant};
 
 use crate::error::BenchError;
 use crate::figure::Figure;
@@ -23,7 +23,7 @@ use crate::{Name, Options};
 pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let scale = Scale::calibrate();
     let scratch = Scratch::new()?;
-    let testbed = Arc::new(SessionTestbed(session(options)?));
+    let testbed = Arc::new(PausedTestbed(Arc::new(session(options)?)));
     // Somebody to be stopped, as in any real run.
     let guests = (0..GUESTS)
         .map(|_| Remote::start(options, &scratch, &Place::Inside(&testbed.0)))
@@ -89,23 +89,6 @@ fn start_plant(options: &Options, scratch: &Scratch) -> Result<PlantProcess, Ben
     };
     PlantProcess::start(&spec, &init)
         .map_err(|error| BenchError::Worker(format!("the plant: {error}")))
-}
-
-/// A session as the pause wire sees it.
-struct SessionTestbed(Session);
-
-impl Testbed for SessionTestbed {
-    fn pause(&self) -> Result<Instant<Virtual>, TestbedError> {
-        self.0
-            .pause()
-            .map_err(|error| TestbedError::new(error.to_string()))
-    }
-
-    fn resume(&self) -> Result<(), TestbedError> {
-        self.0
-            .resume()
-            .map_err(|error| TestbedError::new(error.to_string()))
-    }
 }
 
 const BENCH: Name = Name::Plant;

@@ -18,6 +18,8 @@ mod host_instant;
 mod host_state;
 mod hosts;
 mod options;
+mod publish;
+mod start;
 mod stop;
 mod waiting;
 
@@ -25,18 +27,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use timeloom_page::{CounterKind, PageMap};
+use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual, Wall};
 
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
+pub(crate) use calibration::Counter;
 use calibration::{Calibration, TscLine};
-pub(crate) use calibration::{Counter, clock_ns as machine_ns, wall_now};
 pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
 pub(crate) use host_instant::{HostDeadline, HostInstant};
-use host_state::{HostState, Moment};
+use host_state::HostState;
 pub use options::{ClockOptions, ProcFiles, Tsc};
+use publish::compose;
+use start::{Offsets, running_rate};
 use waiting::Awaited;
 
 /// What was done to a clock.
@@ -106,14 +111,6 @@ struct State {
     hosts: Vec<HostState>,
 }
 
-#[derive(Clone, Copy)]
-struct Offsets {
-    realtime_ns: i64,
-    monotonic_ns: i64,
-    boottime_ns: i64,
-    tai_ns: i64,
-}
-
 impl State {
     /// The session's time to true civil time.
     fn civil(&self) -> ClockMap<Virtual, Utc> {
@@ -122,85 +119,6 @@ impl State {
 }
 
 impl Clock {
-    /// Calibrates against the machine's clock (takes some milliseconds) and
-    /// publishes virtual time zero.
-    ///
-    /// # Errors
-    /// A dilation that is not within 0.000001 … 1000000.
-    pub(crate) fn new(
-        page: Arc<PageMapping<Virtual>>,
-        options: &ClockOptions,
-    ) -> Result<Self, GuestError> {
-        let rate = running_rate(options.dilation)?;
-        // Where the counter traps, the image's own reads would trap as well.
-        let (counter, tsc) = match options.tsc {
-            Tsc::Native => (Counter::detect(), None),
-            Tsc::Emulate if cfg!(not(target_arch = "x86_64")) => {
-                return Err(GuestError::Unsupported(
-                    "the counter that programs read themselves (on ARM CNTVCT_EL0) is emulated on x86-64 only, and the machine's here; run without `--tsc emulate`".into(),
-                ));
-            }
-            Tsc::Emulate => (Counter::MONOTONIC, Some(TscLine::measure())),
-        };
-        let calibration = Calibration::start(counter);
-        let started = calibration.map().in0;
-        let wall0 = calibration.map().out0;
-        let map = ClockMap::new(
-            wall0,
-            Instant::ZERO,
-            if options.paused { Rate::STOPPED } else { rate },
-        );
-        let offsets = offsets_at_start(options.start);
-        let nothing = PageMap {
-            map: ClockMap::new(started, Instant::ZERO, Rate::STOPPED),
-            ceiling: Instant::FAR_FUTURE,
-            wall_per_shown: Rate::ONE,
-            realtime_offset_ns: 0,
-            monotonic_offset_ns: 0,
-            boottime_offset_ns: 0,
-            tai_offset_ns: 0,
-            raw0: Instant::ZERO,
-            raw_rate: Rate::STOPPED,
-            raw_ceiling: Instant::FAR_FUTURE,
-        };
-        let calibrated = calibration.map();
-        let mut state = State {
-            map,
-            published: nothing,
-            ceiling: Instant::FAR_FUTURE,
-            rate,
-            dilation: options.dilation,
-            paused_since: options.paused.then_some(wall0),
-            paused_total: Duration::ZERO,
-            started: wall0,
-            offsets,
-            history: vec![Change {
-                kind: ChangeKind::Resume,
-                map,
-            }],
-            awaited: Vec::new(),
-            announced: None,
-            waits: 0,
-            hosts: Vec::new(),
-            calibration,
-        };
-        let first = compose(&calibrated, &state, started.as_ticks(), Instant::ZERO);
-        state.published = first;
-        page.page().initialise(counter.kind(), &first);
-        Ok(Self {
-            page,
-            counter,
-            tsc,
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            woken: Condvar::new(),
-            listeners: Mutex::default(),
-            host_listeners: Mutex::default(),
-            host_version: AtomicU64::new(0),
-            stops: AtomicU64::new(0),
-        })
-    }
-
     /// In a sentence, what is not as good as it should be on this machine.
     pub fn degraded_mode(&self) -> Option<&'static str> {
         match self.counter.kind() {
@@ -363,94 +281,6 @@ impl Clock {
         }
     }
 
-    /// Follows the machine's clock; to be called about once a second.
-    pub(crate) fn calibrate(&self) {
-        let mut state = self.lock();
-        let sample = self.counter.sample();
-        let calibration = state.calibration.steered(sample);
-        state.calibration = calibration;
-        // The floor: readers saw the old line, rounded differently.
-        self.publish_all(&mut state, |state, ticks| {
-            let floor = state.published.at(Instant::from_ticks(ticks));
-            compose(&calibration.map(), state, ticks, floor)
-        });
-    }
-
-    /// Publishes a new line on the session's page, and what follows from it on
-    /// those of all hosts, at one instant: all pages are closed before `next`
-    /// is given the counter.
-    fn publish_all(
-        &self,
-        state: &mut State,
-        next: impl FnOnce(&mut State, u64) -> PageMap<Virtual>,
-    ) {
-        let calibration = state.calibration.map();
-        for host in &state.hosts {
-            host.page().page().close();
-        }
-        let map = self.page.page().publish(
-            || self.counter.ticks(),
-            |ticks| {
-                let map = next(state, ticks);
-                let moment = Moment {
-                    virtual_map: map.map,
-                    ceiling: map.ceiling,
-                    running: state.rate,
-                    wall: calibration.at(map.map.in0),
-                    virtual_per_wall: state.map.rate,
-                };
-                for host in &mut state.hosts {
-                    host.open(&moment);
-                }
-                map
-            },
-        );
-        state.published = map;
-    }
-
-    /// Puts a new wall → virtual rate in force now; returns when that was.
-    fn change(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        kind: ChangeKind,
-        rate: Rate,
-    ) -> Instant<Wall> {
-        let at = self.put_in_force(state, kind, rate, Instant::ZERO);
-        self.notify();
-        at
-    }
-
-    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on;
-    /// nobody is told. Returns when that was.
-    fn put_in_force(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        kind: ChangeKind,
-        rate: Rate,
-        at_least: Instant<Virtual>,
-    ) -> Instant<Wall> {
-        let old = state.map;
-        let calibration = state.calibration.map();
-        self.publish_all(state, |state, ticks| {
-            let ticks = Instant::from_ticks(ticks);
-            let mut next = old.continued(calibration.at(ticks), rate);
-            next.out0 = next.out0.max(state.published.at(ticks)).max(at_least);
-            if next.out0 >= state.ceiling {
-                next.out0 = state.ceiling;
-                // It has been standing since it got there.
-                let since = old
-                    .first_reaching(next.out0)
-                    .filter(|_| rate == Rate::STOPPED);
-                next.in0 = since.map_or(next.in0, |since| since.min(next.in0));
-            }
-            state.map = next;
-            compose(&calibration, state, ticks.as_ticks(), next.out0)
-        });
-        let next = state.map;
-        state.history.push(Change { kind, map: next });
-        next.in0
-    }
-
     /// Tells those in this process who wait for an instant.
     fn notify(&self) {
         self.changed.notify_all();
@@ -463,59 +293,5 @@ impl Clock {
         self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-/// counter → wall → virtual as one line that starts at `ticks`, not above the
-/// state's ceiling, and not below `floor`: two lines through the same point round
-/// differently, and no reader may see a step back of even a nanosecond.
-fn compose(
-    calibration: &ClockMap<timeloom_time::Counter, Wall>,
-    state: &State,
-    ticks: u64,
-    floor: Instant<Virtual>,
-) -> PageMap<Virtual> {
-    let offsets = &state.offsets;
-    let here = calibration.continued(Instant::from_ticks(ticks), calibration.rate);
-    let line = here.then(&state.map);
-    let shown = line.out0.min(state.ceiling).max(floor);
-    PageMap {
-        map: ClockMap::new(line.in0, shown, line.rate),
-        ceiling: state.ceiling,
-        // Kept while paused: a wait that is computed just then must not be
-        // without bounds.
-        wall_per_shown: state.rate.inverse().unwrap_or(Rate::ONE),
-        realtime_offset_ns: offsets.realtime_ns,
-        monotonic_offset_ns: offsets.monotonic_ns,
-        boottime_offset_ns: offsets.boottime_ns,
-        tai_offset_ns: offsets.tai_ns,
-        // A session has no oscillator; the hosts' pages have one each.
-        raw0: Instant::ZERO,
-        raw_rate: Rate::STOPPED,
-        raw_ceiling: Instant::FAR_FUTURE,
-    }
-}
-
-fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
-    let limit = 1e6;
-    Rate::from_f64(dilation)
-        .filter(|_| (1.0 / limit..=limit).contains(&dilation))
-        .and_then(Rate::inverse)
-        .ok_or_else(|| {
-            GuestError::Usage(format!(
-                "a dilation of {dilation} is not possible; give the wall seconds per virtual second, from 0.000001 to 1000000"
-            ))
-        })
-}
-
-fn offsets_at_start(start: Option<Instant<Utc>>) -> Offsets {
-    let read = |id| calibration::clock_ns(id);
-    let realtime_ns = read(libc::CLOCK_REALTIME);
-    let realtime_start = start.map_or(realtime_ns, Instant::as_ns);
-    Offsets {
-        realtime_ns: realtime_start,
-        monotonic_ns: read(libc::CLOCK_MONOTONIC),
-        boottime_ns: read(libc::CLOCK_BOOTTIME),
-        tai_ns: realtime_start + (read(libc::CLOCK_TAI) - realtime_ns),
     }
 }

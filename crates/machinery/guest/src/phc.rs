@@ -8,9 +8,10 @@
 //!
 //! What it is not: a model. A device's own frequency error is counted in real time.
 
+use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::Instant;
 
-use crate::clock::{Clock, Host, machine_ns};
+use crate::clock::{Clock, Host};
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 
@@ -78,9 +79,9 @@ impl<'a> Session<'a> {
         let ahead_ns = |id| {
             // Around the other, so that being interrupted in between shows.
             let read = || {
-                let before_ns = machine_ns(libc::CLOCK_MONOTONIC);
-                let shown_ns = machine_ns(id);
-                let took_ns = machine_ns(libc::CLOCK_MONOTONIC) - before_ns;
+                let before_ns = read_ns(ClockId::Monotonic);
+                let shown_ns = read_ns(id);
+                let took_ns = read_ns(ClockId::Monotonic) - before_ns;
                 (took_ns, shown_ns - before_ns - took_ns / 2)
             };
             let closest = (0..5).map(|_| read()).min_by_key(|(took_ns, _)| *took_ns);
@@ -89,8 +90,8 @@ impl<'a> Session<'a> {
         Self {
             clock,
             host,
-            realtime_ahead_ns: ahead_ns(libc::CLOCK_REALTIME),
-            raw_ahead_ns: ahead_ns(libc::CLOCK_MONOTONIC_RAW),
+            realtime_ahead_ns: ahead_ns(ClockId::Realtime),
+            raw_ahead_ns: ahead_ns(ClockId::MonotonicRaw),
         }
     }
 }

@@ -22,11 +22,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group,
-    set_parent_process_death_signal, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use timeloom_sys::command::{die_with_parent, inherit};
 
 /// A running or ended child. Dropping it kills and reaps it.
 pub(crate) struct Child {
@@ -45,22 +42,8 @@ impl Child {
     /// Starts `command`, which inherits `socket` under its present number.
     pub(crate) fn start(mut command: Command, socket: UnixStream) -> io::Result<Self> {
         command.stdin(Stdio::null()).process_group(0);
-        let parent = getpid();
-        let prepare = move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            // Had the parent died before that call, no signal would ever come.
-            // A parent in another PID namespace shows as none.
-            if getppid().is_some_and(|now| now != parent) {
-                return Err(rustix::io::Errno::SRCH.into());
-            }
-            // In the child only, so that no other child inherits the socket.
-            fcntl_setfd(&socket, FdFlags::empty())?;
-            Ok(())
-        };
-        // SAFETY: between fork and exec only async-signal-safe calls are
-        // allowed. `prepare` makes three system calls and neither allocates nor
-        // locks: an `io::Error` from an errno is a plain number.
-        unsafe { command.pre_exec(prepare) };
+        die_with_parent(&mut command);
+        inherit(&mut command, socket.into());
 
         let ended = Arc::new(Ended::default());
         let theirs = ended.clone();

@@ -16,6 +16,8 @@
 //! The supervisor calls this crate. It does not stop clocks (`timeloom-bus`
 //! asks for that) nor write result files (callbacks hand the samples out).
 
+#![forbid(unsafe_code)]
+
 mod child;
 mod error;
 mod exchange;

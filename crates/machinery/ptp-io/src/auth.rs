@@ -30,6 +30,8 @@ pub struct Auth {
     policy: Policy,
     form: EntryForm,
     max_hops: u8,
+    /// What was asked for in place of the suite's own habit.
+    watch: Option<bool>,
     look_again: Instant<Wall>,
 }
 
@@ -99,6 +101,7 @@ impl Auth {
             policy,
             form,
             max_hops,
+            watch: None,
             look_again: wall_now() + LOOK_EVERY,
         };
         auth.check_suite(&auth.loaded)?;
@@ -123,6 +126,12 @@ impl Auth {
         }
     }
 
+    /// Whether a transparent clock verifies what it signs on. By default it does with suites
+    /// whose signatures are aggregated, and then blames a link before it vouches for it.
+    pub fn set_watch(&mut self, watch: bool) {
+        self.watch = Some(watch);
+    }
+
     /// Everybody's names.
     pub fn names(&self) -> Names {
         self.loaded.names.clone()
@@ -145,6 +154,9 @@ impl Auth {
         let mut security =
             self.loaded
                 .security(self.policy, self.form, self.is_secondary(), self.max_hops);
+        if let Some(watch) = self.watch {
+            security.watch = watch;
+        }
         if let Some(once) = &self.once {
             // The civil clock may have been set back; what was signed is written down.
             let beyond = once.ledger.beyond(self.loaded.clock);

@@ -134,6 +134,7 @@ impl Driver {
     pub(crate) fn turn(&mut self, until: Instant<Wall>) -> Result<(), PtpError> {
         self.wait(until)?;
         self.wake.quiet();
+        self.observer.woken();
         self.read_ports();
         self.read_departures();
         while let Some(done) = self.verifier.finished() {
@@ -225,6 +226,7 @@ impl Driver {
                 }
                 let stamp = stamp.filter(|stamp| !stepped && self.is_plausible(*stamp));
                 let port = number as u16;
+                self.observer.received(port, &packet, stamp);
                 self.machine
                     .handle_receive(self.now(), port, &packet, stamp);
                 self.act();
@@ -236,7 +238,9 @@ impl Driver {
         for number in 1..=self.ports.len() {
             let mut known = Vec::new();
             let port = &mut self.ports[number - 1];
+            let observer = &mut self.observer;
             port.socket.departures(|frame, stamp| {
+                observer.departed(number as u16, frame, stamp);
                 if let Some(token) = port.departures.departed(frame) {
                     known.push((token, stamp));
                 }
@@ -324,6 +328,7 @@ impl Driver {
                     match (sent, token) {
                         (Ok(()), token) => {
                             self.counters.sent += 1;
+                            self.observer.sent(port, &packet);
                             if let Some(token) = token {
                                 self.ports[usize::from(port) - 1].departures.add(
                                     packet.bytes,

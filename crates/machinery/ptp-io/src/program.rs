@@ -37,6 +37,8 @@ pub struct Options {
     pub transport: Transport,
     /// Which clock stamps.
     pub stamping: Stamping,
+    /// General messages are stamped too: no clock needs that, but who measures one does.
+    pub stamp_general: bool,
     /// Intervals, delay mechanism, domain.
     pub profile: Profile,
     /// Its identity; made of the first interface's address when absent.
@@ -69,6 +71,7 @@ impl Options {
             interfaces,
             transport: Transport::Layer2,
             stamping: Stamping::Software,
+            stamp_general: false,
             profile: Profile::DEFAULT_PEER_TO_PEER,
             clock: None,
             quality: ClockQuality {
@@ -179,10 +182,13 @@ impl Program {
             (None, Some(clock)) => clock,
             (None, None) => interfaces[0].clock_identity(),
         };
-        let sockets = interfaces
+        let mut sockets = interfaces
             .iter()
             .map(|interface| PortSocket::open(interface, options.transport, options.stamping))
             .collect::<Result<Vec<_>, _>>()?;
+        if options.stamp_general {
+            sockets.iter_mut().try_for_each(PortSocket::stamp_general)?;
+        }
         let machine = machine(&options, clock, interfaces.len());
         let second = options
             .second

@@ -8,8 +8,9 @@ use core::sync::atomic::{
     AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, fence,
 };
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
+use rustix::io::read;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use timeloom_clock::counter::CycleCounter;
 
@@ -167,12 +168,9 @@ impl CoreCycles {
     /// 0 when it cannot be read.
     fn read_descriptor(&self) -> u64 {
         let mut count = [0; 8];
-        // SAFETY: eight bytes to write to.
-        let length = unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), 8) };
-        if length == 8 {
-            u64::from_ne_bytes(count)
-        } else {
-            0
+        match read(&self.fd, &mut count) {
+            Ok(8) => u64::from_ne_bytes(count),
+            _ => 0,
         }
     }
 }

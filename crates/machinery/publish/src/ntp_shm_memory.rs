@@ -7,6 +7,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
 use std::io;
 
+use rustix::process::geteuid;
+
 use crate::foreign::Malformed;
 use crate::foreign::ntp_shm::{SIZE, ShmSample};
 
@@ -49,8 +51,7 @@ impl NtpShm {
         if unsafe { libc::shmctl(id, libc::IPC_STAT, &mut about) } == -1 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: gives a number.
-        let own = unsafe { libc::geteuid() };
+        let own = geteuid().as_raw();
         let not_ours = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         if about.shm_segsz != SIZE {
             return not_ours("a segment of another size is there");

@@ -4,6 +4,7 @@ use core::fmt;
 
 use timeloom_clock::Core;
 use timeloom_clock::timeline::{Era, Exchange};
+use timeloom_sys::clock::civil_state;
 use timeloom_time::{Duration, Instant};
 
 /// What the kernel says of CLOCK_REALTIME.
@@ -56,25 +57,13 @@ impl SystemClock {
     /// # Errors
     /// [`Unusable::Failed`].
     pub fn ask() -> Result<Self, Unusable> {
-        // SAFETY: zero is a value of every field, and with `modes` zero nothing
-        // is set.
-        let mut timex: libc::timex = unsafe { core::mem::zeroed() };
-        // SAFETY: `timex` is ours to write.
-        let state = unsafe { libc::adjtimex(&mut timex) };
-        if state < 0 {
-            let number = std::io::Error::last_os_error().raw_os_error();
-            return Err(Unusable::Failed(number.unwrap_or(0)));
-        }
-        let fraction = timex.time.tv_usec;
-        let is_ns = timex.status & libc::STA_NANO != 0;
-        let fraction_ns = if is_ns { fraction } else { fraction * 1_000 };
+        let state = civil_state()
+            .map_err(|error| Unusable::Failed(error.raw_os_error().unwrap_or_default()))?;
         Ok(Self {
-            realtime_ns: timex.time.tv_sec * 1_000_000_000 + fraction_ns,
-            max_error: Duration::from_us(timex.maxerror),
-            tai_offset_s: timex.tai,
-            synchronised: timex.status & libc::STA_UNSYNC == 0
-                && state != libc::TIME_ERROR
-                && state != libc::TIME_OOP,
+            realtime_ns: state.realtime_ns,
+            max_error: state.max_error,
+            tai_offset_s: state.tai_offset_s,
+            synchronised: state.synchronised,
         })
     }
 

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use rustix::time::{ClockId, clock_gettime};
+pub use rustix::time::ClockId;
+use rustix::time::clock_gettime;
 use timeloom_time::{Duration, Instant, Wall};
 
 /// Now on the wall scale: CLOCK_MONOTONIC, nanoseconds since boot.
@@ -27,8 +28,9 @@ pub fn thread_time() -> Duration {
     Duration::from_ns(read_ns(ClockId::ThreadCPUTime))
 }
 
+/// What any of the machine's clocks shows, in nanoseconds since its zero.
 #[inline]
-fn read_ns(clock: ClockId) -> i64 {
+pub fn read_ns(clock: ClockId) -> i64 {
     let now = clock_gettime(clock);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

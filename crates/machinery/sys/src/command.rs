@@ -1,12 +1,13 @@
 //! What a child does between fork and exec, where only calls that a signal's
-//! handler may make are allowed: no memory, no lock.
+//! handler may make are allowed: no memory, no lock. And what it inherits.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+pub use rustix::process::Signal;
+use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// The kernel kills what `command` starts when the *thread* that started it ends,
@@ -40,6 +41,12 @@ pub fn enter_network(command: &mut Command, network: OwnedFd) {
     let enter = move || Ok(into_network(&network)?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(enter) };
+}
+
+/// This process, and what it starts from now on, ignores `signal`.
+pub fn ignore(signal: Signal) {
+    // SAFETY: no handler is installed, only the disposition changes.
+    unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) };
 }
 
 /// Moves the calling thread into a network namespace.

@@ -12,6 +12,7 @@
 //! - [`packet`]: packet sockets. [`stamps`]: stamps of arrivals and departures.
 //! - [`interface`], [`tap`]: network interfaces.
 //! - [`command`]: what a child does between fork and exec.
+//! - [`trial`]: what this machine allows.
 //!
 //! It decides nothing. There is no state here but what the kernel keeps.
 
@@ -25,6 +26,7 @@ pub mod packet;
 pub mod schedule;
 pub mod stamps;
 pub mod tap;
+pub mod trial;
 
 mod option;
 

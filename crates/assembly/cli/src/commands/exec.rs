@@ -12,6 +12,7 @@ use timeloom_guest::{
     ClockOptions, CommandSpec, Grants, Guest, Lookout, ProcFiles, Session, SessionOptions, Stepped,
     SteppedSession, Tsc, end_grants, serve,
 };
+use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::control::parse_span;
@@ -243,8 +244,7 @@ fn parse_start(text: &str) -> Result<Instant<Utc>, String> {
 }
 
 fn ignore_terminal_signals() {
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: no handler is installed, only the disposition changes.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    for signal in [Signal::INT, Signal::QUIT] {
+        ignore(signal);
     }
 }

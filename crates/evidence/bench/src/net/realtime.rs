@@ -4,27 +4,27 @@
 //! Every figure says how late the engine was meanwhile. On a machine whose
 //! cores others use too, lateness is what suffers first.
 
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::Command;
 use std::time::Duration as StdDuration;
 
-use serde_json::Value;
-use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
-use timeloom_net::{
-    LinkConfig, NetworkBuilder, Node, Pattern, QueueConfig, Size, TrafficConfig, World, topology,
-};
-use timeloom_portal::{
-    Address, Commanded, Emulation, Options as Serving, Portals, Report, Tap, Timing,
-};
-use timeloom_time::{Duration, Rate};
+use timeloom_fabric::Fabric;
+use timeloom_portal::Options as Serving;
+use timeloom_time::Duration;
 
+use super::BENCH;
 use super::ping::ping;
-use super::{BENCH, machine};
 use crate::Options;
 use crate::error::BenchError;
 use crate::figure::{Better, Figure};
 
 mod against;
+mod bed;
+mod iperf;
+
+pub(super) use bed::{Bed, Between, DELAY, GBIT, broken};
+use bed::{namespaces, stations};
+pub(super) use iperf::{Ended, counter, lost_between, received, socket_full};
+use iperf::{Measured, iperf3, measure};
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let there = Command::new("iperf3").arg("--version").output();
@@ -36,265 +36,6 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     udp(options, figure)?;
     rtt(options, figure)?;
     against::against_ns3(options, figure)
-}
-
-pub(super) const GBIT: u64 = 1_000_000_000;
-pub(super) const DELAY: Duration = Duration::from_ms(1);
-
-/// A link between the namespaces `a` and `b`.
-#[derive(Clone, Copy)]
-pub(super) struct Between {
-    rate_bps: u64,
-    delay: Duration,
-    queue: u32,
-    /// Simulated hosts beside it, half of them sending to the others.
-    hosts: u32,
-}
-
-impl Between {
-    pub(super) const fn new(rate_bps: u64, delay: Duration) -> Self {
-        Self {
-            rate_bps,
-            delay,
-            // Two bandwidth-delay products at 1 Gbit/s and 1 ms are 330
-            // packets; ten times that at 10 Gbit/s.
-            queue: if rate_bps > GBIT { 8_000 } else { 1_000 },
-            hosts: 1_000,
-        }
-    }
-}
-
-/// The emulation ends before the namespaces.
-pub(super) struct Bed {
-    pub(super) emulation: Emulation,
-    pub(super) fabric: Fabric,
-    pub(super) target: String,
-}
-
-pub(super) fn broken(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Worker(error.to_string())
-}
-
-/// In networks of four addresses, or in one of eight.
-fn stations(prefix_len: u8) -> Vec<StationSpec> {
-    let station = |(name, last): (&str, u8)| StationSpec {
-        name: name.into(),
-        address: [10, 0, 0, last].into(),
-        prefix_len,
-        mac: None,
-    };
-    [("a", 1), ("b", 6)].into_iter().map(station).collect()
-}
-
-fn namespaces() -> Result<Fabric, BenchError> {
-    let spec = NetworkSpec {
-        stations: stations(30),
-        unplugged: vec!["a".into(), "b".into()],
-        ..NetworkSpec::default()
-    };
-    Fabric::build(&spec).map_err(broken)
-}
-
-impl Bed {
-    /// In real time.
-    fn build(between: Between) -> Result<Self, BenchError> {
-        Self::build_served(between, Serving::default())
-    }
-
-    fn build_served(between: Between, serving: Serving) -> Result<Self, BenchError> {
-        let real = || {
-            let clock = Arc::new(Commanded::new(Rate::ONE));
-            Timing::Follow(Box::new(clock))
-        };
-        Self::build_with(between, real, serving)
-    }
-
-    /// By the clock that `timing` gives once all is there: a network whose clock
-    /// ran while it was built would begin behind.
-    pub(super) fn build_at(
-        between: Between,
-        timing: impl FnOnce() -> Timing,
-    ) -> Result<Self, BenchError> {
-        Self::build_with(between, timing, Serving::default())
-    }
-
-    fn build_with(
-        between: Between,
-        timing: impl FnOnce() -> Timing,
-        serving: Serving,
-    ) -> Result<Self, BenchError> {
-        let fabric = namespaces()?;
-        let mut network = NetworkBuilder::new(1);
-        let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
-        // A host gives its frames to the first link as to a card.
-        network.connect(a, router, LinkConfig::new(1_000 * GBIT, Duration::ZERO));
-        let queue = QueueConfig::DropTail {
-            packets: between.queue,
-        };
-        let link = LinkConfig::new(between.rate_bps, between.delay).with_queue(queue);
-        network.connect(router, b, link);
-        let beside = beside(&mut network, between.hosts);
-        let mut world = network.build().map_err(broken)?;
-        for (from, to) in beside {
-            let pattern = Pattern::Constant { rate_bps: 40_000 };
-            let traffic = TrafficConfig::udp(pattern, Size::Fixed(500));
-            world.add_traffic(from, to, traffic).map_err(broken)?;
-        }
-        let mut portals = Portals::new();
-        for (node, name) in [(a, "a"), (b, "b")] {
-            let station = fabric.station(name).expect("just built");
-            let tap = Tap::create(station, "eth0", &address(&world, node)).map_err(broken)?;
-            let filters = Default::default();
-            portals
-                .join(node, name, Box::new(tap), filters)
-                .map_err(broken)?;
-        }
-        let target = address(&world, b).address.to_string();
-        let emulation = Emulation::start(world, portals, timing(), serving).map_err(broken)?;
-        Ok(Self {
-            emulation,
-            fabric,
-            target,
-        })
-    }
-}
-
-fn beside(network: &mut NetworkBuilder, hosts: u32) -> Vec<(Node, Node)> {
-    if hosts == 0 {
-        return Vec::new();
-    }
-    let access = LinkConfig::new(GBIT, DELAY);
-    let trunk = LinkConfig::new(10 * GBIT, DELAY);
-    let both = topology::dumbbell(network, "beside-", hosts / 2, &access, &trunk);
-    both.left.into_iter().zip(both.right).collect()
-}
-
-fn address(world: &World, node: Node) -> Address {
-    let port = world.port_of(node).expect("it has a link");
-    Address {
-        address: world.address(port),
-        prefix: world.prefix(port),
-        mac: world.mac(port),
-        gateway: world.gateway(node),
-    }
-}
-
-/// What one iperf3 said, and what the engine did meanwhile.
-struct Measured {
-    gbps: f64,
-    lost: f64,
-    core: f64,
-    /// Processors at work, in all: the engine, the guests' kernels and programs, and
-    /// whoever else the machine has.
-    processors: f64,
-    /// Datagrams for which the receiving program's socket had no room: it had
-    /// not read for as long as its buffer lasts.
-    socket_full: u64,
-    report: Report,
-}
-
-fn measure(bed: &Bed, seconds: &str, arguments: &[&str]) -> Result<Measured, BenchError> {
-    let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
-    let began = timeloom_sys::wall_now();
-    let work = machine::Work::start();
-    let said = iperf3(&bed.fabric, &bed.target, seconds, arguments)?;
-    let wall = timeloom_sys::wall_now() - began;
-    let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
-    Ok(Measured {
-        gbps: said.0,
-        lost: said.1,
-        core: (report.cpu - before.cpu).as_s_f64() / wall.as_s_f64(),
-        processors: work.processors(),
-        socket_full: socket_full(&bed.fabric).unwrap_or(0),
-        report,
-    })
-}
-
-/// Datagrams that the sockets of `b` had no room for (`RcvbufErrors` of snmp(5)'s
-/// table), since it was made.
-pub(super) fn socket_full(fabric: &Fabric) -> Option<u64> {
-    counter(fabric, "b", "Udp:", "RcvbufErrors")
-}
-
-/// IP packets that left `a` and never came to `b`: the devices of both, the
-/// engine and the network's queues had them in between.
-pub(super) fn lost_between(fabric: &Fabric) -> Option<u64> {
-    let sent = counter(fabric, "a", "Ip:", "OutRequests")?;
-    Some(sent.saturating_sub(counter(fabric, "b", "Ip:", "InDelivers")?))
-}
-
-/// A counter of snmp(5)'s table in a station's namespace.
-pub(super) fn counter(fabric: &Fabric, station: &str, row: &str, name: &str) -> Option<u64> {
-    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
-    let table = fabric.station(station)?.run(read).ok()?.ok()?;
-    let mut lines = table.lines().filter(|line| line.starts_with(row));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let place = names.split(' ').position(|other| other == name)?;
-    values.split(' ').nth(place)?.parse().ok()
-}
-
-/// Goodput in Gbit/s at the receiver, and the fraction that was lost.
-fn iperf3(
-    fabric: &Fabric,
-    target: &str,
-    seconds: &str,
-    arguments: &[&str],
-) -> Result<(f64, f64), BenchError> {
-    let inside = |name: &str| -> Result<Command, BenchError> {
-        // Before other users of the machine, whom the figure is not about.
-        let mut command = Command::new("nice");
-        command.args(["-n", "-10", "iperf3"]);
-        let station = fabric.station(name).expect("just built");
-        station.confine(&mut command).map_err(broken)?;
-        Ok(command)
-    };
-    let mut server = inside("b")?;
-    server
-        .args(["-s", "-1"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let _server = Ended(server.spawn().map_err(broken)?);
-    // Its port opens within milliseconds; a client that is too early fails, and
-    // tries again.
-    for _ in 0..50 {
-        std::thread::sleep(StdDuration::from_millis(100));
-        let mut client = inside("a")?;
-        client
-            .args(["-J", "-c", target, "-t", seconds])
-            .args(arguments);
-        let output = client.output().map_err(broken)?;
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        match received(&said) {
-            Ok(found) => return Ok(found),
-            Err(error) if error.contains("onnect") => continue,
-            Err(error) => return Err(broken(format!("iperf3: {error}"))),
-        }
-    }
-    Err(broken("iperf3 found no server"))
-}
-
-/// The same from iperf3's JSON, or its error.
-pub(super) fn received(said: &Value) -> Result<(f64, f64), String> {
-    let end = &said["end"];
-    let lost = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0;
-    // Of UDP, what was sent.
-    let all = &end["sum"]["bits_per_second"];
-    let received = end["sum_received"]["bits_per_second"].as_f64();
-    let received = received.or_else(|| Some(all.as_f64()? * (1.0 - lost)));
-    match received {
-        Some(bps) => Ok((bps / 1e9, lost)),
-        None => Err(said["error"].to_string()),
-    }
-}
-
-/// A child that does not outlive its benchmark.
-pub(super) struct Ended(pub(super) Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn context(figure: Figure, all: &[Measured]) -> Figure {

@@ -185,7 +185,7 @@ fn event_path(figures: &Figures<'_>, page: &mut String) {
     let _ = writeln!(
         page,
         "## Signed over unsigned (Tables 3.3 and 3.4)\n\n\
-         Three threads with sockets over loopback, the kernel's stamps, variants in turn; a Follow_Up is made and sent 1 ms after its Sync\n\
+         The programs of `timeloom ptp` in namespaces joined by veth pairs, the kernel's stamps, variants in turn; a Follow_Up is made and sent 1 ms after its Sync\n\
          (in the thesis 1 s). Processors are kept from sleeping where that is allowed. Deviation is half the distance between the\n\
          15.9th and 84.1th percentile.\n\n\
          | | thesis, mean | here, median | thesis, deviation | here, deviation |\n|---|--:|--:|--:|--:|\n\

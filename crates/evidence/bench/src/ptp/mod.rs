@@ -1,16 +1,16 @@
 //! `ptp`: what signatures cost, where, and what they do not cost.
 //!
-//! [`path`] runs three clocks on sockets and compares signed and unsigned time
+//! [`path`] runs the programs of `timeloom ptp` and compares signed and unsigned time
 //! on the event path, in Follow_Ups and at the slave. [`crypto`] measures the
 //! pieces of work alone, over 0 to 16 hops, and the lengths of messages.
 //! [`document`] sets the figures beside those of the thesis.
 
+mod blocks;
 mod crypto;
 mod document;
 mod keys;
 mod node;
 mod path;
-mod sockets;
 
 use std::path::Path;
 

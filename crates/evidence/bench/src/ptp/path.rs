@@ -1,32 +1,30 @@
 //! Grandmaster, transparent clock and slave on this machine: what signatures
 //! do to the event path, to Follow_Ups and to the slave's offset.
 //!
-//! Three threads and two links of loopback, with the kernel's stamps. One clock
-//! stamps for all, so that the true offset is zero. The variants (plain, and
-//! ways to sign) take turns on the same threads and sockets; a round is a block
-//! of neighbouring Syncs of each. Who comes after whom matters, since the one
+//! The programs of `timeloom ptp` in laboratories of namespaces, one laboratory per
+//! variant (plain, and ways to sign), with the kernel's stamps. One clock stamps for all, so
+//! that the true offset is zero. The variants take turns within a Sync interval; a round is a
+//! block of neighbouring Syncs of each. Who comes after whom matters, since the one
 //! before leaves a processor warm or asleep: so there are several runs, one for
 //! every order of the variants.
 
 use std::collections::HashMap;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration as StdDuration;
+use std::thread::sleep;
+use std::time::{Duration as StdDuration, Instant};
 
 use timeloom_portal::Awake;
-use timeloom_ptp::security::Security;
-use timeloom_ptp::{OrdinaryClock, OrdinaryConfig, Profile, TransparentClock, TransparentConfig};
-use timeloom_time::Duration;
+use timeloom_ptp::Profile;
+use timeloom_ptp_io::Options as ProgramOptions;
+use timeloom_ptp_io::lab::{LabAuth, LabOptions, NodeKind, Stage};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{MessageType, TimeInterval};
 
 use super::BENCH;
-use super::keys::{Keys, clock};
-use super::node::{Clock, Event, Node, local, seed};
-use super::sockets::Stamped;
+use super::blocks::{BLOCK, Blocks, deviation};
+use super::node::{Event, Node, Record, failed};
 use crate::figure::Figure;
-use crate::stats::{median, percentile};
+use crate::scratch::Scratch;
+use crate::stats::median;
 use crate::{BenchError, Options};
 
 /// A way to protect time; the first of those that take turns is compared with.
@@ -66,10 +64,12 @@ const BLS_ONCE: Variant = Variant {
 /// 32 Syncs a second and variant: a variant's work, the slave's verification and
 /// what is prepared for the next, is done before another variant's Sync comes,
 /// which would else find a processor at it.
-const LOG_SYNC_INTERVAL: i8 = -5;
-/// Neighbouring Syncs in a round of medians. Deviations are compared run by
-/// run: of a few dozen samples they are mostly chance.
-const BLOCK: usize = 32;
+const PROFILE: Profile = Profile {
+    log_sync_interval: -5,
+    log_announce_interval: -3,
+    log_delay_interval: -2,
+    ..Profile::POWER_UTILITY
+};
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let length = StdDuration::from_millis(options.pick(4_000, 12_000));
@@ -89,9 +89,18 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         [0, 3, 1, 2],
         [0, 3, 2, 1],
     ];
+    let bed = match Bed::build(&variants) {
+        Ok(bed) => bed,
+        Err(error) => {
+            (options.remark)(&format!(
+                "{error}: no laboratory of namespaces, so figures of clocks at work are left out"
+            ));
+            return Ok(());
+        }
+    };
     let mut seen = Seen::new(variants.len());
     for places in &orders {
-        seen.add(&variants, measure(&variants, places, length)?, options);
+        seen.add(&variants, &bed.measure(places, length)?, options);
     }
     let fifo = seen.fifo;
     if !fifo {
@@ -112,107 +121,99 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     offset(offsets, 3, "_bls_once", figure);
     figure(Figure::new(BENCH, "sync_added_bytes", "bytes", &[seen.added]).bar(0.0));
 
+    drop(bed);
+
     let variants = [PLAIN, BLS_WATCH];
+    let bed = Bed::build(&variants)?;
     let mut seen = Seen::new(variants.len());
     for places in [[0, 1], [1, 0]] {
-        seen.add(&variants, measure(&variants, &places, length)?, options);
+        seen.add(&variants, &bed.measure(&places, length)?, options);
     }
     handling(seen.follow_ups.ready()?, 1, BLS_WATCH.name, None, figure);
     Ok(())
 }
 
-/// Runs the three nodes for a while and returns what each saw.
-/// `places` says which variant comes when within a Sync interval.
-fn measure(
-    variants: &[Variant],
-    places: &[usize],
-    length: StdDuration,
-) -> Result<[Vec<Event>; 3], BenchError> {
-    try_measure(variants, places, length).map_err(BenchError::system("sending over loopback"))
+/// A laboratory for each variant, built once for all orders.
+struct Bed {
+    variants: Vec<Variant>,
+    stages: Vec<Stage>,
+    _keys: Scratch,
 }
 
-fn try_measure(
-    variants: &[Variant],
-    places: &[usize],
-    length: StdDuration,
-) -> io::Result<[Vec<Event>; 3]> {
-    let keys: Vec<_> = variants.iter().map(|v| v.suite.map(Keys::new)).collect();
-    let security = |variant: usize, node: u8| -> Option<Security> {
-        let mut security = keys[variant].as_ref()?.security(node, EntryForm::Full);
-        security.watch = variants[variant].watch;
-        Some(security)
-    };
-    let securities = [0, 1, 2].map(|node| {
-        (0..variants.len())
-            .map(|variant| security(variant, node))
-            .collect::<Vec<_>>()
-    });
-    let profile = |variant: usize| Profile {
-        domain: variant as u8,
-        log_sync_interval: LOG_SYNC_INTERVAL,
-        log_announce_interval: -3,
-        log_delay_interval: -2,
-        ..Profile::POWER_UTILITY
-    };
-    let jump_bound = TimeInterval::from_ns(50_000_000);
-    let start = local();
-    let begin = |variant: usize| {
-        let interval = profile(0).sync_interval().as_ns();
-        start + Duration::from_ns(interval * places[variant] as i64 / places.len() as i64)
-    };
-    let ordinary = |variant: usize, node: u8| {
-        let mut config = OrdinaryConfig::new(clock(node), profile(variant));
-        config.slave_only = node != 0;
-        config.free_running = true;
-        config.software_stamps = true;
-        config.jump_bound = jump_bound;
-        config.security = securities[usize::from(node)][variant].clone();
-        Clock::Ordinary(Box::new(OrdinaryClock::new(config, begin(variant))))
-    };
-    let transparent = |variant: usize| {
-        let mut config = TransparentConfig::new(clock(1), 2, profile(variant));
-        config.jump_bound = jump_bound;
-        config.security = securities[1][variant].clone();
-        Clock::Transparent(Box::new(TransparentClock::new(config, begin(variant))))
-    };
-    let secrets = |node: usize| {
-        let with_keys = securities[node].iter().flatten();
-        with_keys.map(|security| security.secret.clone()).collect()
-    };
-    let variants = 0..variants.len();
-    let (grandmaster_end, upstream) = Stamped::pair()?;
-    let (downstream, slave_end) = Stamped::pair()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let nodes = [
-        Node::start(
-            variants.clone().map(|v| ordinary(v, 0)).collect(),
-            vec![grandmaster_end],
-            secrets(0),
-            seed(0),
-            stop.clone(),
-        )?,
-        Node::start(
-            variants.clone().map(transparent).collect(),
-            vec![upstream, downstream],
-            secrets(1),
-            seed(1),
-            stop.clone(),
-        )?,
-        Node::start(
-            variants.map(|v| ordinary(v, 2)).collect(),
-            vec![slave_end],
-            secrets(2),
-            seed(2),
-            stop.clone(),
-        )?,
-    ];
-    std::thread::sleep(length);
-    stop.store(true, Ordering::Relaxed);
-    let [first, second, third] = nodes.map(|node| {
-        node.join()
-            .unwrap_or_else(|_| Err(io::Error::other("a node's thread died")))
-    });
-    Ok([first?, second?, third?])
+impl Bed {
+    fn build(variants: &[Variant]) -> Result<Self, BenchError> {
+        let keys = Scratch::new()?;
+        let stages = variants.iter().map(|variant| {
+            let mut options =
+                LabOptions::new(vec![NodeKind::Ours; 3], keys.path().join(variant.name));
+            options.profile = PROFILE;
+            options.jump_bound = TimeInterval::from_ns(50_000_000);
+            options.auth = variant.suite.map(|suite| LabAuth {
+                suite,
+                form: EntryForm::Full,
+                secondary: false,
+            });
+            Stage::build(options).map_err(failed)
+        });
+        Ok(Self {
+            variants: variants.to_vec(),
+            stages: stages.collect::<Result<_, _>>()?,
+            _keys: keys,
+        })
+    }
+
+    /// How the program at `place` runs, its keys read.
+    fn program(&self, variant: usize, place: usize) -> Result<ProgramOptions, BenchError> {
+        let mut program = self.stages[variant].program(place).map_err(failed)?;
+        program.stamp_general = true;
+        if let Some(auth) = &mut program.auth {
+            auth.set_watch(self.variants[variant].watch);
+        }
+        Ok(program)
+    }
+
+    /// Runs all programs for a while and returns what the grandmaster, the transparent clock
+    /// and the slave of each variant saw. `places` says which variant comes when within a
+    /// Sync interval.
+    fn measure(
+        &self,
+        places: &[usize],
+        length: StdDuration,
+    ) -> Result<Vec<[Record; 3]>, BenchError> {
+        let variants = 0..self.variants.len();
+        let start = |variant: usize, place: usize| {
+            Node::start(&self.stages[variant], place, self.program(variant, place)?)
+        };
+        let others: Vec<[Node; 2]> = variants
+            .clone()
+            .map(|variant| Ok([start(variant, 1)?, start(variant, 2)?]))
+            .collect::<Result<_, BenchError>>()?;
+        // A grandmaster's Syncs keep the beat that begins when it is opened: what takes
+        // time, such as reading keys, comes before.
+        let mut ready: Vec<_> = variants
+            .map(|variant| Ok((places[variant], variant, self.program(variant, 0)?)))
+            .collect::<Result<_, BenchError>>()?;
+        ready.sort_by_key(|(place, ..)| *place);
+        let interval = StdDuration::from_nanos(PROFILE.sync_interval().as_ns().unsigned_abs());
+        let begin = Instant::now() + interval;
+        let mut leaders: Vec<Option<Node>> = others.iter().map(|_| None).collect();
+        for (place, variant, program) in ready {
+            let at = begin + interval * place as u32 / places.len() as u32;
+            sleep(at.saturating_duration_since(Instant::now()));
+            leaders[variant] = Some(Node::start(&self.stages[variant], 0, program)?);
+        }
+        sleep(length);
+        // The slave first: what its master does when it ends is not measured.
+        let records = leaders
+            .into_iter()
+            .zip(others)
+            .map(|(leader, [hop, slave])| {
+                let (slave, hop) = (slave.finish()?, hop.finish()?);
+                let leader = leader.expect("every variant has a place").finish()?;
+                Ok([leader, hop, slave])
+            });
+        records.collect()
+    }
 }
 
 /// What all runs saw, by variant.
@@ -242,81 +243,81 @@ impl Seen {
         }
     }
 
-    fn add(&mut self, variants: &[Variant], events: [Vec<Event>; 3], options: &Options) {
-        let [grandmaster, transparent, slave] = &events;
-        let failed = events.iter().flatten().filter_map(|event| match event {
-            Event::Failure(text) => Some(text),
-            _ => None,
-        });
-        let failed: Vec<_> = failed.collect();
-        if let Some(first) = failed.first() {
-            let count = failed.len();
-            (options.remark)(&format!(
-                "{count} alarms while measuring, the first: {first}"
-            ));
+    fn add(&mut self, variants: &[Variant], records: &[[Record; 3]], options: &Options) {
+        for failed in records.iter().flatten() {
+            for (reason, count) in &failed.failures {
+                (options.remark)(&format!("{count} alarms while measuring: {reason}"));
+            }
         }
-        let refused = |event: &Event| matches!(event, Event::Scheduled(false));
-        self.fifo &= !events.iter().flatten().any(refused);
-        let count = variants.len();
-        self.syncs
-            .add(passages(transparent, MessageType::Sync, count));
-        self.follow_ups
-            .add(passages(transparent, MessageType::FollowUp, count));
-        self.starts.add(beginnings(grandmaster, count));
-        self.offsets.add(offsets(slave, variants));
-        self.added = self.added.max(added(grandmaster, count));
+        self.fifo &= records.iter().flatten().all(|record| record.fifo);
+        let hops = || records.iter().map(|[_, hop, _]| hop.events.as_slice());
+        self.syncs.add(
+            hops()
+                .map(|events| passages(events, MessageType::Sync))
+                .collect(),
+        );
+        self.follow_ups.add(
+            hops()
+                .map(|events| passages(events, MessageType::FollowUp))
+                .collect(),
+        );
+        let leaders = || records.iter().map(|[leader, ..]| leader.events.as_slice());
+        self.starts.add(leaders().map(beginnings).collect());
+        let slaves = records.iter().map(|[.., slave]| slave.events.as_slice());
+        let offsets = slaves
+            .zip(variants)
+            .map(|(events, variant)| offsets(events, variant));
+        self.offsets.add(offsets.collect());
+        // What a signature adds to the Sync: the longest that was sent.
+        let longest: Vec<f64> = leaders().map(longest_sync).collect();
+        let added = longest[1..].iter().map(|octets| octets - longest[0]);
+        self.added = added.fold(self.added, f64::max);
     }
 }
 
-fn passages(events: &[Event], of: MessageType, variants: usize) -> Vec<Vec<f64>> {
+/// From arrival to departure of each message of this kind, ns.
+fn passages(events: &[Event], of: MessageType) -> Vec<f64> {
     let mut arrived = HashMap::new();
-    let mut passed = vec![Vec::new(); variants];
+    let mut passed = Vec::new();
     for event in events {
-        let Event::Passed {
-            variant,
-            kind,
-            sequence,
-            sent,
-            stamp_ns,
-            ..
-        } = *event
-        else {
-            continue;
-        };
-        if kind != of {
-            continue;
-        }
-        if !sent {
-            arrived.insert((variant, sequence), stamp_ns);
-        } else if let Some(before) = arrived.remove(&(variant, sequence)) {
-            passed[variant].push((stamp_ns - before) as f64);
+        match *event {
+            Event::Passed {
+                kind,
+                sequence,
+                sent,
+                stamp_ns,
+                ..
+            } if kind == of => {
+                if !sent {
+                    arrived.insert(sequence, stamp_ns);
+                } else if let Some(before) = arrived.remove(&sequence) {
+                    passed.push((stamp_ns - before) as f64);
+                }
+            }
+            _ => {}
         }
     }
     passed
 }
 
-fn beginnings(events: &[Event], variants: usize) -> Vec<Vec<f64>> {
+/// From the top of the grandmaster's event loop to the departure of each Sync, ns.
+fn beginnings(events: &[Event]) -> Vec<f64> {
     let mut begun = HashMap::new();
-    let mut took = vec![Vec::new(); variants];
+    let mut took = Vec::new();
     for event in events {
         match *event {
-            Event::Begun {
-                variant,
-                sequence,
-                at_ns,
-            } => {
-                begun.insert((variant, sequence), at_ns);
+            Event::Begun { sequence, at_ns } => {
+                begun.insert(sequence, at_ns);
             }
             Event::Passed {
-                variant,
                 kind: MessageType::Sync,
                 sequence,
                 sent: true,
                 stamp_ns,
                 ..
             } => {
-                if let Some(before) = begun.remove(&(variant, sequence)) {
-                    took[variant].push((stamp_ns - before) as f64);
+                if let Some(before) = begun.remove(&sequence) {
+                    took.push((stamp_ns - before) as f64);
                 }
             }
             _ => {}
@@ -325,39 +326,27 @@ fn beginnings(events: &[Event], variants: usize) -> Vec<Vec<f64>> {
     took
 }
 
-fn offsets(events: &[Event], variants: &[Variant]) -> Vec<Vec<f64>> {
-    let mut by_variant = vec![Vec::new(); variants.len()];
-    for event in events {
-        if let Event::Offset {
-            variant,
+fn offsets(events: &[Event], variant: &Variant) -> Vec<f64> {
+    let of_variant = events.iter().filter_map(|event| match *event {
+        Event::Offset {
             offset_ns,
             authenticated,
-        } = *event
-            && authenticated == variants[variant].suite.is_some()
-        {
-            by_variant[variant].push(offset_ns);
-        }
-    }
-    by_variant
+        } if authenticated == variant.suite.is_some() => Some(offset_ns),
+        _ => None,
+    });
+    of_variant.collect()
 }
 
-/// What a signature adds to the Sync: the longest that was sent.
-fn added(events: &[Event], variants: usize) -> f64 {
-    let longest = |of: usize| {
-        let syncs = events.iter().filter_map(|event| match event {
-            Event::Passed {
-                variant,
-                kind: MessageType::Sync,
-                octets,
-                ..
-            } if *variant == of => Some(*octets),
-            _ => None,
-        });
-        syncs.max().unwrap_or(0) as f64
-    };
-    (1..variants)
-        .map(|v| longest(v) - longest(0))
-        .fold(0.0, f64::max)
+fn longest_sync(events: &[Event]) -> f64 {
+    let syncs = events.iter().filter_map(|event| match event {
+        Event::Passed {
+            kind: MessageType::Sync,
+            octets,
+            ..
+        } => Some(*octets),
+        _ => None,
+    });
+    syncs.max().unwrap_or(0) as f64
 }
 
 const STAY: &str = "kernel's stamp of arrival to kernel's stamp of departure, transparent clock";
@@ -429,7 +418,7 @@ fn offset(offsets: &Blocks, variant: usize, suffix: &str, figure: &mut dyn FnMut
     let note = |f: Figure| {
         f.with(
             "path",
-            "grandmaster, transparent clock, slave over loopback; software stamps; true offset 0",
+            "grandmaster, transparent clock, slave over veth pairs; software stamps; true offset 0",
         )
         .with("plain_sigma_ns", deviation(&offsets.all[0]))
         .with("plain_median_ns", median(&offsets.all[0]))
@@ -451,116 +440,13 @@ fn offset(offsets: &Blocks, variant: usize, suffix: &str, figure: &mut dyn FnMut
 
 const DEVIATION: &str = "half the distance between the 15.9th and 84.1th percentile: sigma, but for the scheduler's rare milliseconds";
 
-/// The deviation of a normal distribution, whatever its tails.
-fn deviation(samples: &[f64]) -> f64 {
-    (percentile(samples, 84.13) - percentile(samples, 15.87)) / 2.0
-}
-
-/// Samples by variant, of which the n-th of each were taken together.
-struct Blocks {
-    all: Vec<Vec<f64>>,
-    /// Where each run ends.
-    ends: Vec<usize>,
-}
-
-impl Blocks {
-    fn new(variants: usize) -> Self {
-        Self {
-            all: vec![Vec::new(); variants],
-            ends: Vec::new(),
-        }
-    }
-
-    /// Adds whole blocks of one run.
-    fn add(&mut self, run: Vec<Vec<f64>>) {
-        let shortest = run.iter().map(Vec::len).min().unwrap_or(0);
-        // The first Syncs come with cold caches.
-        let whole = shortest.saturating_sub(BLOCK / 4) / BLOCK * BLOCK;
-        for (samples, run) in self.all.iter_mut().zip(run) {
-            samples.extend_from_slice(&run[run.len() - whole..]);
-        }
-        if whole > 0 {
-            self.ends.push(self.all[0].len());
-        }
-    }
-
-    fn ready(&self) -> Result<&Self, BenchError> {
-        if self.all[0].len() < 3 * BLOCK {
-            let text = "too few Syncs went through to compare anything".to_owned();
-            return Err(BenchError::Worker(text));
-        }
-        Ok(self)
-    }
-
-    fn compared(&self, variant: usize, compare: impl Fn(&[f64], &[f64]) -> f64) -> Vec<f64> {
-        let pairs = self.all[variant]
-            .chunks(BLOCK)
-            .zip(self.all[0].chunks(BLOCK));
-        pairs
-            .map(|(signed, plain)| compare(signed, plain))
-            .collect()
-    }
-
-    /// Medians, signed over plain, block by block.
-    fn ratios(&self, variant: usize) -> Vec<f64> {
-        self.compared(variant, |signed, plain| median(signed) / median(plain))
-    }
-
-    /// Deviations, signed over plain, run by run.
-    fn deviations(&self, variant: usize) -> Vec<f64> {
-        let starts = [0].iter().chain(&self.ends);
-        let runs = starts.zip(&self.ends).map(|(start, end)| *start..*end);
-        let of = |variant: usize, run| deviation(&self.all[variant][run]);
-        runs.map(|run| of(variant, run.clone()) / of(0, run))
-            .collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_deviation_is_sigma_and_does_not_see_rare_outliers() {
-        // The quantiles of a normal distribution with sigma 3: a sum
-        // of twelve uniform numbers.
-        let mut state = 1u64;
-        let mut uniform = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as f64 / f64::from(1u32 << 31)
-        };
-        let mut samples: Vec<f64> = (0..20_000)
-            .map(|_| 3.0 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0))
-            .collect();
-        assert!(
-            (deviation(&samples) - 3.0).abs() < 0.1,
-            "{}",
-            deviation(&samples)
-        );
-        samples[..20].fill(4e6);
-        assert!((deviation(&samples) - 3.0).abs() < 0.1);
-    }
-
-    #[test]
-    fn blocks_compare_neighbours_of_the_same_run_only() {
-        let mut blocks = Blocks::new(2);
-        // Two runs on a machine that was twice as slow in the second; of
-        // unequal length, as runs are.
-        blocks.add(vec![vec![10.0; 3 * BLOCK + 20], vec![15.0; 2 * BLOCK + 9]]);
-        blocks.add(vec![vec![20.0; 2 * BLOCK + 9], vec![30.0; 4 * BLOCK]]);
-        assert_eq!(blocks.all[0].len(), 4 * BLOCK);
-        assert_eq!(blocks.ratios(1), [1.5; 4]);
-        assert!(blocks.ready().is_ok());
-        assert!(Blocks::new(2).ready().is_err());
-        assert_eq!(blocks.ends, [2 * BLOCK, 4 * BLOCK]);
-    }
-
-    #[test]
     fn a_stay_is_from_arrival_to_departure_of_the_same_message() {
-        let passed = |variant, sequence, sent, stamp_ns| Event::Passed {
-            variant,
+        let passed = |sequence, sent, stamp_ns| Event::Passed {
             kind: MessageType::Sync,
             sequence,
             octets: 44,
@@ -568,20 +454,14 @@ mod tests {
             stamp_ns,
         };
         let events = [
-            passed(0, 1, false, 100),
-            passed(1, 1, false, 130),
-            passed(1, 1, true, 190),
-            passed(0, 1, true, 140),
+            passed(1, false, 100),
+            passed(2, false, 130),
+            passed(2, true, 190),
+            passed(1, true, 140),
             // Of this one the arrival was not seen.
-            passed(0, 2, true, 900),
+            passed(3, true, 900),
         ];
-        assert_eq!(
-            passages(&events, MessageType::Sync, 2),
-            [vec![40.0], vec![60.0]]
-        );
-        assert_eq!(
-            passages(&events, MessageType::FollowUp, 2),
-            [vec![], vec![]] as [Vec<f64>; 2]
-        );
+        assert_eq!(passages(&events, MessageType::Sync), [60.0, 40.0]);
+        assert_eq!(passages(&events, MessageType::FollowUp), [] as [f64; 0]);
     }
 }

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use timeloom_house::{Kind, Package, Workspace};
 
 /// Crates with unsafe code, and what it is for.
-const MAY: [(&str, &str); 9] = [
-    ("timeloom", "what a command does between fork and exec"),
+const MAY: [(&str, &str); 7] = [
     (
         "timeloom-bench",
         "measures calls of the kernel as programs make them",
@@ -22,7 +21,6 @@ const MAY: [(&str, &str); 9] = [
         "timeloom-page",
         "memory shared with guests; the counter's instruction",
     ),
-    ("timeloom-plant", "what a plant does between fork and exec"),
     (
         "timeloom-publish",
         "pages in shared memory, written and read by many",
@@ -38,7 +36,11 @@ const MAY: [(&str, &str); 9] = [
 ];
 
 /// Crates of which only tests, benches or examples have unsafe code.
-const MAY_IN_TESTS: [(&str, &str); 2] = [
+const MAY_IN_TESTS: [(&str, &str); 3] = [
+    (
+        "timeloom",
+        "signals runs, and asks the kernel for a network's number",
+    ),
     (
         "timeloom-engine",
         "counts allocations with an allocator of its own",

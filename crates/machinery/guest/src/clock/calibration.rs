@@ -1,6 +1,7 @@
 //! The first map: counter → wall.
 
 use timeloom_page::{CounterKind, ticks_ordered};
+use timeloom_sys::clock::{ClockId, read_ns, wall_now};
 use timeloom_time::{ClockMap, Counter as CounterScale, Instant, Rate, Wall};
 
 use crate::arch::CLOCKSOURCE;
@@ -45,7 +46,7 @@ impl Counter {
     pub(crate) fn ticks(self) -> u64 {
         match self.kind {
             CounterKind::Tsc => ticks_ordered(),
-            CounterKind::Monotonic => clock_ns(libc::CLOCK_MONOTONIC) as u64,
+            CounterKind::Monotonic => wall_now().as_ns() as u64,
         }
     }
 
@@ -140,7 +141,7 @@ impl TscLine {
         (0..16)
             .map(|_| {
                 let before = ticks_ordered();
-                let raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64;
+                let raw_ns = read_ns(ClockId::MonotonicRaw) as u64;
                 let width = ticks_ordered() - before;
                 (width, (before + width / 2, raw_ns))
             })
@@ -153,20 +154,4 @@ impl TscLine {
 fn rate_between(from: Sample, to: Sample) -> Rate {
     let wall_ns = (to.wall - from.wall).as_ns().max(1) as u64;
     Rate::from_ratio(wall_ns, (to.ticks - from.ticks).max(1)).expect("at least one tick")
-}
-
-/// The machine's CLOCK_MONOTONIC.
-pub(crate) fn wall_now() -> Instant<Wall> {
-    Instant::from_ns(clock_ns(libc::CLOCK_MONOTONIC))
-}
-
-/// A clock of the machine, in nanoseconds since its zero.
-pub(crate) fn clock_ns(id: libc::clockid_t) -> i64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes `now`. The identifiers used exist on every Linux.
-    unsafe { libc::clock_gettime(id, &raw mut now) };
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

@@ -7,10 +7,11 @@ use std::sync::{Arc, MutexGuard};
 
 use timeloom_clock::Lived;
 use timeloom_clock::course::Course;
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::waiting::Awaited;
-use super::{ChangeKind, Clock, Host, State, wall_now};
+use super::{ChangeKind, Clock, Host, State};
 use crate::error::GuestError;
 
 /// How a host's own time stands against the session's.

@@ -12,11 +12,12 @@ use timeloom_clock::course::Course;
 use timeloom_clock::host::{HostClock, HostClockOptions, HostLine};
 use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_page::{PageMap, Shown};
+use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Counter, Duration, Instant, Rate, Virtual, Wall};
 
 use super::host::{Host, HostOptions};
 use super::host_instant::{Base, HostDeadline};
-use super::{Offsets, State, calibration};
+use super::{Offsets, State};
 use crate::linux::memory::PageMapping;
 
 /// What the supervisor keeps of a host.
@@ -63,7 +64,7 @@ impl HostState {
         offsets: Offsets,
         tai_s: i32,
     ) -> Self {
-        let raw_ns = calibration::clock_ns(libc::CLOCK_MONOTONIC_RAW);
+        let raw_ns = read_ns(ClockId::MonotonicRaw);
         let realtime_ns = offsets.realtime_ns + options.offset.as_ns();
         let mut model = HostClock::new(&HostClockOptions {
             kernel: KernelClockOptions {

@@ -17,12 +17,13 @@ use timeloom_clock::Lived;
 use timeloom_clock::host::HostClock;
 use timeloom_clock::kernel::{Adjusted, Errno, Timex, status};
 use timeloom_page::{PageMap, Shown};
+use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
 use super::host::{Belief, Host, HostOptions, HostReading};
 use super::host_instant::HostDeadline;
 use super::host_state::HostState;
-use super::{Clock, State, calibration};
+use super::{Clock, State};
 use crate::linux::memory::PageMapping;
 
 impl Clock {
@@ -199,19 +200,18 @@ impl Clock {
         let state = self.lock();
         let calibration = state.calibration.map();
         let (ticks, now) = (self.counter.ticks(), host.now());
-        let machine_ns = calibration::clock_ns;
-        let offset_ns = machine_ns(libc::CLOCK_MONOTONIC) - now.as_ns();
+        let offset_ns = read_ns(ClockId::Monotonic) - now.as_ns();
         let wall_per_tick = calibration.rate;
-        let ahead_ns = |clock| machine_ns(clock) - machine_ns(libc::CLOCK_MONOTONIC) + offset_ns;
+        let ahead_ns = |clock| read_ns(clock) - read_ns(ClockId::Monotonic) + offset_ns;
         let first = PageMap {
             map: ClockMap::new(Instant::from_ticks(ticks), now, wall_per_tick),
             ceiling: Instant::FAR_FUTURE,
             wall_per_shown: Rate::ONE,
-            realtime_offset_ns: ahead_ns(libc::CLOCK_REALTIME),
+            realtime_offset_ns: ahead_ns(ClockId::Realtime),
             monotonic_offset_ns: offset_ns,
-            boottime_offset_ns: ahead_ns(libc::CLOCK_BOOTTIME),
-            tai_offset_ns: ahead_ns(libc::CLOCK_TAI),
-            raw0: Instant::from_ns(machine_ns(libc::CLOCK_MONOTONIC_RAW)),
+            boottime_offset_ns: ahead_ns(ClockId::Boottime),
+            tai_offset_ns: ahead_ns(ClockId::Tai),
+            raw0: Instant::from_ns(read_ns(ClockId::MonotonicRaw)),
             raw_rate: wall_per_tick,
             raw_ceiling: Instant::FAR_FUTURE,
         };

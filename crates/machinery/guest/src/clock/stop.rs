@@ -7,9 +7,10 @@
 
 use std::sync::atomic::Ordering;
 
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::{ChangeKind, Clock, compose, wall_now};
+use super::{ChangeKind, Clock, compose};
 use crate::error::GuestError;
 
 /// The number of a stop that was asked for.

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 
 use timeloom_clock::Lived;
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::{Clock, State, wall_now};
+use super::{Clock, State};
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,10 @@
 use std::sync::{Arc, Weak};
 
 use timeloom_clock::Lived;
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
-use crate::clock::{Host, wall_now};
+use crate::clock::Host;
 use crate::control::controlled::Controlled;
 use crate::control::error::RunError;
 use crate::session::Session;

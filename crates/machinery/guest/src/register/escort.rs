@@ -80,7 +80,7 @@ impl Escort<'_> {
         self.close_others();
         std::thread::scope(|scope| {
             while let Some(asker) = self.listener.receive() {
-                match asker.question() {
+                match Question::in_call(&asker) {
                     Question::Exec => {
                         // As in a session: ptrace binds a tracee to its thread.
                         let follow = move || self.follow_exec(&asker);

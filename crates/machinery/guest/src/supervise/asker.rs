@@ -1,6 +1,6 @@
 //! Who asks: a thread of a guest that stands in a call and waits for its answer.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use crate::clock::Host;
@@ -27,6 +27,13 @@ impl Asker<'_> {
     /// The host that it lives on.
     pub(crate) fn host(&self) -> &Arc<Host> {
         self.listener.host()
+    }
+
+    /// Answers [`timeloom_calls::ImageCall::Give`]: a descriptor in the asker, or an error.
+    pub(crate) fn give_gift(&self, gift: usize) -> Answer {
+        let give = |file: &std::fs::File| self.give(file.as_fd(), true);
+        let given = self.listener.with_gift(gift, give);
+        given.unwrap_or(Answer::Error(libc::EINVAL))
     }
 
     /// What it alleges.

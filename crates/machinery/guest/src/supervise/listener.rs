@@ -26,7 +26,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
             listener,
             notification: &notification,
         };
-        let answer = match notification.question() {
+        let answer = match Question::in_call(&notification) {
             Question::Exec => {
                 // In a thread of its own: ptrace binds a tracee to the thread
                 // that seized it, and an exec may take long to load.
@@ -101,7 +101,7 @@ fn answer_image(
                 None => Answer::Error(libc::EINVAL),
             }
         }
-        ImageCall::Give { gift } => asker.listener.give_gift(asker, gift),
+        ImageCall::Give { gift } => asker.give_gift(gift),
         ImageCall::SetTimer {
             descriptor,
             flags,

@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex};
 
 use crate::clock::Host;
 use crate::error::{GuestError, check};
-use crate::supervise::asker::Asker;
-use crate::supervise::question::Question;
 
 /// The descriptor on which a filter's questions arrive.
 pub(crate) struct Listener {
@@ -45,8 +43,9 @@ pub(crate) struct Notification {
 }
 
 impl Notification {
-    pub(crate) fn question(&self) -> Question {
-        Question::of(self.call, self.args)
+    /// The call as `decode` understands its number and arguments, which nobody else sees.
+    pub(crate) fn decode<T>(&self, decode: impl FnOnce(i64, [u64; 6]) -> T) -> T {
+        decode(self.call, self.args)
     }
 }
 
@@ -148,16 +147,12 @@ impl Listener {
         }
     }
 
-    /// Answers [`timeloom_calls::ImageCall::Give`]: a descriptor in the asker, or an error.
-    pub(crate) fn give_gift(&self, asker: &Asker<'_>, gift: usize) -> Answer {
-        let Some(leave) = &self.leave else {
-            return Answer::Error(libc::EINVAL);
-        };
-        let gifts = leave.gifts.lock().unwrap_or_else(|e| e.into_inner());
-        match gifts.get(gift) {
-            Some(file) => asker.give(file.as_fd(), true),
-            None => Answer::Error(libc::EINVAL),
-        }
+    /// Calls `give` with the descriptor that a program gets back when it is let go;
+    /// `None` when there is none of this number.
+    pub(crate) fn with_gift<T>(&self, gift: usize, give: impl FnOnce(&File) -> T) -> Option<T> {
+        let gifts = &self.leave.as_ref()?.gifts;
+        let gifts = gifts.lock().unwrap_or_else(|e| e.into_inner());
+        gifts.get(gift).map(give)
     }
 
     pub(crate) fn host(&self) -> &Arc<Host> {

@@ -5,6 +5,7 @@ use timeloom_calls::{ImageCall, Service, Treatment, find};
 
 use crate::linux::remote::Alleged;
 use crate::supervise::clock_calls::ClockCall;
+use crate::supervise::notify::Notification;
 use crate::supervise::timer_calls::posix::PosixCall;
 use crate::supervise::timer_calls::{SetTimer, TimerCall};
 
@@ -27,6 +28,11 @@ pub(crate) enum Question {
 }
 
 impl Question {
+    /// What the caller asks.
+    pub(crate) fn in_call(notification: &Notification) -> Self {
+        notification.decode(Self::of)
+    }
+
     /// From a call's number and arguments.
     pub(crate) fn of(call: i64, args: [u64; 6]) -> Self {
         let Some(Treatment::Ask(service)) = find(call).and_then(|call| call.treatment) else {

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::clock::{Host, machine_ns};
+use timeloom_sys::clock::{ClockId, read_ns};
+
+use crate::clock::Host;
 
 /// The machine's own files. They are kept open: a guest may not make us open any.
 pub(super) struct Machine {
@@ -29,7 +31,7 @@ impl Machine {
         })?;
         Ok(Idle {
             // By the clock: the text has it in hundredths of a second only.
-            uptime_ns: machine_ns(libc::CLOCK_BOOTTIME),
+            uptime_ns: read_ns(ClockId::Boottime),
             idle_ns,
         })
     }

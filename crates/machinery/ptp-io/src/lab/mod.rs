@@ -13,6 +13,7 @@ mod desk;
 mod nodes;
 mod ptp4l;
 mod report;
+mod stage;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ use desk::Desk;
 pub use desk::{Attacked, attack};
 use nodes::Running;
 pub use report::{LabReport, Spread};
+pub use stage::Stage;
 
 /// Who stands at a place of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

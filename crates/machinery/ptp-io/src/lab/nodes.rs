@@ -6,11 +6,13 @@ use std::thread::{JoinHandle, spawn};
 
 use timeloom_wire::TimeInterval;
 
-use super::chain::{Chain, aside};
+use super::chain::{Chain, Site, aside};
 use super::ptp4l::Ptp4l;
 use super::{Attack, LabOptions, NodeKind};
 use crate::keys::{SignRequest, make_authority, make_node_with_ports, sign_ring};
-use crate::{Auth, Channel, Counters, Evidence, Line, Names, Options, Program, PtpError, Wake};
+use crate::{
+    Auth, Channel, Counters, Evidence, Line, Names, Observer, Options, Program, PtpError, Wake,
+};
 
 /// A node that runs.
 pub(super) enum Running {
@@ -94,6 +96,32 @@ pub(super) fn start(
             options,
         )?));
     }
+    let program = program(options, node, chain)?;
+    let names = match &program.auth {
+        Some(auth) => auth.names(),
+        None => Names(
+            chain
+                .sites
+                .iter()
+                .map(|site| (site.clock, site.name.clone()))
+                .collect(),
+        ),
+    };
+    let evidence = Evidence::new(&site.name, names, sink);
+    let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
+    let told = wake.clone();
+    let program = open(site, program, told, Box::new(evidence))?;
+    let thread = spawn(move || program.run());
+    Ok(Running::Ours { wake, thread })
+}
+
+/// How the program of ours at place `node` runs.
+pub(super) fn program(
+    options: &LabOptions,
+    node: usize,
+    chain: &Chain,
+) -> Result<Options, PtpError> {
+    let site = &chain.sites[node];
     let interfaces = site
         .interfaces
         .iter()
@@ -132,25 +160,19 @@ pub(super) fn start(
         )?);
         program.second = auth.secondary.then(|| second(node, chain.sites.len()));
     }
-    let names = match &program.auth {
-        Some(auth) => auth.names(),
-        None => Names(
-            chain
-                .sites
-                .iter()
-                .map(|site| (site.clock, site.name.clone()))
-                .collect(),
-        ),
-    };
-    let evidence = Evidence::new(&site.name, names, sink);
-    let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
-    let told = wake.clone();
-    // Sockets belong to the namespace they were opened in, wherever they are used.
-    let program = site
-        .namespace
-        .run(move || Program::open(program, told, Box::new(evidence)))??;
-    let thread = spawn(move || program.run());
-    Ok(Running::Ours { wake, thread })
+    Ok(program)
+}
+
+/// Opens `program` at its place. Sockets belong to the namespace they were opened in,
+/// wherever they are used.
+pub(super) fn open(
+    site: &Site,
+    program: Options,
+    wake: Wake,
+    observer: Box<dyn Observer>,
+) -> Result<Program, PtpError> {
+    site.namespace
+        .run(move || Program::open(program, wake, observer))?
 }
 
 /// Where `node` is on the second network, and to whom it sends.

@@ -1,12 +1,12 @@
 //! What `timeloom exec` needs: a program under a virtual clock.
 
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timeloom_guest::{ClockOptions, CommandSpec, FreezeKind, Output, Session, SessionOptions};
+use timeloom_sys::trial;
 use timeloom_time::Instant;
 
 use super::{Finding, Need, State};
@@ -40,20 +40,10 @@ const OLDEST: (u32, u32) = (5, 19);
 
 fn seccomp() -> Finding {
     let name = "seccomp user notification";
-    let action = libc::SECCOMP_RET_USER_NOTIF;
-    // SAFETY: the call only reads the action.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_GET_ACTION_AVAIL,
-            0,
-            &raw const action,
-        )
-    };
-    if result == 0 {
+    let Err(error) = trial::hand_calls_to_a_supervisor() else {
         return Finding::good(Need::Exec, name, "available");
-    }
-    let detail = format!("refused: {}", io::Error::last_os_error());
+    };
+    let detail = format!("refused: {error}");
     Finding::bad(State::Missing, Need::Exec, name, detail).so(
         "calls that wait cannot follow virtual time",
         "use a kernel with CONFIG_SECCOMP_FILTER, in a container that allows seccomp(2)",
@@ -76,14 +66,12 @@ fn ptrace() -> Finding {
         Ok(child) => child,
         Err(error) => return missing(format!("cannot start `sleep`: {error}"), ""),
     };
-    // SAFETY: seizing does not stop or change our child, which is killed next.
-    let result = unsafe { libc::ptrace(libc::PTRACE_SEIZE, child.id() as libc::pid_t, 0, 0) };
-    let error = io::Error::last_os_error();
+    let seized = trial::seize(&child);
     let _ = child.kill();
     let _ = child.wait();
-    if result == 0 {
+    let Err(error) = seized else {
         return Finding::good(Need::Exec, name, "a child was seized");
-    }
+    };
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let fix = match scope.trim() {
         "2" | "3" => "sysctl kernel.yama.ptrace_scope=1 (after 3, only a reboot helps)",
@@ -94,7 +82,7 @@ fn ptrace() -> Finding {
 
 /// The replacement for the vDSO is executable memory that nobody can change.
 fn memfd() -> Finding {
-    match sealed_executable_memory() {
+    match trial::map_sealed_code() {
         Ok(()) => Finding::good(
             Need::Exec,
             "memfd",
@@ -111,45 +99,6 @@ fn memfd() -> Finding {
             "sysctl vm.memfd_noexec=0, and allow executable memory in the security module",
         ),
     }
-}
-
-fn sealed_executable_memory() -> io::Result<()> {
-    const LENGTH: usize = 4096;
-    let done = |result: i32| {
-        if result < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(result)
-        }
-    };
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a C string.
-    let fd = done(unsafe { libc::memfd_create(c"timeloom-doctor".as_ptr(), flags) })?;
-    // SAFETY: it was just made and nobody else has it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: a descriptor of ours.
-    done(unsafe { libc::ftruncate(fd.as_raw_fd(), LENGTH as libc::off_t) })?;
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
-    // SAFETY: as above.
-    done(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-    let protection = libc::PROT_READ | libc::PROT_EXEC;
-    // SAFETY: a new mapping where the kernel chooses, never run, unmapped next.
-    let at = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            LENGTH,
-            protection,
-            libc::MAP_PRIVATE,
-            fd.as_raw_fd(),
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the mapping from above, of that length.
-    done(unsafe { libc::munmap(at, LENGTH) })?;
-    Ok(())
 }
 
 /// The same question that a session asks: does the kernel itself trust the TSC?

@@ -67,6 +67,5 @@ fn capabilities() -> u64 {
 }
 
 fn is_root() -> bool {
-    // SAFETY: always succeeds and touches nothing.
-    unsafe { libc::geteuid() == 0 }
+    rustix::process::geteuid().is_root()
 }

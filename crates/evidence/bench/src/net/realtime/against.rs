@@ -6,7 +6,10 @@ use std::os::fd::AsRawFd;
 use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec};
 use timeloom_portal::{Address, Port, Tap};
 
-use super::{Bed, Between, DELAY, Ended, GBIT, UDP, broken, higher, iperf3, socket_full, stations};
+use super::{
+    Bed, Between, DELAY, Ended, GBIT, UDP, broken, higher, iperf3, namespaces, socket_full,
+    stations,
+};
 use crate::Options;
 use crate::error::BenchError;
 use crate::figure::Figure;
@@ -92,7 +95,7 @@ const LIBRARIES: [&str; 5] = [
 ];
 
 fn with_ns3(ns3: &Program, seconds: &str, arguments: &[&str]) -> Result<f64, BenchError> {
-    let fabric = super::namespaces()?;
+    let fabric = namespaces()?;
     let tap = |name: &str, address: [u8; 4], gateway: [u8; 4]| {
         let what = Address {
             address: address.into(),

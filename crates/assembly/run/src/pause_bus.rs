@@ -1,0 +1,49 @@
+//! The pause wire of a run: what stands when it is held, and who hears of it.
+
+use std::sync::Arc;
+
+use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
+use timeloom_guest::Session;
+use timeloom_scenario::{Mode, Plan};
+use timeloom_time::Duration;
+
+use crate::record::{ClockSink, Scribe};
+use crate::testbed::PausedTestbed;
+use crate::verdict::Reporter;
+
+/// The bus over the session: in real time nothing stands, in the other modes all does.
+pub(crate) fn build(
+    plan: &Plan,
+    session: &Arc<Session>,
+    scribe: &Scribe,
+    reporter: Reporter,
+    warn: &Arc<dyn Fn(String) + Send + Sync>,
+) -> Bus {
+    let testbed: Arc<dyn Testbed> = match plan.time.mode {
+        Mode::Virtual | Mode::Skip | Mode::Stepped => Arc::new(PausedTestbed(Arc::clone(session))),
+        Mode::Real => {
+            let clock = Arc::clone(session.clock());
+            Arc::new(FreeRunning::new(move || clock.now()))
+        }
+    };
+    let warn = Arc::clone(warn);
+    Bus::builder(testbed)
+        .records(ClockSink(scribe.clone()))
+        .watch(LONG_STAND, move |stand: LongStand| {
+            let who: Vec<String> = stand
+                .holders
+                .iter()
+                .map(|holder| format!("{} ({})", holder.requester, holder.reason))
+                .collect();
+            warn(format!(
+                "the testbed has stood still for {}; held by {}",
+                stand.stood_for,
+                who.join(", ")
+            ));
+        })
+        .on_failure(move |error| reporter.failed("pause bus", error.to_string()))
+        .build()
+}
+
+/// Wall time after which a person wants to know who holds the testbed.
+const LONG_STAND: Duration = Duration::from_s(20);

@@ -1,0 +1,108 @@
+//! Why a plan's network cannot be, and where in the file that stands.
+
+use timeloom_net::BuildError;
+
+use crate::plan::Plan;
+
+/// Why there is no such network: where, what, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Path of what is wrong.
+    pub path: Vec<String>,
+    /// Whether the path names a table and not a value.
+    pub is_table: bool,
+    /// What is wrong.
+    pub message: String,
+    /// The fix.
+    pub help: String,
+}
+
+impl Fault {
+    /// Of an entry of `network.clocks`.
+    pub(super) fn clock(name: &str, message: String, help: &str) -> Self {
+        Self::entry(["network", "clocks", name], message, help)
+    }
+
+    /// Of an entry of `network.hosts`.
+    pub(super) fn host(name: &str, message: String, help: &str) -> Self {
+        Self::entry(["network", "hosts", name], message, help)
+    }
+
+    fn entry(path: [&str; 3], message: String, help: &str) -> Self {
+        Self {
+            path: path.map(str::to_owned).to_vec(),
+            is_table: true,
+            message,
+            help: help.to_owned(),
+        }
+    }
+
+    /// Where in the file a fault of the network stands.
+    pub(super) fn locate(plan: &Plan, error: &BuildError) -> Self {
+        let nodes = error.nodes();
+        let help = match error {
+            BuildError::AddressConflict(..) => "give each an address of its own",
+            BuildError::SplitNetwork(..) => {
+                "give each segment a network of its own, or join them by switches only"
+            }
+            BuildError::MixedPrefixes(..) => {
+                "give them addresses of one subnet, or put a router between"
+            }
+            BuildError::SwitchLoop(..) => "remove a link of the ring, or make one of them a router",
+            BuildError::NotConnected(_) => "add a link in `system.links`",
+            BuildError::PortUsedTwice(_) => "put a switch between",
+            BuildError::DuplicateName(_) => {
+                "rename one of them; names of generated topologies and of graphs count, too"
+            }
+            BuildError::RedWithJitter(..) => "leave out `jitter`, or choose another discipline",
+            _ => "see docs/network.md",
+        };
+        let message = error.to_string();
+        let fault = |path: &[&str], is_table| Fault {
+            path: path.iter().map(|part| (*part).to_owned()).collect(),
+            is_table,
+            message: message.clone(),
+            help: help.to_owned(),
+        };
+        if matches!(
+            error,
+            BuildError::AddressConflict(..)
+                | BuildError::MixedPrefixes(..)
+                | BuildError::SplitNetwork(..)
+        ) && let Some(name) = nodes.iter().rev().find(|name| is_station(plan, name))
+        {
+            return fault(&["system", table_of(plan, name), name, "address"], false);
+        }
+        if let [a, b] = nodes[..] {
+            let ends = [a.to_owned(), b.to_owned()];
+            let links = &plan.system.links;
+            if let Some(index) = links.iter().position(|link| link.joins(&ends)) {
+                return fault(&["system", "links", &index.to_string()], true);
+            }
+        }
+        if let (BuildError::PortUsedTwice(_), [node]) = (error, &nodes[..]) {
+            let mut links = plan.system.links.iter();
+            if let Some(index) = links.position(|link| link.between.iter().any(|end| end == node)) {
+                return fault(&["system", "links", &index.to_string()], true);
+            }
+        }
+        match nodes.iter().find(|name| is_station(plan, name)) {
+            Some(name) => fault(&["system", table_of(plan, name), name], true),
+            None => fault(&["network"], true),
+        }
+    }
+}
+
+/// Whether `system.hosts` or `system.devices` has this name.
+pub(super) fn is_station(plan: &Plan, name: &str) -> bool {
+    plan.system.hosts.contains_key(name) || plan.system.devices.contains_key(name)
+}
+
+/// The table of `system` that a station stands in.
+pub(super) fn table_of(plan: &Plan, name: &str) -> &'static str {
+    if plan.system.hosts.contains_key(name) {
+        "hosts"
+    } else {
+        "devices"
+    }
+}

@@ -1,0 +1,139 @@
+//! iperf3 through the engine, and what kernels and engine counted meanwhile.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration as StdDuration;
+
+use serde_json::Value;
+use timeloom_fabric::Fabric;
+use timeloom_portal::Report;
+
+use super::{Bed, broken};
+use crate::error::BenchError;
+use crate::net::machine;
+
+/// What one iperf3 said, and what the engine did meanwhile.
+pub(super) struct Measured {
+    pub(super) gbps: f64,
+    pub(super) lost: f64,
+    pub(super) core: f64,
+    /// Processors at work, in all: the engine, the guests' kernels and programs, and
+    /// whoever else the machine has.
+    pub(super) processors: f64,
+    /// Datagrams for which the receiving program's socket had no room: it had
+    /// not read for as long as its buffer lasts.
+    pub(super) socket_full: u64,
+    pub(super) report: Report,
+}
+
+pub(super) fn measure(
+    bed: &Bed,
+    seconds: &str,
+    arguments: &[&str],
+) -> Result<Measured, BenchError> {
+    let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
+    let began = timeloom_sys::wall_now();
+    let work = machine::Work::start();
+    let said = iperf3(&bed.fabric, &bed.target, seconds, arguments)?;
+    let wall = timeloom_sys::wall_now() - began;
+    let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
+    Ok(Measured {
+        gbps: said.0,
+        lost: said.1,
+        core: (report.cpu - before.cpu).as_s_f64() / wall.as_s_f64(),
+        processors: work.processors(),
+        socket_full: socket_full(&bed.fabric).unwrap_or(0),
+        report,
+    })
+}
+
+/// Datagrams that the sockets of `b` had no room for (`RcvbufErrors` of snmp(5)'s
+/// table), since it was made.
+pub(in crate::net) fn socket_full(fabric: &Fabric) -> Option<u64> {
+    counter(fabric, "b", "Udp:", "RcvbufErrors")
+}
+
+/// IP packets that left `a` and never came to `b`: the devices of both, the
+/// engine and the network's queues had them in between.
+pub(in crate::net) fn lost_between(fabric: &Fabric) -> Option<u64> {
+    let sent = counter(fabric, "a", "Ip:", "OutRequests")?;
+    Some(sent.saturating_sub(counter(fabric, "b", "Ip:", "InDelivers")?))
+}
+
+/// A counter of snmp(5)'s table in a station's namespace.
+pub(in crate::net) fn counter(
+    fabric: &Fabric,
+    station: &str,
+    row: &str,
+    name: &str,
+) -> Option<u64> {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+    let table = fabric.station(station)?.run(read).ok()?.ok()?;
+    let mut lines = table.lines().filter(|line| line.starts_with(row));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split(' ').position(|other| other == name)?;
+    values.split(' ').nth(place)?.parse().ok()
+}
+
+/// Goodput in Gbit/s at the receiver, and the fraction that was lost.
+pub(super) fn iperf3(
+    fabric: &Fabric,
+    target: &str,
+    seconds: &str,
+    arguments: &[&str],
+) -> Result<(f64, f64), BenchError> {
+    let inside = |name: &str| -> Result<Command, BenchError> {
+        // Before other users of the machine, whom the figure is not about.
+        let mut command = Command::new("nice");
+        command.args(["-n", "-10", "iperf3"]);
+        let station = fabric.station(name).expect("just built");
+        station.confine(&mut command).map_err(broken)?;
+        Ok(command)
+    };
+    let mut server = inside("b")?;
+    server
+        .args(["-s", "-1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let _server = Ended(server.spawn().map_err(broken)?);
+    // Its port opens within milliseconds; a client that is too early fails, and
+    // tries again.
+    for _ in 0..50 {
+        std::thread::sleep(StdDuration::from_millis(100));
+        let mut client = inside("a")?;
+        client
+            .args(["-J", "-c", target, "-t", seconds])
+            .args(arguments);
+        let output = client.output().map_err(broken)?;
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        match received(&said) {
+            Ok(found) => return Ok(found),
+            Err(error) if error.contains("onnect") => continue,
+            Err(error) => return Err(broken(format!("iperf3: {error}"))),
+        }
+    }
+    Err(broken("iperf3 found no server"))
+}
+
+/// Goodput in Gbit/s and the fraction lost, from iperf3's JSON; or the error in it.
+pub(in crate::net) fn received(said: &Value) -> Result<(f64, f64), String> {
+    let end = &said["end"];
+    let lost = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0;
+    // Of UDP, what was sent.
+    let all = &end["sum"]["bits_per_second"];
+    let received = end["sum_received"]["bits_per_second"].as_f64();
+    let received = received.or_else(|| Some(all.as_f64()? * (1.0 - lost)));
+    match received {
+        Some(bps) => Ok((bps / 1e9, lost)),
+        None => Err(said["error"].to_string()),
+    }
+}
+
+/// A child that does not outlive its benchmark.
+pub(in crate::net) struct Ended(pub(in crate::net) Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,119 @@
+//! Samples of variants that took turns, and how they compare.
+
+use crate::BenchError;
+use crate::stats::{median, percentile};
+
+/// Neighbouring Syncs in a round of medians. Deviations are compared run by
+/// run: of a few dozen samples they are mostly chance.
+pub(super) const BLOCK: usize = 32;
+
+/// The deviation of a normal distribution, whatever its tails.
+pub(super) fn deviation(samples: &[f64]) -> f64 {
+    (percentile(samples, 84.13) - percentile(samples, 15.87)) / 2.0
+}
+
+/// Samples by variant, of which the n-th of each were taken together.
+pub(super) struct Blocks {
+    pub(super) all: Vec<Vec<f64>>,
+    /// Where each run ends.
+    ends: Vec<usize>,
+}
+
+impl Blocks {
+    pub(super) fn new(variants: usize) -> Self {
+        Self {
+            all: vec![Vec::new(); variants],
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds whole blocks of one run.
+    pub(super) fn add(&mut self, run: Vec<Vec<f64>>) {
+        let shortest = run.iter().map(Vec::len).min().unwrap_or(0);
+        // The first Syncs come with cold caches.
+        let whole = shortest.saturating_sub(BLOCK / 4) / BLOCK * BLOCK;
+        for (samples, run) in self.all.iter_mut().zip(run) {
+            samples.extend_from_slice(&run[run.len() - whole..]);
+        }
+        if whole > 0 {
+            self.ends.push(self.all[0].len());
+        }
+    }
+
+    pub(super) fn ready(&self) -> Result<&Self, BenchError> {
+        if self.all[0].len() < 3 * BLOCK {
+            let text = "too few Syncs went through to compare anything".to_owned();
+            return Err(BenchError::Worker(text));
+        }
+        Ok(self)
+    }
+
+    pub(super) fn compared(
+        &self,
+        variant: usize,
+        compare: impl Fn(&[f64], &[f64]) -> f64,
+    ) -> Vec<f64> {
+        let pairs = self.all[variant]
+            .chunks(BLOCK)
+            .zip(self.all[0].chunks(BLOCK));
+        pairs
+            .map(|(signed, plain)| compare(signed, plain))
+            .collect()
+    }
+
+    /// Medians, signed over plain, block by block.
+    pub(super) fn ratios(&self, variant: usize) -> Vec<f64> {
+        self.compared(variant, |signed, plain| median(signed) / median(plain))
+    }
+
+    /// Deviations, signed over plain, run by run.
+    pub(super) fn deviations(&self, variant: usize) -> Vec<f64> {
+        let starts = [0].iter().chain(&self.ends);
+        let runs = starts.zip(&self.ends).map(|(start, end)| *start..*end);
+        let of = |variant: usize, run| deviation(&self.all[variant][run]);
+        runs.map(|run| of(variant, run.clone()) / of(0, run))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deviation_is_sigma_and_does_not_see_rare_outliers() {
+        // The quantiles of a normal distribution with sigma 3: a sum
+        // of twelve uniform numbers.
+        let mut state = 1u64;
+        let mut uniform = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        let mut samples: Vec<f64> = (0..20_000)
+            .map(|_| 3.0 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0))
+            .collect();
+        assert!(
+            (deviation(&samples) - 3.0).abs() < 0.1,
+            "{}",
+            deviation(&samples)
+        );
+        samples[..20].fill(4e6);
+        assert!((deviation(&samples) - 3.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn blocks_compare_neighbours_of_the_same_run_only() {
+        let mut blocks = Blocks::new(2);
+        // Two runs on a machine that was twice as slow in the second; of
+        // unequal length, as runs are.
+        blocks.add(vec![vec![10.0; 3 * BLOCK + 20], vec![15.0; 2 * BLOCK + 9]]);
+        blocks.add(vec![vec![20.0; 2 * BLOCK + 9], vec![30.0; 4 * BLOCK]]);
+        assert_eq!(blocks.all[0].len(), 4 * BLOCK);
+        assert_eq!(blocks.ratios(1), [1.5; 4]);
+        assert!(blocks.ready().is_ok());
+        assert!(Blocks::new(2).ready().is_err());
+        assert_eq!(blocks.ends, [2 * BLOCK, 4 * BLOCK]);
+    }
+}

@@ -1,0 +1,130 @@
+//! How a new line comes into force: computed while all pages are closed, published at
+//! one counter value, and never below what a reader has seen.
+
+use std::sync::MutexGuard;
+
+use timeloom_page::PageMap;
+use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
+
+use super::host_state::Moment;
+use super::{Change, ChangeKind, Clock, State};
+
+impl Clock {
+    /// Follows the machine's clock; to be called about once a second.
+    pub(crate) fn calibrate(&self) {
+        let mut state = self.lock();
+        let sample = self.counter.sample();
+        let calibration = state.calibration.steered(sample);
+        state.calibration = calibration;
+        // The floor: readers saw the old line, rounded differently.
+        self.publish_all(&mut state, |state, ticks| {
+            let floor = state.published.at(Instant::from_ticks(ticks));
+            compose(&calibration.map(), state, ticks, floor)
+        });
+    }
+
+    /// Publishes a new line on the session's page, and what follows from it on
+    /// those of all hosts, at one instant: all pages are closed before `next`
+    /// is given the counter.
+    pub(super) fn publish_all(
+        &self,
+        state: &mut State,
+        next: impl FnOnce(&mut State, u64) -> PageMap<Virtual>,
+    ) {
+        let calibration = state.calibration.map();
+        for host in &state.hosts {
+            host.page().page().close();
+        }
+        let map = self.page.page().publish(
+            || self.counter.ticks(),
+            |ticks| {
+                let map = next(state, ticks);
+                let moment = Moment {
+                    virtual_map: map.map,
+                    ceiling: map.ceiling,
+                    running: state.rate,
+                    wall: calibration.at(map.map.in0),
+                    virtual_per_wall: state.map.rate,
+                };
+                for host in &mut state.hosts {
+                    host.open(&moment);
+                }
+                map
+            },
+        );
+        state.published = map;
+    }
+
+    /// Puts a new wall → virtual rate in force now; returns when that was.
+    pub(super) fn change(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        kind: ChangeKind,
+        rate: Rate,
+    ) -> Instant<Wall> {
+        let at = self.put_in_force(state, kind, rate, Instant::ZERO);
+        self.notify();
+        at
+    }
+
+    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on;
+    /// nobody is told. Returns when that was.
+    pub(super) fn put_in_force(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        kind: ChangeKind,
+        rate: Rate,
+        at_least: Instant<Virtual>,
+    ) -> Instant<Wall> {
+        let old = state.map;
+        let calibration = state.calibration.map();
+        self.publish_all(state, |state, ticks| {
+            let ticks = Instant::from_ticks(ticks);
+            let mut next = old.continued(calibration.at(ticks), rate);
+            next.out0 = next.out0.max(state.published.at(ticks)).max(at_least);
+            if next.out0 >= state.ceiling {
+                next.out0 = state.ceiling;
+                // It has been standing since it got there.
+                let since = old
+                    .first_reaching(next.out0)
+                    .filter(|_| rate == Rate::STOPPED);
+                next.in0 = since.map_or(next.in0, |since| since.min(next.in0));
+            }
+            state.map = next;
+            compose(&calibration, state, ticks.as_ticks(), next.out0)
+        });
+        let next = state.map;
+        state.history.push(Change { kind, map: next });
+        next.in0
+    }
+}
+
+/// counter → wall → virtual as one line that starts at `ticks`, not above the
+/// state's ceiling, and not below `floor`: two lines through the same point round
+/// differently, and no reader may see a step back of even a nanosecond.
+pub(super) fn compose(
+    calibration: &ClockMap<timeloom_time::Counter, Wall>,
+    state: &State,
+    ticks: u64,
+    floor: Instant<Virtual>,
+) -> PageMap<Virtual> {
+    let offsets = &state.offsets;
+    let here = calibration.continued(Instant::from_ticks(ticks), calibration.rate);
+    let line = here.then(&state.map);
+    let shown = line.out0.min(state.ceiling).max(floor);
+    PageMap {
+        map: ClockMap::new(line.in0, shown, line.rate),
+        ceiling: state.ceiling,
+        // Kept while paused: a wait that is computed just then must not be
+        // without bounds.
+        wall_per_shown: state.rate.inverse().unwrap_or(Rate::ONE),
+        realtime_offset_ns: offsets.realtime_ns,
+        monotonic_offset_ns: offsets.monotonic_ns,
+        boottime_offset_ns: offsets.boottime_ns,
+        tai_offset_ns: offsets.tai_ns,
+        // A session has no oscillator; the hosts' pages have one each.
+        raw0: Instant::ZERO,
+        raw_rate: Rate::STOPPED,
+        raw_ceiling: Instant::FAR_FUTURE,
+    }
+}

@@ -1,0 +1,131 @@
+//! How a clock begins: calibrated, at virtual time zero, with the machine's offsets.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex};
+
+use timeloom_page::PageMap;
+use timeloom_sys::clock::{ClockId, read_ns};
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
+
+use super::calibration::{Calibration, Counter, TscLine};
+use super::options::{ClockOptions, Tsc};
+use super::{Change, ChangeKind, Clock, State, compose};
+use crate::error::GuestError;
+use crate::linux::memory::PageMapping;
+
+/// What each of a guest's clocks is ahead of virtual time, if its host's clock is right.
+#[derive(Clone, Copy)]
+pub(super) struct Offsets {
+    pub(super) realtime_ns: i64,
+    pub(super) monotonic_ns: i64,
+    pub(super) boottime_ns: i64,
+    pub(super) tai_ns: i64,
+}
+
+impl Clock {
+    /// Calibrates against the machine's clock (takes some milliseconds) and
+    /// publishes virtual time zero.
+    ///
+    /// # Errors
+    /// A dilation that is not within 0.000001 … 1000000.
+    pub(crate) fn new(
+        page: Arc<PageMapping<Virtual>>,
+        options: &ClockOptions,
+    ) -> Result<Self, GuestError> {
+        let rate = running_rate(options.dilation)?;
+        // Where the counter traps, the image's own reads would trap as well.
+        let (counter, tsc) = match options.tsc {
+            Tsc::Native => (Counter::detect(), None),
+            Tsc::Emulate if cfg!(not(target_arch = "x86_64")) => {
+                return Err(GuestError::Unsupported(
+                    "the counter that programs read themselves (on ARM CNTVCT_EL0) is emulated on x86-64 only, and the machine's here; run without `--tsc emulate`".into(),
+                ));
+            }
+            Tsc::Emulate => (Counter::MONOTONIC, Some(TscLine::measure())),
+        };
+        let calibration = Calibration::start(counter);
+        let started = calibration.map().in0;
+        let wall0 = calibration.map().out0;
+        let map = ClockMap::new(
+            wall0,
+            Instant::ZERO,
+            if options.paused { Rate::STOPPED } else { rate },
+        );
+        let offsets = offsets_at_start(options.start);
+        let nothing = PageMap {
+            map: ClockMap::new(started, Instant::ZERO, Rate::STOPPED),
+            ceiling: Instant::FAR_FUTURE,
+            wall_per_shown: Rate::ONE,
+            realtime_offset_ns: 0,
+            monotonic_offset_ns: 0,
+            boottime_offset_ns: 0,
+            tai_offset_ns: 0,
+            raw0: Instant::ZERO,
+            raw_rate: Rate::STOPPED,
+            raw_ceiling: Instant::FAR_FUTURE,
+        };
+        let calibrated = calibration.map();
+        let mut state = State {
+            map,
+            published: nothing,
+            ceiling: Instant::FAR_FUTURE,
+            rate,
+            dilation: options.dilation,
+            paused_since: options.paused.then_some(wall0),
+            paused_total: Duration::ZERO,
+            started: wall0,
+            offsets,
+            history: vec![Change {
+                kind: ChangeKind::Resume,
+                map,
+            }],
+            awaited: Vec::new(),
+            announced: None,
+            waits: 0,
+            hosts: Vec::new(),
+            calibration,
+        };
+        let first = compose(&calibrated, &state, started.as_ticks(), Instant::ZERO);
+        state.published = first;
+        page.page().initialise(counter.kind(), &first);
+        Ok(Self {
+            page,
+            counter,
+            tsc,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            woken: Condvar::new(),
+            listeners: Mutex::default(),
+            host_listeners: Mutex::default(),
+            host_version: AtomicU64::new(0),
+            stops: AtomicU64::new(0),
+        })
+    }
+}
+
+/// The rate at which virtual time runs under this dilation.
+///
+/// # Errors
+/// It is not within 0.000001 … 1000000.
+pub(super) fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
+    let limit = 1e6;
+    Rate::from_f64(dilation)
+        .filter(|_| (1.0 / limit..=limit).contains(&dilation))
+        .and_then(Rate::inverse)
+        .ok_or_else(|| {
+            GuestError::Usage(format!(
+                "a dilation of {dilation} is not possible; give the wall seconds per virtual second, from 0.000001 to 1000000"
+            ))
+        })
+}
+
+fn offsets_at_start(start: Option<Instant<Utc>>) -> Offsets {
+    let realtime_ns = read_ns(ClockId::Realtime);
+    let realtime_start = start.map_or(realtime_ns, Instant::as_ns);
+    Offsets {
+        realtime_ns: realtime_start,
+        monotonic_ns: read_ns(ClockId::Monotonic),
+        boottime_ns: read_ns(ClockId::Boottime),
+        tai_ns: realtime_start + (read_ns(ClockId::Tai) - realtime_ns),
+    }
+}
