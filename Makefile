@@ -25,7 +25,7 @@ demo: packages-demo build .venv/ready ## The voltage case with and without the a
 test: packages-test .venv/ready ## Every test that this machine can run; says at the end which it cannot
 	$(CARGO) build --locked --workspace --all-targets
 	.venv/bin/python python/build_timeline.py target/debug
-	$(CARGO) test --locked --workspace -- $$(scripts/exclusions --skip)
+	$(CARGO) test --locked --workspace --no-fail-fast -- $$(scripts/exclusions --skip)
 	.venv/bin/python -m pytest -q python
 	@scripts/exclusions
 
