@@ -36,7 +36,7 @@ pub(crate) struct Notification {
     pub(crate) thread: i32,
     /// Number of the call.
     pub(crate) call: i64,
-    /// Its arguments, of which [`Self::question`] makes sense.
+    /// Its arguments, of which [`super::question`] makes sense.
     args: [u64; 6],
     /// Where the call was made.
     pub(crate) instruction: u64,
