@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod built;
+mod orphans;
 mod tools;
 
 pub use built::{BUILD, built};
+pub use orphans::{OrphansTurn, orphans_turn};
 pub use tools::{find, is_root, need, need_root};

@@ -37,6 +37,7 @@ fn a_supervisor_killed_while_running_leaves_nothing() {
 
 #[test]
 fn what_a_killed_keeper_could_not_remove_clean_removes() {
+    let _turn = timeloom_testing::orphans_turn();
     let line = CommandLine::new("keeper-killed", User::Same);
     let bystander = World::new("bystander", 1.0); // has no control socket
     let guest = bystander.start(["sleep", "3600"]);

@@ -249,6 +249,7 @@ fn ages_of_processes_are_right_in_real_time() {
 /// Who reads all the time is not kept by a dead supervisor: read is an error then.
 #[test]
 fn a_dead_supervisor_lets_readers_go() {
+    let _turn = timeloom_testing::orphans_turn();
     let line = CommandLine::new("files-orphan", User::Same);
     let argv = [c_program("uptime").into_os_string(), "for-ever".into()];
     let mut running = line.exec(["--".into()].into_iter().chain(argv));
