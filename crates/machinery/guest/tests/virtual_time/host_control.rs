@@ -11,7 +11,7 @@ use timeloom_time::{Duration, Instant};
 
 use crate::stops::READER;
 use crate::support::command_line::{eventually, state_of};
-use crate::support::{Differential, PATIENCE, Program, Scratch, World, c_program};
+use crate::support::{Differential, PATIENCE, Program, Scratch, World, alone, c_program};
 
 fn all_waits() -> Differential {
     let programs = ["waits", "libc_waits", "queues", "posix_timers", "sockets"];
@@ -333,6 +333,9 @@ fn frames_to_a_paused_host_wait_for_it() {
 /// skipping; those of a dilated one come when they are due by its own time.
 #[test]
 fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
+    if alone("host_control::time_skips_past_a_paused_host_and_with_a_dilated_one") {
+        return;
+    }
     let (world, host) = World::with_host("host-skips");
     let other = world.add_host("near");
     let mut waiting = world.start(["sh", "-c", "echo began; exec sleep 100"]);

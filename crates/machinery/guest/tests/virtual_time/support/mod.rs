@@ -81,3 +81,27 @@ impl Drop for Scratch {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// Runs the test `name` again in a process of its own, and says whether this was done
+/// here. The test begins with `if alone(…) { return; }`.
+///
+/// Time skips only while every thread of the supervisor's process sleeps, and in a test
+/// program those of all other tests are among them.
+pub(crate) fn alone(name: &str) -> bool {
+    const MARK: &str = "TIMELOOM_TEST_ALONE";
+    if std::env::var_os(MARK).is_some() {
+        return false;
+    }
+    let output = std::process::Command::new(std::env::current_exe().expect("our own path"))
+        .args(["--exact", name, "--nocapture"])
+        .env(MARK, "1")
+        .output()
+        .expect("running this program again");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{name}: {said}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    true
+}
