@@ -24,6 +24,7 @@ mod text;
 
 use std::fmt;
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::Host;
@@ -34,6 +35,8 @@ use server::{Files, Server};
 /// The file system and its server.
 pub(crate) struct TimeFiles {
     device: Device,
+    /// By which it is served; open as long as the mount below.
+    served_by: RawFd,
     files: Arc<Mutex<Files>>,
     /// Keeps the file system while no program has it mounted.
     _mount: std::os::fd::OwnedFd,
@@ -50,13 +53,16 @@ impl TimeFiles {
             let device = Device::open()?;
             let mount = device.mount()?;
             let files = Arc::new(Mutex::new(Files::new(machine)?));
-            let server = Server::new(Arc::clone(&files)).on(device.file()?)?;
+            let served = device.file()?;
+            let served_by = served.as_raw_fd();
+            let server = Server::new(Arc::clone(&files)).on(served)?;
             // Ends by itself when the last mount is gone; nobody waits for it.
             std::thread::Builder::new()
                 .name("time-files".into())
                 .spawn(move || server.run())?;
             Ok(Self {
                 device,
+                served_by,
                 files,
                 _mount: mount,
             })
@@ -70,7 +76,8 @@ impl TimeFiles {
     /// When the kernel makes no mount more.
     pub(crate) fn view(&self, host: &Arc<Host>) -> io::Result<View> {
         let names = self.lock().add(host);
-        Ok(View::new(self.device.mount()?, names))
+        let devices = [self.device.number(), self.served_by];
+        Ok(View::new(self.device.mount()?, devices, names))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Files> {

@@ -9,7 +9,7 @@
 use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// `/dev/fuse`, once opened: a connection.
 pub(super) struct Device(File);
@@ -26,6 +26,11 @@ impl Device {
 
     pub(super) fn file(&self) -> io::Result<File> {
         self.0.try_clone()
+    }
+
+    /// Its descriptor, which a child of this process has too.
+    pub(super) fn number(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 
     /// A mount of its file system, in nobody's tree.
@@ -101,16 +106,19 @@ unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
 /// What a process needs to see the files; made before its fork.
 pub(crate) struct View {
     mount: OwnedFd,
+    /// All descriptors of `/dev/fuse` that a child inherits.
+    devices: [RawFd; 2],
     uptime: CString,
     stat: CString,
 }
 
 impl View {
-    pub(super) fn new(mount: OwnedFd, names: [String; 2]) -> Self {
+    pub(super) fn new(mount: OwnedFd, devices: [RawFd; 2], names: [String; 2]) -> Self {
         let [uptime, stat] = names
             .map(|name| CString::new(format!("/proc/fs/{name}")).expect("a name and a number"));
         Self {
             mount,
+            devices,
             uptime,
             stat,
         }
@@ -132,8 +140,13 @@ impl View {
                 libc::mount(from.as_ptr(), to.as_ptr(), none, libc::MS_BIND, none.cast()) == 0
             }
         };
-        // SAFETY: C strings and a descriptor of ours.
+        // SAFETY: C strings and descriptors of ours.
         unsafe {
+            // The connection ends with its last descriptor. Were that one of this process,
+            // a supervisor that dies now would leave it waiting for its own answer for ever.
+            for device in self.devices {
+                libc::close(device);
+            }
             if libc::unshare(libc::CLONE_NEWNS) != 0 {
                 return false;
             }

@@ -274,8 +274,10 @@ fn a_session_that_is_not_stepped_needs_no_granter() {
     let refused = Granter::connect(&line.name).attach();
     let refused = refused.expect_err("it runs by itself");
     assert!(refused.contains("--stepped"), "{refused}");
+    // It may be in the middle of its launch.
     running.signal(libc::SIGTERM);
     running.wait();
+    line.expect_nothing_left();
 }
 
 /// The person at the keyboard may hold it too; what was granted is used later.
