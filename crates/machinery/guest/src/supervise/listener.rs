@@ -31,10 +31,11 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 // In a thread of its own: ptrace binds a tracee to the thread
                 // that seized it, and an exec may take long to load.
                 let (listener, supervisor) = (Arc::clone(listener), Arc::clone(supervisor));
-                supervisor.execs.fetch_add(1, Ordering::SeqCst);
+                let host = listener.host().index();
+                supervisor.exec_begun(host);
                 std::thread::spawn(move || {
                     follow_exec(&listener, &supervisor, &notification);
-                    supervisor.execs.fetch_sub(1, Ordering::SeqCst);
+                    supervisor.exec_ended(host);
                 });
                 continue;
             }

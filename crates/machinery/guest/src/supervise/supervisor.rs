@@ -28,8 +28,8 @@ pub(crate) struct Supervisor {
     pub(crate) freezer: Freezer,
     /// Processes that were launched and are not under the freezer yet.
     pub(crate) newcomers: Mutex<Vec<i32>>,
-    /// Execs that are being followed.
-    pub(crate) execs: AtomicUsize,
+    /// The hosts (their numbers) of the execs that are being followed.
+    execs: Mutex<Vec<usize>>,
     /// Processor time of guests, once the rate has changed.
     pub(crate) cpu_time: CpuTime,
     /// Whether what cannot be virtualised is done natively instead of refused.
@@ -65,7 +65,7 @@ impl Supervisor {
             report: Report::default(),
             freezer,
             newcomers: Mutex::default(),
-            execs: AtomicUsize::new(0),
+            execs: Mutex::default(),
             cpu_time: CpuTime::default(),
             allow_leaks: AtomicBool::new(false),
             warn,
@@ -122,9 +122,27 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Whether a program is on its way into the session.
+    /// An exec on this host is being followed, until [`Self::exec_ended`].
+    pub(crate) fn exec_begun(&self, host: usize) {
+        self.execs().push(host);
+    }
+
+    /// One of the execs on this host is not followed any more.
+    pub(crate) fn exec_ended(&self, host: usize) {
+        let mut execs = self.execs();
+        if let Some(index) = execs.iter().position(|&other| other == host) {
+            execs.swap_remove(index);
+        }
+    }
+
+    fn execs(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.execs.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether a program is on its way into the session. One that executes on a host
+    /// that is paused by itself is not: it stands there until the host goes on.
     pub(crate) fn is_starting_one(&self) -> bool {
-        self.execs.load(Ordering::SeqCst) > 0
+        self.execs().iter().any(|&host| !self.clock.is_held(host))
             || !self
                 .newcomers
                 .lock()

@@ -370,6 +370,29 @@ fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
     assert_eq!(time_of(&world, &host).lived, target);
 }
 
+/// A host that is paused in the middle of an exec keeps nobody else from skipping.
+#[test]
+fn time_skips_past_a_host_that_stands_in_an_exec() {
+    if alone("host_control::time_skips_past_a_host_that_stands_in_an_exec") {
+        return;
+    }
+    let (world, host) = World::with_host("host-execs");
+    let other = world.add_host("near");
+    // It is in an exec most of the time.
+    let busy = world.start_on(
+        Some(Arc::clone(&host)),
+        ["sh", "-c", "while :; do env true; done"],
+    );
+    world.session.skip_while_waiting(|| true);
+    for _ in 0..8 {
+        assert!(computes(busy.guest().pid(), PATIENCE));
+        pause(&world, &host);
+        let sleeper = world.start_on(Some(Arc::clone(&other)), ["sleep", "1000"]);
+        assert_eq!(sleeper.finish().1, 0);
+        resume(&world, &host);
+    }
+}
+
 #[test]
 fn processor_time_is_divided_by_the_dilation_of_its_host() {
     // Spent and passed, in three parts with changes of the rate between them.
