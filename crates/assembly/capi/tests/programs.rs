@@ -63,6 +63,26 @@ fn run(directory: &Path, program: &Path, arguments: &[&str]) -> Output {
     output
 }
 
+/// Runs a program in a session, beside a daemon that keeps the timeline `cell` there.
+fn run_in_session(directory: &Path, program: &Path, arguments: &str) -> Output {
+    let script = format!(
+        "$T timeline serve cell --tai-offset-s 37 --source 'system-clock,vouched_error=0 ns' &\n\
+         until $T timeline read cell 2>/dev/null >&2; do kill -0 $! || exit 9; sleep 0.02; done\n\
+         {} {arguments}",
+        program.display()
+    );
+    let timeloom = timeloom_testing::built("timeloom");
+    Command::new(&timeloom)
+        .args([
+            "exec", "--quiet", "--dilate", "3", "--", "sh", "-c", &script,
+        ])
+        .env("T", &timeloom)
+        .env("TIMELOOM_TIMELINES", directory)
+        .env("LD_LIBRARY_PATH", library())
+        .output()
+        .unwrap()
+}
+
 /// What a program printed; it must have ended well.
 fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -77,6 +97,9 @@ fn the_c_example_commits() {
     let source = root().join("examples/timeline/c/commit.c");
     let program = compile("cc", &["-std=c11"], &source, directory.path());
     let out = said(&run(directory.path(), &program, &["cell"]));
+    assert_eq!(out.matches(", ok, committed\n").count(), 3, "{out}");
+    let inside = tempfile::tempdir().unwrap();
+    let out = said(&run_in_session(inside.path(), &program, "cell"));
     assert_eq!(out.matches(", ok, committed\n").count(), 3, "{out}");
     assert!(out.ends_with("told at least once\n"), "{out}");
 }

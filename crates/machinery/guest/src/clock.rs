@@ -21,6 +21,7 @@ mod options;
 mod publish;
 mod start;
 mod stop;
+mod true_time;
 mod waiting;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +43,7 @@ use host_state::HostState;
 pub use options::{ClockOptions, ProcFiles, Tsc};
 use publish::compose;
 use start::{Offsets, running_rate};
+pub use true_time::TrueTime;
 use waiting::Awaited;
 
 /// What was done to a clock.
@@ -70,6 +72,8 @@ pub struct Change {
 pub struct Clock {
     page: Arc<PageMapping<Virtual>>,
     counter: Counter,
+    /// Drawn for each session, so that a page tells whose it is.
+    number: u64,
     /// The counter that guests see, if it is not the machine's.
     tsc: Option<TscLine>,
     state: Mutex<State>,

@@ -44,7 +44,7 @@ mod timers;
 
 pub use clock::{
     Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostChange, HostOptions, HostReading,
-    HostTime, ProcFiles, Tsc,
+    HostTime, ProcFiles, TrueTime, Tsc,
 };
 pub use control::{
     ControlError, Controlled, Grants, HoldError, HostRequest, HostTarget, HostText, Lookout,

@@ -32,7 +32,7 @@ pub const CLOCK_WAS_SET: u64 = 0x0ca9_ce11;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 
 /// Raised whenever the layout changes; image and supervisor must agree.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 
 /// Where in the page [`ClockPage::host`] lies.
 pub const HOST_OFFSET: usize = 152;
@@ -45,7 +45,8 @@ pub const RELEASED: u32 = 3;
 /// may be writing.
 #[repr(C, align(4096))]
 pub struct ClockPage<S: Scale> {
-    /// Kept for the kernel's `struct vmclock_abi` (112 bytes) and its padding.
+    /// Kept for the kernel's `struct vmclock_abi` (112 bytes) and its padding. Of
+    /// its fields only [`Self::disruptions`] is in use.
     pub vmclock: [AtomicU64; 16],
     /// [`MAGIC`].
     pub magic: AtomicU32,
@@ -75,12 +76,25 @@ pub struct ClockPage<S: Scale> {
     /// that the page shows, on which scale waits that began in the session still
     /// have their end.
     pub released_offset_ns: AtomicI64,
+    /// Which session the page belongs to: a number drawn for each. 0 on a page
+    /// that is [`RELEASED`].
+    pub session: AtomicU64,
     /// The map in force and the one before.
     pub copies: [MapCopy; 2],
     /// What the page showed until now, line by line.
     pub past: Past<S>,
     /// Whose time it shows; no byte of the page.
     pub scale: PhantomData<fn() -> S>,
+}
+
+impl<S: Scale> ClockPage<S> {
+    /// How often the host began or ceased to live at another pace than its session:
+    /// held, or slowed, by itself. Odd: it does so now, or is about to stop.
+    /// Where `vmclock_abi` has its `disruption_marker`, which means the same.
+    #[inline(always)]
+    pub fn disruptions(&self) -> &AtomicU64 {
+        &self.vmclock[2]
+    }
 }
 
 /// One map from the counter to the time that the page shows, as readers need it.

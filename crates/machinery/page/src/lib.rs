@@ -49,6 +49,7 @@ const _: () = {
     assert!(offset_of!(ClockPage<Shown>, magic) == 128);
     assert!(offset_of!(ClockPage<Shown>, sequence) == 144);
     assert!(offset_of!(ClockPage<Shown>, host) == HOST_OFFSET);
+    assert!(offset_of!(ClockPage<Shown>, session) == 184);
     assert!(offset_of!(ClockPage<Shown>, copies) == 192);
     assert!(size_of::<MapCopy>() == 128);
     assert!(size_of::<Past<Shown>>() == 1024);

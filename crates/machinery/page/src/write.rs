@@ -90,6 +90,11 @@ impl<S: Scale> ClockPage<S> {
         let epoch = former.epoch.load(Relaxed);
         self.epoch.store(epoch.wrapping_add(far), Relaxed);
         self.host.store(former.host.load(Relaxed), Relaxed);
+        // Odd, and none that the former ever had: a timeline that was opened in the
+        // session has no counter any more.
+        let disruptions = former.disruptions().load(Relaxed) | 1;
+        self.disruptions()
+            .store(disruptions.wrapping_add(far.into()), Relaxed);
         // Processor time is shown as it is.
         self.past.set_dilation(1.0);
         self.released_offset_ns.store(offset_ns, Relaxed);

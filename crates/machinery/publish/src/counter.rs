@@ -1,38 +1,51 @@
 //! The counters that a page's line may start from.
 
 use timeloom_clock::Core;
-use timeloom_page::CounterKind;
+use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Counter, Instant, Rate};
 
 /// The counter's ticks as nanoseconds of the core clock: a fixed line, made once
 /// when the writer starts, with the counter's nominal rate.
 pub type CoreScale = ClockMap<Counter, Core>;
 
-/// What `kind` shows now, ordered after all earlier loads.
-#[inline(always)]
-pub fn now_ticks(kind: CounterKind) -> u64 {
-    match kind {
-        #[cfg(target_arch = "x86_64")]
-        CounterKind::Tsc => timeloom_page::ticks_ordered(),
-        _ => monotonic_ns(),
+/// The input of a timeline's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum PageCounter {
+    /// The processor's time-stamp counter.
+    Tsc = 1,
+    /// The machine's CLOCK_MONOTONIC in nanoseconds, where the kernel does not
+    /// trust the processor's counter.
+    Monotonic = 2,
+    /// CLOCK_MONOTONIC_RAW of a host of a session, in nanoseconds, as its guests
+    /// read it: the host's crystal, which no daemon steers and no pause moves.
+    HostRaw = 3,
+}
+
+impl PageCounter {
+    /// The counter for its number in a page, when this build can read it.
+    pub(crate) fn from_number(number: u32) -> Option<Self> {
+        match number {
+            1 if cfg!(target_arch = "x86_64") => Some(Self::Tsc),
+            2 => Some(Self::Monotonic),
+            3 => Some(Self::HostRaw),
+            _ => None,
+        }
     }
 }
 
-/// The counter kind for its number in a page, when this build can read it.
-pub(crate) fn kind_of(number: u32) -> Option<CounterKind> {
-    match number {
-        1 if cfg!(target_arch = "x86_64") => Some(CounterKind::Tsc),
-        2 => Some(CounterKind::Monotonic),
-        _ => None,
+/// What `counter` shows now, ordered after all earlier loads.
+#[inline(always)]
+pub fn now_ticks(counter: PageCounter) -> u64 {
+    match counter {
+        #[cfg(target_arch = "x86_64")]
+        PageCounter::Tsc => timeloom_page::ticks_ordered(),
+        PageCounter::HostRaw => read_ns(ClockId::MonotonicRaw) as u64,
+        _ => read_ns(ClockId::Monotonic) as u64,
     }
 }
 
 /// The line for a counter that already counts nanoseconds.
 pub(crate) fn nanoseconds() -> CoreScale {
     ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE)
-}
-
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

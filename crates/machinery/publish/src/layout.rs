@@ -13,7 +13,7 @@ pub const PAGE_SIZE: usize = 4096;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLTL");
 
 /// Raised whenever the layout changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// 64-bit words in a copy.
 pub const WORDS: usize = 16;
@@ -32,28 +32,31 @@ pub struct TimelinePage {
     pub version: AtomicU32,
     /// [`PAGE_SIZE`].
     pub size: AtomicU32,
-    /// A [`timeloom_page::CounterKind`]: the input of the line.
+    /// A [`crate::PageCounter`]: the input of the line.
     pub counter: AtomicU32,
     /// The timeline's id, low half.
     pub timeline_low: AtomicU64,
     /// The timeline's id, high half.
     pub timeline_high: AtomicU64,
-    /// Whose counter: a hash of the machine's boot id. A page that was copied to
-    /// another machine, or has outlived a boot, is refused.
-    pub machine: AtomicU64,
+    /// Whose counter: a hash of the machine's boot id, or the number of the session
+    /// that has the host ([`crate::Domain`]). A page that was copied elsewhere, or
+    /// has outlived a boot or its session, is refused.
+    pub owner: AtomicU64,
     /// Differs with every writer: a reader notices a successor.
     pub incarnation: AtomicU64,
-    /// Sum over the words from `magic` to `incarnation`.
+    /// Sum over the words from `magic` to `incarnation`, and `host`.
     pub header_sum: AtomicU64,
     /// Later readings find the daemon dead; in ticks. Renewed by itself, without
     /// a publication.
     pub alive_until: AtomicI64,
     /// The line in force and its limits, as [`crate::PageSegment`] encodes them.
     pub latch: Latch<WORDS>,
+    /// Which host of the session; 0 on a machine's page.
+    pub host: AtomicU64,
     pub(crate) rest: [AtomicU64; REST],
 }
 
-const REST: usize = (PAGE_SIZE - 192 - size_of::<Latch<WORDS>>()) / 8;
+const REST: usize = (PAGE_SIZE - 192 - size_of::<Latch<WORDS>>()) / 8 - 1;
 
 impl TimelinePage {
     /// The sum that `header_sum` should hold.
@@ -67,8 +70,9 @@ impl TimelinePage {
             pair(&self.size, &self.counter),
             self.timeline_low.load(Relaxed),
             self.timeline_high.load(Relaxed),
-            self.machine.load(Relaxed),
+            self.owner.load(Relaxed),
             self.incarnation.load(Relaxed),
+            self.host.load(Relaxed),
         ])
     }
 }
@@ -88,4 +92,5 @@ const _: () = assert!(size_of::<VmclockAbi>() == 112);
 const _: () = assert!(offset_of!(TimelinePage, magic) == 128);
 const _: () = assert!(offset_of!(TimelinePage, alive_until) == 184);
 const _: () = assert!(offset_of!(TimelinePage, latch) == 192);
+const _: () = assert!(offset_of!(TimelinePage, host) == 512);
 const _: () = assert!(size_of::<Latch<WORDS>>() == 64 + 2 * 8 * WORDS);

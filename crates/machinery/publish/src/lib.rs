@@ -26,6 +26,7 @@
 mod clockbound_file;
 mod core_cycles;
 mod counter;
+mod domain;
 mod encode;
 pub mod foreign;
 #[cfg(target_arch = "aarch64")]
@@ -48,7 +49,8 @@ mod writer;
 
 pub use clockbound_file::ClockBoundFile;
 pub use core_cycles::{CoreCycles, NoCoreCycles};
-pub use counter::{CoreScale, now_ticks};
+pub use counter::{CoreScale, PageCounter, now_ticks};
+pub use domain::{Domain, host_disruptions};
 pub use encode::PageSegment;
 #[cfg(target_arch = "aarch64")]
 pub use generic_timer::GenericTimer;

@@ -5,13 +5,13 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::os::fd::AsFd;
 
 use timeloom_clock::quality::{Interval, Stamp, Status, TimelineId};
-use timeloom_page::CounterKind;
 use timeloom_time::{Duration, Instant};
 
-use crate::counter::{kind_of, now_ticks};
+use crate::counter::{PageCounter, now_ticks};
+use crate::domain::{Domain, HostPage};
 use crate::encode::PageSegment;
 use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
-use crate::memory::{Mapping, length_of, machine};
+use crate::memory::{Mapping, length_of};
 use crate::refusal::Refusal;
 
 /// A timeline's page, open for reading. `Send + Sync`, no lock: share one
@@ -19,9 +19,13 @@ use crate::refusal::Refusal;
 #[derive(Debug)]
 pub struct PageReader {
     memory: Mapping<TimelinePage>,
-    kind: CounterKind,
+    kind: PageCounter,
     timeline: TimelineId,
     incarnation: u64,
+    /// Whose pages are read here.
+    domain: Domain,
+    /// The host on which the reader is a guest, when it reads by its crystal.
+    host: Option<HostPage>,
     /// The sequence whose words were found good, plus one; a reader looks at the
     /// sum only when the writer has published.
     verified: AtomicU64,
@@ -49,6 +53,24 @@ impl PageReader {
     /// When it is not a page of this version, of this machine and boot, that
     /// this build can read.
     pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
+        let host = HostPage::here()?;
+        let mut reader = Self::map(fd, Domain::here()?)?;
+        reader.host = host.filter(|_| reader.kind == PageCounter::HostRaw);
+        reader.read()?;
+        Ok(reader)
+    }
+
+    /// Opens the page of a host's timeline from outside: for the session's
+    /// supervisor, which knows what the host's crystal shows. It reads by
+    /// [`Self::read_at`]; all other readings are void.
+    ///
+    /// # Errors
+    /// As [`Self::open`], when the page is of another domain than `domain`.
+    pub fn open_as(fd: impl AsFd, domain: Domain) -> Result<Self, Refusal> {
+        Self::map(fd, domain)
+    }
+
+    fn map(fd: impl AsFd, domain: Domain) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
         let found = length_of(&fd).map_err(refused)?;
         let expected = PAGE_SIZE as u64;
@@ -57,18 +79,18 @@ impl PageReader {
         }
         let memory = Mapping::new(&fd, false).map_err(refused)?;
         let page = memory.get();
-        let kind = check_header(page)?;
+        let kind = check_header(page, domain)?;
         let timeline = timeline_of(page);
         let incarnation = page.incarnation.load(Relaxed);
-        let reader = Self {
+        Ok(Self {
             memory,
             kind,
             timeline,
             incarnation,
+            domain,
+            host: None,
             verified: AtomicU64::new(0),
-        };
-        reader.read()?;
-        Ok(reader)
+        })
     }
 
     /// Opens the page at a path.
@@ -116,9 +138,48 @@ impl PageReader {
         match self.kind {
             // A branch for the whole read; inside there is none.
             #[cfg(target_arch = "x86_64")]
-            CounterKind::Tsc => self.read_with(timeloom_page::ticks_ordered),
+            PageCounter::Tsc => self.read_with(timeloom_page::ticks_ordered),
+            PageCounter::HostRaw => self.read_on_host(),
             kind => self.read_with(|| now_ticks(kind)),
         }
+    }
+
+    /// By the crystal of the host on which this program is a guest.
+    fn read_on_host(&self) -> Result<Reading, Refusal> {
+        match self.host {
+            Some(host) => self.read_marked(
+                || now_ticks(PageCounter::HostRaw),
+                || Some(host.disruptions()),
+            ),
+            None => Ok(VOID),
+        }
+    }
+
+    /// Reads the timeline, with what the page's counter showed for it: to convert the
+    /// reading again when more is known.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_event(&self) -> Result<(u64, Reading), Refusal> {
+        let taken = core::cell::Cell::new(0);
+        let counter = || {
+            taken.set(self.ticks());
+            taken.get()
+        };
+        let reading = match self.host {
+            Some(host) => self.read_marked(counter, || Some(host.disruptions())),
+            None => self.read_marked(counter, || None),
+        }?;
+        Ok((taken.get(), reading))
+    }
+
+    /// What the page says when the host's crystal shows `raw_ns` and its clock page
+    /// so many [`disruptions`](timeloom_page::ClockPage::disruptions).
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_at(&self, raw_ns: u64, disruptions: u64) -> Result<Reading, Refusal> {
+        self.read_marked(|| raw_ns, || Some(disruptions))
     }
 
     /// As [`Self::read_ns`] with the counter given: for tests, for stamps taken a
@@ -128,6 +189,17 @@ impl PageReader {
     /// As [`Self::read`].
     #[inline(always)]
     pub fn read_with(&self, counter: impl Fn() -> u64) -> Result<Reading, Refusal> {
+        self.read_marked(counter, || None)
+    }
+
+    /// `marker` is looked at after the counter: what disrupts it has changed that
+    /// before.
+    #[inline(always)]
+    fn read_marked(
+        &self,
+        counter: impl Fn() -> u64,
+        marker: impl Fn() -> Option<u64>,
+    ) -> Result<Reading, Refusal> {
         let page = self.memory.get();
         let taken = page.latch.read(|words, sequence| {
             let word = |index: usize| words[index].load(Relaxed);
@@ -139,22 +211,33 @@ impl PageReader {
         let (verified, words, now) = taken;
         if !verified {
             self.verify()?;
-            return self.read_with_verified(counter);
+            return self.read_with_verified(counter, marker);
         }
-        Ok(interpret(page, &words, now))
+        Ok(match marker() {
+            Some(marker) if marker != words[MARKER] || marker & 1 == 1 => displaced(&words),
+            _ => interpret(page, &words, now),
+        })
     }
 
     /// Once more, after the words have been looked at. Not a loop: a writer that
     /// publishes faster than this reads gets a reading of words whose sum was
     /// checked with them.
     #[cold]
-    fn read_with_verified(&self, counter: impl Fn() -> u64) -> Result<Reading, Refusal> {
+    fn read_with_verified(
+        &self,
+        counter: impl Fn() -> u64,
+        marker: impl Fn() -> Option<u64>,
+    ) -> Result<Reading, Refusal> {
         let page = self.memory.get();
         let words = page.latch.words();
         PageSegment::from_words(&words)?;
         let mut first = [0; 12];
         first.copy_from_slice(&words[..12]);
-        Ok(interpret(page, &first, counter()))
+        let now = counter();
+        Ok(match marker() {
+            Some(marker) if marker != first[MARKER] || marker & 1 == 1 => displaced(&first),
+            _ => interpret(page, &first, now),
+        })
     }
 
     /// Checks the words in force, and remembers that they are good.
@@ -163,7 +246,7 @@ impl PageReader {
         let page = self.memory.get();
         if page.incarnation.load(Relaxed) != self.incarnation {
             // A successor took the page over.
-            if check_header(page)? != self.kind || timeline_of(page) != self.timeline {
+            if check_header(page, self.domain)? != self.kind || timeline_of(page) != self.timeline {
                 return Err(Refusal::Successor);
             }
         }
@@ -189,6 +272,31 @@ impl Reading {
         Stamp::new(timeline, self.status, interval)
     }
 }
+
+/// A reading where the host's crystal is not what it was when the words were made:
+/// the host was held or slowed by itself. What had no interval says why as before.
+#[cold]
+fn displaced(words: &[u64; 12]) -> Reading {
+    let said = Status::from_number(words[11] as u8).unwrap_or(Status::NeverSynchronised);
+    let status = if said.may_have_interval() {
+        Status::Disrupted
+    } else {
+        said
+    };
+    Reading { status, ..VOID }
+}
+
+/// No interval.
+const VOID: Reading = Reading {
+    estimate_ns: 0,
+    below_ns: u64::MAX,
+    above_ns: u64::MAX,
+    status: Status::NeverSynchronised,
+    bounded: false,
+};
+
+/// Which of the words is the marker.
+const MARKER: usize = 10;
 
 /// What the words say when the counter shows `now`. Total for all words: there
 /// is nothing here that overflows, divides or panics.
@@ -253,13 +361,7 @@ fn doubtful(
         ..,
     ] = *words;
     let said = Status::from_number(words[11] as u8).unwrap_or(Status::NeverSynchronised);
-    let void = |status| Reading {
-        estimate_ns: 0,
-        below_ns: u64::MAX,
-        above_ns: u64::MAX,
-        status,
-        bounded: false,
-    };
+    let void = |status| Reading { status, ..VOID };
     if !said.may_have_interval() {
         return void(said);
     }
@@ -308,7 +410,18 @@ fn timeline_of(page: &TimelinePage) -> TimelineId {
     TimelineId(half(&page.timeline_low) | half(&page.timeline_high) << 64)
 }
 
-fn check_header(page: &TimelinePage) -> Result<CounterKind, Refusal> {
+fn domain_of(page: &TimelinePage, counter: PageCounter) -> Domain {
+    let owner = page.owner.load(Relaxed);
+    match counter {
+        PageCounter::HostRaw => Domain::Host {
+            session: owner,
+            host: page.host.load(Relaxed) as u32,
+        },
+        PageCounter::Tsc | PageCounter::Monotonic => Domain::Machine { boot: owner },
+    }
+}
+
+fn check_header(page: &TimelinePage, here: Domain) -> Result<PageCounter, Refusal> {
     let magic = page.magic.load(Acquire);
     if magic != MAGIC {
         return Err(Refusal::Magic(magic));
@@ -324,9 +437,13 @@ fn check_header(page: &TimelinePage) -> Result<CounterKind, Refusal> {
     if page.header_sum.load(Relaxed) != page.sum_of_header() {
         return Err(Refusal::Sum);
     }
-    if page.machine.load(Relaxed) != machine() {
-        return Err(Refusal::Machine);
-    }
     let counter = page.counter.load(Relaxed);
-    kind_of(counter).ok_or(Refusal::Counter(counter))
+    let counter = PageCounter::from_number(counter).ok_or(Refusal::Counter(counter))?;
+    let whose = domain_of(page, counter);
+    match (whose, here) {
+        _ if whose == here => Ok(counter),
+        (Domain::Machine { .. }, Domain::Machine { .. }) => Err(Refusal::Machine),
+        (Domain::Machine { .. }, Domain::Host { .. }) => Err(Refusal::OutsideSession),
+        (page, here) => Err(Refusal::InSession { page, here }),
+    }
 }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::domain::Domain;
+
 /// Why a page is refused: never a wrong time instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,6 +25,19 @@ pub enum Refusal {
     Counter(u32),
     /// Written on another machine, or before this one was booted.
     Machine,
+    /// A machine's timeline, and this program lives in a session's time.
+    OutsideSession,
+    /// Its counter is the crystal of a host of a session, and this program lives
+    /// elsewhere: outside, on another host, or in another session.
+    InSession {
+        /// Whose crystal it is.
+        page: Domain,
+        /// Where the program lives.
+        here: Domain,
+    },
+    /// The session in which this program lives is of another version of Timeloom:
+    /// the version of its clock page.
+    Session(u32),
     /// A successor of the writer uses the page for another timeline or counter:
     /// open it again.
     Successor,
@@ -43,6 +58,24 @@ impl fmt::Display for Refusal {
             Self::Sum => f.write_str("the page is damaged (its sum is wrong)"),
             Self::Counter(found) => write!(f, "counter {found} cannot be read here"),
             Self::Machine => f.write_str("the page belongs to another machine or boot"),
+            Self::OutsideSession => f.write_str(
+                "the timeline is the machine's, and this program lives in the virtual time of a session, where it would be false; run the timeline's daemon in the session too, on this host (docs/timeline.md, \"In virtual time\")",
+            ),
+            Self::InSession {
+                page,
+                here: Domain::Machine { .. },
+            } => write!(
+                f,
+                "the timeline is in virtual time, by the crystal of {page}, and this program lives outside of it; run the program in that session, on that host"
+            ),
+            Self::InSession { page, here } => write!(
+                f,
+                "the timeline is by the crystal of {page}, and this program lives on {here}; run a daemon of the timeline on this host too, with that one as its peer"
+            ),
+            Self::Session(found) => write!(
+                f,
+                "this program lives in a session whose clock page has version {found}, which is not known here; use the library that belongs to the session's timeloom"
+            ),
             Self::Successor => f.write_str("the page has another timeline or counter now"),
             Self::Absurd(what) => write!(f, "the page's {what} makes no sense"),
             Self::Map(number) => {

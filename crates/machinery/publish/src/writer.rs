@@ -11,21 +11,22 @@ use rustix::fs::{FlockOperation, MemfdFlags, SealFlags};
 use timeloom_clock::Core;
 use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{LocalNow, Segment, WatchLimits};
-use timeloom_page::CounterKind;
 use timeloom_time::{Duration, Instant};
 
-use crate::counter::{CoreScale, nanoseconds};
+use crate::counter::{CoreScale, PageCounter, nanoseconds};
+use crate::domain::Domain;
 use crate::encode::PageSegment;
 use crate::foreign::vmclock::Vmclock;
 use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION};
-use crate::memory::{Mapping, machine};
+use crate::memory::Mapping;
+use crate::refusal::Refusal;
 
 /// The owner of a timeline's page.
 #[derive(Debug)]
 pub struct PageWriter {
     memory: Mapping<TimelinePage>,
     fd: OwnedFd,
-    kind: CounterKind,
+    kind: PageCounter,
     scale: CoreScale,
     /// What readers of `vmclock_abi` are told that the time is.
     time_type: AtomicU32,
@@ -65,6 +66,11 @@ impl TimeType {
 pub enum WriterError {
     /// Another writer has the file: two daemons for one timeline.
     Taken,
+    /// The counter is not one of the domain in which this program lives: the
+    /// machine's counter in a session, or a host's crystal outside of one.
+    Counter(PageCounter),
+    /// It is not known in whose time this program lives.
+    Domain(Refusal),
     /// The system refuses.
     Io(std::io::Error),
 }
@@ -73,6 +79,10 @@ impl fmt::Display for WriterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Taken => f.write_str("another daemon keeps this timeline"),
+            Self::Counter(counter) => {
+                write!(f, "nothing counts by {counter:?} where this program lives")
+            }
+            Self::Domain(refusal) => refusal.fmt(f),
             Self::Io(error) => write!(f, "cannot make the timeline's page: {error}"),
         }
     }
@@ -102,9 +112,10 @@ impl PageWriter {
     /// When the system refuses.
     pub fn in_memory(
         timeline: TimelineId,
-        kind: CounterKind,
+        kind: PageCounter,
         scale: Option<CoreScale>,
     ) -> Result<Self, WriterError> {
+        let domain = domain_for(kind)?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("timeloom-timeline", flags)?;
         rustix::fs::ftruncate(&fd, PAGE_SIZE as u64)?;
@@ -112,7 +123,14 @@ impl PageWriter {
         // After our own mapping: the seal forbids every later one.
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals)?;
-        Ok(Self::start(memory, fd, timeline, kind, scale, None))
+        Ok(Self::start(
+            memory,
+            fd,
+            timeline,
+            (kind, domain),
+            scale,
+            None,
+        ))
     }
 
     /// A page in a file, for containers and virtual machines that are given the
@@ -125,9 +143,10 @@ impl PageWriter {
     pub fn at_path(
         path: &Path,
         timeline: TimelineId,
-        kind: CounterKind,
+        kind: PageCounter,
         scale: Option<CoreScale>,
     ) -> Result<Self, WriterError> {
+        let domain = domain_for(kind)?;
         let lock = File::create(path.with_extension("lock"))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(WriterError::Taken),
@@ -158,7 +177,7 @@ impl PageWriter {
             memory,
             file.into(),
             timeline,
-            kind,
+            (kind, domain),
             scale,
             Some(lock),
         ))
@@ -228,7 +247,7 @@ impl PageWriter {
         memory: Mapping<TimelinePage>,
         fd: OwnedFd,
         timeline: TimelineId,
-        kind: CounterKind,
+        (kind, domain): (PageCounter, Domain),
         scale: Option<CoreScale>,
         lock: Option<File>,
     ) -> Self {
@@ -262,7 +281,12 @@ impl PageWriter {
         page.counter.store(kind as u32, Relaxed);
         page.timeline_low.store(timeline.0 as u64, Relaxed);
         page.timeline_high.store((timeline.0 >> 64) as u64, Relaxed);
-        page.machine.store(machine(), Relaxed);
+        let (owner, host) = match domain {
+            Domain::Machine { boot } => (boot, 0),
+            Domain::Host { session, host } => (session, host),
+        };
+        page.owner.store(owner, Relaxed);
+        page.host.store(host.into(), Relaxed);
         page.incarnation.store(
             writer.ticks() ^ u64::from(std::process::id()) << 48,
             Relaxed,
@@ -275,5 +299,16 @@ impl PageWriter {
 
     fn page(&self) -> &TimelinePage {
         self.memory.get()
+    }
+}
+
+/// Where this program lives, if `counter` is one of there.
+fn domain_for(counter: PageCounter) -> Result<Domain, WriterError> {
+    let domain = Domain::here().map_err(WriterError::Domain)?;
+    let is_raw = counter == PageCounter::HostRaw;
+    if is_raw == matches!(domain, Domain::Host { .. }) {
+        Ok(domain)
+    } else {
+        Err(WriterError::Counter(counter))
     }
 }

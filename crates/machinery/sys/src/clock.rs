@@ -3,7 +3,6 @@
 use std::io;
 
 pub use rustix::time::ClockId;
-use rustix::time::clock_gettime;
 use timeloom_time::{Duration, Instant, Wall};
 
 /// Now on the wall scale: CLOCK_MONOTONIC, nanoseconds since boot.
@@ -28,10 +27,19 @@ pub fn thread_time() -> Duration {
     Duration::from_ns(read_ns(ClockId::ThreadCPUTime))
 }
 
-/// What any of the machine's clocks shows, in nanoseconds since its zero.
+/// What any of the machine's clocks shows, in nanoseconds since its zero; in a session
+/// what the host's clock shows.
+///
+/// By the C library, which takes the vDSO that the program was launched with. `rustix`
+/// looks for the kernel's own.
 #[inline]
 pub fn read_ns(clock: ClockId) -> i64 {
-    let now = clock_gettime(clock);
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: it writes a timespec there. It cannot fail for a clock that has a name.
+    unsafe { libc::clock_gettime(clock as libc::clockid_t, &raw mut now) };
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 

@@ -12,6 +12,7 @@
 //! - [`packet`]: packet sockets. [`stamps`]: stamps of arrivals and departures.
 //! - [`interface`], [`tap`]: network interfaces.
 //! - [`command`]: what a child does between fork and exec.
+//! - [`memory`]: what lies at an address, if anything does.
 //! - [`trial`]: what this machine allows.
 //!
 //! It decides nothing. There is no state here but what the kernel keeps.
@@ -22,6 +23,7 @@ pub mod command;
 pub mod control;
 pub mod epoll;
 pub mod interface;
+pub mod memory;
 pub mod packet;
 pub mod schedule;
 pub mod stamps;

@@ -163,13 +163,9 @@ impl Timeline {
     /// # Errors
     /// As [`Self::read`].
     pub fn event(&self) -> Result<Event, Refusal> {
-        let taken = std::cell::Cell::new(0);
-        let reading = self.reader.read_with(|| {
-            taken.set(self.reader.ticks());
-            taken.get()
-        })?;
+        let (ticks, reading) = self.reader.read_event()?;
         Ok(Event {
-            ticks: taken.get(),
+            ticks,
             stamp: reading.stamp(self.id()),
         })
     }

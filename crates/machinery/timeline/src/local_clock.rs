@@ -1,20 +1,21 @@
-//! This machine's free-running clock, as all timelines of a daemon use it.
+//! The free-running clock that all timelines of a daemon use: this machine's, or in a
+//! session the crystal of the host on which the daemon is a guest.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-use rustix::time::{ClockId, clock_gettime};
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::timeline::LocalNow;
 use timeloom_clock::{Core, RateError};
-use timeloom_page::CounterKind;
-use timeloom_publish::{CoreScale, now_ticks};
+use timeloom_publish::{CoreScale, Domain, PageCounter, Refusal, host_disruptions, now_ticks};
+use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
 /// The core clock: the processor's counter where the kernel trusts it, else
-/// CLOCK_MONOTONIC; with the signs of a machine that is not what it was.
+/// CLOCK_MONOTONIC; for a guest its host's CLOCK_MONOTONIC_RAW. With the signs of a
+/// machine, or a host, that is not what it was.
 #[derive(Debug)]
 pub struct LocalClock {
-    kind: CounterKind,
+    kind: PageCounter,
     scale: CoreScale,
     /// BOOTTIME less MONOTONIC when it could last be read exactly.
     suspended_ns: AtomicI64,
@@ -35,27 +36,40 @@ pub(crate) struct Pair {
 }
 
 impl LocalClock {
+    /// The best counter where this program lives.
+    ///
+    /// # Errors
+    /// When that is not known.
+    pub fn here() -> Result<Self, Refusal> {
+        Ok(match Domain::here()? {
+            Domain::Machine { .. } => Self::of_this_machine(),
+            Domain::Host { .. } => Self::with(PageCounter::HostRaw, NANOSECONDS),
+        })
+    }
+
     /// The best counter of this machine.
     pub fn of_this_machine() -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Ok(scale) = timeloom_publish::Tsc::trusted().and_then(|tsc| tsc.calibrate()) {
-            return Self::with(CounterKind::Tsc, scale);
+            return Self::with(PageCounter::Tsc, scale);
         }
         Self::monotonic()
     }
 
     /// CLOCK_MONOTONIC, which the kernel steers by up to 500 ppm.
     pub fn monotonic() -> Self {
-        let nanoseconds = ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE);
-        Self::with(CounterKind::Monotonic, nanoseconds)
+        Self::with(PageCounter::Monotonic, NANOSECONDS)
     }
 
-    fn with(kind: CounterKind, scale: CoreScale) -> Self {
+    fn with(kind: PageCounter, scale: CoreScale) -> Self {
         let clock = Self {
             kind,
             scale,
             suspended_ns: AtomicI64::new(0),
-            hypervisor: std::fs::File::open("/dev/vmclock0").ok(),
+            // The machine's: no guest's time rests on it.
+            hypervisor: (kind != PageCounter::HostRaw)
+                .then(|| std::fs::File::open("/dev/vmclock0").ok())
+                .flatten(),
             marker: AtomicU64::new(0),
         };
         clock.now();
@@ -63,7 +77,7 @@ impl LocalClock {
     }
 
     /// Which counter it is.
-    pub fn kind(&self) -> CounterKind {
+    pub fn kind(&self) -> PageCounter {
         self.kind
     }
 
@@ -85,7 +99,7 @@ impl LocalClock {
     /// What has to be added to an oscillator's statement when this is its clock:
     /// a steered clock may be 500 ppm off and knows no stability.
     pub fn oscillator(&self, stated: OscillatorSpec) -> OscillatorSpec {
-        if self.kind == CounterKind::Monotonic {
+        if self.kind == PageCounter::Monotonic {
             let steered = RateError::from_ppb(500_000);
             OscillatorSpec {
                 max_error: stated.max_error + steered,
@@ -102,7 +116,7 @@ impl LocalClock {
         let suspended = Duration::from_ns(self.suspended_ns());
         // Where the counter is the processor's, the kernel's own view of raw
         // time is a witness: it leaves a counter that it finds unstable.
-        let witness = (self.kind != CounterKind::Monotonic)
+        let witness = (self.kind == PageCounter::Tsc)
             .then(|| self.pair(ClockId::MonotonicRaw))
             .filter(|pair| pair.after - pair.before < SAME_MOMENT);
         LocalNow {
@@ -122,7 +136,7 @@ impl LocalClock {
     fn pair(&self, other: ClockId) -> Pair {
         let look = || {
             let before = self.core();
-            let other_ns = ns(clock_gettime(other));
+            let other_ns = read_ns(other);
             let after = self.core();
             Pair {
                 before,
@@ -144,9 +158,9 @@ impl LocalClock {
     /// tell.
     fn suspended_ns(&self) -> i64 {
         for _ in 0..8 {
-            let before_ns = ns(clock_gettime(ClockId::Monotonic));
-            let boot_ns = ns(clock_gettime(ClockId::Boottime));
-            let after_ns = ns(clock_gettime(ClockId::Monotonic));
+            let before_ns = read_ns(ClockId::Monotonic);
+            let boot_ns = read_ns(ClockId::Boottime);
+            let after_ns = read_ns(ClockId::Monotonic);
             if after_ns - before_ns < SAME_MOMENT.as_ns() {
                 self.suspended_ns.store(boot_ns - after_ns, Relaxed);
                 break;
@@ -155,9 +169,16 @@ impl LocalClock {
         self.suspended_ns.load(Relaxed)
     }
 
-    /// The hypervisor's word for "this machine is another one now", from
-    /// `/dev/vmclock0`: the disruption marker and the generation counter.
-    fn marker(&self) -> u64 {
+    /// The word for "this machine is another one now": the hypervisor's, from
+    /// `/dev/vmclock0`, the disruption marker and the generation counter; or the
+    /// session's, which holds and slows its hosts one by one.
+    pub(crate) fn marker(&self) -> u64 {
+        if self.kind == PageCounter::HostRaw {
+            if let Ok(Some(disruptions)) = host_disruptions() {
+                self.marker.store(disruptions, Relaxed);
+            }
+            return self.marker.load(Relaxed);
+        }
         let Some(file) = &self.hypervisor else {
             return 0;
         };
@@ -177,13 +198,16 @@ impl LocalClock {
     }
 }
 
+/// The scale of a counter that counts nanoseconds.
+const NANOSECONDS: CoreScale = ClockMap {
+    in0: Instant::ZERO,
+    out0: Instant::ZERO,
+    rate: Rate::ONE,
+};
+
 /// Readings closer together than this count as of one moment; far below what
 /// [`timeloom_clock::timeline::WatchLimits`] allows for.
 const SAME_MOMENT: Duration = Duration::from_us(200);
-
-fn ns(time: rustix::time::Timespec) -> i64 {
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
 
 #[cfg(test)]
 mod tests {

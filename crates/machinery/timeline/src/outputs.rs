@@ -13,17 +13,17 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
-use rustix::time::{ClockId, clock_gettime};
 use timeloom_clock::RateError;
 use timeloom_clock::quality::Status;
 use timeloom_clock::timeline::{Segment, UtcView};
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::chrony_sock::SockSample;
 use timeloom_publish::foreign::clockbound::{
     AnySegment, ClockStatus, Seconds, SegmentV2, SegmentV3, version_of,
 };
 use timeloom_publish::foreign::ntp_shm::{ShmSample, ShmTime};
 use timeloom_publish::{ClockBoundFile, NtpShm, PageSegment, TimeType};
+use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::Duration;
 
 use crate::LocalClock;
@@ -207,7 +207,7 @@ impl ClockBound {
     fn open(path: &Path, config: &TimelineConfig, clock: &LocalClock) -> Result<Self, String> {
         let bad = |what: &str| Err(format!("clockbound {}: {what}", path.display()));
         let version = config.clockbound_version;
-        if version == 3 && clock.kind() != CounterKind::Tsc {
+        if version == 3 && clock.kind() != PageCounter::Tsc {
             return bad(
                 "version 3 counts by the time-stamp counter, which is not in use here: clockbound_version = 2",
             );
@@ -285,7 +285,7 @@ impl ClockBound {
             return (&SegmentV3::of(&aged, &encoded, &utc)).into();
         }
         // Readers add what has passed since on the coarse clock, which is late.
-        let as_of_ns = nanoseconds(ClockId::MonotonicCoarse);
+        let as_of_ns = read_ns(ClockId::MonotonicCoarse);
         let pair = clock.realtime();
         let life = segment.void_after - pair.after;
         if life <= Duration::ZERO {
@@ -342,11 +342,6 @@ fn utc_of(time_type: TimeType) -> Option<UtcView> {
         }),
         TimeType::Tai(None) | TimeType::Local => None,
     }
-}
-
-fn nanoseconds(clock: ClockId) -> i64 {
-    let now = clock_gettime(clock);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// As far as the kernel's own discipline steers CLOCK_REALTIME.

@@ -89,7 +89,13 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     directory
         .make()
         .map_err(|error| ServeError::System(what(), error))?;
-    let clock = Arc::new(LocalClock::of_this_machine());
+    let clock = LocalClock::here().map_err(|refusal| {
+        ServeError::System(
+            "looking for a counter".into(),
+            io::Error::other(refusal.to_string()),
+        )
+    })?;
+    let clock = Arc::new(clock);
     let mut daemon = Daemon {
         directory: directory.clone(),
         kept: Vec::new(),
@@ -106,6 +112,10 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
             KeepError::Page(WriterError::Io(error)) => {
                 ServeError::System(format!("making the page of {name}"), error)
             }
+            KeepError::Page(error) => ServeError::System(
+                format!("making the page of {name}"),
+                io::Error::other(error.to_string()),
+            ),
             KeepError::Output(why) => {
                 ServeError::Config(BadConfig(format!("timeline {name}: {why}")))
             }

@@ -14,4 +14,5 @@ mod skip;
 mod steps;
 mod support;
 mod timeline;
+mod timeline_in_session;
 mod unregister;

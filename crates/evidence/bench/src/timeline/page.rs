@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use timeloom_clock::RateError;
 use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{LocalNow, Segment, UtcView, WatchLimits};
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
 use timeloom_publish::{CoreScale, PageReader, PageSegment, PageWriter, Refusal};
 use timeloom_time::{ClockMap, Duration, Instant};
@@ -30,7 +30,7 @@ impl Published {
             Ok(tsc) => Some(tsc.calibrate().map_err(|error| failed(&error))?),
             Err(_) => None,
         };
-        let kind = scale.map_or(CounterKind::Monotonic, |_| CounterKind::Tsc);
+        let kind = scale.map_or(PageCounter::Monotonic, |_| PageCounter::Tsc);
         let path = directory.join("timeline");
         let writer = PageWriter::at_path(&path, ID, kind, scale).map_err(|error| failed(&error))?;
         let published = Self {

@@ -64,6 +64,11 @@ impl Host {
         &self.name
     }
 
+    /// Its number in the session, which is on its clock page.
+    pub fn number(&self) -> u32 {
+        self.index as u32
+    }
+
     pub(crate) fn index(&self) -> usize {
         self.index
     }

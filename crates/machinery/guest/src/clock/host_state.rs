@@ -13,7 +13,7 @@ use timeloom_clock::host::{HostClock, HostClockOptions, HostLine};
 use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_page::{PageMap, Shown};
 use timeloom_sys::clock::{ClockId, read_ns};
-use timeloom_time::{ClockMap, Counter, Duration, Instant, Rate, Virtual, Wall};
+use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Virtual, Wall};
 
 use super::host::{Host, HostOptions};
 use super::host_instant::{Base, HostDeadline};
@@ -96,6 +96,12 @@ impl HostState {
         self.host.page()
     }
 
+    /// CLOCK_MONOTONIC_RAW as its guests read it when the counter shows `ticks`.
+    pub(super) fn raw_at(&self, ticks: Instant<Counter>) -> Instant<Core> {
+        self.published
+            .map_or(self.line.core.out0, |line| line.raw_at(ticks))
+    }
+
     /// What its page has to show from the moment on.
     pub(super) fn compose(&mut self, moment: &Moment) -> PageMap<Shown> {
         let Moment {
@@ -162,6 +168,12 @@ impl HostState {
         let map = self.compose(moment);
         self.compare_rate();
         let page = self.host.page().page();
+        // Who reads the line that is opened here finds the mark beside it.
+        let own_pace = self.course.rate() != Rate::ONE || self.course.end() != Instant::FAR_FUTURE;
+        let marked = page.disruptions().load(Ordering::Relaxed) & 1 == 1;
+        if own_pace != marked {
+            page.disruptions().fetch_add(1, Ordering::Relaxed);
+        }
         let steered = self.model.next_wake().is_some();
         page.steered.fetch_or(u32::from(steered), Ordering::Relaxed);
         self.record(moment, &map);

@@ -48,6 +48,7 @@ impl Clock {
         let first = added.compose(&moment);
         let page = host.page.page();
         page.host.store(host.index as u32, Ordering::Relaxed);
+        page.session.store(self.number, Ordering::Relaxed);
         page.initialise(self.counter.kind(), &first);
         if let Some(tsc) = &self.tsc {
             page.emulate_tsc(tsc.tsc0, tsc.per_ns);

@@ -1,5 +1,6 @@
 //! How a clock begins: calibrated, at virtual time zero, with the machine's offsets.
 
+use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -91,6 +92,7 @@ impl Clock {
         Ok(Self {
             page,
             counter,
+            number: drawn(),
             tsc,
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -101,6 +103,13 @@ impl Clock {
             stops: AtomicU64::new(0),
         })
     }
+}
+
+/// A number that no other session has; not 0. The standard library's hashers start
+/// from the kernel's random bytes.
+fn drawn() -> u64 {
+    let hasher = std::hash::RandomState::new();
+    hasher.hash_one((std::process::id(), read_ns(ClockId::Boottime))) | 1
 }
 
 /// The rate at which virtual time runs under this dilation.

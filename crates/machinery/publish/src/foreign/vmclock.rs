@@ -7,9 +7,9 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI16, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
+use crate::counter::PageCounter;
 use timeloom_clock::quality::Status;
 use timeloom_clock::timeline::Segment;
-use timeloom_page::CounterKind;
 
 use super::Malformed;
 use super::bytes::{at_least, expect, put, take};
@@ -109,7 +109,7 @@ pub struct Vmclock {
 
 impl Vmclock {
     /// The structure for a segment; without an interval it gives no time.
-    pub fn of(segment: &Segment, encoded: &PageSegment, kind: CounterKind) -> Self {
+    pub fn of(segment: &Segment, encoded: &PageSegment, kind: PageCounter) -> Self {
         let bounded = segment.status.may_have_interval();
         // From nanoseconds per tick in 8.56 to seconds in 2^-(64 + shift): times
         // 2^(8 + shift) / 10^9, as far as 64 bits hold it. A tick of 0.1 …
@@ -120,7 +120,7 @@ impl Vmclock {
         let growth = encoded.below_growth_0_64.max(encoded.above_growth_0_64);
         let time_ns = encoded.estimate0_ns.max(0) as u64;
         let rest_ns = u128::from(time_ns % 1_000_000_000);
-        let is_tsc = kind == CounterKind::Tsc;
+        let is_tsc = kind == PageCounter::Tsc;
         Self {
             size: PAGE_SIZE as u32,
             counter_id: if bounded && is_tsc {

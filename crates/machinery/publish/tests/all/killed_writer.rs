@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use crate::common::{ID, segment};
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::{PageReader, PageWriter};
 
 /// Not a test: the writer's process, which publishes as fast as it can.
@@ -16,7 +16,7 @@ fn publish_for_ever() {
         return;
     };
     let writer =
-        PageWriter::at_path(&PathBuf::from(path), ID, CounterKind::Monotonic, None).unwrap();
+        PageWriter::at_path(&PathBuf::from(path), ID, PageCounter::Monotonic, None).unwrap();
     for turn in (0..800i64).cycle() {
         writer.publish(&segment(turn * 1_000_000_000, turn * 1_000_000_000));
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use timeloom_clock::RateError;
 use timeloom_clock::quality::Status;
 use timeloom_clock::timeline::{LocalNow, Segment};
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::vmclock::Vmclock;
 use timeloom_publish::{CoreScale, PageReader, PageSegment, PageWriter};
 use timeloom_time::{Duration, Instant, Rate};
@@ -21,11 +21,11 @@ fn in_nanoseconds() -> (PageWriter, PageReader) {
         });
         let directory = directory.unwrap();
         let path = directory.join("page");
-        let writer = PageWriter::at_path(&path, ID, CounterKind::Monotonic, None);
+        let writer = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None);
         std::fs::remove_dir_all(directory).unwrap();
         writer.unwrap()
     } else {
-        PageWriter::in_memory(ID, CounterKind::Monotonic, None).unwrap()
+        PageWriter::in_memory(ID, PageCounter::Monotonic, None).unwrap()
     };
     let reader = PageReader::open(writer.fd()).unwrap();
     (writer, reader)
@@ -105,14 +105,14 @@ proptest! {
         rate_ppt in -600_000_000i64..600_000_000, growth in prop::array::uniform2(0i64..600_000_000),
     ) {
         let scale = fast();
-        let writer = PageWriter::in_memory(ID, CounterKind::Tsc, Some(scale)).unwrap();
+        let writer = PageWriter::in_memory(ID, PageCounter::Tsc, Some(scale)).unwrap();
         let reader = PageReader::open(writer.fd()).unwrap();
         let mut segment = segment(core_ns, shows_ns);
         segment.map.rate = RateError::from_ppt(rate_ppt).to_rate();
         [segment.below_growth, segment.above_growth] = growth.map(RateError::from_ppt);
         writer.publish(&segment);
         let counter0 = PageSegment::new(&segment, &scale).counter0;
-        let vmclock = Vmclock::of(&segment, &PageSegment::new(&segment, &scale), CounterKind::Tsc);
+        let vmclock = Vmclock::of(&segment, &PageSegment::new(&segment, &scale), PageCounter::Tsc);
         for age in ages {
             let reading = reader.read_with(|| counter0 + age).unwrap();
             let exact = segment.read(&at(scale.at(Instant::from_ticks(counter0 + age))));
@@ -135,7 +135,7 @@ proptest! {
 #[test]
 #[cfg_attr(miri, ignore = "Miri's pages are not in their files")]
 fn readers_of_vmclock_find_it_in_the_first_bytes() {
-    let writer = PageWriter::in_memory(ID, CounterKind::Tsc, Some(fast())).unwrap();
+    let writer = PageWriter::in_memory(ID, PageCounter::Tsc, Some(fast())).unwrap();
     writer.publish(&segment(10_000_000_000, 77_500_000_000));
     let file = std::fs::File::open(format!(
         "/proc/self/fd/{}",

@@ -7,7 +7,7 @@ use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{Action, Config, Keeper, LocalNow};
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::{PageReader, PageWriter, SystemClock, Tsc, Unusable};
 use timeloom_time::Duration;
 
@@ -16,7 +16,7 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
     let tsc = Tsc::trusted().expect("`scripts/exclusions` excludes this test otherwise");
     let scale = tsc.calibrate().unwrap();
     let id = TimelineId(3);
-    let writer = PageWriter::in_memory(id, CounterKind::Tsc, Some(scale)).unwrap();
+    let writer = PageWriter::in_memory(id, PageCounter::Tsc, Some(scale)).unwrap();
     let reader = PageReader::open(writer.fd()).unwrap();
     let core = || writer.core_at(writer.ticks());
     let now = || LocalNow {

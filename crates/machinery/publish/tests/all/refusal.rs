@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use crate::common::{ID, segment};
 use proptest::prelude::*;
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::{
     PAGE_SIZE, PageReader, PageSegment, PageWriter, Refusal, WORDS, WriterError,
 };
@@ -20,7 +20,7 @@ fn directory(name: &str) -> std::path::PathBuf {
 /// The bytes of a good page.
 fn good(directory: &std::path::Path) -> Vec<u8> {
     let path = directory.join("good");
-    let writer = PageWriter::at_path(&path, ID, CounterKind::Monotonic, None).unwrap();
+    let writer = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None).unwrap();
     writer.publish(&segment(0, 0));
     std::fs::read(&path).unwrap()
 }
@@ -159,7 +159,7 @@ proptest! {
             fresh_until: mixed[7], void_after: mixed[8], backwards: mixed[9], marker: mixed[10],
             status: mixed[11] as u8,
         }.to_words();
-        let writer = PageWriter::in_memory(crate::common::ID, CounterKind::Monotonic, None).unwrap();
+        let writer = PageWriter::in_memory(crate::common::ID, PageCounter::Monotonic, None).unwrap();
         let reader = PageReader::open(writer.fd()).unwrap();
         writer.publish_words(resealed);
         let reading = reader.read_with(|| now).ok();
@@ -171,7 +171,7 @@ proptest! {
 
 #[test]
 fn a_sealed_page_cannot_be_written_or_cut_through_any_descriptor() {
-    let writer = PageWriter::in_memory(ID, CounterKind::Monotonic, None).unwrap();
+    let writer = PageWriter::in_memory(ID, PageCounter::Monotonic, None).unwrap();
     writer.publish(&segment(0, 0));
     let path = format!("/proc/self/fd/{}", writer.fd().as_raw_fd());
     // Even as root, and through a descriptor opened anew.
@@ -198,8 +198,8 @@ fn a_sealed_page_cannot_be_written_or_cut_through_any_descriptor() {
 #[test]
 fn two_daemons_for_one_timeline_and_a_successor() {
     let path = directory("two_daemons").join("page");
-    let first = PageWriter::at_path(&path, ID, CounterKind::Monotonic, None).unwrap();
-    let second = PageWriter::at_path(&path, ID, CounterKind::Monotonic, None);
+    let first = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None).unwrap();
+    let second = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None);
     assert!(matches!(second, Err(WriterError::Taken)));
     let reader = PageReader::open_path(&path).unwrap();
     first.publish(&segment(0, 0));
@@ -207,7 +207,7 @@ fn two_daemons_for_one_timeline_and_a_successor() {
     drop(first);
     // The page outlives its writer, and readers go on with the successor's.
     assert!(reader.read_with(|| 5).unwrap().bounded);
-    let successor = PageWriter::at_path(&path, ID, CounterKind::Monotonic, None).unwrap();
+    let successor = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None).unwrap();
     assert!(
         !reader.read_with(|| 5).unwrap().bounded,
         "nothing is known at first"
@@ -216,6 +216,6 @@ fn two_daemons_for_one_timeline_and_a_successor() {
     assert_eq!(reader.read_with(|| 0).unwrap().estimate_ns, 1_000);
     drop(successor);
     let other = timeloom_clock::quality::TimelineId(1);
-    let _other = PageWriter::at_path(&path, other, CounterKind::Monotonic, None).unwrap();
+    let _other = PageWriter::at_path(&path, other, PageCounter::Monotonic, None).unwrap();
     assert_eq!(reader.read().unwrap_err(), Refusal::Successor);
 }

@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use timeloom_clock::Core;
 use timeloom_clock::counter::SharedStrict;
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::{HostStrict, now_ticks};
 use timeloom_time::Instant;
 
 /// A clock of the counter at 1024 ticks per "nanosecond": coarse, so that
 /// readings of two cores collide all the time.
 fn coarse() -> Instant<Core> {
-    Instant::from_ns((now_ticks(CounterKind::Tsc) >> 10) as i64)
+    Instant::from_ns((now_ticks(PageCounter::Tsc) >> 10) as i64)
 }
 
 fn pinned_to(core: usize) {

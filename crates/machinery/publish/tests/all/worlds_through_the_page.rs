@@ -3,7 +3,7 @@
 
 use timeloom_clock::quality::Status;
 use timeloom_clock::world::World;
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::{CoreScale, PageReader, PageWriter};
 use timeloom_time::{Instant, Rate};
 
@@ -16,7 +16,7 @@ fn true_time_is_in_every_interval_that_the_page_gives() {
     for seed in 2_000..2_060 {
         let mut world = World::random(seed);
         let timeline = world.published().timeline;
-        let writer = PageWriter::in_memory(timeline, CounterKind::Tsc, Some(scale)).unwrap();
+        let writer = PageWriter::in_memory(timeline, PageCounter::Tsc, Some(scale)).unwrap();
         let reader = PageReader::open(writer.fd()).unwrap();
         let mut last = None;
         for read in 0..400 {

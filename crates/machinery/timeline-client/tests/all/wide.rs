@@ -3,7 +3,7 @@
 
 use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{LocalNow, Segment, WatchLimits};
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::PageWriter;
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 use timeloom_timeline_client::{Order, Timeline, WaitError};
@@ -12,7 +12,7 @@ const ID: TimelineId = TimelineId(7);
 const WIDTH: Duration = Duration::from_ms(20);
 
 fn published(status: Status) -> (PageWriter, Timeline) {
-    let writer = PageWriter::in_memory(ID, CounterKind::Monotonic, None).unwrap();
+    let writer = PageWriter::in_memory(ID, PageCounter::Monotonic, None).unwrap();
     let core = writer.core_at(writer.ticks());
     let origin = LocalNow {
         core,

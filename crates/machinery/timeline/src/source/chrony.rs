@@ -28,6 +28,9 @@ pub(super) struct Chrony {
     from_utc: FromUtc,
     link: Option<Link>,
     sequence: u32,
+    /// The word for "this machine is another one now" when it was last looked at, and
+    /// what the system clock showed when it was found to be new.
+    marked: (u64, i64),
 }
 
 /// The way to chronyd.
@@ -43,6 +46,7 @@ impl Chrony {
         timeline: &TimelineConfig,
         clock: Arc<LocalClock>,
     ) -> Self {
+        let marker = clock.marker();
         let stated = config.drift_ppb.map(RateError::from_ppb);
         Self {
             drift: stated.unwrap_or(timeline.oscillator().max_error),
@@ -51,6 +55,7 @@ impl Chrony {
             clock,
             link: None,
             sequence: std::process::id(),
+            marked: (marker, i64::MIN),
         }
     }
 
@@ -86,6 +91,16 @@ impl Source for Chrony {
         let tracking = self.tracking()?;
         let after = self.clock.realtime();
         check_even(&before, &after)?;
+        let marker = self.clock.marker();
+        if self.marked.0 != marker {
+            self.marked = (marker, after.other_ns);
+        }
+        // It cannot know what this machine has missed before it hears of it.
+        if tracking.ref_time_ns <= self.marked.1 {
+            return Err(Untold::because(
+                "chronyd has not heard its sources since this machine was held or replaced",
+            ));
+        }
         interpret(&tracking, era, (&before, &after), tai_offset, self.drift)
     }
 }

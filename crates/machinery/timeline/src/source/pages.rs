@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::time::{ClockId, clock_gettime};
 use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_clock::{Core, RateError};
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
 use timeloom_publish::foreign::vmclock::{self, Vmclock};
 use timeloom_publish::{PageReader, now_ticks};
+use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{Duration, Instant};
 
 use super::{FromUtc, Sample, Source, Untold};
@@ -113,11 +113,7 @@ impl ClockBound {
         }
         let segment = SegmentV2::parse(bytes).map_err(|bad| Untold(format!("{bad:?}")))?;
         let pair = self.0.clock.realtime();
-        let now = clock_gettime(ClockId::Monotonic);
-        let now_ns = now
-            .tv_sec
-            .saturating_mul(1_000_000_000)
-            .saturating_add(now.tv_nsec);
+        let now_ns = read_ns(ClockId::Monotonic);
         let age = check(segment.status, (segment.as_of, segment.void_after), now_ns)?;
         let error = grown(segment.bound_ns, segment.max_drift_ppb, age)?;
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
@@ -130,10 +126,10 @@ impl ClockBound {
         segment: &SegmentV3,
         tai_offset: Duration,
     ) -> Result<Sample, Untold> {
-        if self.0.clock.kind() != CounterKind::Tsc {
+        if self.0.clock.kind() != PageCounter::Tsc {
             return Err(Untold::because("the segment is in another counter"));
         }
-        let ticks = now_ticks(CounterKind::Tsc);
+        let ticks = now_ticks(PageCounter::Tsc);
         let core = self.0.clock.core_at(ticks);
         let passed = ticks
             .checked_sub(segment.as_of_tsc)
@@ -239,9 +235,9 @@ impl Source for VmclockPage {
 fn read_vmclock(
     page: &Vmclock,
     ticks: u64,
-    kind: CounterKind,
+    kind: PageCounter,
 ) -> Result<(Instant<timeloom_clock::Timeline>, Duration), Untold> {
-    if page.counter_id != vmclock::COUNTER_TSC || kind != CounterKind::Tsc {
+    if page.counter_id != vmclock::COUNTER_TSC || kind != PageCounter::Tsc {
         return Err(Untold::because("the page is in another counter"));
     }
     let wanted = vmclock::PERIOD_MAXERROR | vmclock::TIME_MAXERROR;

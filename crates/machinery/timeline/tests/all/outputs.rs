@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::{config, realtime_ns, wait_for};
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::chrony_sock::SockSample;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
 use timeloom_publish::foreign::ntp_shm::ShmTime;
@@ -117,7 +117,7 @@ fn version_3_holds_true_time_and_an_offset_has_its_sign() {
     let source = format!(
         "type = \"simulated\"\noffset = \"{offset_ns} ns\"\ndelay_up = \"1 us\"\ndelay_down = \"1 us\""
     );
-    let is_tsc = clock.kind() == CounterKind::Tsc;
+    let is_tsc = clock.kind() == PageCounter::Tsc;
     let version = if is_tsc { 3 } else { 2 };
     let outputs = format!(
         "clockbound = \"{}\"\nclockbound_version = {version}\nchrony_sock = \"{}\"\nntp_shm = {}",
@@ -146,7 +146,7 @@ fn version_3_holds_true_time_and_an_offset_has_its_sign() {
         v3(&segment).filter(|found| found.status == ClockStatus::Synchronized)
     });
     let system_ns = realtime_ns();
-    let delta = u128::from(now_ticks(CounterKind::Tsc).saturating_sub(found.as_of_tsc));
+    let delta = u128::from(now_ticks(PageCounter::Tsc).saturating_sub(found.as_of_tsc));
     let frac = (delta * u128::from(found.period_frac)) >> found.period_shift;
     let moved_ns = (frac as f64 / 2f64.powi(64) * 1e9) as i64;
     let ahead_s = (ns(found.as_of) + moved_ns - system_ns) as f64 / 1e9;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
-use timeloom_page::CounterKind;
+use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
 use timeloom_publish::{PageReader, now_ticks};
 use timeloom_timeline::{Daemon, LocalClock, serve};
@@ -61,7 +61,7 @@ fn a_timeline_and_its_vmclock_are_sources_of_others() {
     let reference = serve(&config(place.path(), REFERENCE)).unwrap();
     holds_truth(&reader(&reference));
     let page = place.path().join("reference.page");
-    let kinds: &[&str] = if LocalClock::of_this_machine().kind() == CounterKind::Tsc {
+    let kinds: &[&str] = if LocalClock::of_this_machine().kind() == PageCounter::Tsc {
         &["timeline", "vmclock"]
     } else {
         &["timeline"]
@@ -136,14 +136,14 @@ fn clockbound_segments_of_both_versions_are_read() {
     holds_truth(&reader(&daemon));
     drop(daemon);
     let clock = LocalClock::of_this_machine();
-    if clock.kind() != CounterKind::Tsc {
+    if clock.kind() != PageCounter::Tsc {
         return;
     }
     // 2^-64 s per tick, by the calibrated rate.
     let period_s = clock.scale().rate.as_f64() / 1e9;
     let v3 = SegmentV3 {
         generation: 2,
-        as_of_tsc: now_ticks(CounterKind::Tsc),
+        as_of_tsc: now_ticks(PageCounter::Tsc),
         as_of: Seconds::from_ns(realtime_ns()),
         void_after: Seconds::from_ns(realtime_ns() + 1_000_000_000_000),
         period_frac: (period_s * 2f64.powi(64)) as u64,

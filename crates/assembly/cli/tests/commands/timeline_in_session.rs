@@ -1,0 +1,184 @@
+//! Timelines in virtual time: the daemon and its readers are guests of one session.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Scratch, timeloom};
+
+/// Whose reference is the date: true time, in a session whose host's clock is right.
+const SERVE: &str = "timeline serve plant --local --source 'system-clock,vouched_error=0 ns'";
+
+/// Reads until there is an interval.
+const IN_STEP: &str =
+    "until $T timeline read plant >$D/out 2>/dev/null; do kill -0 $P || exit 9; sleep 0.02; done";
+
+/// A reading between two looks at the date, as three lines.
+const LOOK: &str = "date +%s%N; $T timeline read plant --json; date +%s%N";
+
+/// `timeloom exec` with these options, of a shell that has `$T`, `$D` and a timeline.
+fn session(scratch: &Scratch, name: &str, options: &[&str], then: &str) -> Command {
+    let script = format!("$T {SERVE} & P=$!\n{IN_STEP}\n{then}\nkill $P; wait $P");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+    command
+        .args(["exec", "--quiet", "--name", name])
+        .args(options)
+        .args(["--", "sh", "-c", &script])
+        .env("T", env!("CARGO_BIN_EXE_timeloom"))
+        .env("D", scratch.path(""))
+        .env("TIMELOOM_TIMELINES", scratch.path(""));
+    command
+}
+
+/// The readings in what [`LOOK`] printed: each must lie between the two dates, and
+/// its interval be far narrower than a pause. Returns the first date of each.
+fn check(printed: &str) -> Vec<i64> {
+    let lines: Vec<&str> = printed.lines().collect();
+    let looks = lines.chunks(3).map(|look| {
+        let [before, reading, after] = look else {
+            panic!("{printed}")
+        };
+        let date = |text: &str| text.parse::<i64>().unwrap_or_else(|_| panic!("{printed}"));
+        let reading: serde_json::Value = serde_json::from_str(reading).expect("JSON");
+        let end = |key: &str| reading[key].as_i64().unwrap_or_else(|| panic!("{printed}"));
+        assert_eq!(reading["status"], "ok", "{printed}");
+        assert!(end("earliest_ns") <= date(after), "ahead: {printed}");
+        assert!(end("latest_ns") >= date(before), "behind: {printed}");
+        assert!(
+            end("latest_ns") - end("earliest_ns") < 50_000_000,
+            "{printed}"
+        );
+        date(before)
+    });
+    looks.collect()
+}
+
+#[test]
+fn a_timeline_advances_with_the_date_however_time_passes() {
+    for (name, options) in [
+        ("slow", ["--dilate", "4"]),
+        ("fast", ["--dilate", "0.25"]),
+        ("skipping", ["--skip", "--dilate=1"]),
+        ("emulated", ["--tsc", "emulate"]),
+    ] {
+        let scratch = Scratch::new(&format!("timeline-{name}"));
+        let name = format!("timeline-{name}-{}", std::process::id());
+        let then = format!("{LOOK}; sleep 0.6; {LOOK}; sleep 0.6; {LOOK}");
+        let ended = session(&scratch, &name, &options, &then).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{name}: {said}");
+        let at = check(&String::from_utf8_lossy(&ended.stdout));
+        assert_eq!(at.len(), 3);
+        assert!(at[1] - at[0] >= 600_000_000 && at[2] - at[1] >= 600_000_000);
+    }
+}
+
+#[test]
+fn a_pause_is_invisible() {
+    let scratch = Scratch::new("timeline-pause");
+    let name = format!("timeline-pause-{}", std::process::id());
+    let then = format!("{LOOK}; touch $D/first; until [ -e $D/go ]; do sleep 0.01; done; {LOOK}");
+    let mut command = session(&scratch, &name, &["--dilate", "2"], &then);
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    await_file(&scratch.path("first"));
+    // Longer than an interval may be wide.
+    for _ in 0..3 {
+        let code = |verb| timeloom(&[verb, "--name", &name]).code;
+        assert_eq!(code("pause"), Some(0));
+        std::thread::sleep(Duration::from_millis(150));
+        assert_eq!(code("resume"), Some(0));
+    }
+    std::fs::write(scratch.path("go"), "").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    assert_eq!(check(&String::from_utf8_lossy(&ended.stdout)).len(), 2);
+}
+
+#[test]
+fn each_domain_refuses_the_others_pages_and_says_what_to_do() {
+    let scratch = Scratch::new("timeline-domain");
+    let name = format!("timeline-domain-{}", std::process::id());
+    let then = "touch $D/there; until [ -e $D/go ]; do sleep 0.01; done";
+    let child = session(&scratch, &name, &[], then).spawn().unwrap();
+    await_file(&scratch.path("there"));
+    let directory = scratch.text("");
+    let read = ["timeline", "read", "plant", "--directory", &directory];
+    let outside = timeloom(&read);
+    // Nor from another session.
+    let exec = ["exec", "--quiet", "--", env!("CARGO_BIN_EXE_timeloom")];
+    let elsewhere = timeloom(&[&exec[..], &read].concat());
+    std::fs::write(scratch.path("go"), "").unwrap();
+    assert!(wait(child).success());
+    assert_eq!(outside.code, Some(1), "{}", outside.out);
+    for part in [
+        "virtual time",
+        "lives outside",
+        "run the program in that session",
+    ] {
+        assert!(outside.err.contains(part), "{}", outside.err);
+    }
+    assert_eq!(elsewhere.code, Some(1), "{}", elsewhere.out);
+    assert!(
+        elsewhere.err.contains("lives on host 0"),
+        "{}",
+        elsewhere.err
+    );
+
+    // The machine's, seen from a session.
+    let machine = Scratch::new("timeline-domain-machine");
+    let mut daemon = Command::new("sh")
+        .args(["-c", &format!("exec $T {SERVE}")])
+        .env("T", env!("CARGO_BIN_EXE_timeloom"))
+        .env("TIMELOOM_TIMELINES", machine.path(""))
+        .spawn()
+        .unwrap();
+    let directory = machine.text("");
+    let read = ["timeline", "read", "plant", "--directory", &directory];
+    let deadline = Instant::now() + PATIENCE;
+    while timeloom(&read).code != Some(0) {
+        assert!(Instant::now() < deadline, "never synchronised");
+    }
+    let inside = timeloom(&[&exec[..], &read].concat());
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert_eq!(inside.code, Some(1), "{}", inside.out);
+    for part in [
+        "is the machine's",
+        "run the timeline's daemon in the session",
+    ] {
+        assert!(inside.err.contains(part), "{}", inside.err);
+    }
+}
+
+#[test]
+fn a_step_of_the_hosts_clock_is_noticed() {
+    let scratch = Scratch::new("timeline-step");
+    let name = format!("timeline-step-{}", std::process::id());
+    // Root in a session may set its host's clock.
+    let then = format!(
+        "date -s @1900000000 >/dev/null; until $T timeline list --json | \
+         grep -q '\"last_disturbance\":\"the system clock was set\"'; do sleep 0.02; done\n\
+         {IN_STEP}\n{LOOK}"
+    );
+    let ended = session(&scratch, &name, &["--dilate", "2"], &then)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let at = check(&String::from_utf8_lossy(&ended.stdout));
+    assert!(at[0] >= 1_900_000_000_000_000_000, "{at:?}");
+}
+
+fn await_file(path: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "{} never came", path.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn wait(mut child: Child) -> std::process::ExitStatus {
+    child.wait().unwrap()
+}
+
+const PATIENCE: Duration = Duration::from_secs(120);
