@@ -39,6 +39,8 @@ listed! {
         Futex,
         /// `futex_waitv`.
         FutexWaitv,
+        /// `futex_wait`, which came with Linux 6.7.
+        FutexWait,
         /// `rt_sigtimedwait`.
         RtSigtimedwait,
         /// `semtimedop`.
@@ -75,8 +77,10 @@ listed! {
         IoGetevents,
         /// `io_pgetevents`.
         IoPgetevents,
-        /// `ioctl` of a hardware clock.
+        /// `ioctl` of a hardware clock, or for the stamp of a socket's last packet.
         Ioctl,
+        /// `shmctl`, `semctl` and `msgctl` that tell when something was done.
+        IpcStatus,
         /// `sysinfo`.
         Sysinfo,
         /// `times`.

@@ -37,6 +37,18 @@ pub enum Service {
     ClockAdjtime,
     /// Refuses `io_uring`, whose waits cannot be trapped, or counts it as a leak.
     IoUring,
+    /// Counts and names a call that is done in real time.
+    RealTime,
+    /// The same of an `ioctl` ([`crate::IOCTLS`]).
+    Device,
+    /// The same of a socket's option ([`crate::SOCKET_OPTIONS`]).
+    SocketOption,
+    /// The same of a limit of processor time (`setrlimit`).
+    CpuLimit,
+    /// The same of another process's (`prlimit`).
+    CpuLimitOf,
+    /// The same of budgets and deadlines of the scheduler.
+    Schedule,
     /// Refuses alternate stacks onto which a signal under the clock does not fit.
     SignalStack,
     /// Answers the image's own question ([`crate::ImageCall`]).

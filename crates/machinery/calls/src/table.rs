@@ -11,8 +11,9 @@ use Extra::{Reads, Stamps, Timeouts};
 use Handler as Image;
 use Service as Super;
 use When::{
-    Always, EitherGiven, FutexWait, Given, HardwareClock, IntervalTimer, MayCancel, NotOfProcessor,
-    NotZero, NotZeroOrGiven, Null, OwnPosixTimer, Positive, PosixTimer, SocketTime, TscControl,
+    Always, DeviceTime, EitherGiven, FutexWait, Given, IntervalTimer, MayCancel, NotOfProcessor,
+    NotZero, NotZeroOrGiven, Null, OneOf, OwnPosixTimer, Positive, PosixTimer, SocketTime,
+    TscControl,
 };
 
 /// Every call that some filter of ours treats.
@@ -33,6 +34,7 @@ pub const CALLS: &[Call] = &[
     trap("epoll_pwait2", at(441, 441), Always, Image::EpollPwait2, VIRTUAL),
     trap("futex", at(202, 98), FutexWait, Image::Futex, VIRTUAL),
     trap("futex_waitv", at(449, 449), Given(3), Image::FutexWaitv, VIRTUAL),
+    trap("futex_wait", at(455, 455), Given(4), Image::FutexWait, VIRTUAL),
     trap("rt_sigtimedwait", at(128, 137), Always, Image::RtSigtimedwait, VIRTUAL),
     trap("semtimedop", at(220, 192), Always, Image::Semtimedop, VIRTUAL),
     trap("semop", at(65, 193), Always, Image::Semop, VIRTUAL),
@@ -59,7 +61,7 @@ pub const CALLS: &[Call] = &[
     trap("io_getevents", at(208, 4), NotZero(1), Image::IoGetevents, VIRTUAL),
     trap("io_pgetevents", at(333, 292), Always, Image::IoPgetevents, VIRTUAL),
 
-    trap("ioctl", at(16, 29), HardwareClock, Image::Ioctl, DEVICE_STAMPS),
+    ask("ioctl", at(16, 29), DeviceTime, Super::Device, DEVICE_STAMPS).or(Image::Ioctl),
     trap("sysinfo", at(99, 179), Always, Image::Sysinfo, VIRTUAL),
     trap("times", at(100, 153), Always, Image::Times, DIVIDED),
     trap("getrusage", at(98, 165), Always, Image::Getrusage, DIVIDED),
@@ -67,7 +69,12 @@ pub const CALLS: &[Call] = &[
     trap("waitid", at(247, 95), Given(4), Image::Waitid, DIVIDED),
     // Times of files set to "now".
     trap("utimensat", at(280, 88), Always, Image::Utimensat, VIRTUAL_NOW),
-    trap("setsockopt", at(54, 208), SocketTime, Image::Setsockopt, MORE_TRAPS),
+    ask("setsockopt", at(54, 208), SocketTime, Super::SocketOption, MORE_TRAPS)
+        .or(Image::Setsockopt),
+    // When something was last done to shared memory, semaphores, message queues.
+    trap("shmctl", at(31, 195), OneOf(1, &[2, 13, 15]), Image::IpcStatus, IPC_TIMES),
+    trap("semctl", at(66, 191), OneOf(2, &[2, 18, 20]), Image::IpcStatus, IPC_TIMES),
+    trap("msgctl", at(71, 187), OneOf(1, &[2, 11, 13]), Image::IpcStatus, IPC_TIMES),
 
     // What could take SIGSYS away from us. Where the time-stamp counter is emulated, the
     // image also stands between a program and its SIGSEGV, which shows in masks and actions.
@@ -105,6 +112,15 @@ pub const CALLS: &[Call] = &[
 
     // Its waits cannot be trapped: refused and reported.
     ask("io_uring_setup", at(425, 425), Always, Super::IoUring, LEAK),
+    // Done in real time, and named: what they begin goes on without further calls.
+    ask("perf_event_open", at(298, 241), Always, Super::RealTime, NAMED),
+    ask("bpf", at(321, 280), OneOf(0, &[BPF_PROG_LOAD]), Super::RealTime, NAMED),
+    ask("keyctl", at(250, 219), OneOf(0, &[KEYCTL_SET_TIMEOUT]), Super::RealTime, NAMED),
+    ask("acct", at(163, 89), Given(0), Super::RealTime, NAMED),
+    ask("syslog", at(103, 116), OneOf(0, &[2, 3, 4]), Super::RealTime, NAMED),
+    ask("sched_setattr", at(314, 274), Always, Super::Schedule, NAMED),
+    ask("setrlimit", at(160, 164), OneOf(0, &CPU_LIMITS), Super::CpuLimit, NAMED),
+    ask("prlimit64", at(302, 261), OneOf(1, &CPU_LIMITS), Super::CpuLimitOf, NAMED),
     // The image's own question.
     ask("cpu_time", OF_IMAGE, Always, Super::Image, OWN_QUESTION),
 
@@ -125,9 +141,13 @@ const VIRTUAL: &str = "virtual, in the process";
 const VIRTUAL_NOW: &str = "\"now\" is the virtual time; times given stay";
 const DIVIDED: &str = "processor time divided by the dilation, in the process";
 const DEVICE_STAMPS: &str = "stamps of the system's clocks are put onto the host's, \
-    those of the hardware clock onto true virtual time plus what it is ahead";
+    those of the hardware clock onto true virtual time plus what it is ahead, \
+    those of packets as by `recvmsg`; the commands named below are done in real time and reported";
+const IPC_TIMES: &str = "times are put onto the virtual CLOCK_REALTIME, in the process";
+const NAMED: &str = "**done in real time**, and reported";
 const MORE_TRAPS: &str = "the option is set; \
-    from then on the calls below trap in this process and what it starts";
+    from then on the calls below trap in this process and what it starts; \
+    the options named below are done in real time and reported";
 const FALL_BACK: &str = "ENOSYS, on which callers fall back";
 const FOLLOWED: &str = "followed by the supervisor: the new program is prepared";
 const BY_SUPERVISOR: &str = "virtual, by the supervisor";
@@ -149,6 +169,15 @@ const SMALL_STACK: &str =
     "refused with ENOMEM where two signals do not fit onto the stack, and reported";
 /// Where it traps, `coverage.rs` says which processes have asked for what.
 const ON_DEMAND: &str = "";
+
+const BPF_PROG_LOAD: u32 = 5;
+const KEYCTL_SET_TIMEOUT: u32 = 15;
+/// RLIMIT_CPU and RLIMIT_RTTIME.
+const CPU_LIMITS: [u32; 2] = [0, 15];
+
+/// The newest call that was looked at (`file_setattr` of Linux 6.17). Newer ones may tell
+/// time, and are answered as a kernel does that has none of them.
+pub const NEWEST: u32 = 469;
 
 /// The number on both architectures.
 const fn at(x86_64: u32, aarch64: u32) -> Numbers {

@@ -21,7 +21,8 @@ pub enum When {
     Null(u32),
     /// A futex operation that waits, with a timeout.
     FutexWait,
-    /// A socket option that is about time.
+    /// A socket option: a timeout or stamps in the image; one of
+    /// [`crate::SOCKET_OPTIONS`] as the treatment says.
     SocketTime,
     /// An interval timer: of real time as the treatment says, of processor time in the
     /// image.
@@ -35,8 +36,11 @@ pub enum When {
     OwnPosixTimer,
     /// A timer: the session's as the treatment says, the kernel's in the image.
     PosixTimer,
-    /// An `ioctl` that compares a hardware clock with the system's.
-    HardwareClock,
+    /// When the low half of this argument is one of these.
+    OneOf(u32, &'static [u32]),
+    /// An `ioctl`: of a hardware clock, or for a packet's stamp, in the image; one of
+    /// [`crate::IOCTLS`] as the treatment says.
+    DeviceTime,
     /// `prctl` that asks or says whether the time-stamp counter may be read.
     TscControl,
 }
@@ -46,7 +50,11 @@ impl When {
     pub const fn traps_otherwise(self) -> bool {
         matches!(
             self,
-            Self::IntervalTimer | Self::MayCancel | Self::PosixTimer
+            Self::IntervalTimer
+                | Self::MayCancel
+                | Self::PosixTimer
+                | Self::DeviceTime
+                | Self::SocketTime
         )
     }
 }

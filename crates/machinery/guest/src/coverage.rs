@@ -1,13 +1,13 @@
 //! What happens to each system call that carries time, as a table for people:
 //! `docs/coverage.md`, written from the table that the filter is made from.
 
-use timeloom_calls::{Extra, When, calls};
+use timeloom_calls::{Extra, IOCTLS, SOCKET_OPTIONS, When, calls};
 
 /// The table in Markdown.
 pub fn coverage() -> String {
     let mut text = String::from(
         "# What happens to each call\n\n\
-         Written from the table of calls (`crates/machinery/calls/src/table.rs`) by a test; calls that are not listed run natively.\n\
+         Written from the table of calls (`crates/machinery/calls/src/table.rs`) by a test; calls that are in neither table run natively.\n\
          The tests of `crates/machinery/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
          | call | when | what happens |\n|---|---|---|\n\
          | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through the vDSO | answered by \
@@ -37,7 +37,23 @@ pub fn coverage() -> String {
         let names: Vec<String> = calls.map(|call| format!("`{}`", call.name)).collect();
         text.push_str(&format!("| {} | {when} | {outcome} |\n", names.join(", ")));
     }
+    text.push_str(&format!(
+        "\nDone in real time where they are used, and reported by these names ({} is refused): {}.\n",
+        listed(IOCTLS.iter().filter(|ioctl| ioctl.is_refused).map(|ioctl| ioctl.name)),
+        listed(
+            (IOCTLS.iter().map(|ioctl| ioctl.name))
+                .chain(SOCKET_OPTIONS.iter().map(|option| option.name))
+        ),
+    ));
+    text.push_str(&interfaces::table());
     text
+}
+
+/// Names as code, each once.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut list: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    list.dedup();
+    list.join(", ")
 }
 
 fn condition(when: When) -> &'static str {
@@ -53,9 +69,13 @@ fn condition(when: When) -> &'static str {
         When::NotOfProcessor | When::OwnPosixTimer => {
             "but on processor time, where the kernel's timer serves"
         }
-        When::HardwareClock => "`PTP_SYS_OFFSET`, `_EXTENDED`, `_PRECISE`, `…2`, `…_CYCLES`",
+        When::OneOf(..) => "with such a command",
+        When::DeviceTime => {
+            "`PTP_SYS_OFFSET`, `_EXTENDED`, `_PRECISE`, `…2`, `…_CYCLES`, `SIOCGSTAMP`, \
+             `SIOCGSTAMPNS`, and those below"
+        }
         When::TscControl => "about the time-stamp counter",
-        When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`",
+        When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`, and those below",
     }
 }
 
@@ -79,6 +99,7 @@ const ON_DEMAND: &[(Extra, &str, &str)] = &[
     ),
 ];
 
+mod interfaces;
 #[cfg(test)]
 mod matrix;
 

@@ -8,7 +8,7 @@
 //! What happens to which call is data, in the table of `timeloom-calls`.
 
 use libc::sock_filter;
-use timeloom_calls::{Treatment, When, calls, find};
+use timeloom_calls::{NEWEST, Treatment, When, calls, find};
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use self::condition::condition;
@@ -71,14 +71,21 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
         Step::Return(REFUSE),
         Step::Mark(NATIVE),
         Step::Load(NUMBER),
-        // The x32 calls of x86-64, through which a program could reach everything.
-        // (Elsewhere there are no calls up there.)
-        Step::IfAtLeast(X32_BIT, REFUSED),
+        Step::IfAtLeast(NEWEST + 1, BEYOND),
     ];
-    for (index, entry) in entries.iter().enumerate() {
-        steps.push(Step::IfEqual(entry.number, FIRST_CALL + index as Label));
-    }
-    steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
+    let jump = |steps: &mut Vec<Step>, beyond: bool| {
+        for (index, entry) in entries.iter().enumerate() {
+            if (entry.number > NEWEST) == beyond {
+                steps.push(Step::IfEqual(entry.number, FIRST_CALL + index as Label));
+            }
+        }
+    };
+    jump(&mut steps, false);
+    // Beyond lie calls of kernels to come, and on x86-64 those of x32, through which a
+    // program could reach everything. Of them the image's own passes.
+    steps.extend([Step::Return(libc::SECCOMP_RET_ALLOW), Step::Mark(BEYOND)]);
+    jump(&mut steps, true);
+    steps.push(Step::Return(REFUSE));
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
@@ -106,14 +113,19 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
         Step::Mark(NATIVE),
         Step::Load(NUMBER),
     ];
-    for entry in entries(Guest::Registered) {
-        if let Treatment::Ask(service) = entry.treatment
-            && !service.outlasts_session()
-        {
-            steps.push(Step::IfEqual(entry.number, TRAPPED));
-        }
+    let asked = entries(Guest::Registered).into_iter().filter(
+        |entry| matches!(entry.treatment, Treatment::Ask(service) if !service.outlasts_session()),
+    );
+    let asked: Vec<Entry> = asked.collect();
+    for (index, entry) in asked.iter().enumerate() {
+        steps.push(Step::IfEqual(entry.number, FIRST_CALL + index as Label));
     }
     steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
+    for (index, entry) in asked.iter().enumerate() {
+        steps.push(Step::Mark(FIRST_CALL + index as Label));
+        condition(&mut steps, entry.when, TRAPPED);
+        steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
+    }
     unless_inside(&mut steps, TRAPPED, libc::SECCOMP_RET_TRAP);
     assemble(&steps)
 }
@@ -151,7 +163,6 @@ fn label_of(treatment: Treatment, guest: Guest) -> Label {
     }
 }
 
-const X32_BIT: u32 = 0x4000_0000;
 pub(crate) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 const NATIVE: Label = 1;
@@ -159,6 +170,7 @@ const TRAPPED: Label = 2;
 const ASKED: Label = 3;
 const REFUSED: Label = 4;
 const ASKED_OUTSIDE: Label = 5;
+const BEYOND: Label = 6;
 /// Added to a label by [`unless_inside`].
 const INSIDE: Label = 100;
 const OUTSIDE: Label = 200;

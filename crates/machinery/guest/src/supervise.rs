@@ -9,6 +9,7 @@ pub(crate) mod listener;
 pub(crate) mod next_event;
 pub(crate) mod notify;
 pub(crate) mod question;
+pub(crate) mod real_time;
 pub(crate) mod report;
 pub(crate) mod skip;
 pub(crate) mod supervisor;

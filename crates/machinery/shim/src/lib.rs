@@ -55,6 +55,7 @@ mod cpu_timer;
 mod extra;
 mod files;
 mod futex;
+mod ipc;
 mod nr;
 mod phc;
 mod poll;

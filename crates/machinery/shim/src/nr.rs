@@ -11,6 +11,7 @@ pub(crate) const CONNECT: usize = number("connect");
 pub(crate) const EPOLL_PWAIT: usize = number("epoll_pwait");
 pub(crate) const EPOLL_PWAIT2: usize = number("epoll_pwait2");
 pub(crate) const FUTEX: usize = number("futex");
+pub(crate) const FUTEX_WAIT: usize = number("futex_wait");
 pub(crate) const FUTEX_WAITV: usize = number("futex_waitv");
 pub(crate) const GETITIMER: usize = number("getitimer");
 pub(crate) const GETRUSAGE: usize = number("getrusage");

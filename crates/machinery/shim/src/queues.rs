@@ -67,6 +67,26 @@ pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
     })
 }
 
+/// `futex_wait(word, value, mask, flags, timeout, clock)` with a timeout.
+pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
+    let [word, value, mask, flags, timeout, clock] = args;
+    let deadline = match clock as u32 {
+        clock @ (0 | 1) => absolute(timeout, clock),
+        _ => None,
+    };
+    let Some(deadline) = deadline else {
+        // SAFETY: invalid, so that the kernel refuses.
+        return unsafe { syscall(nr::FUTEX_WAIT, args) };
+    };
+    until(deadline, errno::ETIMEDOUT, |turn| {
+        let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
+        let wall = &raw const wall as usize;
+        let monotonic = 1;
+        // SAFETY: the kernel checks the program's pointer; `wall` is ours.
+        unsafe { turn.block(nr::FUTEX_WAIT, [word, value, mask, flags, wall, monotonic]) }
+    })
+}
+
 /// `rt_sigtimedwait(set, info, timeout, size)`, with or without a timeout.
 pub(crate) fn rt_sigtimedwait(mut args: [usize; 6]) -> isize {
     let Some(set) = fault::awaited(args[0]) else {

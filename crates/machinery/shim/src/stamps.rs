@@ -11,6 +11,39 @@ use crate::abi::{MessageHeader, NS_PER_S, Timespec};
 use timeloom_time::Instant;
 
 use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page, realtime_ns_at};
+use crate::sys::{nr, syscall};
+
+/// `ioctl(fd, command, stamp)` that tells when a socket's last packet came; or, since
+/// both are one call, of a hardware clock.
+pub(crate) fn ioctl(args: [usize; 6]) -> isize {
+    let unit_ns = match args[1] as u32 {
+        SIOCGSTAMP | SIOCGSTAMP_NEW => 1_000,
+        SIOCGSTAMPNS | SIOCGSTAMPNS_NEW => 1,
+        _ => return crate::phc::ioctl(args),
+    };
+    // SAFETY: the program's own call; the kernel checks the pointer.
+    let result = unsafe { syscall(nr::IOCTL, args) };
+    if result == 0 {
+        // SAFETY: the kernel has just written there.
+        unsafe { translate_one(args[2] as *mut Timespec, unit_ns) };
+    }
+    result
+}
+
+/// What the virtual CLOCK_REALTIME showed when the machine's showed this. Never ahead of
+/// what it shows now.
+pub(crate) fn shown_ns(machine_ns: i64) -> i64 {
+    let ahead_ns = machine_realtime_ns().wrapping_sub(monotonic_ns() as i64);
+    let wall = Instant::from_ns(machine_ns.wrapping_sub(ahead_ns));
+    let realtime_ns = realtime_ns_at(page().past.at(wall));
+    // The two readings above are apart by a little.
+    let now_ns = now_ns(0).unwrap_or(realtime_ns);
+    if realtime_ns < now_ns {
+        realtime_ns
+    } else {
+        now_ns
+    }
+}
 
 /// Translates the stamps that a successful `recvmsg` has left.
 ///
@@ -57,16 +90,7 @@ unsafe fn translate_one(stamp: *mut Timespec, unit_ns: i64) {
         .s
         .wrapping_mul(NS_PER_S)
         .wrapping_add(given.ns.wrapping_mul(unit_ns));
-    let ahead_ns = machine_realtime_ns().wrapping_sub(monotonic_ns() as i64);
-    let wall = Instant::from_ns(stamp_ns.wrapping_sub(ahead_ns));
-    let realtime_ns = realtime_ns_at(page().past.at(wall));
-    // The two readings above are apart by a little; a stamp is never ahead.
-    let now_ns = now_ns(0).unwrap_or(realtime_ns);
-    let shown = Timespec::from_ns(if realtime_ns < now_ns {
-        realtime_ns
-    } else {
-        now_ns
-    });
+    let shown = Timespec::from_ns(shown_ns(stamp_ns));
     // SAFETY: as above.
     unsafe {
         stamp.write_unaligned(Timespec {
@@ -87,6 +111,10 @@ struct ControlHeader {
 
 const HEADER_BYTES: usize = size_of::<ControlHeader>();
 const SOL_SOCKET: i32 = 1;
+const SIOCGSTAMP: u32 = 0x8906;
+const SIOCGSTAMPNS: u32 = 0x8907;
+const SIOCGSTAMP_NEW: u32 = 0x8010_8906;
+const SIOCGSTAMPNS_NEW: u32 = 0x8010_8907;
 const SO_TIMESTAMP: i32 = 29;
 const SO_TIMESTAMPNS: i32 = 35;
 const SO_TIMESTAMPING: i32 = 37;

@@ -6,8 +6,8 @@ use crate::abi::{SYS_SECCOMP, SignalInfo};
 use crate::arch::{Context, check_stack};
 use crate::sys::syscall;
 use crate::{
-    aio, arch, clock, cpu, cpu_timer, files, futex, phc, poll, queues, select, signal, sleep,
-    socket, timerfd, wait,
+    aio, arch, clock, cpu, cpu_timer, files, futex, ipc, poll, queues, select, signal, sleep,
+    socket, stamps, timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -64,6 +64,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::EpollPwait2 => poll::epoll_pwait2(args),
         Handler::Futex => futex::futex(args),
         Handler::FutexWaitv => queues::futex_waitv(args),
+        Handler::FutexWait => queues::futex_wait(args),
         Handler::RtSigtimedwait => queues::rt_sigtimedwait(args),
         Handler::Semtimedop => queues::semtimedop(args),
         Handler::Semop => queues::semtimedop([args[0], args[1], args[2], 0, 0, 0]),
@@ -82,7 +83,8 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::Sendmmsg => socket::sendmmsg(args),
         Handler::IoGetevents => aio::io_getevents(args),
         Handler::IoPgetevents => aio::io_pgetevents(args),
-        Handler::Ioctl => phc::ioctl(args),
+        Handler::Ioctl => stamps::ioctl(args),
+        Handler::IpcStatus => ipc::status(call, args),
         Handler::Sysinfo => queues::sysinfo(args),
         Handler::Times => cpu::times(args),
         Handler::Getrusage => cpu::getrusage(args),

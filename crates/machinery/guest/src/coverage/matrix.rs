@@ -50,6 +50,8 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("phc", &[NATIVE, "with a device (`make test-phc`)"]),
     ("set_time", &["as the kernel"]),
     ("unhandled", &["refused"]),
+    ("named", &["named"]),
+    ("dates", &["another date", "×1/4"]),
     ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
     ("let_go", &["let go"]),
     ("small_stack", &["small signal stack"]),
@@ -88,6 +90,8 @@ const WRAPPERS: &[(&str, &[&str])] = &[
     ("utimensat", &["futimens"]),
     ("mq_timedsend", &["mq_timedsend"]),
     ("adjtimex", &["ntp_adjtime", "adjtime"]),
+    ("syslog", &["klogctl"]),
+    ("prlimit64", &["setrlimit"]),
     ("recvfrom", &["recv"]),
     ("sendto", &["send"]),
 ];

@@ -1,6 +1,8 @@
 //! When a call is treated, as steps of the filter.
 
-use timeloom_calls::When;
+use std::collections::BTreeMap;
+
+use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, When};
 
 use super::{LOCAL, TRAPPED};
 use crate::linux::bpf::{Label, Step, argument_high, argument_low};
@@ -93,10 +95,19 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
                 steps.push(Step::Goto(TRAPPED));
             }
         }
-        When::HardwareClock => {
+        When::OneOf(index, values) => {
+            steps.push(Step::Load(argument_low(index)));
+            for &value in values {
+                steps.push(Step::IfEqual(value, label));
+            }
+        }
+        When::DeviceTime => {
             steps.push(Step::Load(argument_low(1)));
-            for command in phc::COMMANDS {
-                steps.push(Step::IfEqual(command, label));
+            for command in phc::COMMANDS.into_iter().chain(PACKET_STAMPS) {
+                steps.push(Step::IfEqual(command, TRAPPED));
+            }
+            for ioctl in IOCTLS {
+                steps.push(Step::IfEqual(ioctl.command, label));
             }
         }
         When::TscControl => {
@@ -106,20 +117,39 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             }
         }
         When::SocketTime => {
-            let socket_level = skip + 1;
-            steps.push(Step::Load(argument_low(1)));
-            steps.push(Step::IfEqual(libc::SOL_SOCKET as u32, socket_level));
-            steps.push(Step::Goto(skip));
-            steps.push(Step::Mark(socket_level));
-            steps.push(Step::Load(argument_low(2)));
-            for option in SOCKET_TIME_OPTIONS {
-                steps.push(Step::IfEqual(option, label));
+            for (level, options) in socket_levels() {
+                let this_level = LOCAL + steps.len() as Label;
+                let next = NEXT_LEVEL + level;
+                steps.push(Step::Load(argument_low(1)));
+                steps.push(Step::IfEqual(level, this_level));
+                steps.push(Step::Goto(next));
+                steps.push(Step::Mark(this_level));
+                steps.push(Step::Load(argument_low(2)));
+                for (option, treated) in options {
+                    let label = if treated { TRAPPED } else { label };
+                    steps.push(Step::IfEqual(option, label));
+                }
+                steps.push(Step::Mark(next));
             }
-            steps.push(Step::Mark(skip));
         }
     }
 }
 
+/// Levels of socket options, and of each the options, and whether they are the image's.
+fn socket_levels() -> BTreeMap<u32, Vec<(u32, bool)>> {
+    let own = SOCKET_TIME_OPTIONS.map(|option| (option, true));
+    let mut levels = BTreeMap::from([(libc::SOL_SOCKET as u32, own.to_vec())]);
+    for named in SOCKET_OPTIONS {
+        let (level, option) = named.place;
+        levels.entry(level).or_default().push((option, false));
+    }
+    levels
+}
+
+const NEXT_LEVEL: Label = 2 * LOCAL;
+
+/// SIOCGSTAMP and SIOCGSTAMPNS, old and new.
+pub(super) const PACKET_STAMPS: [u32; 4] = [0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
 /// WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
 pub(super) const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
 /// The flag means something to absolute timers only, and others are refused.

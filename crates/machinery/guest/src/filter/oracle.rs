@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
-use super::condition::{FUTEX_WAITS, PR_GET_TSC, PR_SET_TSC, SOCKET_TIME_OPTIONS};
+use timeloom_calls::{IOCTLS, NEWEST, SOCKET_OPTIONS};
+
+use super::condition::{FUTEX_WAITS, PACKET_STAMPS, PR_GET_TSC, PR_SET_TSC, SOCKET_TIME_OPTIONS};
 use super::*;
 use crate::phc;
 use crate::timers::FIRST_POSIX;
@@ -46,11 +48,12 @@ pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> 
 
 /// What the table says of a call, worked out without the filter.
 pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 6]) -> u32 {
-    if number & 0x4000_0000 != 0 {
-        return REFUSE;
-    }
     let Some(call) = find(number) else {
-        return ALLOW;
+        return if number > NEWEST.into() {
+            REFUSE
+        } else {
+            ALLOW
+        };
     };
     let instead = call.emulating_tsc.filter(|_| guest == Guest::EmulatingTsc);
     let (treatment, when) = match (instead, call.treatment) {
@@ -75,16 +78,25 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
         When::NotOfProcessor => !(matches!(int(0), 2 | 3) || int(0) < 0),
         When::OwnPosixTimer => int(0) >= FIRST_POSIX,
         When::PosixTimer => true,
-        When::HardwareClock => phc::COMMANDS.contains(&(args[1] as u32)),
+        When::OneOf(index, values) => values.contains(&(args[index as usize] as u32)),
+        When::DeviceTime => {
+            let command = args[1] as u32;
+            is_own_ioctl(command) || IOCTLS.iter().any(|ioctl| ioctl.command == command)
+        }
         When::TscControl => matches!(args[0] as u32, PR_GET_TSC | PR_SET_TSC),
-        When::SocketTime => args[1] as u32 == 1 && SOCKET_TIME_OPTIONS.contains(&(args[2] as u32)),
+        When::SocketTime => {
+            let place = (args[1] as u32, args[2] as u32);
+            is_own_option(place) || SOCKET_OPTIONS.iter().any(|option| option.place == place)
+        }
     };
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
-    // Processor time: in the image.
+    // In the image: processor time, and what it can put onto virtual time.
     let treatment = match when {
         When::IntervalTimer if int(0) != 0 => Treatment::Trap,
         When::MayCancel if int(1) == 3 => Treatment::Trap,
         When::PosixTimer if int(0) < FIRST_POSIX => Treatment::Trap,
+        When::DeviceTime if is_own_ioctl(args[1] as u32) => Treatment::Trap,
+        When::SocketTime if is_own_option((args[1] as u32, args[2] as u32)) => Treatment::Trap,
         _ => treatment,
     };
     match treatment {
@@ -96,6 +108,14 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
     }
 }
 
+fn is_own_ioctl(command: u32) -> bool {
+    phc::COMMANDS.contains(&command) || PACKET_STAMPS.contains(&command)
+}
+
+fn is_own_option((level, option): (u32, u32)) -> bool {
+    level == 1 && SOCKET_TIME_OPTIONS.contains(&option)
+}
+
 /// The same of a call that a registered program makes, before it is let go and after.
 pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
@@ -105,7 +125,7 @@ pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6])
         outcome => outcome,
     };
     // The stricter of both filters' answers, which a trap is.
-    let after = if asks && !inside { TRAP } else { before };
+    let after = if asks && before == ASK { TRAP } else { before };
     [before, after]
 }
 

@@ -2,7 +2,7 @@
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
-use timeloom_calls::Call;
+use timeloom_calls::{Call, IOCTLS, SOCKET_OPTIONS};
 
 use super::oracle::*;
 use super::*;
@@ -20,7 +20,7 @@ fn calls_without_time_pass_by_their_number_alone() {
         libc::SYS_mmap,
         libc::SYS_getpid,
         libc::SYS_rt_sigreturn,
-        9999,
+        i64::from(NEWEST),
     ] {
         assert_eq!(native(number, [u64::MAX; 6]), ALLOW, "{number}");
     }
@@ -129,13 +129,20 @@ fn a_program_that_was_let_go_needs_no_supervisor() {
     let program = 0x5555_0000_1000;
     for call in calls() {
         let (number, name) = (number_of(call), call.name);
-        // A timer of the session's; others are the kernel's in any case.
-        let first = match name {
-            "sigaltstack" => 8, // some address
-            name if name.starts_with("timer_") => FIRST_POSIX as u64,
-            _ => 0,
-        };
-        let args = [first, 0, 0, 0, 0, 0];
+        let mut args = [0; 6];
+        match call.when {
+            // Some address.
+            When::Given(index) => args[index as usize] = 8,
+            When::OneOf(index, values) => args[index as usize] = values[0].into(),
+            When::DeviceTime => args[1] = IOCTLS[0].command.into(),
+            When::SocketTime => {
+                let (level, option) = SOCKET_OPTIONS[0].place;
+                args[1..3].copy_from_slice(&[level.into(), option.into()]);
+            }
+            // A timer of the session's; others are the kernel's in any case.
+            _ if name.starts_with("timer_") => args[0] = FIRST_POSIX as u64,
+            _ => {}
+        }
         let [before, after] = outcomes_registered(number, program, args);
         let [inside_before, inside_after] = outcomes_registered(number, IMAGE_ADDRESS, args);
         if matches!(call.treatment, Some(Treatment::Ask(it)) if it.outlasts_session()) {
@@ -155,6 +162,8 @@ fn a_program_that_was_let_go_needs_no_supervisor() {
 fn other_ways_into_the_kernel_are_closed() {
     assert_eq!(outcome(0x4000_0003, 1, 0, [0; 6]), REFUSE, "int 0x80");
     assert_eq!(native(0x4000_0000 | libc::SYS_read, [0; 6]), REFUSE, "x32");
+    let to_come = i64::from(NEWEST) + 1;
+    assert_eq!(native(to_come, [1; 6]), REFUSE, "of a kernel to come");
     assert_eq!(native(libc::SYS_clone3, [1; 6]), REFUSE);
 }
 
@@ -190,7 +199,7 @@ fn the_tables_numbers_are_the_kernels() {
                 assert_eq!(find(number).map(|call| call.name), Some(name));
             }
             // `libc` does not have these everywhere.
-            let others = ["io_pgetevents", "cpu_time"];
+            let others = ["io_pgetevents", "futex_wait", "cpu_time"];
             let seen = |call: &&Call| {
                 known.contains(&number_of(call)) || own.iter().any(|(name, _)| *name == call.name)
             };
@@ -212,7 +221,8 @@ fn the_tables_numbers_are_the_kernels() {
         SYS_timerfd_gettime SYS_timer_create SYS_timer_settime SYS_timer_gettime
         SYS_timer_getoverrun SYS_timer_delete SYS_setitimer SYS_getitimer
         SYS_clock_settime SYS_settimeofday SYS_adjtimex SYS_clock_adjtime
-        SYS_io_uring_setup
+        SYS_io_uring_setup SYS_shmctl SYS_semctl SYS_msgctl SYS_perf_event_open SYS_bpf
+        SYS_keyctl SYS_acct SYS_syslog SYS_sched_setattr SYS_setrlimit SYS_prlimit64
     );
 }
 

@@ -16,6 +16,7 @@ use crate::supervise::asker::Asker;
 use crate::supervise::clock_calls;
 use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::supervise::question::Question;
+use crate::supervise::real_time::Verdict;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::timer_calls::{self, SetTimer};
 
@@ -26,6 +27,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
             listener,
             notification: &notification,
         };
+        let name = filter::name_of(notification.call);
         let answer = match Question::in_call(&notification) {
             Question::Exec => {
                 // In a thread of its own: ptrace binds a tracee to the thread
@@ -58,13 +60,22 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
             Question::Image(None) => Answer::Error(libc::EINVAL),
             // ENOSYS is what a kernel without it says: programs fall back.
             Question::IoUring if !supervisor.allow_leaks.load(Ordering::Relaxed) => {
-                note(supervisor, &notification, "refused");
+                note(supervisor, &notification, name, "refused");
                 Answer::Error(libc::ENOSYS)
             }
+            Question::RealTime(call) => match call.verdict(&asker) {
+                Some(verdict) => {
+                    let Verdict { name, outcome, .. } = verdict;
+                    note(supervisor, &notification, name, outcome);
+                    verdict.answer
+                }
+                None => Answer::Continue,
+            },
             Question::SignalStack(stack) if is_too_small(&asker, stack) => {
                 note(
                     supervisor,
                     &notification,
+                    name,
                     "refused with ENOMEM, since under the clock it takes 12 KiB, \
                      or what sysconf(_SC_MINSIGSTKSZ) says",
                 );
@@ -78,7 +89,8 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
 }
 
 fn done_in_real_time(supervisor: &Supervisor, notification: &Notification) -> Answer {
-    note(supervisor, notification, "done in real time");
+    let name = filter::name_of(notification.call);
+    note(supervisor, notification, name, "done in real time");
     Answer::Continue
 }
 
@@ -190,9 +202,8 @@ fn warn_of_lost_privileges(supervisor: &Supervisor, thread: i32) {
 }
 
 /// Counts a call that is not virtualised, or refused, and says so the first time.
-fn note(supervisor: &Supervisor, asker: &Notification, outcome: &'static str) {
+fn note(supervisor: &Supervisor, asker: &Notification, call: &'static str, outcome: &'static str) {
     let program = processes::name(processes::process_of(asker.thread));
-    let call = filter::name_of(asker.call);
     if supervisor.report.count(
         program.clone(),
         call,

@@ -6,6 +6,7 @@ use timeloom_calls::{ImageCall, Service, Treatment, find};
 use crate::linux::remote::Alleged;
 use crate::supervise::clock_calls::ClockCall;
 use crate::supervise::notify::Notification;
+use crate::supervise::real_time::RealTime;
 use crate::supervise::timer_calls::posix::PosixCall;
 use crate::supervise::timer_calls::{SetTimer, TimerCall};
 
@@ -19,6 +20,8 @@ pub(crate) enum Question {
     Clock(ClockCall),
     /// `io_uring_setup`.
     IoUring,
+    /// To be done in real time, and named.
+    RealTime(RealTime),
     /// `sigaltstack` with this stack.
     SignalStack(Alleged<libc::stack_t>),
     /// What the image asks. `None`: not the image, for it is no question of its.
@@ -35,7 +38,10 @@ impl Question {
 
     /// From a call's number and arguments.
     pub(crate) fn of(call: i64, args: [u64; 6]) -> Self {
-        let Some(Treatment::Ask(service)) = find(call).and_then(|call| call.treatment) else {
+        let Some(row) = find(call) else {
+            return Self::Unknown;
+        };
+        let Some(Treatment::Ask(service)) = row.treatment else {
             return Self::Unknown;
         };
         let [first, second, third, fourth, ..] = args;
@@ -99,6 +105,23 @@ impl Question {
                 timex: Alleged::at(second),
             }),
             Service::IoUring => Self::IoUring,
+            Service::RealTime => Self::RealTime(RealTime::Call { name: row.name }),
+            Service::Device => Self::RealTime(RealTime::Device {
+                command: second as u32,
+                argument: Alleged::at(third),
+            }),
+            Service::SocketOption => Self::RealTime(RealTime::SocketOption {
+                place: (second as u32, third as u32),
+            }),
+            Service::CpuLimit => Self::RealTime(RealTime::CpuLimit {
+                limit: Alleged::at(second),
+            }),
+            Service::CpuLimitOf => Self::RealTime(RealTime::CpuLimit {
+                limit: Alleged::at(third),
+            }),
+            Service::Schedule => Self::RealTime(RealTime::Schedule {
+                attributes: Alleged::at(second),
+            }),
             Service::SignalStack => Self::SignalStack(Alleged::at(first)),
             Service::Image => Self::Image(ImageCall::decode(args)),
         }

@@ -15,6 +15,10 @@
 #define SYS_futex_waitv 449
 #endif
 
+#ifndef SYS_futex_wait
+#define SYS_futex_wait 455
+#endif
+
 #define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
 
 static struct timespec at(clockid_t clock, struct outcome *out) { return spec(clock_ns(clock) + out->want_ns); }
@@ -126,6 +130,30 @@ static long run_futex_waitv(struct outcome *out) {
     struct timespec until = at(CLOCK_MONOTONIC, out);
     return FAILS(syscall(SYS_futex_waitv, waits, 2, 0, &until, CLOCK_MONOTONIC));
 }
+// Linux 6.7; by either clock.
+static long futex_wait(struct outcome *out, clockid_t clock) {
+    static uint32_t word = 1;
+    struct timespec until = at(clock, out);
+    long ret = FAILS(syscall(SYS_futex_wait, &word, 1L, 0xffffffffL, 2 | 128, &until, clock));
+    if (out->err == ENOSYS) out->want_ns = 0;
+    return ret;
+}
+static long run_futex_wait(struct outcome *out) { return futex_wait(out, CLOCK_MONOTONIC); }
+static long run_futex_wait_realtime(struct outcome *out) { return futex_wait(out, CLOCK_REALTIME); }
+static long run_futex_wait_errors(struct outcome *out) {
+    static uint32_t word = 1;
+    struct timespec wrong = { 0, -5 }, past = { 0, 0 };
+    long answers[] = {
+        FAILS(syscall(SYS_futex_wait, &word, 1L, 0xffffffffL, 2 | 128, &past, 77)) * 1000 - out->err,
+        FAILS(syscall(SYS_futex_wait, &word, 1L, 0xffffffffL, 2 | 128, &wrong, CLOCK_MONOTONIC)) * 1000 - out->err,
+        FAILS(syscall(SYS_futex_wait, &word, 1L, 0xffffffffL, 2 | 128, (void *)8, CLOCK_MONOTONIC)) * 1000 - out->err,
+        FAILS(syscall(SYS_futex_wait, &word, 2L, 0xffffffffL, 2 | 128, &past, CLOCK_MONOTONIC)) * 1000 - out->err,
+        FAILS(syscall(SYS_futex_wait, &word, 1L, 0xffffffffL, 2 | 128, &past, CLOCK_MONOTONIC)) * 1000 - out->err,
+    };
+    note(out, "%ld,%ld,%ld,%ld,%ld", answers[0], answers[1], answers[2], answers[3], answers[4]);
+    out->want_ns = 0;
+    return 0;
+}
 // Its clock: ticks since boot, of which those that it slept are a part.
 static long run_times(struct outcome *out) {
     struct tms used;
@@ -148,6 +176,6 @@ static long run_uptime(struct outcome *out) {
 static const struct test_case cases[] = {
     CASE(sigtimedwait), CASE(sigtimedwait_early), CASE(sigwaitinfo), CASE(semtimedop), CASE(semop_endless),
     CASE(msgrcv_endless), CASE(mq_timedreceive), CASE(mq_timedsend), CASE(mq_receive_endless),
-    CASE(futex_waitv), CASE(times), CASE(uptime),
+    CASE(futex_waitv), CASE(futex_wait), CASE(futex_wait_realtime), CASE(futex_wait_errors), CASE(times), CASE(uptime),
 };
 MAIN(cases)

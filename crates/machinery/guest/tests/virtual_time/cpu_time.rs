@@ -92,6 +92,20 @@ fn a_busy_program_uses_the_time_that_passes() {
     );
 }
 
+/// What the kernel dates by itself, and what a program reads of x86-64's vsyscall page.
+#[test]
+fn dates_of_the_kernel_are_those_that_the_clock_shows() {
+    for dilation in [1.0, 0.25, 4.0] {
+        let clock = timeloom_guest::ClockOptions {
+            start: Some(timeloom_time::Instant::from_ns(1_559_520_000_000_000_000)), // 2019-06-03
+            dilation,
+            ..Default::default()
+        };
+        let world = World::with_clock("dates", clock);
+        Differential::of([c_program("dates"), c_program_static("dates")], 0).run(&world, |_| ());
+    }
+}
+
 /// Files touched in a session that plays in 2019 are of 2019.
 #[test]
 fn files_set_to_now_get_the_time_that_the_clock_shows() {

@@ -45,6 +45,46 @@ fn calls_that_are_not_virtualised_are_refused_and_reported_with_their_count() {
     }
 }
 
+/// What goes on in real time without further calls is named when it is begun; what only
+/// looks like it is not.
+#[test]
+fn calls_that_begin_something_in_real_time_are_named() {
+    const DONE: &str = "done in real time";
+    let expected = [
+        ("acct", DONE),
+        ("bpf", DONE),
+        ("ioctl(RTC_RD_TIME)", DONE),
+        (
+            "ioctl(RTC_SET_TIME)",
+            "refused, since it would set the machine's",
+        ),
+        ("ioctl(TCSETS with VTIME)", DONE),
+        ("keyctl", DONE),
+        ("perf_event_open", DONE),
+        ("sched_setattr(SCHED_DEADLINE)", DONE),
+        ("setrlimit(RLIMIT_CPU, RLIMIT_RTTIME)", DONE),
+        ("setsockopt(PACKET_RX_RING)", DONE),
+        ("setsockopt(SO_TXTIME)", DONE),
+        ("setsockopt(TCP_USER_TIMEOUT)", DONE),
+        ("syslog", DONE),
+    ];
+    for (phase, error, expected) in [
+        ("quiet", libc::ENOTTY, &[][..]),
+        ("named", libc::EOPNOTSUPP, &expected[..]),
+    ] {
+        let world = World::new("named", 1.0);
+        let argv = [c_program("named").into_os_string(), phase.into()];
+        let (lines, status) = world.start(argv).finish();
+        assert_eq!((lines, status), (vec![format!("set=-1 errno={error}")], 0));
+        let calls = world.session.unhandled_calls();
+        let named: Vec<_> = calls.iter().map(|call| (call.call, call.outcome)).collect();
+        assert_eq!(named, expected);
+        assert!(calls.iter().all(|call| call.count == 1), "{calls:?}");
+        let warnings = world.warnings.lock().expect("no panic while held");
+        assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+    }
+}
+
 #[test]
 fn the_machines_clock_cannot_be_set() {
     let world = World::new("set-time", 1.0);

@@ -1,0 +1,92 @@
+//! Commands and options that are done in real time, and named when a program uses them.
+//!
+//! Filter, supervisor and `docs/coverage.md` are made from these lists. What else of the
+//! kernel tells time is in `guest/src/coverage/interfaces`.
+
+/// An `ioctl`'s command that tells or takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ioctl {
+    /// As the kernel calls it.
+    pub name: &'static str,
+    /// Its number, which both architectures share.
+    pub command: u32,
+    /// Whether it is refused, since it would set a clock of the machine.
+    pub is_refused: bool,
+    /// What it names only when its argument asks for it.
+    pub only: Option<TerminalWait>,
+}
+
+/// A terminal whose reads end after a time (VTIME, without ICANON).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalWait;
+
+/// A socket's option that tells or takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketOption {
+    /// As the kernel calls it.
+    pub name: &'static str,
+    /// Its level and number.
+    pub place: (u32, u32),
+}
+
+/// Commands of devices.
+#[rustfmt::skip] // One command a line.
+pub const IOCTLS: &[Ioctl] = &[
+    ioctl("ioctl(RTC_RD_TIME)", 0x8024_7009),
+    Ioctl { is_refused: true, ..ioctl("ioctl(RTC_SET_TIME)", 0x4024_700a) },
+    ioctl("ioctl(RTC_AIE_ON)", 0x7001),
+    ioctl("ioctl(RTC_UIE_ON)", 0x7003),
+    ioctl("ioctl(RTC_PIE_ON)", 0x7005),
+    ioctl("ioctl(RTC_WKALM_SET)", 0x4028_700f),
+    ioctl("ioctl(PPS_FETCH)", 0xc008_70a4),
+    ioctl("ioctl(HPET_IE_ON)", 0x6801),
+    ioctl("ioctl(WDIOC_SETTIMEOUT)", 0xc004_5706),
+    ioctl("ioctl(WDIOC_GETTIMELEFT)", 0x8004_570a),
+    ioctl("ioctl(SNDRV_PCM_IOCTL_HW_PARAMS)", 0xc260_4111),
+    ioctl("ioctl(SNDRV_TIMER_IOCTL_START)", 0x54a0),
+    ioctl("ioctl(VIDIOC_STREAMON)", 0x4004_5612),
+    ioctl("ioctl(EVIOCSCLOCKID)", 0x4004_45a0),
+    ioctl("ioctl(KVM_CREATE_VM)", 0xae01),
+    terminal(0x5402),
+    terminal(0x5403),
+    terminal(0x5404),
+    terminal(0x402c_542b),
+    terminal(0x402c_542c),
+    terminal(0x402c_542d),
+];
+
+/// Options of sockets.
+pub const SOCKET_OPTIONS: &[SocketOption] = &[
+    option("setsockopt(SO_TXTIME)", SOL_SOCKET, 61),
+    option("setsockopt(TCP_USER_TIMEOUT)", IPPROTO_TCP, 18),
+    option("setsockopt(PACKET_RX_RING)", SOL_PACKET, 5),
+    option("setsockopt(PACKET_TX_RING)", SOL_PACKET, 13),
+];
+
+const SOL_SOCKET: u32 = 1;
+const IPPROTO_TCP: u32 = 6;
+const SOL_PACKET: u32 = 263;
+
+const fn ioctl(name: &'static str, command: u32) -> Ioctl {
+    Ioctl {
+        name,
+        command,
+        is_refused: false,
+        only: None,
+    }
+}
+
+/// TCSETS, TCSETSW, TCSETSF and their second versions.
+const fn terminal(command: u32) -> Ioctl {
+    Ioctl {
+        only: Some(TerminalWait),
+        ..ioctl("ioctl(TCSETS with VTIME)", command)
+    }
+}
+
+const fn option(name: &'static str, level: u32, number: u32) -> SocketOption {
+    SocketOption {
+        name,
+        place: (level, number),
+    }
+}

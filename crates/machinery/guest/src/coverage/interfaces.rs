@@ -1,0 +1,183 @@
+//! What tells or takes time on Linux beside the calls of `timeloom-calls`, and what of it
+//! is virtual: the second table of `docs/coverage.md`.
+//!
+//! A row that is real without being named at run time has a reason, says whom it hurts
+//! and how to get round it; a row without does not compile. What its tests hold to:
+//! every call of the kernel is in one of the tables, or in the list of those that tell
+//! no time.
+
+mod devices;
+mod files;
+mod network;
+mod processes;
+mod timeless;
+
+use std::fmt::Write as _;
+
+/// One interface, or several that are alike.
+pub(super) struct Interface {
+    /// As its users call it.
+    name: &'static str,
+    /// What it tells, or takes.
+    time: &'static str,
+    /// What becomes of it.
+    fate: Fate,
+    /// Calls of the kernel that carry this time and that no filter of ours treats.
+    calls: &'static [&'static str],
+}
+
+/// What becomes of an interface.
+pub(super) enum Fate {
+    /// Virtual time.
+    Virtual { how: &'static str },
+    /// It is not there for guests.
+    Refused {
+        why: &'static str,
+        way_out: &'static str,
+    },
+    /// Real time, counted and named on stderr and in the report.
+    Named {
+        harm: &'static str,
+        way_out: &'static str,
+    },
+    /// Real time, and nothing says so while a program runs.
+    Real {
+        why: &'static str,
+        harm: &'static str,
+        way_out: &'static str,
+    },
+}
+
+/// All rows, under their headings.
+const GROUPS: &[(&str, &[Interface])] = &[
+    ("Sockets and networks", network::ROWS),
+    (
+        "Files of `/proc` and `/sys`, and times of files",
+        files::ROWS,
+    ),
+    ("Devices", devices::ROWS),
+    ("Processes, processors and tracing", processes::ROWS),
+];
+
+/// The table in Markdown.
+pub(super) fn table() -> String {
+    let mut text = String::from(
+        "\n# What else tells or takes time\n\n\
+         *Virtual*: as the session's clock. *Refused*: not there for guests. *Named*: in real time; counted, and said on stderr, \
+         in `events.parquet` and at the end. *Real*: in real time, and nothing at run time says so; so it is said here, \
+         and in [limitations.md](limitations.md).\n",
+    );
+    for (heading, rows) in GROUPS {
+        let _ = write!(
+            text,
+            "\n## {heading}\n\n| interface | time | here | why, and whom it hurts | way out |\n|---|---|---|---|---|\n"
+        );
+        for row in *rows {
+            let (here, why, way_out) = row.fate.cells();
+            let _ = writeln!(
+                text,
+                "| {} | {} | {here} | {why} | {way_out} |",
+                row.name, row.time
+            );
+        }
+    }
+    let rows = GROUPS.iter().flat_map(|(_, rows)| rows.iter());
+    let native: Vec<&str> = rows.flat_map(|row| row.calls.iter().copied()).collect();
+    let _ = write!(
+        text,
+        "\n## Calls that run natively\n\nWhat these carry of time is in the rows above: {}.\n\n\
+         Looked at, up to Linux 6.17; newer calls are answered with ENOSYS, as by a kernel that lacks them. \
+         These tell no time and take none: {}.\n",
+        super::listed(native.into_iter()),
+        super::listed(timeless::CALLS.iter().copied()),
+    );
+    text
+}
+
+impl Fate {
+    /// The last three columns.
+    fn cells(&self) -> (&'static str, String, &'static str) {
+        match *self {
+            Self::Virtual { how } => ("virtual", how.to_owned(), "—"),
+            Self::Refused { why, way_out } => ("refused", why.to_owned(), way_out),
+            Self::Named { harm, way_out } => ("named", harm.to_owned(), way_out),
+            Self::Real { why, harm, way_out } => ("**real**", format!("{why}; {harm}"), way_out),
+        }
+    }
+
+    const fn is_told(&self) -> bool {
+        match *self {
+            Self::Virtual { how } => !how.is_empty(),
+            Self::Refused { why, way_out } => !why.is_empty() && !way_out.is_empty(),
+            Self::Named { harm, way_out } => !harm.is_empty() && !way_out.is_empty(),
+            Self::Real { why, harm, way_out } => {
+                !why.is_empty() && !harm.is_empty() && !way_out.is_empty()
+            }
+        }
+    }
+}
+
+const _: () = {
+    let mut group = 0;
+    while group < GROUPS.len() {
+        let rows = GROUPS[group].1;
+        let mut index = 0;
+        while index < rows.len() {
+            let row = &rows[index];
+            assert!(
+                !row.name.is_empty() && !row.time.is_empty() && row.fate.is_told(),
+                "a row says what it is, why, whom it hurts, and the way out"
+            );
+            index += 1;
+        }
+        group += 1;
+    }
+};
+
+const fn is_virtual(name: &'static str, time: &'static str, how: &'static str) -> Interface {
+    row(name, time, Fate::Virtual { how })
+}
+
+const fn refused(
+    name: &'static str,
+    time: &'static str,
+    why: &'static str,
+    way_out: &'static str,
+) -> Interface {
+    row(name, time, Fate::Refused { why, way_out })
+}
+
+const fn named(
+    name: &'static str,
+    time: &'static str,
+    harm: &'static str,
+    way_out: &'static str,
+) -> Interface {
+    row(name, time, Fate::Named { harm, way_out })
+}
+
+const fn real(
+    name: &'static str,
+    time: &'static str,
+    [why, harm, way_out]: [&'static str; 3],
+) -> Interface {
+    row(name, time, Fate::Real { why, harm, way_out })
+}
+
+const fn row(name: &'static str, time: &'static str, fate: Fate) -> Interface {
+    Interface {
+        name,
+        time,
+        fate,
+        calls: &[],
+    }
+}
+
+impl Interface {
+    const fn by(self, calls: &'static [&'static str]) -> Self {
+        Self { calls, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Calls that are done in real time: whether they mean time at all, and by what name
+//! they are reported.
+//!
+//! They begin what then goes on without a call that could be trapped: a counter, a
+//! stream of a device's, a limit that the kernel enforces.
+
+use timeloom_calls::{IOCTLS, SOCKET_OPTIONS};
+
+use crate::linux::remote::Alleged;
+use crate::supervise::asker::Asker;
+use crate::supervise::notify::Answer;
+
+/// Such a call.
+pub(crate) enum RealTime {
+    /// In any case.
+    Call { name: &'static str },
+    /// `ioctl` with one of the table's commands.
+    Device {
+        command: u32,
+        argument: Alleged<Terminal>,
+    },
+    /// `setsockopt` of one of the table's options.
+    SocketOption { place: (u32, u32) },
+    /// A limit of processor time.
+    CpuLimit { limit: Alleged<[i64; 2]> },
+    /// `sched_setattr`.
+    Schedule { attributes: Alleged<[u32; 2]> },
+}
+
+/// What to report, and what to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) name: &'static str,
+    pub(crate) outcome: &'static str,
+    pub(crate) answer: Answer,
+}
+
+impl RealTime {
+    /// `None`: the arguments ask for nothing that is about time, or for nothing at all.
+    pub(crate) fn verdict(self, asker: &Asker<'_>) -> Option<Verdict> {
+        match self {
+            Self::Call { name } => Some(done(name)),
+            Self::Device { command, argument } => {
+                let ioctl = IOCTLS.iter().find(|ioctl| ioctl.command == command)?;
+                if ioctl.is_refused {
+                    return Some(Verdict {
+                        outcome: "refused, since it would set the machine's",
+                        answer: Answer::Error(libc::EOPNOTSUPP),
+                        ..done(ioctl.name)
+                    });
+                }
+                let counts = match ioctl.only {
+                    Some(_) => asker.read(argument).is_ok_and(|terminal| waits(&terminal)),
+                    None => true,
+                };
+                counts.then_some(done(ioctl.name))
+            }
+            Self::SocketOption { place } => {
+                let option = SOCKET_OPTIONS.iter().find(|option| option.place == place)?;
+                Some(done(option.name))
+            }
+            Self::CpuLimit { limit } => {
+                let limit = asker.read(limit).ok()?;
+                let limits = limit != [libc::RLIM_INFINITY as i64; 2];
+                limits.then_some(done("setrlimit(RLIMIT_CPU, RLIMIT_RTTIME)"))
+            }
+            Self::Schedule { attributes } => {
+                // The second word of `struct sched_attr`.
+                let [_, policy] = asker.read(attributes).ok()?;
+                (policy == SCHED_DEADLINE).then_some(done("sched_setattr(SCHED_DEADLINE)"))
+            }
+        }
+    }
+}
+
+fn done(name: &'static str) -> Verdict {
+    Verdict {
+        name,
+        outcome: "done in real time",
+        answer: Answer::Continue,
+    }
+}
+
+/// The kernel's `struct termios`, as far as both of its versions have it: four words of
+/// flags, a byte, and the characters.
+type Terminal = [u32; 9];
+
+/// Whether a read of it may end because of VTIME.
+fn waits(terminal: &Terminal) -> bool {
+    const LOCAL_FLAGS: usize = 3;
+    const CHARACTERS: usize = 17;
+    let place = CHARACTERS + libc::VTIME;
+    let tenths = terminal[place / 4].to_ne_bytes()[place % 4];
+    terminal[LOCAL_FLAGS] & libc::ICANON == 0 && tenths != 0
+}
+
+const SCHED_DEADLINE: u32 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_waits_by_time_only_where_it_is_asked_to() {
+        let terminal = |local, tenths| {
+            // Byte 22 of all: both architectures are little-endian.
+            let characters = u32::from_le_bytes([0, 0, tenths, 0]);
+            [0, 0, 0, local, 0, characters, 0, 0, 0]
+        };
+        assert!(waits(&terminal(0, 5)));
+        assert!(!waits(&terminal(0, 0)));
+        assert!(!waits(&terminal(libc::ICANON, 5)));
+    }
+}

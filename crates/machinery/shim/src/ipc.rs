@@ -1,0 +1,51 @@
+//! When something was last done to shared memory, semaphores and message queues of
+//! System V, which the kernel notes in whole seconds of the machine's CLOCK_REALTIME.
+
+use timeloom_calls::number;
+
+use crate::abi::NS_PER_S;
+use crate::stamps::shown_ns;
+use crate::sys::syscall;
+
+/// `shmctl(id, command, status)`, `semctl(id, index, command, status)` and
+/// `msgctl(id, command, status)`, with a command that tells of one.
+pub(crate) fn status(call: usize, args: [usize; 6]) -> isize {
+    // SAFETY: the program's own call; the kernel checks the pointer.
+    let result = unsafe { syscall(call, args) };
+    if result < 0 {
+        return result;
+    }
+    // Both architectures have the structures of `asm-generic`.
+    let (status, times) = match call {
+        SHMCTL => (args[2], 56..80),
+        MSGCTL => (args[2], 48..72),
+        SEMCTL if cfg!(target_arch = "x86_64") => (args[3], 48..72),
+        _ => (args[3], 48..64),
+    };
+    // On x86-64 each of a set of semaphores' two times has a word beside it.
+    let step = if call == SEMCTL && cfg!(target_arch = "x86_64") {
+        16
+    } else {
+        8
+    };
+    for place in times.step_by(step) {
+        let time = status.wrapping_add(place) as *mut i64;
+        // SAFETY: the kernel has just written the whole structure.
+        unsafe { time.write_unaligned(shown_s(time.read_unaligned())) };
+    }
+    result
+}
+
+/// A second of the machine's, on the virtual clock. What happened in it did so half a
+/// second after its start, as far as is known.
+fn shown_s(machine_s: i64) -> i64 {
+    if machine_s == 0 {
+        return 0; // "never"
+    }
+    let middle_ns = machine_s.wrapping_mul(NS_PER_S).wrapping_add(NS_PER_S / 2);
+    shown_ns(middle_ns).div_euclid(NS_PER_S)
+}
+
+const SHMCTL: usize = number("shmctl");
+const SEMCTL: usize = number("semctl");
+const MSGCTL: usize = number("msgctl");
