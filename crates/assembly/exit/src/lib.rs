@@ -12,12 +12,16 @@
 //! is declared.
 #![forbid(unsafe_code)]
 
+mod output;
+
 use std::fmt::Display;
 use std::process::ExitCode;
 
 use timeloom_guest::{ControlError, GuestError};
 use timeloom_ptp_io::PtpError;
 use timeloom_run::RunError;
+
+pub use output::{say_line, try_say};
 
 /// Why a command ended without having done what was asked.
 #[derive(Debug)]

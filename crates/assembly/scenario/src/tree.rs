@@ -91,11 +91,15 @@ impl Node {
     }
 }
 
-/// Parses the file. Each fault of syntax is reported; the tree then lacks
-/// what could not be understood.
+/// Parses the file. The first fault of syntax is reported: what a parser finds after it
+/// mostly follows from it, as after a brace that is missing. The tree then lacks what could
+/// not be understood.
 pub(crate) fn parse(text: &str, report: &mut Report) -> Node {
     let (table, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
+    let first = errors
+        .into_iter()
+        .min_by_key(|error| error.span().map(|span| span.start));
+    if let Some(error) = first {
         let span = error.span().unwrap_or(0..0);
         let message = format!("this is not valid TOML: {}", error.message());
         report.add(Spot { source: 0, span }, &[""; 0], message, None);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 use timeloom_results::report::{Part, Sheet};
 
 /// The outcome of an experiment: of a paper repeated, or of a model against the real thing.
@@ -55,9 +55,9 @@ impl Experiment {
             .write(directory)
             .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
         if json {
-            self.rows.iter().for_each(|row| println!("{row}"));
+            self.rows.iter().for_each(|row| say!("{row}"));
         } else {
-            println!("{}", self.text());
+            say!("{}", self.text());
         }
         eprintln!("timeloom: {}", written.page.display());
         Ok(())

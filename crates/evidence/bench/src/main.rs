@@ -7,7 +7,7 @@ use clap::Parser;
 use timeloom_bench::{
     NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures, worker_main,
 };
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 
 fn main() -> ExitCode {
     Bench::parse().run().unwrap_or_else(Failure::report)
@@ -87,12 +87,12 @@ impl Bench {
         };
         let options = self.options()?;
         if !self.json {
-            println!("{TABLE_HEADER}");
+            say!("{TABLE_HEADER}");
         }
         let mut all = Vec::new();
         for name in names {
             timeloom_bench::run(name, &options, &mut |figure| {
-                println!(
+                say!(
                     "{}",
                     if self.json {
                         figure.json()

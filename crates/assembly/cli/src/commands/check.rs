@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_for};
 
 /// Check a scenario: every key and rule, and that its programs exist here.
@@ -51,7 +51,7 @@ impl Check {
 
     fn say_good(&self, plan: &Plan) {
         if !self.json {
-            println!("{}: {}", plan.name, plan.summary());
+            say!("{}: {}", plan.name, plan.summary());
             return;
         }
         let attacks: Vec<&str> = plan
@@ -74,7 +74,7 @@ impl Check {
             "checks": plan.checks.iter().filter(|check| plan.applies(check)).count(),
             "panels": plan.panels.len(),
         });
-        println!("{object}");
+        say!("{object}");
     }
 
     fn say_mistakes(&self, errors: &ScenarioErrors) {
@@ -96,7 +96,7 @@ impl Check {
                 "message": mistake.message,
                 "fix": mistake.help,
             });
-            println!("{object}");
+            say!("{object}");
         }
     }
 }

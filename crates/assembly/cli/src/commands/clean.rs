@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 
 /// Remove what a killed run left behind
 ///
@@ -23,11 +23,11 @@ impl Clean {
             let object = serde_json::json!({
                 "processes": found.processes, "cgroups": found.cgroups, "sockets": found.sockets,
             });
-            println!("{object}");
+            say!("{object}");
         } else if found == timeloom_guest::Leftovers::default() {
-            println!("nothing was left behind");
+            say!("nothing was left behind");
         } else {
-            println!(
+            say!(
                 "removed {} processes, {} cgroups, {} sockets",
                 found.processes.len(),
                 found.cgroups.len(),

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 use timeloom_guest::{HostRequest, HostText, Request, StatusText, connect, list_sessions};
 use timeloom_time::{Duration, ParseTimeError};
 
@@ -106,7 +106,7 @@ impl Ps {
             print(&status, self.json);
             if !self.json {
                 for process in &status.processes {
-                    println!("  {:>8}  {}", process.pid, process.name);
+                    say!("  {:>8}  {}", process.pid, process.name);
                 }
             }
         }
@@ -293,14 +293,14 @@ impl Unregister {
 
 fn print(status: &StatusText, json: bool) {
     if json {
-        println!(
+        say!(
             "{}",
             serde_json::to_string(status).expect("a status is plain data")
         );
         return;
     }
     let s = |ns: i64| format!("{:.6} s", Duration::from_ns(ns).as_s_f64());
-    println!(
+    say!(
         "{}: virtual {}, wall {}, paused {}, dilation {}{}, {}, {} processes",
         status.name,
         s(status.virtual_ns),
@@ -317,7 +317,7 @@ fn print(status: &StatusText, json: bool) {
             Some(ns) => format!("the next deadline is at {}", Duration::from_ns(ns)),
             None => "all wait for others".to_owned(),
         };
-        println!("  {} grants so far; {next}", standing.grants);
+        say!("  {} grants so far; {next}", standing.grants);
     }
     for host in status.hosts.iter().filter(|host| is_off(host)) {
         let off = Duration::from_ns(host.behind_ns.saturating_abs()).as_s_f64();
@@ -326,7 +326,7 @@ fn print(status: &StatusText, json: bool) {
         } else {
             "behind"
         };
-        println!(
+        say!(
             "  host {}: {off:.6} s {way}, dilation {}, {}",
             host.name,
             host.dilation,
@@ -336,11 +336,11 @@ fn print(status: &StatusText, json: bool) {
     if let Some(after_ns) = status.stopped_after_ns {
         let after_us = after_ns as f64 / 1e3;
         match status.paused {
-            true => println!(
+            true => say!(
                 "  the clock stopped at {}; all processes stood {after_us:.0} µs later",
                 Duration::from_ns(status.virtual_ns),
             ),
-            false => println!("  all processes stood {after_us:.0} µs after their clock"),
+            false => say!("  all processes stood {after_us:.0} µs after their clock"),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 
 /// Say what this machine can do, by trying it.
 ///
@@ -108,10 +108,10 @@ impl Doctor {
         ];
         if self.json {
             for finding in &findings {
-                println!("{}", json(finding));
+                say!("{}", json(finding));
             }
             for verdict in &verdicts {
-                println!("{}", json(verdict));
+                say!("{}", json(verdict));
             }
         } else {
             print(&findings, &verdicts);
@@ -166,17 +166,17 @@ fn print(findings: &[Finding], verdicts: &[Verdict]) {
         } = finding;
         // A refusal may quote several lines of another program.
         let detail = detail.trim().replace('\n', "\n            ");
-        println!("{:<9} {feature:<width$}  {detail}", word(*state));
+        say!("{:<9} {feature:<width$}  {detail}", word(*state));
         if !consequence.is_empty() {
-            println!("            so:  {consequence}");
+            say!("            so:  {consequence}");
         }
         if !fix.is_empty() {
-            println!("            fix: {fix}");
+            say!("            fix: {fix}");
         }
     }
-    println!();
+    say!();
     for verdict in verdicts {
-        println!("timeloom {:<4}  {}", verdict.command, verdict.detail);
+        say!("timeloom {:<4}  {}", verdict.command, verdict.detail);
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 use timeloom_run::report::{LabelledRun, ReportError, ReportRequest, report};
 use timeloom_time::Duration;
 
@@ -80,9 +80,9 @@ impl ReportCommand {
         }
         let path = written.path.display();
         if self.json {
-            println!("{}", serde_json::json!({ "report": path.to_string() }));
+            say!("{}", serde_json::json!({ "report": path.to_string() }));
         } else {
-            println!("{path}");
+            say!("{path}");
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, try_say};
 use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_time::Duration;
 
@@ -66,11 +66,12 @@ impl Run {
         let summary = timeloom_run::run(&plan, options)?;
         let report = timeloom_run::report::write(&directory).map_err(Failure::run)?;
         eprintln!();
-        if self.json {
-            println!("{}", to_json(&summary, &directory, &report));
+        // A reader that has left (`| head`) changes nothing of the verdict.
+        let _ = if self.json {
+            try_say(format_args!("{}", to_json(&summary, &directory, &report)))
         } else {
-            print(&summary, &directory, &report);
-        }
+            try_say(format_args!("{}", to_text(&summary, &directory, &report)))
+        };
         Ok(if summary.passed() {
             ExitCode::SUCCESS
         } else {
@@ -134,39 +135,40 @@ impl Display {
     }
 }
 
-fn print(summary: &Summary, directory: &Path, report: &Path) {
-    match &summary.end {
-        End::Reached => println!(
+fn to_text(summary: &Summary, directory: &Path, report: &Path) -> String {
+    let mut lines = vec![match &summary.end {
+        End::Reached => format!(
             "reached the end, {} of virtual time",
             summary.progress.planned
         ),
-        End::Interrupted => println!("stopped from outside; the results so far are kept"),
+        End::Interrupted => "stopped from outside; the results so far are kept".to_owned(),
         End::Failed { culprit, what } => {
-            println!("FAILED: {culprit}: {what}\nthe results so far are kept")
+            format!("FAILED: {culprit}: {what}\nthe results so far are kept")
         }
-    }
+    }];
     for check in &summary.checks {
         let verdict = match (check.applies, check.passed) {
             (false, _) => "does not apply",
             (true, true) => "holds",
             (true, false) => "FAILS",
         };
-        println!(
+        lines.push(format!(
             "check {}: {verdict} ({}; {})",
             check.name, check.expression, check.explanation
-        );
+        ));
     }
     for call in &summary.unhandled {
-        println!(
+        lines.push(format!(
             "not virtualised: {} {} × {} ({})",
             call.program, call.call, call.count, call.outcome
-        );
+        ));
     }
-    println!(
+    lines.push(format!(
         "results: {}\nreport:  {}",
         directory.display(),
         report.display()
-    );
+    ));
+    lines.join("\n")
 }
 
 fn to_json(summary: &Summary, directory: &Path, report: &Path) -> serde_json::Value {

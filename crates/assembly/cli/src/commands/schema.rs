@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 
 /// Print the JSON Schema of scenario files.
 ///
@@ -15,7 +15,7 @@ pub(crate) struct Schema {}
 
 impl Schema {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        println!("{:#}", timeloom_scenario::json_schema());
+        say!("{:#}", timeloom_scenario::json_schema());
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 use timeloom_time::Duration;
 use timeloom_timeline::ServeError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
@@ -168,12 +168,12 @@ impl List {
             print_json(seen);
             return;
         }
-        println!("{}: {}", seen.name, quality(&seen.stamp));
+        say!("{}: {}", seen.name, quality(&seen.stamp));
         let Some(daemon) = &seen.daemon else {
-            println!("  no daemon keeps it");
+            say!("  no daemon keeps it");
             return;
         };
-        println!(
+        say!(
             "  daemon {}, {} bindings, a question every {}, {:+.3} ppm, {} disturbances",
             daemon.pid,
             daemon.bindings,
@@ -183,7 +183,7 @@ impl List {
         );
         for source in &daemon.sources {
             let last = source.last_refusal.as_deref().unwrap_or("");
-            println!(
+            say!(
                 "  {}: {} asked, {} answered, {} refused{}{last}",
                 source.source,
                 source.asked,
@@ -215,8 +215,7 @@ pub(crate) struct Read {
 
 impl Read {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let stamp = timeloom_timeline_client::read(&self.place.directory(), &self.name)
-            .map_err(|refusal| Failure::run(format!("{}: {refusal}", self.name)))?;
+        let stamp = read(&self.place.directory(), &self.name)?;
         print_stamp(&stamp, self.json);
         Ok(ExitCode::from(u8::from(stamp.interval.is_none())))
     }
@@ -246,10 +245,7 @@ impl Watch {
         let every = core::time::Duration::from_nanos(self.every.as_ns().max(0) as u64);
         let mut readings = 0;
         loop {
-            match timeloom_timeline_client::read(&directory, &self.name) {
-                Ok(stamp) => print_stamp(&stamp, self.json),
-                Err(refusal) => return Err(Failure::run(format!("{}: {refusal}", self.name))),
-            }
+            print_stamp(&read(&directory, &self.name)?, self.json);
             readings += 1;
             if self.count.is_some_and(|count| readings >= count) {
                 return Ok(ExitCode::SUCCESS);
@@ -259,18 +255,35 @@ impl Watch {
     }
 }
 
+/// A reading. For a name that nobody keeps, the error says which there are.
+fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Failure> {
+    timeloom_timeline_client::read(directory, name).map_err(|refusal| {
+        let names = directory.names();
+        if names.contains(name) {
+            return Failure::run(format!("{name}: {refusal}"));
+        }
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let there = match names.as_slice() {
+            [] => "there is none; `timeloom timeline serve` keeps one".to_owned(),
+            _ => format!("there are {}", names.join(", ")),
+        };
+        let place = directory.path().display();
+        Failure::usage(format!("there is no timeline `{name}` in {place}: {there}"))
+    })
+}
+
 fn print_stamp(stamp: &StampText, json: bool) {
     if json {
         print_json(stamp);
     } else if let Some(interval) = stamp.interval {
-        println!("{} ns  {}", interval.estimate_ns, quality(stamp));
+        say!("{} ns  {}", interval.estimate_ns, quality(stamp));
     } else {
-        println!("{}", quality(stamp));
+        say!("{}", quality(stamp));
     }
 }
 
 fn print_json(object: &impl serde::Serialize) {
-    println!("{}", serde_json::to_string(object).expect("plain data"));
+    say!("{}", serde_json::to_string(object).expect("plain data"));
 }
 
 /// As `ok, −12 us +14 us`.

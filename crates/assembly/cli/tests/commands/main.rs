@@ -4,6 +4,7 @@ mod check;
 mod chrony;
 mod doctor;
 mod host_control;
+mod output;
 mod ptp;
 mod ptp4l;
 mod report;

@@ -94,16 +94,7 @@ fn mistakes_are_said() {
 fn a_laboratory_with_an_attack() {
     let scratch = Scratch::new("ptp-lab");
     let out = scratch.path("out").display().to_string();
-    let arguments = [
-        "ptp",
-        "lab",
-        "--hops",
-        "2",
-        "--auth",
-        "inline-ed25519",
-        "--attack",
-        "strip@1",
-    ];
+    let arguments = ["ptp", "lab", "--hops", "2", "--attack", "strip@1"];
     let ended = timeloom(&[&arguments[..], &["--for", "6 s", "--out", &out, "--json"]].concat());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let told = &ended.objects()[0];

@@ -143,6 +143,22 @@ fn mistakes_have_their_exit_code() {
         Some(2)
     );
     assert_eq!(code(&["serve", "--config", "/nonexistent"]), Some(2));
-    assert_eq!(code(&["read", "x"]), Some(1));
     assert_eq!(code(&["list"]), Some(0));
+}
+
+#[test]
+fn a_name_that_nobody_keeps_is_answered_with_those_there_are() {
+    let place = tempfile::tempdir().unwrap();
+    let refused = |name| {
+        let output = timeline(place.path(), &["read", name]);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let nobody = refused("nope");
+    assert!(nobody.contains("there is none"), "{nobody}");
+    let daemon = Daemon::start(place.path());
+    wait_for(place.path(), |reading| reading["status"] == "ok");
+    let others = refused("nope");
+    assert!(others.contains("there are `short`"), "{others}");
+    drop(daemon);
 }

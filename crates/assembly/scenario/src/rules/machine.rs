@@ -60,11 +60,12 @@ fn command(
         let file = directory.join(name);
         if !file.is_file() {
             let message = format!("there is no file `{}`", file.display());
-            rules.broken(
-                &run_path,
-                message,
-                "it is relative to the program's `directory`",
-            );
+            let help = if Path::new(name).is_absolute() {
+                "install it, or give the path at which this machine has it"
+            } else {
+                "it is relative to the program's `directory`"
+            };
+            rules.broken(&run_path, message, help);
         } else if !is_executable(&file) {
             let message = format!("`{}` is not executable", file.display());
             rules.broken(

@@ -81,6 +81,12 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
             ),
             source,
         },
+        // The kernel allows one such listener to a process, and its children have it.
+        STEP_FILTER if source.raw_os_error() == Some(libc::EBUSY) => GuestError::Usage(
+            "this runs in a session already, and there is none inside another; \
+             change the clock of that one (`timeloom ps`, `dilate`, `pause`)"
+                .to_owned(),
+        ),
         STEP_FILTER => GuestError::Unsupported(format!(
             "this kernel refused the seccomp filter ({source}); Linux 5.19 or later is needed"
         )),

@@ -205,12 +205,13 @@ fn draw(
     out.push_str("</div>\n");
 }
 
-/// `Voltage (V)`.
+/// `Voltage (V)`. The unit `1` is that of a number without one: it is not written, as SI has it.
 pub(super) fn axis_name(name: &str, unit: &str) -> String {
-    match (name.is_empty(), unit.is_empty()) {
-        (false, false) => format!("{name} ({unit})"),
-        (true, false) => unit.to_owned(),
-        _ => name.to_owned(),
+    match (name, unit) {
+        ("", "1") => "Number".to_owned(),
+        (_, "" | "1") => name.to_owned(),
+        ("", _) => unit.to_owned(),
+        _ => format!("{name} ({unit})"),
     }
 }
 
@@ -236,3 +237,22 @@ fn titles(panels: &[Panel]) -> String {
 
 /// More marks than this would hide what they point at.
 const MARKS: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::axis_name;
+
+    #[test]
+    fn an_axis_is_named_by_quantity_and_unit() {
+        let names = [
+            (("Voltage", "V"), "Voltage (V)"),
+            (("", "V"), "V"),
+            (("Violations", "1"), "Violations"),
+            (("", "1"), "Number"),
+            (("", ""), ""),
+        ];
+        for ((name, unit), shown) in names {
+            assert_eq!(axis_name(name, unit), shown);
+        }
+    }
+}

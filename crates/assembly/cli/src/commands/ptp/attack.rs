@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::lab::{self, Attack};
 use timeloom_time::Duration;
 
@@ -36,12 +36,12 @@ impl AttackCommand {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let done = lab::attack(&self.out, self.attack, self.duration)?;
         if self.json {
-            println!("{}", serde_json::json!(done));
+            say!("{}", serde_json::json!(done));
             return Ok(ExitCode::SUCCESS);
         }
-        println!("{}: {} messages", self.attack.name(), done.attacked);
+        say!("{}: {} messages", self.attack.name(), done.attacked);
         for (violation, count) in &done.violations {
-            println!("  {count:>5} × {violation}");
+            say!("  {count:>5} × {violation}");
         }
         if done.violations.is_empty() {
             let why = if self.attack.is_detectable() {
@@ -49,7 +49,7 @@ impl AttackCommand {
             } else {
                 "nothing can notice this one: see docs/ptp-attacks.md"
             };
-            println!("  nothing was noticed ({why})");
+            say!("  nothing was noticed ({why})");
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::{
     KeyDirectory, SignRequest, make_authority, make_node_with_ports, rotate, sign_ring, suite_name,
 };
@@ -64,7 +64,7 @@ impl Keygen {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.authority {
             make_authority(&self.directory)?;
-            println!("{}", self.directory.join("authority.pub").display());
+            say!("{}", self.directory.join("authority.pub").display());
             return Ok(ExitCode::SUCCESS);
         }
         let clock = match (self.clock, self.interface) {
@@ -79,7 +79,7 @@ impl Keygen {
             self.suite.into(),
             self.ports,
         )?;
-        println!("{}", self.directory.join("node.pub").display());
+        say!("{}", self.directory.join("node.pub").display());
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -125,7 +125,7 @@ impl Sign {
             signing_epoch: self.use_epoch,
             not_after_s: self.not_after.map(jiff::Timestamp::as_second),
         })?;
-        println!(
+        say!(
             "{}: serial {}, {} keys, signing with epoch {}",
             self.ring.display(),
             ring.serial,
@@ -151,7 +151,7 @@ pub(crate) struct Rotate {
 
 impl Rotate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        println!("epoch {}", rotate(&self.directory, self.keep)?);
+        say!("epoch {}", rotate(&self.directory, self.keep)?);
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -183,7 +183,7 @@ impl Show {
                 "epoch": loaded.epoch, "ring_serial": loaded.serial, "may_lead": loaded.may_lead,
                 "members": names.iter().map(|(name, clock)| serde_json::json!({"name": name, "clock": clock})).collect::<Vec<_>>(),
             });
-            println!("{object}");
+            say!("{object}");
             return Ok(ExitCode::SUCCESS);
         }
         let rank = if loaded.may_lead {
@@ -191,14 +191,17 @@ impl Show {
         } else {
             "may not be grandmaster"
         };
-        println!(
+        say!(
             "{} {}: {suite}, epoch {}, index {}, {rank}",
-            loaded.name, loaded.clock, loaded.epoch, loaded.index
+            loaded.name,
+            loaded.clock,
+            loaded.epoch,
+            loaded.index
         );
-        println!("ring {}:", loaded.serial);
+        say!("ring {}:", loaded.serial);
         names
             .iter()
-            .for_each(|(name, clock)| println!("  {clock}  {name}"));
+            .for_each(|(name, clock)| say!("  {clock}  {name}"));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, Spread, run};
 use timeloom_ptp_io::{DelayMechanism, EntryForm, KernelRandom, Random, SyncVerdict, Wake};
@@ -19,9 +19,7 @@ use super::policy::{AuthName, PolicyArgument};
 /// and all that the slave reports is error. Needs root. Evidence, keys, logs of
 /// ptp4l and a capture of the slave's link are left in the output directory.
 #[derive(Args)]
-#[command(
-    after_help = "Example: timeloom ptp lab --hops 4 --auth inline-ed25519 --attack correction@2"
-)]
+#[command(after_help = "Example: timeloom ptp lab --hops 4 --attack correction@2")]
 pub(crate) struct Lab {
     /// Transparent clocks between grandmaster and slave, 0 to 16
     #[arg(long, default_value_t = 3)]
@@ -38,9 +36,10 @@ pub(crate) struct Lab {
     /// domainNumber; ptp4l 3.1.1 takes 0 to 127
     #[arg(long, default_value_t = 0)]
     domain: u8,
-    /// Who answers for corrections, and how
-    #[arg(long, value_enum, default_value = "off")]
-    auth: AuthName,
+    /// Who answers for corrections, and how [default: inline-ed25519; with --ptp4l,
+    /// which signs nothing, off]
+    #[arg(long, value_enum)]
+    auth: Option<AuthName>,
     /// Entries of 8 octets in place of 18
     #[arg(long)]
     compact: bool,
@@ -82,16 +81,17 @@ impl Lab {
         options.transport = self.transport.into();
         options.profile.delay = DelayMechanism::from(self.delay);
         options.profile.domain = self.domain;
-        options.auth = self.auth.suite().map(|suite| LabAuth {
+        let auth = self.auth();
+        options.auth = auth.suite().map(|suite| LabAuth {
             suite,
             form: if self.compact {
                 EntryForm::Compact
             } else {
                 EntryForm::Full
             },
-            secondary: self.auth.is_secondary(),
+            secondary: auth.is_secondary(),
         });
-        if self.auth == AuthName::Group {
+        if auth == AuthName::Group {
             let mut random = KernelRandom::open()?;
             let words: [u64; 4] = std::array::from_fn(|_| random.next_u64());
             options.group = Some(GroupFile {
@@ -110,11 +110,19 @@ impl Lab {
             .map_err(|error| Failure::machine(format!("signal handlers: {error}")))?;
         let report = run(&options, &wake)?;
         if self.json {
-            println!("{}", self.object(&report));
+            say!("{}", self.object(&report));
         } else {
             self.print(&report);
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn auth(&self) -> AuthName {
+        self.auth.unwrap_or(if self.ptp4l.is_empty() {
+            AuthName::InlineEd25519
+        } else {
+            AuthName::Off
+        })
     }
 
     fn object(&self, report: &LabReport) -> serde_json::Value {
@@ -140,18 +148,20 @@ impl Lab {
     fn print(&self, report: &LabReport) {
         match (report.offsets(), report.delays()) {
             (Some(offset), Some(delay)) => {
-                println!(
+                say!(
                     "offset of the slave (the truth is 0), {} Syncs:",
                     offset.count
                 );
                 for (name, spread) in [("offset", offset), ("delay", delay)] {
-                    println!(
+                    say!(
                         "  {name:<7} median {:>9.0} ns   5 % {:>9.0} ns   95 % {:>9.0} ns",
-                        spread.median_ns, spread.p5_ns, spread.p95_ns
+                        spread.median_ns,
+                        spread.p5_ns,
+                        spread.p95_ns
                     );
                 }
             }
-            _ => println!("the slave has measured nothing"),
+            _ => say!("the slave has measured nothing"),
         }
         let verdicts: Vec<String> = SyncVerdict::ALL
             .iter()
@@ -160,21 +170,21 @@ impl Lab {
             .map(|(count, verdict)| format!("{count} {verdict}"))
             .collect();
         if !verdicts.is_empty() {
-            println!("Syncs: {}", verdicts.join(", "));
+            say!("Syncs: {}", verdicts.join(", "));
         }
         if let Some((attack, at)) = self.attack {
-            println!(
+            say!(
                 "attack {attack:?} behind place {at}: {} messages",
                 report.attacked
             );
         }
         if let Some(at) = self.tap {
-            println!("attacks behind place {at}: {} messages", report.attacked);
+            say!("attacks behind place {at}: {} messages", report.attacked);
         }
         for (violation, count) in report.violations() {
-            println!("  {count:>5} × {violation}");
+            say!("  {count:>5} × {violation}");
         }
-        println!("evidence, keys, logs and capture: {}", self.out.display());
+        say!("evidence, keys, logs and capture: {}", self.out.display());
     }
 }
 
