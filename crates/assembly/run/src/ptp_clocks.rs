@@ -272,8 +272,11 @@ pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     for (reason, count) in &tally.failures {
         text.push_str(&format!("; {count} violations: {reason}"));
     }
-    if tally.evil > 0 {
-        text.push_str(&format!("; as a rogue it touched {} messages", tally.evil));
+    if tally.tampered > 0 {
+        text.push_str(&format!(
+            "; as a rogue it touched {} messages",
+            tally.tampered
+        ));
     }
     for (reason, count) in &tally.dropped {
         text.push_str(&format!("; {count} dropped: {reason}"));

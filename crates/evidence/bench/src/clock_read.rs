@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Place, Remote, measuring_core, session};
+use crate::remote::{Environment, Remote, measuring_core, session};
 use crate::rounds::Rounds;
 use crate::scratch::Scratch;
 use crate::stats::median;
@@ -21,8 +21,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let session = session(options)?;
     let core = measuring_core();
 
-    let mut native = Remote::start(options, &scratch, &Place::Native)?;
-    let mut inside = Remote::start(options, &scratch, &Place::Inside(&session))?;
+    let mut native = Remote::start(options, &scratch, &Environment::Native)?;
+    let mut inside = Remote::start(options, &scratch, &Environment::Inside(&session))?;
     let mut faked = start_faked(options, &scratch)?;
     let mut workers = vec![&mut native, &mut inside];
     workers.extend(&mut faked);
@@ -83,7 +83,7 @@ pub(crate) fn start_faked(
         ("LD_PRELOAD".into(), library.into()),
         ("FAKETIME".into(), "+1d".into()),
     ];
-    Remote::start(options, scratch, &Place::With(variables)).map(Some)
+    Remote::start(options, scratch, &Environment::With(variables)).map(Some)
 }
 
 /// The library that the `faketime` command would load.

@@ -3,7 +3,7 @@
 
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Place, Remote, session};
+use crate::remote::{Environment, Remote, session};
 use crate::rounds::Rounds;
 use crate::scratch::Scratch;
 use crate::stats::median;
@@ -14,8 +14,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let scale = Scale::calibrate();
     let scratch = Scratch::new()?;
     let session = session(options)?;
-    let mut native = Remote::start(options, &scratch, &Place::Native)?;
-    let mut inside = Remote::start(options, &scratch, &Place::Inside(&session))?;
+    let mut native = Remote::start(options, &scratch, &Environment::Native)?;
+    let mut inside = Remote::start(options, &scratch, &Environment::Inside(&session))?;
     let rounds = Rounds::run(
         options.pick(101, 1001),
         "spawn",
@@ -47,8 +47,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let mut added = Vec::new();
     let mut proportional = Vec::new();
     for _ in 0..options.pick(9, 31) {
-        let native = Remote::start(options, &scratch, &Place::Native)?;
-        let inside = Remote::start(options, &scratch, &Place::Inside(&session))?;
+        let native = Remote::start(options, &scratch, &Environment::Native)?;
+        let inside = Remote::start(options, &scratch, &Environment::Inside(&session))?;
         let (native, inside) = (memory(native.pid())?, memory(inside.pid())?);
         added.push(inside.resident - native.resident);
         proportional.push(inside.proportional - native.proportional);

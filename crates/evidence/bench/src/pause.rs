@@ -11,7 +11,7 @@ use timeloom_guest::Session;
 
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Place, Remote, session};
+use crate::remote::{Environment, Remote, session};
 use crate::scratch::{Scratch, unique};
 use crate::shared::SharedBoard;
 use crate::ticks::{self, Scale};
@@ -183,7 +183,7 @@ impl Crew {
         let scratch = Scratch::new()?;
         let session = session(options)?;
         let workers = (0..count)
-            .map(|_| Remote::start(options, &scratch, &Place::Inside(&session)))
+            .map(|_| Remote::start(options, &scratch, &Environment::Inside(&session)))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             workers,

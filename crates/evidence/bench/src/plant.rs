@@ -14,7 +14,7 @@ use timeloom_time::{Duration, Instant};
 
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Place, Remote, session};
+use crate::remote::{Environment, Remote, session};
 use crate::scratch::Scratch;
 use crate::ticks::{self, Scale};
 use crate::worker::PLANT;
@@ -26,7 +26,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let testbed = Arc::new(PausedTestbed(Arc::new(session(options)?)));
     // Somebody to be stopped, as in any real run.
     let guests = (0..GUESTS)
-        .map(|_| Remote::start(options, &scratch, &Place::Inside(&testbed.0)))
+        .map(|_| Remote::start(options, &scratch, &Environment::Inside(&testbed.0)))
         .collect::<Result<Vec<_>, _>>()?;
     let plant = start_plant(options, &scratch)?;
     let exchange = Exchange::new(Bus::new(testbed), plant, |_| ());

@@ -14,7 +14,7 @@ use crate::error::BenchError;
 use crate::scratch::{Scratch, unique};
 
 /// Where a worker runs.
-pub(crate) enum Place<'a> {
+pub(crate) enum Environment<'a> {
     /// On the machine's clock.
     Native,
     /// On the machine's clock with these variables set.
@@ -39,7 +39,7 @@ impl Remote {
     pub(crate) fn start(
         options: &Options,
         scratch: &Scratch,
-        place: &Place<'_>,
+        environment: &Environment<'_>,
     ) -> Result<Self, BenchError> {
         let socket = scratch.path().join(unique("worker"));
         let listener = UnixListener::bind(&socket).map_err(BenchError::system(format!(
@@ -48,10 +48,12 @@ impl Remote {
         )))?;
         let mut command = options.worker.clone();
         command.push(socket.clone().into());
-        let mut process = match place {
-            Place::Inside(session) => Process::Guest(session.spawn(&CommandSpec::new(command))?),
-            Place::Native => start_native(&command, &[])?,
-            Place::With(variables) => start_native(&command, variables)?,
+        let mut process = match environment {
+            Environment::Inside(session) => {
+                Process::Guest(session.spawn(&CommandSpec::new(command))?)
+            }
+            Environment::Native => start_native(&command, &[])?,
+            Environment::With(variables) => start_native(&command, variables)?,
         };
         let stream = accept(&listener, &mut process);
         let _ = fs::remove_file(&socket);

@@ -6,7 +6,7 @@
 use crate::clock_read::start_faked;
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Place, Remote, session};
+use crate::remote::{Environment, Remote, session};
 use crate::rounds::Rounds;
 use crate::scratch::Scratch;
 use crate::stats::{median, percentile};
@@ -17,8 +17,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let scale = Scale::calibrate();
     let scratch = Scratch::new()?;
     let session = session(options)?;
-    let mut native = Remote::start(options, &scratch, &Place::Native)?;
-    let mut inside = Remote::start(options, &scratch, &Place::Inside(&session))?;
+    let mut native = Remote::start(options, &scratch, &Environment::Native)?;
+    let mut inside = Remote::start(options, &scratch, &Environment::Inside(&session))?;
     let mut faked = start_faked(options, &scratch)?;
     let mut workers = vec![&mut native, &mut inside];
     workers.extend(&mut faked);

@@ -3,7 +3,7 @@
 
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Place, Remote, measuring_core, session};
+use crate::remote::{Environment, Remote, measuring_core, session};
 use crate::rounds::Rounds;
 use crate::scratch::Scratch;
 use crate::stats::median;
@@ -15,8 +15,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let scratch = Scratch::new()?;
     let session = session(options)?;
     let core = measuring_core();
-    let mut native = Remote::start(options, &scratch, &Place::Native)?;
-    let mut inside = Remote::start(options, &scratch, &Place::Inside(&session))?;
+    let mut native = Remote::start(options, &scratch, &Environment::Native)?;
+    let mut inside = Remote::start(options, &scratch, &Environment::Inside(&session))?;
     for worker in [&mut native, &mut inside] {
         worker.ask(&format!("pin {core}"))?;
     }

@@ -38,7 +38,7 @@ fn redis(
 ) -> Result<(), BenchError> {
     let scratch = Scratch::new()?;
     let requests = options.pick("40000", "200000");
-    let side = |place: Place<'_>| -> Result<(Running, Vec<OsString>), BenchError> {
+    let side = |environment: Environment<'_>| -> Result<(Running, Vec<OsString>), BenchError> {
         let socket = scratch.path().join(unique("redis"));
         let path = socket.to_string_lossy().into_owned();
         let server = [
@@ -54,7 +54,7 @@ fn redis(
             &["--daemonize", "no", "--unixsocket", &path],
         ]
         .concat();
-        let server = Running::start(&place, &server)?;
+        let server = Running::start(&environment, &server)?;
         let begun = Instant::now();
         while !socket.exists() {
             if begun.elapsed() > PATIENCE {
@@ -76,12 +76,12 @@ fn redis(
         let client = client.iter().map(OsString::from).chain([socket.into()]);
         Ok((server, client.collect()))
     };
-    let (_native, native_client) = side(Place::Outside)?;
-    let (_inside, inside_client) = side(Place::Inside(session))?;
+    let (_native, native_client) = side(Environment::Outside)?;
+    let (_inside, inside_client) = side(Environment::Inside(session))?;
     let rates = Rates::measure(
         options.pick(5, 21),
-        || rate_of_redis(&output(&Place::Outside, &native_client)?),
-        || rate_of_redis(&output(&Place::Inside(session), &inside_client)?),
+        || rate_of_redis(&output(&Environment::Outside, &native_client)?),
+        || rate_of_redis(&output(&Environment::Inside(session), &inside_client)?),
     )?;
     figure(
         rates
@@ -116,9 +116,12 @@ fn iperf3(
     figure: &mut dyn FnMut(Figure),
 ) -> Result<(), BenchError> {
     let seconds = options.pick("1", "3");
-    let side = |place: Place<'_>| -> Result<(Running, Vec<OsString>), BenchError> {
+    let side = |environment: Environment<'_>| -> Result<(Running, Vec<OsString>), BenchError> {
         let port = free_port()?.to_string();
-        let server = Running::start(&place, &["iperf3", "-s", "-B", "127.0.0.1", "-p", &port])?;
+        let server = Running::start(
+            &environment,
+            &["iperf3", "-s", "-B", "127.0.0.1", "-p", &port],
+        )?;
         let begun = Instant::now();
         while std::net::TcpListener::bind(("127.0.0.1", port.parse().unwrap_or(0))).is_ok() {
             if begun.elapsed() > PATIENCE {
@@ -138,12 +141,12 @@ fn iperf3(
         ];
         Ok((server, client.iter().map(OsString::from).collect()))
     };
-    let (_native, native_client) = side(Place::Outside)?;
-    let (_inside, inside_client) = side(Place::Inside(session))?;
+    let (_native, native_client) = side(Environment::Outside)?;
+    let (_inside, inside_client) = side(Environment::Inside(session))?;
     let rates = Rates::measure(
         options.pick(3, 9),
-        || rate_of_iperf3(&output(&Place::Outside, &native_client)?),
-        || rate_of_iperf3(&output(&Place::Inside(session), &inside_client)?),
+        || rate_of_iperf3(&output(&Environment::Outside, &native_client)?),
+        || rate_of_iperf3(&output(&Environment::Inside(session), &inside_client)?),
     )?;
     figure(
         rates
@@ -208,7 +211,7 @@ impl Rates {
 }
 
 /// Where a program runs.
-enum Place<'a> {
+enum Environment<'a> {
     Outside,
     Inside(&'a Session),
 }
@@ -220,11 +223,11 @@ enum Running {
 }
 
 impl Running {
-    fn start(place: &Place<'_>, argv: &[&str]) -> Result<Self, BenchError> {
+    fn start(environment: &Environment<'_>, argv: &[&str]) -> Result<Self, BenchError> {
         let silence = || std::fs::File::options().write(true).open("/dev/null");
         let silence = silence().map_err(BenchError::system("opening /dev/null"))?;
-        match place {
-            Place::Outside => Command::new(argv[0])
+        match environment {
+            Environment::Outside => Command::new(argv[0])
                 .args(&argv[1..])
                 .stdin(Stdio::null())
                 .stdout(
@@ -236,7 +239,7 @@ impl Running {
                 .spawn()
                 .map(Self::Outside)
                 .map_err(BenchError::system(format!("starting {}", argv[0]))),
-            Place::Inside(session) => {
+            Environment::Inside(session) => {
                 let mut spec = CommandSpec::new(argv);
                 spec.output = Output::To(silence.into());
                 Ok(Self::Inside(session.spawn(&spec)?))
@@ -261,10 +264,10 @@ impl Drop for Running {
 }
 
 /// Runs a program to its end and returns what it printed.
-fn output(place: &Place<'_>, argv: &[OsString]) -> Result<String, BenchError> {
+fn output(environment: &Environment<'_>, argv: &[OsString]) -> Result<String, BenchError> {
     let doing = || BenchError::system(format!("running {}", argv[0].to_string_lossy()));
-    match place {
-        Place::Outside => {
+    match environment {
+        Environment::Outside => {
             let output = Command::new(&argv[0])
                 .args(&argv[1..])
                 .stdin(Stdio::null())
@@ -273,7 +276,7 @@ fn output(place: &Place<'_>, argv: &[OsString]) -> Result<String, BenchError> {
                 .map_err(doing())?;
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         }
-        Place::Inside(session) => {
+        Environment::Inside(session) => {
             let (mut read, write) = pipe().map_err(doing())?;
             let mut spec = CommandSpec::new(argv);
             spec.output = Output::To(write);

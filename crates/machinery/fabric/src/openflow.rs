@@ -67,28 +67,28 @@ impl OpenVSwitch {
         controlled: bool,
     ) -> Result<Self, KernelError> {
         let directory = Directory::create()?;
-        let place = Place {
+        let tools = Tools {
             namespace,
             directory: &directory.0,
         };
         let file = directory.0.join("conf.db");
-        place.run(
+        tools.run(
             "ovsdb-tool",
             &[os("create"), file.clone().into(), SCHEMA.into()],
         )?;
         let socket = directory.0.join("db.sock");
         let remote = joined("--remote=punix:", &socket);
-        let database = place.daemon("ovsdb-server", &[file.into(), remote], "db.ctl")?;
+        let database = tools.daemon("ovsdb-server", &[file.into(), remote], "db.ctl")?;
         let database = Guard(Some(database));
         wait_for(&socket)?;
         let at = joined("unix:", &socket);
         let server = joined("--db=unix:", &socket);
-        place.run("ovs-vsctl", &[server.clone(), os("--no-wait"), os("init")])?;
-        let switch = place.daemon("ovs-vswitchd", &[at, os("--disable-system")], "vs.ctl")?;
+        tools.run("ovs-vsctl", &[server.clone(), os("--no-wait"), os("init")])?;
+        let switch = tools.daemon("ovs-vswitchd", &[at, os("--disable-system")], "vs.ctl")?;
         let switch = Guard(Some(switch));
         let mut arguments = vec![server, os(&format!("--timeout={CONFIGURED_WITHIN_S}"))];
         arguments.extend(configuration(bridges, controlled).map(|word| os(&word)));
-        place.run("ovs-vsctl", &arguments)?;
+        tools.run("ovs-vsctl", &arguments)?;
         let daemons = [
             ("ovs-vswitchd", switch.release()),
             ("ovsdb-server", database.release()),
@@ -158,12 +158,12 @@ fn configuration(bridges: &[Bridge], controlled: bool) -> impl Iterator<Item = S
 }
 
 /// Where the programs run and keep their files.
-struct Place<'a> {
+struct Tools<'a> {
     namespace: &'a Namespace,
     directory: &'a Path,
 }
 
-impl Place<'_> {
+impl Tools<'_> {
     /// Runs a tool to its end.
     fn run(&self, program: &str, arguments: &[OsString]) -> Result<(), KernelError> {
         let outcome = self.command(program, arguments)?.output();

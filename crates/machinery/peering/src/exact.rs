@@ -60,15 +60,15 @@ impl Batch {
 
 /// An engine went away in the middle of a run, or its transport failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gone(pub String);
+pub struct PeerLost(pub String);
 
-impl fmt::Display for Gone {
+impl fmt::Display for PeerLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "another engine of an exact run is gone: {}", self.0)
     }
 }
 
-impl std::error::Error for Gone {}
+impl std::error::Error for PeerLost {}
 
 /// How engines agree and hand over.
 pub trait Exchange {
@@ -85,7 +85,7 @@ pub trait Exchange {
         next: Instant<Virtual>,
         leaving: &mut [Batch],
         arriving: &mut Batch,
-    ) -> Result<Instant<Virtual>, Gone>;
+    ) -> Result<Instant<Virtual>, PeerLost>;
 }
 
 /// What an exact run took.
@@ -108,7 +108,7 @@ pub fn run<Q: EventQueue>(
     cut: &Cut,
     exchange: &mut impl Exchange,
     end: Instant<Virtual>,
-) -> Result<Windows, Gone> {
+) -> Result<Windows, PeerLost> {
     let mut leaving = vec![Batch::default(); usize::from(cut.engines())];
     let mut arriving = Batch::default();
     let mut windows = Windows::default();
@@ -248,7 +248,7 @@ impl Shared {
     }
 
     /// Waits until all have come.
-    fn meet(&mut self) -> Result<(), Gone> {
+    fn meet(&mut self) -> Result<(), PeerLost> {
         let board = &*self.board;
         self.round = self.round.wrapping_add(1);
         if board.arrived.fetch_add(1, AcqRel) + 1 == board.engines as u32 {
@@ -282,7 +282,7 @@ impl Shared {
         if board.round.load(Acquire) == self.round {
             return Ok(());
         }
-        Err(Gone("its thread has ended".to_owned()))
+        Err(PeerLost("its thread has ended".to_owned()))
     }
 }
 
@@ -292,7 +292,7 @@ impl Exchange for Shared {
         next: Instant<Virtual>,
         leaving: &mut [Batch],
         arriving: &mut Batch,
-    ) -> Result<Instant<Virtual>, Gone> {
+    ) -> Result<Instant<Virtual>, PeerLost> {
         let engines = self.board.engines;
         // Who writes round k + 2 has met the others in round k + 1, when they
         // had read round k: two sets of slots are enough.

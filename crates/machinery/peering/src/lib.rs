@@ -32,10 +32,12 @@ mod ring;
 mod run;
 mod socket;
 mod sync;
+mod transport;
 mod varint;
 
 pub use cut::{Cut, CutError};
 pub use portal::{Portal, PortalStats};
 pub use ring::Ring;
-pub use run::{Door, Pause, run};
+pub use run::{Gateway, Pause, run};
 pub use socket::Socket;
+pub use transport::Endpoint;

@@ -1,6 +1,6 @@
 //! What one engine knows and does about another: sans-IO.
 //!
-//! Datagrams in, packets and news out; packets in, datagrams out. An engine is
+//! Datagrams in, packets and events out; packets in, datagrams out. An engine is
 //! *here* once it has shown that it knows our epoch, and *away* again when it
 //! says so or has been silent for too long. What is put in while it is away is
 //! dropped and counted; its links are down then, so nothing should be.
@@ -102,7 +102,7 @@ pub struct PeerStats {
 
 /// What is to be told to the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum PeerEvent {
     /// The other one is here: its links are up.
     Joined,
     /// It is away: its links are down.
@@ -192,7 +192,7 @@ impl Peer {
         bytes: &[u8],
         statics: &Statics,
         act: impl FnMut(&Packet, &[u8]),
-    ) -> Option<News> {
+    ) -> Option<PeerEvent> {
         let Some((header, body)) = Header::read(bytes, self.here, self.there, &self.key) else {
             self.stats.hostile += 1;
             return None;
@@ -201,7 +201,7 @@ impl Peer {
             self.stats.stale += 1;
             return None;
         }
-        let mut news = None;
+        let mut event = None;
         if header.from_epoch > self.their_epoch {
             // A new life: what was said in earlier ones is worth nothing now.
             self.their_epoch = header.from_epoch;
@@ -209,7 +209,7 @@ impl Peer {
             self.answer = true;
             if self.present {
                 self.vanish();
-                news = Some(News::Left);
+                event = Some(PeerEvent::Left);
             }
         }
         if header.to_epoch != self.epoch {
@@ -220,22 +220,22 @@ impl Peer {
             } else {
                 self.stats.stale += 1;
             }
-            return news;
+            return event;
         }
         if !self.window.admit(header.number, &mut self.stats) {
-            return news;
+            return event;
         }
         self.heard = now;
         if !self.present && !header.farewell {
             self.present = true;
             self.answer = true;
             self.stats.joined += 1;
-            news = Some(News::Joined);
+            event = Some(PeerEvent::Joined);
         }
         self.stats.datagrams_received += 1;
         if header.farewell {
             self.present = false;
-            return Some(News::Left);
+            return Some(PeerEvent::Left);
         }
         if !header.hello {
             match self.reader.read(body, header.compressed, statics, act) {
@@ -243,7 +243,7 @@ impl Peer {
                 Err(_) => self.stats.malformed += 1,
             }
         }
-        news
+        event
     }
 
     /// Puts in a packet that is to go; `slack` is how long it has until it
@@ -340,7 +340,7 @@ impl Peer {
     }
 
     /// Sends what is due: full and old datagrams, heartbeats, greetings.
-    pub fn poll(&mut self, now: Instant<Wall>, out: &mut Datagrams) -> Option<News> {
+    pub fn poll(&mut self, now: Instant<Wall>, out: &mut Datagrams) -> Option<PeerEvent> {
         for class in 0..2 {
             if self.boxes[class].due.is_some_and(|due| due <= now) {
                 self.flush(now, class, 0, out);
@@ -359,7 +359,7 @@ impl Peer {
         }
         if self.present && now - self.heard > self.config.silence {
             self.vanish();
-            return Some(News::Left);
+            return Some(PeerEvent::Left);
         }
         None
     }

@@ -1,4 +1,4 @@
-//! The peering portal: one engine's door to all others.
+//! The peering portal: one engine's gateway to all others.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,61 +11,17 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 use crate::Cut;
 use crate::codec::Statics;
 use crate::datagram::Key;
-use crate::peer::{Datagrams, News, Peer, PeerConfig, PeerStats};
-use crate::ring::{Neighbour, Ring};
-use crate::socket::Socket;
+use crate::peer::{Peer, PeerConfig, PeerEvent, PeerStats};
+use crate::ring::Neighbour;
+use crate::transport::{Endpoint, Transport, Udp};
 
-/// The door to one other engine.
+/// Another engine, as OSPF has it of a router (RFC 2328, section 1.2): how to reach it, and
+/// over which links.
 #[derive(Debug)]
-struct Line {
-    way: Way,
+struct Adjacency {
+    transport: Transport,
     /// Our links that lead there.
     links: Vec<PortId>,
-}
-
-/// What carries packets there.
-#[derive(Debug)]
-enum Way {
-    Udp(Box<Udp>),
-    Ring(Box<Neighbour>),
-}
-
-#[derive(Debug)]
-struct Udp {
-    peer: Peer,
-    socket: Socket,
-    out: Datagrams,
-}
-
-impl Way {
-    fn config(&self) -> &PeerConfig {
-        match self {
-            Self::Udp(udp) => udp.peer.config(),
-            Self::Ring(neighbour) => neighbour.config(),
-        }
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Udp(udp) => udp.socket.descriptor(),
-            Self::Ring(neighbour) => neighbour.descriptor(),
-        }
-    }
-
-    fn next_wake(&self) -> Instant<Wall> {
-        match self {
-            Self::Udp(udp) => udp.peer.next_wake(),
-            Self::Ring(neighbour) => neighbour.next_wake(),
-        }
-    }
-
-    /// Its number, whether it is here, and what has happened.
-    fn told(&self) -> (Owner, bool, PeerStats) {
-        match self {
-            Self::Udp(udp) => (udp.peer.there(), udp.peer.is_present(), udp.peer.stats()),
-            Self::Ring(one) => (one.there(), one.is_present(), one.stats()),
-        }
-    }
 }
 
 /// What has come through a portal, beyond single peers.
@@ -80,8 +36,8 @@ pub struct PortalStats {
     pub refused: u64,
     /// Packets that make no sense in this network.
     pub senseless: u64,
-    /// Packets for an engine to which there is no line.
-    pub no_line: u64,
+    /// Packets for an engine to which there is no adjacency.
+    pub no_route: u64,
 }
 
 /// Sends what leaves one engine to the others, and takes in what they send.
@@ -94,8 +50,8 @@ pub struct Portal {
     key: Key,
     epoch: u64,
     statics: Statics,
-    lines: Vec<Line>,
-    /// By engine: its line.
+    adjacencies: Vec<Adjacency>,
+    /// By engine: its place in `adjacencies`.
     by_owner: Vec<Option<usize>>,
     lateness: Lateness,
     stats: PortalStats,
@@ -120,7 +76,7 @@ impl Portal {
             key,
             epoch,
             statics: Statics::of(world),
-            lines: Vec::new(),
+            adjacencies: Vec::new(),
             by_owner,
             lateness: Lateness::new(limit),
             stats: PortalStats::default(),
@@ -128,31 +84,21 @@ impl Portal {
         }
     }
 
-    /// Opens a line to engine `there`, at the other end of `socket`, and puts
-    /// the links to it down until it is here.
+    /// Opens an adjacency to engine `there`, at the other end of `endpoint`, and puts the
+    /// links to it down until it is here. Of `config`, a ring uses the heartbeat, the
+    /// silence and the horizon: nothing waits for others there, and nothing is compressed.
     ///
     /// # Panics
     ///
     /// When the cut has no such engine.
-    pub fn add(&mut self, world: &mut World, there: Owner, socket: Socket, config: PeerConfig) {
-        let peer = Peer::new(self.here, there, self.key.clone(), self.epoch, config);
-        let out = Datagrams::default();
-        self.open(world, there, Way::Udp(Box::new(Udp { peer, socket, out })));
-    }
-
-    /// Opens a line to an engine on another thread of this process, which has the other
-    /// end of `ring`, and puts the links to it down until it is here. Of `config`, the heartbeat, the silence and the horizon
-    /// count: nothing waits for others, and nothing is compressed.
-    ///
-    /// # Panics
-    ///
-    /// When the cut has no such engine.
-    pub fn add_ring(&mut self, world: &mut World, there: Owner, ring: Ring, config: PeerConfig) {
-        let neighbour = Neighbour::new(there, ring, config);
-        self.open(world, there, Way::Ring(Box::new(neighbour)));
-    }
-
-    fn open(&mut self, world: &mut World, there: Owner, way: Way) {
+    pub fn add(&mut self, world: &mut World, there: Owner, endpoint: Endpoint, config: PeerConfig) {
+        let transport = match endpoint {
+            Endpoint::Udp(socket) => {
+                let peer = Peer::new(self.here, there, self.key.clone(), self.epoch, config);
+                Transport::Udp(Box::new(Udp::new(peer, socket)))
+            }
+            Endpoint::Ring(ring) => Transport::Ring(Box::new(Neighbour::new(there, ring, config))),
+        };
         let leads = |(port, from, to): &(PortId, Owner, Owner)| {
             (*from == self.here && *to == there).then_some(*port)
         };
@@ -160,8 +106,8 @@ impl Portal {
         for port in &links {
             world.set_link_up(*port, false);
         }
-        self.by_owner[usize::from(there)] = Some(self.lines.len());
-        self.lines.push(Line { way, links });
+        self.by_owner[usize::from(there)] = Some(self.adjacencies.len());
+        self.adjacencies.push(Adjacency { transport, links });
     }
 
     /// What the engine follows from now on: how long a packet may wait for others
@@ -195,8 +141,8 @@ impl Portal {
         now: Instant<Wall>,
     ) -> io::Result<()> {
         let (statics, stats, lateness) = (&self.statics, &mut self.stats, &mut self.lateness);
-        for line in &mut self.lines {
-            let horizon = engine.now() + line.way.config().horizon;
+        for adjacency in &mut self.adjacencies {
+            let horizon = engine.now() + adjacency.transport.config().horizon;
             let mut take = |packet: &Packet, bytes: &[u8]| {
                 if packet.at > horizon || engine.model.packets_alive() > MOST_PACKETS {
                     stats.refused += 1;
@@ -211,18 +157,18 @@ impl Portal {
                 stats.late += u64::from(late > Duration::ZERO);
                 lateness.record(late, 1);
             };
-            let mut news = Vec::new();
-            match &mut line.way {
-                Way::Ring(neighbour) => neighbour.receive(take),
-                Way::Udp(udp) => {
+            let mut events = Vec::new();
+            match &mut adjacency.transport {
+                Transport::Ring(neighbour) => neighbour.receive(take),
+                Transport::Udp(udp) => {
                     let Udp { peer, socket, .. } = &mut **udp;
                     socket.receive(BUDGET, |bytes| {
-                        news.extend(peer.handle_datagram(now, bytes, statics, &mut take));
+                        events.extend(peer.handle_datagram(now, bytes, statics, &mut take));
                     })?;
                 }
             }
-            for told in news {
-                tell(&mut engine.model, &line.links, told);
+            for event in events {
+                set_links(&mut engine.model, &adjacency.links, event);
             }
         }
         Ok(())
@@ -246,14 +192,14 @@ impl Portal {
             let (bytes, after) = rest.split_at(if real { packet.size.into() } else { 0 });
             rest = after;
             let to = self.cut.end(packet.link);
-            let line = to.and_then(|to| *self.by_owner.get(usize::from(to))?);
-            let Some(line) = line else {
-                self.stats.no_line += 1;
+            let index = to.and_then(|to| *self.by_owner.get(usize::from(to))?);
+            let Some(index) = index else {
+                self.stats.no_route += 1;
                 continue;
             };
-            match &mut self.lines[line].way {
-                Way::Ring(neighbour) => neighbour.put(packet, bytes),
-                Way::Udp(udp) => {
+            match &mut self.adjacencies[index].transport {
+                Transport::Ring(neighbour) => neighbour.put(packet, bytes),
+                Transport::Udp(udp) => {
                     let Udp { peer, out, .. } = &mut **udp;
                     let slack = time_left.until(packet.at);
                     peer.put(now, packet, bytes, slack, &self.statics, out);
@@ -261,18 +207,17 @@ impl Portal {
             }
         }
         crossings.clear();
-        for line in &mut self.lines {
-            let news = match &mut line.way {
-                Way::Ring(neighbour) => neighbour.poll(now),
-                Way::Udp(udp) => {
-                    let news = udp.peer.poll(now, &mut udp.out);
-                    udp.socket.send(&udp.out)?;
-                    udp.out.clear();
-                    news
+        for adjacency in &mut self.adjacencies {
+            let event = match &mut adjacency.transport {
+                Transport::Ring(neighbour) => neighbour.poll(now),
+                Transport::Udp(udp) => {
+                    let event = udp.peer.poll(now, &mut udp.out);
+                    udp.flush()?;
+                    event
                 }
             };
-            if let Some(news) = news {
-                tell(&mut engine.model, &line.links, news);
+            if let Some(event) = event {
+                set_links(&mut engine.model, &adjacency.links, event);
             }
         }
         Ok(())
@@ -284,13 +229,12 @@ impl Portal {
     ///
     /// When a socket is of no use any more.
     pub fn close(&mut self, now: Instant<Wall>) -> io::Result<()> {
-        for line in &mut self.lines {
-            match &mut line.way {
-                Way::Ring(neighbour) => neighbour.close(now),
-                Way::Udp(udp) => {
+        for adjacency in &mut self.adjacencies {
+            match &mut adjacency.transport {
+                Transport::Ring(neighbour) => neighbour.close(now),
+                Transport::Udp(udp) => {
                     udp.peer.close(now, &mut udp.out);
-                    udp.socket.send(&udp.out)?;
-                    udp.out.clear();
+                    udp.flush()?;
                 }
             }
         }
@@ -299,29 +243,34 @@ impl Portal {
 
     /// When there is something to do even if nothing comes in.
     pub fn next_wake(&self) -> Instant<Wall> {
-        let wakes = self.lines.iter().map(|line| line.way.next_wake());
+        let wakes = self
+            .adjacencies
+            .iter()
+            .map(|adjacency| adjacency.transport.next_wake());
         wakes.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
     /// The descriptors on which something may come in.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.lines.iter().map(|line| line.way.descriptor())
+        self.adjacencies
+            .iter()
+            .map(|adjacency| adjacency.transport.descriptor())
     }
 
     /// To be called before sleeping on the descriptors. False when something has
     /// come meanwhile, so that there is no sleeping.
     pub fn doze(&self) -> bool {
-        let dozes = |line: &Line| match &line.way {
-            Way::Ring(neighbour) => neighbour.doze(),
-            Way::Udp(_) => true,
+        let dozes = |adjacency: &Adjacency| match &adjacency.transport {
+            Transport::Ring(neighbour) => neighbour.doze(),
+            Transport::Udp(_) => true,
         };
-        self.lines.iter().all(dozes)
+        self.adjacencies.iter().all(dozes)
     }
 
     /// To be called after that, slept or not.
     pub fn wake(&self) {
-        for line in &self.lines {
-            if let Way::Ring(neighbour) = &line.way {
+        for adjacency in &self.adjacencies {
+            if let Transport::Ring(neighbour) = &adjacency.transport {
                 neighbour.wake();
             }
         }
@@ -339,7 +288,9 @@ impl Portal {
 
     /// What has happened with each peer: its number, whether it is here, counts.
     pub fn peers(&self) -> impl Iterator<Item = (Owner, bool, PeerStats)> + '_ {
-        self.lines.iter().map(|line| line.way.told())
+        self.adjacencies
+            .iter()
+            .map(|adjacency| adjacency.transport.status())
     }
 
     /// Whether every peer is here.
@@ -377,8 +328,8 @@ impl TimeLeft {
     }
 }
 
-fn tell(world: &mut World, links: &[PortId], news: News) {
+fn set_links(world: &mut World, links: &[PortId], event: PeerEvent) {
     for port in links {
-        world.set_link_up(*port, news == News::Joined);
+        world.set_link_up(*port, event == PeerEvent::Joined);
     }
 }

@@ -21,7 +21,7 @@ use timeloom_time::{Instant, Wall};
 
 use crate::bell::Bell;
 use crate::exact::Batch;
-use crate::peer::{News, PeerConfig, PeerStats};
+use crate::peer::{PeerConfig, PeerEvent, PeerStats};
 
 /// One end of a line between two threads. What one end puts in comes out at the other.
 #[derive(Debug)]
@@ -224,7 +224,7 @@ impl Neighbour {
 
     /// Sends what was put in, shows that we are here, and looks whether the other
     /// one is.
-    pub(crate) fn poll(&mut self, now: Instant<Wall>) -> Option<News> {
+    pub(crate) fn poll(&mut self, now: Instant<Wall>) -> Option<PeerEvent> {
         if !self.out.packets.is_empty() {
             let full = self.ring.put(&self.out);
             self.stats.packets_sent += self.out.packets.len() as u64 - full;
@@ -244,12 +244,12 @@ impl Neighbour {
             (false, false) => {
                 self.present = true;
                 self.stats.joined += 1;
-                Some(News::Joined)
+                Some(PeerEvent::Joined)
             }
             (true, true) => {
                 self.present = false;
                 self.stats.vanished += u64::from(silent);
-                Some(News::Left)
+                Some(PeerEvent::Left)
             }
             _ => None,
         }
@@ -316,8 +316,8 @@ mod tests {
         let config = PeerConfig::default();
         let (mut a, mut b) = (Neighbour::new(1, a, config), Neighbour::new(0, b, config));
         assert_eq!(a.poll(NOW), None, "nobody has shown itself");
-        assert_eq!(b.poll(NOW), Some(News::Joined));
-        assert_eq!(a.poll(NOW), Some(News::Joined));
+        assert_eq!(b.poll(NOW), Some(PeerEvent::Joined));
+        assert_eq!(a.poll(NOW), Some(PeerEvent::Joined));
         (a, b)
     }
 
@@ -394,18 +394,22 @@ mod tests {
     fn one_that_goes_or_falls_silent_is_away() {
         let (mut a, mut b) = pair(4);
         b.close(NOW);
-        assert_eq!(a.poll(NOW), Some(News::Left));
+        assert_eq!(a.poll(NOW), Some(PeerEvent::Left));
         put(&mut a, 0..2);
         assert_eq!((a.stats().dropped_away, a.stats().vanished), (2, 0));
 
         let (mut a, mut b) = pair(4);
         let later = NOW + a.config().silence + Duration::from_ms(1);
-        assert_eq!(a.poll(later), Some(News::Left));
+        assert_eq!(a.poll(later), Some(PeerEvent::Left));
         assert_eq!(a.stats().vanished, 1);
         assert_eq!(b.poll(later), None, "it has heard of a just now");
-        assert_eq!(a.poll(later), Some(News::Joined));
+        assert_eq!(a.poll(later), Some(PeerEvent::Joined));
         drop(b);
-        assert_eq!(a.poll(later), Some(News::Left), "dropped without a word");
+        assert_eq!(
+            a.poll(later),
+            Some(PeerEvent::Left),
+            "dropped without a word"
+        );
     }
 
     #[test]

@@ -15,12 +15,12 @@ use crate::Portal;
 
 /// What an engine that waits for nobody meets others through: a [`Portal`], or
 /// something that is to be compared with one.
-pub trait Door {
+pub trait Gateway {
     /// Takes in what has come.
     ///
     /// # Errors
     ///
-    /// When the door is of no use any more.
+    /// When the gateway is of no use any more.
     fn receive<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
@@ -31,7 +31,7 @@ pub trait Door {
     ///
     /// # Errors
     ///
-    /// When the door is of no use any more.
+    /// When the gateway is of no use any more.
     fn send<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
@@ -53,11 +53,11 @@ pub trait Door {
         true
     }
 
-    /// Called after [`Door::doze`], slept or not.
+    /// Called after [`Gateway::doze`], slept or not.
     fn wake(&self) {}
 }
 
-impl Door for Portal {
+impl Gateway for Portal {
     fn receive<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
@@ -133,7 +133,7 @@ impl Default for Pause {
 const EVENTS: u64 = 128;
 /// No wait is longer: whoever stops the clock or ends the run is seen.
 const LONGEST: Duration = Duration::from_ms(20);
-/// Who looks at the clock looks at the door as well, this often: what comes in may
+/// Who looks at the clock looks at the gateway as well, this often: what comes in may
 /// be due before anything else is.
 const LOOK: Duration = Duration::from_us(2);
 
@@ -144,7 +144,7 @@ const LOOK: Duration = Duration::from_us(2);
 /// When a socket is of no use any more.
 pub fn run<Q: EventQueue>(
     paced: &mut Paced<World, Q>,
-    door: &mut impl Door,
+    gateway: &mut impl Gateway,
     end: Instant<Virtual>,
     pause: Pause,
     mut stop: impl FnMut() -> bool,
@@ -158,16 +158,16 @@ pub fn run<Q: EventQueue>(
     while paced.engine.now() < end && !stop() {
         if told != Some(paced.pace()) {
             told = Some(paced.pace());
-            door.follow(paced.pace());
+            gateway.follow(paced.pace());
         }
         let now = wall_now();
         if now - looked >= pause.hold {
-            door.receive(&mut paced.engine, now)?;
+            gateway.receive(&mut paced.engine, now)?;
             looked = now;
         }
         let wake = paced.poll(wall_now, EVENTS);
         let now = wall_now();
-        door.send(&mut paced.engine, now)?;
+        gateway.send(&mut paced.engine, now)?;
         let mut until = match wake {
             Wake::Now => continue,
             Wake::At(at) => at,
@@ -181,13 +181,13 @@ pub fn run<Q: EventQueue>(
                 break;
             }
         }
-        until = until.min(door.next_wake()).min(now + LONGEST);
+        until = until.min(gateway.next_wake()).min(now + LONGEST);
         if pause.hold > Duration::ZERO {
             until = until.min(looked + pause.hold);
         }
-        sleeper.wait(door, until, pause);
+        sleeper.wait(gateway, until, pause);
     }
-    door.send(&mut paced.engine, wall_now())
+    gateway.send(&mut paced.engine, wall_now())
 }
 
 /// What is known about the kernel's punctuality.
@@ -207,16 +207,16 @@ impl Sleeper {
     }
 
     /// Sleeps until shortly before `until`, or until something comes in; there looks
-    /// at the clock, but not for so long that the door would be forgotten: the caller
+    /// at the clock, but not for so long that the gateway would be forgotten: the caller
     /// comes back.
-    fn wait(&mut self, door: &impl Door, until: Instant<Wall>, pause: Pause) {
+    fn wait(&mut self, gateway: &impl Gateway, until: Instant<Wall>, pause: Pause) {
         let now = wall_now();
         let sleep = until - now - self.early;
         if sleep > Duration::ZERO {
-            if door.doze() && !doze(door, sleep, pause) {
+            if gateway.doze() && !doze(gateway, sleep, pause) {
                 self.learn(wall_now() - (now + sleep), pause.spin);
             }
-            door.wake();
+            gateway.wake();
             return;
         }
         let until = until.min(now + LOOK);
@@ -241,8 +241,8 @@ impl Sleeper {
 }
 
 /// Sleeps; says whether something has come in.
-fn doze(door: &impl Door, sleep: Duration, pause: Pause) -> bool {
-    let descriptors = door.descriptors();
+fn doze(gateway: &impl Gateway, sleep: Duration, pause: Pause) -> bool {
+    let descriptors = gateway.descriptors();
     let mut descriptors: Vec<PollFd<'_>> = descriptors
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .collect();

@@ -15,14 +15,14 @@ use crate::segment::{ETHERNET, add, fold, put};
 /// What is held back for the end of the turn.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
-    held: Vec<Held>,
+    held: Vec<Aggregate>,
     /// Used again, with the memory that they have.
-    spare: Vec<Held>,
+    spare: Vec<Aggregate>,
 }
 
 /// One train that is being put together.
 #[derive(Debug, Default)]
-struct Held {
+struct Aggregate {
     head: Vec<u8>,
     payload: Vec<u8>,
     /// Of the train, or of the only segment.
@@ -92,7 +92,11 @@ impl Joiner {
         self.let_go(|_| true, &mut send);
     }
 
-    fn let_go(&mut self, which: impl Fn(&Held) -> bool, send: &mut impl FnMut(&Frame<'_>, u64)) {
+    fn let_go(
+        &mut self,
+        which: impl Fn(&Aggregate) -> bool,
+        send: &mut impl FnMut(&Frame<'_>, u64),
+    ) {
         let mut index = 0;
         while index < self.held.len() {
             if which(&self.held[index]) {
@@ -104,7 +108,7 @@ impl Joiner {
         }
     }
 
-    fn out(&mut self, mut held: Held, send: &mut impl FnMut(&Frame<'_>, u64)) {
+    fn out(&mut self, mut held: Aggregate, send: &mut impl FnMut(&Frame<'_>, u64)) {
         held.finish();
         let frame = Frame {
             at: held.at,
@@ -213,7 +217,7 @@ fn flow_of(frame: &Frame<'_>) -> Option<Flow> {
     (whole && matches!(ip[9], 6 | 17) && after.len() >= 4).then(|| Flow::new(ip, after))
 }
 
-impl Held {
+impl Aggregate {
     fn begin(&mut self, frame: &Frame<'_>, parts: &Parts<'_>) {
         self.head.clear();
         self.head.extend_from_slice(parts.network);

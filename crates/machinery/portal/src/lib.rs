@@ -43,7 +43,7 @@ pub use error::PortalError;
 pub use filter::{Filter, Rule};
 pub use interface::Address;
 pub use packet::{PacketOptions, PacketPort};
-pub use port::{Port, Received, Sent};
+pub use port::{Port, Received, TxStatus};
 pub use portals::{PortReport, Portals};
 pub use segment::segments;
 pub use tap::Tap;

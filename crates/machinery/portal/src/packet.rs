@@ -19,7 +19,7 @@ use timeloom_net::{Frame, Offload};
 use timeloom_sys::interface::index_of;
 use timeloom_sys::packet::{self, Group, Hears};
 
-use crate::{Port, PortalError, Received, Sent, segments, vnet};
+use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
 
 /// How a packet socket is to be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +75,9 @@ impl PacketPort {
         })
     }
 
-    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<Sent> {
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<TxStatus> {
         match writev(&self.socket, parts) {
-            Ok(_) => Ok(Sent::Done),
+            Ok(_) => Ok(TxStatus::Done),
             Err(
                 Errno::AGAIN
                 | Errno::NOBUFS
@@ -85,7 +85,7 @@ impl PacketPort {
                 | Errno::NETDOWN
                 | Errno::INVAL
                 | Errno::MSGSIZE,
-            ) => Ok(Sent::Refused),
+            ) => Ok(TxStatus::Refused),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -123,7 +123,7 @@ impl Port for PacketPort {
         }
     }
 
-    fn send(&mut self, frame: &Frame<'_>) -> io::Result<Sent> {
+    fn send(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus> {
         if self.header > 0 {
             let header = vnet::write(frame.offload, frame.head.len());
             return self.write(&[&header, frame.head, frame.rest].map(IoSlice::new));
@@ -132,9 +132,9 @@ impl Port for PacketPort {
             return self.write(&[frame.head, frame.rest].map(IoSlice::new));
         }
         let mut scratch = core::mem::take(&mut self.scratch);
-        let mut sent = Ok(Sent::Done);
+        let mut sent = Ok(TxStatus::Done);
         segments(frame, &mut scratch, |bytes| {
-            if matches!(sent, Ok(Sent::Done)) {
+            if matches!(sent, Ok(TxStatus::Done)) {
                 sent = self.write(&[IoSlice::new(bytes)]);
             }
         });

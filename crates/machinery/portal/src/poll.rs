@@ -14,7 +14,7 @@ use timeloom_time::{Duration, Instant, Wall};
 pub(crate) struct Poll {
     epoll: Epoll,
     spin: Duration,
-    usual: Usual,
+    wake_latency: WakeLatency,
 }
 
 /// Ends a sleep from another thread.
@@ -51,7 +51,7 @@ impl Poll {
         Ok(Self {
             epoll,
             spin,
-            usual: Usual::default(),
+            wake_latency: WakeLatency::default(),
         })
     }
 
@@ -73,7 +73,7 @@ impl Poll {
         loop {
             let left = until.map(|until| (until - wall_now()).max(Duration::ZERO));
             let early = match left {
-                Some(left) if left > SHORT => self.spin + self.usual.late,
+                Some(left) if left > SHORT => self.spin + self.wake_latency.estimate,
                 _ => self.spin,
             };
             let nap = left.map(|left| {
@@ -89,7 +89,7 @@ impl Poll {
             }
             if left.is_some_and(|left| left <= LONG) {
                 if let Some(planned) = planned.filter(|_| left > Some(SHORT)) {
-                    self.usual.learn(wall_now() - planned);
+                    self.wake_latency.learn(wall_now() - planned);
                 }
                 break;
             }
@@ -127,29 +127,29 @@ impl Poll {
 /// woken that much sooner and looks at the clock for the rest. On a virtual machine
 /// it is some 30 µs, and each instant at which a packet arrives would be so late.
 #[derive(Clone, Copy, Debug)]
-struct Usual {
-    late: Duration,
+struct WakeLatency {
+    estimate: Duration,
 }
 
-impl Default for Usual {
+impl Default for WakeLatency {
     fn default() -> Self {
         Self {
-            late: Duration::ZERO,
+            estimate: Duration::ZERO,
         }
     }
 }
 
-impl Usual {
+impl WakeLatency {
     /// A sleep ended so long after it should have. Steps up and down are as one
     /// to three, so that they balance at the first quartile: a median would be
     /// spent looking at the clock half of the time.
     fn learn(&mut self, late: Duration) {
-        let step = if late > self.late {
+        let step = if late > self.estimate {
             STEP
         } else {
             Duration::from_ns(-3 * STEP.as_ns())
         };
-        self.late = (self.late + step).clamp(Duration::ZERO, LATEST);
+        self.estimate = (self.estimate + step).clamp(Duration::ZERO, LATEST);
     }
 }
 
@@ -171,22 +171,22 @@ mod tests {
 
     #[test]
     fn the_usual_lateness_is_the_first_quartile_and_bounded() {
-        let mut usual = Usual::default();
+        let mut latency = WakeLatency::default();
         // Eight instants of lateness in turns; two of them are below 22 µs.
         let late = [40, 21, 70, 35, 9, 500, 28, 60].map(Duration::from_us);
         for late in late.iter().cycle().take(8_000) {
-            usual.learn(*late);
+            latency.learn(*late);
         }
-        let learnt = usual.late;
+        let learnt = latency.estimate;
         assert!(learnt > Duration::from_us(15), "{learnt}");
         assert!(learnt < Duration::from_us(35), "{learnt}");
         for _ in 0..1_000 {
-            usual.learn(Duration::from_ms(20));
+            latency.learn(Duration::from_ms(20));
         }
-        assert_eq!(usual.late, LATEST);
+        assert_eq!(latency.estimate, LATEST);
         for _ in 0..1_000 {
-            usual.learn(Duration::ZERO);
+            latency.learn(Duration::ZERO);
         }
-        assert!(usual.late <= STEP, "{}", usual.late);
+        assert!(latency.estimate <= STEP, "{}", latency.estimate);
     }
 }

@@ -22,7 +22,7 @@ pub trait Port: Send {
     ///
     /// # Errors
     /// When the portal is gone.
-    fn send(&mut self, frame: &Frame<'_>) -> io::Result<Sent>;
+    fn send(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus>;
 
     /// Sends what [`Port::send`] has kept back to send it with others.
     ///
@@ -55,7 +55,7 @@ pub enum Received {
 
 /// What came of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum TxStatus {
     /// The other side has it, or will have it.
     Done,
     /// The other side did not take it: its queue was full or its interface

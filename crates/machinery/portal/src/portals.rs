@@ -3,7 +3,7 @@
 use timeloom_net::{Frame, Node};
 
 use crate::join::Joiner;
-use crate::{Filter, Port, PortalError, Sent};
+use crate::{Filter, Port, PortalError, TxStatus};
 
 /// What a portal has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,11 +71,11 @@ impl Attachment {
 /// Sends what so many frames of the model were joined to.
 fn send(port: &mut dyn Port, report: &mut PortReport, frame: &Frame<'_>, frames: u64) {
     match port.send(frame) {
-        Ok(Sent::Done) => {
+        Ok(TxStatus::Done) => {
             report.sent += 1;
             report.sent_bytes += (frame.head.len() + frame.rest.len()) as u64;
         }
-        Ok(Sent::Refused) => report.refused += frames,
+        Ok(TxStatus::Refused) => report.refused += frames,
         Err(_) => report.gone = true,
     }
 }

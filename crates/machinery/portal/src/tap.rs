@@ -14,7 +14,7 @@ use timeloom_net::{Frame, Offload};
 use timeloom_sys::tap;
 
 use crate::interface::{self, Address};
-use crate::{Port, PortalError, Received, Sent, segments, vnet};
+use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
 
 /// A TAP device in a namespace.
 #[derive(Debug)]
@@ -108,8 +108,8 @@ impl Tap {
 
 impl Tap {
     /// Sends a train or an open checksum as the frames that a wire carries.
-    fn send_cut(&mut self, frame: &Frame<'_>) -> io::Result<Sent> {
-        let mut outcome = Ok(Sent::Done);
+    fn send_cut(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus> {
+        let mut outcome = Ok(TxStatus::Done);
         segments(frame, &mut Vec::new(), |bytes| {
             let whole = Frame {
                 at: frame.at,
@@ -118,7 +118,7 @@ impl Tap {
                 offload: Offload::default(),
             };
             let sent = self.send(&whole);
-            if matches!(outcome, Ok(Sent::Done)) {
+            if matches!(outcome, Ok(TxStatus::Done)) {
                 outcome = sent;
             }
         });
@@ -135,17 +135,17 @@ impl Port for Tap {
         vnet::receive(&self.file, self.header, buffer)
     }
 
-    fn send(&mut self, frame: &Frame<'_>) -> io::Result<Sent> {
+    fn send(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus> {
         if self.header == 0 && frame.offload != Offload::default() {
             return self.send_cut(frame);
         }
         let header = vnet::write(frame.offload, frame.head.len());
         let parts = [&header[..self.header], frame.head, frame.rest].map(IoSlice::new);
         match writev(&self.file, &parts) {
-            Ok(_) => Ok(Sent::Done),
+            Ok(_) => Ok(TxStatus::Done),
             // EIO: the interface is down; EINVAL: no frame for its kernel.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO | Errno::INVAL) => {
-                Ok(Sent::Refused)
+                Ok(TxStatus::Refused)
             }
             Err(errno) => Err(errno.into()),
         }

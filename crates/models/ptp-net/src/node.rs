@@ -17,7 +17,7 @@ use timeloom_wire::{ClockIdentity, ClockQuality, Header, MacAddress, MessageType
 
 use crate::clock::{ClockOptions, NodeClock};
 use crate::envelope::{Sender, Transport};
-use crate::rogue::{Evil, Rogue};
+use crate::rogue::{Rogue, RogueState};
 use crate::tally::{Event, Tally, Truths};
 
 /// What a node is in PTP.
@@ -93,7 +93,7 @@ pub struct PtpNode {
     observer: Option<Observer>,
     /// To be prepared for, when the suite signs faster so.
     secret: Option<Arc<SecretKey>>,
-    evil: Option<Evil>,
+    rogue: Option<RogueState>,
 }
 
 /// What paces a machine: true time, from the simulation's beginning. What an
@@ -175,7 +175,7 @@ impl PtpNode {
                     .security
                     .as_ref()
                     .map(|security| Arc::clone(&security.secret)),
-                evil: options.rogue.map(Evil::new),
+                rogue: options.rogue.map(RogueState::new),
             }),
         )
     }
@@ -266,11 +266,11 @@ impl PtpNode {
         token: Option<Token>,
         out: &mut Outgoing,
     ) {
-        let Some(evil) = &mut self.evil else {
+        let Some(rogue) = &mut self.rogue else {
             return self.send(port, packet, token, out);
         };
-        let (before, packet) = evil.pass(now, port, packet);
-        self.tally.evil = evil.done;
+        let (before, packet) = rogue.pass(now, port, packet);
+        self.tally.tampered = rogue.tampered;
         if let Some(before) = before {
             self.send(port, &before, None, out);
         }
@@ -370,10 +370,10 @@ impl Resident for PtpNode {
         let Some((token, sync)) = self.tokens.remove(&tag) else {
             return;
         };
-        let lie = match &mut self.evil {
-            Some(evil) if sync => {
-                let lie = evil.lie(now);
-                self.tally.evil = evil.done;
+        let lie = match &mut self.rogue {
+            Some(rogue) if sync => {
+                let lie = rogue.lie(now);
+                self.tally.tampered = rogue.tampered;
                 lie
             }
             _ => Duration::ZERO,
@@ -386,7 +386,7 @@ impl Resident for PtpNode {
     }
 
     fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
-        while let Some((port, packet)) = self.evil.as_mut().and_then(|evil| evil.due(now)) {
+        while let Some((port, packet)) = self.rogue.as_mut().and_then(|rogue| rogue.due(now)) {
             self.send(port, &packet, None, out);
         }
         self.machine.handle_wake(LOCAL.at(now), &mut self.random);
@@ -398,8 +398,8 @@ impl Resident for PtpNode {
             .machine
             .next_wake()
             .and_then(|at| LOCAL.first_reaching(at));
-        let evil = self.evil.as_ref().and_then(Evil::next_wake);
-        machine.into_iter().chain(evil).min()
+        let rogue = self.rogue.as_ref().and_then(RogueState::next_wake);
+        machine.into_iter().chain(rogue).min()
     }
 }
 

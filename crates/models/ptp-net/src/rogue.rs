@@ -1,4 +1,4 @@
-//! A clock that does evil, or whose wires do: what it sends on is not what it
+//! A rogue clock, or one whose wires are tapped: what it sends on is not what it
 //! should be. `timeloom ptp lab` has the same attacks for real interfaces.
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ pub enum Attack {
     Lie(Duration),
 }
 
-/// A clock's evil side.
+/// A clock that attacks.
 #[derive(Clone, Copy, Debug)]
 pub struct Rogue {
     /// What it does.
@@ -32,16 +32,16 @@ pub struct Rogue {
     pub from: Instant<Virtual>,
 }
 
-/// What a rogue keeps.
+/// A rogue at work: what it holds back, and how much it has tampered with.
 #[derive(Debug)]
-pub(crate) struct Evil {
+pub(crate) struct RogueState {
     rogue: Rogue,
     /// What it sends later: when, by which port, what.
     held: VecDeque<(Instant<Virtual>, u16, Packet)>,
     /// Genuine Syncs and Follow_Ups, to be replayed.
     kept: VecDeque<(Instant<Virtual>, u16, Packet)>,
     /// Messages changed, made or held back.
-    pub(crate) done: u64,
+    pub(crate) tampered: u64,
 }
 
 /// How old a message is that is replayed.
@@ -50,13 +50,13 @@ const REPLAYED_AFTER: Duration = Duration::from_s(2);
 /// makes the other wait.
 const ASIDE: Duration = Duration::from_ms(30);
 
-impl Evil {
+impl RogueState {
     pub(crate) fn new(rogue: Rogue) -> Self {
         Self {
             rogue,
             held: VecDeque::new(),
             kept: VecDeque::new(),
-            done: 0,
+            tampered: 0,
         }
     }
 
@@ -64,7 +64,7 @@ impl Evil {
     pub(crate) fn lie(&mut self, now: Instant<Virtual>) -> Duration {
         match self.rogue.attack {
             Attack::Lie(by) if now >= self.rogue.from => {
-                self.done += 1;
+                self.tampered += 1;
                 by
             }
             _ => Duration::ZERO,
@@ -88,17 +88,17 @@ impl Evil {
         let mut before = None;
         match self.rogue.attack {
             Attack::Tamper(tamper) if begun => {
-                self.done += u64::from(tamper.apply(&mut packet.bytes));
+                self.tampered += u64::from(tamper.apply(&mut packet.bytes));
             }
             Attack::SpoofSync if begun && kind == MessageType::Sync => {
                 let mut spoof = packet.clone();
                 spoof.bytes[43] ^= 0x10;
                 before = Some(spoof);
-                self.done += 1;
+                self.tampered += 1;
             }
             Attack::DelaySync(by) if begun && kind == MessageType::Sync => {
                 self.held.push_back((now + by, port, packet));
-                self.done += 1;
+                self.tampered += 1;
                 return (None, None);
             }
             Attack::Replay if matches!(kind, MessageType::Sync | MessageType::FollowUp) => {
@@ -118,7 +118,7 @@ impl Evil {
         {
             if begun {
                 self.held.push_back((now + ASIDE, port, old));
-                self.done += 1;
+                self.tampered += 1;
             }
         }
     }

@@ -71,7 +71,7 @@ pub struct Tally {
     /// Violations of authenticated time, by reason.
     pub failures: BTreeMap<String, u64>,
     /// What a rogue changed, made or held back.
-    pub evil: u64,
+    pub tampered: u64,
     /// The state of an ordinary clock's port, once it has entered one.
     pub state: Option<PortState>,
 }

@@ -159,7 +159,8 @@ fn tcp() -> Made {
         let mut row = delivered(&model)?;
         let over_mpi = mpi.as_ref().map(|mpi| mpi.conservative(*flows, 1));
         let over_mpi = over_mpi.transpose()?;
-        let real = |line: super::mpi::Line| line.goodput_gbps * line.simulated_over_wall.min(1.0);
+        let real =
+            |line: super::mpi::ModeResult| line.goodput_gbps * line.simulated_over_wall.min(1.0);
         row.insert(0, over_mpi.map_or(f64::NAN, real));
         Ok((f64::from(*flows), row))
     });

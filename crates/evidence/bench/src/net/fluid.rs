@@ -74,7 +74,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-struct Seen {
+struct Foreground {
     wall_s: f64,
     goodput_bps: f64,
     delay_s: f64,
@@ -87,7 +87,7 @@ fn foreground(
     seed: u64,
     warm: Duration,
     window: Duration,
-) -> Result<Seen, BenchError> {
+) -> Result<Foreground, BenchError> {
     let (world, flow, probe) = build(kind, fluid, seed).map_err(refused)?;
     let mut engine: Engine<World> = Engine::new(world);
     engine.with(|world, agenda| world.start(agenda));
@@ -100,7 +100,7 @@ fn foreground(
     let after = look(&engine.model);
     let delay_ns = after.1.delay_sum_ns - before.1.delay_sum_ns;
     let received = after.1.received - before.1.received;
-    Ok(Seen {
+    Ok(Foreground {
         wall_s,
         goodput_bps: (after.0 - before.0) as f64 * 8.0 / window.as_s_f64(),
         delay_s: delay_ns as f64 / received.max(1) as f64 / 1e9,

@@ -14,10 +14,10 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Engine, Lateness, Limit};
 use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_net::{Frame, LARGE, Offload, World};
-use timeloom_peering::Door;
+use timeloom_peering::Gateway;
 use timeloom_peering::exact::Batch;
 use timeloom_peering::message::Messages;
-use timeloom_portal::{PacketOptions, PacketPort, Port, Received, Sent};
+use timeloom_portal::{PacketOptions, PacketPort, Port, Received, TxStatus};
 use timeloom_time::{Duration, Instant, Wall};
 
 use super::free::{Came, Counted};
@@ -92,7 +92,7 @@ impl Frames {
     }
 }
 
-impl Door for Frames {
+impl Gateway for Frames {
     fn receive<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
@@ -152,7 +152,7 @@ impl Door for Frames {
                 offload: Offload::default(),
             };
             // A full queue drops what it has no room for, as for any raw socket.
-            let (Sent::Done | Sent::Refused) = self.port.send(&frame)?;
+            let (TxStatus::Done | TxStatus::Refused) = self.port.send(&frame)?;
         }
         crossings.clear();
         Ok(())

@@ -3,7 +3,6 @@
 //! They meet through peering portals, or through emulation portals as in the
 //! second arrangement of the paper's Figure 8 (`frames`).
 
-use std::net::UdpSocket;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time;
@@ -12,7 +11,7 @@ use timeloom_engine::{Engine, Limit, Pace, Paced};
 use timeloom_net::{Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats, Policy};
-use timeloom_peering::{Cut, Door, Pause, Portal, Ring, Socket, run};
+use timeloom_peering::{Cut, Endpoint, Gateway, Pause, Portal, run};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
@@ -81,7 +80,7 @@ impl FreeOutcome {
     }
 }
 
-/// What has come through a door.
+/// What has come through a gateway.
 pub(super) struct Came {
     pub(super) taken: u64,
     pub(super) late: u64,
@@ -89,8 +88,8 @@ pub(super) struct Came {
     pub(super) peer: Option<PeerStats>,
 }
 
-/// A door of a benchmark.
-pub(super) trait Counted: Door {
+/// A gateway of a benchmark.
+pub(super) trait Counted: Gateway {
     fn is_open(&self) -> bool;
     fn came(&self) -> Came;
 }
@@ -118,23 +117,12 @@ pub(super) fn free(
     how: &Free,
 ) -> Result<FreeOutcome, BenchError> {
     let failed = || BenchError::system("the sockets of two engines");
-    let bind = || UdpSocket::bind("127.0.0.1:0");
-    let (a, b) = (bind().map_err(failed())?, bind().map_err(failed())?);
-    let (to_a, to_b) = (
-        a.local_addr().map_err(failed())?,
-        b.local_addr().map_err(failed())?,
-    );
-    let lines = match how.carrier {
-        Carrier::Udp => vec![
-            Line::Socket(Socket::new(a, to_b).map_err(failed())?),
-            Line::Socket(Socket::new(b, to_a).map_err(failed())?),
-        ],
-        Carrier::Ring => {
-            let (one, other) = Ring::pair(Ring::PACKETS).map_err(failed())?;
-            vec![Line::Ring(one), Line::Ring(other)]
-        }
+    let endpoints = match how.carrier {
+        Carrier::Udp => Endpoint::udp_pair(),
+        Carrier::Ring => Endpoint::ring_pair(),
     };
-    let open = |world: &mut World, cut: Cut, here: Owner, line| {
+    let endpoints = endpoints.map_err(failed())?.into();
+    let open = |world: &mut World, cut: Cut, here: Owner, endpoint| {
         let key = Key::new([1; 32]);
         let epoch = 1 + u64::from(here);
         let mut portal = Portal::new(world, cut, here, key, epoch, Limit::default());
@@ -149,19 +137,10 @@ pub(super) fn free(
             silence: Duration::from_s(10),
             ..PeerConfig::default()
         };
-        match line {
-            Line::Socket(socket) => portal.add(world, 1 - here, socket, config),
-            Line::Ring(ring) => portal.add_ring(world, 1 - here, ring, config),
-        }
+        portal.add(world, 1 - here, endpoint, config);
         portal
     };
-    through(model, simulated, how, lines, open)
-}
-
-/// One end of what lies between two engines.
-enum Line {
-    Socket(Socket),
-    Ring(Ring),
+    through(model, simulated, how, endpoints, open)
 }
 
 /// In two that meet through emulation portals: whole frames on a cable.
@@ -179,7 +158,7 @@ fn through<T: Send, D: Counted>(
     tools: Vec<T>,
     open: impl Fn(&mut World, Cut, Owner, T) -> D + Sync,
 ) -> Result<FreeOutcome, BenchError> {
-    let failed = || BenchError::system("the door between two engines");
+    let failed = || BenchError::system("the gateway between two engines");
     let rate = Rate::from_f64(how.rate)
         .ok_or_else(|| BenchError::Worker("a rate is above 0".to_owned()))?;
     let (begin, origin) = (Barrier::new(2), AtomicI64::new(0));
@@ -190,9 +169,9 @@ fn through<T: Send, D: Counted>(
             own_core(here.into());
             let (mut world, cut) = build(model)?;
             cut.apply(&mut world, here);
-            let mut door = open(&mut world, cut, here, tool);
+            let mut gateway = open(&mut world, cut, here, tool);
             let mut engine = started(world, how.note);
-            let opened = wait_for(&mut door, &mut engine);
+            let opened = wait_for(&mut gateway, &mut engine);
             begin.wait();
             if here == 0 {
                 // A moment ahead, so that neither begins behind.
@@ -210,9 +189,9 @@ fn through<T: Send, D: Counted>(
                 ..Pause::default()
             };
             let end = Instant::ZERO + simulated;
-            run(&mut paced, &mut door, end, pause, || false).map_err(failed())?;
+            run(&mut paced, &mut gateway, end, pause, || false).map_err(failed())?;
             let took = ((wall_now() - start).as_s_f64(), thread_cpu_s() - cpu);
-            Ok((paced, took, door.came()))
+            Ok((paced, took, gateway.came()))
         },
         tools,
     )?;
@@ -231,12 +210,12 @@ fn through<T: Send, D: Counted>(
 }
 
 /// Until the other engine is there.
-fn wait_for(door: &mut impl Counted, engine: &mut Engine<World>) -> Result<(), BenchError> {
-    let failed = || BenchError::system("the door between two engines");
+fn wait_for(gateway: &mut impl Counted, engine: &mut Engine<World>) -> Result<(), BenchError> {
+    let failed = || BenchError::system("the gateway between two engines");
     let asked = time::Instant::now();
-    while !door.is_open() {
-        door.receive(engine, wall_now()).map_err(failed())?;
-        door.send(engine, wall_now()).map_err(failed())?;
+    while !gateway.is_open() {
+        gateway.receive(engine, wall_now()).map_err(failed())?;
+        gateway.send(engine, wall_now()).map_err(failed())?;
         std::thread::yield_now();
         if asked.elapsed() > time::Duration::from_secs(10) {
             return Err(BenchError::Worker(

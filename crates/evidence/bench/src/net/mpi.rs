@@ -80,7 +80,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 /// One line of the program, by its `way`.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Line {
+pub(super) struct ModeResult {
     way: String,
     pub(super) simulated_over_wall: f64,
     hops_per_second: f64,
@@ -90,8 +90,8 @@ pub(super) struct Line {
 }
 
 struct Compared {
-    mpi: Line,
-    free: Line,
+    mpi: ModeResult,
+    free: ModeResult,
 }
 
 /// The program, and `mpirun`.
@@ -106,7 +106,7 @@ impl Mpi {
     }
 
     /// Conservative engines over TCP, as the paper's.
-    pub(super) fn conservative(&self, flows: u32, cut_us: i64) -> Result<Line, BenchError> {
+    pub(super) fn conservative(&self, flows: u32, cut_us: i64) -> Result<ModeResult, BenchError> {
         let (_, tcp, free) = TRANSPORTS[1];
         Ok(self.compare(tcp, free, flows, cut_us, "60")?.mpi)
     }
@@ -138,8 +138,8 @@ impl Mpi {
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
         // The lines of the proof have ways, too, and no speeds.
-        let lines: Vec<Line> = lines
-            .filter(|line: &Line| line.simulated_over_wall > 0.0)
+        let lines: Vec<ModeResult> = lines
+            .filter(|line: &ModeResult| line.simulated_over_wall > 0.0)
             .collect();
         let of = |way: &str| lines.iter().find(|line| line.way == way).cloned();
         match (of("mpi"), of(free)) {

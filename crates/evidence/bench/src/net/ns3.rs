@@ -32,7 +32,7 @@ pub(super) struct Program {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct NsRun {
     hops: u64,
     cpu_s: f64,
     wall_s: f64,
@@ -119,7 +119,7 @@ impl Ns3 {
             .output()
             .map_err(BenchError::system("running ns-3"))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let line: Line = serde_json::from_str(text.trim()).map_err(|error| {
+        let line: NsRun = serde_json::from_str(text.trim()).map_err(|error| {
             let said = String::from_utf8_lossy(&output.stderr);
             BenchError::Worker(format!("ns-3 answered `{}` ({error}) {said}", text.trim()))
         })?;

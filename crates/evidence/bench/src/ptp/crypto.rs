@@ -26,37 +26,37 @@ struct Round {
     verify: Vec<f64>,
 }
 
-/// A way to sign.
+/// A signature scheme, and what of it is timed.
 #[derive(Clone, Copy)]
-struct Way {
+struct Scheme {
     suite: Suite,
     name: &'static str,
     /// What can be computed ahead is, before the clock is read.
     prepared: bool,
-    /// Its verification is a figure too: there is no other way with the same suite.
+    /// Its verification is a figure too: there is no other row of the same suite.
     verified: bool,
 }
 
-const WAYS: [Way; 4] = [
-    Way {
+const SCHEMES: [Scheme; 4] = [
+    Scheme {
         suite: Suite::Bls,
         name: "bls",
         prepared: false,
         verified: true,
     },
-    Way {
+    Scheme {
         suite: Suite::Ed25519,
         name: "ed25519",
         prepared: false,
         verified: true,
     },
-    Way {
+    Scheme {
         suite: Suite::Ed25519,
         name: "ed25519_prepared",
         prepared: true,
         verified: false,
     },
-    Way {
+    Scheme {
         suite: Suite::BlsOnce,
         name: "bls_once",
         prepared: true,
@@ -65,33 +65,33 @@ const WAYS: [Way; 4] = [
 ];
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    let mut ways = WAYS.map(|way| {
-        let chain = Chain::new(&Keys::new(way.suite), EntryForm::Full);
-        (way, chain, Vec::new())
+    let mut schemes = SCHEMES.map(|scheme| {
+        let chain = Chain::new(&Keys::new(scheme.suite), EntryForm::Full);
+        (scheme, chain, Vec::new())
     });
     // The first comes with cold caches.
     for round in 0..options.pick(21, 101) + 1 {
-        for (way, chain, rounds) in &mut ways {
-            let measured = measure(*way, chain)?;
+        for (scheme, chain, rounds) in &mut schemes {
+            let measured = measure(*scheme, chain)?;
             if round > 0 {
                 rounds.push(measured);
             }
         }
     }
-    for (way, _, rounds) in &ways {
-        report(*way, rounds, figure);
+    for (scheme, _, rounds) in &schemes {
+        report(*scheme, rounds, figure);
     }
     sizes(figure);
     Ok(())
 }
 
-fn measure(way: Way, chain: &Chain) -> Result<Round, BenchError> {
+fn measure(scheme: Scheme, chain: &Chain) -> Result<Round, BenchError> {
     let mut round = Round::default();
     let single = chain.single();
     let mut message = Vec::new();
     chain.next_sync();
     for hops in 0..=HOPS {
-        if way.prepared {
+        if scheme.prepared {
             chain.prepare(hops);
         }
         let (sign, next) = cpu_ns(|| match hops {
@@ -108,7 +108,7 @@ fn measure(way: Way, chain: &Chain) -> Result<Round, BenchError> {
         round.verify.push(verify);
         // Spread over the round, so that all see the same machine.
         if hops % 4 == 0 {
-            round.scalar += scalar_multiplication(way.suite)? / 5.0;
+            round.scalar += scalar_multiplication(scheme.suite)? / 5.0;
             let (ns, holds) = cpu_ns(&single)?;
             if !holds {
                 return Err(BenchError::Worker("a signature does not hold".to_owned()));
@@ -160,8 +160,8 @@ fn thread_time_ns() -> Result<f64, BenchError> {
     Ok(time.tv_sec as f64 * 1e9 + time.tv_nsec as f64)
 }
 
-fn report(way: Way, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
-    let Way { suite, name, .. } = way;
+fn report(scheme: Scheme, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
+    let Scheme { suite, name, .. } = scheme;
     let of = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
     let clock = |figure: Figure| figure.with("clock", "CPU time of the thread");
     let signers = f64::from(HOPS) + 1.0;
@@ -190,7 +190,7 @@ fn report(way: Way, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
     };
     curve("sign", |round| &round.sign);
     // Prepared or not, an Ed25519 signature is verified like any other.
-    if !way.verified {
+    if !scheme.verified {
         return;
     }
     curve("verify", |round| &round.verify);

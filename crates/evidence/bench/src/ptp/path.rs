@@ -98,38 +98,38 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             return Ok(());
         }
     };
-    let mut seen = Seen::new(variants.len());
+    let mut samples = Samples::new(variants.len());
     for places in &orders {
-        seen.add(&variants, &bed.measure(places, length)?, options);
+        samples.add(&variants, &bed.measure(places, length)?, options);
     }
-    let fifo = seen.fifo;
+    let fifo = samples.fifo;
     if !fifo {
         (options.remark)("SCHED_FIFO is refused here: stamps also tell who else was running");
     }
     let mut figure = |one: Figure| figure(one.with("fifo", fifo));
     let figure = &mut figure;
-    let (syncs, follow_ups) = (seen.syncs.ready()?, seen.follow_ups.ready()?);
+    let (syncs, follow_ups) = (samples.syncs.ready()?, samples.follow_ups.ready()?);
     residence(syncs, figure);
     // The bars of BLS are for the suite that prepares; the other shows what that is worth.
     for (variant, bars) in [(1, Some((1.6, 1.2))), (2, None), (3, Some((6.0, 2.0)))] {
         handling(follow_ups, variant, variants[variant].name, bars, figure);
     }
-    starts(seen.starts.ready()?, figure);
-    let offsets = seen.offsets.ready()?;
+    starts(samples.starts.ready()?, figure);
+    let offsets = samples.offsets.ready()?;
     offset(offsets, 1, "", figure);
     offset(offsets, 2, "_bls", figure);
     offset(offsets, 3, "_bls_once", figure);
-    figure(Figure::new(BENCH, "sync_added_bytes", "bytes", &[seen.added]).bar(0.0));
+    figure(Figure::new(BENCH, "sync_added_bytes", "bytes", &[samples.added]).bar(0.0));
 
     drop(bed);
 
     let variants = [PLAIN, BLS_WATCH];
     let bed = Bed::build(&variants)?;
-    let mut seen = Seen::new(variants.len());
+    let mut samples = Samples::new(variants.len());
     for places in [[0, 1], [1, 0]] {
-        seen.add(&variants, &bed.measure(&places, length)?, options);
+        samples.add(&variants, &bed.measure(&places, length)?, options);
     }
-    handling(seen.follow_ups.ready()?, 1, BLS_WATCH.name, None, figure);
+    handling(samples.follow_ups.ready()?, 1, BLS_WATCH.name, None, figure);
     Ok(())
 }
 
@@ -217,7 +217,7 @@ impl Bed {
 }
 
 /// What all runs saw, by variant.
-struct Seen {
+struct Samples {
     /// From the kernel's stamp of arrival to that of departure, ns.
     syncs: Blocks,
     follow_ups: Blocks,
@@ -230,7 +230,7 @@ struct Seen {
     fifo: bool,
 }
 
-impl Seen {
+impl Samples {
     fn new(variants: usize) -> Self {
         let blocks = || Blocks::new(variants);
         Self {

@@ -9,7 +9,7 @@ use mpi::request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use timeloom_net::World;
-use timeloom_peering::exact::{Batch, Exchange, Gone};
+use timeloom_peering::exact::{Batch, Exchange, PeerLost};
 use timeloom_peering::message::Messages;
 use timeloom_time::{Instant, Virtual};
 
@@ -42,10 +42,10 @@ impl Exchange for Ranks<'_> {
         next: Instant<Virtual>,
         leaving: &mut [Batch],
         arriving: &mut Batch,
-    ) -> Result<Instant<Virtual>, Gone> {
+    ) -> Result<Instant<Virtual>, PeerLost> {
         if leaving.len() != self.out.len() {
             let why = format!("{} ranks for {} engines", self.out.len(), leaving.len());
-            return Err(Gone(why));
+            return Err(PeerLost(why));
         }
         for (batch, out) in leaving.iter_mut().zip(&mut self.out) {
             out.clear();
@@ -70,7 +70,7 @@ impl Exchange for Ranks<'_> {
             for from in others() {
                 receive(ranks, from, into);
                 let theirs = messages.read(into, arriving);
-                let theirs = theirs.map_err(|_| Gone(format!("rank {from} sent nonsense")));
+                let theirs = theirs.map_err(|_| PeerLost(format!("rank {from} sent nonsense")));
                 least = least.and_then(|least| Ok(least.min(theirs?)));
             }
             for send in sends {

@@ -1,7 +1,6 @@
 //! The ways to run one network: in one engine, in threads and in ranks that
 //! wait for one another, and in threads that share a clock and nothing else.
 
-use std::net::UdpSocket;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time;
@@ -13,7 +12,7 @@ use timeloom_net::{Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::exact::{self, Exchange, Shared, Windows};
 use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Pause, Portal, Ring, Socket, run};
+use timeloom_peering::{Endpoint, Pause, Portal, run};
 use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_sys::schedule::{Policy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
@@ -161,12 +160,6 @@ pub(crate) enum Carrier {
     SharedMemory,
 }
 
-/// One end of what lies between two of them.
-enum Line {
-    Socket(Socket),
-    Ring(Ring),
-}
-
 /// In threads that do not wait, at `rate` times real time, for at least as much
 /// wall time as the model's length.
 pub(crate) fn free(
@@ -178,23 +171,20 @@ pub(crate) fn free(
     let model = &model.lengthened(rate);
     let rate = Rate::from_f64(rate).ok_or("a rate is above 0")?;
     let (together, origin) = (Barrier::new(parts.into()), AtomicI64::new(0));
-    let all = on_threads(mesh(parts, carrier)?, |here, lines| {
+    let all = on_threads(mesh(parts, carrier)?, |here, endpoints| {
         let mut world = model.build()?;
         let cut = model.cut(&world, parts)?;
         cut.apply(&mut world, here);
         let epoch = 1 + u64::from(here);
         let key = Key::new([1; 32]);
         let mut portal = Portal::new(&world, cut, here, key, epoch, Limit::default());
-        for (there, line) in lines {
+        for (there, endpoint) in endpoints {
             let config = PeerConfig {
                 // A starved engine is not one that has left.
                 silence: Duration::from_s(10),
                 ..PeerConfig::default()
             };
-            match line {
-                Line::Socket(socket) => portal.add(&mut world, there, socket, config),
-                Line::Ring(ring) => portal.add_ring(&mut world, there, ring, config),
-            }
+            portal.add(&mut world, there, endpoint, config);
         }
         let mut engine = started(world, false);
         let asked = time::Instant::now();
@@ -243,32 +233,21 @@ pub(crate) fn free(
     })
 }
 
-/// For each engine, a line to each other one.
-fn mesh(parts: Owner, carrier: Carrier) -> Result<Vec<Vec<(Owner, Line)>>, String> {
-    let mut all: Vec<Vec<(Owner, Line)>> = (0..parts).map(|_| Vec::new()).collect();
+/// For each engine, an endpoint to each other one.
+fn mesh(parts: Owner, carrier: Carrier) -> Result<Vec<Vec<(Owner, Endpoint)>>, String> {
+    let mut all: Vec<Vec<(Owner, Endpoint)>> = (0..parts).map(|_| Vec::new()).collect();
     for a in 0..parts {
         for b in a + 1..parts {
-            let (one, other) =
-                pair(carrier).map_err(|error| format!("what lies between two engines: {error}"))?;
+            let [one, other] = match carrier {
+                Carrier::Udp => Endpoint::udp_pair(),
+                Carrier::SharedMemory => Endpoint::ring_pair(),
+            }
+            .map_err(|error| format!("what lies between two engines: {error}"))?;
             all[usize::from(a)].push((b, one));
             all[usize::from(b)].push((a, other));
         }
     }
     Ok(all)
-}
-
-fn pair(carrier: Carrier) -> std::io::Result<(Line, Line)> {
-    if carrier == Carrier::SharedMemory {
-        let (one, other) = Ring::pair(Ring::PACKETS)?;
-        return Ok((Line::Ring(one), Line::Ring(other)));
-    }
-    let bind = || UdpSocket::bind("127.0.0.1:0");
-    let (at_a, at_b) = (bind()?, bind()?);
-    let (to_a, to_b) = (at_a.local_addr()?, at_b.local_addr()?);
-    Ok((
-        Line::Socket(Socket::new(at_a, to_b)?),
-        Line::Socket(Socket::new(at_b, to_a)?),
-    ))
 }
 
 /// Does `part` on a thread for each of `tools`.

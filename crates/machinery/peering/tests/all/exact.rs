@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::common::{Shape, build, parallel, parallel_over, single};
 use timeloom_net::Owner;
-use timeloom_peering::exact::{Batch, Exchange, Gone, Shared};
+use timeloom_peering::exact::{Batch, Exchange, PeerLost, Shared};
 use timeloom_peering::message::Messages;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -61,7 +61,7 @@ fn an_engine_that_ends_does_not_leave_the_others_waiting() {
         &mut Default::default(),
     );
     other.join().unwrap();
-    assert!(matches!(answer, Err(Gone(_))));
+    assert!(matches!(answer, Err(PeerLost(_))));
 }
 
 /// Engines that hand over nothing but bytes, as processes do.
@@ -78,8 +78,8 @@ impl Exchange for Bytes {
         next: Instant<Virtual>,
         leaving: &mut [Batch],
         arriving: &mut Batch,
-    ) -> Result<Instant<Virtual>, Gone> {
-        let gone = |why: &str| Gone(why.to_owned());
+    ) -> Result<Instant<Virtual>, PeerLost> {
+        let gone = |why: &str| PeerLost(why.to_owned());
         let mut least = next;
         for (to, batch) in leaving.iter_mut().enumerate() {
             if to != self.here {

@@ -4,7 +4,7 @@ use timeloom_net::topology::dumbbell;
 use timeloom_net::{Kind, LinkConfig, NetworkBuilder, Packet, PortId, TcpConfig};
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::{Datagrams, News, Peer, PeerConfig};
+use timeloom_peering::peer::{Datagrams, Peer, PeerConfig, PeerEvent};
 use timeloom_time::{Duration, Instant, Wall};
 
 struct Pair {
@@ -15,7 +15,7 @@ struct Pair {
     /// What A has sent and nobody has delivered.
     wire: Vec<Vec<u8>>,
     got: Vec<u32>,
-    news: Vec<News>,
+    events: Vec<PeerEvent>,
 }
 
 const KEY: [u8; 32] = [9; 32];
@@ -39,7 +39,7 @@ impl Pair {
             statics: Statics::of(&world),
             wire: Vec::new(),
             got: Vec::new(),
-            news: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -53,7 +53,7 @@ impl Pair {
     }
 
     /// B is handed a datagram.
-    fn give(&mut self, bytes: &[u8]) -> Option<News> {
+    fn give(&mut self, bytes: &[u8]) -> Option<PeerEvent> {
         let got = &mut self.got;
         self.b
             .handle_datagram(self.now, bytes, &self.statics, |packet, _| {
@@ -73,12 +73,12 @@ impl Pair {
         self.now += by;
         self.speak();
         for datagram in core::mem::take(&mut self.wire) {
-            let news = self.give(&datagram);
-            self.news.extend(news);
+            let event = self.give(&datagram);
+            self.events.extend(event);
         }
         let mut out = Datagrams::default();
-        let news = self.b.poll(self.now, &mut out);
-        self.news.extend(news);
+        let event = self.b.poll(self.now, &mut out);
+        self.events.extend(event);
         for datagram in out.iter() {
             self.a
                 .handle_datagram(self.now, datagram, &self.statics, |_, _| ());
@@ -164,7 +164,7 @@ fn strangers_are_dropped_and_counted() {
 #[test]
 fn one_that_vanishes_leaves_and_comes_back() {
     let mut pair = Pair::joined();
-    pair.news.clear();
+    pair.events.clear();
     pair.put(1);
     pair.step(Duration::from_us(60));
     pair.put(2);
@@ -175,10 +175,10 @@ fn one_that_vanishes_leaves_and_comes_back() {
     // A is silent for a second.
     for _ in 0..20 {
         pair.now += Duration::from_ms(50);
-        let news = pair.b.poll(pair.now, &mut Datagrams::default());
-        pair.news.extend(news);
+        let event = pair.b.poll(pair.now, &mut Datagrams::default());
+        pair.events.extend(event);
     }
-    assert_eq!(pair.news, [News::Left]);
+    assert_eq!(pair.events, [PeerEvent::Left]);
     assert!(!pair.b.is_present());
     // What was recorded does not bring it back.
     for datagram in &recorded {
@@ -188,7 +188,7 @@ fn one_that_vanishes_leaves_and_comes_back() {
     // It does itself.
     pair.step(Duration::from_ms(1));
     pair.step(Duration::from_ms(1));
-    assert_eq!(pair.news, [News::Left, News::Joined]);
+    assert_eq!(pair.events, [PeerEvent::Left, PeerEvent::Joined]);
 }
 
 #[test]
@@ -198,13 +198,13 @@ fn one_that_starts_again_is_a_new_one() {
         pair.put(seq);
     }
     let recorded = core::mem::take(&mut pair.wire);
-    pair.news.clear();
+    pair.events.clear();
     pair.a = peer(0, 1, 101);
     for _ in 0..4 {
         pair.step(Duration::from_ms(1));
     }
     assert!(pair.a.is_present() && pair.b.is_present());
-    assert_eq!(pair.news.last(), Some(&News::Joined));
+    assert_eq!(pair.events.last(), Some(&PeerEvent::Joined));
     // Its earlier life is over.
     let before = pair.b.stats().stale;
     for datagram in &recorded {
@@ -229,9 +229,9 @@ fn who_says_farewell_is_gone_at_once() {
     pair.put(1);
     let mut out = Datagrams::default();
     pair.a.close(pair.now, &mut out);
-    let news: Vec<_> = out.iter().map(<[u8]>::to_vec).collect();
-    let news: Vec<_> = news.iter().map(|bytes| pair.give(bytes)).collect();
-    assert_eq!(news, [None, Some(News::Left)]);
+    let datagrams: Vec<_> = out.iter().map(<[u8]>::to_vec).collect();
+    let events: Vec<_> = datagrams.iter().map(|bytes| pair.give(bytes)).collect();
+    assert_eq!(events, [None, Some(PeerEvent::Left)]);
     assert_eq!(pair.got, [1]);
     let dropped = pair.a.stats().dropped_away;
     pair.put(2);

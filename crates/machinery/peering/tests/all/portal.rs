@@ -13,7 +13,7 @@ use timeloom_net::{
 };
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats};
-use timeloom_peering::{Cut, Pause, Portal, Ring, Socket, run};
+use timeloom_peering::{Cut, Endpoint, Pause, Portal, Socket, run};
 use timeloom_sys::schedule::{Policy, policy, set_policy};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
@@ -54,14 +54,8 @@ struct Instance {
     portal: Portal,
 }
 
-/// One end of what lies between two engines.
-enum Line {
-    Socket(Socket),
-    Ring(Ring),
-}
-
 /// Engine `here`, with a peer at the other end of the line.
-fn instance(here: Owner, line: Line, epoch: u64) -> Instance {
+fn instance(here: Owner, endpoint: Endpoint, epoch: u64) -> Instance {
     let mut world = world();
     let cut = cut(&world);
     cut.apply(&mut world, here);
@@ -72,10 +66,7 @@ fn instance(here: Owner, line: Line, epoch: u64) -> Instance {
         silence: Duration::from_s(1),
         ..PeerConfig::default()
     };
-    match line {
-        Line::Socket(socket) => portal.add(&mut world, 1 - here, socket, config),
-        Line::Ring(ring) => portal.add_ring(&mut world, 1 - here, ring, config),
-    }
+    portal.add(&mut world, 1 - here, endpoint, config);
     let mut engine: Engine<World> = Engine::new(world);
     engine.with(|world, agenda| world.start(agenda));
     let pace = Pace::real(wall_now(), Instant::ZERO);
@@ -83,19 +74,6 @@ fn instance(here: Owner, line: Line, epoch: u64) -> Instance {
         paced: Paced::new(engine, pace, Limit::default()),
         portal,
     }
-}
-
-fn sockets() -> (Line, Line) {
-    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (a, b) = (bind(), bind());
-    let (to_a, to_b) = (a.local_addr().unwrap(), b.local_addr().unwrap());
-    let line = |socket, to| Line::Socket(Socket::new(socket, to).unwrap());
-    (line(a, to_b), line(b, to_a))
-}
-
-fn rings() -> (Line, Line) {
-    let (a, b) = Ring::pair(Ring::PACKETS).unwrap();
-    (Line::Ring(a), Line::Ring(b))
 }
 
 impl Instance {
@@ -132,7 +110,7 @@ impl Instance {
 
 #[test]
 fn two_engines_carry_traffic_to_one_another() {
-    let [left, right] = carry(sockets());
+    let [left, right] = carry(Endpoint::udp_pair().unwrap());
     for (name, stats) in [("left", left), ("right", right)] {
         let each = stats.bytes_sent / stats.packets_sent.max(1);
         assert!(each < 100, "{name}: {each} bytes per packet");
@@ -141,7 +119,7 @@ fn two_engines_carry_traffic_to_one_another() {
 
 #[test]
 fn two_threads_carry_traffic_to_one_another_by_shared_memory() {
-    let [left, right] = carry(rings());
+    let [left, right] = carry(Endpoint::ring_pair().unwrap());
     for (name, stats) in [("left", left), ("right", right)] {
         assert_eq!(stats.joined, 1, "{name}: {stats:?}");
         assert_eq!(stats.dropped_full, 0, "{name}: {stats:?}");
@@ -149,7 +127,7 @@ fn two_threads_carry_traffic_to_one_another_by_shared_memory() {
 }
 
 /// What happened at both ends while a flow and a source were carried.
-fn carry((a, b): (Line, Line)) -> [PeerStats; 2] {
+fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let right = std::thread::spawn(move || {
@@ -193,7 +171,7 @@ fn carry((a, b): (Line, Line)) -> [PeerStats; 2] {
             "{name}: {stats:?}"
         );
         assert_eq!(
-            portal.senseless + portal.refused + portal.no_line,
+            portal.senseless + portal.refused + portal.no_route,
             0,
             "{name}: {portal:?}"
         );
@@ -205,7 +183,7 @@ fn carry((a, b): (Line, Line)) -> [PeerStats; 2] {
 
 #[test]
 fn a_thread_that_ends_takes_its_links_down() {
-    let (a, b) = rings();
+    let [a, b] = Endpoint::ring_pair().unwrap();
     let mut left = instance(0, a, 8);
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -234,7 +212,7 @@ fn a_thread_that_ends_takes_its_links_down() {
 
 #[test]
 fn a_peer_that_vanishes_takes_its_links_down_and_nothing_else() {
-    let (a, b) = sockets();
+    let [a, b] = Endpoint::udp_pair().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let right = std::thread::spawn(move || {
@@ -278,7 +256,7 @@ fn a_flood_of_nonsense_costs_no_memory() {
     let (own, hostile) = (bind(), bind());
     let address = own.local_addr().unwrap();
     let socket = Socket::new(own, hostile.local_addr().unwrap()).unwrap();
-    let mut left = instance(0, Line::Socket(socket), 8);
+    let mut left = instance(0, Endpoint::Udp(socket), 8);
     let before = left.world().packets_alive();
     let mut junk = vec![0x55; 1_400];
     junk[..4].copy_from_slice(b"TP\x01\x00");
@@ -308,7 +286,7 @@ fn may_go_first() -> bool {
 fn a_thread_goes_first_while_it_runs_an_engine_and_is_then_what_it_was() {
     let allowed = may_go_first();
     for first in [true, false] {
-        let (a, _b) = sockets();
+        let [a, _b] = Endpoint::udp_pair().unwrap();
         let mut one = instance(0, a, 1);
         let before = policy();
         assert_eq!(before, Some(Policy::Ordinary));

@@ -88,7 +88,7 @@ impl Path {
 
 /// An ICMP error as the kernel's error queue tells it (ip(7)).
 #[derive(Debug, PartialEq)]
-struct Told {
+struct IcmpError {
     by: Ipv4Addr,
     kind: u8,
     code: u8,
@@ -96,7 +96,7 @@ struct Told {
 }
 
 /// The next error that a socket hears of within twenty seconds.
-fn hear(socket: &UdpSocket) -> Told {
+fn hear(socket: &UdpSocket) -> IcmpError {
     let mut ready = [PollFd::new(socket, PollFlags::empty())];
     let patience = Timespec {
         tv_sec: 20,
@@ -107,7 +107,7 @@ fn hear(socket: &UdpSocket) -> Told {
     receive(socket, &mut [], &mut control, RecvFlags::ERRQUEUE).unwrap();
     for message in control.messages() {
         if let ControlMessage::Error { kind, info, by, .. } = message {
-            return Told {
+            return IcmpError {
                 by: by.expect("an ICMP message"),
                 kind: kind.0,
                 code: kind.1,

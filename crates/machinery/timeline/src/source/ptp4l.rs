@@ -19,7 +19,7 @@ use timeloom_time::{Duration, Instant};
 use timeloom_wire::PortIdentity;
 
 use super::ptp4l_words::{
-    DataSet, Heard, HeardKind, Told, accuracy_ns, get, parse_heard, parse_told,
+    DataSet, DataSetAnswer, TimingKind, TimingRecord, accuracy_ns, get, parse_answer, parse_timing,
 };
 use super::realtime_line::RealtimeLine;
 use super::sides::Sides;
@@ -97,13 +97,13 @@ impl Ptp4l {
             return Ok(reference);
         }
         let (socket, _name) = self.management()?;
-        let Told::Current { steps_removed } = self.get(&socket, DataSet::Current)? else {
+        let DataSetAnswer::Current { steps_removed } = self.get(&socket, DataSet::Current)? else {
             return Err(Untold::because("ptp4l answers something else"));
         };
-        let Told::Parent { accuracy } = self.get(&socket, DataSet::Parent)? else {
+        let DataSetAnswer::Parent { accuracy } = self.get(&socket, DataSet::Parent)? else {
             return Err(Untold::because("ptp4l answers something else"));
         };
-        let Told::TimeProperties {
+        let DataSetAnswer::TimeProperties {
             utc_offset_s,
             ptp_timescale,
         } = self.get(&socket, DataSet::TimeProperties)?
@@ -189,7 +189,7 @@ impl Ptp4l {
         Ok((socket, name))
     }
 
-    fn get(&mut self, socket: &UnixDatagram, set: DataSet) -> Result<Told, Untold> {
+    fn get(&mut self, socket: &UnixDatagram, set: DataSet) -> Result<DataSetAnswer, Untold> {
         self.sequence_id = self.sequence_id.wrapping_add(1);
         let request = get(set, self.config.domain, self.sequence_id);
         let failed = |error: std::io::Error| Untold(format!("ptp4l does not answer: {error}"));
@@ -197,8 +197,8 @@ impl Ptp4l {
         let mut buffer = [0; 1500];
         for _ in 0..8 {
             let length = socket.recv(&mut buffer).map_err(failed)?;
-            if let Some(told) = parse_told(&buffer[..length], self.sequence_id) {
-                return Ok(told);
+            if let Some(answer) = parse_answer(&buffer[..length], self.sequence_id) {
+                return Ok(answer);
             }
         }
         Err(Untold::because("ptp4l answers something else"))
@@ -252,9 +252,9 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
             return;
         };
         let Ok(length) = received else { continue };
-        let heard = parse_heard(&buffer[..length]);
+        let records = parse_timing(&buffer[..length]);
         let mut shared = shared.lock().expect("no panic holds it");
-        let taken = heard.map_err(Untold::because).and_then(|all| {
+        let taken = records.map_err(Untold::because).and_then(|all| {
             all.iter()
                 .try_for_each(|one| shared.take(one, &mut line, clock))
         });
@@ -269,30 +269,30 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
 impl Shared {
     fn take(
         &mut self,
-        heard: &Heard,
+        record: &TimingRecord,
         line: &mut RealtimeLine,
         clock: &LocalClock,
     ) -> Result<(), Untold> {
         if self
             .master
-            .replace(heard.master)
-            .is_some_and(|before| before != heard.master)
+            .replace(record.master)
+            .is_some_and(|before| before != record.master)
         {
             let era = self.sides.era();
             self.sides.begin(era);
         }
-        let correction = rounded_down(heard.correction_2_16);
-        match heard.kind {
-            HeardKind::Sync => {
+        let correction = rounded_down(record.correction_2_16);
+        match record.kind {
+            TimingKind::Sync => {
                 // It left at T1 and was at least its correction under way.
-                let (_, at) = line.place(clock, heard.arrived_ns)?;
+                let (_, at) = line.place(clock, record.receipt_ns)?;
                 self.sides
-                    .not_before(at, Instant::from_ns(heard.left_ns) + correction);
+                    .not_before(at, Instant::from_ns(record.origin_ns) + correction);
             }
-            HeardKind::DelayReq => {
-                let (at, _) = line.place(clock, heard.left_ns)?;
+            TimingKind::DelayReq => {
+                let (at, _) = line.place(clock, record.origin_ns)?;
                 self.sides
-                    .not_after(at, Instant::from_ns(heard.arrived_ns) - correction);
+                    .not_after(at, Instant::from_ns(record.receipt_ns) - correction);
             }
         }
         self.heard += 1;

@@ -8,22 +8,22 @@ use timeloom_wire::{
 
 /// A pair of time stamps that the slave event monitor reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct TimingRecord {
     /// The master's port.
     pub(super) master: PortIdentity,
     /// Which of the two.
-    pub(super) kind: HeardKind,
+    pub(super) kind: TimingKind,
     /// When the event message left, on its sender's clock.
-    pub(super) left_ns: i64,
+    pub(super) origin_ns: i64,
     /// When it arrived, on its receiver's clock.
-    pub(super) arrived_ns: i64,
+    pub(super) receipt_ns: i64,
     /// The sum of the correction fields, in 2^-16 ns.
     pub(super) correction_2_16: i64,
 }
 
-/// Direction of an event message.
+/// Which event message a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HeardKind {
+pub(super) enum TimingKind {
     /// Sync, from the master to us: T1 and T2.
     Sync,
     /// Delay_Req, from us to the master: T3 and T4.
@@ -39,30 +39,30 @@ const DELAY_TIMING: TlvType = TlvType(0x7f00);
 ///
 /// # Errors
 /// When it is no such packet.
-pub(super) fn parse_heard(packet: &[u8]) -> Result<Vec<Heard>, ParseError> {
+pub(super) fn parse_timing(packet: &[u8]) -> Result<Vec<TimingRecord>, ParseError> {
     let message = Message::parse(packet)?;
     let mut all = Vec::new();
     for tlv in message.tlvs.iter() {
         let kind = match tlv.kind {
-            RX_SYNC_TIMING => HeardKind::Sync,
-            DELAY_TIMING => HeardKind::DelayReq,
+            RX_SYNC_TIMING => TimingKind::Sync,
+            DELAY_TIMING => TimingKind::DelayReq,
             _ => continue,
         };
         let mut from = Reader::new(tlv.value);
         let master = PortIdentity::parse(&mut from)?;
         while !from.rest().is_empty() {
             from.u16()?; // sequenceId
-            let left_ns = Timestamp::parse(&mut from)?.as_ns();
+            let origin_ns = Timestamp::parse(&mut from)?.as_ns();
             let correction_2_16 = from.i64()?;
-            if kind == HeardKind::Sync {
+            if kind == TimingKind::Sync {
                 from.i32()?; // scaledCumulativeRateOffset
             }
-            let arrived_ns = Timestamp::parse(&mut from)?.as_ns();
-            all.push(Heard {
+            let receipt_ns = Timestamp::parse(&mut from)?.as_ns();
+            all.push(TimingRecord {
                 master,
                 kind,
-                left_ns,
-                arrived_ns,
+                origin_ns,
+                receipt_ns,
                 correction_2_16,
             });
         }
@@ -118,7 +118,7 @@ pub(super) fn get(set: DataSet, domain: u8, sequence_id: u16) -> Vec<u8> {
 
 /// An answer that is of interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum DataSetAnswer {
     /// Hops to the grandmaster.
     Current { steps_removed: u16 },
     /// How good the grandmaster calls itself.
@@ -131,7 +131,7 @@ pub(super) enum Told {
 }
 
 /// Reads an answer; `None` when it is none that is of interest.
-pub(super) fn parse_told(packet: &[u8], sequence_id: u16) -> Option<Told> {
+pub(super) fn parse_answer(packet: &[u8], sequence_id: u16) -> Option<DataSetAnswer> {
     let message = Message::parse(packet).ok()?;
     let Body::Management(body) = message.body else {
         return None;
@@ -145,20 +145,20 @@ pub(super) fn parse_told(packet: &[u8], sequence_id: u16) -> Option<Told> {
     };
     let mut from = Reader::new(answer.data);
     match answer.id {
-        id if id == DataSet::Current as u16 => Some(Told::Current {
+        id if id == DataSet::Current as u16 => Some(DataSetAnswer::Current {
             steps_removed: from.u16().ok()?,
         }),
         id if id == DataSet::Parent as u16 => {
             // Parent's port, statistics, priority 1, then the clock's class.
             from.take(10 + 2 + 2 + 4 + 1 + 1).ok()?;
-            Some(Told::Parent {
+            Some(DataSetAnswer::Parent {
                 accuracy: from.u8().ok()?,
             })
         }
         id if id == DataSet::TimeProperties as u16 => {
             let utc_offset_s = from.u16().ok()? as i16;
             let flags = from.u8().ok()?;
-            Some(Told::TimeProperties {
+            Some(DataSetAnswer::TimeProperties {
                 utc_offset_s: (flags & 4 != 0).then_some(utc_offset_s),
                 ptp_timescale: flags & 8 != 0,
             })
@@ -230,22 +230,22 @@ mod tests {
             "8004",
             "0009 000000000002 00000001 0000000000018000 00000000 000000000002 00000a01",
         );
-        let heard = parse_heard(&sync).unwrap();
-        assert_eq!(heard.len(), 1);
-        assert_eq!(heard[0].kind, HeardKind::Sync);
+        let records = parse_timing(&sync).unwrap();
+        assert_eq!(records.len(), 1);
+        assert_eq!(records[0].kind, TimingKind::Sync);
         assert_eq!(
-            (heard[0].left_ns, heard[0].arrived_ns),
+            (records[0].origin_ns, records[0].receipt_ns),
             (2_000_000_001, 2_000_002_561)
         );
-        assert_eq!(heard[0].correction_2_16, 0x18000);
-        assert_eq!(heard[0].master.port, 1);
+        assert_eq!(records[0].correction_2_16, 0x18000);
+        assert_eq!(records[0].master.port, 1);
         let delay = monitor_packet(
             "7f00",
             "0009 000000000002 00000001 ffffffffffff0000 000000000002 00000a01",
         );
-        let heard = parse_heard(&delay).unwrap();
-        assert_eq!(heard[0].kind, HeardKind::DelayReq);
-        assert_eq!(heard[0].correction_2_16, -65536);
+        let records = parse_timing(&delay).unwrap();
+        assert_eq!(records[0].kind, TimingKind::DelayReq);
+        assert_eq!(records[0].correction_2_16, -65536);
     }
 
     #[test]
@@ -253,33 +253,33 @@ mod tests {
         let request = get(DataSet::TimeProperties, 3, 77);
         let message = Message::parse(&request).unwrap();
         assert_eq!((message.header.domain, request.len()), (3, 54));
-        assert_eq!(parse_told(&request, 77), None, "a question is no answer");
+        assert_eq!(parse_answer(&request, 77), None, "a question is no answer");
         let mut answer = request.clone();
         answer[46] = 2; // RESPONSE
         answer.extend([0, 37, 0x0c, 0xa0]);
         let length = (answer.len() as u16).to_be_bytes();
         answer[2..4].copy_from_slice(&length);
         answer[50..52].copy_from_slice(&6u16.to_be_bytes());
-        let told = Told::TimeProperties {
+        let read = DataSetAnswer::TimeProperties {
             utc_offset_s: Some(37),
             ptp_timescale: true,
         };
-        assert_eq!(parse_told(&answer, 77), Some(told));
-        assert_eq!(parse_told(&answer, 78), None);
+        assert_eq!(parse_answer(&answer, 77), Some(read));
+        assert_eq!(parse_answer(&answer, 78), None);
     }
 
     proptest! {
         #[test]
         fn hostile_packets_do_no_harm(packet in prop::collection::vec(any::<u8>(), 0..200), cut in 0usize..80) {
-            let _ = parse_heard(&packet);
-            let _ = parse_told(&packet, 0);
+            let _ = parse_timing(&packet);
+            let _ = parse_answer(&packet, 0);
             let whole = monitor_packet("7f00", "0009 000000000002 00000001 ffffffffffff0000 000000000002 00000a01");
-            let _ = parse_heard(&whole[..cut.min(whole.len())]);
+            let _ = parse_timing(&whole[..cut.min(whole.len())]);
             let mut bent = whole.clone();
             for (byte, with) in bent.iter_mut().skip(cut).zip(&packet) {
                 *byte ^= with;
             }
-            let _ = parse_heard(&bent);
+            let _ = parse_timing(&bent);
         }
     }
 }

@@ -10,23 +10,23 @@ use super::pump::{drop_all, fill};
 pub(super) struct Http {
     /// Bytes of a page whose path says no number.
     bytes: u64,
-    state: Doing,
+    state: State,
     /// The beginning of a request that is not all there; bounded.
-    asked: Vec<u8>,
+    request: Vec<u8>,
     /// Heads and short texts that wait to be sent, before everything else.
-    said: Vec<u8>,
+    output: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum State {
     /// Waiting for a request, or for the rest of one.
-    Asked,
+    AwaitingRequest,
     /// Taking what is uploaded: how much is to come, and how much came.
-    Taking { left: u64, came: u64, keep: bool },
+    ReceivingBody { left: u64, came: u64, keep: bool },
     /// Sending so much of a page.
-    Sending { left: u64, keep: bool },
+    SendingBody { left: u64, keep: bool },
     /// Nothing more is said.
-    Done,
+    Closing,
 }
 
 /// What a request asks for.
@@ -61,55 +61,59 @@ impl Http {
     pub(super) fn new(bytes: u64) -> Self {
         Self {
             bytes,
-            state: Doing::Asked,
-            asked: Vec::new(),
-            said: Vec::new(),
+            state: State::AwaitingRequest,
+            request: Vec::new(),
+            output: Vec::new(),
         }
     }
 
     /// Whether something is still to be sent.
     pub(super) fn is_speaking(&self) -> bool {
-        !self.said.is_empty() || matches!(self.state, Doing::Sending { .. })
+        !self.output.is_empty() || matches!(self.state, State::SendingBody { .. })
     }
 
     pub(super) fn go_on(&mut self, socket: &mut Socket<'_>, stats: &mut ServiceStats) {
         loop {
-            let sent = socket.send_slice(&self.said).unwrap_or(0);
+            let sent = socket.send_slice(&self.output).unwrap_or(0);
             stats.sent += sent as u64;
-            self.said.drain(..sent);
-            if !self.said.is_empty() {
+            self.output.drain(..sent);
+            if !self.output.is_empty() {
                 return;
             }
             match self.state {
-                Doing::Asked => {
+                State::AwaitingRequest => {
                     let Some(request) = self.read(socket, stats) else {
                         return;
                     };
                     self.begin(request);
                 }
-                Doing::Taking { left, came, keep } => {
+                State::ReceivingBody { left, came, keep } => {
                     let more = take(socket, left, stats);
                     let (left, came) = (left - more, came + more);
                     if left > 0 {
-                        self.state = Doing::Taking { left, came, keep };
+                        self.state = State::ReceivingBody { left, came, keep };
                         return;
                     }
                     let text = format!("{came} bytes came\n");
                     self.say((200, "OK"), text.len() as u64, keep);
-                    self.said.extend(text.as_bytes());
-                    self.state = Doing::Sending { left: 0, keep };
+                    self.output.extend(text.as_bytes());
+                    self.state = State::SendingBody { left: 0, keep };
                 }
-                Doing::Sending { left, keep } => {
+                State::SendingBody { left, keep } => {
                     let mut left = Some(left);
                     fill(socket, &mut left, stats);
                     if let Some(left @ 1..) = left {
-                        self.state = Doing::Sending { left, keep };
+                        self.state = State::SendingBody { left, keep };
                         return;
                     }
                     stats.requests += 1;
-                    self.state = if keep { Doing::Asked } else { Doing::Done };
+                    self.state = if keep {
+                        State::AwaitingRequest
+                    } else {
+                        State::Closing
+                    };
                 }
-                Doing::Done => {
+                State::Closing => {
                     drop_all(socket, stats);
                     return socket.close();
                 }
@@ -124,12 +128,12 @@ impl Http {
         stats: &mut ServiceStats,
     ) -> Option<Result<Request, Status>> {
         while socket.can_recv() {
-            let known = self.asked.len();
-            let asked = &mut self.asked;
+            let known = self.request.len();
+            let head = &mut self.request;
             let parsed = socket.recv(|bytes| {
                 let length = bytes.len().min(LONGEST - known);
-                asked.extend(&bytes[..length]);
-                let parsed = parse(asked);
+                head.extend(&bytes[..length]);
+                let parsed = parse(head);
                 // What follows the beginning is left for whoever takes it.
                 let used = match &parsed {
                     Ok(Some((end, _))) => end - known,
@@ -140,7 +144,7 @@ impl Http {
             let Ok((parsed, used)) = parsed else { break };
             stats.received += used as u64;
             match parsed {
-                Ok(None) if self.asked.len() < LONGEST => {}
+                Ok(None) if self.request.len() < LONGEST => {}
                 Ok(None) => return Some(Err((431, "Request Header Fields Too Large"))),
                 Err(status) => return Some(Err(status)),
                 Ok(Some((_, request))) => return Some(Ok(request)),
@@ -150,13 +154,13 @@ impl Http {
     }
 
     fn begin(&mut self, request: Result<Request, Status>) {
-        self.asked.clear();
+        self.request.clear();
         let request = match request {
             Ok(request) => request,
             Err(status) => {
                 self.say(status, 0, false);
                 let (left, keep) = (0, false);
-                self.state = Doing::Sending { left, keep };
+                self.state = State::SendingBody { left, keep };
                 return;
             }
         };
@@ -165,15 +169,15 @@ impl Http {
         self.state = match request.method {
             Method::Upload => {
                 if request.waits {
-                    self.said.extend(b"HTTP/1.1 100 Continue\r\n\r\n");
+                    self.output.extend(b"HTTP/1.1 100 Continue\r\n\r\n");
                 }
                 let (left, came) = (request.length, 0);
-                Doing::Taking { left, came, keep }
+                State::ReceivingBody { left, came, keep }
             }
             method => {
                 self.say((200, "OK"), page, keep);
                 let left = if method == Method::Get { page } else { 0 };
-                Doing::Sending { left, keep }
+                State::SendingBody { left, keep }
             }
         };
     }
@@ -183,7 +187,7 @@ impl Http {
         let head = format!(
             "HTTP/1.1 {code} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n"
         );
-        self.said.extend(head.as_bytes());
+        self.output.extend(head.as_bytes());
     }
 }
 

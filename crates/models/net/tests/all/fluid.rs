@@ -148,7 +148,7 @@ fn an_overloaded_link_loses_its_excess_and_is_full() {
 
 /// What a foreground has of a dumbbell of which others have a part.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct Foreground {
     goodput_mbps: f64,
     delay_us: f64,
     loss: f64,
@@ -171,7 +171,7 @@ fn dumbbell(
     background: Background,
     fluid: bool,
     seconds: i64,
-) -> Seen {
+) -> Foreground {
     const FLOWS: usize = 20;
     let mut network = NetworkBuilder::new(seed);
     let access = bare(GBIT, Duration::from_ms(2), 10_000);
@@ -268,7 +268,7 @@ fn dumbbell(
     let (arrived, lost) = carried(world);
     let (arrived, lost) = (arrived - before.0, lost - before.1);
     let (sent, received) = (after.sent - probes.sent, after.received - probes.received);
-    Seen {
+    Foreground {
         goodput_mbps: (world.tcp(flow).delivered_bytes - bytes) as f64 * 8.0 / 1e6 / seconds as f64,
         delay_us: (after.delay_sum_ns - probes.delay_sum_ns) as f64 / received as f64 / 1e3,
         loss: 1.0 - received as f64 / sent as f64,
@@ -277,9 +277,9 @@ fn dumbbell(
     }
 }
 
-fn mean(queue: &QueueConfig, background: Background, fluid: bool) -> Seen {
+fn mean(queue: &QueueConfig, background: Background, fluid: bool) -> Foreground {
     const SEEDS: u64 = 10;
-    let mut sum = Seen::default();
+    let mut sum = Foreground::default();
     for seed in 0..SEEDS {
         let seen = dumbbell(100 + seed, queue, background, fluid, 25);
         sum.goodput_mbps += seen.goodput_mbps / SEEDS as f64;

@@ -112,7 +112,7 @@ fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome 
     let touched = PtpNode::at(&engine.model, switches[1])
         .unwrap()
         .tally()
-        .evil;
+        .tampered;
     let seen = seen.lock().unwrap();
     let noticed = seen.iter().filter_map(|event| match event {
         Event::Violation(one) => Some((one.at, one.failure)),

@@ -1,10 +1,10 @@
 //! The receiving half of an ordinary clock: from Syncs and Follow_Ups over
-//! verification to samples. What waits is in [`matching`] and [`stated`], what
+//! verification to samples. What waits is in [`matching`] and [`pending`], what
 //! is done with a sample in [`steering`], what is told of a Sync in [`records`].
 
 mod matching;
+mod pending;
 mod records;
-mod stated;
 mod steering;
 
 use std::collections::{HashMap, VecDeque};
@@ -21,8 +21,8 @@ use crate::security::{
 };
 use crate::{Action, DropReason, Local, Neighbour, Packet, Report, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
+use pending::{PendingFollowUps, Resolved};
 use records::Records;
-use stated::{Resolved, Stated};
 pub(super) use steering::Sample;
 use steering::Steering;
 
@@ -36,7 +36,7 @@ pub(super) struct Slave {
     next_job: u64,
     /// One window per master, kept when another is followed for a while.
     replay: HashMap<PortIdentity, ReplayWindow>,
-    stated: Stated,
+    pending: PendingFollowUps,
     budget: Budget<u16>,
     samples: VecDeque<Sample>,
     steering: Steering,
@@ -56,7 +56,7 @@ impl Slave {
             jobs: VecDeque::new(),
             next_job: 0,
             replay: HashMap::new(),
-            stated: Stated::new(&limits),
+            pending: PendingFollowUps::new(&limits),
             budget: Budget::new(limits.failures_per_s),
             samples: VecDeque::new(),
             steering: Steering::new(config),
@@ -80,7 +80,7 @@ impl Slave {
         self.parent = parent;
         self.matching.clear();
         self.jobs.clear();
-        self.stated.clear();
+        self.pending.clear();
         true
     }
 
@@ -105,7 +105,7 @@ impl Slave {
         let is_due = |sequence| {
             matching.has_sync(sequence) || window.is_some_and(|window| window.is_due(sequence, DUE))
         };
-        match self.stated.hear(now, record, security, source, is_due) {
+        match self.pending.hear(now, record, security, source, is_due) {
             Ok(true) => {}
             Ok(false) => out.dropped(1, DropReason::Flood),
             // The second network does not say who sent it.
@@ -129,7 +129,7 @@ impl Slave {
 
     /// When the first of the waiting Follow_Ups is given up.
     pub(super) fn next_wake(&self) -> Option<Instant<Local>> {
-        self.stated.next_wake()
+        self.pending.next_wake()
     }
 
     /// Uses the Follow_Ups whose statements are complete; gives up those whose
@@ -145,7 +145,7 @@ impl Slave {
             return;
         };
         let limits = &security.limits;
-        for resolved in self.stated.resolve(now, source, upstream, limits, config) {
+        for resolved in self.pending.resolve(now, source, upstream, limits, config) {
             match resolved {
                 Resolved::Failed(sequence, reason, suspect) => {
                     self.report(sequence, reason, suspect, config, out);
@@ -246,7 +246,7 @@ impl Slave {
             return self.accept(&waiting, &sync, false);
         };
         if security.secondary {
-            if !self.stated.wait(waiting, syncs) {
+            if !self.pending.wait(waiting, syncs) {
                 out.dropped(1, DropReason::QueueFull);
             }
             return;
@@ -457,11 +457,11 @@ impl Slave {
 
     /// Tells the records of Syncs of which nothing waits any more.
     pub(super) fn settle(&mut self, now: Instant<Local>, out: &mut Outbox) {
-        let (matching, jobs, stated) = (&self.matching, &self.jobs, &self.stated);
+        let (matching, jobs, pending) = (&self.matching, &self.jobs, &self.pending);
         let is_verified = |sequence| jobs.iter().any(|(_, of, _)| of.sequence == sequence);
         let waits =
-            |sequence| matching.waits(sequence) || is_verified(sequence) || stated.waits(sequence);
-        let hops = |source, sequence| stated.hops(source, sequence);
+            |sequence| matching.waits(sequence) || is_verified(sequence) || pending.waits(sequence);
+        let hops = |source, sequence| pending.hops(source, sequence);
         self.records.settle(now, self.parent, waits, hops, out);
     }
 

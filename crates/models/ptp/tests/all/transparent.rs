@@ -67,25 +67,25 @@ fn clock(ports: u16) -> TransparentClock {
 }
 
 #[derive(Default)]
-struct Seen {
+struct Output {
     sent: Vec<(u16, Packet, Option<Token>)>,
     dropped: Vec<DropReason>,
 }
 
-fn drain(clock: &mut TransparentClock) -> Seen {
-    let mut seen = Seen::default();
+fn drain(clock: &mut TransparentClock) -> Output {
+    let mut output = Output::default();
     while let Some(action) = clock.poll_action() {
         match action {
             Action::Send {
                 port,
                 packet,
                 token,
-            } => seen.sent.push((port, packet, token)),
-            Action::Report(Report::Dropped { reason, .. }) => seen.dropped.push(reason),
+            } => output.sent.push((port, packet, token)),
+            Action::Report(Report::Dropped { reason, .. }) => output.dropped.push(reason),
             _ => {}
         }
     }
-    seen
+    output
 }
 
 fn correction(packet: &Packet) -> TimeInterval {

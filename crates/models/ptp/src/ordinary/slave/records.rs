@@ -139,7 +139,7 @@ impl Records {
         now: Instant<Local>,
         parent: Option<PortIdentity>,
         waits: impl Fn(u16) -> bool,
-        stated: impl Fn(PortIdentity, u16) -> Vec<HopRecord>,
+        hops_of: impl Fn(PortIdentity, u16) -> Vec<HopRecord>,
         out: &mut Outbox,
     ) {
         let is_done = |open: &Open| {
@@ -154,7 +154,7 @@ impl Records {
         while let Some(at) = self.0.iter().position(is_done) {
             let record = &mut self.0[at].record;
             if record.hops.is_empty() {
-                record.hops = stated(record.source, record.sequence);
+                record.hops = hops_of(record.source, record.sequence);
             }
             self.close(at, out);
         }

@@ -24,7 +24,7 @@ pub(super) enum Resolved {
 }
 
 #[derive(Debug)]
-pub(super) struct Stated {
+pub(super) struct PendingFollowUps {
     /// What waits, and until when.
     waiting: VecDeque<(Instant<Local>, Waiting, Vec<Arrived>)>,
     collector: Collector,
@@ -36,7 +36,7 @@ const STATEMENT_WAIT: Duration = Duration::from_ms(200);
 /// Follow_Ups that may wait: 200 ms of 128 a second, and some.
 const MAX_WAITING: usize = 64;
 
-impl Stated {
+impl PendingFollowUps {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             waiting: VecDeque::new(),
