@@ -118,7 +118,7 @@ fn pattern(traffic: &Traffic) -> Result<Option<Pattern>, Wrong> {
     }))
 }
 
-/// The same without packets.
+/// A pattern as a fluid: a rate without packets.
 fn fluid_of(pattern: &Pattern, traffic: &Traffic) -> FluidPattern {
     let rate_bps = traffic.rate.map_or(0, |rate| rate.as_bits_per_s());
     match pattern {

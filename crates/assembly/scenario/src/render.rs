@@ -47,7 +47,7 @@ fn render(mistake: &Mistake, source: &Source, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// The same range within the text and not splitting a character. Of several
+/// `span` cut to the text, and not splitting a character. Of several
 /// lines only the first is marked: a long value would push the message away.
 fn whole_characters(text: &str, span: &Range<usize>) -> Range<usize> {
     let fit = |position: usize| {

@@ -72,7 +72,7 @@ struct Common {
     /// Where to write
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// The same seed gives the same page
+    /// What all chance comes from: equal seeds give equal pages
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print one JSON object per figure and line

@@ -35,7 +35,7 @@ pub enum SpecError {
     },
     /// A link joins a node to itself.
     SelfLink(String),
-    /// The same two nodes are linked twice.
+    /// Two nodes are linked twice.
     DuplicateLink(String, String),
     /// This link closes a loop. Bridges run no spanning tree here, so one
     /// broadcast would circle for ever.

@@ -55,7 +55,7 @@ impl Once {
         })
     }
 
-    /// The same for the key of another epoch.
+    /// Has what the key of another epoch signs written down, in that epoch's ledger.
     fn turn_to(&mut self, loaded: &Loaded) -> Result<(), PtpError> {
         self.ledger = FileLedger::open(&self.path, loaded.epoch, &self.lock)?;
         loaded.secret.keep(Box::new(self.ledger.clone()));

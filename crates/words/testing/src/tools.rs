@@ -16,7 +16,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
         })
 }
 
-/// The same for a program that the test cannot do without.
+/// Where a program is that the test cannot do without.
 ///
 /// # Panics
 /// When it is not there, with the Debian package that has it.

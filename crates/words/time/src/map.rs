@@ -60,7 +60,7 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         }
     }
 
-    /// The same clock continued from `at` on with another rate: what a pause, a
+    /// This clock continued from `at` on with another rate: what a pause, a
     /// resume or a new dilation does. The value at `at` does not jump.
     pub const fn continued(&self, at: Instant<In>, rate: Rate) -> Self {
         Self {

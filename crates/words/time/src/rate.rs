@@ -37,7 +37,7 @@ impl Rate {
         Some(Self(((whole as u128) << 64) + fraction as u128))
     }
 
-    /// The same number as a double, for people.
+    /// The rate as a double, for people.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / TWO_64
     }

@@ -203,7 +203,7 @@ pub enum Shape {
     FatTree,
     /// Routers NAME-r0 … in a ring with a host NAME-h0-0 … each.
     Ring,
-    /// The same in a row.
+    /// Routers NAME-r0 … in a row with a host NAME-h0-0 … each.
     Line,
     /// Routers NAME-b0 … in a ring, buildings NAME-g0-0 …, LANs of hosts.
     Campus,

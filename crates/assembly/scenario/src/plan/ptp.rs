@@ -30,14 +30,14 @@ pub struct Ptp {
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub sync_interval: Option<Duration>,
-    /// The same between requests for delays.
+    /// Another time between requests for delays than the profile's.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub delay_interval: Option<Duration>,
-    /// The same between Announces.
+    /// Another time between Announces than the profile's.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
@@ -125,7 +125,7 @@ pub enum PtpSecurity {
     Ed25519,
     /// BLS: one signature for the whole path.
     Bls,
-    /// The same with keys that sign each Sync once.
+    /// BLS with keys that sign each Sync once.
     BlsOnce,
 }
 

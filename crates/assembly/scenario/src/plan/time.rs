@@ -113,7 +113,7 @@ pub enum Mode {
     /// One virtual clock, paused and resumed as the simulation needs.
     #[default]
     Virtual,
-    /// The same, and while every program waits, time skips to the next thing
+    /// As `virtual`, and while every program waits, time skips to the next thing
     /// that happens: the run takes as long as the computing in it.
     Skip,
     /// As `virtual`, but time stands until somebody outside, a simulator,

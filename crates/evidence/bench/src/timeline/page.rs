@@ -93,7 +93,7 @@ impl Published {
         }
     }
 
-    /// The same as segments of ClockBound 2 and 3, written beside the page.
+    /// The page as segments of ClockBound 2 and 3, written beside it.
     /// Version 3 needs the time-stamp counter's `scale`.
     pub(super) fn clockbound(&self, scale: &CoreScale) -> Result<[PathBuf; 2], BenchError> {
         let segment = self.segment();

@@ -36,8 +36,8 @@ pub struct CapturedFrame {
     /// machine's monotonic clock. Inbound frames are stamped on arrival at the
     /// interface, outbound ones after the link's rate has let them go.
     pub at: Instant<Wall>,
-    /// The same on the machine's civil clock, as the kernel gave it:
-    /// nanoseconds since 1970.
+    /// When the kernel saw it on the machine's civil clock, as the kernel gave
+    /// it: nanoseconds since 1970.
     pub realtime_ns: i64,
     /// Into the interface or out of it.
     pub direction: Direction,

@@ -16,8 +16,8 @@ pub(crate) enum Shape {
     /// 2 × 64 hosts, TCP flows from the left to the right; two engines are cut
     /// at the bar.
     Dumbbell,
-    /// The same hosts, 14 TCP flows within each side and 2 across: cut where it
-    /// is thin.
+    /// The dumbbell's hosts, 14 TCP flows within each side and 2 across: cut where
+    /// it is thin.
     Thin,
     /// Twelve routers with a host each, TCP flows and UDP sources between all,
     /// jitter, loss and duplication.
@@ -58,7 +58,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The same for `factor` times as long, where that is longer.
+    /// This model, but `factor` times as long where that is longer.
     pub(crate) fn lengthened(&self, factor: f64) -> Self {
         let ns = self.length.as_ns() as f64 * factor.max(1.0);
         Self {

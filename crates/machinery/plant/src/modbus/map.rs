@@ -138,7 +138,7 @@ impl RegisterMap {
         self.walk(table, at, count, false)
     }
 
-    /// The same, all of them writable.
+    /// The points that fill `count` addresses from `at` exactly, if all of them are writable.
     pub(crate) fn cover_writable(
         &self,
         table: Table,

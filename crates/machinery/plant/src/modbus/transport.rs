@@ -50,7 +50,7 @@ pub struct DeviceStats {
     pub late_replies: u64,
 }
 
-/// The same, being counted.
+/// [`DeviceStats`] while they are counted, from several threads at once.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,

@@ -135,7 +135,7 @@ fn a_route_can_be_traced() {
     assert_eq!((counters.ttl_exceeded, counters.icmp_errors), (2, 2));
 }
 
-/// The same with the program that people use.
+/// Routers on the way show themselves to the program that people use.
 #[test]
 fn traceroute_shows_the_routers() {
     let traceroute = timeloom_testing::need("traceroute", "traceroute");

@@ -131,8 +131,8 @@ pub fn make_node(directory: &Path, name: &str, clock: &str, suite: Suite) -> Res
     make_node_with_ports(directory, name, clock, suite, PORTS)
 }
 
-/// The same with keys for `ports` ports, where the suite has one for each
-/// ([`Suite::BlsOnce`]).
+/// Makes `node.key` and `node.pub` as [`make_node`] does, with keys for `ports` ports
+/// where the suite has one for each ([`Suite::BlsOnce`]).
 ///
 /// # Errors
 /// As [`make_node`].

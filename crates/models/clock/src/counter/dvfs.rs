@@ -60,7 +60,7 @@ pub struct CostRow {
     pub deviation_us: f64,
     /// Beyond the block alone, in microseconds.
     pub overhead_us: f64,
-    /// The same in percent of the block.
+    /// Beyond the block alone, in percent of the block.
     pub overhead_percent: f64,
 }
 

@@ -17,7 +17,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The same knowledge at a later instant, when the timeline runs against
+    /// What is known at a later instant, when the timeline runs against
     /// the core clock at a rate error within `rates` (lowest, highest). An
     /// instant before `at` leaves the bound as it is.
     #[must_use]

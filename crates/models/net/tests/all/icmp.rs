@@ -94,8 +94,8 @@ impl Net {
         taken
     }
 
-    /// The same for a packet that is answered with an error; gives back from
-    /// whom, type and code, and what it quotes.
+    /// Sends a packet that is answered with an error; gives back from whom, type
+    /// and code, and what it quotes.
     fn refused(&mut self, bytes: &[u8]) -> (Ipv4Addr, [u8; 2], u16, Vec<u8>) {
         let errors = self.engine.model.counters().icmp_errors;
         let came = self.send(bytes);

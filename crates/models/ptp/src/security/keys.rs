@@ -40,7 +40,8 @@ impl SecretKey {
         Self::with_ports(suite, random, 2)
     }
 
-    /// The same for a clock of `ports` ports, if the suite has a key for each.
+    /// A key from 32 random octets for a clock of `ports` ports, if the suite has a
+    /// key for each; of other suites, as [`Self::from_random`].
     pub fn with_ports(suite: Suite, random: &[u8; 32], ports: u8) -> Self {
         match suite {
             Suite::BlsOnce => Self::BlsOnce(Box::new(OnceSecret::new(random, ports))),

@@ -88,7 +88,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The same message with `tlvs` behind it.
+    /// This message with `tlvs` behind it.
     pub const fn with_tlvs(mut self, tlvs: Tlvs<'a>) -> Self {
         self.tlvs = tlvs;
         self

@@ -37,12 +37,12 @@ struct Found {
     cell: Cell,
     /// By seed and copy, Mbit/s of payload.
     kernel_mbps: Vec<f64>,
-    /// The same where the kernel does not wait until a third of its window can
-    /// go out as one piece (`tcp_tso_win_divisor`).
+    /// By seed and copy, Mbit/s of payload where the kernel does not wait until a
+    /// third of its window can go out as one piece (`tcp_tso_win_divisor`).
     at_once_mbps: Vec<f64>,
     /// The kernel's own mean round trip, ms.
     kernel_round_trip_ms: Vec<f64>,
-    /// The same seeds.
+    /// By seed, Mbit/s of payload.
     model_mbps: Vec<f64>,
     /// More seeds: the model's own spread.
     spread_mbps: Vec<f64>,
@@ -278,7 +278,7 @@ impl Found {
         (BOUND.0..=BOUND.1).contains(&self.ratio())
     }
 
-    /// The same for a kernel that sends at once.
+    /// Kernel that sends at once ÷ model, each the mean over the seeds that both had.
     fn at_once_ratio(&self) -> f64 {
         mean(&self.at_once_mbps) / mean(&self.model_mbps)
     }

@@ -210,7 +210,7 @@ pub(crate) fn parallel(shape: Shape, seed: u64, parts: Owner) -> Found {
     parallel_over(shape, seed, parts, Shared::new(parts))
 }
 
-/// The same by these transports, one for each engine.
+/// In several, in step, which agree and hand over by these transports, one for each.
 pub(crate) fn parallel_over(
     shape: Shape,
     seed: u64,
