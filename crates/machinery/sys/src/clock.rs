@@ -3,7 +3,7 @@
 use std::io;
 
 pub use rustix::time::ClockId;
-use timeloom_time::{Duration, Instant, Wall};
+use timeloom_time::{ClockMap, Duration, Instant, Utc, Wall};
 
 /// Now on the wall scale: CLOCK_MONOTONIC, nanoseconds since boot.
 ///
@@ -79,9 +79,9 @@ impl CivilOffset {
         }
     }
 
-    /// When the civil clock showed `realtime_ns`.
-    pub fn to_wall(&self, realtime_ns: i64) -> Instant<Wall> {
-        Instant::from_ns(realtime_ns - self.offset.as_ns())
+    /// When the civil clock showed `civil`.
+    pub fn to_wall(&self, civil: Instant<Utc>) -> Instant<Wall> {
+        ClockMap::ahead_by(-self.offset).at(civil)
     }
 
     /// How far the civil clock was set since `earlier`; `None` when the difference
@@ -188,7 +188,7 @@ mod tests {
     fn civil_time_is_converted_within_its_error() {
         let offset = CivilOffset::measure();
         let before = wall_now();
-        let converted = offset.to_wall(realtime_ns());
+        let converted = offset.to_wall(Instant::from_ns(realtime_ns()));
         let after = wall_now();
         assert!(
             converted >= before - offset.error,

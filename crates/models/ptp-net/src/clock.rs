@@ -43,9 +43,13 @@ pub struct NodeClock {
     course: Course,
     crystal: HostClock,
     shown: ClockMap<Core, Hardware>,
-    epoch: Instant<Utc>,
+    /// What it would show if it were right: true time.
+    right: ClockMap<Virtual, Hardware>,
     resolution_ns: i64,
 }
+
+/// A clock that is right shows civil time, as the hosts of a run do.
+const CIVIL: ClockMap<Utc, Hardware> = ClockMap::ahead_by(Duration::ZERO);
 
 impl NodeClock {
     /// The clock at virtual time zero.
@@ -62,12 +66,12 @@ impl NodeClock {
             crystal: options.crystal,
             seed: options.seed,
         });
-        let start = Stamp::from_ns(options.epoch.as_ns()) + options.offset;
+        let right = CIVIL.at(options.epoch);
         Self {
             course: Course::default(),
             crystal,
-            shown: ClockMap::new(Instant::ZERO, start, Rate::ONE),
-            epoch: options.epoch,
+            shown: ClockMap::new(Instant::ZERO, right + options.offset, Rate::ONE),
+            right: ClockMap::new(Instant::ZERO, right, Rate::ONE),
             resolution_ns: options.resolution.as_ns().max(1),
         }
     }
@@ -80,14 +84,14 @@ impl NodeClock {
 
     /// What it showed at `at`, to its resolution, as it is put into a stamp.
     pub fn stamp(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
-        let exact_ns = self.read(now, at).as_ns();
-        Stamp::from_ns(exact_ns - exact_ns.rem_euclid(self.resolution_ns))
+        let exact = self.read(now, at);
+        let beyond_ns = exact.as_ns().rem_euclid(self.resolution_ns);
+        exact - Duration::from_ns(beyond_ns)
     }
 
     /// By how much it was ahead of true time at `at`.
     pub fn ahead(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Duration {
-        let truth = self.epoch + (at - Instant::ZERO);
-        Duration::from_ns(self.read(now, at).as_ns() - truth.as_ns())
+        self.read(now, at) - self.right.at(at)
     }
 
     /// Sets it forward by this.

@@ -254,7 +254,7 @@ impl Shared {
             // Without a stamp, which should not happen, "now" is the best guess.
             let realtime_ns = frame.realtime_ns.unwrap_or_else(realtime_ns);
             sink(CapturedFrame {
-                at: offset.to_wall(realtime_ns),
+                at: offset.to_wall(Instant::from_ns(realtime_ns)),
                 realtime_ns,
                 direction: frame.direction,
                 bytes: frame.bytes,
