@@ -5,100 +5,19 @@
 //! says so or has been silent for too long. What is put in while it is away is
 //! dropped and counted; its links are down then, so nothing should be.
 
+mod config;
+mod replay_window;
+mod stats;
+
+pub use config::{PeerConfig, Policy};
+pub use stats::PeerStats;
+
 use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Duration, Instant, Wall};
 
 use crate::codec::Statics;
 use crate::datagram::{Body, Header, Key, OVERHEAD, Reader};
-
-/// How eagerly packets of a class are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// How long a packet may wait for others. Not longer than half of the time
-    /// that it has left, unless that is too short to get anywhere in time.
-    pub hold: Duration,
-    /// A datagram of this size goes at once.
-    pub bytes: usize,
-    /// Whether payload may be compressed.
-    pub compress: bool,
-}
-
-/// What a peer is told at the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerConfig {
-    /// For packets of real programs, pings, and what has a high precedence.
-    pub sensitive: Policy,
-    /// For all else.
-    pub bulk: Policy,
-    /// How often we speak when there is nothing to say.
-    pub heartbeat: Duration,
-    /// After how long a silence the other one counts as away.
-    pub silence: Duration,
-    /// Packets that arrive further ahead than this are refused: the sender's
-    /// clock is wrong, and keeping them would cost memory.
-    pub horizon: Duration,
-}
-
-impl Default for PeerConfig {
-    /// Datagrams that fit an Ethernet frame; 5 µs for sensitive packets, 50 µs
-    /// for bulk; away after half a second.
-    fn default() -> Self {
-        let bulk = Policy {
-            hold: Duration::from_us(50),
-            bytes: 1_400,
-            compress: true,
-        };
-        Self {
-            sensitive: Policy {
-                hold: Duration::from_us(5),
-                ..bulk
-            },
-            bulk,
-            heartbeat: Duration::from_ms(100),
-            silence: Duration::from_ms(500),
-            horizon: Duration::from_s(2),
-        }
-    }
-}
-
-/// What has happened between the two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PeerStats {
-    /// Packets sent.
-    pub packets_sent: u64,
-    /// Datagrams sent, heartbeats included.
-    pub datagrams_sent: u64,
-    /// Their bytes, without those of UDP and below.
-    pub bytes_sent: u64,
-    /// Bytes that compressing saved.
-    pub bytes_saved: u64,
-    /// Packets received.
-    pub packets_received: u64,
-    /// Datagrams received and believed.
-    pub datagrams_received: u64,
-    /// Datagrams that never came, as far as is known.
-    pub lost: u64,
-    /// Datagrams that came after a later one.
-    pub reordered: u64,
-    /// Datagrams that had come before: a network that doubles, or a replay.
-    pub repeated: u64,
-    /// Datagrams with a false seal, or that are none of this run.
-    pub hostile: u64,
-    /// Datagrams for, or from, an earlier life of one of the two.
-    pub stale: u64,
-    /// Sealed datagrams that make no sense: another version, another network.
-    pub malformed: u64,
-    /// Packets to be sent while the other one was away.
-    pub dropped_away: u64,
-    /// Packets too large for a datagram.
-    pub too_large: u64,
-    /// Packets that found a ring of shared memory full.
-    pub dropped_full: u64,
-    /// How often it came, and went without a word.
-    pub joined: u64,
-    /// Silences longer than allowed.
-    pub vanished: u64,
-}
+use replay_window::ReplayWindow;
 
 /// What is to be told to the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +50,7 @@ pub struct Peer {
     their_epoch: u64,
     present: bool,
     next_number: u64,
-    window: Window,
+    window: ReplayWindow,
     reader: Reader,
     boxes: [Outbox; 2],
     scratch: Vec<u8>,
@@ -154,7 +73,7 @@ impl Peer {
             their_epoch: 0,
             present: false,
             next_number: 0,
-            window: Window::default(),
+            window: ReplayWindow::default(),
             reader: Reader::default(),
             boxes: Default::default(),
             scratch: Vec::new(),
@@ -205,7 +124,7 @@ impl Peer {
         if header.from_epoch > self.their_epoch {
             // A new life: what was said in earlier ones is worth nothing now.
             self.their_epoch = header.from_epoch;
-            self.window = Window::default();
+            self.window = ReplayWindow::default();
             self.answer = true;
             if self.present {
                 self.vanish();
@@ -436,51 +355,5 @@ impl Datagrams {
             rest = after;
             one
         })
-    }
-}
-
-/// Which of the last datagrams have come (as RFC 4303, section 3.4.3).
-#[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    /// The number after the highest that came.
-    next: u64,
-    /// Bit k: `next - 1 - k` has come.
-    seen: u128,
-}
-
-impl Window {
-    /// Whether nothing has come.
-    fn fresh(&self) -> bool {
-        self.next == 0
-    }
-
-    /// Whether this one is new; counts what is lost and out of order.
-    fn admit(&mut self, number: u64, stats: &mut PeerStats) -> bool {
-        if number >= self.next {
-            let ahead = number - self.next;
-            // Before the first one we were not listening.
-            if !self.fresh() {
-                stats.lost += ahead;
-            }
-            self.seen = match u32::try_from(ahead + 1) {
-                Ok(shift) if shift < 128 => self.seen << shift | 1,
-                _ => 1,
-            };
-            self.next = number + 1;
-            return true;
-        }
-        let back = self.next - 1 - number;
-        if back >= 128 {
-            stats.stale += 1;
-            return false;
-        }
-        if self.seen >> back & 1 == 1 {
-            stats.repeated += 1;
-            return false;
-        }
-        self.seen |= 1 << back;
-        stats.reordered += 1;
-        stats.lost = stats.lost.saturating_sub(1);
-        true
     }
 }

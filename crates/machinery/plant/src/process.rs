@@ -1,20 +1,21 @@
 //! One plant: started, asked, ended.
 
+mod conversation;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time;
 
-use serde_json::Value;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::child::{Child, log_tail};
+use crate::child::Child;
 use crate::error::{Fault, Op, PlantError};
-use crate::lines::{LineError, Lines, MAX_LINE};
-use crate::message::{self, Advance, BadReply, PlantInfo, PlantInit, Request};
+use crate::lines::MAX_LINE;
+use crate::message::{self, Advance, PlantInfo, PlantInit, Request};
+use conversation::{Answer, Conversation};
 
 /// How to start a plant.
 #[derive(Clone, Debug)]
@@ -56,18 +57,13 @@ impl Default for Timeouts {
 
 /// A plant in its own process. Dropping it kills and reaps it, with its group.
 pub struct PlantProcess {
-    name: String,
-    log: PathBuf,
     timeouts: Timeouts,
-    child: Child,
-    lines: Lines,
-    next_id: u64,
+    conversation: Conversation,
     info: PlantInfo,
     recorded: Vec<usize>,
     at: Instant<Virtual>,
     /// As far as the samples of one reply surely fit into a line.
     longest_advance: Duration,
-    failed: Option<PlantError>,
 }
 
 /// What came of [`PlantProcess::step`].
@@ -112,12 +108,8 @@ impl PlantProcess {
         let child = Child::start(command, theirs)
             .map_err(|error| refuse(format!("{}: {error}", program.to_string_lossy())))?;
         let mut plant = Self {
-            name: spec.name.clone(),
-            log: spec.log.clone(),
             timeouts: spec.timeouts,
-            child,
-            lines: Lines::new(ours),
-            next_id: 1,
+            conversation: Conversation::new(&spec.name, &spec.log, child, ours),
             info: PlantInfo {
                 name: String::new(),
                 signals: Vec::new(),
@@ -125,10 +117,10 @@ impl PlantProcess {
             recorded: Vec::new(),
             at: init.t,
             longest_advance: longest_advance(init),
-            failed: None,
         };
-        let reply = plant.ask_one(Op::Init, Request::Init(init), spec.timeouts.init)?;
-        plant.info = plant.understand(Op::Init, &reply, |ok| message::info(ok, init))?;
+        let conversation = &mut plant.conversation;
+        let reply = conversation.ask_one(Op::Init, Request::Init(init), spec.timeouts.init)?;
+        plant.info = conversation.understand(Op::Init, &reply, |ok| message::info(ok, init))?;
         let index = |name: &String| plant.info.signals.iter().position(|it| it.name == *name);
         plant.recorded = init.record.iter().filter_map(index).collect();
         Ok(plant)
@@ -151,7 +143,7 @@ impl PlantProcess {
 
     /// The process number, which is also that of its group.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.conversation.pid()
     }
 
     /// Lets the plant compute until `to`, not before [`at`](Self::at).
@@ -198,11 +190,13 @@ impl PlantProcess {
         };
         if let Some((name, value)) = write.iter().find(|(_, value)| !value.is_finite()) {
             let message = format!("{value} is not finite");
-            return Err(self.refuse(Op::Write, message, Some((*name).to_owned())));
+            return Err(self
+                .conversation
+                .refuse(Op::Write, message, Some((*name).to_owned())));
         }
         if let Some(to) = to.filter(|to| *to < self.at) {
             let message = format!("{to:?} lies before {:?}, where the plant stands", self.at);
-            return Err(self.refuse(Op::Advance, message, None));
+            return Err(self.conversation.refuse(Op::Advance, message, None));
         }
         while let Some(to) = to {
             let piece = to.min(self.at + self.longest_advance);
@@ -210,10 +204,13 @@ impl PlantProcess {
             if piece == to {
                 append(&mut requests, write, read);
             }
-            let mut replies = self.ask(&requests, self.timeouts.request)?.into_iter();
+            let mut replies = self
+                .conversation
+                .ask(&requests, self.timeouts.request)?
+                .into_iter();
             let reply = replies.next().expect("one reply per request")?;
             let (from, recorded) = (self.at, self.recorded.len());
-            let advance = self.understand(Op::Advance, &reply, |ok| {
+            let advance = self.conversation.understand(Op::Advance, &reply, |ok| {
                 message::advance(ok, from, piece, recorded)
             })?;
             self.at = piece;
@@ -228,7 +225,10 @@ impl PlantProcess {
         }
         let mut requests = Vec::new();
         append(&mut requests, write, read);
-        let replies = self.ask(&requests, self.timeouts.request)?.into_iter();
+        let replies = self
+            .conversation
+            .ask(&requests, self.timeouts.request)?
+            .into_iter();
         step.values = self.values(replies, &requests, read.len())?;
         Ok(step)
     }
@@ -245,7 +245,9 @@ impl PlantProcess {
             match reply {
                 Err(refusal) => values = values.and(Err(refusal)),
                 Ok(reply) if *op == Op::Read => {
-                    let read = self.understand(*op, &reply, |ok| message::values(ok, count))?;
+                    let read = self
+                        .conversation
+                        .understand(*op, &reply, |ok| message::values(ok, count))?;
                     values = values.and(Ok(read));
                 }
                 Ok(_) => {}
@@ -260,16 +262,7 @@ impl PlantProcess {
     /// # Errors
     /// [`Fault::Died`].
     pub fn look(&mut self) -> Result<(), PlantError> {
-        if self.failed.is_some() {
-            return Ok(());
-        }
-        match self.child.wait(time::Duration::ZERO) {
-            Some(status) => Err(self.fail(Fault::Died {
-                during: Op::Idle,
-                status,
-            })),
-            None => Ok(()),
-        }
+        self.conversation.look()
     }
 
     /// Asks the plant to finish, and waits until its process is gone.
@@ -277,172 +270,11 @@ impl PlantProcess {
     /// # Errors
     /// When it does not do so properly. It is gone then too.
     pub fn stop(&mut self) -> Result<(), PlantError> {
-        self.ask_one(Op::Stop, Request::Stop, self.timeouts.stop)?;
-        let fault = match self.child.wait(to_std(self.timeouts.stop)) {
-            Some(status) if status.success() => {
-                let gone = Fault::Died {
-                    during: Op::Stop,
-                    status,
-                };
-                self.failed = Some(self.error(gone));
-                return Ok(());
-            }
-            Some(status) => Fault::Died {
-                during: Op::Stop,
-                status,
-            },
-            None => Fault::TimedOut {
-                during: Op::Stop,
-                after: self.timeouts.stop,
-            },
-        };
-        Err(self.fail(fault))
-    }
-
-    /// Sends `requests` at once and returns the replies: their `ok` members, or
-    /// the plant's refusals. A failure of the plant is this function's own.
-    fn ask(
-        &mut self,
-        requests: &[(Op, Request<'_>)],
-        patience: Duration,
-    ) -> Result<Vec<Answer>, PlantError> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        let first = self.next_id;
-        let mut lines = Vec::new();
-        for (op, request) in requests {
-            let begin = lines.len();
-            request.append(self.next_id, &mut lines);
-            self.next_id += 1;
-            if lines.len() - begin > MAX_LINE {
-                let message = format!("the request would be longer than {MAX_LINE} bytes");
-                return Err(self.refuse(*op, message, None));
-            }
-        }
-        let mut replies = Vec::with_capacity(requests.len());
-        // A plant that answers as it reads would wait for us to read while we
-        // wait for it to, were more sent than the socket holds.
-        let batch = if lines.len() > PIPELINE_BYTES {
-            1
-        } else {
-            requests.len().max(1)
-        };
-        let mut unsent = lines.split_inclusive(|byte| *byte == b'\n');
-        for (index, (op, _)) in requests.iter().enumerate() {
-            let began = time::Instant::now();
-            let deadline = began + to_std(patience);
-            if index % batch == 0 {
-                let part: Vec<u8> = unsent.by_ref().take(batch).flatten().copied().collect();
-                if let Err(error) = self.lines.send(&part, deadline) {
-                    return Err(self.broken_line(*op, &error, patience));
-                }
-            }
-            let line = match self.lines.receive(deadline) {
-                Ok(line) => line,
-                Err(error) => return Err(self.broken_line(*op, &error, patience)),
-            };
-            match message::reply(&line, first + index as u64) {
-                Ok(ok) => replies.push(Ok(Reply { ok, line })),
-                Err(BadReply::Refused { message, signal }) => {
-                    replies.push(Err(self.refuse(*op, message, signal)));
-                }
-                Err(bad) => return Err(self.bad_reply(*op, bad, &line)),
-            }
-        }
-        Ok(replies)
-    }
-
-    /// The reply to a lone request.
-    fn ask_one(
-        &mut self,
-        op: Op,
-        request: Request<'_>,
-        patience: Duration,
-    ) -> Result<Reply, PlantError> {
-        let replies = self.ask(&[(op, request)], patience)?;
-        replies.into_iter().next().expect("one reply per request")
-    }
-
-    fn understand<T>(
-        &mut self,
-        during: Op,
-        reply: &Reply,
-        read: impl FnOnce(&Value) -> Result<T, BadReply>,
-    ) -> Result<T, PlantError> {
-        read(&reply.ok).map_err(|bad| self.bad_reply(during, bad, &reply.line))
-    }
-
-    fn refuse(&self, during: Op, message: String, signal: Option<String>) -> PlantError {
-        let fault = Fault::Refused {
-            during,
-            message,
-            signal,
-        };
-        PlantError {
-            plant: self.name.clone(),
-            fault,
-            log_tail: Vec::new(),
-        }
-    }
-
-    fn bad_reply(&mut self, during: Op, bad: BadReply, line: &str) -> PlantError {
-        let line: String = line.chars().take(EXCERPT_CHARS).collect();
-        match bad {
-            BadReply::Nonsense(what) => self.fail(Fault::Nonsense { during, what, line }),
-            BadReply::NotFinite => self.fail(Fault::NotFinite { during, line }),
-            BadReply::Refused { message, signal } => self.refuse(during, message, signal),
-        }
-    }
-
-    fn broken_line(&mut self, during: Op, error: &LineError, after: Duration) -> PlantError {
-        let fault = match error {
-            // A dying process closes its socket a little before it is dead.
-            LineError::Closed => match self.child.wait(DYING) {
-                Some(status) => Fault::Died { during, status },
-                None => Fault::HungUp { during },
-            },
-            // It may be dead without an end of file, when a process that it
-            // started and that left its group has the socket still.
-            LineError::TimedOut => match self.child.wait(time::Duration::ZERO) {
-                Some(status) => Fault::Died { during, status },
-                None => Fault::TimedOut { during, after },
-            },
-            LineError::TooLong => Fault::Oversize {
-                during,
-                limit: MAX_LINE,
-            },
-            LineError::NotText => Fault::Nonsense {
-                during,
-                what: "not UTF-8".to_owned(),
-                line: String::new(),
-            },
-        };
-        self.fail(fault)
-    }
-
-    /// Ends the plant for good: no request after this one reaches it.
-    fn fail(&mut self, fault: Fault) -> PlantError {
-        self.child.kill();
-        // Killed processes end at once, except in the depths of a device
-        // driver; the drop waits for those.
-        let _ = self.child.wait(DYING);
-        let error = self.error(fault);
-        self.failed = Some(error.clone());
-        error
-    }
-
-    fn error(&self, fault: Fault) -> PlantError {
-        PlantError {
-            plant: self.name.clone(),
-            fault,
-            log_tail: log_tail(&self.log),
-        }
+        self.conversation
+            .ask_one(Op::Stop, Request::Stop, self.timeouts.stop)?;
+        self.conversation.end(self.timeouts.stop)
     }
 }
-
-/// A reply, or the plant's refusal.
-type Answer<T = Reply> = Result<T, PlantError>;
 
 /// Adds what is asked for of a write and a read.
 fn append<'a>(
@@ -469,21 +301,5 @@ fn longest_advance(init: &PlantInit) -> Duration {
     Duration::from_ns(init.record_every.as_ns().max(1).saturating_mul(samples))
 }
 
-/// A reply that said `ok`, with its line for messages.
-struct Reply {
-    ok: Value,
-    line: String,
-}
-
-fn to_std(length: Duration) -> time::Duration {
-    time::Duration::from_nanos(u64::try_from(length.as_ns()).unwrap_or(0))
-}
-
 /// Names the inherited socket's number to the plant.
 const FD_VARIABLE: &str = "TIMELOOM_PLANT_FD";
-/// As much as surely fits into a socket's buffer, in bytes.
-const PIPELINE_BYTES: usize = 64 << 10;
-/// As much of a bad line as an error message shows.
-const EXCERPT_CHARS: usize = 160;
-/// From closing its socket, or from SIGKILL, to death.
-const DYING: time::Duration = time::Duration::from_secs(1);

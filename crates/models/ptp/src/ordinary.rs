@@ -1,96 +1,27 @@
 //! An ordinary clock: one port, grandmaster or slave.
 
+mod announce;
+mod config;
 mod master;
 mod slave;
+
+pub use config::{OrdinaryConfig, PortState};
 
 use std::collections::HashMap;
 
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::Body;
-use timeloom_wire::{
-    ClockIdentity, ClockQuality, Flags, Header, Message, MessageType, PortIdentity, TimeInterval,
-    Version,
-};
+use timeloom_wire::{Header, Message, MessageType, PortIdentity, Version};
 
 use crate::action::Departure;
-use crate::best_master::{Dataset, Preference};
 use crate::delay_request::DelayRequest;
 use crate::foreign::ForeignMasters;
 use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
-use crate::security::{
-    self, Admission, Budget, DUE, Failure, Freshness, Reason, ReplayWindow, Security, Suspect,
-    Verdict,
-};
-use crate::{
-    Action, DelayMechanism, DropReason, Local, Packet, Profile, Random, Report, Stamp, Token,
-};
+use crate::security::{Budget, ReplayWindow, Security, Verdict};
+use crate::{Action, DelayMechanism, DropReason, Local, Packet, Random, Stamp, Token};
 use master::Master;
 use slave::Slave;
-
-/// State of the port (IEEE 1588-2008, table 10, as far as one port needs it).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortState {
-    /// Waits for Announces.
-    Listening,
-    /// Sends Sync.
-    Master,
-    /// Follows a master.
-    Slave,
-    /// Leads nobody, follows nobody: a better clock of class 1 to 127 does.
-    Passive,
-}
-
-/// What an ordinary clock is.
-#[derive(Clone, Debug)]
-pub struct OrdinaryConfig {
-    /// Its identity; the port is number 1.
-    pub clock: ClockIdentity,
-    /// Its profile.
-    pub profile: Profile,
-    /// How good it is.
-    pub quality: ClockQuality,
-    /// Never lead.
-    pub slave_only: bool,
-    /// Never touch the clock, only report.
-    pub free_running: bool,
-    /// Stamps come from software: a softer servo.
-    pub software_stamps: bool,
-    /// TAI − UTC in seconds, announced as valid.
-    pub utc_offset_s: i16,
-    /// Stamps are TAI, and announced as such; otherwise the timescale is
-    /// announced as arbitrary, as when the civil clock stamps, and a master
-    /// that tells TAI is understood by its `currentUtcOffset`.
-    pub ptp_timescale: bool,
-    /// Key and ring, when time is authenticated.
-    pub security: Option<Security>,
-    /// How far arrival may jump against the clock's own past before the jump
-    /// counts as a delay attack (authenticated slaves only).
-    pub jump_bound: TimeInterval,
-}
-
-impl OrdinaryConfig {
-    /// A clock that may lead and may follow.
-    pub const fn new(clock: ClockIdentity, profile: Profile) -> Self {
-        let quality = ClockQuality {
-            class: 248,
-            accuracy: 0xfe,
-            offset_scaled_log_variance: 0xffff,
-        };
-        Self {
-            clock,
-            profile,
-            quality,
-            slave_only: false,
-            free_running: false,
-            software_stamps: false,
-            utc_offset_s: 37,
-            ptp_timescale: true,
-            security: None,
-            jump_bound: TimeInterval::from_ns(100_000),
-        }
-    }
-}
 
 /// The state machine.
 #[derive(Debug)]
@@ -360,133 +291,6 @@ impl OrdinaryClock {
                 self.end_to_end.forget();
             }
         }
-    }
-
-    fn own_dataset(&self) -> Dataset {
-        let (priority1, priority2) = self.config.profile.priority;
-        Dataset {
-            priority1,
-            quality: self.config.quality,
-            priority2,
-            grandmaster: self.config.clock,
-            steps_removed: 0,
-            sender: self.port,
-            receiver: self.port,
-        }
-    }
-
-    fn handle_announce(&mut self, now: Instant<Local>, message: &Message<'_>) {
-        let Body::Announce(body) = &message.body else {
-            return;
-        };
-        let header = &message.header;
-        // 9.3.2.5: a path of 255 and more is no path.
-        if body.steps_removed >= 255 {
-            return self.drop(DropReason::NotForUs);
-        }
-        if !master::fulfils(&self.config.profile, &message.tlvs) {
-            return self.drop(DropReason::Profile);
-        }
-        if let Some(security) = &self.config.security {
-            // Who has no key costs nothing to refuse.
-            if security.ring.knows(header.source.clock) {
-                let window = self.announced.get(&header.source);
-                let due = window.is_some_and(|window| window.is_due(header.sequence_id, DUE));
-                let key = due.then_some((header.source, header.sequence_id));
-                let admission = self.announce_budget.admit(now, key);
-                if admission != Admission::Granted {
-                    self.out.dropped(self.port.port, DropReason::Flood);
-                    if admission == Admission::Alarm {
-                        self.announce_fails(header, Reason::Flood);
-                    }
-                    return;
-                }
-            }
-            let checked = security::verify_announce(&security.ring, header, body, &message.tlvs);
-            let fresh = checked.and_then(|sequence| {
-                // Only verified senders get here: the table is as long as the ring.
-                let window = self.announced.entry(header.source).or_default();
-                match window.judge(sequence) {
-                    Freshness::Newer | Freshness::Overtaken => {
-                        window.remember(sequence);
-                        Ok(())
-                    }
-                    Freshness::Used | Freshness::TooOld => Err(Reason::Replay),
-                }
-            });
-            if let Err(reason) = fresh {
-                return self.announce_fails(header, reason);
-            }
-        }
-        self.foreign
-            .heard(Dataset::from_announce(body, header.source, self.port), now);
-        self.decide(now);
-        if self.slave.follows(header.source) {
-            let tells_tai = header.flags.has(Flags::PTP_TIMESCALE) && !self.config.ptp_timescale;
-            let utc_offset_s = if header.flags.has(Flags::UTC_OFFSET_VALID) {
-                body.current_utc_offset
-            } else {
-                self.config.utc_offset_s
-            };
-            let ahead_s = if tells_tai { utc_offset_s } else { 0 };
-            self.ahead = Some(Duration::from_s(i64::from(ahead_s)));
-        }
-    }
-
-    fn announce_fails(&mut self, header: &Header, reason: Reason) {
-        self.out.alarm(Failure {
-            observer: self.config.clock,
-            source: header.source,
-            sequence: header.sequence_id,
-            reason,
-            suspect: Suspect {
-                after: None,
-                before: self.config.clock,
-            },
-        });
-    }
-
-    fn decide(&mut self, now: Instant<Local>) {
-        let profile = &self.config.profile;
-        let best = self
-            .foreign
-            .best(now, profile.announce_interval(), profile.announce_timeout());
-        let preference =
-            Preference::decide(&self.own_dataset(), best.as_ref(), self.config.slave_only);
-        let state = match preference {
-            // Nobody leads before having listened for a while (9.2.6.11).
-            Preference::Master if self.state == PortState::Listening && now < self.listen_until => {
-                return;
-            }
-            Preference::Master => PortState::Master,
-            Preference::Slave(_) => PortState::Slave,
-            Preference::Passive => PortState::Passive,
-            Preference::Listen => PortState::Listening,
-        };
-        let parent = if let Preference::Slave(parent) = preference {
-            Some(parent)
-        } else {
-            None
-        };
-        let new_parent = self.slave.follow(parent.map(|p| p.sender));
-        if state == self.state && !new_parent {
-            return;
-        }
-        if state == PortState::Master && self.state != state {
-            self.master.start(now);
-        }
-        if state == PortState::Listening {
-            self.listen_until = now + profile.announce_timeout();
-        }
-        if new_parent {
-            self.end_to_end.forget();
-            self.ahead = None;
-        }
-        self.state = state;
-        self.out.report(Report::State {
-            state,
-            grandmaster: parent.map(|p| p.grandmaster),
-        });
     }
 
     /// The servo's estimate of the oscillator's error in ppb, for holdover.

@@ -8,24 +8,24 @@
 //! before leaves a processor warm or asleep: so there are several runs, one for
 //! every order of the variants.
 
+mod bed;
+mod figures;
+
 use std::collections::HashMap;
-use std::thread::sleep;
-use std::time::{Duration as StdDuration, Instant};
+use std::time::Duration as StdDuration;
 
 use timeloom_portal::Awake;
 use timeloom_ptp::Profile;
-use timeloom_ptp_io::Options as ProgramOptions;
-use timeloom_ptp_io::lab::{LabAuth, LabOptions, NodeKind, Stage};
-use timeloom_wire::tlv::{EntryForm, Suite};
-use timeloom_wire::{MessageType, TimeInterval};
+use timeloom_wire::MessageType;
+use timeloom_wire::tlv::Suite;
 
 use super::BENCH;
-use super::blocks::{BLOCK, Blocks, deviation};
-use super::node::{Event, Node, Record, failed};
+use super::blocks::Blocks;
+use super::node::{Event, Record};
 use crate::figure::Figure;
-use crate::scratch::Scratch;
-use crate::stats::median;
 use crate::{BenchError, Options};
+use bed::Bed;
+use figures::{handling, offset, residence, starts};
 
 /// A way to protect time; the first of those that take turns is compared with.
 #[derive(Clone, Copy)]
@@ -131,89 +131,6 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     }
     handling(samples.follow_ups.ready()?, 1, BLS_WATCH.name, None, figure);
     Ok(())
-}
-
-/// A laboratory for each variant, built once for all orders.
-struct Bed {
-    variants: Vec<Variant>,
-    stages: Vec<Stage>,
-    _keys: Scratch,
-}
-
-impl Bed {
-    fn build(variants: &[Variant]) -> Result<Self, BenchError> {
-        let keys = Scratch::new()?;
-        let stages = variants.iter().map(|variant| {
-            let mut options =
-                LabOptions::new(vec![NodeKind::Ours; 3], keys.path().join(variant.name));
-            options.profile = PROFILE;
-            options.jump_bound = TimeInterval::from_ns(50_000_000);
-            options.auth = variant.suite.map(|suite| LabAuth {
-                suite,
-                form: EntryForm::Full,
-                secondary: false,
-            });
-            Stage::build(options).map_err(failed)
-        });
-        Ok(Self {
-            variants: variants.to_vec(),
-            stages: stages.collect::<Result<_, _>>()?,
-            _keys: keys,
-        })
-    }
-
-    /// How the program at `place` runs, its keys read.
-    fn program(&self, variant: usize, place: usize) -> Result<ProgramOptions, BenchError> {
-        let mut program = self.stages[variant].program(place).map_err(failed)?;
-        program.stamp_general = true;
-        if let Some(auth) = &mut program.auth {
-            auth.set_watch(self.variants[variant].watch);
-        }
-        Ok(program)
-    }
-
-    /// Runs all programs for a while and returns what the grandmaster, the transparent clock
-    /// and the slave of each variant saw. `places` says which variant comes when within a
-    /// Sync interval.
-    fn measure(
-        &self,
-        places: &[usize],
-        length: StdDuration,
-    ) -> Result<Vec<[Record; 3]>, BenchError> {
-        let variants = 0..self.variants.len();
-        let start = |variant: usize, place: usize| {
-            Node::start(&self.stages[variant], place, self.program(variant, place)?)
-        };
-        let others: Vec<[Node; 2]> = variants
-            .clone()
-            .map(|variant| Ok([start(variant, 1)?, start(variant, 2)?]))
-            .collect::<Result<_, BenchError>>()?;
-        // A grandmaster's Syncs keep the beat that begins when it is opened: what takes
-        // time, such as reading keys, comes before.
-        let mut ready: Vec<_> = variants
-            .map(|variant| Ok((places[variant], variant, self.program(variant, 0)?)))
-            .collect::<Result<_, BenchError>>()?;
-        ready.sort_by_key(|(place, ..)| *place);
-        let interval = StdDuration::from_nanos(PROFILE.sync_interval().as_ns().unsigned_abs());
-        let begin = Instant::now() + interval;
-        let mut leaders: Vec<Option<Node>> = others.iter().map(|_| None).collect();
-        for (place, variant, program) in ready {
-            let at = begin + interval * place as u32 / places.len() as u32;
-            sleep(at.saturating_duration_since(Instant::now()));
-            leaders[variant] = Some(Node::start(&self.stages[variant], 0, program)?);
-        }
-        sleep(length);
-        // The slave first: what its master does when it ends is not measured.
-        let records = leaders
-            .into_iter()
-            .zip(others)
-            .map(|(leader, [hop, slave])| {
-                let (slave, hop) = (slave.finish()?, hop.finish()?);
-                let leader = leader.expect("every variant has a place").finish()?;
-                Ok([leader, hop, slave])
-            });
-        records.collect()
-    }
 }
 
 /// What all runs saw, by variant.
@@ -348,97 +265,6 @@ fn longest_sync(events: &[Event]) -> f64 {
     });
     syncs.max().unwrap_or(0) as f64
 }
-
-const STAY: &str = "kernel's stamp of arrival to kernel's stamp of departure, transparent clock";
-
-fn residence(syncs: &Blocks, figure: &mut dyn FnMut(Figure)) {
-    let note = |f: Figure| {
-        f.with("from_to", STAY)
-            .with("unsigned_ns", median(&syncs.all[0]))
-            .with("syncs_per_round", BLOCK)
-    };
-    // All suites: it is the same message.
-    let signed = 1..syncs.all.len();
-    let ratios: Vec<f64> = signed.clone().flat_map(|v| syncs.ratios(v)).collect();
-    let metric = "sync_residence_signed_over_unsigned";
-    figure(note(Figure::new(BENCH, metric, "ratio", &ratios)).bar(1.02));
-    let ratios: Vec<f64> = signed.flat_map(|v| syncs.deviations(v)).collect();
-    let metric = "sync_residence_deviation_ratio";
-    figure(
-        note(Figure::new(BENCH, metric, "ratio", &ratios))
-            .bar(1.05)
-            .with("deviation", DEVIATION),
-    );
-}
-
-fn handling(
-    follow_ups: &Blocks,
-    variant: usize,
-    name: &str,
-    bars: Option<(f64, f64)>,
-    figure: &mut dyn FnMut(Figure),
-) {
-    let note = |f: Figure| {
-        f.with("from_to", STAY)
-            .with("unsigned_ns", median(&follow_ups.all[0]))
-            .with("signed_ns", median(&follow_ups.all[variant]))
-    };
-    let ratios = follow_ups.ratios(variant);
-    let metric = format!("followup_{name}_over_unsigned");
-    let mut over = note(Figure::new(BENCH, metric, "ratio", &ratios));
-    over.bar = bars.map(|(bar, _)| bar);
-    figure(over);
-    let ratios = follow_ups.deviations(variant);
-    let metric = format!("followup_{name}_deviation_ratio");
-    let mut over = note(Figure::new(BENCH, metric, "ratio", &ratios))
-        .with("deviation", DEVIATION)
-        .with("unsigned_deviation_ns", deviation(&follow_ups.all[0]))
-        .with("signed_deviation_ns", deviation(&follow_ups.all[variant]));
-    over.bar = bars.map(|(_, bar)| bar);
-    figure(over);
-}
-
-fn starts(starts: &Blocks, figure: &mut dyn FnMut(Figure)) {
-    let note = |f: Figure| {
-        f.with(
-            "from_to",
-            "top of the event loop to the kernel's stamp of departure, grandmaster",
-        )
-        .with("unsigned_ns", median(&starts.all[0]))
-    };
-    let ratios = starts.ratios(1);
-    let metric = "grandmaster_sync_signed_over_unsigned";
-    figure(note(Figure::new(BENCH, metric, "ratio", &ratios)));
-    let ratios = starts.deviations(1);
-    let metric = "grandmaster_sync_deviation_ratio";
-    figure(note(Figure::new(BENCH, metric, "ratio", &ratios)).with("deviation", DEVIATION));
-}
-
-fn offset(offsets: &Blocks, variant: usize, suffix: &str, figure: &mut dyn FnMut(Figure)) {
-    let note = |f: Figure| {
-        f.with(
-            "path",
-            "grandmaster, transparent clock, slave over veth pairs; software stamps; true offset 0",
-        )
-        .with("plain_sigma_ns", deviation(&offsets.all[0]))
-        .with("plain_median_ns", median(&offsets.all[0]))
-    };
-    let ratios = offsets.deviations(variant);
-    let metric = format!("offset{suffix}_sigma_signed_over_plain");
-    figure(
-        note(Figure::new(BENCH, metric, "ratio", &ratios))
-            .bar(1.05)
-            .with("deviation", DEVIATION),
-    );
-    let shifts = offsets.compared(variant, |signed, plain| median(signed) - median(plain));
-    let metric = format!("offset{suffix}_mean_shift_ns");
-    let mut shift = note(Figure::new(BENCH, metric, "ns", &shifts)).bar(100.0);
-    // The bar is for either direction.
-    shift.value = shift.value.abs();
-    figure(shift);
-}
-
-const DEVIATION: &str = "half the distance between the 15.9th and 84.1th percentile: sigma, but for the scheduler's rare milliseconds";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,93 @@
+//! What happens during a run, and what its report shows.
+
+use super::{Case, case, here};
+
+pub(super) const CASES: &[Case] = &[
+    // Events.
+    here(
+        "host = \"attacker\"",
+        "host = \"atacker\"",
+        "there is no host `atacker`; did you mean `attacker`?",
+    ),
+    here("\"T0814\"", "\"dos\"", "`dos` is not a technique"),
+    here(
+        "link = [\"s2\", \"s1\"]",
+        "link = [\"s2\", \"sensors\"]",
+        "there is no link between `s2` and `sensors`",
+    ),
+    here(
+        "assert = \"min(grid.bus.680.v1) < 2345 from 25 s\"",
+        "assert = \"median(grid.bus.680.v1) < 2345\"",
+        "`median` is not min, max, mean, first or last",
+    ),
+    here(
+        "assert = \"min(grid.bus.680.v1) < 2345 from 25 s\"",
+        "assert = \"min(grid.bus.680.v3) < 2345\"",
+        "`bus.680.v3` of `grid` is not recorded; did you mean",
+    ),
+    here(
+        "assert = \"min(grid.bus.680.v1) < 2345 from 25 s\"",
+        "assert = \"min(grid.bus.680.v1) < 2345 from 95 s\"",
+        "95 s is not before the end",
+    ),
+    here(
+        "when = \"attack.dos\"\n",
+        "when = \"attack.doss\"\n",
+        "there is no attack `doss`; did you mean `dos`?",
+    ),
+    here(
+        "\"bus.680.v2\"",
+        "\"bus.680.v1\"",
+        "`bus.680.v1` is recorded twice",
+    )
+    .counting(2), // The panel draws the one that is lost.
+    here(
+        "env = { PYTHONPATH = \"../../python\" }",
+        "env = { \"\" = \"x\" }",
+        "`` cannot be the name of an environment variable",
+    ),
+    // Panels.
+    here(
+        "title = \"Voltage at bus 680\"",
+        "title = \" \"",
+        "a panel needs a title",
+    ),
+    case(
+        "title = \"Voltage at bus 680\"",
+        "",
+        "[[panel]]",
+        "a panel needs `title`",
+    ),
+    here(
+        "{ name = \"grid.bus.680.v2\" }",
+        "{ name = \"grid.bus.680.v3\" }",
+        "`bus.680.v3` of `grid` is not recorded; did you mean `grid.bus.680.v",
+    ),
+    here(
+        "{ name = \"grid.bus.680.v2\" }",
+        "{ name = \"grid.vsource.source.q\" }",
+        "is not recorded; add it to `record.signals` of the plant `grid`",
+    ),
+    here(
+        "{ name = \"grid.bus.680.v2\" }",
+        "{ name = \"gird.bus.680.v2\" }",
+        "there is no plant `gird`; did you mean `grid`?",
+    ),
+    here(
+        "{ name = \"grid.bus.680.v2\" }",
+        "{ name = \"grid.bus.680.v1\" }",
+        "`grid.bus.680.v1` is drawn twice in this panel",
+    ),
+    here(
+        "to = 2522,",
+        "to = 2200,",
+        "this range ends at 2200, which is not above 2280; exchange",
+    ),
+    here("from = 2280,", "", "a reference needs `from`").expect_line("to = 2522", "needs `from`"),
+    here(
+        "{ at = 2320.0,",
+        "{ line = 2320.0,",
+        "unknown key `line` in a reference",
+    )
+    .counting(2), // And it lacks `at`.
+];

@@ -1,0 +1,126 @@
+//! The section of time, and the clocks of hosts.
+
+use super::{Case, case, here};
+
+pub(super) const CASES: &[Case] = &[
+    // Time.
+    here(
+        "duration = \"90 s\"",
+        "duration = 90",
+        "a length of time needs a unit",
+    ),
+    here(
+        "duration = \"90 s\"",
+        "duration = \"90 parsecs\"",
+        "the unit must be",
+    ),
+    here(
+        "duration = \"90 s\"",
+        "duration = \"0 s\"",
+        "must be greater than 0",
+    ),
+    here(
+        "mode = \"virtual\"",
+        "mode = \"virtul\"",
+        "`virtul` is not known here; did you mean `virtual`?",
+    ),
+    case(
+        "mode = \"virtual\"",
+        "mode = \"real\"",
+        "dilation = 2",
+        "real time cannot be dilated",
+    ),
+    Case {
+        replace: "mode = \"virtual\"",
+        with: "mode = \"real\"\ntsc = \"emulate\"",
+        line: "tsc = \"emulate\"",
+        message: "in real time the counter is the machine's",
+        count: 2, // it cannot be dilated either
+    },
+    case(
+        "dilation = 2",
+        "dilation = 2\ntsc = \"emulated\"",
+        "tsc = \"emulated\"",
+        "`emulated` is not known here; did you mean `emulate`?",
+    ),
+    case(
+        "dilation = 2",
+        "dilation = 2\nproc = \"native\"",
+        "proc = \"native\"",
+        "`native` is not known here; known: `virtual`, `machine`",
+    ),
+    case(
+        "mode = \"virtual\"",
+        "mode = \"stepped\"",
+        "stepped = { skip = true",
+        "time cannot skip over what Open vSwitch is at work on",
+    ),
+    here(
+        "patience = \"30 s\"",
+        "patience = \"0 s\"",
+        "must be greater than 0",
+    ),
+    here(
+        "patience = \"30 s\"",
+        "patient = \"30 s\"",
+        "did you mean `patience`?",
+    ),
+    here(
+        "dilation = 2",
+        "dilation = 0",
+        "a dilation of 0 is out of range",
+    ),
+    here(
+        "start = \"2019-06-03T00:00:00Z\"",
+        "start = \"yesterday\"",
+        "is not a date and time",
+    ),
+    here(
+        "start = \"500 ms\"",
+        "start = \"90 s\"",
+        "90 s is not before the end of the run",
+    ),
+    here(
+        "start = \"500 ms\"",
+        "start = \"-1 s\"",
+        "is before the run begins",
+    ),
+    here(
+        "at = \"22.5 s\"",
+        "at = \"2 min\"",
+        "120 s is not before the end of the run",
+    ),
+    here(
+        "start = \"23 s\"",
+        "start = \"22 s\"",
+        "this is before the attack begins, at 22.5 s",
+    ),
+    here("step = \"10 ms\"", "step = \"30 ms\"", "")
+        .expect_line("record = {", "cannot be recorded every 100 ms"),
+    // Clocks of hosts.
+    here(
+        "frequency = \"50 ppm\"",
+        "frequency = \"50 ppx\"",
+        "`50 ppx` is not a frequency error",
+    ),
+    here(
+        "frequency = \"50 ppm\"",
+        "frequency = \"-20000 ppm\"",
+        "no crystal is as far off as -20000 ppm",
+    ),
+    here(
+        "wander = \"1 ppb\"",
+        "wander = \"-1 ppb\"",
+        "`wander` is a standard deviation, and -1 ppb cannot be one",
+    ),
+    here(
+        "frequency = \"50 ppm\"",
+        "freqency = \"50 ppm\"",
+        "unknown key `freqency` in a clock; did you mean `frequency`?",
+    ),
+    here(
+        "temperature = { swing_k = 4.0, period = \"24 h\"",
+        "temperature = { swing_k = 400.0, period = \"24 h\"",
+        "400 K is too much for a crystal",
+    ),
+];

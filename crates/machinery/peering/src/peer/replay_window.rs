@@ -1,0 +1,49 @@
+//! Datagrams that come twice, late or never.
+
+use super::PeerStats;
+
+/// Which of the last datagrams have come (as RFC 4303, section 3.4.3).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReplayWindow {
+    /// The number after the highest that came.
+    next: u64,
+    /// Bit k: `next - 1 - k` has come.
+    seen: u128,
+}
+
+impl ReplayWindow {
+    /// Whether nothing has come.
+    fn fresh(&self) -> bool {
+        self.next == 0
+    }
+
+    /// Whether this one is new; counts what is lost and out of order.
+    pub(super) fn admit(&mut self, number: u64, stats: &mut PeerStats) -> bool {
+        if number >= self.next {
+            let ahead = number - self.next;
+            // Before the first one we were not listening.
+            if !self.fresh() {
+                stats.lost += ahead;
+            }
+            self.seen = match u32::try_from(ahead + 1) {
+                Ok(shift) if shift < 128 => self.seen << shift | 1,
+                _ => 1,
+            };
+            self.next = number + 1;
+            return true;
+        }
+        let back = self.next - 1 - number;
+        if back >= 128 {
+            stats.stale += 1;
+            return false;
+        }
+        if self.seen >> back & 1 == 1 {
+            stats.repeated += 1;
+            return false;
+        }
+        self.seen |= 1 << back;
+        stats.reordered += 1;
+        stats.lost = stats.lost.saturating_sub(1);
+        true
+    }
+}

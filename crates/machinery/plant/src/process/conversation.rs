@@ -1,0 +1,234 @@
+//! Requests and replies on a plant's line, and what becomes of a plant that fails.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time;
+
+use serde_json::Value;
+use timeloom_time::Duration;
+
+use crate::child::{Child, log_tail};
+use crate::error::{Fault, Op, PlantError};
+use crate::lines::{LineError, Lines, MAX_LINE};
+use crate::message::{self, BadReply, Request};
+
+/// A plant's process and the line to it. After its first failure the process is
+/// gone, and every request is answered with that failure.
+pub(super) struct Conversation {
+    name: String,
+    log: PathBuf,
+    child: Child,
+    lines: Lines,
+    next_id: u64,
+    failed: Option<PlantError>,
+}
+
+/// A reply, or the plant's refusal.
+pub(super) type Answer<T = Reply> = Result<T, PlantError>;
+
+/// A reply that said `ok`, with its line for messages.
+pub(super) struct Reply {
+    ok: Value,
+    line: String,
+}
+
+impl Conversation {
+    pub(super) fn new(name: &str, log: &Path, child: Child, line: UnixStream) -> Self {
+        Self {
+            name: name.to_owned(),
+            log: log.to_owned(),
+            child,
+            lines: Lines::new(line),
+            next_id: 1,
+            failed: None,
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the process still runs, without asking it anything. A failure is told
+    /// once here.
+    pub(super) fn look(&mut self) -> Result<(), PlantError> {
+        if self.failed.is_some() {
+            return Ok(());
+        }
+        match self.child.wait(time::Duration::ZERO) {
+            Some(status) => Err(self.fail(Fault::Died {
+                during: Op::Idle,
+                status,
+            })),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until a process that was asked to stop is gone.
+    pub(super) fn end(&mut self, patience: Duration) -> Result<(), PlantError> {
+        let during = Op::Stop;
+        let fault = match self.child.wait(to_std(patience)) {
+            Some(status) if status.success() => {
+                self.failed = Some(self.error(Fault::Died { during, status }));
+                return Ok(());
+            }
+            Some(status) => Fault::Died { during, status },
+            None => Fault::TimedOut {
+                during,
+                after: patience,
+            },
+        };
+        Err(self.fail(fault))
+    }
+
+    /// Sends `requests` at once and returns the replies: their `ok` members, or
+    /// the plant's refusals. A failure of the plant is this function's own.
+    pub(super) fn ask(
+        &mut self,
+        requests: &[(Op, Request<'_>)],
+        patience: Duration,
+    ) -> Result<Vec<Answer>, PlantError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let first = self.next_id;
+        let mut lines = Vec::new();
+        for (op, request) in requests {
+            let begin = lines.len();
+            request.append(self.next_id, &mut lines);
+            self.next_id += 1;
+            if lines.len() - begin > MAX_LINE {
+                let message = format!("the request would be longer than {MAX_LINE} bytes");
+                return Err(self.refuse(*op, message, None));
+            }
+        }
+        let mut replies = Vec::with_capacity(requests.len());
+        // A plant that answers as it reads would wait for us to read while we
+        // wait for it to, were more sent than the socket holds.
+        let batch = if lines.len() > PIPELINE_BYTES {
+            1
+        } else {
+            requests.len().max(1)
+        };
+        let mut unsent = lines.split_inclusive(|byte| *byte == b'\n');
+        for (index, (op, _)) in requests.iter().enumerate() {
+            let began = time::Instant::now();
+            let deadline = began + to_std(patience);
+            if index % batch == 0 {
+                let part: Vec<u8> = unsent.by_ref().take(batch).flatten().copied().collect();
+                if let Err(error) = self.lines.send(&part, deadline) {
+                    return Err(self.broken_line(*op, &error, patience));
+                }
+            }
+            let line = match self.lines.receive(deadline) {
+                Ok(line) => line,
+                Err(error) => return Err(self.broken_line(*op, &error, patience)),
+            };
+            match message::reply(&line, first + index as u64) {
+                Ok(ok) => replies.push(Ok(Reply { ok, line })),
+                Err(BadReply::Refused { message, signal }) => {
+                    replies.push(Err(self.refuse(*op, message, signal)));
+                }
+                Err(bad) => return Err(self.bad_reply(*op, bad, &line)),
+            }
+        }
+        Ok(replies)
+    }
+
+    /// The reply to a lone request.
+    pub(super) fn ask_one(
+        &mut self,
+        op: Op,
+        request: Request<'_>,
+        patience: Duration,
+    ) -> Result<Reply, PlantError> {
+        let replies = self.ask(&[(op, request)], patience)?;
+        replies.into_iter().next().expect("one reply per request")
+    }
+
+    pub(super) fn understand<T>(
+        &mut self,
+        during: Op,
+        reply: &Reply,
+        read: impl FnOnce(&Value) -> Result<T, BadReply>,
+    ) -> Result<T, PlantError> {
+        read(&reply.ok).map_err(|bad| self.bad_reply(during, bad, &reply.line))
+    }
+
+    pub(super) fn refuse(&self, during: Op, message: String, signal: Option<String>) -> PlantError {
+        let fault = Fault::Refused {
+            during,
+            message,
+            signal,
+        };
+        PlantError {
+            plant: self.name.clone(),
+            fault,
+            log_tail: Vec::new(),
+        }
+    }
+
+    fn bad_reply(&mut self, during: Op, bad: BadReply, line: &str) -> PlantError {
+        let line: String = line.chars().take(EXCERPT_CHARS).collect();
+        match bad {
+            BadReply::Nonsense(what) => self.fail(Fault::Nonsense { during, what, line }),
+            BadReply::NotFinite => self.fail(Fault::NotFinite { during, line }),
+            BadReply::Refused { message, signal } => self.refuse(during, message, signal),
+        }
+    }
+
+    fn broken_line(&mut self, during: Op, error: &LineError, after: Duration) -> PlantError {
+        let fault = match error {
+            // A dying process closes its socket a little before it is dead.
+            LineError::Closed => match self.child.wait(DYING) {
+                Some(status) => Fault::Died { during, status },
+                None => Fault::HungUp { during },
+            },
+            // It may be dead without an end of file, when a process that it
+            // started and that left its group has the socket still.
+            LineError::TimedOut => match self.child.wait(time::Duration::ZERO) {
+                Some(status) => Fault::Died { during, status },
+                None => Fault::TimedOut { during, after },
+            },
+            LineError::TooLong => Fault::Oversize {
+                during,
+                limit: MAX_LINE,
+            },
+            LineError::NotText => Fault::Nonsense {
+                during,
+                what: "not UTF-8".to_owned(),
+                line: String::new(),
+            },
+        };
+        self.fail(fault)
+    }
+
+    /// Ends the plant for good: no request after this one reaches it.
+    fn fail(&mut self, fault: Fault) -> PlantError {
+        self.child.kill();
+        // Killed processes end at once, except in the depths of a device
+        // driver; the drop waits for those.
+        let _ = self.child.wait(DYING);
+        let error = self.error(fault);
+        self.failed = Some(error.clone());
+        error
+    }
+
+    fn error(&self, fault: Fault) -> PlantError {
+        PlantError {
+            plant: self.name.clone(),
+            fault,
+            log_tail: log_tail(&self.log),
+        }
+    }
+}
+
+fn to_std(length: Duration) -> time::Duration {
+    time::Duration::from_nanos(u64::try_from(length.as_ns()).unwrap_or(0))
+}
+
+/// As much as surely fits into a socket's buffer, in bytes.
+const PIPELINE_BYTES: usize = 64 << 10;
+/// As much of a bad line as an error message shows.
+const EXCERPT_CHARS: usize = 160;
+/// From closing its socket, or from SIGKILL, to death.
+const DYING: time::Duration = time::Duration::from_secs(1);

@@ -1,0 +1,251 @@
+//! The thread that runs the engine and serves its portals.
+//!
+//! One turn: handle the events that are due, hand out the frames that have
+//! arrived, take in what the portals have, carry out commands, sleep until the
+//! next event or frame. Nothing else runs in this thread, so that there are no
+//! locks on the way of a packet.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::mpsc::Receiver;
+
+use timeloom_engine::{Awake, Pace, Paced, Wake};
+use timeloom_net::{Node, World};
+use timeloom_sys::clock::{thread_time, wall_now};
+use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+use super::{Capture, Command, Report};
+use crate::moderation::Moderation;
+use crate::poll::{Alarm, Poll};
+use crate::portals::Attachment;
+use crate::{PortReport, Received, Timing, segments};
+
+/// What the thread owns.
+pub(super) struct Worker {
+    pub(super) paced: Paced<World>,
+    pub(super) timing: Timing,
+    pub(super) attachments: Vec<Attachment>,
+    pub(super) by_node: HashMap<Node, usize>,
+    pub(super) capture: Option<Capture>,
+    pub(super) moderation: Moderation,
+    pub(super) first: bool,
+    pub(super) awake: bool,
+    pub(super) poll: Poll,
+    pub(super) alarm: Alarm,
+    pub(super) orders: Receiver<Command>,
+    pub(super) buffer: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
+    pub(super) sleeps: u64,
+    /// What it took in all, once it has ended.
+    pub(super) cpu: Option<Duration>,
+}
+
+/// Events between two looks at the portals, and frames between two looks at
+/// the events.
+const EVENTS: u64 = 256;
+const FRAMES: usize = 64;
+
+impl Worker {
+    pub(super) fn run(mut self) -> Self {
+        let served = self.serve();
+        self.cpu = Some(thread_time());
+        // A loop that cannot sleep any more is our own bug.
+        served.expect("epoll on open descriptors");
+        self
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        sleep_exactly();
+        self.first = self.first && set_policy(Policy::First(1)).is_ok();
+        let awake = self.awake.then(Awake::keep).flatten();
+        self.awake = awake.is_some();
+        let mut ready = Vec::new();
+        // Whatever came before the start is found by looking at all.
+        ready.extend(0..self.attachments.len());
+        loop {
+            if !self.carry_out_orders() {
+                return Ok(());
+            }
+            let began = wall_now();
+            if let Timing::Follow(clock) = &self.timing {
+                let (map, stop) = clock.map_and_stop();
+                self.paced.follow(map, stop);
+            }
+            self.catch_up(began);
+            let taken_in = self.take_in(&mut ready);
+            let wake = self.paced.poll(wall_now, EVENTS);
+            let handed_out = self.hand_out();
+            if wake == Wake::Now {
+                // Behind; see what the portals have, without sleeping.
+                self.sleep(Some(Instant::ZERO), &mut ready)?;
+                continue;
+            }
+            let until = match wake {
+                Wake::At(at) => Some(at),
+                Wake::Now | Wake::OnChange => None,
+            };
+            if taken_in || handed_out {
+                let gap = self.moderation.gap(wall_now(), thread_time);
+                rest(began + gap);
+            }
+            if let Timing::Follow(clock) = &self.timing {
+                clock.asleep(self.paced.engine.next_wake());
+            }
+            self.sleep(until, &mut ready)?;
+            if let Timing::Follow(clock) = &self.timing {
+                clock.awake();
+            }
+        }
+    }
+
+    /// Brings the model to the present, so that what is taken in now is
+    /// stamped with it.
+    fn catch_up(&mut self, now: Instant<Wall>) {
+        let limit = self.paced.limit(now);
+        if limit == Instant::FAR_FUTURE {
+            return;
+        }
+        if self.paced.poll(wall_now, EVENTS) != Wake::Now {
+            let engine = &mut self.paced.engine;
+            if engine.next_wake().is_none_or(|next| next > limit) {
+                engine.run_until(limit, 1);
+            }
+        }
+    }
+
+    /// Takes frames from the portals that have some; says whether there were
+    /// any. Each portal has its turn, however much another has.
+    fn take_in(&mut self, ready: &mut Vec<usize>) -> bool {
+        let mut any = false;
+        for index in ready.drain(..) {
+            let attachment = &mut self.attachments[index];
+            for _ in 0..FRAMES {
+                let received = attachment.port.receive(&mut self.buffer);
+                let (used, offload) = match received {
+                    Ok(Received::Frame(used, offload)) => (used, offload),
+                    Ok(Received::Malformed) => {
+                        attachment.report.malformed += 1;
+                        continue;
+                    }
+                    Ok(Received::Nothing) => break,
+                    Err(_) => {
+                        // Its interface is gone; the rest goes on.
+                        attachment.report.gone = true;
+                        self.poll.forget(attachment.port.descriptor());
+                        break;
+                    }
+                };
+                any = true;
+                self.moderation.moved(used);
+                if !attachment.inward.is_empty() && !attachment.inward.passes(&self.buffer[..used])
+                {
+                    attachment.report.filtered += 1;
+                    continue;
+                }
+                attachment.report.received += 1;
+                attachment.report.received_bytes += used as u64;
+                let (node, buffer) = (attachment.node, &mut self.buffer);
+                self.paced.engine.with(|world, agenda| {
+                    world.send_frame(node, buffer, used, offload, agenda);
+                });
+            }
+        }
+        any
+    }
+
+    /// Gives the portals what has arrived at their hosts; says whether there was
+    /// anything.
+    fn hand_out(&mut self) -> bool {
+        let (attachments, by_node) = (&mut self.attachments, &self.by_node);
+        let moderation = &mut self.moderation;
+        let pace = self.paced.pace();
+        let world = &mut self.paced.engine.model;
+        let mut any = false;
+        while world
+            .take_frame(|node, frame| {
+                let Some(index) = by_node.get(&node) else {
+                    return;
+                };
+                moderation.moved(frame.head.len() + frame.rest.len());
+                attachments[*index].give(&frame);
+            })
+            .is_some()
+        {
+            any = true;
+        }
+        if any {
+            for attachment in attachments {
+                attachment.flush();
+            }
+        }
+        let Some(capture) = &mut self.capture else {
+            return any;
+        };
+        let scratch = &mut self.scratch;
+        while world
+            .take_captured(|port, frame| {
+                let wall = wall_of(&pace, frame.at);
+                segments(&frame, scratch, |bytes| {
+                    capture(port, frame.at, wall, bytes)
+                });
+            })
+            .is_some()
+        {}
+        any
+    }
+
+    fn sleep(&mut self, until: Option<Instant<Wall>>, ready: &mut Vec<usize>) -> io::Result<()> {
+        self.sleeps += 1;
+        self.poll.sleep(until, &self.alarm, ready)
+    }
+
+    /// Carries out what was commanded; false means to end.
+    fn carry_out_orders(&mut self) -> bool {
+        while let Ok(command) = self.orders.try_recv() {
+            match command {
+                Command::Do(act) => act(self),
+                Command::Grant(until) => self.paced.set_pace(Pace::Granted(until)),
+                Command::Stop => return false,
+            }
+        }
+        true
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let engine = &self.paced.engine;
+        let ports = self.attachments.iter().map(|attachment| PortReport {
+            dropped_before: attachment.port.dropped_before(),
+            ..attachment.report.clone()
+        });
+        Report {
+            now: engine.now(),
+            events: engine.handled(),
+            lateness: self.paced.lateness().clone(),
+            counters: engine.model.counters(),
+            packets_alive: engine.model.packets_alive(),
+            ports: ports.collect(),
+            cpu: self.cpu.unwrap_or_else(thread_time),
+            sleeps: self.sleeps,
+            first: self.first,
+            awake: self.awake,
+        }
+    }
+}
+
+/// Sleeps, whatever comes.
+fn rest(until: Instant<Wall>) {
+    let left = until - wall_now();
+    if left > Duration::ZERO {
+        let left = std::time::Duration::from_nanos(left.as_ns().unsigned_abs());
+        std::thread::sleep(left);
+    }
+}
+
+/// When a clock showed `at`.
+fn wall_of(pace: &Pace, at: Instant<Virtual>) -> Instant<Wall> {
+    match pace {
+        Pace::Clock(map) if at > map.out0 => map.first_reaching(at).unwrap_or_else(wall_now),
+        _ => wall_now(),
+    }
+}
