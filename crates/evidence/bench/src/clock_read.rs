@@ -6,9 +6,10 @@
 
 use std::path::PathBuf;
 
+use crate::cores::measuring_core;
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Environment, Remote, measuring_core, session};
+use crate::remote::{Environment, Remote, session};
 use crate::rounds::Rounds;
 use crate::scratch::Scratch;
 use crate::stats::median;

@@ -18,6 +18,7 @@
 //! gates on it reads the JSON.
 
 mod clock_read;
+mod cores;
 mod error;
 mod exec;
 mod experiment;

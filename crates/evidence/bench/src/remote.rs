@@ -8,6 +8,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use timeloom_guest::{ClockOptions, CommandSpec, Guest, Session, SessionOptions};
+use timeloom_sys::command::Signal;
 
 use crate::Options;
 use crate::error::BenchError;
@@ -122,7 +123,7 @@ impl Drop for Remote {
                 let _ = child.wait();
             }
             Process::Guest(guest) => {
-                guest.signal(libc::SIGKILL);
+                guest.signal(Signal::KILL.as_raw());
                 guest.wait();
             }
         }
@@ -180,19 +181,6 @@ pub(crate) fn session(options: &Options) -> Result<Session, BenchError> {
         clock: ClockOptions::default(),
         warn: Box::new(move |text| remark(&text)),
     })?)
-}
-
-/// The last processor that we may use: interrupts mostly go to the first.
-pub(crate) fn measuring_core() -> usize {
-    // SAFETY: plain data, filled in by the kernel.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is as large as is said.
-    unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
-    (0..libc::CPU_SETSIZE as usize)
-        .rev()
-        // SAFETY: within the set's size.
-        .find(|core| unsafe { libc::CPU_ISSET(*core, &set) })
-        .unwrap_or(0)
 }
 
 const PATIENCE: Duration = Duration::from_secs(30);

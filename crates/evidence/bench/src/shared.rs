@@ -6,9 +6,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Most workers that fit.
 pub(crate) const SLOTS: usize = 64;
@@ -53,20 +55,18 @@ impl SharedBoard {
     }
 
     fn map(file: &File) -> io::Result<Self> {
+        let (length, protection) = (size_of::<Board>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new shared mapping of a file of that size.
         let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Board>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
+            mmap(
+                ptr::null_mut(),
+                length,
+                protection,
+                MapFlags::SHARED,
+                file,
                 0,
             )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        }?;
         Ok(Self(address.cast()))
     }
 
@@ -79,6 +79,6 @@ impl SharedBoard {
 impl Drop for SharedBoard {
     fn drop(&mut self) {
         // SAFETY: our own mapping; `board()` borrows from `self`.
-        unsafe { libc::munmap(self.0.cast(), size_of::<Board>()) };
+        let _ = unsafe { munmap(self.0.cast(), size_of::<Board>()) };
     }
 }

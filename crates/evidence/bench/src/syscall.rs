@@ -1,9 +1,10 @@
 //! `syscall`: what a session's filter adds to calls that carry no time, and
 //! what a call costs that it traps.
 
+use crate::cores::measuring_core;
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Environment, Remote, measuring_core, session};
+use crate::remote::{Environment, Remote, session};
 use crate::rounds::Rounds;
 use crate::scratch::Scratch;
 use crate::stats::median;

@@ -6,11 +6,11 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use timeloom_guest::{CommandSpec, Guest, Output, Session};
+use timeloom_sys::command::Signal;
 
 use crate::error::BenchError;
 use crate::figure::{Better, Figure};
@@ -256,7 +256,7 @@ impl Drop for Running {
                 let _ = child.wait();
             }
             Self::Inside(guest) => {
-                guest.signal(libc::SIGKILL);
+                guest.signal(Signal::KILL.as_raw());
                 guest.wait();
             }
         }
@@ -277,9 +277,9 @@ fn output(environment: &Environment<'_>, argv: &[OsString]) -> Result<String, Be
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         }
         Environment::Inside(session) => {
-            let (mut read, write) = pipe().map_err(doing())?;
+            let (mut read, write) = std::io::pipe().map_err(doing())?;
             let mut spec = CommandSpec::new(argv);
-            spec.output = Output::To(write);
+            spec.output = Output::To(write.into());
             let guest = session.spawn(&spec)?;
             drop(spec);
             let mut text = String::new();
@@ -288,21 +288,6 @@ fn output(environment: &Environment<'_>, argv: &[OsString]) -> Result<String, Be
             Ok(text)
         }
     }
-}
-
-fn pipe() -> std::io::Result<(std::fs::File, OwnedFd)> {
-    let mut fds = [0; 2];
-    // SAFETY: writes two descriptors.
-    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: just created and owned by nobody else.
-    Ok(unsafe {
-        (
-            std::fs::File::from_raw_fd(fds[0]),
-            OwnedFd::from_raw_fd(fds[1]),
-        )
-    })
 }
 
 fn free_port() -> Result<u16, BenchError> {

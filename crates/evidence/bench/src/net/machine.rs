@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use timeloom_sys::schedule::sleep_exactly;
+
 use super::BENCH;
 use super::model::go_first;
 use crate::figure::Figure;
@@ -77,8 +79,7 @@ pub(super) fn wakes(group: &str, count: u32, figure: &mut dyn FnMut(Figure)) {
     let sleep = Duration::from_millis(1);
     let measure = move || -> Vec<f64> {
         go_first();
-        // SAFETY: the call takes numbers; it changes this thread's timers only.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        sleep_exactly();
         let late = (0..count).map(|_| {
             let began = std::time::Instant::now();
             std::thread::sleep(sleep);

@@ -6,8 +6,11 @@ use std::time;
 use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{BuildError, FlowId, LinkConfig, NetworkBuilder, QueueConfig, TcpConfig, World};
+use timeloom_sys::clock::thread_time;
+use timeloom_sys::schedule::{Policy, set_policy};
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::cores::{allowed, pin};
 use crate::error::BenchError;
 
 /// What is simulated.
@@ -132,10 +135,8 @@ pub(super) fn run(shape: &Shape) -> Result<Outcome, BenchError> {
 /// measured is the engine, not the other tenants of the machine. To be called
 /// on threads that end soon.
 pub(super) fn go_first() {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the parameters live; 0 is the calling thread. Where it is not
-    // allowed, the thread stays as it is.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    // Where it is not allowed, the thread stays as it is.
+    let _ = set_policy(Policy::First(1));
 }
 
 /// Gives this thread the core of that number among those that the process may use,
@@ -143,35 +144,12 @@ pub(super) fn go_first() {
 /// waiting behind the other when the second core was taken at the wrong moment. To
 /// be called on threads that end soon.
 pub(super) fn own_core(number: usize) {
-    // SAFETY: a set of zeros is an empty one.
-    let mut allowed: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: the kernel writes at most `size` bytes, which are there; 0 is the
-    // calling thread.
-    if unsafe { libc::sched_getaffinity(0, size, &raw mut allowed) } != 0 {
-        return;
-    }
-    let all = 0..libc::CPU_SETSIZE as usize;
-    // SAFETY: the number is below the size of the set.
-    let mut mine = all.filter(|core| unsafe { libc::CPU_ISSET(*core, &allowed) });
-    if let Some(core) = mine.nth(number) {
-        // SAFETY: as above.
-        let mut one: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-        // SAFETY: as above.
-        unsafe { libc::CPU_SET(core, &mut one) };
-        // SAFETY: the kernel reads the set, which lives.
-        unsafe { libc::sched_setaffinity(0, size, &raw const one) };
+    if let Some(core) = allowed().get(number) {
+        pin(*core);
     }
 }
 
 /// CPU time of this thread, s.
 pub(super) fn thread_cpu_s() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for the answer, and the clock exists on
-    // every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    thread_time().as_s_f64()
 }

@@ -9,6 +9,7 @@ use std::time::Duration as StdDuration;
 use serde_json::Value;
 use timeloom_guest::{Clock, CommandSpec, Guest, Output, Session};
 use timeloom_portal::{Follow, Report, Timing};
+use timeloom_sys::command::Signal;
 use timeloom_time::{ClockMap, Virtual, Wall};
 
 use super::BENCH;
@@ -139,7 +140,7 @@ struct Running(Guest);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.signal(libc::SIGKILL);
+        self.0.signal(Signal::KILL.as_raw());
         self.0.wait();
     }
 }

@@ -7,6 +7,7 @@
 
 use std::hint::black_box;
 
+use timeloom_sys::clock::thread_time;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use super::BENCH;
@@ -97,10 +98,10 @@ fn measure(scheme: Scheme, chain: &Chain) -> Result<Round, BenchError> {
         let (sign, next) = cpu_ns(|| match hops {
             0 => chain.grandmaster(),
             hop => chain.extend(hop, &message),
-        })?;
+        });
         message = next;
         let job = chain.job(hops, message.clone());
-        let (verify, verdict) = cpu_ns(|| job.run())?;
+        let (verify, verdict) = cpu_ns(|| job.run());
         if verdict.result.is_err() {
             return Err(BenchError::Worker("a chain does not verify".to_owned()));
         }
@@ -109,7 +110,7 @@ fn measure(scheme: Scheme, chain: &Chain) -> Result<Round, BenchError> {
         // Spread over the round, so that all see the same machine.
         if hops % 4 == 0 {
             round.scalar += scalar_multiplication(scheme.suite)? / 5.0;
-            let (ns, holds) = cpu_ns(&single)?;
+            let (ns, holds) = cpu_ns(&single);
             if !holds {
                 return Err(BenchError::Worker("a signature does not hold".to_owned()));
             }
@@ -128,36 +129,23 @@ fn scalar_multiplication(suite: Suite) -> Result<f64, BenchError> {
                 .map_err(|error| BenchError::Worker(format!("a key: {error:?}")))?;
             cpu_ns(|| {
                 black_box(black_box(&key).sk_to_pk());
-            })?
+            })
         }
         Suite::Ed25519 => {
             let scalar = curve25519_dalek::Scalar::from_bytes_mod_order([7; 32]);
             cpu_ns(|| {
                 black_box(curve25519_dalek::EdwardsPoint::mul_base(black_box(&scalar)).compress());
-            })?
+            })
         }
     };
     Ok(ns)
 }
 
-/// Processor time that `work` takes on this thread, with its outcome.
-fn cpu_ns<T>(work: impl FnOnce() -> T) -> Result<(f64, T), BenchError> {
-    let before = thread_time_ns()?;
+/// Processor time that `work` takes on this thread, in nanoseconds, with its outcome.
+fn cpu_ns<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let before = thread_time();
     let outcome = black_box(work());
-    Ok((thread_time_ns()? - before, outcome))
-}
-
-fn thread_time_ns() -> Result<f64, BenchError> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes one timespec.
-    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) } != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(BenchError::system("reading the thread's time")(error));
-    }
-    Ok(time.tv_sec as f64 * 1e9 + time.tv_nsec as f64)
+    ((thread_time() - before).as_ns() as f64, outcome)
 }
 
 fn report(scheme: Scheme, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {

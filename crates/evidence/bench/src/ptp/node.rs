@@ -9,6 +9,7 @@ use timeloom_ptp::{Packet, Report, Stamp};
 use timeloom_ptp_io::lab::Stage;
 use timeloom_ptp_io::{Counters, Observer, Options, PtpError, Wake};
 use timeloom_sys::clock::realtime_ns;
+use timeloom_sys::schedule::{Policy, set_policy};
 use timeloom_wire::{EthernetFrame, Header, MessageType};
 
 use crate::BenchError;
@@ -174,7 +175,5 @@ const FOLLOW_UP_AFTER: Duration = Duration::from_millis(1);
 /// Puts the calling thread into SCHED_FIFO, as one does with a clock's event
 /// thread: else the figures tell who else was running. `false` without the right.
 fn first_in_line() -> bool {
-    let parameters = libc::sched_param { sched_priority: 10 };
-    // SAFETY: changes the calling thread only; reads one struct.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
+    set_policy(Policy::First(10)).is_ok()
 }

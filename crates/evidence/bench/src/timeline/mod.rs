@@ -11,12 +11,11 @@ mod local;
 mod page;
 mod programs;
 
+use crate::cores::{measuring_core, pin};
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::measuring_core;
 use crate::scratch::Scratch;
 use crate::ticks::Scale;
-use crate::worker::pin;
 use crate::{Name, Options};
 
 use page::Published;

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::cores::pin;
 use crate::shared::SharedBoard;
 use crate::ticks;
 
@@ -112,17 +113,5 @@ fn spin(shared: &SharedBoard, slot: usize) -> ! {
             slot.generation.store(generation, Release);
             seen = generation;
         }
-    }
-}
-
-pub(crate) fn pin(core: usize) -> bool {
-    if core >= libc::CPU_SETSIZE as usize {
-        return false;
-    }
-    // SAFETY: plain data; `core` is within the set; the call only reads it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
     }
 }
