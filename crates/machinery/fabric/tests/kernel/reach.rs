@@ -153,7 +153,24 @@ fn forty_stations_are_there_once_it_is_built() {
         ..NetworkSpec::default()
     };
     let fabric = build(&spec);
-    // The first one sent is answered: nothing has still to be learnt or to come up.
+    // Nothing has still to come up or to be learnt: every port of both switches forwards
+    // already (with a spanning tree it would listen first), every interface has its carrier.
+    let ports = inside(fabric.fabric_namespace(), "bridge -o link show");
+    let forwarding = |line: &&str| line.contains("state forwarding");
+    assert_eq!(ports.lines().filter(forwarding).count(), 42, "{ports}");
+    for i in 1..=40 {
+        let eth0 = inside(
+            host(&fabric, &format!("h{i}")),
+            "ip -o address show dev eth0",
+        );
+        assert!(eth0.contains(&format!("10.0.0.{i}/16")), "{eth0}");
+        let eth0 = inside(host(&fabric, &format!("h{i}")), "ip -o link show dev eth0");
+        assert!(
+            eth0.contains("LOWER_UP") && eth0.contains("state UP"),
+            "{eth0}"
+        );
+    }
+    // So the first one sent is answered.
     let first = ping(
         host(&fabric, "h1"),
         [10, 0, 0, 40].into(),

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use timeloom_fabric::{Capture, CaptureOptions, Fabric};
+use timeloom_fabric::{Capture, CaptureOptions, Fabric, Namespace};
 
 use crate::world::{H2, build, host, inside, line, ping};
 
@@ -52,11 +52,22 @@ fn a_ten_megabit_link_carries_what_ethernet_would() {
     let fabric = build(&line(1, Some(10_000_000)));
     // 1448 of 1538 bytes are payload: 9.41 Mbit/s.
     expect_rate(&fabric, 9.0, 10.2);
-    let queue = inside(fabric.fabric_namespace(), "tc -s -d qdisc show dev s1-h2");
-    println!("{queue}");
-    for expected in ["qdisc tbf 1:", "rate 10Mbit", "overhead 24", "mpu 84"] {
-        assert!(queue.contains(expected), "{expected}: {queue}");
+    expect_bucket(fabric.fabric_namespace(), "s1-h2", "10Mbit");
+}
+
+/// That the kernel was told this rate, and to count as Ethernet does; gives back what
+/// it says.
+fn expect_bucket(namespace: &Namespace, interface: &str, rate: &str) -> String {
+    let bucket = inside(namespace, &format!("tc -s -d qdisc show dev {interface}"));
+    for expected in [
+        "qdisc tbf 1:",
+        &format!("rate {rate} "),
+        "overhead 24",
+        "mpu 84",
+    ] {
+        assert!(bucket.contains(expected), "{expected}: {bucket}");
     }
+    bucket
 }
 
 #[test]
@@ -65,7 +76,12 @@ fn a_station_sends_through_its_own_bucket() {
     // may be lost at home: 1448 of 1538 bytes are 18.83 Mbit/s.
     let mut spec = line(1, None);
     spec.links[0].rate_bits_per_s = Some(20_000_000);
-    expect_rate(&build(&spec), 18.0, 19.6);
+    let fabric = build(&spec);
+    expect_rate(&fabric, 18.0, 19.6);
+    let bucket = expect_bucket(host(&fabric, "h1"), "eth0", "20Mbit");
+    assert!(!bucket.contains("Sent 0 bytes"), "{bucket}");
+    // The sender's kernel waits for room instead (TCP small queues).
+    assert!(bucket.contains("(dropped 0,"), "{bucket}");
 }
 
 /// Figures for the report: `cargo test -- --ignored --nocapture measure`.
