@@ -16,9 +16,10 @@ use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Outcome, RunDir
 use timeloom_scenario::{Mode, OpenFlow, Plan, Proc};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
+use crate::attention::Attention;
 use crate::error::RunError;
 use crate::judgement::{judge, outcome};
-use crate::programs::{ReadyBoard, Stage, Starting};
+use crate::programs::{ReadyBoard, Stage};
 use crate::reckoning::{Reckoning, reckon};
 use crate::record::Scribe;
 use crate::simulated::Network;
@@ -215,7 +216,8 @@ impl<'a> Run<'a> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
         let ready = ReadyBoard::default();
-        let starting = Starting::default();
+        let attention = Attention::default();
+        let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let stage = Stage {
             session: &self.session,
             fabric: &self.fabric,
@@ -225,9 +227,9 @@ impl<'a> Run<'a> {
             reporter: &reporter,
             over: &over,
             ready: &ready,
-            starting: &starting,
+            attention: &attention,
+            planned_end,
         };
-        let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let mut progress = Progress {
             virtual_time: Duration::ZERO,
             planned: self.plan.time.duration,
@@ -240,11 +242,11 @@ impl<'a> Run<'a> {
             let (began, paused_before) = (clock.wall(), clock.paused_total());
             self.scribe.clock_edge(ClockAction::Start);
             if self.plan.time.skips() {
-                let starting = starting.clone();
+                let attention = attention.clone();
                 let idle = self.network.as_ref().map(Network::quiet);
                 self.session.skip_while_waiting(move || {
                     let idle = idle.as_ref();
-                    starting.is_none() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
+                    attention.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
             if let Err(error) = self.keyboard.begin() {
@@ -288,13 +290,7 @@ impl<'a> Run<'a> {
             // The clock stops for good before anything is taken down, so that
             // no program sees the world fall apart.
             let ended = clock.wall();
-            over.store(true, Ordering::SeqCst);
-            let reached = end == End::Reached;
-            let (hold, failure) = self.stop_for_good(planned_end, reached, &reporter);
-            let end = match end {
-                End::Reached => failure.unwrap_or(End::Reached),
-                other => other,
-            };
+            let (end, hold) = self.stop_for_good(planned_end, end, &over, &reporter);
             clock.wake();
             let reckoning = reckon(&clock.history(), ended, planned_end);
             (end, hold, reckoning)
@@ -332,14 +328,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the share in the pause that keeps the bus from ever resuming,
-    /// and the failure of a plant that could not compute the rest of the run.
+    /// Returns how the run ended now that all is known that happened before (a program
+    /// failed at its last instant, a plant could not compute the rest of it), and the
+    /// share in the pause that keeps the bus from ever resuming.
     fn stop_for_good(
         &self,
         planned_end: Instant<Virtual>,
-        reached: bool,
+        mut end: End,
+        over: &AtomicBool,
         reporter: &Reporter,
-    ) -> (Option<timeloom_bus::Hold>, Option<End>) {
+    ) -> (End, Option<timeloom_bus::Hold>) {
         let hold = self.bus.hold("timeloom", "the end of the run").ok();
         // In real mode the bus stops nothing.
         let at = match self.session.pause() {
@@ -349,22 +347,32 @@ impl<'a> Run<'a> {
                 self.session.clock().now()
             }
         };
+        // Whoever ends from here on was ended by us; who did before, did so in the run.
+        let given_up = std::time::Instant::now() + SETTLED_WITHIN;
+        while self.session.has_unsettled_end() && std::time::Instant::now() < given_up {
+            std::thread::sleep(SETTLED_EVERY);
+        }
+        over.store(true, Ordering::SeqCst);
+        if end == End::Reached {
+            end = self.verdict.failure().unwrap_or(End::Reached);
+        }
         self.scribe.clock_edge(ClockAction::End);
-        end_grants(&*self.keyboard, reached);
+        end_grants(&*self.keyboard, end == End::Reached);
         self.session.kill_all();
-        let mut failure = None;
         for (name, plant) in &self.plants {
             // In a run that has failed already this changes nothing.
             if let Err(error) = plant.finish(at.min(planned_end)) {
                 self.scribe
                     .event("local", name, "trouble", &error.to_string());
-                failure.get_or_insert(End::Failed {
-                    culprit: name.clone(),
-                    what: error.to_string(),
-                });
+                if end == End::Reached {
+                    end = End::Failed {
+                        culprit: name.clone(),
+                        what: error.to_string(),
+                    };
+                }
             }
         }
-        (hold, failure)
+        (end, hold)
     }
 
     fn put_away(
@@ -470,3 +478,9 @@ fn civil_now() -> Instant<Utc> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Instant::from_ns(since.map_or(0, |since| since.as_nanos() as i64))
 }
+
+/// How long the end of a run waits for what is known of programs that ended before.
+const SETTLED_WITHIN: StdDuration = StdDuration::from_secs(10);
+
+/// How often it looks.
+const SETTLED_EVERY: StdDuration = StdDuration::from_millis(1);

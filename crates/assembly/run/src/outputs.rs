@@ -1,11 +1,13 @@
 //! What programs print, and packets on recorded links, on the virtual clock.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, ioctl_fionread};
 use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric};
 use timeloom_guest::Clock;
 use timeloom_results::RunDirectory;
@@ -20,8 +22,21 @@ use crate::verdict::Reporter;
 /// times, and remembers the last of it for `log:` readiness checks and for
 /// messages about its death.
 pub(crate) struct Log {
-    tail: Arc<Mutex<Vec<u8>>>,
+    output: Arc<Output>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What a program prints, and how far it was read.
+pub(crate) struct Output {
+    name: String,
+    reporter: Reporter,
+    pipe: PipeReader,
+    written: Mutex<Written>,
+}
+
+struct Written {
+    log: Box<dyn Write + Send>,
+    tail: Vec<u8>,
 }
 
 impl Log {
@@ -33,44 +48,37 @@ impl Log {
         reporter: &Reporter,
     ) -> Result<(Self, OwnedFd), RunError> {
         let stamp = Arc::clone(clock);
-        let mut writer = directory.log(name, move || stamp.now())?;
-        let (mut output, input) = io::pipe()
+        let log = directory.log(name, move || stamp.now())?;
+        let (pipe, input) = io::pipe()
             .map_err(|error| RunError::Start(format!("a pipe for the log of `{name}`: {error}")))?;
-        let tail = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&tail);
-        let (name, reporter) = (name.to_owned(), reporter.clone());
-        let thread = std::thread::spawn(move || {
-            let mut bytes = [0u8; 8192];
-            while let Ok(length @ 1..) = output.read(&mut bytes) {
-                remember(&seen, &bytes[..length]);
-                if let Err(error) = writer.write_all(&bytes[..length]) {
-                    reporter.failed("results", format!("writing the log of `{name}`: {error}"));
-                    return;
-                }
-            }
+        let output = Arc::new(Output {
+            name: name.to_owned(),
+            reporter: reporter.clone(),
+            pipe,
+            written: Mutex::new(Written {
+                log: Box::new(log),
+                tail: Vec::new(),
+            }),
         });
+        let reader = Arc::clone(&output);
+        let thread = std::thread::spawn(move || while reader.read_more() {});
         Ok((
             Self {
-                tail,
+                output,
                 thread: Some(thread),
             },
             input.into(),
         ))
     }
 
-    /// Whether the program has printed `text` lately.
-    pub(crate) fn contains(&self, text: &str) -> bool {
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        !text.is_empty()
-            && tail
-                .windows(text.len())
-                .any(|window| window == text.as_bytes())
+    pub(crate) fn output(&self) -> &Arc<Output> {
+        &self.output
     }
 
     /// The last lines, for a message about its death.
     pub(crate) fn last_lines(&self) -> String {
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&tail);
+        let written = self.output.lock();
+        let text = String::from_utf8_lossy(&written.tail);
         let lines: Vec<&str> = text.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
@@ -83,11 +91,68 @@ impl Log {
     }
 }
 
-fn remember(tail: &Mutex<Vec<u8>>, bytes: &[u8]) {
-    let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-    tail.extend_from_slice(bytes);
-    let excess = tail.len().saturating_sub(TAIL_BYTES);
-    tail.drain(..excess);
+impl Output {
+    /// Reads and writes what was printed before the call; a failure ends the run.
+    pub(crate) fn catch_up(&self) {
+        if let Err(error) = self.try_to_catch_up() {
+            let what = format!("writing the log of `{}`: {error}", self.name);
+            self.reporter.failed("results", what);
+        }
+    }
+
+    fn try_to_catch_up(&self) -> io::Result<()> {
+        let mut written = self.lock();
+        let mut left = ioctl_fionread(&self.pipe)?;
+        let mut bytes = [0u8; 8192];
+        while left > 0 {
+            // So many bytes are there, and nobody else takes them.
+            let most = left.min(bytes.len() as u64) as usize;
+            let length = (&self.pipe).read(&mut bytes[..most])?;
+            written.push(&bytes[..length])?;
+            left -= length as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether something was printed that is not read yet, or not written.
+    pub(crate) fn has_unread(&self) -> bool {
+        let idle = self.written.try_lock();
+        idle.is_err() || ioctl_fionread(&self.pipe).is_ok_and(|unread| unread > 0)
+    }
+
+    /// Whether the program has printed `text` lately.
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        let tail = &self.lock().tail;
+        !text.is_empty()
+            && tail
+                .windows(text.len())
+                .any(|window| window == text.as_bytes())
+    }
+
+    /// Waits for more; false when there will be none.
+    fn read_more(&self) -> bool {
+        let mut ready = [PollFd::new(&self.pipe, PollFlags::IN)];
+        if poll(&mut ready, None).is_err_and(|error| error != Errno::INTR) {
+            return false;
+        }
+        let events = ready[0].revents();
+        self.catch_up();
+        // What came before the last writer closed its end was there to be read.
+        events.is_empty() || events.contains(PollFlags::IN)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Written {
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.tail.extend_from_slice(bytes);
+        let excess = self.tail.len().saturating_sub(TAIL_BYTES);
+        self.tail.drain(..excess);
+        self.log.write_all(bytes)
+    }
 }
 
 /// How much of a program's output is kept in memory.

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Scope, sleep};
+use std::thread::Scope;
 use std::time::Duration as StdDuration;
 
 use timeloom_fabric::{Fabric, Namespace};
-use timeloom_guest::{CommandSpec, Output, Session};
+use timeloom_guest::{CommandSpec, Ended, Guest, Output, Session};
 use timeloom_results::RunDirectory;
-use timeloom_scenario::{OpenFlow, Program, Ready};
-use timeloom_time::{Duration, Instant};
+use timeloom_scenario::{OpenFlow, Program};
+use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::attention::Attention;
 use crate::hosts::Hosts;
 use crate::outputs::Log;
-use crate::readiness::is_ready;
+use crate::readiness::Condition;
 use crate::record::Scribe;
 use crate::verdict::Reporter;
 
@@ -31,32 +32,9 @@ pub(crate) struct Stage<'a> {
     /// Set when the run is over: nobody is blamed for ending then.
     pub(crate) over: &'a AtomicBool,
     pub(crate) ready: &'a ReadyBoard,
-    pub(crate) starting: &'a Starting,
-}
-
-/// How many programs are being started or not ready yet: for so long, time must
-/// not skip, since what they will wait for is not known.
-#[derive(Clone, Default)]
-pub(crate) struct Starting(Arc<AtomicUsize>);
-
-impl Starting {
-    pub(crate) fn is_none(&self) -> bool {
-        self.0.load(Ordering::SeqCst) == 0
-    }
-
-    fn one(&self) -> OneStarting {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        OneStarting(Arc::clone(&self.0))
-    }
-}
-
-/// Counts for as long as it lives.
-struct OneStarting(Arc<AtomicUsize>);
-
-impl Drop for OneStarting {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
+    pub(crate) attention: &'a Attention,
+    /// When the run ends.
+    pub(crate) planned_end: Instant<Virtual>,
 }
 
 /// Which programs are ready; those that come `after` wait here.
@@ -105,7 +83,8 @@ impl<'a> Stage<'a> {
     where
         'a: 's,
     {
-        let starting = self.starting.one();
+        // Until it is there, nobody knows what it will wait for.
+        let _work = self.attention.work();
         let station = self.network_of(host);
         let (log, output) = Log::open(
             self.directory,
@@ -114,6 +93,15 @@ impl<'a> Stage<'a> {
             self.reporter,
         )
         .map_err(|error| error.to_string())?;
+        self.attention.watch_output(log.output());
+        let condition = program.ready.as_ref().map(|ready| {
+            Condition::new(ready, station, log.output())
+                .map_err(|error| format!("sockets of {host}: {error}"))
+        });
+        let condition = condition.transpose()?.map(Arc::new);
+        if let Some(condition) = &condition {
+            self.attention.watch_condition(condition);
+        }
         let network = station
             .as_fd()
             .try_clone_to_owned()
@@ -131,9 +119,13 @@ impl<'a> Stage<'a> {
             .spawn(&spec)
             .map_err(|error| error.to_string())?;
         drop(spec); // our end of its output
+        self.session.watch_end(&guest);
         self.scribe
             .event(host, &program.name, "start", &program.run.join(" "));
-        scope.spawn(move || self.watch(host, program, &guest, log, starting));
+        if condition.is_none() {
+            self.ready.announce(&program.name);
+        }
+        scope.spawn(move || self.watch(host, program, &guest, log, condition));
         Ok(())
     }
 
@@ -167,30 +159,31 @@ impl<'a> Stage<'a> {
         &self,
         host: &str,
         program: &Program,
-        guest: &timeloom_guest::Guest,
+        guest: &Guest,
         mut log: Log,
-        starting: OneStarting,
+        condition: Option<Arc<Condition>>,
     ) {
-        let began = self.session.clock().now();
-        let mut ended = None;
-        match &program.ready {
-            None => self.ready.announce(&program.name),
-            Some(ready) => {
-                ended = self.wait_until_ready(host, program, ready, guest, &log, began);
-            }
+        let ended = condition
+            .and_then(|condition| self.wait_until_ready(host, program, condition, guest))
+            .unwrap_or_else(|| self.wait_for_end(guest));
+        if !self.over.load(Ordering::SeqCst) {
+            self.note_end(host, program, &log, ended.status);
         }
-        drop(starting);
-        let status = ended.unwrap_or_else(|| self.wait_for_end(guest));
-        // Before the log is complete nothing can be said about why. What the
-        // program left in the background may keep it open.
-        if self.over.load(Ordering::SeqCst) {
-            log.finish();
-            return;
-        }
-        sleep(StdDuration::from_millis(20));
+        // Time may skip again.
+        drop(ended);
+        // What the program left in the background may keep it open.
+        log.finish();
+    }
+
+    /// A program ended while the run went on.
+    fn note_end(&self, host: &str, program: &Program, log: &Log, status: i32) {
+        // What it had printed came first.
+        log.output().catch_up();
         let what = describe(status);
         self.scribe.event(host, &program.name, "end", &what);
-        if program.essential {
+        // One that is done when the run is done has not left early.
+        let is_early = self.session.clock().now() < self.planned_end;
+        if program.essential && (status != 0 || is_early) {
             let lines = log.last_lines();
             let detail = if lines.is_empty() {
                 String::new()
@@ -200,15 +193,14 @@ impl<'a> Stage<'a> {
             self.reporter
                 .failed(&program.name, format!("the program {what}{detail}"));
         }
-        log.finish();
     }
 
     /// A program that was being started when the run ended may have come too
     /// late for the end of all; it would stand in the paused session for ever.
-    fn wait_for_end(&self, guest: &timeloom_guest::Guest) -> i32 {
+    fn wait_for_end(&self, guest: &Guest) -> Ended {
         loop {
-            if let Some(status) = guest.wait_for(Some(STRAGGLERS_EVERY)) {
-                return status;
+            if let Some(ended) = guest.ended_within(Some(STRAGGLERS_EVERY)) {
+                return ended;
             }
             if self.over.load(Ordering::SeqCst) {
                 guest.signal(SIGKILL);
@@ -226,34 +218,42 @@ impl<'a> Stage<'a> {
             .expect("every host of a checked plan is a station")
     }
 
-    /// Returns the exit status if the program ended instead.
+    /// Returns its end if the program ended instead.
     fn wait_until_ready(
         &self,
         host: &str,
         program: &Program,
-        ready: &Ready,
-        guest: &timeloom_guest::Guest,
-        log: &Log,
-        began: Instant<timeloom_time::Virtual>,
-    ) -> Option<i32> {
-        let station = self.network_of(host);
+        condition: Arc<Condition>,
+        guest: &Guest,
+    ) -> Option<Ended> {
+        let clock = self.session.clock();
         let limit: Duration = program.ready_timeout;
+        let due = clock.now() + limit;
+        // Time does not skip beyond it.
+        let _mark = clock.mark(due);
+        let ready = || {
+            program
+                .ready
+                .iter()
+                .map(ToString::to_string)
+                .collect::<String>()
+        };
         loop {
-            if is_ready(ready, station, log) {
-                self.scribe
-                    .event(host, &program.name, "ready", &ready.to_string());
+            if condition.holds() {
+                self.scribe.event(host, &program.name, "ready", &ready());
                 self.ready.announce(&program.name);
                 return None;
             }
-            if self.session.clock().now() - began > limit {
-                self.reporter.failed(
-                    &program.name,
-                    format!("the program was not ready ({ready}) within {limit} of virtual time"),
+            if clock.now() > due {
+                let what = format!(
+                    "the program was not ready ({}) within {limit} of virtual time",
+                    ready()
                 );
+                self.reporter.failed(&program.name, what);
                 return None;
             }
-            if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
-                return Some(status);
+            if let Some(ended) = guest.ended_within(Some(LOOK_EVERY)) {
+                return Some(ended);
             }
             // The clock stands now; no limit on it would ever pass.
             if self.over.load(Ordering::SeqCst) {

@@ -1,32 +1,78 @@
 //! When a program counts as ready.
 
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use timeloom_fabric::Namespace;
 use timeloom_scenario::Ready;
 
-use crate::outputs::Log;
+use crate::outputs::Output;
 
-/// Whether the condition holds now. Looked at from outside: a trial connection
-/// would be one that the program sees.
-pub(crate) fn is_ready(ready: &Ready, namespace: &Namespace, log: &Log) -> bool {
-    match ready {
-        Ready::Tcp(port) => namespace.run(|| listens(*port)).unwrap_or(false),
-        Ready::Log(text) => log.contains(text),
+/// What a program is ready by. Looked at from outside: a trial connection would be one
+/// that the program sees.
+pub(crate) enum Condition {
+    /// Some process of its network listens on this port, says one of the network's
+    /// tables of sockets.
+    Tcp { port: u16, tables: Mutex<Vec<File>> },
+    /// It has printed this text lately.
+    Log { text: String, output: Arc<Output> },
+}
+
+impl Condition {
+    /// `namespace` is the program's network, `output` what it prints.
+    ///
+    /// # Errors
+    /// The network's tables cannot be opened.
+    pub(crate) fn new(
+        ready: &Ready,
+        namespace: &Namespace,
+        output: &Arc<Output>,
+    ) -> io::Result<Self> {
+        Ok(match ready {
+            Ready::Tcp(port) => Self::Tcp {
+                port: *port,
+                // An open table stays the one of the network where it was opened.
+                tables: Mutex::new(namespace.run(tables).map_err(io::Error::other)??),
+            },
+            Ready::Log(text) => Self::Log {
+                text: text.clone(),
+                output: Arc::clone(output),
+            },
+        })
+    }
+
+    /// Whether it holds now.
+    pub(crate) fn holds(&self) -> bool {
+        match self {
+            Self::Tcp { port, tables } => {
+                let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+                tables.iter_mut().any(|table| listens(table, *port))
+            }
+            Self::Log { text, output } => output.contains(text),
+        }
     }
 }
 
-/// Whether some process in this thread's network listens on the port:
-/// /proc/net/tcp, state 0A.
-fn listens(port: u16) -> bool {
-    ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
-        .iter()
-        .any(|path| {
-            let table = std::fs::read_to_string(path).unwrap_or_default();
-            table.lines().skip(1).any(|line| {
-                let mut fields = line.split_ascii_whitespace().skip(1);
-                let local = fields.next().and_then(|address| address.rsplit_once(':'));
-                let state = fields.nth(1);
-                state == Some("0A")
-                    && local.is_some_and(|(_, hex)| u16::from_str_radix(hex, 16) == Ok(port))
-            })
+/// The tables of this thread's network; a machine without IPv6 lacks the second.
+fn tables() -> io::Result<Vec<File>> {
+    let mut tables = vec![File::open("/proc/thread-self/net/tcp")?];
+    tables.extend(File::open("/proc/thread-self/net/tcp6"));
+    Ok(tables)
+}
+
+/// Whether a table has a socket in state 0A (listening) on the port.
+fn listens(table: &mut File, port: u16) -> bool {
+    let mut text = String::new();
+    let read = table
+        .rewind()
+        .and_then(|()| table.read_to_string(&mut text));
+    read.is_ok()
+        && text.lines().skip(1).any(|line| {
+            let mut fields = line.split_ascii_whitespace().skip(1);
+            let local = fields.next().and_then(|address| address.rsplit_once(':'));
+            let state = fields.nth(1);
+            state == Some("0A")
+                && local.is_some_and(|(_, hex)| u16::from_str_radix(hex, 16) == Ok(port))
         })
 }

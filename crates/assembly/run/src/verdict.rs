@@ -56,6 +56,12 @@ impl Verdict {
         self.reporter.clone()
     }
 
+    /// The first failure among the causes that nobody has waited for.
+    pub(crate) fn failure(&self) -> Option<End> {
+        let failed = |end: &End| matches!(end, End::Failed { .. });
+        self.causes.try_iter().find(failed)
+    }
+
     /// Waits for the first cause, for at most `limit`.
     pub(crate) fn wait(&self, limit: Duration) -> Option<End> {
         match self.causes.recv_timeout(limit) {

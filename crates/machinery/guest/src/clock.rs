@@ -45,6 +45,7 @@ use publish::compose;
 use start::{Offsets, running_rate};
 pub use true_time::TrueTime;
 use waiting::Awaited;
+pub use waiting::Mark;
 
 /// What was done to a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ mod timers;
 
 pub use clock::{
     Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostChange, HostOptions, HostReading,
-    HostTime, ProcFiles, TrueTime, Tsc,
+    HostTime, Mark, ProcFiles, TrueTime, Tsc,
 };
 pub use control::{
     ControlError, Controlled, Grants, HoldError, HostRequest, HostTarget, HostText, Lookout,
@@ -52,7 +52,7 @@ pub use control::{
     connect, end_grants, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
-pub use enter::guest::Guest;
+pub use enter::guest::{Ended, Guest};
 pub use enter::spec::{CommandSpec, Output};
 pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};

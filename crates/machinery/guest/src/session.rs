@@ -251,10 +251,22 @@ impl Session {
         frozen.and(dilated)
     }
 
+    /// From now on time does not skip over the end of this program: not before the
+    /// caller, who waits for it, has let go of its [`Ended`](crate::Ended).
+    pub fn watch_end(&self, guest: &Guest) {
+        self.supervisor.watch_end(guest);
+    }
+
+    /// Whether a program has ended of those whose end is watched, and that is not
+    /// settled yet.
+    pub fn has_unsettled_end(&self) -> bool {
+        self.supervisor.has_unsettled_end()
+    }
+
     /// From now on, while everything waits, time skips to the next thing that
-    /// happens. `quiet` says whether anything outside the guests is about to
-    /// happen to them: packets in flight, a program being started. It is asked
-    /// often and must be quick.
+    /// happens, over no end that is watched. `quiet` says whether
+    /// anything outside the guests is about to happen to them: packets in flight, a
+    /// program being started, output not read yet. It is asked often and must be quick.
     pub fn skip_while_waiting(&self, quiet: impl Fn() -> bool + Send + Sync + 'static) {
         if self.supervisor.quiet.set(Box::new(quiet)).is_ok() {
             self.set_skipping(true);

@@ -16,4 +16,5 @@ mod ieee13;
 mod mistakes;
 mod openflow;
 mod repetition;
+mod skipping;
 mod stepped;

@@ -1,12 +1,26 @@
 //! Waiting in this process for an instant of the session, or of a host.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use timeloom_clock::Lived;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::{Clock, State};
+
+/// An instant over which a clock does not skip, for as long as this is kept: somebody
+/// here does something then, and looks at the clock to see whether it has come.
+pub struct Mark {
+    clock: Arc<Clock>,
+    wait: u64,
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.clock.lock().forget(self.wait);
+    }
+}
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +40,18 @@ impl State {
             Awaited::Session(at) | Awaited::Background(at) => Some(at),
             Awaited::Host(host, at) => self.hosts.get(host)?.course.first_reaching(at),
         }
+    }
+
+    /// The number of a new wait for these.
+    fn await_all(&mut self, awaited: &[Awaited]) -> u64 {
+        self.waits += 1;
+        let wait = self.waits;
+        self.awaited.extend(awaited.iter().map(|one| (wait, *one)));
+        wait
+    }
+
+    fn forget(&mut self, wait: u64) {
+        self.awaited.retain(|(other, _)| *other != wait);
     }
 }
 
@@ -65,9 +91,7 @@ impl Clock {
     /// whenever it comes, after every change and every [`Self::wake`].
     pub(super) fn wait_for(&self, awaited: &[Awaited], over: impl Fn(&State) -> bool) {
         let mut state = self.lock();
-        state.waits += 1;
-        let wait = state.waits;
-        state.awaited.extend(awaited.iter().map(|one| (wait, *one)));
+        let wait = state.await_all(awaited);
         while !over(&state) {
             let next = awaited.iter().filter_map(|one| state.when(*one)).min();
             // Beyond the instant where the clock stops, only a change helps.
@@ -86,7 +110,16 @@ impl Clock {
                 None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
             };
         }
-        state.awaited.retain(|(other, _)| *other != wait);
+        state.forget(wait);
+    }
+
+    /// Marks an instant at which no program notices anything (a limit of the run's).
+    pub fn mark(self: &Arc<Self>, at: Instant<Virtual>) -> Mark {
+        let wait = self.lock().await_all(&[Awaited::Background(at)]);
+        Mark {
+            clock: Arc::clone(self),
+            wait,
+        }
     }
 
     /// The earliest instant that somebody here waits for, or that was announced.

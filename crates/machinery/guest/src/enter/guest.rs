@@ -1,14 +1,73 @@
 //! A program that was started, as its parent has it.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::error::{GuestError, check};
 
 /// A program that was started. Dropping it does not end it.
 #[derive(Debug)]
 pub struct Guest {
+    child: Arc<Child>,
+}
+
+#[derive(Debug)]
+struct Child {
     pid: i32,
     pidfd: OwnedFd,
+    /// Whoever waits for it knows of its end, and has done what follows from it.
+    is_settled: AtomicBool,
+}
+
+/// The end of a program, as its parent has it. While this is kept, the parent is still
+/// at work on it, and time does not skip.
+#[derive(Debug)]
+pub struct Ended {
+    /// As a shell reports it: the code, or 128 + the signal's number.
+    pub status: i32,
+    child: Arc<Child>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.child.is_settled.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The children of a session whose ends somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Children(Vec<Weak<Child>>);
+
+impl Children {
+    pub(crate) fn add(&mut self, guest: &Guest) {
+        self.0.push(Arc::downgrade(&guest.child));
+    }
+
+    /// Whether one has ended whose end is not settled yet. One that nobody keeps any
+    /// more has nobody to settle its end.
+    pub(crate) fn has_unsettled_end(&mut self) -> bool {
+        self.0.retain(|child| {
+            let child = child.upgrade();
+            child.is_some_and(|child| !child.is_settled.load(Ordering::SeqCst))
+        });
+        let children: Vec<Arc<Child>> = self.0.iter().filter_map(Weak::upgrade).collect();
+        let mut ends: Vec<_> = children.iter().map(|child| child.pollfd()).collect();
+        let count = ends.len() as libc::nfds_t;
+        // SAFETY: so many entries, ours; it does not wait.
+        unsafe { libc::poll(ends.as_mut_ptr(), count, 0) != 0 }
+    }
+}
+
+impl Child {
+    /// To be told of its end.
+    fn pollfd(&self) -> libc::pollfd {
+        libc::pollfd {
+            fd: self.pidfd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }
+    }
 }
 
 impl Guest {
@@ -20,15 +79,18 @@ impl Guest {
             "opening a pidfd",
         )?;
         Ok(Self {
-            pid,
-            // SAFETY: just created and owned by nobody else.
-            pidfd: unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) },
+            child: Arc::new(Child {
+                pid,
+                // SAFETY: just created and owned by nobody else.
+                pidfd: unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) },
+                is_settled: AtomicBool::new(false),
+            }),
         })
     }
 
     /// Process identifier.
     pub fn pid(&self) -> i32 {
-        self.pid
+        self.child.pid
     }
 
     /// Waits for its end. Returns the exit status as a shell reports it: the
@@ -39,13 +101,15 @@ impl Guest {
 
     /// As [`Self::wait`], for at most `limit`; `None` when it still runs.
     pub fn wait_for(&self, limit: Option<std::time::Duration>) -> Option<i32> {
+        self.ended_within(limit).map(|ended| ended.status)
+    }
+
+    /// As [`Self::wait_for`]; time does not skip between the program's end and the
+    /// instant at which the caller lets go of what it gets.
+    pub fn ended_within(&self, limit: Option<std::time::Duration>) -> Option<Ended> {
         // The pidfd first: a plain `waitpid` would also take the ptrace stops
         // that belong to the thread which follows an exec.
-        let mut ended = libc::pollfd {
-            fd: self.pidfd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let mut ended = self.child.pollfd();
         let begun = std::time::Instant::now();
         loop {
             let left = limit.map_or(-1, |limit| {
@@ -64,15 +128,17 @@ impl Guest {
         }
         let mut status = 0;
         // SAFETY: writes `status`. The process has ended, so this returns.
-        let result = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) };
-        if result != self.pid {
-            // Reaped already by an earlier call.
-            return Some(0);
-        }
-        Some(if libc::WIFSIGNALED(status) {
+        let result = unsafe { libc::waitpid(self.pid(), &raw mut status, libc::__WALL) };
+        let status = if result != self.pid() {
+            0 // reaped already by an earlier call
+        } else if libc::WIFSIGNALED(status) {
             128 + libc::WTERMSIG(status)
         } else {
             libc::WEXITSTATUS(status)
+        };
+        Some(Ended {
+            status,
+            child: Arc::clone(&self.child),
         })
     }
 
@@ -82,7 +148,7 @@ impl Guest {
         unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
-                self.pidfd.as_raw_fd(),
+                self.child.pidfd.as_raw_fd(),
                 number,
                 0,
                 0,

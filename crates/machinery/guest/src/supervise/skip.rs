@@ -1,9 +1,10 @@
 //! Skipping: while everything waits, time goes to the next thing that happens.
 //!
-//! Nothing is about to happen when every thread of every guest sleeps, no thread
-//! of this supervisor is at work, the kernel has no network work put off, and
-//! whoever else was asked (packets in flight, programs starting) says so too;
-//! and when all of that was still the same a moment later. Threads that sleep
+//! Nothing is about to happen when every thread of every guest sleeps and every
+//! thread of this supervisor, the kernel has no network work put off, and
+//! whoever else was asked (packets in flight, programs starting or ended, output
+//! not read yet) says so too; and when no thread has run a moment later: then
+//! there was an instant at which all slept at once. Threads that sleep
 //! in the image's waiting instruction show their virtual deadline at the top of
 //! their stack. The least deadline, theirs or one of our own, is then the next
 //! instant.
@@ -84,21 +85,20 @@ fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32]) -> Attempt {
         return Attempt::NotNow;
     }
     let quiet = || {
-        supervisor_sleeps()
-            && softirq_threads
-                .iter()
-                .all(|&pid| processes::state(pid) == Some('S'))
+        softirq_threads
+            .iter()
+            .all(|&pid| processes::state(pid) == Some('S'))
             && supervisor.is_quiet()
     };
-    let wait = supervisor.wait_range();
-    let first = match Snapshot::at(&supervisor.processes_not_held(), wait) {
+    let first = match Snapshot::of(supervisor) {
         Ok(snapshot) => snapshot,
-        Err(thread) => return Attempt::Busy(thread),
+        Err(Awake::Guest(thread)) => return Attempt::Busy(thread),
+        Err(Awake::Own) => return Attempt::NotNow,
     };
     if !quiet() {
         return Attempt::NotNow;
     }
-    let Ok(second) = Snapshot::at(&supervisor.processes_not_held(), wait) else {
+    let Ok(second) = Snapshot::of(supervisor) else {
         return Attempt::NotNow;
     };
     if first != second || !quiet() {
@@ -151,7 +151,7 @@ fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
     }
 }
 
-/// All threads of the guests that may go on, asleep.
+/// All threads of the guests that may go on and of ours but this one, asleep.
 #[derive(PartialEq, Eq)]
 struct Snapshot {
     /// What the scheduler has counted of each: the same twice means that it
@@ -167,47 +167,74 @@ struct Waiter {
     deadline: Option<HostInstant<Shown>>,
 }
 
+/// Why there is no snapshot.
+enum Awake {
+    /// This thread of a guest does not sleep.
+    Guest(i32),
+    /// One of ours is at work, and may be about to hand a guest something.
+    Own,
+}
+
 impl Snapshot {
-    /// The thread that does not sleep, if there is one.
-    fn at(pids: &[i32], wait: &std::ops::RangeInclusive<u64>) -> Result<Self, i32> {
+    fn of(supervisor: &Supervisor) -> Result<Self, Awake> {
         let mut snapshot = Self {
             counts: Vec::new(),
             waiting: Vec::new(),
         };
-        for &pid in pids {
+        for pid in supervisor.processes_not_held() {
             for thread in processes::threads(pid) {
-                match processes::state(thread) {
-                    Some('S') => {}
-                    Some('Z' | 'X') | None => continue,
-                    Some(_) => return Err(thread),
-                }
-                let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
-                snapshot.counts.push((thread, counts.map_err(|_| thread)?));
-                let thread_state = ThreadState::of(pid, thread).ok_or(thread)?;
-                if wait.contains(&thread_state.at) {
-                    let deadline = thread_state.deadline(thread).ok_or(thread)?;
-                    snapshot.waiting.push(Waiter {
-                        pid,
-                        thread,
-                        deadline,
-                    });
-                }
+                snapshot
+                    .add(pid, thread, supervisor.wait_range())
+                    .ok_or(Awake::Guest(thread))?;
+            }
+        }
+        // SAFETY: no arguments.
+        let this = unsafe { libc::gettid() };
+        let pid = std::process::id() as i32;
+        for thread in processes::threads(pid) {
+            if thread != this {
+                snapshot.add_counts(pid, thread).ok_or(Awake::Own)?;
             }
         }
         Ok(snapshot)
     }
+
+    /// `None` when it does not sleep.
+    fn add(&mut self, pid: i32, thread: i32, wait: &std::ops::RangeInclusive<u64>) -> Option<()> {
+        if self.add_counts(pid, thread)? == Sleep::ForEver {
+            return Some(());
+        }
+        let state = ThreadState::of(pid, thread)?;
+        if wait.contains(&state.at) {
+            let deadline = state.deadline(thread)?;
+            self.waiting.push(Waiter {
+                pid,
+                thread,
+                deadline,
+            });
+        }
+        Some(())
+    }
+
+    fn add_counts(&mut self, pid: i32, thread: i32) -> Option<Sleep> {
+        match processes::state(thread) {
+            Some('S') => {}
+            // One that is dying (`X`) is about to let its parent know.
+            Some('Z') | None => return Some(Sleep::ForEver),
+            Some(_) => return None,
+        }
+        let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+        self.counts.push((thread, counts));
+        Some(Sleep::UntilWoken)
+    }
 }
 
-/// Whether all our own threads but this one sleep: none is about to hand a
-/// guest something.
-fn supervisor_sleeps() -> bool {
-    // SAFETY: no arguments.
-    let own = unsafe { libc::gettid() };
-    let pid = std::process::id() as i32;
-    processes::threads(pid).into_iter().all(|thread| {
-        thread == own
-            || processes::state(thread).is_none_or(|state| matches!(state, 'S' | 'Z' | 'X'))
-    })
+/// How a thread sleeps.
+#[derive(PartialEq, Eq)]
+enum Sleep {
+    UntilWoken,
+    /// It has ended.
+    ForEver,
 }
 
 /// The kernel's threads for network work that was put off.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use crate::clock::{Clock, Host};
+use crate::enter::guest::{Children, Guest};
 use crate::enter::image::Image;
 use crate::enter::inject::Injector;
 use crate::error::GuestError;
@@ -28,6 +29,7 @@ pub(crate) struct Supervisor {
     pub(crate) freezer: Freezer,
     /// Processes that were launched and are not under the freezer yet.
     pub(crate) newcomers: Mutex<Vec<i32>>,
+    children: Mutex<Children>,
     /// The hosts (their numbers) of the execs that are being followed.
     execs: Mutex<Vec<usize>>,
     /// Processor time of guests, once the rate has changed.
@@ -65,6 +67,7 @@ impl Supervisor {
             report: Report::default(),
             freezer,
             newcomers: Mutex::default(),
+            children: Mutex::default(),
             execs: Mutex::default(),
             cpu_time: CpuTime::default(),
             allow_leaks: AtomicBool::new(false),
@@ -150,6 +153,20 @@ impl Supervisor {
                 .is_empty()
     }
 
+    /// Somebody in this process waits for the end of this program, and settles it.
+    pub(crate) fn watch_end(&self, guest: &Guest) {
+        self.children().add(guest);
+    }
+
+    /// Whether such a program has ended, and that is not settled yet.
+    pub(crate) fn has_unsettled_end(&self) -> bool {
+        self.children().has_unsettled_end()
+    }
+
+    fn children(&self) -> MutexGuard<'_, Children> {
+        self.children.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// Keeps clock and processes from being changed meanwhile, if nobody does.
     pub(crate) fn try_change(&self) -> Option<MutexGuard<'_, ()>> {
         self.change.try_lock().ok()
@@ -171,6 +188,7 @@ impl Supervisor {
         // One who waits for the lock sleeps, but is about to do something.
         self.wanting.load(Ordering::SeqCst) == 0
             && !self.is_starting_one()
+            && !self.has_unsettled_end()
             && self.quiet.get().is_none_or(|quiet| quiet())
     }
 

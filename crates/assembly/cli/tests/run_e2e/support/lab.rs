@@ -50,6 +50,7 @@ impl Lab {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         for (file, text) in [
+            ("mortal.py", include_str!("../programs/mortal.py")),
             ("plant.py", include_str!("../programs/plant.py")),
             ("poll.py", include_str!("../programs/poll.py")),
             ("ticks.py", include_str!("../programs/ticks.py")),
