@@ -58,7 +58,8 @@ impl PageSegment {
         let start = segment.interval_at(core0);
         let void_after = ticks(segment.void_after).saturating_sub(1);
         let life = u128::from(void_after.saturating_sub(counter0));
-        let rounding_ns = 3 + (life >> 56) as u64;
+        // One more for the reader, who rounds the growth down.
+        let rounding_ns = 4 + (life >> 56) as u64;
         let ns = |length: timeloom_time::Duration| length.as_ns().max(0) as u64;
         let back_ns = segment.watch.backwards.as_ns().max(0) as u64;
         Self {
@@ -77,10 +78,22 @@ impl PageSegment {
         }
     }
 
-    /// The words, the last of which is the sum of the others.
+    /// How many ticks from `counter0` on a reading is good as far as the segment
+    /// knows, so that a reader has one comparison for the counter's side: 0 unless
+    /// the status is [`Status::Ok`].
+    fn good_for(&self) -> u64 {
+        let last = self.fresh_until.min(self.void_after);
+        if self.status != Status::Ok as u8 || last < self.counter0 {
+            return 0;
+        }
+        (last - self.counter0).saturating_add(1)
+    }
+
+    /// The words, the last of which is the sum of the others. The first eight, a
+    /// cache line, are what a good reading computes with.
     pub fn to_words(&self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
-        words[..12].copy_from_slice(&[
+        words[..USED].copy_from_slice(&[
             self.counter0,
             self.estimate0_ns as u64,
             self.rate_8_56,
@@ -88,10 +101,11 @@ impl PageSegment {
             self.above_ns,
             self.below_growth_0_64,
             self.above_growth_0_64,
+            self.good_for(),
+            self.marker,
             self.fresh_until,
             self.void_after,
             self.backwards,
-            self.marker,
             u64::from(self.status),
         ]);
         words[WORDS - 1] = sum(&words[..WORDS - 1]);
@@ -106,7 +120,7 @@ impl PageSegment {
         if words[WORDS - 1] != sum(&words[..WORDS - 1]) {
             return Err(Refusal::Sum);
         }
-        let status = u8::try_from(words[11]).unwrap_or(u8::MAX);
+        let status = u8::try_from(words[12]).unwrap_or(u8::MAX);
         let status = Status::from_number(status).ok_or(Refusal::Absurd("status"))?;
         let segment = Self {
             counter0: words[0],
@@ -116,12 +130,15 @@ impl PageSegment {
             above_ns: words[4],
             below_growth_0_64: words[5],
             above_growth_0_64: words[6],
-            fresh_until: words[7],
-            void_after: words[8],
-            backwards: words[9],
-            marker: words[10],
+            marker: words[MARKER],
+            fresh_until: words[9],
+            void_after: words[10],
+            backwards: words[11],
             status: status as u8,
         };
+        if words[GOOD_FOR] != segment.good_for() {
+            return Err(Refusal::Absurd("limit"));
+        }
         if status.may_have_interval() {
             segment.check()?;
         }
@@ -161,6 +178,15 @@ impl PageSegment {
     }
 }
 
+/// How many of the words have a meaning, without the sum.
+const USED: usize = 13;
+
+/// Which of the words says for how many ticks a reading is good.
+pub(crate) const GOOD_FOR: usize = 7;
+
+/// Which of the words is the disruption marker.
+pub(crate) const MARKER: usize = 8;
+
 /// One nanosecond per tick.
 const ONE_8_56: u64 = 1 << 56;
 
@@ -176,4 +202,45 @@ fn per_tick_up(growth: RateError, ns_per_tick: Rate) -> u64 {
         .saturating_mul(ppt)
         .div_ceil(1_000_000_000_000);
     u64::try_from(bits.saturating_add(1)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader asks nothing but that word, so it must follow from the others.
+    #[test]
+    fn for_how_long_a_reading_is_good_follows_from_the_other_words() {
+        let good = PageSegment {
+            counter0: 1_000,
+            estimate0_ns: 5,
+            rate_8_56: ONE_8_56,
+            below_ns: 10,
+            above_ns: 10,
+            below_growth_0_64: 0,
+            above_growth_0_64: 0,
+            fresh_until: 1_400,
+            void_after: 1_300,
+            backwards: 0,
+            marker: 0,
+            status: Status::Ok as u8,
+        };
+        let good_for = |segment: &PageSegment| segment.to_words()[GOOD_FOR];
+        assert_eq!(good_for(&good), 301, "the last tick is 1300");
+        let over = PageSegment {
+            void_after: 999,
+            ..good
+        };
+        assert_eq!(good_for(&over), 0);
+        let lost = PageSegment {
+            status: Status::SourceLost as u8,
+            ..good
+        };
+        assert_eq!(good_for(&lost), 0);
+        let mut words = good.to_words();
+        words[GOOD_FOR] += 1;
+        words[WORDS - 1] = sum(&words[..WORDS - 1]);
+        let refused = PageSegment::from_words(&words);
+        assert_eq!(refused, Err(Refusal::Absurd("limit")));
+    }
 }

@@ -21,9 +21,10 @@ use crate::sync::{AtomicU32, AtomicU64, fence};
 pub struct Latch<const N: usize> {
     sequence: AtomicU32,
     reserved: AtomicU32,
-    /// In the page: what lies between, in words, so that each copy starts on a
-    /// cache line of its own.
-    padding: [AtomicU64; 7],
+    /// Words that change by themselves, without a publication. They are on the
+    /// sequence's cache line, since who reads the one reads the others; and each
+    /// copy starts on a line of its own.
+    pub(crate) beside: [AtomicU64; 7],
     copies: [[AtomicU64; N]; 2],
 }
 
@@ -34,7 +35,7 @@ impl<const N: usize> Latch<N> {
         Self {
             sequence: AtomicU32::new(0),
             reserved: AtomicU32::new(0),
-            padding: core::array::from_fn(|_| zero()),
+            beside: core::array::from_fn(|_| zero()),
             copies: [words.map(AtomicU64::new), core::array::from_fn(|_| zero())],
         }
     }
@@ -64,19 +65,32 @@ impl<const N: usize> Latch<N> {
     #[inline(always)]
     pub fn read<T>(&self, mut take: impl FnMut(&[AtomicU64; N], u32) -> T) -> T {
         loop {
-            let sequence = self.sequence.load(Acquire);
-            let copy = if sequence & 1 == 0 {
-                &self.copies[0]
-            } else {
-                &self.copies[1]
-            };
-            let taken = take(copy, sequence);
-            // Before the second look, all of the words must have been loaded.
-            fence(Acquire);
-            if self.sequence.load(Relaxed) == sequence {
+            let sequence = self.sequence();
+            if let Some(taken) = self.read_at(sequence, |copy| take(copy, sequence)) {
                 return taken;
             }
         }
+    }
+
+    /// Which publication is in force.
+    #[inline(always)]
+    pub fn sequence(&self) -> u32 {
+        self.sequence.load(Acquire)
+    }
+
+    /// Takes from the words of the publication `sequence`, which [`Self::sequence`]
+    /// has just given; `None` when they are not in force any more.
+    #[inline(always)]
+    pub fn read_at<T>(&self, sequence: u32, take: impl FnOnce(&[AtomicU64; N]) -> T) -> Option<T> {
+        let copy = if sequence & 1 == 0 {
+            &self.copies[0]
+        } else {
+            &self.copies[1]
+        };
+        let taken = take(copy);
+        // Before the second look, all of the words must have been loaded.
+        fence(Acquire);
+        (self.sequence.load(Relaxed) == sequence).then_some(taken)
     }
 
     /// All of the words in force.

@@ -1,7 +1,7 @@
 //! Where every byte of a timeline's page lies.
 
 use core::mem::{offset_of, size_of};
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::Latch;
 use crate::foreign::vmclock::VmclockAbi;
@@ -13,7 +13,7 @@ pub const PAGE_SIZE: usize = 4096;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLTL");
 
 /// Raised whenever the layout changes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// 64-bit words in a copy.
 pub const WORDS: usize = 16;
@@ -46,10 +46,10 @@ pub struct TimelinePage {
     pub incarnation: AtomicU64,
     /// Sum over the words from `magic` to `incarnation`, and `host`.
     pub header_sum: AtomicU64,
-    /// Later readings find the daemon dead; in ticks. Renewed by itself, without
-    /// a publication.
-    pub alive_until: AtomicI64,
-    /// The line in force and its limits, as [`crate::PageSegment`] encodes them.
+    pub(crate) reserved_too: AtomicU64,
+    /// The line in force and its limits, as [`crate::PageSegment`] encodes them;
+    /// beside it [`Self::alive_until`] and [`Self::disruption_marker`]. So a reader
+    /// needs three cache lines: this one, and the two of the copy in force.
     pub latch: Latch<WORDS>,
     /// Which host of the session; 0 on a machine's page.
     pub host: AtomicU64,
@@ -59,6 +59,20 @@ pub struct TimelinePage {
 const REST: usize = (PAGE_SIZE - 192 - size_of::<Latch<WORDS>>()) / 8 - 1;
 
 impl TimelinePage {
+    /// Later readings find the daemon dead; in ticks, not negative. Renewed by
+    /// itself, without a publication.
+    #[inline(always)]
+    pub fn alive_until(&self) -> &AtomicU64 {
+        &self.latch.beside[0]
+    }
+
+    /// Changes with every disruption of the counter; what readers compare with the
+    /// segment's. `vmclock` has it as well, for its own readers.
+    #[inline(always)]
+    pub fn disruption_marker(&self) -> &AtomicU64 {
+        &self.latch.beside[1]
+    }
+
     /// The sum that `header_sum` should hold.
     pub(crate) fn sum_of_header(&self) -> u64 {
         use core::sync::atomic::Ordering::Relaxed;
@@ -90,7 +104,6 @@ pub(crate) fn sum(words: &[u64]) -> u64 {
 const _: () = assert!(size_of::<TimelinePage>() == PAGE_SIZE);
 const _: () = assert!(size_of::<VmclockAbi>() == 112);
 const _: () = assert!(offset_of!(TimelinePage, magic) == 128);
-const _: () = assert!(offset_of!(TimelinePage, alive_until) == 184);
 const _: () = assert!(offset_of!(TimelinePage, latch) == 192);
 const _: () = assert!(offset_of!(TimelinePage, host) == 512);
 const _: () = assert!(size_of::<Latch<WORDS>>() == 64 + 2 * 8 * WORDS);

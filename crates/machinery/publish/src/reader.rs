@@ -9,7 +9,7 @@ use timeloom_time::{Duration, Instant};
 
 use crate::counter::{PageCounter, now_ticks};
 use crate::domain::{Domain, HostPage};
-use crate::encode::PageSegment;
+use crate::encode::{GOOD_FOR, MARKER, PageSegment};
 use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
 use crate::memory::{Mapping, length_of};
 use crate::refusal::Refusal;
@@ -133,12 +133,21 @@ impl PageReader {
     ///
     /// # Errors
     /// As [`Self::read`].
-    #[inline]
+    #[inline(always)]
     pub fn read_ns(&self) -> Result<Reading, Refusal> {
         match self.kind {
             // A branch for the whole read; inside there is none.
             #[cfg(target_arch = "x86_64")]
             PageCounter::Tsc => self.read_with(timeloom_page::ticks_ordered),
+            _ => self.read_by_call(),
+        }
+    }
+
+    /// By a counter that is asked of the system. A call of its own, so that a reading
+    /// by the processor's is small enough to be a part of the program that reads.
+    #[inline(never)]
+    fn read_by_call(&self) -> Result<Reading, Refusal> {
+        match self.kind {
             PageCounter::HostRaw => self.read_on_host(),
             kind => self.read_with(|| now_ticks(kind)),
         }
@@ -201,61 +210,55 @@ impl PageReader {
         marker: impl Fn() -> Option<u64>,
     ) -> Result<Reading, Refusal> {
         let page = self.memory.get();
-        let taken = page.latch.read(|words, sequence| {
-            let word = |index: usize| words[index].load(Relaxed);
-            let verified = self.verified.load(Relaxed) == u64::from(sequence) + 1;
+        let sequence = page.latch.sequence();
+        if self.verified.load(Relaxed) == u64::from(sequence) + 1 {
             // The counter last: with the words in hand it is used at once.
-            let words = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11].map(word);
-            (verified, words, counter())
-        });
-        let (verified, words, now) = taken;
-        if !verified {
-            self.verify()?;
-            return self.read_with_verified(counter, marker);
+            let take = |words: &_| (Line::load(words), counter());
+            let taken = page.latch.read_at(sequence, take);
+            let taken = taken.filter(|(line, _)| !is_displaced(marker(), line.marker));
+            if let Some(reading) = taken.and_then(|(line, now)| line.good(page, now)) {
+                return Ok(reading);
+            }
         }
-        Ok(match marker() {
-            Some(marker) if marker != words[MARKER] || marker & 1 == 1 => displaced(&words),
-            _ => interpret(page, &words, now),
-        })
+        self.read_slowly(counter, marker)
     }
 
-    /// Once more, after the words have been looked at. Not a loop: a writer that
-    /// publishes faster than this reads gets a reading of words whose sum was
-    /// checked with them.
+    /// As [`Self::read_marked`] for words that were not looked at yet, that change
+    /// just now, or that do not make a good reading. Not a loop: what a writer
+    /// publishes meanwhile is for the next reading.
     #[cold]
-    fn read_with_verified(
+    fn read_slowly(
         &self,
         counter: impl Fn() -> u64,
         marker: impl Fn() -> Option<u64>,
     ) -> Result<Reading, Refusal> {
         let page = self.memory.get();
-        let words = page.latch.words();
-        PageSegment::from_words(&words)?;
-        let mut first = [0; 12];
-        first.copy_from_slice(&words[..12]);
-        let now = counter();
-        Ok(match marker() {
-            Some(marker) if marker != first[MARKER] || marker & 1 == 1 => displaced(&first),
-            _ => interpret(page, &first, now),
-        })
-    }
-
-    /// Checks the words in force, and remembers that they are good.
-    #[cold]
-    fn verify(&self) -> Result<(), Refusal> {
-        let page = self.memory.get();
-        if page.incarnation.load(Relaxed) != self.incarnation {
-            // A successor took the page over.
-            if check_header(page, self.domain)? != self.kind || timeline_of(page) != self.timeline {
-                return Err(Refusal::Successor);
-            }
-        }
         let (words, sequence) = page.latch.read(|copy, sequence| {
             let words: [u64; WORDS] = core::array::from_fn(|index| copy[index].load(Relaxed));
             (words, sequence)
         });
-        PageSegment::from_words(&words)?;
-        self.verified.store(u64::from(sequence) + 1, Relaxed);
+        let segment = PageSegment::from_words(&words)?;
+        if self.verified.load(Relaxed) != u64::from(sequence) + 1 {
+            self.meet_successor()?;
+            self.verified.store(u64::from(sequence) + 1, Relaxed);
+        }
+        let now = counter();
+        if is_displaced(marker(), segment.marker) {
+            return Ok(displaced(&segment));
+        }
+        let good = Line::of(&words).good(page, now);
+        Ok(good.unwrap_or_else(|| doubtful(page, &segment, now)))
+    }
+
+    /// A successor that took the page over goes on with the same timeline, or else
+    /// this reader must not.
+    fn meet_successor(&self) -> Result<(), Refusal> {
+        let page = self.memory.get();
+        if page.incarnation.load(Relaxed) != self.incarnation
+            && (check_header(page, self.domain)? != self.kind || timeline_of(page) != self.timeline)
+        {
+            return Err(Refusal::Successor);
+        }
         Ok(())
     }
 }
@@ -273,11 +276,16 @@ impl Reading {
     }
 }
 
-/// A reading where the host's crystal is not what it was when the words were made:
-/// the host was held or slowed by itself. What had no interval says why as before.
-#[cold]
-fn displaced(words: &[u64; 12]) -> Reading {
-    let said = Status::from_number(words[11] as u8).unwrap_or(Status::NeverSynchronised);
+/// Whether the host's crystal is not what it was when the words were made: the host
+/// was held or slowed by itself. Only a guest's page of its host has a marker.
+#[inline(always)]
+fn is_displaced(marker: Option<u64>, then: u64) -> bool {
+    marker.is_some_and(|marker| marker != then || marker & 1 == 1)
+}
+
+/// The reading of one that is displaced. What had no interval says why as before.
+fn displaced(segment: &PageSegment) -> Reading {
+    let said = Status::from_number(segment.status).unwrap_or(Status::NeverSynchronised);
     let status = if said.may_have_interval() {
         Status::Disrupted
     } else {
@@ -295,114 +303,120 @@ const VOID: Reading = Reading {
     bounded: false,
 };
 
-/// Which of the words is the marker.
-const MARKER: usize = 10;
+/// What a good reading computes with, each word in a register of its own. (As an
+/// array made by `map` they went through the stack, stored by halves of what was
+/// then loaded whole, and the processor waited for its own stores.)
+struct Line {
+    counter0: u64,
+    estimate0: u64,
+    rate: u64,
+    below: u64,
+    above: u64,
+    below_growth: u64,
+    above_growth: u64,
+    good_for: u64,
+    marker: u64,
+}
 
-/// What the words say when the counter shows `now`. Total for all words: there
-/// is nothing here that overflows, divides or panics.
-#[inline(always)]
-fn interpret(page: &TimelinePage, words: &[u64; 12], now: u64) -> Reading {
-    let [
-        counter0,
-        estimate0,
-        rate,
-        below,
-        above,
-        below_growth,
-        above_growth,
-        fresh_until,
-        void_after,
-        backwards,
-        marker,
-        status,
-    ] = *words;
-    // After the counter in the program's order. The processor may load it
-    // earlier, but what disrupts a counter (a migration, a restored snapshot)
-    // interrupts this processor, and a load that had run ahead of the
-    // interruption is done again.
-    let disrupted = page.vmclock.disruption_marker.load(Relaxed) != marker;
-    let alive_until = page.alive_until.load(Relaxed) as u64;
-    let ticks = now.wrapping_sub(counter0);
-    let good = status == Status::Ok as u64
-        && !disrupted
-        && now <= fresh_until.min(void_after).min(alive_until)
-        && now >= counter0;
-    if !good {
-        return doubtful(words, now, disrupted, alive_until, backwards);
+impl Line {
+    #[inline(always)]
+    fn load(words: &[AtomicU64; WORDS]) -> Self {
+        Self::from(|index| words[index].load(Relaxed))
     }
-    Reading {
-        estimate_ns: (estimate0 as i64).wrapping_add(scaled(ticks, rate, 56) as i64),
-        below_ns: below.saturating_add(scaled(ticks, below_growth, 64) + 1),
-        above_ns: above.saturating_add(scaled(ticks, above_growth, 64) + 1),
-        status: Status::Ok,
-        bounded: true,
+
+    fn of(words: &[u64; WORDS]) -> Self {
+        Self::from(|index| words[index])
+    }
+
+    #[inline(always)]
+    fn from(word: impl Fn(usize) -> u64) -> Self {
+        Self {
+            counter0: word(0),
+            estimate0: word(1),
+            rate: word(2),
+            below: word(3),
+            above: word(4),
+            below_growth: word(5),
+            above_growth: word(6),
+            good_for: word(GOOD_FOR),
+            marker: word(MARKER),
+        }
+    }
+
+    /// The reading when the counter shows `now`, if it is a good one. Total for all
+    /// words: there is nothing here that overflows, divides or panics.
+    #[inline(always)]
+    fn good(&self, page: &TimelinePage, now: u64) -> Option<Reading> {
+        // After the counter in the program's order. The processor may load it
+        // earlier, but what disrupts a counter (a migration, a restored snapshot)
+        // interrupts this processor, and a load that had run ahead of the
+        // interruption is done again.
+        let undisrupted = page.disruption_marker().load(Relaxed) == self.marker;
+        let alive = now <= page.alive_until().load(Relaxed);
+        // One that is before the line's start wraps to far beyond its end.
+        let ticks = now.wrapping_sub(self.counter0);
+        let good = undisrupted && alive && ticks < self.good_for;
+        good.then(|| Reading {
+            estimate_ns: self.estimate0.wrapping_add(scaled(ticks, self.rate, 56)) as i64,
+            below_ns: self
+                .below
+                .wrapping_add(scaled(ticks, self.below_growth, 64)),
+            above_ns: self
+                .above
+                .wrapping_add(scaled(ticks, self.above_growth, 64)),
+            status: Status::Ok,
+            bounded: true,
+        })
     }
 }
 
-/// All cases but the good one.
+/// All cases but the good one. What no honest writer gives was refused before.
 #[cold]
-fn doubtful(
-    words: &[u64; 12],
-    now: u64,
-    disrupted: bool,
-    alive_until: u64,
-    backwards: u64,
-) -> Reading {
-    let [
-        counter0,
-        estimate0,
-        rate,
-        below,
-        above,
-        below_growth,
-        above_growth,
-        fresh_until,
-        void_after,
-        ..,
-    ] = *words;
-    let said = Status::from_number(words[11] as u8).unwrap_or(Status::NeverSynchronised);
+fn doubtful(page: &TimelinePage, segment: &PageSegment, now: u64) -> Reading {
+    let said = Status::from_number(segment.status).unwrap_or(Status::NeverSynchronised);
     let void = |status| Reading { status, ..VOID };
     if !said.may_have_interval() {
         return void(said);
     }
-    let behind = counter0.saturating_sub(now);
-    if disrupted || behind > backwards {
+    let behind = segment.counter0.saturating_sub(now);
+    let disrupted = page.disruption_marker().load(Relaxed) != segment.marker;
+    if disrupted || behind > segment.backwards {
         return void(Status::Disrupted);
     }
-    let status = if now > alive_until {
+    let status = if now > page.alive_until().load(Relaxed) {
         Status::DaemonDead
-    } else if now > fresh_until || now > void_after {
+    } else if now > segment.fresh_until.min(segment.void_after) {
         Status::SourceLost
     } else {
         Status::Ok
     };
-    if now > void_after {
+    if now > segment.void_after {
         return void(status);
     }
     // Another core's counter may be a little behind: the line is followed back,
     // with the growth of both sides.
-    let ticks = now.saturating_sub(counter0);
-    let back = scaled(behind, rate, 56);
-    let both = scaled(behind, below_growth.saturating_add(above_growth), 64) + 2;
-    let moved = scaled(ticks, rate, 56) as i64 - back as i64;
+    let ticks = now.saturating_sub(segment.counter0);
+    let (below_growth, above_growth) = (segment.below_growth_0_64, segment.above_growth_0_64);
+    let back = scaled(behind, segment.rate_8_56, 56);
+    let both = scaled(behind, below_growth.saturating_add(above_growth), 64).saturating_add(2);
+    let moved = scaled(ticks, segment.rate_8_56, 56).wrapping_sub(back);
+    let bound = |ns: u64, growth| {
+        ns.saturating_add(scaled(ticks, growth, 64))
+            .saturating_add(both)
+    };
     Reading {
-        estimate_ns: (estimate0 as i64).wrapping_add(moved),
-        below_ns: below
-            .saturating_add(scaled(ticks, below_growth, 64))
-            .saturating_add(both),
-        above_ns: above
-            .saturating_add(scaled(ticks, above_growth, 64))
-            .saturating_add(both),
+        estimate_ns: segment.estimate0_ns.wrapping_add(moved as i64),
+        below_ns: bound(segment.below_ns, below_growth),
+        above_ns: bound(segment.above_ns, above_growth),
         status,
         bounded: true,
     }
 }
 
-/// `ticks * factor / 2^shift`, rounded down; at most 2^63, so that adding one
-/// cannot overflow.
+/// `ticks * factor / 2^shift`, rounded down, modulo 2^64.
 #[inline(always)]
 fn scaled(ticks: u64, factor: u64, shift: u32) -> u64 {
-    ((u128::from(ticks) * u128::from(factor)) >> shift) as u64 & (u64::MAX >> 1)
+    ((u128::from(ticks) * u128::from(factor)) >> shift) as u64
 }
 
 fn timeline_of(page: &TimelinePage) -> TimelineId {
@@ -444,6 +458,7 @@ fn check_header(page: &TimelinePage, here: Domain) -> Result<PageCounter, Refusa
         _ if whose == here => Ok(counter),
         (Domain::Machine { .. }, Domain::Machine { .. }) => Err(Refusal::Machine),
         (Domain::Machine { .. }, Domain::Host { .. }) => Err(Refusal::OutsideSession),
-        (page, here) => Err(Refusal::InSession { page, here }),
+        (page, Domain::Machine { .. }) => Err(Refusal::InSession { page }),
+        (page, Domain::Host { host: here, .. }) => Err(Refusal::OnAnotherHost { page, here }),
     }
 }

@@ -28,12 +28,18 @@ pub enum Refusal {
     /// A machine's timeline, and this program lives in a session's time.
     OutsideSession,
     /// Its counter is the crystal of a host of a session, and this program lives
-    /// elsewhere: outside, on another host, or in another session.
+    /// outside of sessions.
     InSession {
         /// Whose crystal it is.
         page: Domain,
-        /// Where the program lives.
-        here: Domain,
+    },
+    /// Its counter is the crystal of a host, and this program lives on another one, or
+    /// in another session.
+    OnAnotherHost {
+        /// Whose crystal it is.
+        page: Domain,
+        /// The number of the host on which the program lives, in its own session.
+        here: u32,
     },
     /// The session in which this program lives is of another version of Timeloom:
     /// the version of its clock page.
@@ -61,16 +67,13 @@ impl fmt::Display for Refusal {
             Self::OutsideSession => f.write_str(
                 "the timeline is the machine's, and this program lives in the virtual time of a session, where it would be false; run the timeline's daemon in the session too, on this host (docs/timeline.md, \"In virtual time\")",
             ),
-            Self::InSession {
-                page,
-                here: Domain::Machine { .. },
-            } => write!(
+            Self::InSession { page } => write!(
                 f,
                 "the timeline is in virtual time, by the crystal of {page}, and this program lives outside of it; run the program in that session, on that host"
             ),
-            Self::InSession { page, here } => write!(
+            Self::OnAnotherHost { page, here } => write!(
                 f,
-                "the timeline is by the crystal of {page}, and this program lives on {here}; run a daemon of the timeline on this host too, with that one as its peer"
+                "the timeline is by the crystal of {page}, and this program lives on host {here} of its own session; run a daemon of the timeline on this host too, with that one as its peer"
             ),
             Self::Session(found) => write!(
                 f,
@@ -90,3 +93,6 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+// A reading is given together with it, and what is larger is copied through memory.
+const _: () = assert!(size_of::<Refusal>() <= 24);

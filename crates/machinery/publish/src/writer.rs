@@ -205,13 +205,13 @@ impl PageWriter {
         // Before the segment: with an older deadline a reader would call a
         // living daemon dead, with a newer one it is just told sooner.
         self.keep_alive(segment.alive_until);
-        if page.vmclock.disruption_marker.load(Relaxed) != segment.origin.marker {
+        let marker = segment.origin.marker;
+        if page.disruption_marker().load(Relaxed) != marker {
             // Before the segment that carries it: until then readers see a
             // disruption, which is what it was.
-            page.vmclock
-                .disruption_marker
-                .store(segment.origin.marker, Relaxed);
+            page.disruption_marker().store(marker, Relaxed);
         }
+        page.vmclock.disruption_marker.store(marker, Relaxed);
         page.latch.publish(encoded.to_words());
         let time_type = TimeType::unpacked(self.time_type.load(Relaxed));
         let vmclock = Vmclock::of(segment, &encoded, self.kind);
@@ -234,13 +234,16 @@ impl PageWriter {
     pub fn keep_alive(&self, until: Instant<Core>) {
         let ticks = self.scale.first_reaching(until);
         let ticks = ticks.map_or(i64::MAX, |at| at.as_ns().saturating_sub(1));
-        self.page().alive_until.store(ticks, Relaxed);
+        let ticks = u64::try_from(ticks).unwrap_or(0);
+        self.page().alive_until().store(ticks, Relaxed);
     }
 
-    /// Makes every reading *disrupted* at once, in one store, before there is
-    /// time to publish why.
+    /// Makes every reading *disrupted* at once, in one store (and a second for the
+    /// readers of vmclock), before there is time to publish why.
     pub fn disrupt(&self) {
-        self.page().vmclock.disruption_marker.fetch_add(1, Relaxed);
+        let page = self.page();
+        page.disruption_marker().fetch_add(1, Relaxed);
+        page.vmclock.disruption_marker.fetch_add(1, Relaxed);
     }
 
     fn start(

@@ -51,8 +51,8 @@ pub struct VmclockAbi {
     pub(crate) counter_id: AtomicU8,
     pub(crate) time_type: AtomicU8,
     pub(crate) seq_count: AtomicU32,
-    /// Changes with every disruption of the counter. Also what our own readers
-    /// compare with the segment's.
+    /// Changes with every disruption of the counter. (Our own readers find it beside
+    /// the segment.)
     pub disruption_marker: AtomicU64,
     pub(crate) flags: AtomicU64,
     pub(crate) pad: [AtomicU8; 2],
