@@ -2,6 +2,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod memory;
+pub(crate) mod pidfd;
 pub(crate) mod processes;
 pub(crate) mod ptrace;
 pub(crate) mod remote;

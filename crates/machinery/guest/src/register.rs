@@ -20,7 +20,7 @@ mod vdso;
 mod worker;
 
 use std::fs::{self, File};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use timeloom_page::{IMAGE_ADDRESS, Shown};
 
@@ -28,6 +28,7 @@ use crate::enter::inject::Injector;
 use crate::error::{GuestError, check};
 use crate::filter::{self, Guest};
 use crate::linux::memory::PageMapping;
+use crate::linux::pidfd::Pidfd;
 use crate::linux::processes;
 use crate::names::RELEASED_PAGE;
 pub(crate) use release::{Registration, release};
@@ -187,17 +188,15 @@ fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, Gues
 
 /// Takes a duplicate of a descriptor of the process.
 fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
-    // SAFETY: no pointers; both results are checked and then owned by us.
-    unsafe {
-        let pidfd = check(
-            libc::syscall(libc::SYS_pidfd_open, pid, 0),
-            "opening a pidfd",
-        )?;
-        let pidfd = OwnedFd::from_raw_fd(pidfd as i32);
-        let taken = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0);
-        let taken = check(taken, "taking the filter's listener")?;
-        Ok(OwnedFd::from_raw_fd(taken as i32))
-    }
+    let process = Pidfd::of_process(pid).map_err(GuestError::system("opening a pidfd"))?;
+    // SAFETY: no pointers.
+    let taken = unsafe {
+        let process = process.as_fd().as_raw_fd();
+        libc::syscall(libc::SYS_pidfd_getfd, process, descriptor, 0)
+    };
+    let taken = check(taken, "taking the filter's listener")?;
+    // SAFETY: just created and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(taken as i32) })
 }
 
 /// TSYNC (all threads), SPEC_ALLOW, NEW_LISTENER, TSYNC_ESRCH, WAIT_KILLABLE.

@@ -121,6 +121,12 @@ impl Session {
         let supervisor = Arc::clone(&self.supervisor);
         self.threads
             .push(std::thread::spawn(move || supervisor.timers.serve()));
+        let supervisor = Arc::clone(&self.supervisor);
+        self.threads.push(std::thread::spawn(move || {
+            if let Err(error) = supervisor.timers.serve_ends() {
+                (supervisor.warn)(format!("timers of ended processes are kept: {error}"));
+            }
+        }));
         let (supervisor, ended) = (Arc::clone(&self.supervisor), Arc::clone(&self.ended));
         self.threads
             .push(std::thread::spawn(move || serve_hosts(&supervisor, &ended)));

@@ -11,16 +11,21 @@
 //!
 //! A **POSIX timer** or **interval timer** sends its signal with the contents
 //! that the kernel would have given it. While the signal of an earlier
-//! expiration is still pending, expirations are counted as overruns.
+//! expiration is still pending, expirations are counted as overruns. Such a timer is its
+//! process's: it is never found by a number alone, and goes when the process ends
+//! (`owners.rs`).
 
 mod cancel;
 mod eventfd;
+mod held;
 mod leaving;
 mod notice;
+mod owners;
 mod timer;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
+use std::io;
 use std::os::fd::FromRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -28,11 +33,12 @@ use timeloom_time::Duration;
 
 use crate::clock::{Clock, Host, HostDeadline};
 use crate::error::{GuestError, check};
-use crate::linux::processes;
 pub(crate) use cancel::Cancelled;
 use eventfd::{drain, eventfd_id};
 pub(crate) use leaving::{HeldDescriptor, Leaving};
-pub(crate) use notice::Notice;
+pub(crate) use notice::{Notice, Thread};
+use owners::Owners;
+pub(crate) use owners::{Owner, OwnerId};
 use timer::{Action, Timer};
 
 /// An `itimerspec`, in nanoseconds.
@@ -48,9 +54,18 @@ pub(crate) enum Key {
     /// A timerfd, by the identity of its eventfd.
     Descriptor(u64),
     /// A POSIX timer of a process.
-    Posix { pid: i32, id: i32 },
+    Posix { owner: OwnerId, id: i32 },
     /// `setitimer(ITIMER_REAL)` and `alarm` of a process.
-    Interval { pid: i32 },
+    Interval { owner: OwnerId },
+}
+
+impl Key {
+    fn owner(self) -> Option<OwnerId> {
+        match self {
+            Self::Descriptor(_) => None,
+            Self::Posix { owner, .. } | Self::Interval { owner } => Some(owner),
+        }
+    }
 }
 
 /// How a timer is to be set.
@@ -65,6 +80,7 @@ pub(crate) struct SetFlags {
 /// All timers of a session.
 pub(crate) struct Timers {
     clock: Arc<Clock>,
+    owners: Owners,
     table: Mutex<Table>,
     changed: Condvar,
 }
@@ -79,12 +95,28 @@ struct Table {
 }
 
 impl Timers {
-    pub(crate) fn new(clock: Arc<Clock>) -> Self {
-        Self {
+    /// # Errors
+    /// When this process may open no more files.
+    pub(crate) fn new(clock: Arc<Clock>) -> Result<Self, GuestError> {
+        Ok(Self {
             clock,
+            owners: Owners::new()?,
             table: Mutex::default(),
             changed: Condvar::new(),
-        }
+        })
+    }
+
+    /// The process that has this number now, to make timers for.
+    ///
+    /// # Errors
+    /// When there is none, or when this process may open no more files.
+    pub(crate) fn owner(&self, pid: i32) -> io::Result<Arc<Owner>> {
+        self.owners.claim(pid)
+    }
+
+    /// The process that has this number now, if it may have timers.
+    pub(crate) fn known_owner(&self, pid: i32) -> Option<Arc<Owner>> {
+        self.owners.find(pid)
     }
 
     /// A new timerfd; the descriptor is for the guest.
@@ -109,11 +141,16 @@ impl Timers {
             .try_clone()
             .map_err(GuestError::system("duplicating a timer"))?;
         let mut table = self.lock();
-        forget_orphans(&mut table);
         table.timers.insert(
             Key::Descriptor(id),
             Timer::new(Action::Count(file), host, clock),
         );
+        // Often enough that memory stays bounded, seldom enough not to matter.
+        let are_many = table.timers.len() >= 64 && table.timers.len().is_power_of_two();
+        drop(table);
+        if are_many {
+            self.forget_unheld();
+        }
         Ok(for_guest)
     }
 
@@ -121,7 +158,7 @@ impl Timers {
     /// signal to send, or none (SIGEV_NONE).
     pub(crate) fn create_posix(
         &self,
-        pid: i32,
+        owner: &Owner,
         host: &Arc<Host>,
         clock: libc::clockid_t,
         notice: impl FnOnce(i32) -> Option<Notice>,
@@ -131,9 +168,12 @@ impl Timers {
         let id = FIRST_POSIX + table.next_posix;
         table.next_posix = (table.next_posix + 1) & 0x3fff_ffff;
         let action = notice(id).map_or(Action::Nothing, Action::Send);
-        table
-            .timers
-            .insert(Key::Posix { pid, id }, Timer::new(action, host, clock));
+        let key = owner.posix(id);
+        // Of one that has ended, all is forgotten before or after this.
+        if !owner.process.has_ended() {
+            let timer = Timer::new(action, host, clock);
+            table.timers.insert(key, timer);
+        }
         id
     }
 
@@ -143,10 +183,13 @@ impl Timers {
     }
 
     /// What an exec does: POSIX timers are gone, an interval timer stays.
-    pub(crate) fn forget_posix(&self, of: i32) {
+    pub(crate) fn forget_posix(&self, pid: i32) {
+        let Some(of) = self.known_owner(pid) else {
+            return;
+        };
         self.lock()
             .timers
-            .retain(|key, _| !matches!(key, Key::Posix { pid, .. } if *pid == of));
+            .retain(|key, _| !matches!(key, Key::Posix { owner, .. } if *owner == of.id));
     }
 
     /// Whether this descriptor of that process is a timer of ours.
@@ -161,10 +204,7 @@ impl Timers {
 
     /// Expirations that the last signal stood for, beyond the first.
     pub(crate) fn overrun(&self, key: Key) -> i32 {
-        self.lock()
-            .timers
-            .get(&key)
-            .map_or(0, |timer| timer.overrun)
+        self.lock().timers.get_mut(&key).map_or(0, Timer::overrun)
     }
 
     /// What is left until the next expiry, and the interval.
@@ -191,7 +231,7 @@ impl Timers {
         if let Action::Count(file) = &timer.action {
             drain(file);
         }
-        timer.overrun = 0;
+        timer.begin_anew();
         timer.interval_ns = setting.interval_ns;
         timer.due = match setting.value_ns {
             0 => None,
@@ -213,25 +253,31 @@ impl Timers {
     }
 
     /// The interval timer of a process, made on first use.
-    pub(crate) fn set_interval(&self, host: &Arc<Host>, pid: i32, setting: Setting) {
-        let key = Key::Interval { pid };
+    pub(crate) fn set_interval(&self, host: &Arc<Host>, owner: &Arc<Owner>, setting: Setting) {
+        let key = owner.interval();
         let notice = Notice {
-            pid,
+            owner: Arc::clone(owner),
             thread: None,
             signal: libc::SIGALRM,
             value: 0,
             timer: 0,
         };
-        self.lock()
+        let mut table = self.lock();
+        if owner.process.has_ended() {
+            return;
+        }
+        table
             .timers
             .entry(key)
             .or_insert_with(|| Timer::new(Action::Send(notice), host, libc::CLOCK_MONOTONIC));
+        drop(table);
         // No interval timer is told that the clock was set.
         let _ = self.set(key, setting, SetFlags::default());
     }
 
-    /// Ends [`Self::serve`].
+    /// Ends [`Self::serve`] and [`Self::serve_ends`].
     pub(crate) fn close(&self) {
+        self.owners.close();
         self.lock().closed = true;
         self.changed.notify_all();
         self.clock.wake();
@@ -261,10 +307,27 @@ impl Timers {
                 table.closed || table.version != version
             });
             if reached {
-                // A timer whose process is gone goes with it.
-                self.lock().timers.retain(|_, timer| timer.expire());
+                self.lock().expire();
             }
         }
+    }
+
+    /// Forgets the timers of processes that end, until [`Self::close`]. To be run in a
+    /// thread.
+    ///
+    /// # Errors
+    /// When this process may open no more files.
+    pub(crate) fn serve_ends(&self) -> io::Result<()> {
+        self.owners.serve(|ended| {
+            let mut table = self.lock();
+            table.timers.retain(|key, _| key.owner() != Some(ended));
+        })
+    }
+
+    /// How many timers and processes are known.
+    #[cfg(test)]
+    fn sizes(&self) -> (usize, usize) {
+        (self.lock().timers.len(), self.owners.count())
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -272,42 +335,20 @@ impl Timers {
     }
 }
 
-/// Drops timerfds that no process holds any more, when there are many.
-///
-/// The kernel does not tell how many hold a file, so all descriptors of all
-/// processes are looked at; often enough that memory stays bounded, seldom
-/// enough not to matter.
-fn forget_orphans(table: &mut Table) {
-    if table.timers.len() < 64 || !table.timers.len().is_power_of_two() {
-        return;
-    }
-    forget_unheld(table);
-}
-
-fn forget_unheld(table: &mut Table) {
-    let own = std::process::id() as i32;
-    let mut held = Vec::new();
-    for pid in processes::all().into_iter().filter(|&pid| pid != own) {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-            continue;
-        };
-        for entry in entries.flatten() {
-            let is_event = fs::read_link(entry.path())
-                .is_ok_and(|to| to.as_os_str() == "anon_inode:[eventfd]");
-            let fd = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok());
-            if let (true, Some(fd)) = (is_event, fd) {
-                held.extend(eventfd_id(&pid.to_string(), fd));
+impl Table {
+    /// Lets all expire that are due.
+    fn expire(&mut self) {
+        let last: Vec<_> = self.timers.values().map(Timer::look).collect();
+        for (timer, last) in self.timers.values_mut().zip(last) {
+            if let Some(last) = last {
+                timer.expire(last);
             }
         }
     }
-    table.timers.retain(|key, _| match key {
-        Key::Descriptor(id) => held.contains(id),
-        _ => true,
-    });
 }
 
 /// The identifiers of our POSIX timers begin here.
 pub(crate) const FIRST_POSIX: i32 = 0x4000_0000;
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,18 @@ impl Epoll {
         })
     }
 
+    /// The same set, for somebody else to wait on. It reports `most` descriptors by
+    /// one [`Epoll::wait`].
+    ///
+    /// # Errors
+    /// As [`Epoll::new`].
+    pub fn share(&self, most: usize) -> io::Result<Self> {
+        Ok(Self {
+            fd: self.fd.try_clone()?,
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; most],
+        })
+    }
+
     /// Reports `number` whenever there is something to read from `descriptor`. A
     /// descriptor that is closed leaves the set.
     ///
@@ -101,6 +113,8 @@ mod tests {
         epoll.add(&other, 8).expect("added");
         into.write_all(b"x").expect("written");
         assert_eq!(epoll.wait(None).expect("a wait").collect::<Vec<_>>(), [7]);
+        let mut shared = epoll.share(1).expect("a duplicate");
+        assert_eq!(shared.wait(None).expect("a wait").collect::<Vec<_>>(), [7]);
         epoll.remove(&one).expect("removed");
         let began = wall_now();
         let nap = Duration::from_us(300);

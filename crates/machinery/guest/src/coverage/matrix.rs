@@ -29,6 +29,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
         "posix_timers",
         &[PAUSED, "×1/5", "×2", CHANGED, STORM, HOST],
     ),
+    ("orphan_timer", &["number used again"]),
     (
         "sockets",
         &[PAUSED, "×1/10", "×1/5", "×10", CHANGED, STORM, HOST, MUSL],

@@ -37,12 +37,30 @@ pub(crate) fn process_of(thread: i32) -> i32 {
         .unwrap_or(thread)
 }
 
-/// Whether a signal is pending for a thread, or for its process.
-pub(crate) fn is_pending(thread: i32, signal: i32) -> bool {
-    ["SigPnd:", "ShdPnd:"].iter().any(|field| {
-        let mask = status_field(thread, field).and_then(|text| u64::from_str_radix(&text, 16).ok());
+/// What a thread does about a signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SignalState {
+    /// It is pending, for the thread or for its process.
+    pub(crate) is_pending: bool,
+    /// Sent now, it would be thrown away.
+    pub(crate) is_ignored: bool,
+}
+
+/// What a thread does about a signal. Nothing, if it is gone.
+pub(crate) fn signal_state(thread: i32, signal: i32) -> SignalState {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let has = |name: &str| {
+        let mask = field_of(&status, name).and_then(|text| u64::from_str_radix(text, 16).ok());
         mask.unwrap_or(0) & (1 << (signal - 1)) != 0
-    })
+    };
+    let by_default = matches!(
+        signal,
+        libc::SIGCHLD | libc::SIGCONT | libc::SIGURG | libc::SIGWINCH
+    );
+    SignalState {
+        is_pending: has("SigPnd:") || has("ShdPnd:"),
+        is_ignored: !has("SigBlk:") && (has("SigIgn:") || (by_default && !has("SigCgt:"))),
+    }
 }
 
 /// The capabilities that a thread may use, in its own user namespace.
@@ -54,9 +72,25 @@ pub(crate) fn effective_capabilities(thread: i32) -> u64 {
 
 fn status_field(thread: i32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    field_of(&status, field).map(str::to_owned)
+}
+
+fn field_of<'a>(status: &'a str, field: &str) -> Option<&'a str> {
     status
         .lines()
-        .find_map(|line| Some(line.strip_prefix(field)?.trim().to_owned()))
+        .find_map(|line| Some(line.strip_prefix(field)?.trim()))
+}
+
+/// The thread of a process that has this number as the process itself counts, which may
+/// be in a namespace of its own.
+pub(crate) fn thread_as_it_counts(pid: i32, number: i32) -> Option<i32> {
+    threads(pid).into_iter().find(|&thread| {
+        let numbers = status_field(thread, "NSpid:");
+        let innermost = numbers
+            .as_deref()
+            .and_then(|all| all.split_whitespace().last());
+        innermost.and_then(|text| text.parse().ok()) == Some(number)
+    })
 }
 
 /// Scheduler state, from /proc/PID/stat; `None` when it is gone.

@@ -4,8 +4,13 @@
 //! unmapped by another thread while we look. So it is held as an [`Alleged`], which has no
 //! way out but to be read or written by the kernel, in the process that it came from.
 
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
+
+mod mappings;
 
 /// An address in another process, where that process alleges a `T`.
 pub(crate) struct Alleged<T = ()> {
@@ -26,6 +31,10 @@ impl<T> Alleged<T> {
     pub(crate) const fn is_null(self) -> bool {
         self.address == 0
     }
+
+    const fn of_bytes(self) -> Alleged<u8> {
+        Alleged::at(self.address)
+    }
 }
 
 impl<T: Plain> Alleged<T> {
@@ -41,16 +50,6 @@ impl<T: Plain> Alleged<T> {
         // SAFETY: then all bytes were written, and a plain type takes any.
         is_whole.then(|| unsafe { value.assume_init() })
     }
-
-    /// Whether all of `value` could be written there.
-    pub(crate) fn write(self, thread: i32, value: &T) -> bool {
-        let local = libc::iovec {
-            iov_base: (&raw const *value).cast_mut().cast(),
-            iov_len: size_of::<T>(),
-        };
-        // SAFETY: as long as the value is.
-        unsafe { write(thread, local, self.address) }
-    }
 }
 
 impl Alleged<u8> {
@@ -62,16 +61,6 @@ impl Alleged<u8> {
         };
         // SAFETY: borrowed for this call.
         unsafe { read(thread, local, self.address) }
-    }
-
-    /// Whether all of `from` could be written there.
-    pub(crate) fn write_all(self, thread: i32, from: &[u8]) -> bool {
-        let local = libc::iovec {
-            iov_base: from.as_ptr().cast_mut().cast(),
-            iov_len: from.len(),
-        };
-        // SAFETY: borrowed for this call.
-        unsafe { write(thread, local, self.address) }
     }
 }
 
@@ -99,7 +88,7 @@ impl<T> Copy for Alleged<T> {}
 /// What can be read from another process as it lies there.
 ///
 /// # Safety
-/// Any bytes are a value of it.
+/// Any bytes are a value of it, and all of its bytes are some field's.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: numbers.
@@ -110,10 +99,6 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for i64 {}
 // SAFETY: nothing but such values.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
-// SAFETY: numbers.
-unsafe impl Plain for libc::timex {}
-// SAFETY: numbers, and a raw pointer that nobody follows.
-unsafe impl Plain for libc::stack_t {}
 
 /// Whether what `local` describes could be filled from there.
 ///
@@ -130,20 +115,48 @@ unsafe fn read(thread: i32, local: libc::iovec, address: u64) -> bool {
     read == local.iov_len as isize
 }
 
-/// Whether what `local` describes could be copied there.
-///
-/// # Safety
-/// It may be read.
-unsafe fn write(thread: i32, local: libc::iovec, address: u64) -> bool {
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: local.iov_len,
-    };
-    // SAFETY: the caller vouches for `local`; the kernel checks the other side.
-    let written =
-        unsafe { libc::process_vm_writev(thread, &raw const local, 1, &raw const remote, 1, 0) };
-    written == local.iov_len as isize
+/// The memory of a process, held open: to be written to once it is certain whose it is,
+/// for by a number one might by then write into another's.
+pub(crate) struct Memory {
+    bytes: File,
+    /// What of it may be written, which writing through `bytes` would not heed.
+    maps: File,
 }
+
+impl Memory {
+    /// That of the process of `thread`, which the caller then makes sure of.
+    ///
+    /// # Errors
+    /// When it is gone, or this process may open no more files.
+    pub(crate) fn of(thread: i32) -> io::Result<Self> {
+        let bytes = OpenOptions::new()
+            .write(true)
+            .open(format!("/proc/{thread}/mem"))?;
+        let maps = File::open(format!("/proc/{thread}/maps"))?;
+        Ok(Self { bytes, maps })
+    }
+
+    /// Whether all of `value` could be written there.
+    pub(crate) fn write<T: Plain>(&self, to: Alleged<T>, value: &T) -> bool {
+        let from = std::ptr::from_ref(value).cast::<u8>();
+        // SAFETY: `Plain` says that it is numbers without gaps.
+        let from = unsafe { std::slice::from_raw_parts(from, size_of::<T>()) };
+        self.write_all(to.of_bytes(), from)
+    }
+
+    /// Whether all of `from` could be written there.
+    pub(crate) fn write_all(&self, to: Alleged<u8>, from: &[u8]) -> bool {
+        let Some(last) = to.address.checked_add(from.len().saturating_sub(1) as u64) else {
+            return false;
+        };
+        let may = mappings::may_be_written(&self.maps, to.address)
+            && (to.address & PAGE == last & PAGE || mappings::may_be_written(&self.maps, last));
+        may && self.bytes.write_all_at(from, to.address).is_ok()
+    }
+}
+
+/// The bits of an address that say which page it is in.
+const PAGE: u64 = !0xfff;
 
 #[cfg(test)]
 mod tests {
@@ -155,12 +168,17 @@ mod tests {
         let mut words = [7i64, -8];
         let alleged = Alleged::<[i64; 2]>::at(&raw mut words as u64);
         assert_eq!(alleged.read(own), Some([7, -8]));
-        assert!(alleged.write(own, &[1, 2]));
+        let memory = Memory::of(own).expect("our own");
+        assert!(memory.write(alleged, &[1, 2]));
         // SAFETY: ours, and changed by another way than this name.
         assert_eq!(unsafe { (&raw const words).read_volatile() }, [1, 2]);
         let nowhere = Alleged::<[i64; 2]>::at(8);
         assert_eq!(nowhere.read(own), None);
-        assert!(!nowhere.write(own, &[1, 2]));
+        assert!(!memory.write(nowhere, &[1, 2]));
+        static CONSTANT: [i64; 2] = [3, 4];
+        let constant = Alleged::<[i64; 2]>::at(&raw const CONSTANT as u64);
+        assert!(!memory.write(constant, &[1, 2]), "it may not be written");
+        assert_eq!(constant.read(own), Some([3, 4]));
         assert!(Alleged::<()>::from(0).of::<i32>().is_null());
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn hand_back_timers(
     if some_posix {
         restore(worker, 1)?;
     }
-    let handed = timers.iter().try_for_each(|timer| match *timer {
+    let handed = timers.iter().try_for_each(|timer| match timer {
         Leaving::Posix {
             id,
             clock,
@@ -57,12 +57,13 @@ pub(super) fn hand_back_timers(
             // `struct sigevent`: value, signal, how, thread.
             let (how, thread) = match notice {
                 None => (libc::SIGEV_NONE, 0),
-                Some(notice) => match notice.thread {
-                    Some(thread) => (libc::SIGEV_THREAD_ID, thread),
+                Some(notice) => match &notice.thread {
+                    Some(thread) => (libc::SIGEV_THREAD_ID, thread.number),
                     None => (libc::SIGEV_SIGNAL, 0),
                 },
             };
-            let (value, signal) = notice.map_or((0, 0), |it| (it.value, it.signal));
+            let of_notice = notice.as_ref();
+            let (value, signal) = of_notice.map_or((0, 0), |it| (it.value, it.signal));
             let mut event = [0u8; 64];
             event[..8].copy_from_slice(&value.to_ne_bytes());
             event[8..12].copy_from_slice(&signal.to_ne_bytes());
@@ -70,7 +71,7 @@ pub(super) fn hand_back_timers(
             event[16..20].copy_from_slice(&thread.to_ne_bytes());
             worker.write(scratch, &event)?;
             worker.write(scratch + 64, &id.to_ne_bytes())?;
-            let args = [clock as u64, scratch, scratch + 64, 0, 0, 0];
+            let args = [*clock as u64, scratch, scratch + 64, 0, 0, 0];
             worker.call("making a timer", libc::SYS_timer_create, args)?;
             worker.write(scratch, &words(setting.to_itimerspec(), 1))?;
             let flags = if setting.absolute {
@@ -78,7 +79,7 @@ pub(super) fn hand_back_timers(
             } else {
                 0
             };
-            let args = [id as u64, flags, scratch, 0, 0, 0];
+            let args = [*id as u64, flags, scratch, 0, 0, 0];
             worker
                 .call("setting a timer", libc::SYS_timer_settime, args)
                 .map(drop)

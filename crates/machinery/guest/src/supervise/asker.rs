@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::clock::Host;
 use crate::linux::processes;
-use crate::linux::remote::{Alleged, Plain};
+use crate::linux::remote::{Alleged, Memory, Plain};
 use crate::supervise::notify::{Answer, Listener, Notification};
+use crate::timers::{Owner, Timers};
 
 /// A thread that waits, and the listener on which it asked.
 #[derive(Clone, Copy)]
@@ -22,6 +23,35 @@ impl Asker<'_> {
 
     pub(crate) fn process(&self) -> i32 {
         processes::process_of(self.thread())
+    }
+
+    /// Its process, while it waits.
+    ///
+    /// # Errors
+    /// EINTR, as [`Self::owner`].
+    pub(crate) fn known_process(&self) -> Result<i32, i32> {
+        let process = self.process();
+        self.still_waits().map(|()| process)
+    }
+
+    /// Its process, to make timers for.
+    ///
+    /// # Errors
+    /// EAGAIN when this process may open no more files. EINTR, which nobody hears, when
+    /// it waits no more: the process may be another with a recycled identifier.
+    pub(crate) fn owner(&self, timers: &Timers) -> Result<Arc<Owner>, i32> {
+        let owner = timers.owner(self.process());
+        self.still_waits()?;
+        owner.map_err(|_| libc::EAGAIN)
+    }
+
+    /// Its process, if that may have timers.
+    ///
+    /// # Errors
+    /// EINTR, as [`Self::owner`].
+    pub(crate) fn known_owner(&self, timers: &Timers) -> Result<Option<Arc<Owner>>, i32> {
+        let owner = timers.known_owner(self.process());
+        self.still_waits().map(|()| owner)
     }
 
     /// The host that it lives on.
@@ -52,8 +82,8 @@ impl Asker<'_> {
     /// # Errors
     /// As [`Self::read`].
     pub(crate) fn write<T: Plain>(&self, to: Alleged<T>, value: &T) -> Result<(), i32> {
-        self.still_waits()?;
-        or_fault(to.write(self.thread(), value))
+        let memory = self.memory()?;
+        or_fault(memory.write(to, value))
     }
 
     /// Fills `into` from where it alleges so many bytes.
@@ -70,8 +100,8 @@ impl Asker<'_> {
     /// # Errors
     /// As [`Self::read`].
     pub(crate) fn write_all(&self, to: Alleged<u8>, from: &[u8]) -> Result<(), i32> {
-        self.still_waits()?;
-        or_fault(to.write_all(self.thread(), from))
+        let memory = self.memory()?;
+        or_fault(memory.write_all(to, from))
     }
 
     /// Gives it a duplicate of `source`, whose number there is the answer.
@@ -84,6 +114,13 @@ impl Asker<'_> {
 
     pub(crate) fn answer(&self, answer: Answer) {
         self.listener.answer(self.notification, answer);
+    }
+
+    /// Its memory, which stays its own whatever happens to it.
+    fn memory(&self) -> Result<Memory, i32> {
+        let memory = Memory::of(self.thread());
+        self.still_waits()?;
+        memory.map_err(|_| libc::EFAULT)
     }
 
     fn still_waits(&self) -> Result<(), i32> {

@@ -7,13 +7,16 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use timeloom_clock::kernel::{Errno, Timex};
+use timeloom_clock::kernel::Errno;
 
 use crate::linux::processes;
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
 use crate::supervise::supervisor::Supervisor;
+use timex::RawTimex;
+
+pub(crate) mod timex;
 
 /// A call on a clock.
 pub(crate) enum ClockCall {
@@ -28,11 +31,11 @@ pub(crate) enum ClockCall {
         zone: Alleged,
     },
     /// `adjtimex(timex)`.
-    Adjtimex { timex: Alleged<libc::timex> },
+    Adjtimex { timex: Alleged<RawTimex> },
     /// `clock_adjtime(clock, timex)`.
     ClockAdjtime {
         clock: libc::clockid_t,
-        timex: Alleged<libc::timex>,
+        timex: Alleged<RawTimex>,
     },
 }
 
@@ -109,7 +112,7 @@ fn clock_adjtime(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
     clock: libc::clockid_t,
-    timex: Alleged<libc::timex>,
+    timex: Alleged<RawTimex>,
 ) -> Outcome {
     let given = asker.read(timex)?;
     match kind_of(clock) {
@@ -121,56 +124,23 @@ fn clock_adjtime(
     }
 }
 
-fn adjtimex(supervisor: &Supervisor, asker: &Asker<'_>, address: Alleged<libc::timex>) -> Outcome {
-    let mut raw = asker.read(address)?;
-    let mut timex = Timex {
-        modes: raw.modes,
-        offset: raw.offset,
-        freq: raw.freq,
-        maxerror: raw.maxerror,
-        esterror: raw.esterror,
-        status: raw.status,
-        constant: raw.constant,
-        precision: 0,
-        tolerance: 0,
-        time_s: raw.time.tv_sec,
-        time_part: raw.time.tv_usec,
-        tick: raw.tick,
-        tai: 0,
-    };
+fn adjtimex(supervisor: &Supervisor, asker: &Asker<'_>, address: Alleged<RawTimex>) -> Outcome {
+    let given = asker.read(address)?;
+    let mut timex = given.request();
     let privileged = may_set_time(asker.thread());
     let adjusted = supervisor
         .clock
         .adjust_host(asker.host(), &mut timex, privileged)
         .map_err(number_of)?;
-    raw.offset = timex.offset;
-    raw.freq = timex.freq;
-    raw.maxerror = timex.maxerror;
-    raw.esterror = timex.esterror;
-    raw.status = timex.status;
-    raw.constant = timex.constant;
-    raw.precision = timex.precision;
-    raw.tolerance = timex.tolerance;
-    raw.time.tv_sec = timex.time_s;
-    raw.time.tv_usec = timex.time_part;
-    raw.tick = timex.tick;
-    raw.tai = timex.tai;
-    // Without a pulse-per-second source the kernel shows zeroes.
-    (raw.ppsfreq, raw.jitter, raw.shift, raw.stabil) = (0, 0, 0, 0);
-    (raw.jitcnt, raw.calcnt, raw.errcnt, raw.stbcnt) = (0, 0, 0, 0);
     // As in the kernel, the clock was changed all the same where this fails; the thread
     // that serves the hosts finds out if it was set.
-    asker.write(address, &raw)?;
+    asker.write(address, &given.answered(&timex))?;
     Ok((adjusted.state.into(), adjusted.stepped))
 }
 
 /// What steers a hardware clock: for guests nothing does. (Daemons ask to learn whether
 /// it is one.)
-fn look_at_device(
-    asker: &Asker<'_>,
-    address: Alleged<libc::timex>,
-    mut timex: libc::timex,
-) -> Outcome {
+fn look_at_device(asker: &Asker<'_>, address: Alleged<RawTimex>, mut timex: RawTimex) -> Outcome {
     timex.freq = 0;
     asker.write(address, &timex).map(|()| (0, false))
 }

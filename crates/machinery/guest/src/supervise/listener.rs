@@ -15,7 +15,7 @@ use crate::phc;
 use crate::supervise::asker::Asker;
 use crate::supervise::clock_calls;
 use crate::supervise::notify::{Answer, Listener, Notification};
-use crate::supervise::question::Question;
+use crate::supervise::question::{Question, SignalStack};
 use crate::supervise::real_time::Verdict;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::timer_calls::{self, SetTimer};
@@ -86,6 +86,9 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
         };
         asker.answer(answer);
     }
+    // A program and all that it started have ended, or it was let go.
+    supervisor.cpu_time.forget_ended();
+    supervisor.timers.forget_unheld();
 }
 
 fn done_in_real_time(supervisor: &Supervisor, notification: &Notification) -> Answer {
@@ -138,10 +141,10 @@ fn answer_image(
 
 /// Whether two signals do not fit onto a stack for `sigaltstack`, where the kernel would
 /// not notice and write below it. One that cannot be read is left to the kernel.
-fn is_too_small(asker: &Asker<'_>, stack: Alleged<libc::stack_t>) -> bool {
+fn is_too_small(asker: &Asker<'_>, stack: Alleged<SignalStack>) -> bool {
     asker.read(stack).is_ok_and(|stack| {
-        let is_in_use = stack.ss_flags & libc::SS_DISABLE == 0;
-        is_in_use && (stack.ss_size as u64) < arch::LEAST_SIGNAL_STACK
+        let is_in_use = stack.flags & libc::SS_DISABLE == 0;
+        is_in_use && stack.size.checked_sub(arch::LEAST_SIGNAL_STACK).is_none()
     })
 }
 

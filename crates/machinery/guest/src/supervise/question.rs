@@ -3,7 +3,7 @@
 
 use timeloom_calls::{ImageCall, Service, Treatment, find};
 
-use crate::linux::remote::Alleged;
+use crate::linux::remote::{Alleged, Plain};
 use crate::supervise::clock_calls::ClockCall;
 use crate::supervise::notify::Notification;
 use crate::supervise::real_time::RealTime;
@@ -23,12 +23,27 @@ pub(crate) enum Question {
     /// To be done in real time, and named.
     RealTime(RealTime),
     /// `sigaltstack` with this stack.
-    SignalStack(Alleged<libc::stack_t>),
+    SignalStack(Alleged<SignalStack>),
     /// What the image asks. `None`: not the image, for it is no question of its.
     Image(Option<ImageCall<Alleged>>),
     /// A call for which nobody is asked, by the table.
     Unknown,
 }
+
+/// `stack_t`, as far as it says something.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct SignalStack {
+    address: u64,
+    pub(crate) flags: i32,
+    gap: i32,
+    pub(crate) size: u64,
+}
+
+const _: () = assert!(size_of::<SignalStack>() == size_of::<libc::stack_t>());
+
+// SAFETY: numbers without gaps.
+unsafe impl Plain for SignalStack {}
 
 impl Question {
     /// What the caller asks.

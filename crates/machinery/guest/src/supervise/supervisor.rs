@@ -51,7 +51,7 @@ pub(crate) type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Supervisor {
     /// # Errors
-    /// When there is no memory for the image.
+    /// When there is no memory for the image, or no descriptor left.
     pub(crate) fn new(
         clock: Arc<Clock>,
         freezer: Freezer,
@@ -62,7 +62,7 @@ impl Supervisor {
                 image: Image::new()?,
                 emulates_tsc: clock.emulates_tsc(),
             },
-            timers: Timers::new(Arc::clone(&clock)),
+            timers: Timers::new(Arc::clone(&clock))?,
             clock,
             report: Report::default(),
             freezer,

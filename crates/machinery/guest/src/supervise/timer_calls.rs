@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use self::posix::{PosixCall, Sigevent};
 use self::words::{Itimerspec, Itimerval, NS_PER_S};
+use crate::linux::processes;
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
@@ -62,15 +63,13 @@ pub(crate) fn answer(
 ) -> Option<Answer> {
     let timers = &supervisor.timers;
     let of_descriptor = |descriptor| timers.find_descriptor(asker.thread(), descriptor);
-    let of_process = || Key::Interval {
-        pid: asker.process(),
-    };
     let outcome = match call {
         TimerCall::DescriptorCreate { clock, flags } => {
             return Some(create_descriptor(supervisor, asker, clock, flags));
         }
         TimerCall::DescriptorSet { descriptor, set } => {
-            settime(supervisor, asker, of_descriptor(descriptor)?, set, &TIMERFD)
+            let key = of_descriptor(descriptor)?;
+            settime(supervisor, asker, Ok(key), set, &TIMERFD)
         }
         TimerCall::DescriptorGet {
             descriptor,
@@ -88,11 +87,10 @@ pub(crate) fn answer(
         }
         TimerCall::Posix { id, call } => posix::answer(supervisor, asker, id, call)?,
         TimerCall::SetInterval { new, old } => set_interval(supervisor, asker, new, old),
-        TimerCall::GetInterval { current } => {
-            let now = timers.get(of_process());
-            asker.write(current, &now.into()).map(|()| 0)
-        }
-        TimerCall::Alarm { seconds } => Ok(alarm(supervisor, asker, seconds)),
+        TimerCall::GetInterval { current } => interval_of(supervisor, asker)
+            .and_then(|now| asker.write(current, &now.into()))
+            .map(|()| 0),
+        TimerCall::Alarm { seconds } => alarm(supervisor, asker, seconds),
     };
     Some(outcome.into())
 }
@@ -100,6 +98,9 @@ pub(crate) fn answer(
 fn create_descriptor(supervisor: &Supervisor, asker: &Asker<'_>, clock: i32, flags: i32) -> Answer {
     if !is_known_clock(clock) || flags & !(libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) != 0 {
         return Answer::Error(libc::EINVAL);
+    }
+    if let Err(number) = may_use_alarms(asker, clock) {
+        return Answer::Error(number);
     }
     let nonblocking = flags & libc::TFD_NONBLOCK != 0;
     let file = supervisor
@@ -125,7 +126,7 @@ pub(crate) fn set_for_image(
         .timers
         .find_descriptor(asker.thread(), descriptor);
     key.ok_or(libc::ENOSYS)
-        .and_then(|key| settime(supervisor, asker, key, set, kind))
+        .and_then(|key| settime(supervisor, asker, Ok(key), set, kind))
         .into()
 }
 
@@ -145,17 +146,21 @@ pub(crate) fn is_timer(supervisor: &Supervisor, asker: &Asker<'_>, descriptor: i
 struct Kind {
     known_flags: i32,
     absolute: i32,
+    cancels: i32,
     reads_are_ours: bool,
 }
 
 const POSIX: Kind = Kind {
-    known_flags: libc::TIMER_ABSTIME,
+    // The kernel looks at one, and not whether there are others.
+    known_flags: -1,
     absolute: libc::TIMER_ABSTIME,
+    cancels: 0,
     reads_are_ours: false,
 };
 const TIMERFD: Kind = Kind {
     known_flags: libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET,
     absolute: libc::TFD_TIMER_ABSTIME,
+    cancels: libc::TFD_TIMER_CANCEL_ON_SET,
     reads_are_ours: false,
 };
 const TOLD: Kind = Kind {
@@ -163,23 +168,24 @@ const TOLD: Kind = Kind {
     ..TIMERFD
 };
 
-/// `timer_settime` and `timerfd_settime`.
+/// `timer_settime` and `timerfd_settime`. The kernel looks for the timer last.
 fn settime(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
-    key: Key,
+    key: Result<Key, i32>,
     SetTimer { flags, new, old }: SetTimer,
     kind: &Kind,
 ) -> Outcome {
+    let wanted = asker.read(new)?;
     if flags & !kind.known_flags != 0 {
         return Err(libc::EINVAL);
     }
-    let wanted = asker.read(new)?.setting()?;
+    let wanted = wanted.setting()?;
+    let key = key?;
     let before = supervisor.timers.get(key);
     let flags = SetFlags {
         absolute: flags & kind.absolute != 0,
-        // The bit means nothing to a POSIX timer, which refuses it.
-        cancel_on_set: flags & libc::TFD_TIMER_CANCEL_ON_SET & kind.known_flags != 0,
+        cancel_on_set: flags & kind.cancels != 0,
         reads_are_ours: kind.reads_are_ours,
     };
     // As in the kernel the timer is set, whatever the call returns.
@@ -196,33 +202,52 @@ fn set_interval(
     new: Alleged<Itimerval>,
     old: Alleged<Itimerval>,
 ) -> Outcome {
-    let pid = asker.process();
     // A null pointer disarms, a curiosity that the kernel keeps.
     let wanted = if new.is_null() {
         Setting::default()
     } else {
         asker.read(new)?.setting()?
     };
-    let before = supervisor.timers.get(Key::Interval { pid });
+    let before = exchange_interval(supervisor, asker, wanted)?;
+    // As in the kernel the timer is set, whatever the call returns.
     if !old.is_null() {
         asker.write(old, &before.into())?;
     }
-    supervisor.timers.set_interval(asker.host(), pid, wanted);
     Ok(0)
 }
 
 /// `alarm(seconds)`: returns the seconds that were left, rounded to the nearest
 /// but never to zero while armed.
-fn alarm(supervisor: &Supervisor, asker: &Asker<'_>, seconds: u32) -> i64 {
-    let pid = asker.process();
-    let left_ns = supervisor.timers.get(Key::Interval { pid }).value_ns;
+fn alarm(supervisor: &Supervisor, asker: &Asker<'_>, seconds: u32) -> Outcome {
     let setting = Setting {
         interval_ns: 0,
         value_ns: i64::from(seconds) * NS_PER_S,
     };
-    supervisor.timers.set_interval(asker.host(), pid, setting);
+    let left_ns = exchange_interval(supervisor, asker, setting)?.value_ns;
     let left_s = (left_ns + NS_PER_S / 2) / NS_PER_S;
-    if left_ns > 0 { left_s.max(1) } else { 0 }
+    Ok(if left_ns > 0 { left_s.max(1) } else { 0 })
+}
+
+/// The setting of the asker's interval timer.
+fn interval_of(supervisor: &Supervisor, asker: &Asker<'_>) -> Result<Setting, i32> {
+    let timers = &supervisor.timers;
+    let owner = asker.known_owner(timers)?;
+    Ok(owner.map_or_else(Setting::default, |owner| timers.get(owner.interval())))
+}
+
+/// Sets the asker's interval timer. Returns what it was set to.
+fn exchange_interval(
+    supervisor: &Supervisor,
+    asker: &Asker<'_>,
+    wanted: Setting,
+) -> Result<Setting, i32> {
+    let before = interval_of(supervisor, asker)?;
+    // Who only makes sure that there is none needs none.
+    if before != Setting::default() || wanted != Setting::default() {
+        let owner = asker.owner(&supervisor.timers)?;
+        supervisor.timers.set_interval(asker.host(), &owner, wanted);
+    }
+    Ok(before)
 }
 
 /// Clocks that are maps of virtual time and that timers may be made on.
@@ -235,4 +260,23 @@ fn is_known_clock(clock: i32) -> bool {
             | libc::CLOCK_REALTIME_ALARM
             | libc::CLOCK_BOOTTIME_ALARM
     )
+}
+
+fn is_alarm(clock: i32) -> bool {
+    matches!(
+        clock,
+        libc::CLOCK_REALTIME_ALARM | libc::CLOCK_BOOTTIME_ALARM
+    )
+}
+
+/// Whether the asker may have timers on a clock that wakes the machine: those of the
+/// kernel ask for CAP_WAKE_ALARM, which only the machine's own users have.
+fn may_use_alarms(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
+    const CAP_WAKE_ALARM: u64 = 1 << 35;
+    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/user")).ok();
+    let may = || {
+        processes::effective_capabilities(asker.thread()) & CAP_WAKE_ALARM != 0
+            && namespace(&asker.thread().to_string()) == namespace("self")
+    };
+    (!is_alarm(clock) || may()).then_some(()).ok_or(libc::EPERM)
 }

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use super::eventfd::eventfd_id;
 use super::notice::Notice;
 use super::timer::{Action, Timer};
-use super::{Key, Timers, forget_unheld};
+use super::{Key, Timers};
 use crate::clock::HostDeadline;
 use crate::error::{GuestError, check};
 
@@ -24,7 +24,7 @@ pub(crate) struct KernelSetting {
 }
 
 /// A POSIX timer or interval timer that leaves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Leaving {
     Posix {
         id: i32,
@@ -47,28 +47,36 @@ pub(crate) struct HeldDescriptor {
 
 impl Timers {
     /// Whether a process has POSIX timers.
-    pub(crate) fn has_posix(&self, of: i32) -> bool {
+    pub(crate) fn has_posix(&self, pid: i32) -> bool {
+        let Some(of) = self.known_owner(pid) else {
+            return false;
+        };
         let table = self.lock();
         let mut keys = table.timers.keys();
-        keys.any(|key| matches!(key, Key::Posix { pid, .. } if *pid == of))
+        keys.any(|key| matches!(key, Key::Posix { owner, .. } if *owner == of.id))
     }
 
     /// The POSIX and interval timers of a process, which are forgotten here.
-    pub(crate) fn take_of_process(&self, of: i32) -> Vec<Leaving> {
-        let mut table = self.lock();
+    pub(crate) fn take_of_process(&self, pid: i32) -> Vec<Leaving> {
         let mut leaving = Vec::new();
+        let Some(of) = self.known_owner(pid) else {
+            return leaving;
+        };
+        let mut table = self.lock();
         table.timers.retain(|key, timer| {
             let one = match *key {
-                Key::Posix { pid, id } if pid == of => Leaving::Posix {
+                Key::Posix { owner, id } if owner == of.id => Leaving::Posix {
                     id,
                     clock: timer.clock,
-                    notice: match timer.action {
-                        Action::Send(notice) => Some(notice),
+                    notice: match &timer.action {
+                        Action::Send(notice) => Some(notice.clone()),
                         _ => None,
                     },
                     setting: timer.kernel_setting(),
                 },
-                Key::Interval { pid } if pid == of => Leaving::Interval(timer.kernel_setting()),
+                Key::Interval { owner } if owner == of.id => {
+                    Leaving::Interval(timer.kernel_setting())
+                }
                 _ => return true,
             };
             leaving.push(one);
@@ -147,12 +155,6 @@ impl Timers {
         };
         check(set.into(), "setting a timer of the kernel's")?;
         Ok(made)
-    }
-
-    /// Drops the timerfds that no process has any more.
-    pub(crate) fn forget_unheld(&self) {
-        forget_unheld(&mut self.lock());
-        self.look_again();
     }
 }
 

@@ -1,11 +1,18 @@
 //! The signal of a timer, as the kernel would send it.
 
+use std::io;
+use std::sync::Arc;
+
+use super::owners::Owner;
+use crate::linux::pidfd::Pidfd;
+use crate::linux::processes::{self, SignalState};
+
 /// The signal of a timer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Notice {
-    pub(crate) pid: i32,
+    pub(crate) owner: Arc<Owner>,
     /// One thread of it, or any.
-    pub(crate) thread: Option<i32>,
+    pub(crate) thread: Option<Arc<Thread>>,
     pub(crate) signal: i32,
     /// `si_value`.
     pub(crate) value: u64,
@@ -13,10 +20,38 @@ pub(crate) struct Notice {
     pub(crate) timer: i32,
 }
 
+/// A thread to which signals are sent.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    /// Its number, as long as it lives, in our own namespace.
+    pub(crate) number: i32,
+    /// From Linux 6.9 on.
+    held: Option<Pidfd>,
+}
+
+impl Thread {
+    /// The thread that has this number now.
+    ///
+    /// # Errors
+    /// When there is none, or when this process may open no more files.
+    pub(crate) fn hold(number: i32) -> io::Result<Self> {
+        let held = match Pidfd::of_thread(number) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => None,
+            other => Some(other?),
+        };
+        Ok(Self { number, held })
+    }
+}
+
 impl Notice {
-    /// Queues the signal as the kernel's timer would. False when there is
-    /// nobody to get it.
-    pub(super) fn send(&self, overrun: i32) -> bool {
+    /// What has become of the signal that was sent last.
+    pub(super) fn state(&self) -> SignalState {
+        let thread = self.thread.as_ref().map_or(self.owner.pid, |it| it.number);
+        processes::signal_state(thread, self.signal)
+    }
+
+    /// Queues the signal as the kernel's timer would; to nobody, if its owner has ended.
+    pub(super) fn send(&self, overrun: i32) {
         let info = TimerInfo {
             signal: self.signal,
             errno: 0,
@@ -27,30 +62,44 @@ impl Notice {
             value: self.value,
             rest: [0; 12],
         };
-        // SAFETY: a process of our own session; the structure is a `siginfo_t`.
-        let result = unsafe {
-            match self.thread {
-                Some(thread) => libc::syscall(
-                    libc::SYS_rt_tgsigqueueinfo,
-                    self.pid,
-                    thread,
-                    self.signal,
-                    &raw const info,
-                ),
-                None => libc::syscall(
-                    libc::SYS_rt_sigqueueinfo,
-                    self.pid,
-                    self.signal,
-                    &raw const info,
-                ),
+        // SAFETY: plain data of that size, which was made for it.
+        let info: libc::siginfo_t = unsafe { std::mem::transmute(info) };
+        // It fails where nobody is left, or the queue of its user is full; the kernel's
+        // timer is not heard then either.
+        let _ = match self.thread.as_deref() {
+            None => self.owner.process.signal(self.signal, &info),
+            Some(Thread {
+                held: Some(thread), ..
+            }) => thread.signal(self.signal, &info),
+            Some(Thread { number, held: None }) => {
+                self.signal_by_number(*number, &info);
+                Ok(())
             }
         };
-        result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+    }
+
+    /// Before Linux 6.9: to a thread of this number in the process of that number, if the
+    /// owner has not ended by now.
+    fn signal_by_number(&self, thread: i32, info: &libc::siginfo_t) {
+        if self.owner.process.has_ended() {
+            return;
+        }
+        let info = std::ptr::from_ref(info);
+        // SAFETY: the kernel reads a whole `siginfo_t`.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_tgsigqueueinfo,
+                self.owner.pid,
+                thread,
+                self.signal,
+                info,
+            )
+        };
     }
 }
 
 /// `siginfo_t` of an expired timer.
-#[repr(C)]
+#[repr(C, align(8))]
 struct TimerInfo {
     signal: i32,
     errno: i32,

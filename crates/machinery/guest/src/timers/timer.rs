@@ -8,7 +8,7 @@ use timeloom_page::Shown;
 use timeloom_time::{Duration, Instant};
 
 use crate::clock::{Host, HostDeadline, HostInstant};
-use crate::linux::processes;
+use crate::linux::processes::SignalState;
 
 use super::cancel::Cancel;
 use super::notice::Notice;
@@ -30,10 +30,22 @@ pub(super) struct Timer {
     /// An absolute setting of CLOCK_REALTIME follows its steps.
     pub(super) due: Option<HostDeadline>,
     pub(super) interval_ns: i64,
-    /// Expirations since the last signal, beyond the one it was sent for.
-    pub(super) overrun: i32,
+    /// What `timer_getoverrun` tells: expirations that the signal which was taken last
+    /// stood for, beyond the first.
+    overrun: i64,
+    /// The signal that was sent last, until it is known to have been taken.
+    sent: Option<Sent>,
     /// Whether its reader is told when CLOCK_REALTIME is set.
     pub(super) cancel: Cancel,
+}
+
+/// A signal that may be pending still.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// Expirations that it stands for, beyond the first.
+    overrun: i64,
+    /// It was seen pending: until it is taken, expirations belong to it.
+    was_pending: bool,
 }
 
 impl Timer {
@@ -45,6 +57,7 @@ impl Timer {
             due: None,
             interval_ns: 0,
             overrun: 0,
+            sent: None,
             cancel: Cancel::new(host),
         }
     }
@@ -81,41 +94,107 @@ impl Timer {
         HostInstant { host, at }.into()
     }
 
-    /// Acts if it is due. Returns whether its owner still exists.
-    pub(super) fn expire(&mut self) -> bool {
-        let Some(due) = self.due else { return true };
-        let late_ns = (-due.left(&self.host)).as_ns();
-        if late_ns < 0 {
-            return true;
-        }
-        let mut expirations = 1i64;
-        self.due = None;
-        if self.interval_ns > 0 {
-            let missed = late_ns / self.interval_ns;
-            expirations += missed;
-            let passed = self.interval_ns.saturating_mul(missed + 1);
-            self.due = Some(due.later(Duration::from_ns(passed)));
+    /// Its expirations and signals until now are forgotten.
+    pub(super) fn begin_anew(&mut self) {
+        self.overrun = 0;
+        self.sent = None;
+    }
+
+    /// Whether it is due, and what has become of its last signal.
+    pub(super) fn look(&self) -> Option<SignalState> {
+        let is_due = self
+            .due
+            .is_some_and(|due| due.left(&self.host) <= Duration::ZERO);
+        is_due.then(|| match &self.action {
+            Action::Send(notice) => notice.state(),
+            _ => SignalState::default(),
+        })
+    }
+
+    /// Acts, being due. `last` is what [`Self::look`] said, of which all timers are asked
+    /// before any acts: two may send the same signal.
+    pub(super) fn expire(&mut self, last: SignalState) {
+        let expirations = self.take_expirations();
+        if expirations == 0 {
+            return;
         }
         match &self.action {
-            Action::Nothing => true,
-            Action::Count(_) if self.cancel.notes_expiry() => true,
+            Action::Nothing => {}
+            Action::Count(_) if self.cancel.notes_expiry() => {}
             Action::Count(file) => {
                 // Full (nobody reads): the count saturates, as a timerfd's does.
                 let _ = { file }.write(&(expirations as u64).to_ne_bytes());
-                true
-            }
-            Action::Send(notice)
-                if processes::is_pending(notice.thread.unwrap_or(notice.pid), notice.signal) =>
-            {
-                self.overrun = self
-                    .overrun
-                    .saturating_add(expirations.min(i32::MAX as i64) as i32);
-                true
             }
             Action::Send(notice) => {
-                self.overrun = (expirations - 1).min(i32::MAX as i64) as i32;
-                notice.send(self.overrun)
+                if let Some(sent) = &mut self.sent
+                    && last.is_pending
+                {
+                    sent.overrun = sent.overrun.saturating_add(expirations);
+                    sent.was_pending = true;
+                    return;
+                }
+                let missed = match self.sent.take() {
+                    // It was taken between two of these expirations. Where, nobody saw.
+                    Some(sent) if sent.was_pending => {
+                        self.overrun = sent.overrun.saturating_add(expirations - 1);
+                        0
+                    }
+                    Some(sent) => {
+                        self.overrun = sent.overrun;
+                        expirations - 1
+                    }
+                    None => expirations - 1,
+                };
+                // The kernel's timer does not send it either.
+                if last.is_ignored {
+                    return;
+                }
+                notice.send(as_kernel_counts(missed));
+                self.sent = Some(Sent {
+                    overrun: missed,
+                    was_pending: false,
+                });
             }
         }
     }
+
+    /// What `timer_getoverrun` says: with the expirations until its signal was taken, if
+    /// that has happened since the last look.
+    pub(super) fn overrun(&mut self) -> i32 {
+        if let (Some(sent), Action::Send(notice)) = (self.sent, &self.action)
+            && !notice.state().is_pending
+        {
+            self.sent = None;
+            let until_taken = if sent.was_pending {
+                self.take_expirations()
+            } else {
+                0
+            };
+            self.overrun = sent.overrun.saturating_add(until_taken);
+        }
+        as_kernel_counts(self.overrun)
+    }
+
+    /// How often it has expired by its clock since this was asked last; the next expiry
+    /// is ahead afterwards.
+    fn take_expirations(&mut self) -> i64 {
+        let Some(due) = self.due else { return 0 };
+        let late_ns = (-due.left(&self.host)).as_ns();
+        if late_ns < 0 {
+            return 0;
+        }
+        self.due = None;
+        if self.interval_ns <= 0 {
+            return 1;
+        }
+        let expirations = late_ns / self.interval_ns + 1;
+        let passed = self.interval_ns.saturating_mul(expirations);
+        self.due = Some(due.later(Duration::from_ns(passed)));
+        expirations
+    }
+}
+
+/// DELAYTIMER_MAX: the kernel's count of overruns ends there.
+fn as_kernel_counts(overrun: i64) -> i32 {
+    i32::try_from(overrun).unwrap_or(i32::MAX)
 }

@@ -108,7 +108,7 @@ static inline int run_cases(int argc, char **argv, const struct test_case *cases
     char byte;
     while (read(gate, &byte, 1) > 0) {}
     close(gate);
-    struct { pid_t pid; const char *name; } children[256];
+    struct { pid_t pid; const char *name; } children[512];
     size_t running = 0;
     for (size_t i = 0; i < count; i++) {
         int chosen = argc == 3;

@@ -114,9 +114,81 @@ static long run_timer_thread(struct outcome *out) {
     return 0;
 }
 
+// Expirations while the signal is blocked are overruns of the one that comes then.
+// (SIGCONT: it does nothing, so that of a timer which expires all the time the next does
+// not count.)
+static long overruns_of(struct outcome *out, int64_t interval_ns) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCONT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    timer_t id;
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT };
+    if (timer_create(CLOCK_MONOTONIC, &event, &id) != 0) return FAILS(-1);
+    struct itimerspec setting = { .it_value = spec(out->want_ns / 2), .it_interval = spec(interval_ns) };
+    int64_t earliest = mono_ns() + out->want_ns / 2;
+    if (timer_settime(id, 0, &setting, NULL) != 0) return FAILS(-1);
+    int64_t latest = mono_ns() + out->want_ns / 2;
+    rest_ns(out->want_ns);
+    int none = timer_getoverrun(id);
+    int64_t before = mono_ns();
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    int64_t overruns = timer_getoverrun(id);
+    int64_t after = mono_ns();
+    note(out, "none=%d,enough=%d,not_too_many=%d", none, overruns >= (before - latest) / interval_ns - 1,
+        overruns <= (after - earliest) / interval_ns);
+    return timer_delete(id);
+}
+static long run_overruns(struct outcome *out) { return overruns_of(out, 3 * MS); }
+static long run_overruns_of_2_ns(struct outcome *out) { return overruns_of(out, 2); }
+
+// Nobody counts further than DELAYTIMER_MAX.
+static long run_overruns_without_end(struct outcome *out) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    timer_t id;
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+    if (timer_create(CLOCK_REALTIME, &event, &id) != 0) return FAILS(-1);
+    struct itimerspec setting = { .it_value = spec(1), .it_interval = spec(1) };
+    if (timer_settime(id, TIMER_ABSTIME, &setting, NULL) != 0) return FAILS(-1);
+    siginfo_t information;
+    sigwaitinfo(&set, &information);
+    out->want_ns = 0;
+    note(out, "told=%d,asked=%d", information.si_overrun, timer_getoverrun(id));
+    return timer_delete(id);
+}
+
+// Two that expire at the same instant with the same signal: each sends its own, again and
+// again.
+static long run_two_of_one_signal(struct outcome *out) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN + 3);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 3 };
+    timer_t ids[2];
+    int64_t at = mono_ns() + out->want_ns / 2;
+    for (int i = 0; i < 2; i++) {
+        event.sigev_value.sival_int = i;
+        if (timer_create(CLOCK_MONOTONIC, &event, &ids[i]) != 0) return FAILS(-1);
+        struct itimerspec setting = { .it_value = spec(at), .it_interval = spec(out->want_ns / 2) };
+        if (timer_settime(ids[i], TIMER_ABSTIME, &setting, NULL) != 0) return FAILS(-1);
+    }
+    int came[2] = { 0, 0 };
+    siginfo_t information;
+    while (came[0] < 2 || came[1] < 2) {
+        sigwaitinfo(&set, &information);
+        came[information.si_value.sival_int]++;
+    }
+    return came[0] + came[1] == 4 ? 4 : came[0] + came[1] > 4;
+}
+
 #define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(itimer), CASE(itimer_interrupts), CASE(itimer_periodic), CASE(alarm), CASE(alarm_cancelled),
     CASE(timer_mono), CASE(timer_real_abs), CASE(timer_mono_abs), CASE(timer_thread),
+    CASE(overruns), CASE(overruns_of_2_ns), CASE(overruns_without_end), CASE(two_of_one_signal),
 };
 MAIN(cases)

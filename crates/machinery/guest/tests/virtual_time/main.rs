@@ -19,6 +19,7 @@ mod host_control;
 mod languages;
 mod let_go;
 mod live_changes;
+mod orphan_timers;
 mod popular;
 mod processes;
 mod refusals;

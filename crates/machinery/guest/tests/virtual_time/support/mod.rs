@@ -88,11 +88,28 @@ impl Drop for Scratch {
 /// Time skips only while every thread of the supervisor's process sleeps, and in a test
 /// program those of all other tests are among them.
 pub(crate) fn alone(name: &str) -> bool {
+    again(name, |_| ())
+}
+
+/// The same in a namespace of process numbers of its own.
+pub(crate) fn alone_among_processes(name: &str) -> bool {
+    again(name, |own| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+        command.arg(own.get_program());
+        *own = command;
+    })
+}
+
+fn again(name: &str, prepare: impl FnOnce(&mut std::process::Command)) -> bool {
     const MARK: &str = "TIMELOOM_TEST_ALONE";
     if std::env::var_os(MARK).is_some() {
         return false;
     }
-    let output = std::process::Command::new(std::env::current_exe().expect("our own path"))
+    let own = std::env::current_exe().expect("our own path");
+    let mut command = std::process::Command::new(own);
+    prepare(&mut command);
+    let output = command
         .args(["--exact", name, "--nocapture"])
         .env(MARK, "1")
         .output()

@@ -1,0 +1,104 @@
+//! Processes and threads held by a descriptor: a number may be another's by the time it
+//! is used, a descriptor never is.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A process or thread, whatever becomes of its number.
+#[derive(Debug)]
+pub(crate) struct Pidfd(OwnedFd);
+
+impl Pidfd {
+    /// The process that has this number now.
+    ///
+    /// # Errors
+    /// When there is none (ESRCH), or no descriptor left.
+    pub(crate) fn of_process(pid: i32) -> io::Result<Self> {
+        Self::open(pid, 0)
+    }
+
+    /// The thread that has this number now.
+    ///
+    /// # Errors
+    /// As [`Self::of_process`]; EINVAL before Linux 6.9.
+    pub(crate) fn of_thread(thread: i32) -> io::Result<Self> {
+        Self::open(thread, PIDFD_THREAD)
+    }
+
+    fn open(number: i32, flags: libc::c_uint) -> io::Result<Self> {
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just created and owned by nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    }
+
+    /// Whether it has ended; it may not have been waited for.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut ended = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one pollfd, ours.
+        unsafe { libc::poll(&raw mut ended, 1, 0) == 1 }
+    }
+
+    /// Sends a signal with this information. What is held as a thread gets it as that
+    /// thread.
+    ///
+    /// # Errors
+    /// ESRCH when it has ended; EAGAIN when its user has too many signals queued.
+    pub(crate) fn signal(&self, number: i32, info: &libc::siginfo_t) -> io::Result<()> {
+        let info = std::ptr::from_ref(info);
+        // SAFETY: the kernel reads a whole `siginfo_t`.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.0.as_raw_fd(),
+                number,
+                info,
+                0,
+            )
+        };
+        if sent == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+impl AsFd for Pidfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_ended_gets_no_signal() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .expect("a process");
+        let held = Pidfd::of_process(child.id() as i32).expect("there it is");
+        assert!(!held.has_ended());
+        // SAFETY: plain data.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        info.si_signo = libc::SIGKILL;
+        info.si_code = libc::SI_QUEUE;
+        held.signal(libc::SIGKILL, &info).expect("it lives");
+        child.wait().expect("our own child");
+        assert!(held.has_ended());
+        let gone = held.signal(libc::SIGKILL, &info).expect_err("nobody");
+        assert_eq!(gone.raw_os_error(), Some(libc::ESRCH));
+    }
+}

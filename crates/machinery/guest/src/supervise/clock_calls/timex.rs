@@ -1,0 +1,91 @@
+//! `struct timex` as it lies in a guest's memory.
+
+use timeloom_clock::kernel::Timex;
+
+use crate::linux::remote::Plain;
+
+/// `struct timex`, with names for its gaps: what the guest left in them is what it finds
+/// there again, as natively, and nothing of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct RawTimex {
+    pub(super) modes: u32,
+    gap_after_modes: i32,
+    offset: i64,
+    pub(super) freq: i64,
+    maxerror: i64,
+    esterror: i64,
+    status: i32,
+    gap_after_status: i32,
+    constant: i64,
+    precision: i64,
+    tolerance: i64,
+    time_s: i64,
+    time_part: i64,
+    tick: i64,
+    ppsfreq: i64,
+    jitter: i64,
+    shift: i32,
+    gap_after_shift: i32,
+    stabil: i64,
+    jitcnt: i64,
+    calcnt: i64,
+    errcnt: i64,
+    stbcnt: i64,
+    tai: i32,
+    unused: [i32; 11],
+}
+
+const _: () = assert!(size_of::<RawTimex>() == size_of::<libc::timex>());
+
+// SAFETY: numbers without gaps.
+unsafe impl Plain for RawTimex {}
+
+impl RawTimex {
+    /// What it asks for.
+    pub(super) fn request(&self) -> Timex {
+        Timex {
+            modes: self.modes,
+            offset: self.offset,
+            freq: self.freq,
+            maxerror: self.maxerror,
+            esterror: self.esterror,
+            status: self.status,
+            constant: self.constant,
+            precision: 0,
+            tolerance: 0,
+            time_s: self.time_s,
+            time_part: self.time_part,
+            tick: self.tick,
+            tai: 0,
+        }
+    }
+
+    /// The same with an answer in it.
+    pub(super) fn answered(self, timex: &Timex) -> Self {
+        Self {
+            offset: timex.offset,
+            freq: timex.freq,
+            maxerror: timex.maxerror,
+            esterror: timex.esterror,
+            status: timex.status,
+            constant: timex.constant,
+            precision: timex.precision,
+            tolerance: timex.tolerance,
+            time_s: timex.time_s,
+            time_part: timex.time_part,
+            tick: timex.tick,
+            tai: timex.tai,
+            // Without a pulse-per-second source the kernel shows zeroes.
+            ppsfreq: 0,
+            jitter: 0,
+            shift: 0,
+            stabil: 0,
+            jitcnt: 0,
+            calcnt: 0,
+            errcnt: 0,
+            stbcnt: 0,
+            ..self
+        }
+    }
+}

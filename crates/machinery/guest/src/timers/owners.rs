@@ -1,0 +1,151 @@
+//! The processes that have timers.
+//!
+//! A number says nothing of a process that has ended: the next to get it may be anybody's,
+//! and we send as root. So each owner is held by a descriptor, is known by a number of
+//! ours that no other ever gets, and is forgotten with all its timers when it ends.
+
+use std::collections::BTreeMap;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use timeloom_sys::epoll::Epoll;
+
+use super::Key;
+use crate::error::GuestError;
+use crate::linux::pidfd::Pidfd;
+
+/// A process that has timers, or is about to.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    /// Its number, as long as it lives.
+    pub(super) pid: i32,
+    pub(super) id: OwnerId,
+    pub(super) process: Pidfd,
+}
+
+impl Owner {
+    /// A POSIX timer of its.
+    pub(crate) fn posix(&self, id: i32) -> Key {
+        Key::Posix { owner: self.id, id }
+    }
+
+    /// Its interval timer.
+    pub(crate) fn interval(&self) -> Key {
+        Key::Interval { owner: self.id }
+    }
+}
+
+/// Which owner; never the same of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OwnerId(u64);
+
+/// All owners.
+pub(super) struct Owners {
+    known: Mutex<Known>,
+    /// Says which have ended, and [`STOP`].
+    ends: Epoll,
+    stop: PipeWriter,
+    _stopped: PipeReader,
+}
+
+#[derive(Default)]
+struct Known {
+    owners: BTreeMap<OwnerId, Arc<Owner>>,
+    /// Who has a number now, or had it last.
+    by_pid: BTreeMap<i32, OwnerId>,
+    next: u64,
+}
+
+impl Known {
+    fn find(&self, pid: i32) -> Option<Arc<Owner>> {
+        let owner = self.owners.get(self.by_pid.get(&pid)?)?;
+        (!owner.process.has_ended()).then(|| Arc::clone(owner))
+    }
+}
+
+impl Owners {
+    /// # Errors
+    /// When this process may open no more files.
+    pub(super) fn new() -> Result<Self, GuestError> {
+        let (stopped, stop) = io::pipe().map_err(GuestError::system("making a pipe"))?;
+        let ends = Epoll::new(AT_ONCE)
+            .and_then(|ends| ends.add(&stopped, STOP).map(|()| ends))
+            .map_err(GuestError::system("making an epoll set"))?;
+        Ok(Self {
+            known: Mutex::default(),
+            ends,
+            stop,
+            _stopped: stopped,
+        })
+    }
+
+    /// The process that has this number now, if it is an owner.
+    pub(super) fn find(&self, pid: i32) -> Option<Arc<Owner>> {
+        self.lock().find(pid)
+    }
+
+    /// The process that has this number now, an owner from here on.
+    ///
+    /// # Errors
+    /// When there is none, or when this process may open no more files.
+    pub(super) fn claim(&self, pid: i32) -> io::Result<Arc<Owner>> {
+        let mut known = self.lock();
+        if let Some(owner) = known.find(pid) {
+            return Ok(owner);
+        }
+        let process = Pidfd::of_process(pid)?;
+        let id = OwnerId(known.next);
+        self.ends.add(&process, id.0)?;
+        known.next += 1;
+        let owner = Arc::new(Owner { pid, id, process });
+        known.owners.insert(id, Arc::clone(&owner));
+        // One that was there has ended, and goes when that is reported.
+        known.by_pid.insert(pid, id);
+        Ok(owner)
+    }
+
+    /// Tells `ended` of each owner's end, until [`Self::close`].
+    pub(super) fn serve(&self, mut ended: impl FnMut(OwnerId)) -> io::Result<()> {
+        let mut ends = self.ends.share(AT_ONCE)?;
+        loop {
+            let numbers: Vec<u64> = ends.wait(None)?.collect();
+            for number in numbers {
+                if number == STOP {
+                    return Ok(());
+                }
+                self.forget(OwnerId(number));
+                ended(OwnerId(number));
+            }
+        }
+    }
+
+    pub(super) fn close(&self) {
+        let _ = { &self.stop }.write_all(&[0]);
+    }
+
+    fn forget(&self, id: OwnerId) {
+        let mut known = self.lock();
+        let Some(owner) = known.owners.remove(&id) else {
+            return;
+        };
+        // Somebody may still hold the descriptor, which would be reported on and on.
+        let _ = self.ends.remove(&owner.process);
+        if known.by_pid.get(&owner.pid) == Some(&id) {
+            known.by_pid.remove(&owner.pid);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        let known = self.lock();
+        known.owners.len().max(known.by_pid.len())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// How many ends are reported at once.
+const AT_ONCE: usize = 32;
+const STOP: u64 = u64::MAX;

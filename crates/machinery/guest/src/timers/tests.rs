@@ -1,0 +1,99 @@
+//! Whose timers are kept, and how expirations are counted.
+
+use std::process::{Child, Command};
+
+use timeloom_page::Shown;
+
+use super::*;
+use crate::clock::{ClockOptions, HostOptions};
+use crate::linux::memory::PageMapping;
+
+struct Bench {
+    timers: Arc<Timers>,
+    host: Arc<Host>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let page = || PageMapping::new(c"test-of-timers").expect("a page");
+        let clock = Clock::new(Arc::new(page()), &ClockOptions::default()).expect("a clock");
+        let shown: PageMapping<Shown> = PageMapping::new(c"test-of-timers").expect("a page");
+        let host = clock.add_host("", shown, &HostOptions::default());
+        let timers = Timers::new(Arc::new(clock)).expect("timers");
+        Self {
+            timers: Arc::new(timers),
+            host,
+        }
+    }
+
+    fn make(&self, owner: &Arc<Owner>, signal: i32) -> Key {
+        let notice = |timer| {
+            Some(Notice {
+                owner: Arc::clone(owner),
+                thread: None,
+                signal,
+                value: 0,
+                timer,
+            })
+        };
+        let clock = libc::CLOCK_MONOTONIC;
+        let id = self.timers.create_posix(owner, &self.host, clock, notice);
+        owner.posix(id)
+    }
+}
+
+fn sleeper() -> Child {
+    Command::new("sleep")
+        .arg("1000")
+        .spawn()
+        .expect("a process")
+}
+
+fn end(mut child: Child) {
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+}
+
+#[test]
+fn what_is_kept_of_a_process_goes_with_it() {
+    let bench = Bench::new();
+    let timers = Arc::clone(&bench.timers);
+    let serving = std::thread::spawn(move || timers.serve_ends());
+    let (one, other) = (sleeper(), sleeper());
+    let owner = |child: &Child| bench.timers.owner(child.id() as i32).expect("it lives");
+    let keys = [&one, &other].map(|child| bench.make(&owner(child), libc::SIGKILL));
+    let armed = Setting {
+        interval_ns: 0,
+        value_ns: 1_000_000_000_000,
+    };
+    bench.timers.set_interval(&bench.host, &owner(&one), armed);
+    assert_eq!(bench.timers.sizes(), (3, 2));
+    end(one);
+    while bench.timers.sizes() != (1, 1) {
+        std::thread::yield_now();
+    }
+    assert!(!bench.timers.exists(keys[0]) && bench.timers.exists(keys[1]));
+    end(other);
+    while bench.timers.sizes() != (0, 0) {
+        std::thread::yield_now();
+    }
+    bench.timers.close();
+    serving.join().expect("no panic").expect("an epoll set");
+}
+
+/// Also before its end was reported.
+#[test]
+fn who_has_ended_is_nobody() {
+    let bench = Bench::new();
+    let child = sleeper();
+    let pid = child.id() as i32;
+    let owner = bench.timers.owner(pid).expect("it lives");
+    let key = bench.make(&owner, libc::SIGKILL);
+    end(child);
+    assert!(bench.timers.known_owner(pid).is_none());
+    bench.timers.forget_posix(pid);
+    assert!(bench.timers.exists(key), "which was another's by now");
+    let late = bench.make(&owner, libc::SIGKILL);
+    assert!(!bench.timers.exists(late), "nobody is left to forget it");
+    assert!(bench.timers.owner(pid).is_err());
+}

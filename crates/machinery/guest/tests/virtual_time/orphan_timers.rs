@@ -1,0 +1,60 @@
+//! A timer ends with its process, and never signals who has its number later.
+
+use std::process::{Child, Command};
+
+use timeloom_testing::need_root;
+
+use crate::support::{World, alone_among_processes, c_program};
+
+/// Until when the timers that are left behind would be due.
+const WAIT_MS: u32 = 400;
+
+#[test]
+fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
+    need_root();
+    // Numbers are given out anew here, and nobody else's are in the way.
+    let name = "orphan_timers::a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer";
+    if alone_among_processes(name) {
+        return;
+    }
+    for kind in ["signal", "thread", "interval"] {
+        let world = World::new(kind, 1.0);
+        let argv = |kind: &str, wait_ms: u32| {
+            let program = c_program("orphan_timer").into_os_string();
+            [program, kind.into(), wait_ms.to_string().into()]
+        };
+        let orphaned = world.start(argv(kind, WAIT_MS));
+        let pid = orphaned.guest().pid();
+        let (said, status) = orphaned.finish();
+        assert_eq!((said, status), (vec!["armed".to_owned()], 0));
+        let mut victim = process_with_number(pid);
+        // Of one supervisor timers expire in their order, so when this one's signal has
+        // come, that of the other would have been sent.
+        let witness = world.start(argv("witness", WAIT_MS + 100));
+        assert_eq!(witness.finish().1, 0);
+        let ended = victim.try_wait().expect("our own child");
+        assert_eq!(
+            ended, None,
+            "{kind}: process {pid} has nothing to do with it"
+        );
+        victim.kill().expect("our own child");
+        victim.wait().expect("our own child");
+    }
+}
+
+/// A process of no session that gets the number which another had.
+fn process_with_number(pid: i32) -> Child {
+    loop {
+        std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
+            .expect("a namespace of our own");
+        let mut child = Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .expect("a process");
+        if child.id() as i32 == pid {
+            return child;
+        }
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+    }
+}
