@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Interface] = &[
         "`/proc/PID/stat` (start time), times of `/proc/PID` itself",
         "when a process was started, since boot",
         [
-            "there is no file to lie over before the process is there, and no offset of the kernel's follows a rate ([decisions](decisions/README.md))",
+            "there is no file to lie over before the process is there, and no offset of the kernel's follows a rate ([why](decisions/26-ages-of-files-and-processes-stay-the-machines.md))",
             "`ps -o etime`, `pgrep -o`, psutil's `create_time()` under dilation",
             "compare start times of two processes, whose order is right",
         ],
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Interface] = &[
         "`stat`, `statx`: times that the kernel sets",
         "when a file was read, written, changed, made",
         [
-            "the kernel writes them of itself, and a trap would make every `stat` several times as expensive ([decisions](decisions/README.md))",
+            "a time in an inode does not tell whether the kernel set it or a program, by the virtual clock; and a trap would make `stat` five times as slow ([why](decisions/26-ages-of-files-and-processes-stay-the-machines.md))",
             "with `--start`, programs that compare a file's age with the clock (`find -mmin`, caches, `make` beside files set to \"now\")",
             "set times by hand (`touch`), which are virtual; do without `--start`",
         ],
