@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
 use timeloom_engine::{Engine, Limit, Pace, Paced};
@@ -126,26 +127,25 @@ fn two_threads_carry_traffic_to_one_another_by_shared_memory() {
     }
 }
 
-/// What happened at both ends while a flow and a source were carried.
-fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
+/// Engine 1 on a thread of its own, which runs until it is told to stop.
+fn right_engine(endpoint: Endpoint) -> (Arc<AtomicBool>, JoinHandle<Instance>) {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let right = std::thread::spawn(move || {
-        let mut right = instance(1, b, 7);
+        let mut right = instance(1, endpoint, 7);
         right.join();
         let end = Instant::ZERO + Duration::from_s(60);
         let stop = || stopped.load(Ordering::Relaxed);
-        run(
-            &mut right.paced,
-            &mut right.portal,
-            end,
-            Pause::default(),
-            stop,
-        )
-        .unwrap();
-        right.portal.close(wall_now()).unwrap();
+        let (paced, portal) = (&mut right.paced, &mut right.portal);
+        run(paced, portal, end, Pause::default(), stop).unwrap();
         right
     });
+    (stop, right)
+}
+
+/// What happened at both ends while a flow and a source were carried.
+fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
+    let (stop, right) = right_engine(b);
     let mut left = instance(0, a, 8);
     left.join();
     // Longer only where the other thread gets no processor.
@@ -155,7 +155,8 @@ fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
         left.run(ms);
     }
     stop.store(true, Ordering::Relaxed);
-    let right = right.join().unwrap();
+    let mut right = right.join().unwrap();
+    right.portal.close(wall_now()).unwrap();
     let delivered = right.world().tcp(FlowId(0)).delivered_bytes;
     assert!(delivered > 0, "nothing of the flow");
     assert!(left.world().tcp(FlowId(0)).smoothed_rtt >= Duration::from_ms(10));
@@ -213,30 +214,15 @@ fn a_thread_that_ends_takes_its_links_down() {
 #[test]
 fn a_peer_that_vanishes_takes_its_links_down_and_nothing_else() {
     let [a, b] = Endpoint::udp_pair().unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    let right = std::thread::spawn(move || {
-        let mut right = instance(1, b, 7);
-        right.join();
-        let end = Instant::ZERO + Duration::from_s(60);
-        let stop = || stopped.load(Ordering::Relaxed);
-        run(
-            &mut right.paced,
-            &mut right.portal,
-            end,
-            Pause::default(),
-            stop,
-        )
-        .unwrap();
-        // Dropped without a word.
-    });
+    let (stop, right) = right_engine(b);
     let mut left = instance(0, a, 8);
     left.join();
     left.run(200);
     let across = left.world().traffic(SourceId(0)).received;
     assert!(across > 0);
     stop.store(true, Ordering::Relaxed);
-    right.join().unwrap();
+    // Without a word.
+    drop(right.join().unwrap());
     left.run(3_200);
     let (_, present, stats) = left.portal.peers().next().unwrap();
     assert!(!present);
