@@ -120,19 +120,23 @@ fn a_run_goes_as_far_as_it_is_granted() {
         };
         assert!((before..=after).contains(&plant), "{line}");
     }
-    let ticks = log_lines(&lab.run_path(), "ticks");
-    let times = ticks.iter().filter_map(|(_, line)| {
-        line.strip_prefix("tick ")?
-            .split_once(' ')?
-            .1
-            .parse::<i64>()
-            .ok()
-    });
-    let times: Vec<i64> = times.collect();
-    assert!(times.len() >= 10, "{ticks:?}");
-    // By its own clock, which stood while the simulator computed.
-    assert!(times.is_sorted(), "{times:?}");
-    assert!(times.iter().all(|at| *at <= 1050 * MS), "{times:?}");
+    // By its own clock, which stood while the simulator computed: the how-manieth tick is
+    // never early, none is later than what was granted, and no line is stamped before it
+    // was printed.
+    let log = log_lines(&lab.run_path(), "ticks");
+    let ticks: Vec<(i64, i64, i64)> = log
+        .iter()
+        .filter_map(|(stamp_us, line)| {
+            let (count, at) = line.strip_prefix("tick ")?.split_once(' ')?;
+            Some((*stamp_us, count.parse().ok()?, at.parse().ok()?))
+        })
+        .collect();
+    assert!(ticks.len() >= 10, "{log:?}");
+    for (expected, (stamp_us, count, at)) in (1..).zip(&ticks) {
+        assert_eq!(*count, expected, "{log:?}");
+        assert!((count * 20 * MS..=1050 * MS).contains(at), "{log:?}");
+        assert!((at / 1000..=1_050_000).contains(stamp_us), "{log:?}");
+    }
 }
 
 /// Grants the first 300 ms.
