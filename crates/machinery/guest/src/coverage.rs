@@ -10,7 +10,7 @@ pub fn coverage() -> String {
          Written from the table of calls (`crates/machinery/calls/src/table.rs`) by a test; calls that are in neither table run natively.\n\
          The tests of `crates/machinery/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
          | call | when | what happens |\n|---|---|---|\n\
-         | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through the vDSO | answered by \
+         | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through a vDSO, however it is found | answered by \
          the image that stands for the vDSO; CPU-time clocks divided by the dilation; hardware clocks (`/dev/ptpN`) as by `ioctl` |\n",
     );
     text.push_str(

@@ -6,7 +6,6 @@ use std::ops::Range;
 use timeloom_page::IMAGE_ADDRESS;
 
 use crate::arch;
-use crate::enter::vdso::Jump;
 use crate::enter::{auxv, vdso};
 use crate::filter::oracle::{
     by_the_table, by_the_table_registered, outcome, outcome_emulating, outcomes_registered,
@@ -68,11 +67,11 @@ pub fn vdso(bytes: &[u8], range: &Range<u64>) {
         return;
     };
     for (index, jump) in jumps.iter().enumerate() {
-        let inside = range.contains(&jump.at) && range.end - jump.at >= Jump::SPAN;
+        let inside = range.contains(&jump.at) && range.end - jump.at >= arch::JUMP_BYTES as u64;
         assert!(inside, "{jump:x?} is not in {range:x?}");
         assert!(jump.at.is_multiple_of(arch::INSTRUCTION_ALIGN as u64));
         for other in &jumps[..index] {
-            let apart = other.at.abs_diff(jump.at) >= arch::JUMP_BYTES;
+            let apart = other.at.abs_diff(jump.at) >= arch::JUMP_BYTES as u64;
             assert!(apart, "{jump:x?} and {other:x?}");
         }
     }

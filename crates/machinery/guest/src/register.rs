@@ -16,7 +16,6 @@ mod leave;
 mod release;
 mod restart;
 mod stop;
-mod vdso;
 mod worker;
 
 use std::fs::{self, File};
@@ -25,6 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use timeloom_page::{IMAGE_ADDRESS, Shown};
 
 use crate::enter::inject::Injector;
+use crate::enter::kernel_vdso::{KernelVdso, Redirection};
 use crate::error::{GuestError, check};
 use crate::filter::{self, Guest};
 use crate::linux::memory::PageMapping;
@@ -33,7 +33,6 @@ use crate::linux::processes;
 use crate::names::RELEASED_PAGE;
 pub(crate) use release::{Registration, release};
 use stop::{step_out_of, stop_all};
-use vdso::Vdso;
 use worker::{SCRATCH_BYTES, SET_MODE_FILTER, Worker, failed, write_filter};
 
 /// Prepares a running process. `on_listener` gets the listener of its filter
@@ -48,7 +47,8 @@ pub(crate) fn register(
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
 ) -> Result<(), GuestError> {
     refuse_impossible(pid)?;
-    let vdso = Vdso::of(pid)?;
+    let vdso = KernelVdso::of(pid)?;
+    let (syscall, redirection) = (vdso.syscall()?, Redirection::plan(&vdso, &injector.image)?);
     let mut threads = stop_all(pid)?;
     step_out_of(&vdso, &mut threads)?;
     let first = threads
@@ -62,7 +62,7 @@ pub(crate) fn register(
     let mut worker = Worker {
         tracee: &mut threads[first],
         base,
-        syscall: vdso.syscall,
+        syscall,
         pid,
     };
     let scratch = worker.call(
@@ -71,7 +71,16 @@ pub(crate) fn register(
         [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0],
     )?;
     let result = prepare(injector, (page, image), &mut worker, scratch).and_then(|listener| {
-        vdso.redirect(worker.tracee, injector)?;
+        redirection
+            .apply(worker.tracee, vdso.range.start)
+            .map_err(failed(pid, "redirecting its vDSO"))?;
+        protect_data(
+            &mut worker,
+            injector,
+            &redirection,
+            vdso.range.start,
+            libc::PROT_NONE,
+        )?;
         Ok(listener)
     });
     let _ = worker.call(
@@ -88,7 +97,7 @@ pub(crate) fn register(
         thread
             .unblock(libc::SIGSYS)
             .map_err(failed(pid, "unblocking the trap signal"))?;
-        restart::begin_wait_anew(thread, vdso.syscall).map_err(failed(pid, "restarting a wait"))?;
+        restart::begin_wait_anew(thread, syscall).map_err(failed(pid, "restarting a wait"))?;
     }
     on_listener(listener)?;
     adopt(pid)
@@ -157,6 +166,29 @@ fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(
                 libc::SYS_rt_sigaction,
                 [signal, scratch, 0, 8, 0, 0],
             )?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the program may read the pages from which the kernel's vDSO at `start` reads
+/// the time. They are not unmapped: a program that is let go needs them again.
+fn protect_data(
+    worker: &mut Worker<'_>,
+    injector: &Injector,
+    redirection: &Redirection,
+    start: u64,
+    protection: i32,
+) -> Result<(), GuestError> {
+    for pages in redirection.data_of(start) {
+        let length = pages.end - pages.start;
+        let args = [pages.start, length, protection as u64, 0, 0, 0];
+        let call = libc::SYS_mprotect;
+        let made = worker
+            .tracee
+            .syscall(&worker.base, worker.syscall, call, args);
+        if made.map_err(failed(worker.pid, "changing its vDSO's data"))? != 0 {
+            injector.remark_on_sealed_data();
         }
     }
     Ok(())

@@ -60,18 +60,28 @@ pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) ->
     registers
 }
 
-/// Words of code that [`jump`] takes, and the bytes of them that it changes.
-pub(crate) const JUMP_WORDS: usize = 3;
-pub(crate) const JUMP_BYTES: u64 = 20;
+/// Bytes of code that [`jump`] takes.
+pub(crate) const JUMP_BYTES: usize = 20;
 
 /// `bti c` (vDSOs are built to be entered at such an instruction only),
-/// `ldr x16, #8`, `br x16` and the address; `last` is what the last word holds
-/// now.
-pub(crate) fn jump(to: u64, last: u64) -> [u64; JUMP_WORDS] {
-    let (bti, load, branch) = (0xd503_245f_u64, 0x5800_0050_u64, 0xd61f_0200_u64);
-    [
-        bti | load << 32,
-        branch | to << 32,
-        (to >> 32) | (last & 0xffff_ffff_0000_0000),
-    ]
+/// `ldr x16, #8`, `br x16` and the address.
+pub(crate) fn jump(to: u64) -> [u8; JUMP_BYTES] {
+    let mut code = [0; JUMP_BYTES];
+    let instructions = [0xd503_245f_u32, 0x5800_0050, 0xd61f_0200];
+    for (place, instruction) in code.chunks_exact_mut(4).zip(instructions) {
+        place.copy_from_slice(&instruction.to_le_bytes());
+    }
+    code[12..].copy_from_slice(&to.to_le_bytes());
+    code
+}
+
+/// Functions of a vDSO that read no time and stay the kernel's.
+pub(crate) const KEPT: &[&str] = &["__kernel_rt_sigreturn"];
+
+/// Whether the first `length` bytes are what assemblers put between two functions:
+/// `nop`.
+pub(crate) fn is_filler(code: &[u8], length: usize) -> bool {
+    let nop = 0xd503_201f_u32.to_le_bytes();
+    let words = code.get(..length.next_multiple_of(nop.len()));
+    words.is_some_and(|words| words.chunks_exact(nop.len()).all(|word| word == nop))
 }

@@ -68,13 +68,57 @@ pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) ->
     registers
 }
 
-/// Words of code that [`jump`] takes, and the bytes of them that it changes.
-pub(crate) const JUMP_WORDS: usize = 2;
-pub(crate) const JUMP_BYTES: u64 = 14;
+/// Bytes of code that [`jump`] takes.
+pub(crate) const JUMP_BYTES: usize = 14;
 
-/// `jmp *0(%rip)` and the address; `last` is what the last word holds now.
-pub(crate) fn jump(to: u64, last: u64) -> [u64; JUMP_WORDS] {
-    let first = 0x25ff_u64 | (to << 48);
-    let second = (to >> 16) | (last & 0xffff_0000_0000_0000);
-    [first, second]
+/// `jmp *0(%rip)` and the address.
+pub(crate) fn jump(to: u64) -> [u8; JUMP_BYTES] {
+    let mut code = [0; JUMP_BYTES];
+    code[..2].copy_from_slice(&[0xff, 0x25]);
+    code[6..].copy_from_slice(&to.to_le_bytes());
+    code
+}
+
+/// Functions of a vDSO that read no time and stay the kernel's.
+pub(crate) const KEPT: &[&str] = &["__vdso_sgx_enter_enclave"];
+
+/// Whether the first `length` bytes are what assemblers put between two functions: `nop`
+/// in all its lengths, and `int3`.
+pub(crate) fn is_filler(mut code: &[u8], length: usize) -> bool {
+    let Some(end) = code.len().checked_sub(length) else {
+        return false;
+    };
+    while code.len() > end {
+        let prefixes = code.iter().take_while(|it| matches!(it, 0x66 | 0x2e));
+        let prefixes = prefixes.count();
+        let operand = match &code[prefixes..] {
+            [0x90 | 0xcc, ..] => 1,
+            [0x0f, 0x1f, 0x00, ..] => 3,
+            [0x0f, 0x1f, 0x40, ..] => 4,
+            [0x0f, 0x1f, 0x44, ..] => 5,
+            [0x0f, 0x1f, 0x80, ..] => 7,
+            [0x0f, 0x1f, 0x84, ..] => 8,
+            _ => return false,
+        };
+        match code.get(prefixes + operand..) {
+            Some(rest) => code = rest,
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_filler;
+
+    #[test]
+    fn what_lies_between_functions_is_told_from_code() {
+        let long = [0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0];
+        assert!(is_filler(&long, 11) && is_filler(&long, 9));
+        assert!(is_filler(&[0x90, 0xcc, 0x0f, 0x1f, 0, 0x53], 5));
+        assert!(!is_filler(&[0x90, 0xcc, 0x0f, 0x1f, 0, 0x53], 6), "push");
+        assert!(!is_filler(&[0x66, 0x2e], 2), "prefixes of nothing");
+        assert!(!is_filler(&[0x0f, 0x1f], 2), "cut off");
+    }
 }

@@ -57,6 +57,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("let_go", &["let go"]),
     ("small_stack", &["small signal stack"]),
     ("uptime", &[PAUSED, CHANGED, STORM, HOST, "another date"]),
+    ("vdso", &["another date"]),
 ];
 const NATIVE: &str = "native errors";
 const PAUSED: &str = "paused";

@@ -4,6 +4,8 @@
 //! like any other: whatever the words say, this ends, and nothing is taken for the
 //! entry that is not one.
 
+use std::ops::Range;
+
 /// Where on the stack the value of AT_SYSINFO_EHDR lies, counted in words; `None`
 /// when there is no such entry (a kernel booted with `vdso=0`).
 pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Option<usize>, E> {
@@ -11,7 +13,7 @@ pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Op
 }
 
 /// Where on the stack the value of an entry lies, counted in words; `None` when there
-/// is none. Of any type but AT_NULL.
+/// is none.
 ///
 /// At the first instruction of a program the stack holds: the number of its
 /// arguments, the arguments, 0, the environment, 0, pairs (type, value) up to
@@ -20,6 +22,27 @@ pub(crate) fn entry<E>(
     kind: u64,
     word: impl Fn(usize) -> Result<u64, E>,
 ) -> Result<Option<usize>, E> {
+    let Some(mut at) = begin(&word)? else {
+        return Ok(None);
+    };
+    while at <= MOST_WORDS {
+        match word(at)? {
+            found if found == kind => return Ok(Some(at + 1)),
+            AT_NULL => return Ok(None),
+            _ => at += 2,
+        }
+    }
+    Ok(None)
+}
+
+/// Which words of the stack the whole vector takes, AT_NULL included.
+pub(crate) fn whole<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Option<Range<usize>>, E> {
+    let begin = begin(&word)?;
+    let end = entry(AT_NULL, word)?;
+    Ok(begin.zip(end).map(|(begin, end)| begin..end + 1))
+}
+
+fn begin<E>(word: &impl Fn(usize) -> Result<u64, E>) -> Result<Option<usize>, E> {
     let arguments = word(0)?.min(MOST_WORDS as u64) as usize;
     let mut at = 1 + arguments + 1;
     while word(at)? != 0 {
@@ -28,15 +51,7 @@ pub(crate) fn entry<E>(
             return Ok(None);
         }
     }
-    at += 1;
-    while at <= MOST_WORDS {
-        match word(at)? {
-            AT_NULL => return Ok(None),
-            found if found == kind => return Ok(Some(at + 1)),
-            _ => at += 2,
-        }
-    }
-    Ok(None)
+    Ok(Some(at + 1))
 }
 
 const AT_NULL: u64 = 0;
@@ -93,6 +108,9 @@ mod tests {
             });
             stack.extend([AT_NULL, 0]);
             assert_eq!(on(&stack), Ok(expected), "seed {seed}: {stack:x?}");
+            let pairs = 2 * (pairs as usize + usize::from(expected.is_some()) + 1);
+            let whole = whole(|index| stack.get(index).copied().ok_or(index));
+            assert_eq!(whole, Ok(Some(stack.len() - pairs..stack.len())));
         }
     }
 

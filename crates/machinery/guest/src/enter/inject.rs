@@ -4,15 +4,17 @@
 //! run. The process stands at its first instruction (the dynamic linker's, or
 //! the program's own if it is static), and on its stack lies the auxiliary
 //! vector, whose entry AT_SYSINFO_EHDR tells where the vDSO is. We map ours,
-//! change that entry, install the handler of SIGSYS, and let go.
+//! put it in that one's place, install the handler of SIGSYS, and let go.
 
 use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
 
 use crate::arch::{self, Registers};
-use crate::enter::auxv;
 use crate::enter::image::Image;
+use crate::enter::kernel_vdso::Redirection;
 use crate::error::GuestError;
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::supervise::notify::{Answer, Listener, Notification};
@@ -22,6 +24,12 @@ pub(crate) struct Injector {
     pub(crate) image: Image,
     /// Whether programs see an emulated time-stamp counter.
     pub(crate) emulates_tsc: bool,
+    /// What is done to the kernel's vDSO of each, if that can be done here.
+    pub(super) redirection: Option<Redirection>,
+    /// What of the kernel's vDSO still tells the machine's time, for the user.
+    pub(super) remark: OnceLock<String>,
+    /// Whether the user knows.
+    pub(super) has_remarked: AtomicBool,
 }
 
 /// What a new program gets mapped.
@@ -161,7 +169,7 @@ impl Injector {
         let stack = arch::stack(&base);
         self.install_handler(tracee, &base, (stack - 1024) & !15)?;
         if is_vdso {
-            edit_auxiliary_vector(tracee, stack)?;
+            self.replace_vdso(tracee, &base, stack)?;
         }
         tracee
             .set_registers(&base)
@@ -272,55 +280,6 @@ impl Injector {
             .syscall_checked(base, self.image.syscall, call, args)
             .map(drop)
     }
-}
-
-/// Points AT_SYSINFO_EHDR at the image, and tells how large a stack for signals must
-/// be at least, where that may be told.
-fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<(), GuestError> {
-    let pid = tracee.pid();
-    let failed = || GuestError::system(format!("reading the auxiliary vector of process {pid}"));
-    let words = read_words(pid, stack, INITIAL_STACK_WORDS);
-    let word = |index: usize| match words.get(index) {
-        Some(&word) => Ok(word),
-        None => tracee.peek(stack + 8 * index as u64).map_err(failed()),
-    };
-    // Without a vDSO all clock reads trap, and are right.
-    if let Some(at) = auxv::vdso_entry(word)? {
-        tracee
-            .poke(stack + 8 * at as u64, IMAGE_ADDRESS)
-            .map_err(failed())?;
-    }
-    if arch::TELLS_SIGNAL_STACK
-        && let Some(at) = auxv::entry(auxv::AT_MINSIGSTKSZ, word)?
-    {
-        // A handler of the program, and within it ours.
-        let least = word(at)?
-            .saturating_mul(2)
-            .saturating_add(arch::HANDLER_STACK);
-        tracee
-            .poke(stack + 8 * at as u64, least)
-            .map_err(failed())?;
-    }
-    Ok(())
-}
-
-/// Most initial stacks fit, so that one call reads them; peeking helps out.
-const INITIAL_STACK_WORDS: usize = 512;
-
-fn read_words(pid: i32, address: u64, count: usize) -> Vec<u64> {
-    let mut words = vec![0u64; count];
-    let local = libc::iovec {
-        iov_base: words.as_mut_ptr().cast(),
-        iov_len: 8 * count,
-    };
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: 8 * count,
-    };
-    // SAFETY: `local` describes `words`; the kernel checks the other side.
-    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    words.truncate(usize::try_from(read).unwrap_or(0) / 8);
-    words
 }
 
 /// Our image is 64-bit; a 32-bit program would run on the machine's clock.

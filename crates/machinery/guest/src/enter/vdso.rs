@@ -1,5 +1,5 @@
-//! What to overwrite in the kernel's vDSO of a running program, so that its
-//! functions jump to ours.
+//! What to overwrite in the kernel's vDSO of a program, so that its functions jump to
+//! ours.
 //!
 //! The bytes are those of another process. Whatever they say, no jump is planned
 //! that does not lie in the vDSO whole.
@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSymbol};
+use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
 use crate::arch;
 
@@ -19,16 +19,6 @@ pub(crate) struct Jump {
     pub(crate) at: u64,
     /// To where.
     pub(crate) to: u64,
-}
-
-impl Jump {
-    /// Bytes of the words that are written.
-    pub(crate) const SPAN: u64 = 8 * arch::JUMP_WORDS as u64;
-
-    /// The words to write at `at`, given the last of them as it is now.
-    pub(crate) fn words(self, last: u64) -> [u64; arch::JUMP_WORDS] {
-        arch::jump(self.to, last)
-    }
 }
 
 /// Why a kernel's vDSO cannot be redirected; the functions are named.
@@ -73,7 +63,7 @@ pub(crate) fn jumps(
         let Some(to) = ours(name) else { continue };
         // Symbols of a vDSO are relative to where it is loaded.
         let offset = symbol.address().checked_rem(length).unwrap_or(0);
-        if symbol.size() < arch::JUMP_BYTES || length - offset.min(length) < Jump::SPAN {
+        if length - offset.min(length) < JUMP_BYTES || !has_room(bytes, offset, symbol.size()) {
             return Err(JumpError::TooShort(name.to_owned()));
         }
         if !offset.is_multiple_of(arch::INSTRUCTION_ALIGN as u64) {
@@ -89,7 +79,7 @@ pub(crate) fn jumps(
         }
         if jumps
             .iter()
-            .any(|other| other.at.abs_diff(jump.at) < arch::JUMP_BYTES)
+            .any(|other| other.at.abs_diff(jump.at) < JUMP_BYTES)
         {
             return Err(JumpError::Overlaps(name.to_owned()));
         }
@@ -97,6 +87,31 @@ pub(crate) fn jumps(
     }
     Ok(jumps)
 }
+
+/// Whether a jump fits into the function of this size, or into it and what lies unused
+/// behind it. (Compilers make of some a mere jump of five bytes.)
+fn has_room(bytes: &[u8], offset: u64, size: u64) -> bool {
+    let Some(missing) = JUMP_BYTES.checked_sub(size) else {
+        return true;
+    };
+    let behind = bytes.get((offset + size) as usize..).unwrap_or_default();
+    size > 0 && arch::is_filler(behind, missing as usize)
+}
+
+/// Functions that [`jumps`] leaves the kernel's although they may read time: `ours` does
+/// not know them.
+pub(crate) fn strangers(bytes: &[u8], ours: impl Fn(&str) -> Option<u64>) -> Vec<String> {
+    let Ok(elf) = ElfFile64::<Endianness>::parse(bytes) else {
+        return Vec::new();
+    };
+    elf.dynamic_symbols()
+        .filter(|symbol| symbol.is_definition() && symbol.kind() != SymbolKind::Data)
+        .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
+        .filter(|name| ours(name).is_none() && !arch::KEPT.contains(&name.as_str()))
+        .collect()
+}
+
+const JUMP_BYTES: u64 = arch::JUMP_BYTES as u64;
 
 #[cfg(test)]
 mod tests {
@@ -142,16 +157,21 @@ mod tests {
         let jumps = jumps(&bytes, &range, ours).expect("a vDSO");
         assert!(jumps.len() >= arch::VDSO.1, "{jumps:?}");
         for jump in jumps {
-            // What would be written ends with the whole address.
-            let code: Vec<u8> = jump
-                .words(0xabcd_ef01_2345_6789)
-                .iter()
-                .flat_map(|w| w.to_le_bytes())
-                .collect();
-            let (written, rest) = code.split_at(arch::JUMP_BYTES as usize);
-            assert!(written.ends_with(&jump.to.to_le_bytes()));
-            let stays = 0xabcd_ef01_2345_6789_u64.to_le_bytes();
-            assert!(stays.ends_with(rest), "what follows stays");
+            assert!(arch::jump(jump.to).ends_with(&jump.to.to_le_bytes()));
+        }
+    }
+
+    /// Compilers make of a function that only calls another a jump of five bytes.
+    #[test]
+    fn a_jump_may_go_on_in_what_lies_unused_behind_a_function() {
+        let mut code = vec![0xcc; 64];
+        assert!(has_room(&code, 0, JUMP_BYTES));
+        assert!(!has_room(&code, 0, 0), "no function");
+        assert!(!has_room(&code[..64], 64, 4), "behind the end");
+        if cfg!(target_arch = "x86_64") {
+            assert!(has_room(&code, 16, 5));
+            code[16 + 13] = 0x53;
+            assert!(!has_room(&code, 16, 5), "another function");
         }
     }
 
@@ -180,7 +200,7 @@ mod tests {
             match jumps(&bytes, &range, ours) {
                 Ok(jumps) => {
                     for jump in jumps {
-                        let inside = range.contains(&jump.at) && range.end - jump.at >= Jump::SPAN;
+                        let inside = range.contains(&jump.at) && range.end - jump.at >= JUMP_BYTES;
                         assert!(inside, "seed {seed}: {jump:x?}");
                     }
                 }

@@ -5,13 +5,9 @@ use std::fs;
 use timeloom_calls::{IMAGE_CALL, ImageCall};
 use timeloom_page::{PAGE_ADDRESS, PAGE_SIZE};
 
-use super::vdso::Vdso;
-use super::worker::{SET_MODE_FILTER, Worker, failed, write_filter};
-use crate::enter::inject::Injector;
-use crate::enter::vdso::Jump;
+use super::worker::{SET_MODE_FILTER, Worker, write_filter};
 use crate::error::GuestError;
 use crate::filter;
-use crate::linux::ptrace::Tracee;
 use crate::timers::{HeldDescriptor, Leaving};
 
 /// Puts `page`, a descriptor of ours, in the place of the session's clock page.
@@ -161,46 +157,6 @@ pub(super) fn install_release_filter(
     worker
         .call("installing the last filter", libc::SYS_seccomp, args)
         .map(|other| other == 0)
-}
-
-/// Undoes the jumps in the kernel's vDSO, where there are any.
-pub(super) fn restore_vdso(
-    tracee: &Tracee,
-    pid: i32,
-    injector: &Injector,
-) -> Result<(), GuestError> {
-    let own = Vdso::of(std::process::id() as i32)?;
-    let theirs = Vdso::of(pid)?;
-    for jump in theirs.jumps(injector)? {
-        let from = (jump.at - theirs.range.start) as usize;
-        let span = from..from + Jump::SPAN as usize;
-        let words = |bytes: &[u8]| -> Option<Vec<u64>> {
-            let chunks = bytes.get(span.clone())?.chunks_exact(8);
-            Some(
-                chunks
-                    .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
-                    .collect(),
-            )
-        };
-        let (Some(native), Some(present)) = (words(&own.bytes), words(&theirs.bytes)) else {
-            return Err(GuestError::Unsupported(format!(
-                "process {pid} has another vDSO than this one"
-            )));
-        };
-        // A program that was executed in the session has the kernel's as it was.
-        let Some(&last) = present.last() else {
-            continue;
-        };
-        if !jump.words(last).into_iter().eq(present) {
-            continue;
-        }
-        for (index, word) in native.into_iter().enumerate() {
-            tracee
-                .poke(jump.at + 8 * index as u64, word)
-                .map_err(failed(pid, "restoring its vDSO"))?;
-        }
-    }
-    Ok(())
 }
 
 /// What an epoll set of a process watches.

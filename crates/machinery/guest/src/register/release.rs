@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::stop::{step_out_of, stop_all};
-use super::vdso::Vdso;
 use super::worker::{SCRATCH_BYTES, Worker, failed};
-use super::{escort, leave};
+use super::{escort, leave, protect_data};
 use crate::enter::inject::Injector;
+use crate::enter::kernel_vdso::{KernelVdso, Redirection};
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 use crate::linux::processes;
@@ -257,7 +257,7 @@ impl StoppedProcess {
                 })?;
             }
         }
-        self.restore_vdso(&supervisor.injector)?;
+        self.restore_vdso(&supervisor.injector, first)?;
         self.with_worker(first, syscall, |worker| {
             let args = [scratch, SCRATCH_BYTES, 0, 0, 0, 0];
             worker.call("giving room back", libc::SYS_munmap, args)
@@ -289,9 +289,23 @@ impl StoppedProcess {
         done
     }
 
-    fn restore_vdso(&mut self, injector: &Injector) -> Result<(), GuestError> {
-        step_out_of(&Vdso::of(self.pid)?, &mut self.threads)?;
-        leave::restore_vdso(&self.threads[0], self.pid, injector)
+    /// Makes the vDSO the kernel's again, where it is the program's own: what was
+    /// executed in the session goes on with the image, and has no data for another.
+    fn restore_vdso(&mut self, injector: &Injector, first: usize) -> Result<(), GuestError> {
+        let theirs = KernelVdso::of(self.pid)?;
+        let native = KernelVdso::of(std::process::id() as i32)?;
+        let redirection = Redirection::plan(&native, &injector.image)?;
+        let start = theirs.range.start;
+        let lacks_data = theirs.data.is_empty() && redirection.data_of(start).next().is_some();
+        if lacks_data || !redirection.is_in(&theirs) {
+            return Ok(());
+        }
+        step_out_of(&theirs, &mut self.threads)?;
+        self.with_worker(first, injector.image.syscall, |worker| {
+            protect_data(worker, injector, &redirection, start, libc::PROT_READ)
+        })?;
+        let undone = redirection.undo(&self.threads[first], start);
+        undone.map_err(failed(self.pid, "restoring its vDSO"))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Stopping all threads of a process that knows nothing of it.
 
 use crate::arch;
+use crate::enter::kernel_vdso::KernelVdso;
 use crate::error::GuestError;
 use crate::linux::processes;
 use crate::linux::ptrace::{Stop, Tracee};
 
-use super::vdso::Vdso;
 use super::worker::failed;
 
 /// Seizes and stops every thread, again until no new one appears.
@@ -63,7 +63,7 @@ fn stand(tracee: &mut Tracee) -> bool {
 
 /// A thread in the middle of a vDSO function must leave it before the function
 /// is overwritten.
-pub(super) fn step_out_of(vdso: &Vdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
+pub(super) fn step_out_of(vdso: &KernelVdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
     for thread in threads {
         for _ in 0..MOST_STEPS {
             let registers = thread

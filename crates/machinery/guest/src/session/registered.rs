@@ -59,6 +59,9 @@ impl Session {
                 home,
             });
         }
+        if let Some(remark) = supervisor.injector.take_remark() {
+            (supervisor.warn)(remark);
+        }
         done
     }
 

@@ -178,7 +178,12 @@ fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notificatio
         .injector
         .follow_exec(listener, asker, outfit, adopt)
     {
-        Ok(ExecOutcome::Running) => warn_of_lost_privileges(supervisor, asker.thread),
+        Ok(ExecOutcome::Running) => {
+            if let Some(remark) = supervisor.injector.take_remark() {
+                (supervisor.warn)(remark);
+            }
+            warn_of_lost_privileges(supervisor, asker.thread);
+        }
         Ok(ExecOutcome::Failed | ExecOutcome::Gone) => {}
         Err(error) => (supervisor.warn)(error.to_string()),
     }

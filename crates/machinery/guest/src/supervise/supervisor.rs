@@ -58,10 +58,7 @@ impl Supervisor {
         warn: Box<dyn Fn(String) + Send + Sync>,
     ) -> Result<Self, GuestError> {
         Ok(Self {
-            injector: Injector {
-                image: Image::new()?,
-                emulates_tsc: clock.emulates_tsc(),
-            },
+            injector: Injector::new(Image::new()?, clock.emulates_tsc()),
             timers: Timers::new(Arc::clone(&clock))?,
             clock,
             report: Report::default(),

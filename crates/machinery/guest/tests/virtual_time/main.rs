@@ -33,4 +33,5 @@ mod time_files;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
 mod unprivileged;
+mod vdso;
 mod waits;

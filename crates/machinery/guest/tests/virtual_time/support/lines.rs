@@ -43,7 +43,7 @@ impl Line {
 }
 
 /// All lines of a run, by case.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lines(pub(crate) BTreeMap<String, Line>);
 
 impl Lines {

@@ -12,7 +12,7 @@ pub(crate) use build::{
     built, c_program, c_program_static, c_program_unwinding, must_run, ready, source,
 };
 pub(crate) use differential::{ATTEMPTS, Difference, Differential, differences, natively};
-pub(crate) use lines::Lines;
+pub(crate) use lines::{Line, Lines};
 pub(crate) use world::{Gate, Program, World, pipe};
 
 use std::os::unix::fs::PermissionsExt;
