@@ -49,6 +49,9 @@ pub enum Service {
     CpuLimitOf,
     /// The same of budgets and deadlines of the scheduler.
     Schedule,
+    /// Refuses a time namespace other than the one the caller is in, or counts it as a
+    /// leak.
+    TimeNamespace,
     /// Refuses alternate stacks onto which a signal under the clock does not fit.
     SignalStack,
     /// Answers the image's own question ([`crate::ImageCall`]).

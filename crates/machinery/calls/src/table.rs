@@ -11,9 +11,9 @@ use Extra::{Reads, Stamps, Timeouts};
 use Handler as Image;
 use Service as Super;
 use When::{
-    Always, DeviceTime, EitherGiven, FutexWait, Given, IntervalTimer, MayCancel, NotOfProcessor,
-    NotZero, NotZeroOrGiven, Null, OneOf, OwnPosixTimer, Positive, PosixTimer, SocketTime,
-    TscControl,
+    Always, DeviceTime, EitherGiven, FutexWait, Given, IntervalTimer, MayCancel, NewTime,
+    NewTimeOrAny, NotOfProcessor, NotZero, NotZeroOrGiven, Null, OneOf, OwnPosixTimer, Positive,
+    PosixTimer, SocketTime, TscControl,
 };
 
 /// Every call that some filter of ours treats.
@@ -121,6 +121,10 @@ pub const CALLS: &[Call] = &[
     ask("sched_setattr", at(314, 274), Always, Super::Schedule, NAMED),
     ask("setrlimit", at(160, 164), OneOf(0, &CPU_LIMITS), Super::CpuLimit, NAMED),
     ask("prlimit64", at(302, 261), OneOf(1, &CPU_LIMITS), Super::CpuLimitOf, NAMED),
+    // Offsets that the clock page knows nothing of. (`clone3` is refused, and `clone`
+    // cannot.)
+    ask("unshare", at(272, 97), NewTime(0), Super::TimeNamespace, OFFSETS),
+    ask("setns", at(308, 268), NewTimeOrAny(1), Super::TimeNamespace, OFFSETS),
     // The image's own question.
     ask("cpu_time", OF_IMAGE, Always, Super::Image, OWN_QUESTION),
 
@@ -163,6 +167,8 @@ const STEERS_BUT_DEVICES: &str = "acts on the clock of the guest's host, \
     as the kernel would, by the supervisor; hardware clocks are not set: EOPNOTSUPP";
 const LEAK: &str = "refused with ENOSYS, on which programs fall back, and reported; \
     **with `--allow-leaks` done in real time**";
+const OFFSETS: &str = "refused with EINVAL, as by a kernel without time namespaces, and \
+    reported; **with `--allow-leaks` done, and its offsets ignored**";
 const OWN_QUESTION: &str =
     "no call of programs: the image asks what a CPU clock shows after a change of rate";
 const SMALL_STACK: &str =

@@ -43,6 +43,10 @@ pub enum When {
     DeviceTime,
     /// `prctl` that asks or says whether the time-stamp counter may be read.
     TscControl,
+    /// When these flags name a time namespace.
+    NewTime(u32),
+    /// The same, or when they are zero, which names any.
+    NewTimeOrAny(u32),
 }
 
 impl When {

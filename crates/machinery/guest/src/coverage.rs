@@ -75,6 +75,8 @@ fn condition(when: When) -> &'static str {
              `SIOCGSTAMPNS`, and those below"
         }
         When::TscControl => "about the time-stamp counter",
+        When::NewTime(_) => "with `CLONE_NEWTIME`",
+        When::NewTimeOrAny(_) => "into another time namespace",
         When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`, and those below",
     }
 }

@@ -110,6 +110,11 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
             "there is no process {pid} to bring in"
         )));
     }
+    if processes::time_namespace(pid) != processes::time_namespace(own) {
+        return Err(GuestError::Unsupported(format!(
+            "process {pid} is in another time namespace, whose offsets the virtual clock does not have; it cannot be brought in"
+        )));
+    }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(GuestError::system(format!("looking at process {pid}")))?;
     if maps.contains(RELEASED_PAGE) {

@@ -53,6 +53,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("unhandled", &["refused"]),
     ("named", &["named"]),
     ("dates", &["another date", "×1/4"]),
+    ("time_namespaces", &["refused"]),
     ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
     ("let_go", &["let go"]),
     ("small_stack", &["small signal stack"]),

@@ -116,6 +116,15 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
                 steps.push(Step::IfEqual(option, label));
             }
         }
+        When::NewTime(flags) => {
+            steps.push(Step::Load(argument_low(flags)));
+            steps.push(Step::IfAnyOf(CLONE_NEWTIME, label));
+        }
+        When::NewTimeOrAny(flags) => {
+            steps.push(Step::Load(argument_low(flags)));
+            steps.push(Step::IfAnyOf(CLONE_NEWTIME, label));
+            steps.push(Step::IfEqual(0, label));
+        }
         When::SocketTime => {
             for (level, options) in socket_levels() {
                 let this_level = LOCAL + steps.len() as Label;
@@ -156,5 +165,6 @@ pub(super) const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
 const CANCEL_ON_SET: u32 = (libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET) as u32;
 /// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
 pub(super) const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
+pub(super) const CLONE_NEWTIME: u32 = 0x80;
 pub(super) const PR_GET_TSC: u32 = libc::PR_GET_TSC as u32;
 pub(super) const PR_SET_TSC: u32 = libc::PR_SET_TSC as u32;

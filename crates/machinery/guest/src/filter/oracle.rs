@@ -7,7 +7,9 @@ use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use timeloom_calls::{IOCTLS, NEWEST, SOCKET_OPTIONS};
 
-use super::condition::{FUTEX_WAITS, PACKET_STAMPS, PR_GET_TSC, PR_SET_TSC, SOCKET_TIME_OPTIONS};
+use super::condition::{
+    CLONE_NEWTIME, FUTEX_WAITS, PACKET_STAMPS, PR_GET_TSC, PR_SET_TSC, SOCKET_TIME_OPTIONS,
+};
 use super::*;
 use crate::phc;
 use crate::timers::FIRST_POSIX;
@@ -88,6 +90,8 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
             let place = (args[1] as u32, args[2] as u32);
             is_own_option(place) || SOCKET_OPTIONS.iter().any(|option| option.place == place)
         }
+        When::NewTime(flags) => int(flags) as u32 & CLONE_NEWTIME != 0,
+        When::NewTimeOrAny(flags) => int(flags) == 0 || int(flags) as u32 & CLONE_NEWTIME != 0,
     };
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
     // In the image: processor time, and what it can put onto virtual time.
@@ -157,6 +161,7 @@ fn run(
             (0x05, k) => at += k as usize,
             (0x15, k) => at += usize::from(if word == k { step.jt } else { step.jf }),
             (0x35, k) => at += usize::from(if word >= k { step.jt } else { step.jf }),
+            (0x45, k) => at += usize::from(if word & k != 0 { step.jt } else { step.jf }),
             (0x06, k) => return k,
             other => panic!("{other:?} is no instruction that we emit"),
         }

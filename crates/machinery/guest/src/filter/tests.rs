@@ -123,6 +123,23 @@ fn the_supervisor_is_asked_about_execs_and_what_is_not_handled() {
     assert_eq!(set_timeout(1, 2), ALLOW, "SO_REUSEADDR");
 }
 
+/// Containers are made as fast as ever.
+#[test]
+fn only_time_namespaces_are_asked_about() {
+    let new_time = 0x80;
+    let others = (libc::CLONE_NEWNS | libc::CLONE_NEWUSER | libc::CLONE_NEWPID) as u64;
+    let unshare = |flags| native(libc::SYS_unshare, [flags, 0, 0, 0, 0, 0]);
+    assert_eq!([unshare(0), unshare(others)], [ALLOW; 2]);
+    assert_eq!([unshare(new_time), unshare(new_time | others)], [ASK; 2]);
+    let setns = |flags| native(libc::SYS_setns, [3, flags, 0, 0, 0, 0]);
+    assert_eq!(
+        [setns(others), setns(libc::CLONE_NEWNET as u64)],
+        [ALLOW; 2]
+    );
+    assert_eq!([setns(0), setns(new_time)], [ASK; 2]);
+    assert_eq!(native(libc::SYS_clone, [new_time, 0, 0, 0, 0, 0]), ALLOW);
+}
+
 /// Let go, a program asks nobody any more, except for an exec.
 #[test]
 fn a_program_that_was_let_go_needs_no_supervisor() {
@@ -134,6 +151,7 @@ fn a_program_that_was_let_go_needs_no_supervisor() {
             // Some address.
             When::Given(index) => args[index as usize] = 8,
             When::OneOf(index, values) => args[index as usize] = values[0].into(),
+            When::NewTime(flags) | When::NewTimeOrAny(flags) => args[flags as usize] = 0x80,
             When::DeviceTime => args[1] = IOCTLS[0].command.into(),
             When::SocketTime => {
                 let (level, option) = SOCKET_OPTIONS[0].place;
@@ -223,6 +241,7 @@ fn the_tables_numbers_are_the_kernels() {
         SYS_clock_settime SYS_settimeofday SYS_adjtimex SYS_clock_adjtime
         SYS_io_uring_setup SYS_shmctl SYS_semctl SYS_msgctl SYS_perf_event_open SYS_bpf
         SYS_keyctl SYS_acct SYS_syslog SYS_sched_setattr SYS_setrlimit SYS_prlimit64
+        SYS_unshare SYS_setns
     );
 }
 
@@ -291,7 +310,7 @@ fn is_taken(program: &[sock_filter]) {
         let good = match u32::from(step.code) {
             0x20 => step.k % 4 == 0 && step.k < size_of::<libc::seccomp_data>() as u32,
             0x05 => lands(step.k),
-            0x15 | 0x35 => lands(step.jt.into()) && lands(step.jf.into()),
+            0x15 | 0x35 | 0x45 => lands(step.jt.into()) && lands(step.jf.into()),
             0x06 => true,
             _ => false,
         };

@@ -11,6 +11,8 @@ pub(crate) enum Step {
     IfEqual(u32, Label),
     /// Go to the label if the loaded word is at least the value.
     IfAtLeast(u32, Label),
+    /// Go to the label if the loaded word has any of these bits.
+    IfAnyOf(u32, Label),
     /// Go to the label.
     Goto(Label),
     /// The place that jumps to the label go to.
@@ -52,7 +54,7 @@ pub(crate) fn assemble(steps: &[Step]) -> Vec<sock_filter> {
     for step in steps {
         match step {
             Step::Mark(label) => place.push((*label, at)),
-            Step::IfEqual(..) | Step::IfAtLeast(..) => at += 2,
+            Step::IfEqual(..) | Step::IfAtLeast(..) | Step::IfAnyOf(..) => at += 2,
             _ => at += 1,
         }
     }
@@ -64,19 +66,19 @@ pub(crate) fn assemble(steps: &[Step]) -> Vec<sock_filter> {
         to.checked_sub(from + 1).expect("jumps go forwards")
     };
     let mut program = Vec::new();
+    let jump_if = |program: &mut Vec<_>, test, value, label| {
+        let here = program.len() as u32;
+        program.push(instruction(test, 0, 1, value));
+        program.push(instruction(JUMP, 0, 0, target(label, here + 1)));
+    };
     for step in steps {
         let here = program.len() as u32;
         match *step {
             Step::Mark(_) => {}
             Step::Load(offset) => program.push(instruction(LOAD_WORD, 0, 0, offset)),
-            Step::IfEqual(value, label) => {
-                program.push(instruction(JUMP_EQUAL, 0, 1, value));
-                program.push(instruction(JUMP, 0, 0, target(label, here + 1)));
-            }
-            Step::IfAtLeast(value, label) => {
-                program.push(instruction(JUMP_AT_LEAST, 0, 1, value));
-                program.push(instruction(JUMP, 0, 0, target(label, here + 1)));
-            }
+            Step::IfEqual(value, label) => jump_if(&mut program, JUMP_EQUAL, value, label),
+            Step::IfAtLeast(value, label) => jump_if(&mut program, JUMP_AT_LEAST, value, label),
+            Step::IfAnyOf(bits, label) => jump_if(&mut program, JUMP_ANY_OF, bits, label),
             Step::Goto(label) => program.push(instruction(JUMP, 0, 0, target(label, here))),
             Step::Return(action) => program.push(instruction(RETURN, 0, 0, action)),
         }
@@ -88,6 +90,7 @@ const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const JUMP: u32 = libc::BPF_JMP | libc::BPF_JA;
 const JUMP_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const JUMP_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+const JUMP_ANY_OF: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {

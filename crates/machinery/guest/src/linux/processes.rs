@@ -1,6 +1,7 @@
 //! What /proc tells about the processes of a session.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::arch::VFORK;
 
@@ -124,6 +125,30 @@ pub(crate) fn that_map(name: &str) -> Vec<i32> {
 fn maps(pid: i32, name: &str) -> bool {
     pid != std::process::id() as i32
         && fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|text| text.contains(name))
+}
+
+/// The time namespace in which a process lives, by its name in /proc.
+pub(crate) fn time_namespace(pid: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/time")).ok()
+}
+
+/// Whether `setns` by this descriptor could bring a thread into another time namespace
+/// than its own: one of that kind, or a process in another.
+pub(crate) fn leads_to_other_time(thread: i32, descriptor: i32) -> bool {
+    let Ok(link) = fs::read_link(format!("/proc/{thread}/fd/{descriptor}")) else {
+        return false;
+    };
+    let led_to = if link.to_string_lossy().starts_with("time:[") {
+        Some(link)
+    } else {
+        let path = format!("/proc/{thread}/fdinfo/{descriptor}");
+        let text = fs::read_to_string(path).unwrap_or_default();
+        // A pidfd's, in the processes that we see.
+        let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"));
+        let pid = pid.and_then(|pid| pid.trim().parse().ok());
+        pid.and_then(time_namespace)
+    };
+    led_to.is_some() && led_to != time_namespace(thread)
 }
 
 /// The clock of a timer that the kernel keeps for a process.

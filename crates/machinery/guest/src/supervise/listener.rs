@@ -71,6 +71,16 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 }
                 None => Answer::Continue,
             },
+            Question::TimeNamespace(by)
+                if !by.is_none_or(|by| processes::leads_to_other_time(asker.thread(), by)) =>
+            {
+                Answer::Continue
+            }
+            Question::TimeNamespace(_) if !supervisor.allow_leaks.load(Ordering::Relaxed) => {
+                let outcome = "refused with EINVAL, as by a kernel without time namespaces";
+                note(supervisor, &notification, name, outcome);
+                Answer::Error(libc::EINVAL)
+            }
             Question::SignalStack(stack) if is_too_small(&asker, stack) => {
                 note(
                     supervisor,
@@ -82,7 +92,9 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 Answer::Error(libc::ENOMEM)
             }
             Question::SignalStack(_) => Answer::Continue,
-            Question::IoUring | Question::Unknown => done_in_real_time(supervisor, &notification),
+            Question::IoUring | Question::TimeNamespace(_) | Question::Unknown => {
+                done_in_real_time(supervisor, &notification)
+            }
         };
         asker.answer(answer);
     }
@@ -220,6 +232,9 @@ fn note(supervisor: &Supervisor, asker: &Notification, call: &'static str, outco
     ) {
         let what = match asker.call {
             libc::SYS_sigaltstack => "onto which two signals do not fit",
+            libc::SYS_unshare | libc::SYS_setns => {
+                "for a time namespace, whose offsets the virtual clock does not have"
+            }
             _ => "which is not virtualised yet",
         };
         (supervisor.warn)(format!("{program} uses {call}, {what}: {outcome}"));

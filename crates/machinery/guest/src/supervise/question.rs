@@ -22,6 +22,8 @@ pub(crate) enum Question {
     IoUring,
     /// To be done in real time, and named.
     RealTime(RealTime),
+    /// `unshare` of the time namespace, or `setns` by this descriptor.
+    TimeNamespace(Option<i32>),
     /// `sigaltstack` with this stack.
     SignalStack(Alleged<SignalStack>),
     /// What the image asks. `None`: not the image, for it is no question of its.
@@ -137,6 +139,8 @@ impl Question {
             Service::Schedule => Self::RealTime(RealTime::Schedule {
                 attributes: Alleged::at(second),
             }),
+            Service::TimeNamespace if call == libc::SYS_unshare => Self::TimeNamespace(None),
+            Service::TimeNamespace => Self::TimeNamespace(Some(first as i32)),
             Service::SignalStack => Self::SignalStack(Alleged::at(first)),
             Service::Image => Self::Image(ImageCall::decode(args)),
         }

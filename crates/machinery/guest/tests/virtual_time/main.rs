@@ -30,6 +30,7 @@ mod sockets;
 mod stops;
 mod supervisor;
 mod time_files;
+mod time_namespaces;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
 mod unprivileged;

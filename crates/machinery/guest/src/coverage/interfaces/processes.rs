@@ -13,6 +13,16 @@ pub(super) const ROWS: &[Interface] = &[
         "where the vDSO lies",
         "it names the image; `AT_CLKTCK` is a constant",
     ),
+    is_virtual(
+        "the kernel's vDSO, as `PR_GET_AUXV`, `/proc/self/auxv` or `/proc/self/maps` tell of it",
+        "clocks",
+        "its functions jump to the image",
+    ),
+    is_virtual(
+        "`[vvar]`, the data of the kernel's vDSO",
+        "the kernel's clocks",
+        "unmapped; unreadable in programs brought in by `register`",
+    ),
     real(
         "`rdtsc`, `rdtscp`",
         "the time-stamp counter",
@@ -82,16 +92,13 @@ pub(super) const ROWS: &[Interface] = &[
         "budgets are per real period: under dilation a task gets more or less than it asked for",
         "multiply all three by the dilation",
     ),
-    real(
+    refused(
         "time namespaces (`CLONE_NEWTIME`) with offsets",
         "another CLOCK_MONOTONIC and CLOCK_BOOTTIME",
-        [
-            "the image reads the session's page, which knows no offsets",
-            "clocks and absolute sleeps ignore the offset ([limitations.md](limitations.md))",
-            "hosts of the session, whose clocks can be set",
-        ],
+        "the image reads the session's page, which knows no offsets: EINVAL, as by a kernel that has none, and named",
+        "hosts of the session, whose clocks can be set; `--allow-leaks`: clocks and absolute sleeps ignore the offset",
     )
-    .by(&["clone", "unshare", "setns"]),
+    .by(&["clone"]),
     real(
         "`SCHED_RR` (`sched_rr_get_interval`), `nice`, time slices",
         "how long a turn lasts",
