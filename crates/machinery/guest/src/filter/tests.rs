@@ -4,6 +4,7 @@ use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use timeloom_calls::{Call, IOCTLS, SOCKET_OPTIONS};
 
+use super::condition::PACKET_STAMPS;
 use super::oracle::*;
 use super::*;
 use crate::timers::FIRST_POSIX;
@@ -248,6 +249,13 @@ fn the_tables_numbers_are_the_kernels() {
 #[test]
 fn the_program_does_what_the_table_says() {
     let listed: Vec<i64> = calls().map(number_of).collect();
+    // What chance would hardly find.
+    let own = crate::phc::COMMANDS.into_iter().chain(PACKET_STAMPS);
+    let places = SOCKET_OPTIONS
+        .iter()
+        .flat_map(|option| [option.place.0, option.place.1]);
+    let named = IOCTLS.iter().map(|ioctl| ioctl.command);
+    let constants: Vec<u32> = own.chain(named).chain(places).collect();
     for seed in 0..60_000 {
         let mut random = crate::random::Random::new(seed);
         let number = match random.below(8) {
@@ -255,13 +263,14 @@ fn the_program_does_what_the_table_says() {
             1 => (random.next() as u32 & 0x7fff_ffff) as i64,
             _ => listed[random.below(listed.len() as u64) as usize],
         };
-        let mut word = || match random.below(8) {
+        let mut word = || match random.below(9) {
             0 | 1 => 0,
             2 => 1,
             3 => random.next() << 32,
             4 => u64::from(random.next() as u32),
             5 => random.below(70),
             6 => [128, 256, 384][random.below(3) as usize] | random.below(14),
+            7 => constants[random.below(constants.len() as u64) as usize].into(),
             _ => random.next(),
         };
         let args = [word(), word(), word(), word(), word(), word()];
