@@ -130,14 +130,12 @@ fn link(out: &Path, scripts: &Path) {
     // Everything else is reached from these or thrown away.
     for root in [
         "timeloom_handler",
+        "timeloom_kept",
         "timeloom_restorer",
         "timeloom_wait",
         "timeloom_vdso_clock_gettime",
     ] {
         linker.arg(format!("--undefined={root}"));
-    }
-    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
-        linker.arg("--undefined=timeloom_fault");
     }
     linker.arg("-T").arg(scripts.join("image.lds"));
     linker.arg(format!(

@@ -43,8 +43,10 @@ pub enum Extra {
     Stamps,
     /// Reads of a timer that tells when its clock is set.
     Reads,
-    /// Timeouts of sockets. All that the others make trap traps here too.
+    /// Timeouts of sockets. All that the two above make trap traps here too.
     Timeouts,
+    /// Its own SIGSYS in a mask or an action.
+    Signals,
 }
 
 /// A call's number on each architecture that has it.

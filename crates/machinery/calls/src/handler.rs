@@ -144,6 +144,8 @@ impl Handler {
             Self::RtSigprocmask
                 | Self::RtSigaction
                 | Self::RtSigsuspend
+                | Self::RtSigpending
+                | Self::RtSigtimedwait
                 | Self::Ppoll
                 | Self::Pselect6
                 | Self::EpollPwait

@@ -36,3 +36,10 @@ pub use named::{IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TerminalWait};
 pub use service::Service;
 pub use table::{CALLS, NEWEST};
 pub use when::When;
+
+/// What our filters say of a trap (`si_errno`), to be told from one of the program's own.
+pub const TRAP_MARK: u16 = 0x746c;
+
+/// `si_code` of the SIGSYS with which the supervisor ends a turn of a wait. The kernel has
+/// none like it.
+pub const KICK_CODE: i32 = -0x746c;

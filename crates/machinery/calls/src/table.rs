@@ -7,13 +7,13 @@
 
 use crate::{Call, Extra, Handler, Numbers, Service, Treatment, When};
 
-use Extra::{Reads, Stamps, Timeouts};
+use Extra::{Reads, Signals, Stamps, Timeouts};
 use Handler as Image;
 use Service as Super;
 use When::{
-    Always, DeviceTime, EitherGiven, FutexWait, Given, IntervalTimer, MayCancel, NewTime,
-    NewTimeOrAny, NotOfProcessor, NotZero, NotZeroOrGiven, Null, OneOf, OwnPosixTimer, Positive,
-    PosixTimer, SocketTime, TscControl,
+    Always, DeviceTime, EitherGiven, FutexWait, Given, IntervalTimer, KeptAction, MayCancel,
+    NewTime, NewTimeOrAny, NotOfProcessor, NotZero, NotZeroOrGiven, Null, OneOf, OwnPosixTimer,
+    Positive, PosixTimer, SocketTime, TscControl,
 };
 
 /// Every call that some filter of ours treats.
@@ -76,12 +76,16 @@ pub const CALLS: &[Call] = &[
     trap("semctl", at(66, 191), OneOf(2, &[2, 18, 20]), Image::IpcStatus, IPC_TIMES),
     trap("msgctl", at(71, 187), OneOf(1, &[2, 11, 13]), Image::IpcStatus, IPC_TIMES),
 
-    // What could take SIGSYS away from us. Where the time-stamp counter is emulated, the
-    // image also stands between a program and its SIGSEGV, which shows in masks and actions.
-    trap("rt_sigprocmask", at(14, 135), Given(1), Image::RtSigprocmask, VIRTUAL).emulating(Always),
-    trap("rt_sigaction", at(13, 134), Given(1), Image::RtSigaction, VIRTUAL).emulating(Always),
-    trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, VIRTUAL),
-    pass("rt_sigpending", at(127, 136), Image::RtSigpending).emulating(Always),
+    // What could take SIGSYS away from us, or a program's own from it. Where the time-stamp
+    // counter is emulated, the image also stands between a program and its SIGSEGV, which
+    // shows in masks and actions.
+    trap("rt_sigprocmask", at(14, 135), Given(1), Image::RtSigprocmask, OWN_SIGNALS)
+        .emulating(Always).on_demand(&[Signals]),
+    trap("rt_sigaction", at(13, 134), KeptAction, Image::RtSigaction, OWN_SIGNALS)
+        .emulating(Always).on_demand(&[Signals]),
+    trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, OWN_SIGNALS),
+    pass("rt_sigpending", at(127, 136), Image::RtSigpending)
+        .emulating(Always).on_demand(&[Signals]),
     pass("prctl", at(157, 167), Image::Prctl).emulating(TscControl),
     refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
 
@@ -142,6 +146,7 @@ pub const CALLS: &[Call] = &[
 ];
 
 const VIRTUAL: &str = "virtual, in the process";
+const OWN_SIGNALS: &str = "the program's own SIGSYS is kept apart from the image's, in the process";
 const VIRTUAL_NOW: &str = "\"now\" is the virtual time; times given stay";
 const DIVIDED: &str = "processor time divided by the dilation, in the process";
 const DEVICE_STAMPS: &str = "stamps of the system's clocks are put onto the host's, \

@@ -41,6 +41,8 @@ pub enum When {
     /// An `ioctl`: of a hardware clock, or for a packet's stamp, in the image; one of
     /// [`crate::IOCTLS`] as the treatment says.
     DeviceTime,
+    /// A signal's action that is set, or that of a signal which the image keeps.
+    KeptAction,
     /// `prctl` that asks or says whether the time-stamp counter may be read.
     TscControl,
     /// When these flags name a time namespace.

@@ -74,6 +74,7 @@ fn condition(when: When) -> &'static str {
             "`PTP_SYS_OFFSET`, `_EXTENDED`, `_PRECISE`, `…2`, `…_CYCLES`, `SIOCGSTAMP`, \
              `SIOCGSTAMPNS`, and those below"
         }
+        When::KeptAction => "when it is set, or of SIGSYS",
         When::TscControl => "about the time-stamp counter",
         When::NewTime(_) => "with `CLONE_NEWTIME`",
         When::NewTimeOrAny(_) => "into another time namespace",
@@ -98,6 +99,11 @@ const ON_DEMAND: &[(Extra, &str, &str)] = &[
         Extra::Timeouts,
         "after `SO_RCVTIMEO`, `SO_SNDTIMEO`",
         "sockets with a timeout: virtual, in the process; others natively",
+    ),
+    (
+        Extra::Signals,
+        "after SIGSYS in a mask, or a handler of it, by the program itself",
+        "shown as the program has it, where it only asks",
     ),
 ];
 

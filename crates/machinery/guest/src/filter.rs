@@ -8,7 +8,7 @@
 //! What happens to which call is data, in the table of `timeloom-calls`.
 
 use libc::sock_filter;
-use timeloom_calls::{NEWEST, Treatment, When, calls, find};
+use timeloom_calls::{NEWEST, TRAP_MARK, Treatment, When, calls, find};
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use self::condition::condition;
@@ -91,7 +91,7 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
         steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
     }
-    unless_inside(&mut steps, TRAPPED, libc::SECCOMP_RET_TRAP);
+    unless_inside(&mut steps, TRAPPED, TRAP);
     unless_inside(&mut steps, ASKED_OUTSIDE, libc::SECCOMP_RET_USER_NOTIF);
     steps.extend([
         Step::Mark(ASKED),
@@ -126,7 +126,7 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
         condition(&mut steps, entry.when, TRAPPED);
         steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
     }
-    unless_inside(&mut steps, TRAPPED, libc::SECCOMP_RET_TRAP);
+    unless_inside(&mut steps, TRAPPED, TRAP);
     assemble(&steps)
 }
 
@@ -163,6 +163,8 @@ fn label_of(treatment: Treatment, guest: Guest) -> Label {
     }
 }
 
+/// The image tells by the mark that the trap is one of ours.
+pub(crate) const TRAP: u32 = libc::SECCOMP_RET_TRAP | TRAP_MARK as u32;
 pub(crate) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 const NATIVE: Label = 1;

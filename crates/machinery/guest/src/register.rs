@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use timeloom_page::{IMAGE_ADDRESS, Shown};
 
-use crate::enter::inject::Injector;
+use crate::enter::inject::{Injector, SIGSYS_STAND_IN};
 use crate::enter::kernel_vdso::{KernelVdso, Redirection};
 use crate::error::{GuestError, check};
 use crate::filter::{self, Guest};
@@ -95,7 +95,7 @@ pub(crate) fn register(
     let listener = result?;
     for thread in &mut threads {
         thread
-            .unblock(libc::SIGSYS)
+            .exchange_in_mask(libc::SIGSYS, SIGSYS_STAND_IN)
             .map_err(failed(pid, "unblocking the trap signal"))?;
         restart::begin_wait_anew(thread, syscall).map_err(failed(pid, "restarting a wait"))?;
     }
@@ -142,7 +142,11 @@ fn prepare(
     let (base, syscall) = (worker.base, worker.syscall);
     injector.map(worker.tracee, &base, syscall, page, image)?;
     keep_sigsys_out_of_actions(worker, scratch)?;
+    let own = own_action_of_sigsys(worker, scratch)?;
     injector.install_handler(worker.tracee, &base, scratch)?;
+    if let Some(own) = own {
+        injector.keep_action_of_sigsys(worker.tracee, &base, scratch, own)?;
+    }
     // Calls of ours that the filter would trap come from inside the image now.
     worker.syscall = injector.image.syscall;
     install_filter(worker, scratch)
@@ -165,7 +169,8 @@ fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(
             .peek(scratch + 24)
             .map_err(failed(worker.pid, "reading from it"))?;
         if mask & sigsys != 0 {
-            worker.write(scratch + 24, &(mask & !sigsys).to_ne_bytes())?;
+            let mask = mask & !sigsys | 1 << (SIGSYS_STAND_IN - 1);
+            worker.write(scratch + 24, &mask.to_ne_bytes())?;
             worker.call(
                 "changing a signal action",
                 libc::SYS_rt_sigaction,
@@ -197,6 +202,21 @@ fn protect_data(
         }
     }
     Ok(())
+}
+
+/// The program's action of SIGSYS, as the kernel lays it out; `None` for the default one.
+fn own_action_of_sigsys(
+    worker: &mut Worker<'_>,
+    scratch: u64,
+) -> Result<Option<[u64; 4]>, GuestError> {
+    let args = [libc::SIGSYS as u64, 0, scratch, 8, 0, 0];
+    worker.call("reading a signal action", libc::SYS_rt_sigaction, args)?;
+    let mut action = [0; 4];
+    for (index, word) in action.iter_mut().enumerate() {
+        let read = worker.tracee.peek(scratch + 8 * index as u64);
+        *word = read.map_err(failed(worker.pid, "reading from it"))?;
+    }
+    Ok((action[0] != libc::SIG_DFL as u64).then_some(action))
 }
 
 fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, GuestError> {

@@ -89,10 +89,11 @@ pub(crate) struct PollFd {
 #[repr(C)]
 pub(crate) struct SignalInfo {
     pub(crate) signal: i32,
-    errno: i32,
+    pub(crate) errno: i32,
     pub(crate) code: i32,
     padding: i32,
-    call_address: usize,
+    /// Of one that was sent, process and user of the sender.
+    pub(crate) call_address: usize,
     /// Number of the trapped system call.
     pub(crate) call: i32,
     architecture: u32,
@@ -101,5 +102,5 @@ pub(crate) struct SignalInfo {
 /// `si_code` of a SIGSYS raised by a seccomp filter.
 pub(crate) const SYS_SECCOMP: i32 = 1;
 
-/// The bit of SIGSYS (signal 31) in a signal mask.
-pub(crate) const SIGSYS_BIT: u64 = 1 << 30;
+/// `si_code` of a signal sent by `kill`.
+pub(crate) const SI_USER: i32 = 0;

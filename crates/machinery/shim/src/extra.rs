@@ -1,8 +1,8 @@
 //! Filters that a process gets when it asks for something that needs them.
 //!
-//! Few programs give a socket a timeout, ask for the times of packets, or have a
-//! timerfd that tells when the clock is set. Those that do need `recv`, `read` and
-//! others to trap; all others should not pay for it. So the first call of that kind
+//! Few programs give a socket a timeout, ask for the times of packets, have a
+//! timerfd that tells when the clock is set, or care for their SIGSYS. Those that do need
+//! `recv`, `read`, `rt_sigpending` and others to trap; all others should not pay for it. So the first call of that kind
 //! adds a second seccomp filter to the process, for all its threads and whatever it
 //! starts.
 //!
@@ -11,7 +11,7 @@
 //! descriptor with an error that the kernel never gives there. (`close`, since a
 //! program that has locked itself in by a filter of its own still may.)
 
-use timeloom_calls::{Extra, extra_count, extra_numbers};
+use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers};
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::arch::AUDIT_ARCH;
@@ -19,14 +19,16 @@ use crate::sys::{errno, nr, syscall};
 
 /// Makes the calls trap that `extra` needs. Returns whether they do.
 pub(crate) fn install(extra: Extra) -> bool {
-    // Timeouts make everything trap that the others need.
-    if is_installed(Extra::Timeouts) || (extra != Extra::Timeouts && is_installed(extra)) {
+    // Timeouts make everything trap that the others of files need.
+    let is_of_files = extra != Extra::Signals;
+    if is_installed(extra) || (is_of_files && is_installed(Extra::Timeouts)) {
         return true;
     }
     let (instructions, length) = match extra {
         Extra::Stamps => (STAMPS.as_ptr(), STAMPS.len()),
         Extra::Reads => (READS.as_ptr(), READS.len()),
         Extra::Timeouts => (TIMEOUTS.as_ptr(), TIMEOUTS.len()),
+        Extra::Signals => (SIGNALS.as_ptr(), SIGNALS.len()),
     };
     let program = Program {
         length: length as u16,
@@ -38,7 +40,8 @@ pub(crate) fn install(extra: Extra) -> bool {
         unsafe { syscall(nr::SECCOMP, [SET_MODE_FILTER, FLAGS, program, 0, 0, 0]) }
     };
     let mut result = add();
-    if result == errno::EACCES {
+    // What is only shown is not worth what this takes from the programs that it starts.
+    if result == errno::EACCES && is_of_files {
         // A program that has given its privileges away since it was started.
         // SAFETY: no pointers.
         unsafe { syscall(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]) };
@@ -58,6 +61,7 @@ const fn probe_of(extra: Extra) -> u32 {
         Extra::Stamps => 0xa4c9_1e51,
         Extra::Timeouts => 0xa4c9_1e52,
         Extra::Reads => 0xa4c9_1e53,
+        Extra::Signals => 0xa4c9_1e54,
     }
 }
 
@@ -157,13 +161,16 @@ static READS: [Instruction; length(Extra::Reads)] =
 static TIMEOUTS: [Instruction; length(Extra::Timeouts)] =
     filter::<{ extra_count(Extra::Timeouts) }, _>(Extra::Timeouts);
 
+static SIGNALS: [Instruction; length(Extra::Signals)] =
+    filter::<{ extra_count(Extra::Signals) }, _>(Extra::Signals);
+
 /// How many instructions such a filter has.
 const fn length(extra: Extra) -> usize {
     extra_count(extra) + 15
 }
 
 const RETURN_ALLOW: Instruction = done(0x7fff_0000);
-const RETURN_TRAP: u32 = 0x0003_0000;
+const RETURN_TRAP: u32 = 0x0003_0000 | TRAP_MARK as u32;
 const RETURN_ERRNO: u32 = 0x0005_0000;
 const JUMP_AT_LEAST: u16 = 0x35;
 /// Offsets in `struct seccomp_data`.

@@ -1,7 +1,7 @@
 //! `poll`, `ppoll` and the `epoll_wait` family.
 
 use crate::abi::{PollFd, Timespec};
-use crate::arch::fault::kernel_mask;
+use crate::kept::kernel_mask;
 use crate::sys::{nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
 
@@ -79,8 +79,8 @@ pub(crate) fn ppoll_turn(turn: &Turn, fds: usize, count: usize, mask: usize) -> 
 pub(crate) enum SignalMask {
     /// No mask given.
     Unchanged,
-    /// The program's mask without SIGSYS: a handler that runs under the mask
-    /// makes trapped calls too, and a trap while SIGSYS is blocked kills.
+    /// The program's mask as the kernel is to have it: a handler that runs under the
+    /// mask makes trapped calls too, and a trap while SIGSYS is blocked kills.
     During(u64),
 }
 

@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use crate::abi::Timespec;
-use crate::arch::fault;
 use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page};
+use crate::kept;
 use crate::poll::{deadline_of, store_left};
 use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
@@ -89,12 +89,12 @@ pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
 
 /// `rt_sigtimedwait(set, info, timeout, size)`, with or without a timeout.
 pub(crate) fn rt_sigtimedwait(mut args: [usize; 6]) -> isize {
-    let Some(set) = fault::awaited(args[0]) else {
+    let Some(set) = kept::awaited(args[0]) else {
         return relative_uninterrupted(nr::RT_SIGTIMEDWAIT, args, 2);
     };
     args[0] = &raw const set as usize;
     let result = relative_uninterrupted(nr::RT_SIGTIMEDWAIT, args, 2);
-    fault::renamed(result, args[1])
+    kept::renamed(result, args[1])
 }
 
 /// `semtimedop(id, operations, count, timeout)` and `semop`, its first three.

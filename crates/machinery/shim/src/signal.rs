@@ -1,14 +1,14 @@
-//! Signal masks and actions: SIGSYS stays ours.
+//! Signal masks and actions: as the program sees them, and as the kernel has them.
 //!
 //! A trapped call while SIGSYS is blocked, or handled by the program, would
-//! kill the process. So no mask ever contains it and no action replaces it.
+//! kill the process. So no mask ever contains it and no action replaces it; what the
+//! program wants of its own is kept elsewhere (`kept.rs`).
 
-use crate::abi::SIGSYS_BIT;
 use crate::arch::Context;
-use crate::arch::fault::{self, SIGSEGV, SIGSTKFLT, kernel_mask, program_mask};
-use crate::clock::page;
+use crate::kept::{self, SIGSYS, home_of, kernel_mask, program_mask};
 use crate::poll::SignalMask;
 use crate::sys::{errno, nr, readable, syscall};
+use crate::wait::at_each_rate;
 
 /// `rt_sigprocmask(how, set, old, size)`: changes the mask of the interrupted
 /// context, which the return from our handler puts in force. (Changed in the
@@ -27,11 +27,14 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
         let set = unsafe { (set as *const u64).read_unaligned() };
         let after = match how as i32 {
             SIG_BLOCK => before | set,
-            SIG_UNBLOCK => before & !set,
+            SIG_UNBLOCK => before & !kept::with_stand_ins(set),
             SIG_SETMASK => set,
             _ => return errno::EINVAL,
         };
         context.mask = kernel_mask(after);
+        if how as i32 != SIG_UNBLOCK && kept::names_sigsys(set) {
+            kept::show();
+        }
     }
     if old == 0 {
         return 0;
@@ -40,16 +43,15 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     // mask now in force, which is the interrupted context's old one.
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::RT_SIGPROCMASK, [0, 0, old, 8, 0, 0]) };
-    if result == 0 && page().emulates_tsc() {
+    if result == 0 {
         // SAFETY: the kernel has just written there.
         unsafe { (old as *mut u64).write_unaligned(before) };
     }
     result
 }
 
-/// Puts a mask in force at once, in the handler too.
+/// Puts a mask of the kernel's in force at once, in the handler too.
 pub(crate) fn set_mask(mask: u64) {
-    let mask = mask & !SIGSYS_BIT;
     // SAFETY: the kernel reads eight bytes of ours.
     unsafe {
         syscall(
@@ -59,8 +61,7 @@ pub(crate) fn set_mask(mask: u64) {
     };
 }
 
-/// Blocks these signals at once, in the handler too. (For the emulated counter.)
-#[cfg(target_arch = "x86_64")]
+/// Blocks these signals at once, in the handler too.
 pub(crate) fn block(signals: u64) {
     // SAFETY: the kernel reads eight bytes of ours.
     unsafe {
@@ -79,15 +80,7 @@ pub(crate) fn interrupts(pending: u64) -> bool {
         if pending & (1 << (signal - 1)) == 0 {
             return false;
         }
-        let mut action = Action::DEFAULT;
-        // SAFETY: the kernel writes `action`.
-        unsafe {
-            syscall(
-                nr::RT_SIGACTION,
-                [signal, 0, &raw mut action as usize, 8, 0, 0],
-            )
-        };
-        match action.handler {
+        match action(signal).handler {
             SIG_DFL => !matches!(signal, SIGCHLD..=SIGTTOU | SIGURG | SIGWINCH),
             SIG_IGN => false,
             _ => true,
@@ -95,51 +88,53 @@ pub(crate) fn interrupts(pending: u64) -> bool {
     })
 }
 
+/// The kernel's action of a signal.
+pub(crate) fn action(signal: usize) -> Action {
+    let mut action = Action::DEFAULT;
+    let address = &raw mut action as usize;
+    // SAFETY: the kernel writes `action`.
+    unsafe { syscall(nr::RT_SIGACTION, [signal, 0, address, 8, 0, 0]) };
+    action
+}
+
 /// `rt_sigaction(signal, action, old, size)`.
 pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     let [signal, action, old, size, ..] = args;
-    let emulates_tsc = page().emulates_tsc();
-    if size != 8 || (action == 0 && !emulates_tsc) {
-        // SAFETY: the kernel checks the pointers.
+    if size != 8 {
+        // SAFETY: invalid, so that the kernel refuses.
         return unsafe { syscall(nr::RT_SIGACTION, args) };
     }
-    if signal == SIGSYS && action == 0 {
-        return answer_as_default(old);
-    }
-    let mut wanted = Action::DEFAULT;
+    let mut wanted = 0;
+    let mut program = Action::DEFAULT;
+    let kernel;
     if action != 0 {
         if !readable(action, size_of::<Action>()) {
             return errno::EFAULT;
         }
         // SAFETY: the kernel has just read both ends of it.
-        wanted = unsafe { (action as *const Action).read_unaligned() };
+        program = unsafe { (action as *const Action).read_unaligned() };
+        kernel = kept::kernel_action(signal, &program);
+        wanted = &raw const kernel as usize;
     }
-    if signal == SIGSYS || (emulates_tsc && signal == SIGSTKFLT) {
+    if kept::is_stand_in(signal) {
         return answer_as_default(old);
     }
-    if emulates_tsc && signal == SIGSEGV {
-        wanted = fault::kernel_action(&wanted);
-    } else {
-        wanted.mask = kernel_mask(wanted.mask);
-    }
-    let wanted = if action == 0 {
-        0
-    } else {
-        &raw const wanted as usize
-    };
     // SAFETY: the kernel checks `old`; `wanted` is ours.
-    let result = unsafe { syscall(nr::RT_SIGACTION, [signal, wanted, old, 8, 0, 0]) };
-    if result == 0 && old != 0 && emulates_tsc {
+    let result = unsafe { syscall(nr::RT_SIGACTION, [home_of(signal), wanted, old, 8, 0, 0]) };
+    if result == 0 && old != 0 {
         let old = old as *mut Action;
         // SAFETY: the kernel has just written there.
-        let mut shown = unsafe { old.read_unaligned() };
-        if signal == SIGSEGV {
-            shown = fault::program_action(&shown);
-        } else {
-            shown.mask = program_mask(shown.mask);
-        }
-        // SAFETY: as above.
-        unsafe { old.write_unaligned(shown) };
+        unsafe { old.write_unaligned(kept::program_action(signal, &old.read_unaligned())) };
+    }
+    if action != 0 && signal == SIGSYS {
+        kept::restart_as(&program);
+    }
+    let is_about_sigsys = match signal {
+        SIGSYS => kept::is_handler(program.handler) && kept::is_of_programs(program.mask),
+        _ => kept::singles_out_sigsys(program.mask),
+    };
+    if action != 0 && is_about_sigsys {
+        kept::show();
     }
     result
 }
@@ -162,10 +157,13 @@ fn answer_as_default(old: usize) -> isize {
 /// `rt_sigsuspend(mask, size)`.
 pub(crate) fn rt_sigsuspend(args: [usize; 6]) -> isize {
     match SignalMask::load(args[0], args[1]) {
-        // SAFETY: the mask is ours and lives until the call returns.
-        Ok(mask @ SignalMask::During(_)) => unsafe {
-            syscall(nr::RT_SIGSUSPEND, [mask.address(), 8, 0, 0, 0, 0])
-        },
+        // A signal that only its mask lets in may come under another name: in a turn more.
+        Ok(mask @ SignalMask::During(_)) => {
+            // SAFETY: the mask is ours and lives until the call returns.
+            at_each_rate(|turn| unsafe {
+                turn.block(nr::RT_SIGSUSPEND, [mask.address(), 8, 0, 0, 0, 0])
+            })
+        }
         // SAFETY: invalid, so that the kernel refuses.
         _ => unsafe { syscall(nr::RT_SIGSUSPEND, args) },
     }
@@ -191,7 +189,6 @@ impl Action {
     };
 }
 
-const SIGSYS: usize = 31;
 // SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
 const SIGCHLD: usize = 17;
 const SIGTTOU: usize = 22;

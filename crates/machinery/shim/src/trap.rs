@@ -1,12 +1,12 @@
 //! The handler of SIGSYS: where trapped calls arrive.
 
-use timeloom_calls::{Handler, handler_of};
+use timeloom_calls::{Handler, KICK_CODE, TRAP_MARK, handler_of};
 
-use crate::abi::{SYS_SECCOMP, SignalInfo};
+use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::{Context, check_stack};
 use crate::sys::syscall;
 use crate::{
-    aio, arch, clock, cpu, cpu_timer, files, futex, ipc, poll, queues, select, signal, sleep,
+    aio, arch, clock, cpu, cpu_timer, files, futex, ipc, kept, poll, queues, select, signal, sleep,
     socket, stamps, timerfd, wait,
 };
 
@@ -25,7 +25,7 @@ unsafe extern "C" fn timeloom_handler(_: i32, info: *const SignalInfo, context: 
     let (info, context) = unsafe { (&*info, &mut *context) };
     // The information lies at the beginning of the frame.
     check_stack(context, &raw const *info as usize);
-    if info.code == SYS_SECCOMP {
+    if info.code == SYS_SECCOMP && info.errno == TRAP_MARK as i32 {
         let call = info.call as usize;
         let handler = handler_of(call);
         if !handler.is_some_and(Handler::only_reads_a_clock) {
@@ -39,9 +39,17 @@ unsafe extern "C" fn timeloom_handler(_: i32, info: *const SignalInfo, context: 
             _ => unsafe { syscall(call, context.arguments()) },
         };
         context.set_result(result);
-    } else {
+    } else if is_kick(info) {
         wait::handle_kick(context);
+    } else {
+        kept::forward(info, context);
     }
+}
+
+/// Whether the supervisor sent it. The kernel sends a signal without its information when
+/// its user has too many of them queued; who might have sent that is taken for us too.
+fn is_kick(info: &SignalInfo) -> bool {
+    info.code == KICK_CODE || (info.code == SI_USER && info.call_address == 0)
 }
 
 /// Whether the kernel is to answer: the program was let go from its session.
@@ -95,7 +103,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::RtSigprocmask => signal::rt_sigprocmask(context),
         Handler::RtSigaction => signal::rt_sigaction(args),
         Handler::RtSigsuspend => signal::rt_sigsuspend(args),
-        Handler::RtSigpending => arch::rt_sigpending(args),
+        Handler::RtSigpending => kept::rt_sigpending(args),
         Handler::Prctl => arch::prctl(args),
         Handler::TimerfdSettime => timerfd::settime(args),
         Handler::TimerSettime => cpu_timer::timer_settime(args),

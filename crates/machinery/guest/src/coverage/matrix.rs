@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use timeloom_calls::{IMAGE_CALL, calls};
+use timeloom_calls::{Extra, IMAGE_CALL, calls};
 
 /// Program, and where its cases pass as they do natively.
 const PROGRAMS: &[(&str, &[&str])] = &[
@@ -54,6 +54,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("named", &["named"]),
     ("dates", &["another date", "×1/4"]),
     ("time_namespaces", &["refused"]),
+    ("sigsys", &[PAUSED, "×1/5", "×2", CHANGED]),
     ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
     ("let_go", &["let go"]),
     ("small_stack", &["small signal stack"]),
@@ -84,6 +85,7 @@ const WRAPPERS: &[(&str, &[&str])] = &[
     ("rt_sigprocmask", &["sigprocmask", "pthread_sigmask"]),
     ("rt_sigaction", &["sigaction", "signal"]),
     ("rt_sigsuspend", &["sigsuspend"]),
+    ("rt_sigpending", &["sigpending"]),
     ("pselect6", &["pselect"]),
     (
         "execve",
@@ -126,7 +128,10 @@ pub(super) fn table() -> String {
     // These mean something only where a timeout or stamps were asked for.
     let on_demand = calls()
         .filter(|call| call.treatment.is_none() && !call.on_demand.is_empty())
-        .map(|call| (call.name, Some(["sockets", "stamps"])));
+        .map(|call| {
+            let by_sockets = !call.is_for(Extra::Signals);
+            (call.name, by_sockets.then_some(["sockets", "stamps"]))
+        });
     for (call, only) in always.chain(on_demand) {
         let makers: Vec<&str> = sources
             .iter()

@@ -19,8 +19,9 @@ pub(crate) struct Image {
     pub(crate) length: usize,
     /// Handler of SIGSYS.
     pub(crate) handler: u64,
-    /// Handler of SIGSEGV, where the time-stamp counter is emulated (x86-64 only).
-    pub(crate) fault: Option<u64>,
+    /// Where signals enter that the image keeps for the program: SIGSEGV, where the
+    /// time-stamp counter is emulated.
+    pub(crate) kept: u64,
     /// What the handler returns into (`sa_restorer`).
     pub(crate) restorer: u64,
     /// An instruction for system calls that the filter lets pass.
@@ -94,7 +95,7 @@ impl Image {
             bytes,
             length,
             handler: symbol("timeloom_handler"),
-            fault: cfg!(target_arch = "x86_64").then(|| symbol("timeloom_fault")),
+            kept: symbol("timeloom_kept"),
             restorer: symbol("timeloom_restorer"),
             syscall: symbol("timeloom_syscall"),
             wait: symbol("timeloom_wait_begin")..=symbol("timeloom_wait_end"),

@@ -16,6 +16,7 @@ use crate::arch::{self, Registers};
 use crate::enter::image::Image;
 use crate::enter::kernel_vdso::Redirection;
 use crate::error::GuestError;
+use crate::linux::processes;
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::supervise::notify::{Answer, Listener, Notification};
 
@@ -234,26 +235,56 @@ impl Injector {
             | (libc::SA_RESTART | SA_RESTORER) as u64;
         let Image {
             handler,
-            fault,
+            kept,
             restorer,
             ..
         } = self.image;
         let action = [handler, flags, restorer, HANDLER_MASK];
+        // Ignored by who started it outside the session, it is ignored here.
+        if processes::signal_state(tracee.pid(), libc::SIGSYS).is_ignored {
+            let ignored = [libc::SIG_IGN as u64, 0, 0, 0];
+            self.set_action(tracee, base, SIGSYS_STAND_IN, scratch, ignored)?;
+        }
         self.set_action(tracee, base, libc::SIGSYS, scratch, action)?;
-        if let (true, Some(fault)) = (self.emulates_tsc, fault) {
+        if self.emulates_tsc {
             // The program's own action lies in the place of the restorer: the
-            // default one. See `fault.rs` of the image.
-            let action = [fault, flags, libc::SIG_DFL as u64, 0];
+            // default one. See `kept.rs` of the image.
+            let action = [kept, flags, libc::SIG_DFL as u64, 0];
             self.set_action(tracee, base, libc::SIGSEGV, scratch, action)?;
         }
         // An inherited mask may hold SIGSYS when the program was started by
         // something outside the session.
         tracee
-            .unblock(libc::SIGSYS)
+            .exchange_in_mask(libc::SIGSYS, SIGSYS_STAND_IN)
             .map_err(GuestError::system(format!(
                 "unblocking the trap signal in process {}",
                 tracee.pid()
             )))
+    }
+
+    /// Keeps an action of SIGSYS, a program's own, as the image keeps it (`wrapped` in
+    /// `kept.rs`).
+    pub(crate) fn keep_action_of_sigsys(
+        &self,
+        tracee: &mut Tracee,
+        base: &Registers,
+        scratch: u64,
+        [handler, flags, _, mask]: [u64; 4],
+    ) -> Result<(), GuestError> {
+        let has = |flag: i32, noted: u64| if flags & flag as u64 != 0 { noted } else { 0 };
+        let passed = (libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NODEFER) as u64;
+        let noted = has(libc::SA_SIGINFO, 1) | has(libc::SA_NODEFER, 2);
+        let own = (libc::SA_SIGINFO | SA_RESTORER) as u64;
+        let sigsys = 1 << (libc::SIGSYS - 1);
+        let mask = match mask & sigsys {
+            0 => mask,
+            _ => mask & !sigsys | 1 << (SIGSYS_STAND_IN - 1),
+        };
+        let action = match handler as libc::sighandler_t {
+            libc::SIG_IGN => [handler, 0, 0, mask],
+            _ => [self.image.kept, flags & passed | noted | own, handler, mask],
+        };
+        self.set_action(tracee, base, SIGSYS_STAND_IN, scratch, action)
     }
 
     /// `rt_sigaction` is itself a trapped call; made by the image's `syscall`
@@ -318,6 +349,8 @@ fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
 }
 
 const SA_RESTORER: i32 = 0x0400_0000;
+/// As which the kernel knows what is the program's of SIGSYS (`kept.rs` of the image).
+pub(crate) const SIGSYS_STAND_IN: i32 = libc::SIGSTKFLT;
 /// What waits while the image's handler decides: every signal but its own and
 /// those by which the processor reports faults. See `handle_kick` in the image.
 const HANDLER_MASK: u64 = {

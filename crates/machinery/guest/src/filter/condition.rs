@@ -110,6 +110,13 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
                 steps.push(Step::IfEqual(ioctl.command, label));
             }
         }
+        When::KeptAction => {
+            steps.push(Step::Load(argument_low(0)));
+            for signal in [libc::SIGSYS, libc::SIGSTKFLT] {
+                steps.push(Step::IfEqual(signal as u32, label));
+            }
+            given(steps, 1);
+        }
         When::TscControl => {
             steps.push(Step::Load(argument_low(0)));
             for option in [PR_GET_TSC, PR_SET_TSC] {

@@ -15,7 +15,6 @@ use crate::phc;
 use crate::timers::FIRST_POSIX;
 
 pub(crate) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
-pub(crate) const TRAP: u32 = libc::SECCOMP_RET_TRAP;
 pub(crate) const ASK: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
 /// What the kernel would do with a call that a launched program makes at `address`.
@@ -85,6 +84,7 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
             let command = args[1] as u32;
             is_own_ioctl(command) || IOCTLS.iter().any(|ioctl| ioctl.command == command)
         }
+        When::KeptAction => given(1) || matches!(int(0), libc::SIGSYS | libc::SIGSTKFLT),
         When::TscControl => matches!(args[0] as u32, PR_GET_TSC | PR_SET_TSC),
         When::SocketTime => {
             let place = (args[1] as u32, args[2] as u32);

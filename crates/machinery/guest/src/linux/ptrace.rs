@@ -135,11 +135,15 @@ impl Tracee {
         request(what, self.pid, general, &raw mut whole as usize).map(drop)
     }
 
-    /// Takes a signal out of the thread's mask.
-    pub(crate) fn unblock(&self, signal: i32) -> io::Result<()> {
+    /// Takes a signal out of the thread's mask, and puts another in its place if it was
+    /// there.
+    pub(crate) fn exchange_in_mask(&self, signal: i32, stand_in: i32) -> io::Result<()> {
         let mut mask = 0u64;
         request(PTRACE_GETSIGMASK, self.pid, 8, &raw mut mask as usize)?;
-        mask &= !(1 << (signal - 1));
+        let bit = 1u64 << (signal - 1);
+        if mask & bit != 0 {
+            mask = mask & !bit | 1 << (stand_in - 1);
+        }
         request(PTRACE_SETSIGMASK, self.pid, 8, &raw mut mask as usize).map(drop)
     }
 

@@ -12,6 +12,8 @@
 
 use std::ops::RangeInclusive;
 
+use timeloom_calls::KICK_CODE;
+
 use crate::linux::processes;
 use crate::supervise::thread_state::ThreadState;
 
@@ -21,13 +23,24 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     for &pid in pids {
         for thread in processes::threads(pid) {
             if stands_in_wait(pid, thread, wait) {
-                // SAFETY: a thread of our own session.
-                unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, libc::SIGSYS) };
+                kick(pid, thread);
                 kicked += 1;
             }
         }
     }
     kicked
+}
+
+/// Makes a thread that waits compute its timeout anew. The image tells a kick from a
+/// SIGSYS of the program's own by what it carries.
+pub(crate) fn kick(pid: i32, thread: i32) {
+    // SAFETY: plain data.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    info.si_signo = libc::SIGSYS;
+    info.si_code = KICK_CODE;
+    let info = &raw const info;
+    // SAFETY: a thread of our own session; the kernel reads a whole `siginfo_t`.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, thread, libc::SIGSYS, info) };
 }
 
 /// Whether a stopped thread is about to make the waiting call, or in it.

@@ -129,8 +129,7 @@ fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32]) -> Attempt {
     }
     supervisor.clock.skip_to(next, || {
         for waiter in not_yet.into_iter().chain(now) {
-            // SAFETY: a thread of our own session.
-            unsafe { libc::syscall(libc::SYS_tgkill, waiter.pid, waiter.thread, libc::SIGSYS) };
+            kick::kick(waiter.pid, waiter.thread);
         }
     });
     Attempt::Skipped

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::owners::Owner;
+use crate::enter::inject::SIGSYS_STAND_IN;
 use crate::linux::pidfd::Pidfd;
 use crate::linux::processes::{self, SignalState};
 
@@ -47,7 +48,12 @@ impl Notice {
     /// What has become of the signal that was sent last.
     pub(super) fn state(&self) -> SignalState {
         let thread = self.thread.as_ref().map_or(self.owner.pid, |it| it.number);
-        processes::signal_state(thread, self.signal)
+        // In a guest the kernel knows it as this (`kept.rs` of the image).
+        let signal = match self.signal {
+            libc::SIGSYS => SIGSYS_STAND_IN,
+            other => other,
+        };
+        processes::signal_state(thread, signal)
     }
 
     /// Queues the signal as the kernel's timer would; to nobody, if its owner has ended.

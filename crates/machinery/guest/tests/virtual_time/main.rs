@@ -20,6 +20,7 @@ mod languages;
 mod let_go;
 mod live_changes;
 mod orphan_timers;
+mod own_sigsys;
 mod popular;
 mod processes;
 mod refusals;

@@ -2,14 +2,14 @@
 
 use core::arch::asm;
 
-pub(crate) mod fault;
+mod fault;
 #[cfg(timeloom_image)]
 mod memory;
 mod old_calls;
 pub(crate) mod own_nr;
 mod stack;
 
-pub(crate) use fault::{prctl, rt_sigpending};
+pub(crate) use fault::{is_emulated, prctl};
 pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
 pub(crate) use stack::check_stack;
 

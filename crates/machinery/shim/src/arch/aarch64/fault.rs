@@ -1,44 +1,12 @@
-//! The processor's counter cannot be made to trap here, so nobody stands between a
-//! program and its SIGSEGV.
+//! Where a signal enters that the image keeps for the program.
 
-use crate::abi::SIGSYS_BIT;
-use crate::signal::Action;
+use super::Context;
+use crate::abi::SignalInfo;
 use crate::sys::{nr, syscall};
 
-/// What the kernel is to have for a mask of the program's.
-pub(crate) fn kernel_mask(program: u64) -> u64 {
-    program & !SIGSYS_BIT
-}
-
-/// What the program is to see of a mask of the kernel's.
-pub(crate) fn program_mask(kernel: u64) -> u64 {
-    kernel
-}
-
-/// What the kernel is to have for the program's action on SIGSEGV.
-pub(crate) fn kernel_action(program: &Action) -> Action {
-    *program
-}
-
-/// The program's action on SIGSEGV, from what the kernel has.
-pub(crate) fn program_action(kernel: &Action) -> Action {
-    *kernel
-}
-
-/// What `sigtimedwait` is to wait for instead of a set.
-pub(crate) fn awaited(_: usize) -> Option<u64> {
-    None
-}
-
-/// The result of such a wait.
-pub(crate) fn renamed(result: isize, _: usize) -> isize {
-    result
-}
-
-/// `rt_sigpending(set, size)`: nothing waits under another's name.
-pub(crate) fn rt_sigpending(args: [usize; 6]) -> isize {
-    // SAFETY: the program's own call, on its own behalf.
-    unsafe { syscall(nr::RT_SIGPENDING, args) }
+/// The processor's counter cannot be made to trap here: no fault is the image's.
+pub(crate) fn is_emulated(_: &SignalInfo, _: &mut Context) -> bool {
+    false
 }
 
 /// `prctl(…)`, which has nothing to say of the counter here.
@@ -47,5 +15,36 @@ pub(crate) fn prctl(args: [usize; 6]) -> isize {
     unsafe { syscall(nr::PRCTL, args) }
 }
 
-pub(crate) const SIGSEGV: usize = 11;
-pub(crate) const SIGSTKFLT: usize = 16;
+// `kept.rs` says what this is. The address to return to is in x30; the return from the
+// signal restores all registers, so any may be changed.
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_kept, \"ax\", @progbits",
+    ".globl timeloom_kept, timeloom_kept_once",
+    ".hidden timeloom_kept, timeloom_kept_once",
+    ".type timeloom_kept, @function",
+    ".type timeloom_kept_once, @function",
+    ".balign 4",
+    "timeloom_kept_once:",
+    "mov x4, #1",
+    "b 1f",
+    "timeloom_kept:",
+    "mov x4, #0",
+    "1:",
+    "mov x3, x30",
+    "adr x30, timeloom_restorer",
+    "mov x19, x1",
+    "mov x20, x2",
+    "mov x21, x30",
+    "bl timeloom_decide",
+    "mov x30, x21",
+    "cbz x0, 2f",
+    "mov x16, x0",
+    "ldr w0, [x19]",
+    "mov x1, x19",
+    "mov x2, x20",
+    "br x16",
+    "2:",
+    "ret",
+    ".size timeloom_kept, . - timeloom_kept",
+    ".popsection",
+);

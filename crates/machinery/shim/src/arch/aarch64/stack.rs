@@ -8,8 +8,8 @@
 //! end the program, and to say why.
 
 use super::Context;
-use super::fault::SIGSEGV;
 use super::syscall;
+use crate::kept::SIGSEGV;
 use crate::nr;
 use crate::signal::Action;
 

@@ -1,0 +1,53 @@
+//! A program's own SIGSYS is as it is natively, beside the one by which calls trap.
+
+use std::time::Duration;
+
+use crate::support::{Differential, Program, World, c_program, c_program_static};
+
+#[test]
+fn a_programs_own_sigsys_is_as_natively() {
+    for dilation in [1.0, 5.0, 0.5] {
+        let world = World::new("own-sigsys", dilation);
+        let programs = [c_program("sigsys"), c_program_static("sigsys")];
+        Differential::of(programs, 400).run(&world, |world| {
+            world.run_for(Duration::from_millis(100));
+            world.pause_for(Duration::from_secs(1));
+        });
+    }
+}
+
+/// Its waits are kicked by a SIGSYS, too.
+#[test]
+fn a_programs_own_sigsys_is_told_from_a_change_of_the_rate() {
+    let world = World::new("own-sigsys-rate", 1.0);
+    Differential::of([c_program("sigsys")], 1_600).run(&world, |world| {
+        for turn in 0..100 {
+            let factor = [5.0, 0.5, 1.0, 8.0][turn % 4];
+            world.session.dilate(factor).expect("a possible factor");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        world.session.dilate(1.0).expect("a possible factor");
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_programs_own_sigsys_is_as_natively_where_the_counter_is_emulated() {
+    let runs = Differential::of([c_program("sigsys")], 400);
+    crate::tsc::as_natively("own-sigsys-tsc", &runs);
+}
+
+/// Not a check: what calls on masks cost, for people.
+#[test]
+#[ignore = "measures; prints"]
+fn what_masks_cost() {
+    let argv = || vec![c_program("sigsys").into_os_string(), "cost".into()];
+    for _ in 0..3 {
+        let world = World::new("masks-cost", 1.0);
+        let native = Program::native(&argv()).finish();
+        let guest = world.start(argv()).finish();
+        for (place, (said, _)) in [("outside", native), ("inside", guest)] {
+            println!("{place}: {}", said.join(", "));
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! Signals that the image gets first: SIGSYS, by which calls trap, and SIGSEGV where the
+//! time-stamp counter is emulated. They are the program's all the same.
+//!
+//! The image can keep nothing. So the kernel keeps it, under a *stand-in*: a signal that
+//! nobody sends.
+//!
+//! - **Whether the program blocks the signal** lies in the mask's bit of the stand-in. A
+//!   trap or fault while the signal itself is blocked kills, so it never is. The bit is
+//!   inherited, restored at the return from handlers, and in force during waits, as every
+//!   bit is.
+//! - **A signal that was sent while the program blocks it** is sent on as the stand-in,
+//!   which is really blocked and stays pending until the program lets it in.
+//! - **The program's action** lies in a kernel's action: that of SIGSEGV itself, so that a
+//!   fault of the program's reaches its handler in the kernel's own frame (same stack, same
+//!   registers), and that of SIGSYS's stand-in, as which every SIGSYS of the program's is
+//!   sent on. So an action is copied by `fork`, shared by threads, of its own in a `vfork`
+//!   child, and at an exec reset or, ignored, kept, as the kernel does it.
+//!
+//! Between a handler of the program and the kernel stands `timeloom_kept` (`arch`), whose
+//! kernel's action has the program's handler where the kernel expects the address that a
+//! handler returns to, which for ours need not be told. Flags that would take effect on us
+//! are noted in flags that mean nothing for these signals.
+
+use crate::abi::{NS_PER_S, SYS_SECCOMP, SignalInfo, Timespec};
+use crate::arch::{Context, is_emulated};
+use crate::clock::page;
+use crate::extra;
+use crate::signal::{self, Action, SIG_DFL, SIG_IGN};
+use crate::sys::{errno, nr, readable, syscall};
+use crate::wait;
+use timeloom_calls::Extra;
+
+/// Such a signal.
+#[derive(Clone, Copy)]
+struct Kept {
+    signal: usize,
+    stand_in: usize,
+    /// Whose action in the kernel is the program's.
+    home: usize,
+}
+
+const SYS: Kept = Kept {
+    signal: SIGSYS,
+    stand_in: SIGSTKFLT,
+    home: SIGSTKFLT,
+};
+/// Its stand-in is far from both ends of the real-time signals, where programs take theirs.
+const SEGV: Kept = Kept {
+    signal: SIGSEGV,
+    stand_in: 50,
+    home: SIGSEGV,
+};
+
+impl Kept {
+    /// What the image stands before as things are.
+    fn by_signal(signal: usize) -> Option<Self> {
+        match signal {
+            SIGSYS => Some(SYS),
+            SIGSEGV if page().emulates_tsc() => Some(SEGV),
+            _ => None,
+        }
+    }
+
+    const fn bit(self) -> u64 {
+        bit(self.signal)
+    }
+
+    const fn stand_in_bit(self) -> u64 {
+        bit(self.stand_in)
+    }
+}
+
+const fn bit(signal: usize) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Whether a signal serves the image and is nothing to the program.
+pub(crate) fn is_stand_in(signal: usize) -> bool {
+    signal == SYS.stand_in || (signal == SEGV.stand_in && page().emulates_tsc())
+}
+
+/// The signal whose action in the kernel is the program's action of `signal`.
+pub(crate) fn home_of(signal: usize) -> usize {
+    Kept::by_signal(signal).map_or(signal, |kept| kept.home)
+}
+
+/// What the kernel is to have for a mask of the program's.
+pub(crate) fn kernel_mask(program: u64) -> u64 {
+    // A mask that did not come through `program_mask` has only the stand-in's bit.
+    let mut mask = if program & (SYS.bit() | SYS.stand_in_bit()) != 0 {
+        program & !SYS.bit() | SYS.stand_in_bit()
+    } else {
+        program
+    };
+    if page().emulates_tsc() {
+        let is_blocked = mask & SEGV.bit() != 0;
+        mask &= !(SEGV.bit() | SEGV.stand_in_bit());
+        if is_blocked {
+            mask |= SEGV.stand_in_bit();
+        }
+    }
+    mask
+}
+
+/// What the program is to see of a mask of the kernel's: a signal and its stand-in always
+/// together, so that a full mask is full.
+pub(crate) fn program_mask(kernel: u64) -> u64 {
+    let mut mask = kernel & !SYS.bit();
+    if kernel & SYS.stand_in_bit() != 0 {
+        mask |= SYS.bit();
+    }
+    if page().emulates_tsc() {
+        let is_blocked = mask & SEGV.stand_in_bit() != 0;
+        mask &= !(SEGV.bit() | SEGV.stand_in_bit());
+        if is_blocked {
+            mask |= SEGV.bit() | SEGV.stand_in_bit();
+        }
+    }
+    mask
+}
+
+/// A set of signals to be let in, with the stand-ins.
+pub(crate) fn with_stand_ins(set: u64) -> u64 {
+    if set & SYS.bit() != 0 {
+        set | SYS.stand_in_bit()
+    } else {
+        set
+    }
+}
+
+/// Whether a mask is about SIGSYS. C libraries block everything for a moment, their own
+/// signals too, which no program of theirs does; nobody looks at the mask then.
+pub(crate) fn names_sigsys(mask: u64) -> bool {
+    mask & SYS.bit() != 0 && is_of_programs(mask)
+}
+
+/// Whether a mask is a program's, and not made by a runtime that blocks everything.
+pub(crate) fn is_of_programs(mask: u64) -> bool {
+    mask & OF_LIBRARIES != OF_LIBRARIES
+}
+
+/// The same of the mask of a handler, which in most programs is everything.
+pub(crate) fn singles_out_sigsys(mask: u64) -> bool {
+    names_sigsys(mask) && mask | OF_LIBRARIES | NEVER_BLOCKED != u64::MAX
+}
+
+/// From now on masks, actions and pending signals are shown as the program is to see them
+/// where it only asks, too.
+pub(crate) fn show() {
+    // Where this fails, what is only asked for shows the stand-in.
+    extra::install(Extra::Signals);
+}
+
+/// What the kernel is to have for the program's action of `signal`.
+pub(crate) fn kernel_action(signal: usize, program: &Action) -> Action {
+    match Kept::by_signal(signal) {
+        Some(kept) => wrapped(kept, program),
+        None => Action {
+            mask: kernel_mask(program.mask),
+            ..*program
+        },
+    }
+}
+
+/// The program's action of `signal`, from what the kernel has.
+pub(crate) fn program_action(signal: usize, kernel: &Action) -> Action {
+    match Kept::by_signal(signal) {
+        Some(kept) if is_wrapped(kernel) => unwrapped(kept, kernel),
+        _ => Action {
+            mask: program_mask(kernel.mask),
+            ..*kernel
+        },
+    }
+}
+
+fn wrapped(kept: Kept, program: &Action) -> Action {
+    let has = |flag: u64, noted: u64| {
+        if program.flags & flag != 0 { noted } else { 0 }
+    };
+    let is_own = kept.home == kept.signal;
+    if !is_own && !is_handler(program.handler) {
+        // The stand-in is ignored, or is for [`forward`] to think of.
+        return Action {
+            mask: kernel_mask(program.mask),
+            ..*program
+        };
+    }
+    let own = SA_SIGINFO | SA_RESTORER | if is_own { SA_NODEFER } else { 0 };
+    let noted = has(SA_SIGINFO, NOTED_SIGINFO) | has(SA_NODEFER, NOTED_NODEFER);
+    let (flags, mask) = if is_handler(program.handler) {
+        // While it is handled the signal waits, as which it is known to the kernel.
+        let deferred = kept.stand_in_bit() & !has(SA_NODEFER, kept.stand_in_bit());
+        let mask = kernel_mask(program.mask);
+        let passed = if is_own { 0 } else { SA_NODEFER };
+        let passed = program.flags & (SA_ONSTACK | SA_RESTART | passed);
+        (
+            own | noted | passed,
+            if is_own { mask | deferred } else { mask },
+        )
+    } else {
+        // Nothing of the program's runs, and it must not be interrupted either.
+        (own | noted | SA_ONSTACK | SA_RESTART, 0)
+    };
+    let entry = if program.flags & SA_RESETHAND != 0 {
+        &raw const timeloom_kept_once
+    } else {
+        &raw const timeloom_kept
+    };
+    Action {
+        handler: entry as usize,
+        flags,
+        restorer: program.handler,
+        mask,
+    }
+}
+
+fn unwrapped(kept: Kept, kernel: &Action) -> Action {
+    let has = |noted: u64, flag: u64| {
+        if kernel.flags & noted != 0 { flag } else { 0 }
+    };
+    let once = kernel.handler == &raw const timeloom_kept_once as usize;
+    let passed = if is_handler(kernel.restorer) {
+        kernel.flags & (SA_ONSTACK | SA_RESTART)
+    } else {
+        0
+    };
+    let own = if once { SA_RESETHAND } else { 0 } | SA_RESTORER;
+    // Deferred while it is handled, its bit is in the mask in any case.
+    let mask = if kept.home != kept.signal || kernel.flags & NOTED_NODEFER != 0 {
+        program_mask(kernel.mask)
+    } else {
+        program_mask(kernel.mask & !kept.stand_in_bit())
+    };
+    Action {
+        handler: kernel.restorer,
+        flags: has(NOTED_SIGINFO, SA_SIGINFO) | has(NOTED_NODEFER, SA_NODEFER) | passed | own,
+        restorer: &raw const timeloom_restorer as usize,
+        mask,
+    }
+}
+
+fn is_wrapped(kernel: &Action) -> bool {
+    kernel.handler == &raw const timeloom_kept as usize
+        || kernel.handler == &raw const timeloom_kept_once as usize
+}
+
+pub(crate) fn is_handler(handler: usize) -> bool {
+    !matches!(handler, SIG_DFL | SIG_IGN)
+}
+
+/// The program has set its action of SIGSYS: calls that ours interrupts on behalf of it
+/// are restarted, or not, as it wants.
+pub(crate) fn restart_as(program: &Action) {
+    let mut own = signal::action(SIGSYS);
+    let restarts = !is_handler(program.handler) || program.flags & SA_RESTART != 0;
+    own.flags = own.flags & !SA_RESTART | if restarts { SA_RESTART } else { 0 };
+    set_action(SIGSYS, &own);
+}
+
+/// `rt_sigpending(set, size)`: signals wait under others' names.
+pub(crate) fn rt_sigpending(args: [usize; 6]) -> isize {
+    // SAFETY: the kernel checks the pointer.
+    let result = unsafe { syscall(nr::RT_SIGPENDING, args) };
+    if result == 0 && args[1] == 8 {
+        let set = args[0] as *mut u64;
+        // SAFETY: the kernel has just written there.
+        unsafe { set.write_unaligned(pending(set.read_unaligned())) };
+    }
+    result
+}
+
+/// What the program is to see of what is pending in the kernel.
+fn pending(kernel: u64) -> u64 {
+    let stand_ins = if page().emulates_tsc() {
+        SYS.stand_in_bit() | SEGV.stand_in_bit()
+    } else {
+        SYS.stand_in_bit()
+    };
+    program_mask(kernel) & !stand_ins
+}
+
+/// What `sigtimedwait` is to wait for instead of `set`, if that holds such a signal.
+pub(crate) fn awaited(set: usize) -> Option<u64> {
+    if !readable(set, 8) {
+        return None;
+    }
+    // SAFETY: the kernel has just read it.
+    let set = unsafe { (set as *const u64).read_unaligned() };
+    let wanted = kernel_mask(set);
+    (wanted != set).then_some(wanted)
+}
+
+/// The result of such a wait, and its `siginfo` (or null), under the right name.
+pub(crate) fn renamed(result: isize, info: usize) -> isize {
+    let kept = match result as usize {
+        stand_in if stand_in == SYS.stand_in => SYS,
+        stand_in if stand_in == SEGV.stand_in && page().emulates_tsc() => SEGV,
+        _ => return result,
+    };
+    if info != 0 {
+        // SAFETY: the kernel has just written there.
+        unsafe { (info as *mut i32).write_unaligned(kept.signal as i32) };
+    }
+    kept.signal as isize
+}
+
+/// A SIGSYS of the program's own, which has come to our handler: as its stand-in it does
+/// what the program wants of it, when our handler has returned, or later.
+pub(crate) fn forward(info: &SignalInfo, context: &mut Context) {
+    let is_blocked = context.mask & SYS.stand_in_bit() != 0;
+    let action = signal::action(SYS.home);
+    let handler = program_action(SIGSYS, &action).handler;
+    // By a filter of the program's own: that cannot be put off or ignored.
+    let is_forced = info.code == SYS_SECCOMP;
+    let ends = handler == SIG_DFL && !is_blocked;
+    if ends || (is_forced && (is_blocked || !is_handler(handler))) {
+        return die(SYS, info);
+    }
+    if action.handler == SIG_DFL {
+        // Let in later, the stand-in would end the program under its own name.
+        set_action(SYS.home, &entered_by_default());
+    }
+    send_on(SYS, info, !is_blocked || info.code == SI_TKILL);
+    // A wait of ours that was interrupted ends if the program's handler is about to run.
+    // One that has let the signal in by a mask of its own finds it in its next turn.
+    wait::handle_kick(context);
+}
+
+/// Called from `timeloom_kept` on the frame that the kernel made. Returns the program's
+/// handler to go on to, or zero to return from the signal.
+///
+/// # Safety
+/// By that code only: both pointers are the kernel's.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn timeloom_decide(
+    number: i32,
+    info: *mut SignalInfo,
+    context: *mut Context,
+    handler: usize,
+    once: usize,
+) -> usize {
+    // SAFETY: the kernel gives valid pointers to both, for this call.
+    let (info, context) = unsafe { (&mut *info, &mut *context) };
+    if number as usize == SYS.stand_in {
+        info.signal = SIGSYS as i32;
+        if !is_handler(handler) {
+            if handler == SIG_DFL {
+                die(SYS, info);
+            }
+            return 0;
+        }
+        if once != 0 {
+            set_action(SYS.home, &Action::DEFAULT);
+        }
+        return handler;
+    }
+    if is_emulated(info, context) {
+        return 0;
+    }
+    let by_processor = info.code > 0;
+    let is_blocked = context.mask & SEGV.stand_in_bit() != 0;
+    if !by_processor && is_blocked {
+        defer(info);
+        return 0;
+    }
+    if !by_processor && handler == SIG_IGN {
+        return 0;
+    }
+    if !is_handler(handler) || is_blocked {
+        die(SEGV, info);
+        return 0;
+    }
+    if once != 0 {
+        set_action(SIGSEGV, &entered_by_default());
+    }
+    handler
+}
+
+/// The kernel's action for the default one where the image is to be asked first.
+fn entered_by_default() -> Action {
+    wrapped(SEGV, &Action::DEFAULT)
+}
+
+/// Sends a SIGSEGV on that the program is not to get yet.
+fn defer(info: &SignalInfo) {
+    let action = Action {
+        handler: timeloom_deferred as *const () as usize,
+        flags: SA_SIGINFO | SA_RESTART | SA_RESTORER,
+        restorer: &raw const timeloom_restorer as usize,
+        // What it sends arrives when it has returned.
+        mask: SEGV.bit(),
+    };
+    set_action(SEGV.stand_in, &action);
+    send_on(SEGV, info, info.code == SI_TKILL);
+}
+
+/// Sends a signal on as its stand-in: to this thread, or to whichever lets it in.
+fn send_on(kept: Kept, info: &SignalInfo, to_this_thread: bool) {
+    let info = core::ptr::from_ref(info) as usize;
+    // SAFETY: the kernel reads the 128 bytes of a `siginfo_t`, of which `info` is the
+    // beginning. To one's own process any code may be sent.
+    unsafe {
+        if to_this_thread {
+            queue_to_this_thread(kept.stand_in, info);
+        } else {
+            let pid = syscall(nr::GETPID, [0; 6]) as usize;
+            syscall(nr::RT_SIGQUEUEINFO, [pid, kept.stand_in, info, 0, 0, 0]);
+        }
+    }
+}
+
+/// The handler of SIGSEGV's stand-in: what was put off is due.
+///
+/// # Safety
+/// Called by the kernel only.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn timeloom_deferred(_: i32, info: *const u64, _: *mut Context) {
+    // SAFETY: the kernel's own `siginfo_t`.
+    unsafe { queue_to_this_thread(SIGSEGV, info as usize) };
+}
+
+/// Ends the process as the kernel does for want of a handler: by this signal, with the
+/// interrupted registers, at the return from ours.
+fn die(kept: Kept, info: &SignalInfo) {
+    set_action(kept.signal, &Action::DEFAULT);
+    signal::block(kept.bit());
+    let info = core::ptr::from_ref(info) as usize;
+    // SAFETY: the beginning of a whole `siginfo_t`.
+    unsafe { queue_to_this_thread(kept.signal, info) };
+}
+
+/// # Safety
+/// `info` must be the address of a `siginfo_t`.
+unsafe fn queue_to_this_thread(signal: usize, info: usize) {
+    // SAFETY: the kernel reads the structure.
+    unsafe {
+        let pid = syscall(nr::GETPID, [0; 6]) as usize;
+        let thread = syscall(nr::GETTID, [0; 6]) as usize;
+        // A full queue of signals (of this user) empties; nothing else can fail.
+        for _ in 0..MOST_TURNS {
+            let args = [pid, thread, signal, info, 0, 0];
+            if syscall(nr::RT_TGSIGQUEUEINFO, args) != errno::EAGAIN {
+                return;
+            }
+            let rest = Timespec {
+                s: 0,
+                ns: NS_PER_S / 1000,
+            };
+            let rest = &raw const rest as usize;
+            syscall(nr::CLOCK_NANOSLEEP, [1, 0, rest, 0, 0, 0]);
+        }
+    }
+}
+
+fn set_action(signal: usize, action: &Action) {
+    let action = core::ptr::from_ref(action) as usize;
+    // SAFETY: the kernel reads the action.
+    unsafe { syscall(nr::RT_SIGACTION, [signal, action, 0, 8, 0, 0]) };
+}
+
+// The entry of a kept signal. In the place of the address to return to it has the
+// program's handler. That place gets the true address at once, so that an unwinder gets
+// through; then the image decides, and the program's handler finds stack and arguments as
+// the kernel left them, but for the signal's number, which is taken from its information.
+unsafe extern "C" {
+    static timeloom_kept: u8;
+    static timeloom_kept_once: u8;
+    static timeloom_restorer: u8;
+}
+
+pub(crate) const SIGSYS: usize = 31;
+pub(crate) const SIGSEGV: usize = 11;
+const SIGSTKFLT: usize = 16;
+/// Signals 32 and 33.
+const OF_LIBRARIES: u64 = bit(32) | bit(33);
+/// SIGKILL and SIGSTOP.
+const NEVER_BLOCKED: u64 = bit(9) | bit(19);
+const SI_TKILL: i32 = -6;
+const SA_SIGINFO: u64 = 4;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_ONSTACK: u64 = 0x0800_0000;
+pub(crate) const SA_RESTART: u64 = 0x1000_0000;
+const SA_NODEFER: u64 = 0x4000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
+/// SA_NOCLDSTOP and SA_NOCLDWAIT, which are about SIGCHLD.
+const NOTED_SIGINFO: u64 = 1;
+const NOTED_NODEFER: u64 = 2;
+const MOST_TURNS: u32 = 1_000;
