@@ -25,12 +25,14 @@ use crate::record::Scribe;
 use crate::simulated::Network;
 use crate::testbed::Keyboard;
 use crate::verdict::{End, Reporter, Verdict};
-use crate::{devices, hosts, network, outputs, pause_bus, plants};
+use crate::{devices, hosts, network, outputs, pause_bus, plants, timelines};
 
 /// What a run needs to know besides its plan.
 pub struct Options {
     /// The run directory to make.
     pub directory: PathBuf,
+    /// The program `timeloom`, which keeps the scenario's timelines.
+    pub timeloom: PathBuf,
     /// Name of the session for `timeloom query` and others.
     pub session: String,
     /// Set from outside (Ctrl-C, SIGTERM) to end the run.
@@ -121,6 +123,7 @@ struct Run<'a> {
     verdict: Verdict,
     bus: Bus,
     hosts: hosts::Hosts,
+    keepers: Vec<timelines::Keeper>,
     session: Arc<Session>,
 }
 
@@ -150,6 +153,7 @@ impl<'a> Run<'a> {
             warn: Box::new(move |text| warn(text)),
         })?);
         let hosts = hosts::add(plan, &session)?;
+        let keepers = timelines::prepare(plan, directory, &options.timeloom)?;
         if session.freeze_kind() == FreezeKind::Signals {
             manifest.degraded_modes.push(
                 "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may notice.".into(),
@@ -208,6 +212,7 @@ impl<'a> Run<'a> {
             verdict,
             bus,
             hosts,
+            keepers,
             session,
         })
     }
@@ -222,6 +227,7 @@ impl<'a> Run<'a> {
             session: &self.session,
             fabric: &self.fabric,
             hosts: &self.hosts,
+            keepers: &self.keepers,
             directory: self.directory,
             scribe: &self.scribe,
             reporter: &reporter,
@@ -265,6 +271,12 @@ impl<'a> Run<'a> {
                 let over = || over_ref.load(Ordering::SeqCst);
                 hosts::record(plan, clock, &scribe, over);
             });
+            let (plan, scribe) = (self.plan, self.scribe.clone());
+            let (all, keepers) = (&self.hosts, &self.keepers);
+            scope.spawn(move || {
+                let over = || over_ref.load(Ordering::SeqCst);
+                timelines::record(plan, clock, all, keepers, &scribe, over);
+            });
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));
                 progress.virtual_time = (clock.now() - Instant::ZERO).min(progress.planned);
@@ -306,7 +318,9 @@ impl<'a> Run<'a> {
         for attack in self.plan.attacks.iter().filter(|attack| attack.enabled) {
             self.scribe.label(attack, Instant::FAR_FUTURE);
         }
-        for (host, program) in self.plan.programs() {
+        let keepers = self.keepers.iter();
+        let keepers = keepers.map(|keeper| (keeper.host.as_str(), &keeper.program));
+        for (host, program) in keepers.chain(self.plan.programs()) {
             if program.start == Duration::ZERO && program.after.is_empty() {
                 if let Err(error) = stage.start_now(scope, host, program) {
                     stage.reporter.failed(&program.name, error);
@@ -423,6 +437,7 @@ impl<'a> Run<'a> {
                 waited: tally.waited,
             }
         });
+        timelines::put_away(&self.keepers);
         drop(hold);
         drop((
             self.keyboard,

@@ -30,6 +30,7 @@ pub mod report;
 mod servers;
 mod simulated;
 mod testbed;
+mod timelines;
 mod verdict;
 
 pub use error::RunError;

@@ -19,6 +19,7 @@ use crate::hosts::Hosts;
 use crate::outputs::Log;
 use crate::readiness::Condition;
 use crate::record::Scribe;
+use crate::timelines::Keeper;
 use crate::verdict::Reporter;
 
 /// What the programs share.
@@ -26,6 +27,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) session: &'a Session,
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts,
+    pub(crate) keepers: &'a [Keeper],
     pub(crate) directory: &'a RunDirectory,
     pub(crate) scribe: &'a Scribe,
     pub(crate) reporter: &'a Reporter,
@@ -108,7 +110,7 @@ impl<'a> Stage<'a> {
             .map_err(|error| format!("namespace of {host}: {error}"))?;
         let spec = CommandSpec {
             argv: program.run.iter().map(Into::into).collect(),
-            env: environment(&program.env),
+            env: self.environment(host, &program.env),
             directory: Some(program.directory.clone()),
             output: Output::To(output),
             network: Some(network),
@@ -206,6 +208,22 @@ impl<'a> Stage<'a> {
                 guest.signal(SIGKILL);
             }
         }
+    }
+
+    /// Where the host keeps timelines, its programs find them.
+    fn environment(
+        &self,
+        host: &str,
+        given: &BTreeMap<String, String>,
+    ) -> BTreeMap<OsString, OsString> {
+        let mut variables = environment(given);
+        if let Some(keeper) = self.keepers.iter().find(|keeper| keeper.host == host) {
+            let place = keeper.directory.clone().into_os_string();
+            variables
+                .entry("TIMELOOM_TIMELINES".into())
+                .or_insert(place);
+        }
+        variables
     }
 
     /// The network in which the programs of `host` live.

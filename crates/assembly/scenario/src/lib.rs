@@ -52,7 +52,8 @@ pub use plan::{
     Placement, Plan, Plant, Proc, Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy,
     PtpProfile, PtpRogue, PtpRole, PtpSecurity, PtpTransport, Record, Reference, Register,
     RegisterTable, RegisterType, SCHEMA, Service, ServiceKind, ServingHost, Shape, Simulation,
-    Stepping, System, Temperature, Time, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
+    Stepping, System, TIMELINE_SIGNALS, Temperature, Time, TimelineScale, TimelineSpec, Traffic,
+    TrafficKind, TrafficModel, Tsc, Wire,
 };
 pub use schema::json_schema;
 pub use simulated::{Fault, Simulated};

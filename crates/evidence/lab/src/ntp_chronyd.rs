@@ -139,6 +139,8 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
         &plan,
         Options {
             directory: run.clone(),
+            // The scenario keeps no timelines.
+            timeloom: PathBuf::new(),
             session: format!("ntp-steps-{}", std::process::id()),
             interrupted: options.interrupted,
             progress: Box::new(move |progress| {

@@ -62,7 +62,7 @@ impl PageReader {
 
     /// Opens the page of a host's timeline from outside: for the session's
     /// supervisor, which knows what the host's crystal shows. It reads by
-    /// [`Self::read_at`]; all other readings are void.
+    /// [`Self::read_by`]; all other readings are void.
     ///
     /// # Errors
     /// As [`Self::open`], when the page is of another domain than `domain`.
@@ -182,13 +182,21 @@ impl PageReader {
         Ok((taken.get(), reading))
     }
 
-    /// What the page says when the host's crystal shows `raw_ns` and its clock page
-    /// so many [`disruptions`](timeloom_page::ClockPage::disruptions).
+    /// Reads the timeline by a look at the host from outside, which gives what its
+    /// crystal shows in nanoseconds, and its clock page's
+    /// [`disruptions`](timeloom_page::ClockPage::disruptions). It is called once the
+    /// page has been looked at, perhaps several times: the last look counts.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_at(&self, raw_ns: u64, disruptions: u64) -> Result<Reading, Refusal> {
-        self.read_marked(|| raw_ns, || Some(disruptions))
+    pub fn read_by(&self, look: impl Fn() -> (u64, u64)) -> Result<Reading, Refusal> {
+        let disruptions = core::cell::Cell::new(0);
+        let counter = || {
+            let (raw_ns, marker) = look();
+            disruptions.set(marker);
+            raw_ns
+        };
+        self.read_marked(counter, || Some(disruptions.get()))
     }
 
     /// As [`Self::read_ns`] with the counter given: for tests, for stamps taken a

@@ -56,6 +56,10 @@ pub struct TimelineConfig {
     /// How often a source is asked.
     #[serde(default)]
     pub poll: PollConfig,
+    /// How far the interval may reach to either side: a requirement that stands
+    /// without a program that binds.
+    #[serde(default, deserialize_with = "some_length")]
+    pub accuracy: Option<Duration>,
     /// How long an answer keeps the timeline `ok`, at least.
     #[serde(default = "sixteen_seconds", deserialize_with = "length")]
     pub fresh_for: Duration,
@@ -162,6 +166,12 @@ impl DaemonConfig {
             if lengths.iter().any(|length| *length <= Duration::ZERO) {
                 return bad("fresh_for, time_to_live, alive_for and poll must be positive");
             }
+            if timeline
+                .accuracy
+                .is_some_and(|accuracy| accuracy <= Duration::ZERO)
+            {
+                return bad("accuracy must be positive");
+            }
             if timeline.poll.shortest > timeline.poll.longest {
                 return bad("poll.shortest is longer than poll.longest");
             }
@@ -215,6 +225,7 @@ impl TimelineConfig {
             tai_offset_s: None,
             oscillator: OscillatorConfig::default(),
             poll: PollConfig::default(),
+            accuracy: None,
             fresh_for: sixteen_seconds(),
             time_to_live: thousand_seconds(),
             alive_for: five_seconds(),
@@ -312,6 +323,10 @@ fn five_seconds() -> Duration {
 fn length<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     text.parse().map_err(serde::de::Error::custom)
+}
+
+fn some_length<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    length(from).map(Some)
 }
 
 fn id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TimelineId>, D::Error> {

@@ -50,6 +50,8 @@ pub(crate) enum KeepError {
     Source(Untold),
     /// An output cannot be written as configured: place and fix.
     Output(String),
+    /// No effort meets the accuracy that the configuration requires.
+    Accuracy(Impossible),
 }
 
 enum Event {
@@ -117,8 +119,13 @@ impl Timeline {
             .map(|(index, (label, open))| Asked::start(SourceId(index), label, open, &events))
             .collect();
         let keeper_config = config.keeper(clock.oscillator(config.oscillator()));
+        let mut keeper = Keeper::new(keeper_config, clock.now());
+        if let Some(accuracy) = config.accuracy {
+            let required = keeper.bind(Requirement::within(accuracy));
+            required.map_err(KeepError::Accuracy)?;
+        }
         let kept = Kept {
-            keeper: Keeper::new(keeper_config, clock.now()),
+            keeper,
             config: keeper_config,
             clock: clock.clone(),
             from_utc: FromUtc::of(config),

@@ -119,6 +119,9 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
             KeepError::Output(why) => {
                 ServeError::Config(BadConfig(format!("timeline {name}: {why}")))
             }
+            KeepError::Accuracy(impossible) => ServeError::Config(BadConfig(format!(
+                "timeline {name}: accuracy: {impossible}"
+            ))),
             KeepError::Source(untold) => {
                 ServeError::Config(BadConfig(format!("timeline {name}: {untold}")))
             }

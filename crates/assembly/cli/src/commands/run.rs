@@ -56,6 +56,8 @@ impl Run {
         let mut display = Display::new(&plan.name);
         let options = Options {
             directory: directory.clone(),
+            timeloom: std::env::current_exe()
+                .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
             session: self
                 .name
                 .unwrap_or_else(|| format!("run-{}", std::process::id())),

@@ -16,4 +16,5 @@ mod steps;
 mod support;
 mod timeline;
 mod timeline_in_session;
+mod timelines;
 mod unregister;

@@ -15,6 +15,7 @@ mod simulation;
 mod summary;
 mod system;
 mod time;
+mod timeline;
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,7 @@ pub use system::{
     Device, Host, Link, Program, Protocol, Register, RegisterTable, RegisterType, System,
 };
 pub use time::{Mode, Proc, Stepping, Time, Tsc};
+pub use timeline::{TIMELINE_SIGNALS, TimelineScale, TimelineSpec};
 
 use crate::read::{Fields, Read};
 

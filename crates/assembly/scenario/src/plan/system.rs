@@ -9,7 +9,7 @@ use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::plan::network::Wire;
-use crate::plan::{ClockSpec, Named, OpenFlow};
+use crate::plan::{ClockSpec, Named, OpenFlow, TimelineSpec};
 use crate::read::{Fields, Read};
 use crate::words::{self, Ipv4Interface, Ready, SignalName};
 
@@ -47,6 +47,13 @@ pub struct Link {
     pub wire: Wire,
 }
 
+impl Host {
+    /// What the program is called that keeps the timelines of the host `name`.
+    pub fn timeline_program(name: &str) -> String {
+        format!("timelines-{name}")
+    }
+}
+
 impl Link {
     /// Whether the link joins these two nodes, in either order.
     pub fn joins(&self, ends: &[String; 2]) -> bool {
@@ -64,6 +71,9 @@ pub struct Host {
     /// Its clock, when that differs from true time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSpec>,
+    /// The timelines that it keeps, by name.
+    #[schemars(default)]
+    pub timelines: Named<TimelineSpec>,
     /// What it runs.
     #[schemars(default)]
     pub programs: Vec<Program>,
@@ -275,6 +285,7 @@ impl Read for Host {
         Self {
             address: fields.required("address"),
             clock: fields.optional("clock"),
+            timelines: fields.or_default("timelines"),
             programs: fields.or_default("programs"),
         }
     }

@@ -1,7 +1,7 @@
 //! Attacks, captures, records and checks: that what they speak of exists.
 
 use super::{Rules, at};
-use crate::plan::{CLOCK_SIGNALS, Check, Condition, PTP_SIGNALS, PtpRole};
+use crate::plan::{CLOCK_SIGNALS, Check, Condition, Host, PTP_SIGNALS, PtpRole, TIMELINE_SIGNALS};
 use crate::suggest;
 use crate::words::SignalName;
 
@@ -118,7 +118,10 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
     let plants = &rules.plan.simulation.plants;
     let SignalName { plant, signal } = name;
     if let Some(host) = rules.plan.system.hosts.get(plant) {
-        // Of a host, its clock is recorded.
+        // Of a host, its timelines and its clock are recorded.
+        if let Some(rest) = signal.strip_prefix("timeline.") {
+            return of_timeline(rules, (plant, host), rest, path);
+        }
         let clock = host.clock.is_some() || rules.may_exist(&["system", "hosts", plant, "clock"]);
         if !CLOCK_SIGNALS.contains(&signal.as_str()) {
             let help = suggest::hint(signal, "signal of a host", CLOCK_SIGNALS);
@@ -163,6 +166,32 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
             rules.broken(path, message, help);
         }
         Some(_) => {}
+    }
+}
+
+/// That `rest`, which is TIMELINE.NAME, is recorded of the host.
+fn of_timeline(rules: &mut Rules<'_>, (name, host): (&str, &Host), rest: &str, path: &[String]) {
+    let (timeline, signal) = rest.rsplit_once('.').unwrap_or((rest, ""));
+    let Some(spec) = host.timelines.get(timeline) else {
+        if !rules.may_exist(&["system", "hosts", name, "timelines", timeline]) {
+            let known = host.timelines.keys().map(String::as_str);
+            let help = suggest::hint(timeline, "timeline of the host", known);
+            rules.broken(
+                path,
+                format!("`{name}` keeps no timeline `{timeline}`"),
+                help,
+            );
+        }
+        return;
+    };
+    if !TIMELINE_SIGNALS.contains(&signal) {
+        let help = suggest::hint(signal, "signal of a timeline", TIMELINE_SIGNALS);
+        let message = format!("`{signal}` of the timeline `{timeline}` is not recorded");
+        rules.broken(path, message, help);
+    } else if signal == "violated" && spec.accuracy.is_none() {
+        let message = format!("the timeline `{timeline}` of `{name}` requires nothing");
+        let help = format!("add `accuracy` to `[system.hosts.{name}.timelines.{timeline}]`");
+        rules.broken(path, message, help);
     }
 }
 

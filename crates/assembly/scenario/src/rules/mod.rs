@@ -14,6 +14,7 @@ mod programs;
 mod ptp;
 mod schedule;
 mod served;
+mod timelines;
 
 use crate::Machine;
 use crate::error::Report;
@@ -29,6 +30,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     network::check(&mut rules, machine);
     openflow::check(&mut rules);
     clocks::check(&mut rules);
+    timelines::check(&mut rules);
     ptp::check(&mut rules);
     devices::check(&mut rules);
     schedule::check(&mut rules);

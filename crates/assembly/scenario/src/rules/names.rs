@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Rules, at};
-use crate::plan::{OpenFlow, PtpRole, SCHEMA};
+use crate::plan::{Host, OpenFlow, PtpRole, SCHEMA};
 
 /// A node's interface on the host is called after it, and the kernel allows 15
 /// bytes, of which four are ours.
@@ -25,6 +25,16 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     parts(rules);
 
     let mut programs = Unique::new("program");
+    let keepers: Vec<(Vec<String>, String)> = (plan.system.hosts.iter())
+        .filter(|(_, host)| !host.timelines.is_empty())
+        .map(|(name, _)| {
+            let path = at(&[], ["system", "hosts", name, "timelines"]);
+            (path, Host::timeline_program(name))
+        })
+        .collect();
+    for (path, name) in &keepers {
+        programs.add(rules, path.clone(), name);
+    }
     for placed in rules.programs() {
         let path = at(&placed.path, ["name"]);
         label(rules, &path, &placed.program.name, "a program's name");

@@ -8,8 +8,8 @@ use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, Signa
 use crate::assertion::Assertion;
 use crate::plan::{
     Condition, Discipline, Mode, Place, Proc, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole,
-    PtpSecurity, PtpTransport, RegisterTable, RegisterType, ServiceKind, Shape, TrafficKind,
-    TrafficModel, Tsc,
+    PtpSecurity, PtpTransport, RegisterTable, RegisterType, ServiceKind, Shape, TimelineScale,
+    TrafficKind, TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -149,6 +149,7 @@ read_from_words! {
         "source" => Self::Source,
         "http" => Self::Http,
     }
+    TimelineScale { "tai" => Self::Tai, "local" => Self::Local }
     TrafficModel { "packet" => Self::Packet, "fluid" => Self::Fluid }
     RegisterType {
         "bit" => Self::Bit,

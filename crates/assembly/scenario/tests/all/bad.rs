@@ -5,6 +5,7 @@ mod programs;
 mod results;
 mod shape;
 mod time;
+mod timelines;
 
 use timeloom_scenario::{ScenarioErrors, parse};
 
@@ -46,9 +47,10 @@ const fn here(replace: &'static str, with: &'static str, message: &'static str) 
 }
 
 /// By the part of a file that they are about.
-const CASES: [&[Case]; 5] = [
+const CASES: [&[Case]; 6] = [
     shape::CASES,
     time::CASES,
+    timelines::CASES,
     network::CASES,
     programs::CASES,
     results::CASES,

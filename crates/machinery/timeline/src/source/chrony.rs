@@ -165,7 +165,7 @@ impl Link {
         // where that user can reach it: beside its own socket.
         let number = NAMES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("timeloom.{}.{number}", std::process::id());
-        let name = std::path::Path::new(address).with_file_name(name);
+        let name = std::path::absolute(std::path::Path::new(address).with_file_name(name))?;
         let socket = UnixDatagram::bind(&name)?;
         let link = Self::Unix(socket, name);
         if let Self::Unix(socket, name) = &link {

@@ -179,6 +179,8 @@ impl Ptp4l {
                 self.config.socket.display()
             ))
         };
+        // The answer comes to this name, from a program in another directory.
+        let path = std::path::absolute(path).map_err(failed)?;
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).map_err(failed)?;
         let name = Unlinked(path);

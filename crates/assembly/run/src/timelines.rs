@@ -1,0 +1,249 @@
+//! The hosts' timelines: kept by a daemon that is a program of its host, and held
+//! against true time, which the run alone knows.
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use timeloom_clock::quality::Status;
+use timeloom_guest::{Clock, Host, TrueTime};
+use timeloom_publish::{Domain, PageReader, Reading};
+use timeloom_results::RunDirectory;
+use timeloom_scenario::{Host as HostSpec, Plan, Program, TimelineScale, TimelineSpec};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::error::RunError;
+use crate::hosts::Hosts;
+use crate::record::Scribe;
+
+/// The daemon of a host's timelines.
+pub(crate) struct Keeper {
+    pub(crate) host: String,
+    /// Where it and the host's programs meet.
+    pub(crate) directory: PathBuf,
+    pub(crate) program: Program,
+}
+
+/// Writes the daemons' configurations into the run directory, where each host has a
+/// place of its own in which daemon and programs meet.
+///
+/// # Errors
+/// A disk that is full; a run directory whose path is too long for a socket's.
+pub(crate) fn prepare(
+    plan: &Plan,
+    run: &RunDirectory,
+    timeloom: &Path,
+) -> Result<Vec<Keeper>, RunError> {
+    let hosts = plan.system.hosts.iter();
+    let keeping = hosts.filter(|(_, host)| !host.timelines.is_empty());
+    keeping
+        .map(|(name, host)| keeper(name, host, run, timeloom))
+        .collect()
+}
+
+fn keeper(
+    name: &str,
+    host: &HostSpec,
+    run: &RunDirectory,
+    timeloom: &Path,
+) -> Result<Keeper, RunError> {
+    let failed = |what: &Path, error: &dyn std::fmt::Display| {
+        RunError::Start(format!("{}: {error}", what.display()))
+    };
+    let run = std::path::absolute(run.path()).map_err(|error| failed(run.path(), &error))?;
+    let directory = run.join("timelines").join(name);
+    fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
+    let longest = host.timelines.keys().map(String::len).max().unwrap_or(0);
+    if directory.as_os_str().len() + longest + SUFFIX > SOCKET_PATH {
+        return Err(RunError::Start(format!(
+            "{} is too long a path for the sockets of timelines; give a shorter one by `--output`",
+            directory.display()
+        )));
+    }
+    let tables: Result<Vec<toml::Value>, _> = host
+        .timelines
+        .iter()
+        .map(|(name, timeline)| timeline.to_table(name).map(toml::Value::from))
+        .collect();
+    let file = directory.join("timelines.toml");
+    let tables = tables.map_err(|error| failed(&file, &error))?;
+    let config = toml::Table::from_iter([("timeline".to_owned(), toml::Value::Array(tables))]);
+    fs::write(&file, config.to_string()).map_err(|error| failed(&file, &error))?;
+    let text = |path: &Path| path.display().to_string();
+    Ok(Keeper {
+        host: name.to_owned(),
+        program: Program {
+            name: HostSpec::timeline_program(name),
+            run: vec![
+                text(timeloom),
+                "timeline".into(),
+                "serve".into(),
+                "--config".into(),
+                text(&file),
+                "--directory".into(),
+                text(&directory),
+            ],
+            // What its sources name is found from here.
+            directory: directory.clone(),
+            essential: true,
+            ..Program::default()
+        },
+        directory,
+    })
+}
+
+/// Takes away what nobody answers at any more. The pages stay, as results.
+pub(crate) fn put_away(keepers: &[Keeper]) {
+    for keeper in keepers {
+        let entries = fs::read_dir(&keeper.directory).into_iter().flatten();
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path
+                .extension()
+                .is_some_and(|end| end == "sock" || end == "lock")
+            {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// Holds each timeline against true time, as often as its scenario says, until `over`.
+pub(crate) fn record(
+    plan: &Plan,
+    clock: &Clock,
+    hosts: &Hosts,
+    keepers: &[Keeper],
+    scribe: &Scribe,
+    over: impl Fn() -> bool,
+) {
+    let mut watched: Vec<Watched<'_>> = keepers
+        .iter()
+        .flat_map(|keeper| {
+            let described = &plan.system.hosts[&keeper.host];
+            let host = &hosts[&keeper.host];
+            described.timelines.iter().map(|(name, spec)| Watched {
+                host: Arc::clone(host),
+                source: keeper.host.as_str().into(),
+                name,
+                spec,
+                page: keeper.directory.join(format!("{name}.page")),
+                reader: None,
+                next: Instant::ZERO,
+                status: Status::NeverSynchronised,
+            })
+        })
+        .collect();
+    while let Some(next) = watched.iter().map(|timeline| timeline.next).min() {
+        if !clock.wait_until_in_the_background(next, &over) {
+            return;
+        }
+        for timeline in watched.iter_mut().filter(|timeline| timeline.next <= next) {
+            let at = timeline.look(clock, scribe);
+            while timeline.next <= at {
+                timeline.next += timeline.spec.every;
+            }
+        }
+    }
+}
+
+/// A timeline whose page is read from outside.
+struct Watched<'a> {
+    host: Arc<Host>,
+    source: Arc<str>,
+    name: &'a str,
+    spec: &'a TimelineSpec,
+    page: PathBuf,
+    /// Once its daemon has made the page.
+    reader: Option<PageReader>,
+    next: Instant<Virtual>,
+    /// As it was last recorded.
+    status: Status,
+}
+
+impl Watched<'_> {
+    /// One record; returns when it was made.
+    fn look(&mut self, clock: &Clock, scribe: &Scribe) -> Instant<Virtual> {
+        let truth = Cell::new(clock.true_time(&self.host));
+        if self.reader.is_none() {
+            let domain = Domain::Host {
+                session: clock.number(),
+                host: self.host.number(),
+            };
+            let page = File::open(&self.page).ok();
+            self.reader = page.and_then(|page| PageReader::open_as(&page, domain).ok());
+        }
+        let reading = self.reader.as_ref().map(|reader| {
+            reader.read_by(|| {
+                truth.set(clock.true_time(&self.host));
+                (truth.get().raw.as_ns() as u64, truth.get().disruptions)
+            })
+        });
+        let truth = truth.get();
+        match reading {
+            None => {}
+            Some(Ok(reading)) => self.tell(&reading, &truth, scribe),
+            Some(Err(refusal)) => {
+                scribe.event(&self.source, self.name, "trouble", &refusal.to_string());
+                self.reader = None;
+            }
+        }
+        truth.at
+    }
+
+    fn tell(&mut self, reading: &Reading, truth: &TrueTime, scribe: &Scribe) {
+        let record = |signal: &str, value: f64, unit: &str| {
+            let name = format!("timeline.{}.{signal}", self.name);
+            scribe.host_sample(&self.source, truth.at, &name, value, unit);
+        };
+        let length = |ns: u64| Duration::from_ns(i64::try_from(ns).unwrap_or(i64::MAX));
+        let (below, above) = (length(reading.below_ns), length(reading.above_ns));
+        let mut outside = false;
+        if reading.bounded {
+            let error = Duration::from_ns(reading.estimate_ns) - self.true_reading(truth);
+            let (lower, upper) = (error - below, error + above);
+            outside = lower > Duration::ZERO || upper < Duration::ZERO;
+            record("error", error.as_s_f64(), "s");
+            record("lower", lower.as_s_f64(), "s");
+            record("upper", upper.as_s_f64(), "s");
+            record(
+                "half_width",
+                (below.as_s_f64() + above.as_s_f64()) / 2.0,
+                "s",
+            );
+        }
+        record("status", f64::from(reading.status as u8), "");
+        record("outside", f64::from(u8::from(outside)), "");
+        if let Some(accuracy) = self.spec.accuracy {
+            let met = reading.bounded && below <= accuracy && above <= accuracy;
+            record("violated", f64::from(u8::from(!met)), "");
+        }
+        if reading.status != self.status {
+            let text = format!("{} → {}", self.status, reading.status);
+            scribe.event(
+                &self.source,
+                &format!("timeline.{}", self.name),
+                "status",
+                &text,
+            );
+            self.status = reading.status;
+        }
+    }
+
+    /// What the timeline should show.
+    fn true_reading(&self, truth: &TrueTime) -> Duration {
+        let utc = truth.utc - Instant::ZERO;
+        let told = Duration::from_s(self.spec.tai_offset_s.unwrap_or(0).into());
+        match self.spec.scale {
+            TimelineScale::Local => utc,
+            // As the daemon takes it: the kernel's, if it knows.
+            TimelineScale::Tai if truth.tai_ahead != Duration::ZERO => utc + truth.tai_ahead,
+            TimelineScale::Tai => utc + told,
+        }
+    }
+}
+
+/// Longest path of a socket, with its zero.
+const SOCKET_PATH: usize = 108;
+/// `/`, `.sock` and the zero.
+const SUFFIX: usize = 7;
