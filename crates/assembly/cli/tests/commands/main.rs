@@ -16,5 +16,6 @@ mod steps;
 mod support;
 mod timeline;
 mod timeline_in_session;
+mod timeline_under_attack;
 mod timelines;
 mod unregister;
