@@ -44,3 +44,37 @@ fn a_running_program_is_brought_in() {
     assert!(again.is_err(), "it is in a session already");
     world.session.kill_all();
 }
+
+/// What it did about its own SIGSYS before still holds: it is held back, and handled when
+/// it is let in; the next is ignored, since so it was asked.
+#[test]
+fn a_program_keeps_what_it_has_done_about_its_own_sigsys() {
+    let script = "import signal, sys, time\n\
+        def caught(number, frame): print('caught', number, flush=True)\n\
+        signal.signal(signal.SIGSYS, caught)\n\
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGSYS])\n\
+        print('ready', flush=True)\n\
+        while time.gmtime().tm_year != 2019: time.sleep(0.01)\n\
+        signal.raise_signal(signal.SIGSYS)\n\
+        old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGSYS])\n\
+        print('blocked', signal.SIGSYS in old, signal.SIGSYS in signal.sigpending(), flush=True)\n\
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGSYS])\n\
+        old = signal.signal(signal.SIGSYS, signal.SIG_IGN)\n\
+        signal.raise_signal(signal.SIGSYS)\n\
+        print('end', old == caught, flush=True)\n";
+    let clock = timeloom_guest::ClockOptions {
+        start: Some(timeloom_time::Instant::from_ns(1_559_563_200_000_000_000)), // 2019-06-03
+        ..Default::default()
+    };
+    let world = World::with_clock("register-sigsys", clock);
+    let mut program = Program::native(&["python3", "-c", script].map(Into::into));
+    program.wait_for("ready");
+    let pid = program.native_pid();
+    world.session.register(pid).expect("a program of ours");
+    let (said, status) = program.finish();
+    let expected = ["ready", "blocked True True", "caught 31", "end True"];
+    assert_eq!(
+        (said.as_slice(), status),
+        (&expected.map(String::from)[..], 0)
+    );
+}
