@@ -136,6 +136,12 @@ impl Handler {
         matches!(self, Self::ClockGettime | Self::Gettimeofday | Self::Time)
     }
 
+    /// Whether its wait lets signals in by a mask of its own, so that none need be handled
+    /// before it.
+    pub const fn waits_under_a_mask(self) -> bool {
+        matches!(self, Self::EpollWait | Self::EpollPwait | Self::EpollPwait2)
+    }
+
     /// Whether the call traps for what it could do to SIGSYS. A program that was let go
     /// keeps the filter, so what these guard it still needs.
     pub const fn guards_sigsys(self) -> bool {

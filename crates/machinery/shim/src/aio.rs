@@ -1,14 +1,14 @@
 //! `io_getevents` and `io_pgetevents`: completions of asynchronous input and output.
 //!
-//! The kernel ends both for a freeze: the first with EINTR, which is hidden as in
-//! `queues.rs`; the second by starting anew, with the whole timeout.
+//! The kernel ends both for a freeze: the first with EINTR, which is hidden as
+//! `Turn::block` does; the second by starting anew, with the whole timeout.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::page;
 use crate::poll::SignalMask;
-use crate::sys::{errno, nr, readable, syscall};
+use crate::sys::{nr, readable, syscall};
 use crate::wait::{Deadline, KICKED, Turn, until};
 
 /// `io_getevents(context, least, most, events, timeout)`.
@@ -63,7 +63,6 @@ impl Wait {
             let disturbed = page().epoch.load(Acquire) != before;
             if result < 0 {
                 return match (got, result) {
-                    (_, errno::EINTR) if disturbed => KICKED,
                     (0, error) => error,
                     _ => got as isize,
                 };

@@ -39,9 +39,10 @@
 //! Freezing a process interrupts its system calls. `ppoll`, `pselect6`,
 //! `futex` and `clock_nanosleep` are then restarted by the kernel, and return
 //! EINTR only when a handler of the program ran: just what native execution
-//! shows. `epoll_wait` returns EINTR for a freeze too; a turn of it is therefore
-//! a `ppoll` on the epoll descriptor followed by an `epoll_wait` that does not
-//! wait.
+//! shows. `epoll_wait`, `semtimedop` and some others return EINTR for a freeze too: then
+//! the place where the kernel would have put a handler's frame tells that none ran
+//! (`wait.rs`), and another turn follows. So each waits in the kernel's own queue, and is
+//! woken in the order, and as alone, as natively.
 //!
 //! # Constraints on this crate
 //!

@@ -1,8 +1,8 @@
 //! `poll`, `ppoll` and the `epoll_wait` family.
 
-use crate::abi::{PollFd, Timespec};
+use crate::abi::Timespec;
 use crate::kept::kernel_mask;
-use crate::sys::{nr, readable, syscall};
+use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
 
 /// `ppoll(fds, count, timeout, mask, mask_size)`.
@@ -19,49 +19,54 @@ pub(crate) fn ppoll(args: [usize; 6]) -> isize {
     result
 }
 
-/// `epoll_pwait(epoll, events, count, timeout_ms, mask, mask_size)`.
-pub(crate) fn epoll_pwait(args: [usize; 6]) -> isize {
+/// `epoll_pwait(epoll, events, count, timeout_ms, mask, mask_size)`, under a signal mask
+/// if none is given.
+pub(crate) fn epoll_pwait(args: [usize; 6], usual: u64) -> isize {
     match SignalMask::load(args[4], args[5]) {
-        Ok(mask) => epoll(args, after_ms(args[3]), &mask),
+        Ok(mask) => epoll(args, after_ms(args[3]), mask.or(usual)),
         // SAFETY: invalid, so that the kernel refuses.
         Err(Invalid) => unsafe { syscall(nr::EPOLL_PWAIT, args) },
     }
 }
 
 /// `epoll_pwait2(epoll, events, count, timeout, mask, mask_size)`.
-pub(crate) fn epoll_pwait2(args: [usize; 6]) -> isize {
+pub(crate) fn epoll_pwait2(args: [usize; 6], usual: u64) -> isize {
     match (deadline_of(args[3]), SignalMask::load(args[4], args[5])) {
-        (Ok(deadline), Ok(mask)) => epoll(args, deadline, &mask),
+        (Ok(deadline), Ok(mask)) => epoll(args, deadline, mask.or(usual)),
         // SAFETY: invalid, so that the kernel refuses.
         _ => unsafe { syscall(nr::EPOLL_PWAIT2, args) },
     }
 }
 
-/// A wait for the events of `epoll(args[0], args[1], args[2])`. See the crate's
-/// documentation for why the kernel's `epoll_pwait` only looks.
-pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
-    // SAFETY: the kernel checks the pointer.
-    let look = || unsafe { syscall(nr::EPOLL_PWAIT, [args[0], args[1], args[2], 0, 0, 8]) };
-    loop {
-        let ready = look();
-        if ready != 0 {
-            return ready;
-        }
-        let mut wanted = PollFd {
-            fd: args[0] as i32,
-            events: POLLIN,
-            revents: 0,
+/// A wait for the events of `epoll(args[0], args[1], args[2])` under `mask`.
+///
+/// In the kernel's own queue, in which it wakes one for an event that is for one
+/// (EPOLLEXCLUSIVE, several threads at one set). Between the turns all signals are
+/// blocked, as the handler of SIGSYS begins: so none is handled outside of the wait, which
+/// would not be told of it.
+pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
+    let mask = &raw const mask as usize;
+    let in_ms = |turn: &Turn, timeout_ms: usize| {
+        let args = [args[0], args[1], args[2], timeout_ms, mask, 8];
+        // SAFETY: the kernel checks the program's pointer; the mask is ours.
+        unsafe { turn.block(nr::EPOLL_PWAIT, args) }
+    };
+    until(deadline, 0, |turn| {
+        let Some(wall) = &turn.wall else {
+            return in_ms(turn, usize::MAX);
         };
-        let result = until(deadline, 0, |turn| {
-            ppoll_turn(turn, &raw mut wanted as usize, 1, mask.address())
-        });
-        if result <= 0 {
-            // Timed out or interrupted. Events that came with the deadline
-            // are still returned, as the kernel does.
-            return if result == 0 { look() } else { result };
+        let wall = wall as *const Timespec as usize;
+        let args = [args[0], args[1], args[2], wall, mask, 8];
+        // SAFETY: as above; `wall` is ours.
+        match unsafe { turn.block(nr::EPOLL_PWAIT2, args) } {
+            // A filter of the program's own may know only the older call.
+            errno::ENOSYS | errno::EPERM => {
+                let ms = turn.wall_ns.saturating_add(999_999) / 1_000_000;
+                in_ms(turn, ms.min(i64::from(i32::MAX)) as usize)
+            }
+            result => result,
         }
-        // Another thread may have taken the event: then wait on.
-    }
+    })
 }
 
 /// One turn of a wait for descriptors.
@@ -98,6 +103,14 @@ impl SignalMask {
         // SAFETY: the kernel has just read it.
         let mask = unsafe { (address as *const u64).read_unaligned() };
         Ok(Self::During(kernel_mask(mask)))
+    }
+
+    /// It, or the one that is in force without it.
+    pub(crate) fn or(&self, usual: u64) -> u64 {
+        match self {
+            Self::Unchanged => usual,
+            Self::During(mask) => *mask,
+        }
     }
 
     /// For a system call's argument; valid as long as `self`.
@@ -147,5 +160,3 @@ pub(crate) fn after_ms(timeout_ms: usize) -> Deadline {
         ms => Deadline::after_ns(i64::from(ms) * 1_000_000),
     }
 }
-
-const POLLIN: i16 = 1;

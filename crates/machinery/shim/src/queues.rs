@@ -1,14 +1,12 @@
 //! Timed waits on message queues, semaphores, signals and several datagrams.
 
-use core::sync::atomic::Ordering::Acquire;
-
 use crate::abi::Timespec;
-use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page};
+use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns};
 use crate::kept;
 use crate::poll::{deadline_of, store_left};
 use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
-use crate::wait::{Deadline, KICKED, Turn, until};
+use crate::wait::{Deadline, Turn, until};
 
 /// `mq_timedsend` and `mq_timedreceive`: absolute, on CLOCK_REALTIME. A freeze
 /// restarts them in the kernel.
@@ -90,23 +88,20 @@ pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
 /// `rt_sigtimedwait(set, info, timeout, size)`, with or without a timeout.
 pub(crate) fn rt_sigtimedwait(mut args: [usize; 6]) -> isize {
     let Some(set) = kept::awaited(args[0]) else {
-        return relative_uninterrupted(nr::RT_SIGTIMEDWAIT, args, 2);
+        return relative(nr::RT_SIGTIMEDWAIT, args, 2);
     };
     args[0] = &raw const set as usize;
-    let result = relative_uninterrupted(nr::RT_SIGTIMEDWAIT, args, 2);
+    let result = relative(nr::RT_SIGTIMEDWAIT, args, 2);
     kept::renamed(result, args[1])
 }
 
 /// `semtimedop(id, operations, count, timeout)` and `semop`, its first three.
 pub(crate) fn semtimedop(args: [usize; 6]) -> isize {
-    relative_uninterrupted(nr::SEMTIMEDOP, args, 3)
+    relative(nr::SEMTIMEDOP, args, 3)
 }
 
-/// A call with a relative timeout that the kernel does not restart after a
-/// freeze. An EINTR during which the clock was changed is taken for the
-/// freeze's. (Should a handler of the program have run just then too, the wait
-/// goes on where the kernel would have ended it.)
-fn relative_uninterrupted(call: usize, args: [usize; 6], timeout: usize) -> isize {
+/// A call with a relative timeout.
+fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
     let given = args[timeout];
     let deadline = if given == 0 {
         Deadline::Never
@@ -118,16 +113,13 @@ fn relative_uninterrupted(call: usize, args: [usize; 6], timeout: usize) -> isiz
         }
     };
     until(deadline, errno::EAGAIN, |turn: &Turn| {
-        let before = page().epoch.load(Acquire);
         let mut args = args;
         args[timeout] = turn
             .wall
             .as_ref()
             .map_or(0, |wall| wall as *const Timespec as usize);
         // SAFETY: the kernel checks the program's pointers; `wall` is ours.
-        let result = unsafe { turn.block(call, args) };
-        let frozen = result == errno::EINTR && page().epoch.load(Acquire) != before;
-        if frozen { KICKED } else { result }
+        unsafe { turn.block(call, args) }
     })
 }
 

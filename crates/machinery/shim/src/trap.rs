@@ -15,7 +15,7 @@ use crate::{
 ///
 /// A kick has to decide before the program's handlers run, hence the mask. A
 /// trapped call must let them run as the call itself would: it waits under the
-/// mask that the program had.
+/// mask that the program had, at once or while it is in the kernel.
 ///
 /// # Safety
 /// Called by the kernel only.
@@ -28,7 +28,10 @@ unsafe extern "C" fn timeloom_handler(_: i32, info: *const SignalInfo, context: 
     if info.code == SYS_SECCOMP && info.errno == TRAP_MARK as i32 {
         let call = info.call as usize;
         let handler = handler_of(call);
-        if !handler.is_some_and(Handler::only_reads_a_clock) {
+        let keeps_signals_out = handler.is_some_and(|it| {
+            it.only_reads_a_clock() || (it.waits_under_a_mask() && !is_native(it))
+        });
+        if !keeps_signals_out {
             signal::set_mask(context.mask);
         }
         let result = match handler {
@@ -68,8 +71,8 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::ClockNanosleep => sleep::clock_nanosleep(args),
         Handler::Ppoll => poll::ppoll(args),
         Handler::Pselect6 => select::pselect6(args),
-        Handler::EpollPwait => poll::epoll_pwait(args),
-        Handler::EpollPwait2 => poll::epoll_pwait2(args),
+        Handler::EpollPwait => poll::epoll_pwait(args, context.mask),
+        Handler::EpollPwait2 => poll::epoll_pwait2(args, context.mask),
         Handler::Futex => futex::futex(args),
         Handler::FutexWaitv => queues::futex_waitv(args),
         Handler::FutexWait => queues::futex_wait(args),
@@ -113,7 +116,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::Time => arch::time(args),
         Handler::Poll => arch::poll(args),
         Handler::Select => arch::select(args),
-        Handler::EpollWait => arch::epoll_wait(args),
+        Handler::EpollWait => arch::epoll_wait(args, context.mask),
         Handler::Utimes => arch::utimes(args),
         Handler::Futimesat => arch::futimesat(args),
     }

@@ -77,7 +77,8 @@ impl Turn {
     /// Makes the blocking system call of this turn, unless the clock was
     /// changed since the turn was computed.
     ///
-    /// Returns the kernel's result or [`KICKED`].
+    /// Returns the kernel's result or [`KICKED`], which is also what becomes of an
+    /// EINTR during which no handler ran: the process was stopped, and went on.
     ///
     /// # Safety
     /// As [`syscall`].
@@ -171,11 +172,14 @@ fn to_wall_ns(left: Duration, wall_per_shown_32_32: u64) -> i64 {
     }
 }
 
-/// What [`Turn::block`] returns when the clock was changed: outside the range
+/// What [`Turn::block`] returns when the wait is to begin anew: outside the range
 /// of results that the kernel gives for the calls used here.
 pub(crate) const KICKED: isize = -0x1000_0000;
 
-// In assembly (`arch`), the one place where guests block. Between `begin` and `end`
+// In assembly (`arch`), the one place where guests block. It clears a place below the
+// stack that the kernel writes to when it makes a handler run: so an EINTR for which
+// none ran can be told. (We are on the alternate stack if there is one, so handlers
+// are too.) Between `begin` and `end`
 // lies a decision and the call; a kick that arrives there must not be lost. The
 // kick's handler therefore moves a thread that it finds before the call, or whose
 // call it interrupted, to `kicked`.

@@ -55,6 +55,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("dates", &["another date", "×1/4"]),
     ("time_namespaces", &["refused"]),
     ("sigsys", &[PAUSED, "×1/5", "×2", CHANGED]),
+    ("epolls", &[PAUSED, "×1/5", STORM, MUSL]),
     ("tsc", &[PAUSED, "×1/5", "×2", CHANGED, MUSL]),
     ("let_go", &["let go"]),
     ("small_stack", &["small signal stack"]),

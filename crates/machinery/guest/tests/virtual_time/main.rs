@@ -11,6 +11,7 @@ mod support;
 mod clocks;
 mod cpu_time;
 mod early_events;
+mod epolls;
 mod errors;
 mod grants;
 mod hardware_clocks;

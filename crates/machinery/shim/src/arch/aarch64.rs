@@ -13,6 +13,7 @@ pub(crate) use fault::{is_emulated, prctl};
 pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
 pub(crate) use stack::check_stack;
 
+use crate::sys::errno::EINTR;
 use crate::wait::KICKED;
 
 /// AUDIT_ARCH_AARCH64.
@@ -121,6 +122,8 @@ core::arch::global_asm!(
     ".cfi_startproc",
     "str x3, [sp, #-16]!",
     ".cfi_adjust_cfa_offset 16",
+    // Where a handler's frame would begin: with x29 and x30, which is not zero.
+    "stp xzr, xzr, [sp, #-16]",
     "mov x9, x1",
     "mov w10, w2",
     "ldr x8, [x0]",
@@ -134,10 +137,17 @@ core::arch::global_asm!(
     "b.ne timeloom_wait_kicked",
     "svc #0",
     "timeloom_wait_end:",
+    "cmn x0, {interrupted}",
+    "b.eq 3f",
+    "2:",
     "add sp, sp, #16",
     ".cfi_adjust_cfa_offset -16",
     "ret",
     ".cfi_adjust_cfa_offset 16",
+    "3:",
+    "ldp x9, x10, [sp, #-16]",
+    "orr x9, x9, x10",
+    "cbnz x9, 2b",
     "timeloom_wait_kicked:",
     "mov x0, {kicked}",
     "add sp, sp, #16",
@@ -147,6 +157,7 @@ core::arch::global_asm!(
     ".size timeloom_wait, . - timeloom_wait",
     ".popsection",
     kicked = const KICKED,
+    interrupted = const -EINTR,
 );
 
 // What the handler returns into. Unwinders know these two instructions by their

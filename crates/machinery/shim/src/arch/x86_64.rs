@@ -13,6 +13,7 @@ pub(crate) use fault::is_emulated;
 pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
 pub(crate) use tsc::prctl;
 
+use crate::sys::errno::EINTR;
 use crate::wait::KICKED;
 
 /// AUDIT_ARCH_X86_64.
@@ -156,6 +157,14 @@ core::arch::global_asm!(
     ".cfi_startproc",
     "push rcx",
     ".cfi_adjust_cfa_offset 8",
+    // Where a handler's frame would end: below the red zone, its last word says how
+    // the processor's state before it is laid out, and is not zero.
+    "xorps xmm0, xmm0",
+    "movups [rsp - 144], xmm0",
+    "movups [rsp - 160], xmm0",
+    "movups [rsp - 176], xmm0",
+    "movups [rsp - 192], xmm0",
+    "movups [rsp - 208], xmm0",
     "mov r11, rsi",
     "mov ecx, edx",
     "mov rax, [rdi]",
@@ -170,10 +179,28 @@ core::arch::global_asm!(
     "jne timeloom_wait_kicked",
     "syscall",
     "timeloom_wait_end:",
+    "cmp rax, {interrupted}",
+    "je 3f",
+    "2:",
     "pop rcx",
     ".cfi_adjust_cfa_offset -8",
     "ret",
     ".cfi_adjust_cfa_offset 8",
+    "3:",
+    "movups xmm0, [rsp - 144]",
+    "movups xmm1, [rsp - 160]",
+    "orps xmm0, xmm1",
+    "movups xmm1, [rsp - 176]",
+    "orps xmm0, xmm1",
+    "movups xmm1, [rsp - 192]",
+    "orps xmm0, xmm1",
+    "movups xmm1, [rsp - 208]",
+    "orps xmm0, xmm1",
+    "xorps xmm1, xmm1",
+    "pcmpeqb xmm0, xmm1",
+    "pmovmskb ecx, xmm0",
+    "cmp ecx, 0xffff",
+    "jne 2b",
     "timeloom_wait_kicked:",
     "mov rax, {kicked}",
     "pop rcx",
@@ -183,6 +210,7 @@ core::arch::global_asm!(
     ".size timeloom_wait, . - timeloom_wait",
     ".popsection",
     kicked = const KICKED,
+    interrupted = const EINTR,
 );
 
 // What the handler returns into. The unwind information says that everything

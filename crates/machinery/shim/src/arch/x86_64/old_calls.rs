@@ -30,8 +30,12 @@ pub(crate) fn poll(args: [usize; 6]) -> isize {
 }
 
 /// `epoll_wait(epoll, events, most, timeout_ms)`.
-pub(crate) fn epoll_wait(args: [usize; 6]) -> isize {
-    poll::epoll(args, poll::after_ms(args[3]), &SignalMask::Unchanged)
+pub(crate) fn epoll_wait(args: [usize; 6], mask: u64) -> isize {
+    poll::epoll(
+        args,
+        poll::after_ms(args[3]),
+        SignalMask::Unchanged.or(mask),
+    )
 }
 
 /// `select(count, read, write, except, timeval)`.

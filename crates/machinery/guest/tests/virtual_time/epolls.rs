@@ -1,0 +1,35 @@
+//! Waits for events wake whom they wake natively, and say EINTR when they do natively.
+
+use std::time::Duration;
+
+use crate::support::{Differential, World, c_program, c_program_static};
+
+/// One byte for five who wait is for one of them, where they asked for that. (What comes
+/// just when they all begin to wait anew would be for all.)
+#[test]
+fn one_event_wakes_as_many_as_natively() {
+    for dilation in [1.0, 5.0] {
+        let world = World::new("epolls", dilation);
+        let programs = [c_program("epolls"), c_program_static("epolls")];
+        Differential::of(programs, 600).run(&world, |world| {
+            world.run_for(Duration::from_millis(200));
+            world.pause_for(Duration::from_secs(1));
+        });
+    }
+}
+
+/// While signals come one by one: each is told of, and no pause is.
+#[test]
+fn a_handler_is_told_of_and_a_pause_is_not() {
+    let world = World::new("epolls-storm", 1.0);
+    let runs = Differential {
+        cases: vec!["signalled", "signalled_timed", "signalled_masked", "edge"],
+        ..Differential::of([c_program("epolls")], 1_500)
+    };
+    runs.run(&world, |world| {
+        for turn in 0..500 {
+            world.pause_for(Duration::from_millis(1 + turn % 5));
+            world.run_for(Duration::from_micros(2_000));
+        }
+    });
+}
