@@ -131,7 +131,10 @@ fn a_program_that_handles_sigint_decides_itself() {
 #[test]
 fn what_a_program_leaves_running_ends_with_the_session() {
     let line = CommandLine::new("background", User::Same);
-    let mut running = line.exec(shell("setsid sleep 3600 & sleep 0.1; exit 5"));
+    // It ends when what it leaves has been executed, and so has its name.
+    let mut running = line.exec(shell(
+        "setsid sleep 3600 & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do sleep 0.01; done; exit 5",
+    ));
     assert_eq!(running.wait(), 5);
     line.expect_nothing_left();
     assert!(
