@@ -30,10 +30,7 @@ pub(crate) fn start(
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
             cwd: Some(plant.directory.clone()),
-            log: directory
-                .path()
-                .join("logs")
-                .join(format!("plant-{name}.log")),
+            log: directory.plain_log(&format!("plant-{name}"))?.into(),
             timeouts: Timeouts {
                 request: plant.timeout,
                 ..Timeouts::default()

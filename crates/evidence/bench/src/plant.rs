@@ -71,12 +71,14 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 fn start_plant(options: &Options, scratch: &Scratch) -> Result<PlantProcess, BenchError> {
     let mut argv = options.worker.clone();
     argv.push(PLANT.into());
+    let log = std::fs::File::create_new(scratch.path().join("plant.log"))
+        .map_err(|error| BenchError::Worker(format!("the plant's log: {error}")))?;
     let spec = PlantSpec {
         name: "tank".to_owned(),
         argv,
         env: Vec::new(),
         cwd: None,
-        log: scratch.path().join("plant.log"),
+        log: log.into(),
         timeouts: Timeouts::default(),
     };
     let init = PlantInit {

@@ -12,10 +12,10 @@
 //! that.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -142,13 +142,13 @@ impl Ended {
 
 /// The last lines of a log, for error messages. A log that cannot be read has
 /// none: the error at hand is worth more than that one.
-pub(crate) fn log_tail(path: &Path) -> Vec<String> {
+pub(crate) fn log_tail(log: &File) -> Vec<String> {
+    // Where the plant writes must stay where it is.
     let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let length = file.seek(SeekFrom::End(0))?;
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        let from = log.metadata()?.len().saturating_sub(TAIL_BYTES);
+        let mut bytes = vec![0; TAIL_BYTES as usize];
+        let length = log.read_at(&mut bytes, from)?;
+        bytes.truncate(length);
         Ok(bytes)
     };
     let bytes = read().unwrap_or_default();

@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -28,8 +29,8 @@ pub struct PlantSpec {
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory; the caller's when `None`.
     pub cwd: Option<PathBuf>,
-    /// Where its standard output and error go. Overwritten.
-    pub log: PathBuf,
+    /// Where its standard output and error go: a file to be written and read.
+    pub log: Arc<File>,
     /// How long to wait for it.
     pub timeouts: Timeouts,
 }
@@ -92,16 +93,18 @@ impl PlantProcess {
             .argv
             .split_first()
             .ok_or_else(|| refuse("its command is empty".to_owned()))?;
-        let log = File::create(&spec.log)
-            .map_err(|error| refuse(format!("its log {}: {error}", spec.log.display())))?;
+        let log = || {
+            let log = spec.log.try_clone();
+            log.map_err(|error| refuse(format!("its log: {error}")))
+        };
         let (ours, theirs) = UnixStream::pair().map_err(|error| refuse(error.to_string()))?;
         let mut command = Command::new(program);
         command
             .args(arguments)
             .envs(spec.env.iter().map(|(key, value)| (key, value)))
             .env(FD_VARIABLE, theirs.as_raw_fd().to_string())
-            .stdout(log.try_clone().map_err(|error| refuse(error.to_string()))?)
-            .stderr(log);
+            .stdout(log()?)
+            .stderr(log()?);
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
         }

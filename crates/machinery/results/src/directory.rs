@@ -1,7 +1,7 @@
 //! The directory of one run: what may be in it, how it is made and read.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -11,6 +11,7 @@ use timeloom_time::{Instant, Utc, Virtual};
 use crate::parquet_file::TableWriter;
 use crate::recorder::lock_journal;
 use crate::table::Row;
+use crate::tree::Tree;
 use crate::{
     Capture, Check, ClockRow, EventRow, LabelRow, LogWriter, Manifest, Outcome, Recorder,
     ResultsError, SignalRow, journal, parquet_file,
@@ -19,7 +20,7 @@ use crate::{
 /// One run's directory.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
-    path: PathBuf,
+    tree: Tree,
 }
 
 /// What became of the journal.
@@ -34,36 +35,33 @@ pub struct Consolidated {
 impl RunDirectory {
     /// Makes the directory of a new run, with `net/` and `logs/`. An earlier
     /// run at the same path is replaced (only the files that a run consists of
-    /// are removed); a non-empty directory that is not a run is refused.
+    /// are removed); a non-empty directory that is not a run is refused, and so is one
+    /// of another user, or in which others may write.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
-        let run = Self { path: path.into() };
-        fs::create_dir_all(&run.path).map_err(ResultsError::io(&run.path))?;
+        let tree = Tree::make(&path.into())?;
+        let run = Self { tree };
         if run.is_run() {
             run.remove_earlier_run()?;
-        } else if fs::read_dir(&run.path)
-            .map_err(ResultsError::io(&run.path))?
-            .next()
-            .is_some()
-        {
-            return Err(ResultsError::NotARun(run.path));
+        } else if !run.tree.entries(".")?.is_empty() {
+            return Err(ResultsError::NotARun(run.path().to_owned()));
         }
-        for folder in ["net", "logs", "journal"] {
-            let folder = run.path.join(folder);
-            fs::create_dir_all(&folder).map_err(ResultsError::io(&folder))?;
+        for folder in FOLDERS {
+            run.tree.make_folder(folder)?;
         }
         // The mark by which this directory is known as a run from now on.
-        drop(lock_journal(&run.path)?);
+        drop(lock_journal(&run.tree)?);
         Ok(run)
     }
 
     /// Opens an existing run for reading, finished or not.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
-        let run = Self { path: path.into() };
-        if run.is_run() {
-            Ok(run)
-        } else {
-            Err(ResultsError::NoRunHere(run.path))
+        let path = path.into();
+        match Tree::open(&path) {
+            Ok(tree) => Some(Self { tree }).filter(Self::is_run),
+            Err(ResultsError::Io { source, .. }) if is_no_directory(&source) => None,
+            Err(error) => return Err(error),
         }
+        .ok_or(ResultsError::NoRunHere(path))
     }
 
     /// Makes a run whole that was killed: builds the Parquet files from its
@@ -71,11 +69,11 @@ impl RunDirectory {
     /// On a run that is whole already it changes nothing.
     pub fn recover(path: impl Into<PathBuf>) -> Result<(Self, Consolidated), ResultsError> {
         let run = Self::open(path)?;
-        if !run.path.join("journal").is_dir() {
+        if !run.tree.has("journal") {
             return Ok((run, Consolidated::default()));
         }
-        let lock = lock_journal(&run.path)?;
-        let consolidated = consolidate(&run.path)?;
+        let lock = lock_journal(&run.tree)?;
+        let consolidated = consolidate(&run.tree)?;
         drop(lock);
         if let Ok(mut manifest) = run.manifest()
             && manifest.outcome == Outcome::Running
@@ -91,17 +89,17 @@ impl RunDirectory {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.tree.path()
     }
 
     /// Whether the tables are Parquet already.
     pub fn is_finished(&self) -> bool {
-        !self.path.join("journal").exists()
+        !self.tree.has("journal")
     }
 
     /// Opens the tables for writing. One recorder per run at a time.
     pub fn recorder(&self) -> Result<Recorder, ResultsError> {
-        Recorder::open(self.path.clone())
+        Recorder::open(self.tree.clone())
     }
 
     /// Opens `logs/NAME` for what a program prints; each line is stamped by
@@ -114,6 +112,11 @@ impl RunDirectory {
     ) -> Result<LogWriter<fs::File, F>, ResultsError> {
         let (file, _) = self.create_new("logs", name, "log")?;
         Ok(LogWriter::new(file, now))
+    }
+
+    /// Opens `logs/NAME` for what a plant prints, to be written and read.
+    pub fn plain_log(&self, name: &str) -> Result<fs::File, ResultsError> {
+        Ok(self.create_new("logs", name, "log")?.0)
     }
 
     /// Opens `net/LINK.pcapng`. `session_start` is the civil time that
@@ -147,14 +150,19 @@ impl RunDirectory {
         self.read_json("checks.json")
     }
 
+    /// Whether there is a `checks.json`.
+    pub fn has_checks(&self) -> bool {
+        self.tree.has("checks.json")
+    }
+
     /// Writes `scenario.toml` (as checked, with defaults filled in).
     pub fn write_scenario(&self, text: &str) -> Result<(), ResultsError> {
-        self.replace("scenario.toml", text.as_bytes())
+        self.tree.replace("scenario.toml", text.as_bytes())
     }
 
     /// Writes `report.html`.
     pub fn write_report(&self, html: &str) -> Result<(), ResultsError> {
-        self.replace("report.html", html.as_bytes())
+        self.tree.replace("report.html", html.as_bytes())
     }
 
     /// Calls `each` for every row of a table in the order of recording, which
@@ -165,11 +173,10 @@ impl RunDirectory {
         &self,
         mut each: impl FnMut(R) -> Result<(), ResultsError>,
     ) -> Result<(), ResultsError> {
-        let table = self.table_path(R::TABLE);
-        if table.exists() {
-            parquet_file::read(&table, each)
-        } else {
-            journal::read(&self.journal_path(R::TABLE), &mut each).map(drop)
+        let table = table_name(R::TABLE);
+        match self.tree.read(&table)? {
+            Some(file) => parquet_file::read(file, &self.tree.path_of(&table), each),
+            None => journal::read(&self.tree, &journal_name(R::TABLE), &mut each).map(drop),
         }
     }
 
@@ -201,49 +208,33 @@ impl RunDirectory {
     /// inside; the lock file exists from the first moment of a run, and all
     /// four tables from its last.
     fn is_run(&self) -> bool {
-        let ours = |text: String| text.contains("\"timeloom_version\"");
-        self.path.join("journal/lock").exists()
-            || fs::read_to_string(self.path.join("manifest.json")).is_ok_and(ours)
-            || TABLES.iter().all(|table| self.table_path(table).exists())
+        let ours = |file: &fs::File| {
+            let text = io::read_to_string(file);
+            text.is_ok_and(|text| text.contains("\"timeloom_version\""))
+        };
+        self.tree.has("journal/lock")
+            || matches!(self.tree.read("manifest.json"), Ok(Some(file)) if ours(&file))
+            || TABLES.iter().all(|table| self.tree.has(&table_name(table)))
     }
 
     fn remove_earlier_run(&self) -> Result<(), ResultsError> {
-        let journal = self.path.join("journal");
-        if journal.is_dir() {
-            let lock = lock_journal(&self.path)?;
-            fs::remove_dir_all(&journal).map_err(ResultsError::io(&journal))?;
+        // Before anything is removed: whether it is what it looks like.
+        for folder in FOLDERS.into_iter().filter(|folder| self.tree.has(folder)) {
+            self.tree.make_folder(folder)?;
+        }
+        if self.tree.has("journal") {
+            let lock = lock_journal(&self.tree)?;
+            self.tree.remove_folder("journal")?;
             drop(lock);
         }
-        let mut files: Vec<PathBuf> = RUN_FILES.iter().map(|name| self.path.join(name)).collect();
-        files.extend(TABLES.map(|table| self.table_path(table)));
-        for folder in ["net", "logs"] {
-            let entries = fs::read_dir(self.path.join(folder))
-                .into_iter()
-                .flatten()
-                .flatten();
-            files.extend(
-                entries
-                    .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
-                    .map(|e| e.path()),
-            );
+        for name in RUN_FILES {
+            self.tree.remove(name)?;
         }
-        for file in files {
-            match fs::remove_file(&file) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(ResultsError::io(&file)(error));
-                }
-                _ => {}
-            }
+        for table in TABLES {
+            self.tree.remove(&table_name(table))?;
         }
-        Ok(())
-    }
-
-    fn table_path(&self, table: &str) -> PathBuf {
-        table_path(&self.path, table)
-    }
-
-    fn journal_path(&self, table: &str) -> PathBuf {
-        journal_path(&self.path, table)
+        self.tree.remove_files("net")?;
+        self.tree.remove_files("logs")
     }
 
     /// Program and link names come from outside: none of them may climb out of
@@ -274,93 +265,72 @@ impl RunDirectory {
             } else {
                 format!("-{number}")
             };
-            let path = self
-                .path
-                .join(folder)
-                .join(format!("{stem}{suffix}.{extension}"));
-            match fs::File::create_new(&path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                result => {
-                    return result
-                        .map(|file| (file, path.clone()))
-                        .map_err(ResultsError::io(&path));
-                }
+            let name = format!("{folder}/{stem}{suffix}.{extension}");
+            match self.tree.create_new(&name) {
+                Err(ResultsError::Io { source, .. })
+                    if source.kind() == ErrorKind::AlreadyExists => {}
+                result => return result.map(|file| (file, self.tree.path_of(&name))),
             }
         }
         unreachable!("more files than numbers")
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), ResultsError> {
-        let path = self.path.join(name);
         let mut text = serde_json::to_vec_pretty(value)
-            .map_err(|error| ResultsError::malformed(&path, error))?;
+            .map_err(|error| ResultsError::malformed(&self.tree.path_of(name), error))?;
         text.push(b'\n');
-        self.replace(name, &text)
+        self.tree.replace(name, &text)
     }
 
     fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, ResultsError> {
-        let path = self.path.join(name);
-        let text = fs::read(&path).map_err(ResultsError::io(&path))?;
-        serde_json::from_slice(&text).map_err(|error| ResultsError::malformed(&path, error))
+        let path = self.tree.path_of(name);
+        let missing = || ResultsError::io(&path)(ErrorKind::NotFound.into());
+        let file = self.tree.read(name)?.ok_or_else(missing)?;
+        let text = io::read_to_string(file).map_err(ResultsError::io(&path))?;
+        serde_json::from_str(&text).map_err(|error| ResultsError::malformed(&path, error))
     }
+}
 
-    /// By way of a second file: a reader sees the old text or the new, whole.
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), ResultsError> {
-        let (path, partial) = (
-            self.path.join(name),
-            self.path.join(format!("{name}.partial")),
-        );
-        fs::write(&partial, bytes).map_err(ResultsError::io(&partial))?;
-        fs::rename(&partial, &path).map_err(ResultsError::io(&path))
-    }
+fn is_no_directory(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// Builds the Parquet files from the journal, then removes the journal. May be
 /// interrupted anywhere and run again: the journal goes last.
-pub(crate) fn consolidate(directory: &Path) -> Result<Consolidated, ResultsError> {
+pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
     let mut total = Consolidated::default();
-    consolidate_table::<SignalRow>(directory, &mut total)?;
-    consolidate_table::<EventRow>(directory, &mut total)?;
-    consolidate_table::<ClockRow>(directory, &mut total)?;
-    consolidate_labels(directory, &mut total)?;
-    let journal = directory.join("journal");
-    fs::remove_dir_all(&journal).map_err(ResultsError::io(&journal))?;
+    consolidate_table::<SignalRow>(tree, &mut total)?;
+    consolidate_table::<EventRow>(tree, &mut total)?;
+    consolidate_table::<ClockRow>(tree, &mut total)?;
+    consolidate_labels(tree, &mut total)?;
+    tree.remove_folder("journal")?;
     Ok(total)
 }
 
-fn consolidate_table<R: Row>(
-    directory: &Path,
-    total: &mut Consolidated,
-) -> Result<(), ResultsError> {
-    let (from, to) = (
-        journal_path(directory, R::TABLE),
-        table_path(directory, R::TABLE),
-    );
-    if !from.exists() && to.exists() {
+fn consolidate_table<R: Row>(tree: &Tree, total: &mut Consolidated) -> Result<(), ResultsError> {
+    let (from, to) = (journal_name(R::TABLE), table_name(R::TABLE));
+    if !tree.has(&from) && tree.has(&to) {
         return Ok(()); // an earlier attempt got this far
     }
-    let mut writer = TableWriter::create::<R>(&to)?;
-    total.torn_lines += journal::read::<R>(&from, |row| {
+    let mut writer = TableWriter::create::<R>(tree, to)?;
+    total.torn_lines += journal::read::<R>(tree, &from, |row| {
         total.rows += 1;
         writer.push(&row)
     })?;
     writer.close()
 }
 
-fn consolidate_labels(directory: &Path, total: &mut Consolidated) -> Result<(), ResultsError> {
-    let (from, to) = (
-        journal_path(directory, LabelRow::TABLE),
-        table_path(directory, LabelRow::TABLE),
-    );
-    if !from.exists() && to.exists() {
+fn consolidate_labels(tree: &Tree, total: &mut Consolidated) -> Result<(), ResultsError> {
+    let (from, to) = (journal_name(LabelRow::TABLE), table_name(LabelRow::TABLE));
+    if !tree.has(&from) && tree.has(&to) {
         return Ok(());
     }
     let mut rows = Vec::new();
-    total.torn_lines += journal::read::<LabelRow>(&from, |row| {
+    total.torn_lines += journal::read::<LabelRow>(tree, &from, |row| {
         rows.push(row);
         Ok(())
     })?;
-    let mut writer = TableWriter::create::<LabelRow>(&to)?;
+    let mut writer = TableWriter::create::<LabelRow>(tree, to)?;
     for row in last_of_each(rows) {
         total.rows += 1;
         writer.push(&row)?;
@@ -382,13 +352,15 @@ fn last_of_each(rows: Vec<LabelRow>) -> Vec<LabelRow> {
     kept
 }
 
-fn table_path(directory: &Path, table: &str) -> PathBuf {
-    directory.join(format!("{table}.parquet"))
+fn table_name(table: &str) -> String {
+    format!("{table}.parquet")
 }
 
-fn journal_path(directory: &Path, table: &str) -> PathBuf {
-    directory.join("journal").join(format!("{table}.jsonl"))
+fn journal_name(table: &str) -> String {
+    format!("journal/{table}.jsonl")
 }
+
+const FOLDERS: [&str; 3] = ["net", "logs", "journal"];
 
 const TABLES: [&str; 4] = [
     SignalRow::TABLE,

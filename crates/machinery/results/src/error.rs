@@ -24,6 +24,26 @@ pub enum ResultsError {
     /// `open` or `recover` was pointed at something else.
     #[error("{0} is not a run directory (it has no manifest.json, no journal and no tables)")]
     NoRunHere(PathBuf),
+    /// A run directory has only files and folders of its own.
+    #[error(
+        "{0} leads through a symbolic link, and none is followed in a run directory; remove the link, or choose another directory"
+    )]
+    Link(PathBuf),
+    /// Who owns a directory may change under a run what it writes to.
+    #[error(
+        "{path} belongs to another user (uid {uid}), who could make a run write elsewhere; choose a directory that does not exist yet, or `chown` this one"
+    )]
+    OtherOwner {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        uid: u32,
+    },
+    /// So may who can write in it.
+    #[error(
+        "others may write in {0}, and could make a run write elsewhere; look at what is in it, then `chmod -R go-w {0}`"
+    )]
+    OthersMayWrite(PathBuf),
     /// Another process still writes this run.
     #[error("{0} is still being written by a running session; stop that one first")]
     InUse(PathBuf),

@@ -6,15 +6,16 @@
 //! but the torn one. (The page cache outlives the process; surviving a power
 //! cut is not attempted, as it would cost an fsync per flush.)
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time;
 
 use serde_json::Value;
 
 use crate::ResultsError;
 use crate::table::{Cell, Cells, Interner, Kind, Row};
+use crate::tree::Tree;
 
 /// An open journal of one table.
 #[derive(Debug)]
@@ -30,14 +31,14 @@ pub(crate) struct Journal {
 impl Journal {
     /// Opens for appending. Rows reach the kernel at the latest with the first
     /// row that comes `max_age` after the previous flush; zero means at once.
-    pub(crate) fn open(path: PathBuf, max_age: time::Duration) -> Result<Self, ResultsError> {
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(ResultsError::io(&path))?;
+    pub(crate) fn open(
+        tree: &Tree,
+        name: &str,
+        max_age: time::Duration,
+    ) -> Result<Self, ResultsError> {
+        let file = tree.append(name)?;
         Ok(Self {
-            path,
+            path: tree.path_of(name),
             writer: BufWriter::with_capacity(BUFFER_BYTES, file),
             flushed: time::Instant::now(),
             max_age,
@@ -63,18 +64,18 @@ impl Journal {
     }
 }
 
-/// Calls `each` for every whole row of the journal at `path`, in the order of
+/// Calls `each` for every whole row of the journal `name`, in the order of
 /// writing, and returns how many lines were not rows (a torn tail). A journal
 /// that is not there is an empty one.
 pub(crate) fn read<R: Row>(
-    path: &Path,
+    tree: &Tree,
+    name: &str,
     mut each: impl FnMut(R) -> Result<(), ResultsError>,
 ) -> Result<u64, ResultsError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(ResultsError::io(path)(error)),
+    let Some(file) = tree.read(name)? else {
+        return Ok(0);
     };
+    let path = &tree.path_of(name);
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let mut interner = Interner::default();
     let mut line = Vec::new();
@@ -143,12 +144,12 @@ mod tests {
 
     fn round_trip<R: Row>(rows: &[R]) -> (Vec<R>, u64) {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.jsonl");
-        let mut journal = Journal::open(path.clone(), time::Duration::from_secs(2)).unwrap();
+        let tree = Tree::open(dir.path()).unwrap();
+        let mut journal = Journal::open(&tree, "t.jsonl", time::Duration::from_secs(2)).unwrap();
         rows.iter().for_each(|row| journal.append(row).unwrap());
         drop(journal);
         let mut back = Vec::new();
-        let torn = read(&path, |row| {
+        let torn = read(&tree, "t.jsonl", |row| {
             back.push(row);
             Ok(())
         })

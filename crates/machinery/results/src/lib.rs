@@ -46,6 +46,7 @@ pub mod report;
 mod rows;
 mod series;
 mod table;
+mod tree;
 
 pub use capture::Capture;
 pub use checks::{Check, Measured};

@@ -5,8 +5,8 @@
 //! dictionary-coded (the same few names), pages are snappy: DuckDB, pyarrow
 //! and polars read all of that without options.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding};
@@ -21,12 +21,13 @@ use parquet::schema::types::ColumnPath;
 
 use crate::ResultsError;
 use crate::table::{Cell, Cells, Interner, Kind, Row};
+use crate::tree::{Tree, partial};
 
 /// Writes `PATH` by way of `PATH.partial`, so that the file at `PATH` is
 /// always whole. At most one row group is held in memory.
 pub(crate) struct TableWriter {
-    path: PathBuf,
-    partial: PathBuf,
+    tree: Tree,
+    name: String,
     writer: SerializedFileWriter<File>,
     columns: Vec<Column>,
 }
@@ -38,16 +39,15 @@ enum Column {
 }
 
 impl TableWriter {
-    pub(crate) fn create<R: Row>(path: &Path) -> Result<Self, ResultsError> {
-        let partial = path.with_extension("parquet.partial");
-        let file = File::create(&partial).map_err(ResultsError::io(&partial))?;
-        let bad = |error: ParquetError| ResultsError::malformed(path, error);
+    pub(crate) fn create<R: Row>(tree: &Tree, name: String) -> Result<Self, ResultsError> {
+        let file = tree.begin(&partial(&name))?;
+        let bad = |error: ParquetError| ResultsError::malformed(&tree.path_of(&name), error);
         let schema = parse_message_type(&message_type::<R>()).map_err(bad)?;
         let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties::<R>()))
             .map_err(bad)?;
         Ok(Self {
-            path: path.to_owned(),
-            partial,
+            tree: tree.clone(),
+            name,
             writer,
             columns: empty_columns::<R>(),
         })
@@ -76,10 +76,11 @@ impl TableWriter {
         if self.buffered_rows() > 0 {
             self.write_group()?;
         }
+        let partial = partial(&self.name);
         self.writer
             .close()
-            .map_err(|error| ResultsError::malformed(&self.partial, error))?;
-        fs::rename(&self.partial, &self.path).map_err(ResultsError::io(&self.path))
+            .map_err(|error| ResultsError::malformed(&self.tree.path_of(&partial), error))?;
+        self.tree.rename(&partial, &self.name)
     }
 
     fn buffered_rows(&self) -> usize {
@@ -92,7 +93,7 @@ impl TableWriter {
 
     fn write_group(&mut self) -> Result<(), ResultsError> {
         group(&mut self.writer, &mut self.columns)
-            .map_err(|error| ResultsError::malformed(&self.partial, error))
+            .map_err(|error| ResultsError::malformed(&self.tree.path_of(&self.name), error))
     }
 }
 
@@ -127,10 +128,10 @@ fn group(
 
 /// Calls `each` for every row of the file, one row group in memory at a time.
 pub(crate) fn read<R: Row>(
+    file: File,
     path: &Path,
     mut each: impl FnMut(R) -> Result<(), ResultsError>,
 ) -> Result<(), ResultsError> {
-    let file = File::open(path).map_err(ResultsError::io(path))?;
     let bad = |error: ParquetError| ResultsError::malformed(path, error);
     let reader = SerializedFileReader::new(file).map_err(bad)?;
     let schema = reader.metadata().file_metadata().schema_descr();

@@ -1,7 +1,6 @@
 //! Takes rows while the run goes on.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 use std::time;
 
@@ -10,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::directory::{Consolidated, consolidate};
 use crate::journal::Journal;
 use crate::table::Row;
+use crate::tree::Tree;
 use crate::{ClockRow, EventRow, LabelRow, ResultsError, SignalRow};
 
 /// The writer of a run's tables. Any number of threads may share it by
@@ -19,7 +19,7 @@ use crate::{ClockRow, EventRow, LabelRow, ResultsError, SignalRow};
 /// next row after that), events and labels at once.
 #[derive(Debug)]
 pub struct Recorder {
-    directory: PathBuf,
+    tree: Tree,
     signals: Mutex<Option<Journal>>,
     events: Mutex<Option<Journal>>,
     clock: Mutex<Option<Journal>>,
@@ -31,12 +31,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn open(directory: PathBuf) -> Result<Self, ResultsError> {
-        let journals = directory.join("journal");
-        fs::create_dir_all(&journals).map_err(ResultsError::io(&journals))?;
-        let lock = lock_journal(&directory)?;
+    pub(crate) fn open(tree: Tree) -> Result<Self, ResultsError> {
+        tree.make_folder("journal")?;
+        let lock = lock_journal(&tree)?;
         let open = |table: &str, max_age| {
-            Journal::open(journals.join(format!("{table}.jsonl")), max_age)
+            Journal::open(&tree, &format!("journal/{table}.jsonl"), max_age)
                 .map(|journal| Mutex::new(Some(journal)))
         };
         Ok(Self {
@@ -44,7 +43,7 @@ impl Recorder {
             events: open(EventRow::TABLE, AT_ONCE)?,
             clock: open(ClockRow::TABLE, BUFFERED)?,
             labels: open(LabelRow::TABLE, AT_ONCE)?,
-            directory,
+            tree,
             _lock: lock,
         })
     }
@@ -96,7 +95,7 @@ impl Recorder {
         for table in self.tables() {
             *table.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        consolidate(&self.directory)
+        consolidate(&self.tree)
     }
 
     fn tables(&self) -> [&Mutex<Option<Journal>>; 4] {
@@ -108,17 +107,16 @@ impl Recorder {
         // reader skips; the others go on recording.
         match &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(journal) => journal.append(row),
-            None => Err(ResultsError::Finished(self.directory.clone())),
+            None => Err(ResultsError::Finished(self.tree.path().to_owned())),
         }
     }
 }
 
 /// Takes the run's lock, or says that another process has it.
-pub(crate) fn lock_journal(directory: &std::path::Path) -> Result<File, ResultsError> {
-    let path = directory.join("journal").join("lock");
-    let file = File::create(&path).map_err(ResultsError::io(&path))?;
+pub(crate) fn lock_journal(tree: &Tree) -> Result<File, ResultsError> {
+    let file = tree.append("journal/lock")?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| ResultsError::InUse(directory.to_owned()))?;
+        .map_err(|_| ResultsError::InUse(tree.path().to_owned()))?;
     Ok(file)
 }
 

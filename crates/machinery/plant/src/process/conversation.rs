@@ -1,7 +1,8 @@
 //! Requests and replies on a plant's line, and what becomes of a plant that fails.
 
+use std::fs::File;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time;
 
 use serde_json::Value;
@@ -16,7 +17,7 @@ use crate::message::{self, BadReply, Request};
 /// gone, and every request is answered with that failure.
 pub(super) struct Conversation {
     name: String,
-    log: PathBuf,
+    log: Arc<File>,
     child: Child,
     lines: Lines,
     next_id: u64,
@@ -33,10 +34,10 @@ pub(super) struct Reply {
 }
 
 impl Conversation {
-    pub(super) fn new(name: &str, log: &Path, child: Child, line: UnixStream) -> Self {
+    pub(super) fn new(name: &str, log: &Arc<File>, child: Child, line: UnixStream) -> Self {
         Self {
             name: name.to_owned(),
-            log: log.to_owned(),
+            log: Arc::clone(log),
             child,
             lines: Lines::new(line),
             next_id: 1,

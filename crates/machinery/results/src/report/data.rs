@@ -53,7 +53,7 @@ impl RunData {
             ));
         }
         data.manifest = data.or_problem("manifest.json", directory.manifest());
-        if directory.path().join("checks.json").exists() {
+        if directory.has_checks() {
             data.checks = data
                 .or_problem("checks.json", directory.checks())
                 .unwrap_or_default();

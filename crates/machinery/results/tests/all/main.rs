@@ -1,5 +1,6 @@
 //! Run directories, captures and reports.
 
 mod capture;
+mod prepared;
 mod report;
 mod run_directory;

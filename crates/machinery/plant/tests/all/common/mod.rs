@@ -71,6 +71,13 @@ pub(crate) fn python() -> OsString {
     }
 }
 
+/// A new log.
+pub(crate) fn log(path: &std::path::Path) -> std::sync::Arc<std::fs::File> {
+    let mut options = std::fs::File::options();
+    let file = options.read(true).write(true).create_new(true).open(path);
+    file.expect("a new file").into()
+}
+
 pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_plant.py");
     let mut argv = vec![python(), "-SE".into(), script.into()];
@@ -80,7 +87,7 @@ pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
         argv,
         env: Vec::new(),
         cwd: None,
-        log: scratch("plant.log"),
+        log: log(&scratch("plant.log")),
         timeouts: Timeouts {
             init: Duration::from_s(20),
             request: Duration::from_ms(700),
