@@ -11,10 +11,11 @@ use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// The kernel kills what `command` starts when the *thread* that started it ends,
-/// however that happens.
+/// however that happens. It gets the limit of descriptors that this process had first.
 pub fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {
+        crate::limit::restore_descriptors();
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // Had the parent died before that call, no signal would ever come.
         // A parent in another PID namespace shows as none.

@@ -11,7 +11,9 @@
 //!   bytes, one or many by one call.
 //! - [`packet`]: packet sockets. [`stamps`]: stamps of arrivals and departures.
 //! - [`interface`], [`tap`]: network interfaces.
+//! - [`own`], [`local`]: where programs of one user meet, and how they connect there.
 //! - [`command`]: what a child does between fork and exec.
+//! - [`limit`]: how many descriptors this process may have open, and its children.
 //! - [`memory`]: what lies at an address, if anything does.
 //! - [`trial`]: what this machine allows.
 //!
@@ -23,7 +25,10 @@ pub mod command;
 pub mod control;
 pub mod epoll;
 pub mod interface;
+pub mod limit;
+pub mod local;
 pub mod memory;
+pub mod own;
 pub mod packet;
 pub mod schedule;
 pub mod stamps;

@@ -25,6 +25,7 @@ pub struct Seen {
 /// # Errors
 /// When there is no page or it is refused.
 pub fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Refusal> {
+    directory.check().map_err(|_| Refusal::Map(EPERM))?;
     let reader = PageReader::open_path(&directory.page(name))?;
     reader.read().map(StampText::from)
 }
@@ -47,3 +48,6 @@ pub fn look(directory: &Directory, name: &TimelineName) -> Result<Seen, Refusal>
         daemon,
     })
 }
+
+/// Others could have put the page there.
+const EPERM: i32 = 1;

@@ -58,7 +58,9 @@ impl Connection {
     /// # Errors
     /// [`ClientError::NoDaemon`].
     pub fn open(directory: &Directory, name: &TimelineName) -> Result<Self, ClientError> {
-        let socket = packet::connect(&directory.socket(name)).map_err(ClientError::NoDaemon)?;
+        directory.check().map_err(ClientError::NoDaemon)?;
+        let socket = packet::connect(&directory.socket(name), PATIENCE);
+        let socket = socket.map_err(ClientError::NoDaemon)?;
         Ok(Self {
             socket,
             last_id: 0,
@@ -116,7 +118,11 @@ impl Connection {
         let request = encode(&Request { id, ask });
         packet::send(&self.socket, &request, None, true).map_err(ClientError::Broken)?;
         loop {
-            match self.receive(None)? {
+            match self.receive(Some(PATIENCE))? {
+                None => {
+                    let silent = io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
+                    return Err(ClientError::Broken(silent));
+                }
                 Some((Message::Event(event), _)) => self.events.push_back(event),
                 Some((Message::Reply(Reply { id: of, answer }), fd)) if of == id => {
                     return match answer {
@@ -147,3 +153,7 @@ impl Connection {
         }
     }
 }
+
+/// How long a daemon may take to answer. One that runs needs less than a millisecond, on a
+/// machine that has it to give.
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,8 +1,9 @@
 //! Where daemons and programs meet.
 
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use timeloom_sys::own;
 
 use crate::TimelineName;
 
@@ -10,12 +11,19 @@ use crate::TimelineName;
 /// which may be bind-mounted into a container), `NAME.sock` (the socket that
 /// hands out the page and takes bindings) and `NAME.lock` (held by the daemon).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Directory(PathBuf);
+pub struct Directory {
+    path: PathBuf,
+    /// Of one user, at a place that nobody chose: others could have been there first.
+    private: bool,
+}
 
 impl Directory {
     /// A directory of the caller's choice.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
+        Self {
+            path: path.into(),
+            private: false,
+        }
     }
 
     /// The one that is meant when none is said: what `TIMELOOM_TIMELINES` names,
@@ -23,46 +31,61 @@ impl Directory {
     /// `$XDG_RUNTIME_DIR/timelines`.
     pub fn usual() -> Self {
         if let Some(path) = std::env::var_os("TIMELOOM_TIMELINES") {
-            return Self(path.into());
+            return Self::new(path);
         }
-        let user = rustix::process::geteuid();
-        let system = PathBuf::from("/run/timelines");
-        if user.is_root() || system.is_dir() {
-            return Self(system);
+        let system = Path::new("/run/timelines");
+        if rustix::process::geteuid().is_root() || system.is_dir() {
+            return Self::new(system);
         }
-        match std::env::var_os("XDG_RUNTIME_DIR") {
-            Some(path) => Self(PathBuf::from(path).join("timelines")),
-            None => Self(std::env::temp_dir().join(format!("timelines-{}", user.as_raw()))),
+        Self {
+            path: own::meeting_place(system, "timelines"),
+            private: true,
         }
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
-    /// Makes it, if it is not there: others may enter and read.
+    /// Makes it, if it is not there: others may enter and read, unless it is that of one
+    /// user.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the system refuses, or others may write there.
     pub fn make(&self) -> io::Result<()> {
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o755).create(&self.0)
+        let mode = if self.private { 0o700 } else { 0o755 };
+        Ok(own::make(&self.path, mode)?)
+    }
+
+    /// Makes sure that what is found here is what it looks like. (A directory of the
+    /// caller's choice is trusted.)
+    ///
+    /// # Errors
+    /// Others could have put it there.
+    pub fn check(&self) -> io::Result<()> {
+        match self.private {
+            true => Ok(own::check(&self.path)?),
+            false => Ok(()),
+        }
     }
 
     /// The page as a file.
     pub fn page(&self, name: &TimelineName) -> PathBuf {
-        self.0.join(format!("{name}.page"))
+        self.path.join(format!("{name}.page"))
     }
 
     /// The socket.
     pub fn socket(&self, name: &TimelineName) -> PathBuf {
-        self.0.join(format!("{name}.sock"))
+        self.path.join(format!("{name}.sock"))
     }
 
     /// The timelines that have a page here, by name; their daemons may be dead.
     pub fn names(&self) -> Vec<TimelineName> {
-        let Ok(entries) = std::fs::read_dir(&self.0) else {
+        if self.check().is_err() {
+            return Vec::new();
+        }
+        let Ok(entries) = std::fs::read_dir(&self.path) else {
             return Vec::new();
         };
         let name = |entry: std::fs::DirEntry| {

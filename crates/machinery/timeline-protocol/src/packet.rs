@@ -34,9 +34,12 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connects to the daemon at `path`.
-pub fn connect(path: &Path) -> io::Result<OwnedFd> {
+/// Connects to the daemon at `path`. If it takes no connections, nor packets later, that
+/// is an error after `patience` ([`io::ErrorKind::WouldBlock`]).
+pub fn connect(path: &Path, patience: core::time::Duration) -> io::Result<OwnedFd> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
     let socket = socket()?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }

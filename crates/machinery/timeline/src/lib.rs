@@ -10,6 +10,7 @@
 //! know what they say to each other from `timeloom-timeline-protocol`.
 #![forbid(unsafe_code)]
 
+mod clients;
 pub mod config;
 mod keep;
 mod local_clock;

@@ -6,14 +6,15 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
 use rustix::net::Shutdown;
 use timeloom_clock::timeline::{BindingId, Disturbance, PastError};
 use timeloom_publish::{PageReader, WriterError};
 
+use crate::clients::{Admitted, Clients};
 use crate::config::{BadConfig, DaemonConfig, SourceConfig, TimelineConfig};
 use crate::keep::{KeepError, Kept};
 use crate::source::peer;
@@ -39,9 +40,6 @@ struct Served {
     listener: Arc<OwnedFd>,
     clients: Clients,
 }
-
-/// The connections of a timeline that are open.
-type Clients = Arc<Mutex<Vec<Weak<OwnedFd>>>>;
 
 /// Why a daemon does not run.
 #[derive(Debug)]
@@ -142,7 +140,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
                 ));
             }
         };
-        let clients = Clients::default();
+        let clients = Clients::new(config.timelines.len());
         let served = Served {
             timeline: timeline.clone(),
             keeper: Some(keeper),
@@ -221,11 +219,7 @@ impl Drop for Daemon {
             let _ = std::fs::remove_file(self.directory.socket(served.timeline.name()));
             let _ = rustix::net::shutdown(&*served.listener, Shutdown::Both);
             served.timeline.end();
-            for client in served.clients.lock().expect("no panic holds it").iter() {
-                if let Some(client) = client.upgrade() {
-                    let _ = rustix::net::shutdown(&*client, Shutdown::Both);
-                }
-            }
+            served.clients.end();
             if let Some(keeper) = served.keeper.take() {
                 let _ = keeper.join();
             }
@@ -237,15 +231,12 @@ fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients) {
     loop {
         match packet::accept(listener) {
             Ok(socket) => {
-                let socket = Arc::new(socket);
-                let mut open = clients.lock().expect("no panic holds it");
-                open.retain(|client| client.strong_count() > 0);
-                if open.len() >= MOST_CLIENTS {
-                    continue; // Closed at once.
+                // Who is not let in, or cannot be served, is closed at once.
+                if let Some(admitted) = clients.admit(socket) {
+                    let timeline = timeline.clone();
+                    let serve = move || Client::new(timeline, admitted).serve();
+                    let _ = std::thread::Builder::new().spawn(serve);
                 }
-                open.push(Arc::downgrade(&socket));
-                let timeline = timeline.clone();
-                std::thread::spawn(move || Client::new(timeline, socket).serve());
             }
             // Shut down: the daemon ends.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
@@ -255,9 +246,6 @@ fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients) {
     }
 }
 
-/// Connections that one timeline serves at a time.
-const MOST_CLIENTS: usize = 1024;
-
 /// Bindings that one connection may have.
 const MOST_BINDINGS: usize = 1024;
 
@@ -265,14 +253,16 @@ const MOST_BINDINGS: usize = 1024;
 struct Client {
     timeline: Timeline,
     socket: Arc<OwnedFd>,
+    bound: Arc<AtomicBool>,
     bindings: BTreeSet<u64>,
 }
 
 impl Client {
-    fn new(timeline: Timeline, socket: Arc<OwnedFd>) -> Self {
+    fn new(timeline: Timeline, admitted: Admitted) -> Self {
         Self {
             timeline,
-            socket,
+            socket: admitted.socket,
+            bound: admitted.bound,
             bindings: BTreeSet::new(),
         }
     }
@@ -288,7 +278,12 @@ impl Client {
                 Ok(None) | Err(_) => break,
             };
             let (id, answer) = match request {
-                Ok(Request { id, ask }) => (id, self.answer(ask)),
+                Ok(Request { id, ask }) => {
+                    // Before it learns that it has one.
+                    let answer = self.answer(ask);
+                    self.bound.store(!self.bindings.is_empty(), SeqCst);
+                    (id, answer)
+                }
                 Err(bad) => (0, refuse(RefusalCode::BadRequest, bad)),
             };
             let fd = matches!(answer, Answer::Page(_)).then(|| self.timeline.page());

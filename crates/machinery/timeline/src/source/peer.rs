@@ -110,9 +110,9 @@ impl Source for Peer {
 
 /// A number that nobody can foresee: an old answer fits no new question.
 fn nonce() -> std::io::Result<u64> {
-    use std::io::Read;
     let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    // Needs no descriptor. So few bytes come whole.
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

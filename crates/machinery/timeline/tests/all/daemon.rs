@@ -247,3 +247,26 @@ fn hostile_packets_are_refused_and_cost_nothing() {
             .is_ok()
     );
 }
+
+/// A thousand connections that want nothing take time away from nobody.
+#[test]
+fn idle_connections_keep_nobody_else_out() {
+    let directory = tempfile::tempdir().unwrap();
+    timeloom_sys::limit::raise_descriptors().unwrap();
+    let daemon = serve(&config(directory.path(), OWN)).unwrap();
+    let mut bound = Connection::open(daemon.directory(), &own()).unwrap();
+    let binding = bind(&mut bound, 1_000_000_000);
+    let mut idle = Vec::new();
+    for _ in 0..1_100 {
+        idle.push(Connection::open(daemon.directory(), &own()).unwrap());
+    }
+    let mut late = Connection::open(daemon.directory(), &own()).unwrap();
+    let (page, fd) = late.page().unwrap();
+    assert_eq!(page.name, own());
+    assert!(PageReader::open(&fd).is_ok());
+    bind(&mut late, 1_000_000_000);
+    // Who was bound before them still is.
+    let answer = bound.ask(Ask::Get { binding }).unwrap();
+    assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
+    drop(idle);
+}

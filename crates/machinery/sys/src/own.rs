@@ -1,0 +1,193 @@
+//! Directories where only one user's programs meet.
+//!
+//! Sockets and pages of sessions and timelines have names that anybody can foresee. So
+//! they lie in a directory that nobody else can write to, and both sides make sure of
+//! that before they open, connect to, remove or replace anything in it: who makes it,
+//! and who looks for something there.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Where this user's programs meet under `name`, root's in `system`, others' below
+/// `XDG_RUNTIME_DIR`, or else in the directory for temporary files.
+pub fn meeting_place(system: &Path, name: &str) -> PathBuf {
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return system.to_owned();
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(directory) => PathBuf::from(directory).join(name),
+        None => std::env::temp_dir().join(format!("{name}-{}", user.as_raw())),
+    }
+}
+
+/// Makes a directory with `mode`, and what it lies in, unless it is there. Either way
+/// it is safe to use afterwards.
+///
+/// # Errors
+/// As [`check`], and when the system refuses.
+pub fn make(path: &Path, mode: u32) -> Result<(), NotOwn> {
+    let system = |error| NotOwn::new(path, Why::System(error));
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(system)?;
+    }
+    match fs::DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(system(error)),
+        _ => check(path),
+    }
+}
+
+/// Makes sure that nobody but this user, or root, can put anything into a directory, or
+/// could have put the directory itself there.
+///
+/// # Errors
+/// [`NotOwn`] says what to do. [`NotOwn::is_absent`] when there is none.
+pub fn check(path: &Path) -> Result<(), NotOwn> {
+    let metadata =
+        fs::symlink_metadata(path).map_err(|error| NotOwn::new(path, Why::System(error)))?;
+    let user = rustix::process::geteuid().as_raw();
+    let why = if !metadata.is_dir() {
+        Why::NoDirectory
+    } else if metadata.uid() != user && metadata.uid() != 0 {
+        Why::Owner(metadata.uid())
+    } else if metadata.mode() & 0o022 != 0 {
+        Why::Writable
+    } else {
+        return Ok(());
+    };
+    Err(NotOwn::new(path, why))
+}
+
+/// Why a directory is not safe to use.
+#[derive(Debug)]
+pub struct NotOwn {
+    path: PathBuf,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    System(io::Error),
+    NoDirectory,
+    Owner(u32),
+    Writable,
+}
+
+impl NotOwn {
+    fn new(path: &Path, why: Why) -> Self {
+        let path = path.to_owned();
+        Self { path, why }
+    }
+
+    /// Whether there simply is none.
+    pub fn is_absent(&self) -> bool {
+        matches!(&self.why, Why::System(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl fmt::Display for NotOwn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.why {
+            Why::System(error) => write!(f, "{path}: {error}"),
+            Why::NoDirectory => write!(
+                f,
+                "{path} is not a directory (links are not followed here); remove it, or set \
+                 XDG_RUNTIME_DIR to a directory of yours"
+            ),
+            Why::Owner(user) => write!(
+                f,
+                "{path} belongs to another user (uid {user}), who could pose as a program of \
+                 yours; set XDG_RUNTIME_DIR to a directory of yours"
+            ),
+            Why::Writable => write!(
+                f,
+                "others may write in {path}, and could pose as a program of yours; look at what \
+                 is in it, then `chmod go-w {path}`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotOwn {}
+
+impl From<NotOwn> for io::Error {
+    fn from(error: NotOwn) -> Self {
+        let kind = match &error.why {
+            Why::System(error) => error.kind(),
+            _ => io::ErrorKind::PermissionDenied,
+        };
+        Self::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(theme: &str) -> Self {
+            let name = format!("timeloom-own-{theme}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_made_is_for_one_user_and_may_be_made_again() {
+        let scratch = Scratch::new("made");
+        let path = scratch.0.join("a/b");
+        assert!(check(&path).unwrap_err().is_absent());
+        for _ in 0..2 {
+            make(&path, 0o700).unwrap();
+        }
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let scratch = Scratch::new("link");
+        let (target, link) = (scratch.0.join("target"), scratch.0.join("link"));
+        make(&target, 0o700).unwrap();
+        symlink(&target, &link).unwrap();
+        let refused = make(&link, 0o700).unwrap_err().to_string();
+        assert!(refused.contains("is not a directory"), "{refused}");
+    }
+
+    #[test]
+    fn one_that_others_may_write_is_refused() {
+        let scratch = Scratch::new("writable");
+        for mode in [0o777, 0o720, 0o702, 0o1777] {
+            fs::set_permissions(&scratch.0, fs::Permissions::from_mode(mode)).unwrap();
+            let refused = make(&scratch.0, 0o700).unwrap_err().to_string();
+            assert!(refused.contains("chmod go-w"), "{mode:o}: {refused}");
+        }
+    }
+
+    #[test]
+    fn one_of_another_user_is_refused() {
+        let scratch = Scratch::new("owner");
+        if !rustix::process::geteuid().is_root() {
+            let roots = check(Path::new("/usr"));
+            assert!(roots.is_ok(), "root is trusted by everybody: {roots:?}");
+            return;
+        }
+        chown(&scratch.0, Some(65534), None).unwrap();
+        let refused = make(&scratch.0, 0o700).unwrap_err().to_string();
+        assert!(refused.contains("uid 65534"), "{refused}");
+    }
+}
