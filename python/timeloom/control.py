@@ -25,6 +25,7 @@ import contextlib
 import json
 import os
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Sequence
@@ -251,8 +252,19 @@ def runtime_directory() -> Path:
     return Path(tempfile.gettempdir()) / f"timeloom-{os.geteuid()}"
 
 
+def _is_own(directory: Path) -> bool:
+    """Whether nobody but this user, or root, can put a socket there, which is then another's session."""
+    try:
+        status = os.lstat(directory)
+    except FileNotFoundError:
+        return True
+    return stat.S_ISDIR(status.st_mode) and status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+
+
 def _connect(name: str | None, wait_s: float) -> socket.socket:
     deadline = time.monotonic() + wait_s
+    if not _is_own(directory := runtime_directory()):
+        raise Refused(f"{directory} must be a directory of yours in which nobody else may write")
     while True:
         paths = [_path(name)] if name is not None else sorted(runtime_directory().glob("*.sock"))
         found = [(path, connected) for path in paths if (connected := _try_connect(path)) is not None]
@@ -275,7 +287,10 @@ def _path(name: str) -> Path:
 def _try_connect(path: Path) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        # A session that is stuck takes no connections once its queue is full.
+        connection.settimeout(0.2)
         connection.connect(os.fspath(path))
+        connection.settimeout(None)
     except OSError:
         connection.close()
         return None

@@ -83,8 +83,8 @@ impl From<GuestError> for Failure {
 impl From<ControlError> for Failure {
     fn from(error: ControlError) -> Self {
         match error {
-            ControlError::NoSession { .. } => Self::usage(error),
-            ControlError::Refused(_) => Self::run(error),
+            ControlError::NoSession { .. } | ControlError::Directory(_) => Self::usage(error),
+            ControlError::Silent { .. } | ControlError::Refused(_) => Self::run(error),
         }
     }
 }

@@ -61,7 +61,9 @@ impl Log {
             }),
         });
         let reader = Arc::clone(&output);
-        let thread = std::thread::spawn(move || while reader.read_more() {});
+        let thread = std::thread::Builder::new()
+            .spawn(move || while reader.read_more() {})
+            .map_err(|error| RunError::Start(format!("a thread for a log: {error}")))?;
         Ok((
             Self {
                 output,

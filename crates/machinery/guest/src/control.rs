@@ -22,12 +22,14 @@ mod until;
 mod until_hosts;
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Weak};
 
+use timeloom_sys::own;
+
 use crate::error::GuestError;
-use crate::names::{runtime_directory, socket_path};
+use crate::linux::spare::with_spare;
+use crate::names::{Found, find, runtime_directory, socket_path};
 pub use client::{ControlError, connect};
 pub use controlled::{Controlled, Stepped};
 pub use error::{HoldError, RunError};
@@ -47,22 +49,9 @@ pub use until_hosts::{HostTarget, run_hosts_until};
 pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestError> {
     let session = controlled.session();
     let directory = runtime_directory();
-    let failed = || GuestError::system(format!("preparing {}", directory.display()));
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&directory)
-        .map_err(failed())?;
-    let metadata = fs::metadata(&directory).map_err(failed())?;
-    // SAFETY: no arguments.
-    if metadata.uid() != unsafe { libc::geteuid() } || metadata.permissions().mode() & 0o022 != 0 {
-        return Err(GuestError::Usage(format!(
-            "{} must belong to you alone",
-            directory.display()
-        )));
-    }
+    own::make(&directory, 0o700).map_err(|error| GuestError::Usage(error.to_string()))?;
     let path = socket_path(session.name());
-    if UnixStream::connect(&path).is_ok() {
+    if !matches!(find(&path), Found::Nobody) {
         return Err(GuestError::Usage(format!(
             "a session named `{}` is already running",
             session.name()
@@ -75,19 +64,31 @@ pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestEr
         .has_socket
         .store(true, std::sync::atomic::Ordering::Relaxed);
     let controlled = Arc::downgrade(controlled);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
+    let accept = move || {
+        loop {
+            let Ok((stream, _)) = with_spare(|| listener.accept()) else {
+                // Out of descriptors or the like: others may close some.
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                continue;
+            };
             let controlled = controlled.clone();
-            // A client that connects and says nothing must not block others.
-            std::thread::spawn(move || answer(&controlled, stream));
+            // A client that connects and says nothing must not block others. (Without a
+            // thread for it, it sees its connection end.)
+            let _ = std::thread::Builder::new().spawn(move || answer(&controlled, stream));
         }
-    });
+    };
+    std::thread::Builder::new()
+        .name("control".into())
+        .spawn(accept)
+        .map_err(GuestError::system(
+            "starting a thread for the control socket",
+        ))?;
     Ok(())
 }
 
 fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
     let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(5)));
-    let Ok(mut lines) = stream.try_clone().map(Lines::new) else {
+    let Ok(mut lines) = with_spare(|| stream.try_clone()).map(Lines::new) else {
         return;
     };
     let stepped = controlled

@@ -1,14 +1,13 @@
 //! How a program comes under the clock before its first instruction.
 //!
 //! `launch` forks by a `spec`; the `child` does with what was `prepare`d what is left to do, sends
-//! the `descriptor` of its filter's listener, and executes. What was started is a
+//! the descriptor of its filter's listener, and executes. What was started is a
 //! `guest`. At the exec `inject` attaches for a moment and maps clock page and `image`; `auxv` finds where the kernel's vDSO is
 //! announced to the program, `vdso` what is in it, and `kernel_vdso` makes it lead to the image;
 //! `replace` does all that to a program.
 
 pub(crate) mod auxv;
 mod child;
-mod descriptor;
 pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod inject;

@@ -5,16 +5,21 @@
 //! but wait for the supervisor's end, removes them when that end was not an
 //! orderly one. Should the reaper be killed too, `timeloom clean` finds all of
 //! it again: the cgroup and the socket carry the session's name, and the
-//! programs have the session's clock page mapped.
+//! programs have the session's clock page mapped. What was being started when
+//! the supervisor died may have inherited what it had open: `heirs` finds that.
 
+mod heirs;
 mod reaper;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use timeloom_sys::own;
+
+use crate::error::GuestError;
 use crate::freeze::{CGROUP_PREFIX, cgroup2_mount, pids_below, remove_cgroup};
 use crate::linux::processes;
-use crate::names::{PAGE_PREFIX, PageName, list_sessions, pages_of, runtime_directory};
+use crate::names::{PageName, pages_of, runtime_directory};
 pub(crate) use reaper::Reaper;
 
 /// What was found and removed.
@@ -28,9 +33,25 @@ pub struct Leftovers {
     pub sockets: Vec<PathBuf>,
 }
 
+impl Leftovers {
+    fn ended(&mut self, pid: i32) {
+        if !self.processes.contains(&pid) {
+            self.processes.push(pid);
+        }
+    }
+}
+
 /// Removes what sessions without a living supervisor left behind.
-pub fn clean() -> Leftovers {
+///
+/// # Errors
+/// The directory of control sockets is not safe to look into; what to do about it.
+pub fn clean() -> Result<Leftovers, GuestError> {
     let mut found = Leftovers::default();
+    let directory = runtime_directory();
+    match own::check(&directory) {
+        Err(error) if !error.is_absent() => return Err(GuestError::Usage(error.to_string())),
+        _ => {}
+    }
     let entries = |path: &Path| {
         fs::read_dir(path)
             .into_iter()
@@ -40,19 +61,32 @@ pub fn clean() -> Leftovers {
     };
     // What is there first, who lives second: a session that begins meanwhile is
     // then not taken for dead.
-    let sockets: Vec<PathBuf> = entries(&runtime_directory()).collect();
+    let sockets: Vec<PathBuf> = entries(&directory).collect();
     let cgroups: Vec<PathBuf> = cgroup2_mount()
         .iter()
         .flat_map(|mount| entries(mount))
         .collect();
-    let guests = processes::that_map(PAGE_PREFIX);
-    let mut living = list_sessions();
+    let guests = processes::others(|pid| pages_of(pid).iter().any(|page| !page.writable));
     let pages = supervised_pages();
-    living.extend(pages.iter().map(|page| page.session().to_owned()));
+    let mut living: Vec<String> = pages.iter().map(|page| page.session().to_owned()).collect();
+    for path in &sockets {
+        if let Some(session) = name_between(path, "", ".sock")
+            && !living.contains(&session)
+            && heirs::may_be_supervised(path)
+        {
+            living.push(session);
+        }
+    }
+    let is_dead = |page: &PageName| !pages.contains(page) && !page.has_hidden_supervisor();
 
+    // First: who waits for a dead supervisor's answer cannot be killed.
+    heirs::end_connections(is_dead);
     for path in sockets {
         let session = name_between(&path, "", ".sock");
         if session.is_some_and(|session| !living.contains(&session)) {
+            for pid in heirs::end_holders(&path) {
+                found.ended(pid);
+            }
             let _ = fs::remove_file(&path);
             found.sockets.push(path);
         }
@@ -65,20 +99,17 @@ pub fn clean() -> Leftovers {
             found.cgroups.push(path);
         }
     }
+    let is_left = |pid: i32| {
+        let page = pages_of(pid).into_iter().find(|page| !page.writable);
+        page.is_some_and(|page| is_dead(&page.name))
+    };
     for pid in guests {
-        let page = pages_of(pid)
-            .into_iter()
-            .find(|page| !page.writable)
-            .map(|page| page.name);
-        if page.is_some_and(|page| !pages.contains(&page) && !page.has_hidden_supervisor()) {
-            // SAFETY: a program of a session that nobody supervises any more.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
-            if !found.processes.contains(&pid) {
-                found.processes.push(pid);
-            }
+        // A program of a session that nobody supervises any more.
+        if is_left(pid) && processes::kill_if(pid, is_left) {
+            found.ended(pid);
         }
     }
-    found
+    Ok(found)
 }
 
 fn name_between(path: &Path, prefix: &str, suffix: &str) -> Option<String> {

@@ -1,8 +1,10 @@
 //! What Linux has no safe calls for: other processes, their memory, filters.
 
 pub(crate) mod bpf;
+pub(crate) mod descriptor;
 pub(crate) mod memory;
 pub(crate) mod pidfd;
 pub(crate) mod processes;
 pub(crate) mod ptrace;
 pub(crate) mod remote;
+pub(crate) mod spare;

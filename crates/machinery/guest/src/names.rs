@@ -5,8 +5,12 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use timeloom_page::PAGE_ADDRESS;
+use timeloom_sys::{local, own};
 
 use crate::linux::processes;
 
@@ -26,14 +30,26 @@ impl PageName {
         ))
     }
 
+    /// As a process tells it by which we know it.
+    pub(crate) fn told(name: &str) -> Option<Self> {
+        name.starts_with(PAGE_PREFIX).then(|| Self(name.to_owned()))
+    }
+
     pub(crate) fn to_c_string(&self) -> CString {
         CString::new(self.0.as_str()).expect("names have no zero byte")
     }
 
-    /// The processes of the session: all that map the page but ourselves. The
-    /// space ends the name in /proc/PID/maps.
+    /// The processes of the session: all that map the page where guests have it, but
+    /// ourselves.
     pub(crate) fn mapped_by(&self) -> Vec<i32> {
-        processes::that_map(&format!("{} ", self.0))
+        processes::others(|pid| self.is_page_of(pid))
+    }
+
+    /// Whether it is a process of the session.
+    pub(crate) fn is_page_of(&self, pid: i32) -> bool {
+        pages_of(pid)
+            .iter()
+            .any(|page| !page.writable && page.name == *self)
     }
 
     /// A name for the image of a registered process of the session.
@@ -71,31 +87,21 @@ pub(crate) struct MappedPage {
     pub(crate) writable: bool,
 }
 
-/// The clock pages that a process has mapped.
+/// The clock pages that a process has mapped. Guests have theirs all at one address.
 pub(crate) fn pages_of(pid: i32) -> Vec<MappedPage> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let page = |line: &str| {
-        let name = &line[line.find(PAGE_PREFIX)?..];
-        let name = PageName(name.split_ascii_whitespace().next()?.to_owned());
-        Some(MappedPage {
-            name,
-            writable: line.split_ascii_whitespace().nth(1)?.contains('w'),
+    processes::memfds_of(pid, PAGE_PREFIX)
+        .into_iter()
+        .filter(|memfd| memfd.writable || memfd.start == PAGE_ADDRESS)
+        .map(|memfd| MappedPage {
+            name: PageName(memfd.name),
+            writable: memfd.writable,
         })
-    };
-    maps.lines().filter_map(page).collect()
+        .collect()
 }
 
 /// Where control sockets lie: a directory that only this user may enter.
 pub fn runtime_directory() -> PathBuf {
-    // SAFETY: no arguments.
-    let user = unsafe { libc::geteuid() };
-    if user == 0 {
-        return "/run/timeloom".into();
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(directory) => PathBuf::from(directory).join("timeloom"),
-        None => std::env::temp_dir().join(format!("timeloom-{user}")),
-    }
+    own::meeting_place(Path::new("/run/timeloom"), "timeloom")
 }
 
 /// The socket of a session.
@@ -103,25 +109,56 @@ pub(crate) fn socket_path(session: &str) -> PathBuf {
     runtime_directory().join(format!("{session}.sock"))
 }
 
-/// Names of the sessions that answer.
-pub fn list_sessions() -> Vec<String> {
-    let Ok(entries) = fs::read_dir(runtime_directory()) else {
-        return Vec::new();
-    };
+/// What is at the name of a session.
+pub(crate) enum Found {
+    /// Somebody listens. Whether he answers is another question.
+    Listener(UnixStream),
+    /// So many wait already that he takes no more.
+    Full,
+    /// Nobody.
+    Nobody,
+}
+
+/// Looks for a session. Never waits.
+pub(crate) fn find(socket: &Path) -> Found {
+    match local::connect(socket, AT_ONCE) {
+        // Else it is somebody's who only waits for us to believe him.
+        Ok(stream) if is_trusted(&stream) => Found::Listener(stream),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Found::Full,
+        _ => Found::Nobody,
+    }
+}
+
+fn is_trusted(stream: &UnixStream) -> bool {
+    // SAFETY: no arguments.
+    let user = unsafe { libc::geteuid() };
+    local::peer(stream).is_ok_and(|peer| peer.uid == user || peer.uid == 0)
+}
+
+/// Names of the sessions that are there. One that is stuck is there, too.
+///
+/// # Errors
+/// Others could have put sockets there. No directory is no session.
+pub fn list_sessions() -> Result<Vec<String>, own::NotOwn> {
+    let directory = runtime_directory();
+    match own::check(&directory) {
+        Err(error) if !error.is_absent() => return Err(error),
+        _ => {}
+    }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
-        .flatten()
-        .filter(|entry| UnixStream::connect(entry.path()).is_ok())
+        .filter(|entry| !matches!(find(&entry.path()), Found::Nobody))
         .filter_map(|entry| {
-            entry
-                .file_name()
-                .to_str()?
-                .strip_suffix(".sock")
-                .map(str::to_owned)
+            let name = entry.file_name();
+            Some(name.to_str()?.strip_suffix(".sock")?.to_owned())
         })
         .collect();
     names.sort();
-    names
+    Ok(names)
 }
+
+/// The least that the kernel takes for a limit; none would mean no limit.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Every clock page is a memfd whose name begins with this.
 pub(crate) const PAGE_PREFIX: &str = "timeloom-page-";

@@ -19,6 +19,7 @@ use crate::error::GuestError;
 use crate::freeze::{FreezeKind, Freezer};
 use crate::leftovers::Reaper;
 use crate::linux::memory::PageMapping;
+use crate::linux::spare;
 use crate::names::{PageName, list_sessions, socket_path};
 use crate::register::Registration;
 use crate::supervise::kick;
@@ -75,7 +76,8 @@ impl Session {
         check_pages()?;
         // All that is made below is found by this name, also at its removal:
         // two sessions of one name would end each other's programs.
-        if list_sessions().contains(&options.name) {
+        // (Where nobody can be found safely, `serve` says so.)
+        if list_sessions().is_ok_and(|others| others.contains(&options.name)) {
             return Err(GuestError::Usage(format!(
                 "a session named `{}` is already running",
                 options.name
@@ -93,6 +95,13 @@ impl Session {
         let host = clock.add_host("", host_page, &HostOptions::default());
         host.page().page().past.set_dilation(options.clock.dilation);
         let supervisor = Arc::new(Supervisor::new(Arc::clone(&clock), freezer, options.warn)?);
+        let time_files = match options.clock.proc {
+            ProcFiles::Virtual => TimeFiles::start(&page_name),
+            ProcFiles::Machine => Err(MachineFiles::AsAsked),
+        };
+        if let Ok(files) = &time_files {
+            reaper.will_end(files.mount());
+        }
         let mut session = Self {
             name: options.name,
             clock,
@@ -103,43 +112,42 @@ impl Session {
             skipper: Mutex::default(),
             ended: Arc::default(),
             registered: Mutex::default(),
-            time_files: match options.clock.proc {
-                ProcFiles::Virtual => TimeFiles::start(),
-                ProcFiles::Machine => Err(MachineFiles::AsAsked),
-            },
+            time_files,
             has_socket: AtomicBool::new(false),
             reaper,
         };
-        session.start_threads();
+        session.start_threads()?;
+        spare::put_aside();
         if options.clock.paused {
             session.supervisor.freezer.freeze(PATIENCE)?;
         }
         Ok(session)
     }
 
-    fn start_threads(&mut self) {
+    fn start_threads(&mut self) -> Result<(), GuestError> {
         let supervisor = Arc::clone(&self.supervisor);
         self.threads
-            .push(std::thread::spawn(move || supervisor.timers.serve()));
+            .push(thread(move || supervisor.timers.serve())?);
         let supervisor = Arc::clone(&self.supervisor);
-        self.threads.push(std::thread::spawn(move || {
+        self.threads.push(thread(move || {
             if let Err(error) = supervisor.timers.serve_ends() {
                 (supervisor.warn)(format!("timers of ended processes are kept: {error}"));
             }
-        }));
+        })?);
         let (supervisor, ended) = (Arc::clone(&self.supervisor), Arc::clone(&self.ended));
         self.threads
-            .push(std::thread::spawn(move || serve_hosts(&supervisor, &ended)));
+            .push(thread(move || serve_hosts(&supervisor, &ended))?);
         let clock = Arc::downgrade(&self.clock);
         // Ends by itself when the session is gone; nobody waits for it.
-        std::thread::spawn(move || {
+        thread(move || {
             for turn in 0u32.. {
                 // Soon at first: the start's calibration was a short one.
                 std::thread::sleep(StdDuration::from_millis(if turn < 5 { 50 } else { 1000 }));
                 let Some(clock) = clock.upgrade() else { return };
                 clock.calibrate();
             }
-        });
+        })?;
+        Ok(())
     }
 
     /// The session's clock.
@@ -201,7 +209,12 @@ impl Session {
                 .unwrap_or_else(|e| e.into_inner())
                 .push(pid);
             let listener = Arc::new(Listener::new(descriptor, host));
-            std::thread::spawn(move || listener::serve(&listener, &supervisor));
+            let its = Arc::clone(&supervisor);
+            let serve = move || listener::serve(&listener, &its);
+            // Without one the listener is closed, and the exec fails.
+            if let Err(error) = std::thread::Builder::new().spawn(serve) {
+                (supervisor.warn)(format!("no thread to serve process {pid}: {error}"));
+            }
         })
     }
 
@@ -289,8 +302,11 @@ impl Session {
             let supervisor = Arc::downgrade(&self.supervisor);
             let ended = Arc::new(AtomicBool::new(false));
             let its_end = Arc::clone(&ended);
-            let thread = std::thread::spawn(move || skip::serve(&supervisor, &its_end));
-            *skipper = Some((ended, thread));
+            let skip = move || skip::serve(&supervisor, &its_end);
+            match std::thread::Builder::new().spawn(skip) {
+                Ok(thread) => *skipper = Some((ended, thread)),
+                Err(error) => (self.supervisor.warn)(format!("no thread to skip: {error}")),
+            }
         } else if !on && let Some((ended, thread)) = skipper.take() {
             ended.store(true, Ordering::SeqCst);
             let _ = thread.join();
@@ -328,6 +344,13 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.supervisor.lock()
     }
+}
+
+/// A thread of the session.
+fn thread(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, GuestError> {
+    std::thread::Builder::new()
+        .spawn(work)
+        .map_err(GuestError::system("starting a thread of the session"))
 }
 
 /// Lets the hosts' clocks change when they change by themselves, until `ended`.

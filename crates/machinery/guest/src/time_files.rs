@@ -7,27 +7,32 @@
 //!
 //! - `text`: what the files say;
 //! - `server`: the file system, two files for each host;
-//! - `mount`: its mounts, and how a program comes to see them.
+//! - `mount`: its mounts, and how a program comes to see them;
+//! - `connection`: its end from outside.
 //!
 //! Nothing is ever mounted where anybody but guests sees it, so that nothing can be
-//! left behind. When the supervisor dies the kernel ends the connection, and who
-//! reads gets ENOTCONN instead of waiting. The server takes no lock that is held
+//! left behind. When the supervisor dies the kernel ends the connection, or the keeper
+//! does, and who reads gets ENOTCONN instead of waiting. The server takes no lock that is held
 //! while processes are being stopped: a guest in the middle of a read gets its
 //! answer first, and stands then.
 //!
 //! It does not know other files of /proc, nor programs that were brought in by
 //! `register`: they keep the namespace in which they were born.
 
+mod connection;
 mod mount;
 mod server;
 mod text;
 
+use std::ffi::CString;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::Host;
+use crate::names::PageName;
+pub(crate) use connection::{Connection, mounts_of, seen_by};
 use mount::Device;
 pub(crate) use mount::View;
 use server::{Files, Server};
@@ -35,23 +40,26 @@ use server::{Files, Server};
 /// The file system and its server.
 pub(crate) struct TimeFiles {
     device: Device,
+    /// By which mounts tell whose they are.
+    source: CString,
     /// By which it is served; open as long as the mount below.
     served_by: RawFd,
     files: Arc<Mutex<Files>>,
     /// Keeps the file system while no program has it mounted.
-    _mount: std::os::fd::OwnedFd,
+    mount: OwnedFd,
 }
 
 impl TimeFiles {
-    /// Makes the file system and begins to serve it.
+    /// Makes the file system of the session of `page`, and begins to serve it.
     ///
     /// # Errors
     /// Mounting needs root, and FUSE.
-    pub(crate) fn start() -> Result<Self, MachineFiles> {
+    pub(crate) fn start(page: &PageName) -> Result<Self, MachineFiles> {
         let start = || -> io::Result<Self> {
             let machine = text::Machine::open()?;
             let device = Device::open()?;
-            let mount = device.mount()?;
+            let source = page.to_c_string();
+            let mount = device.mount(&source)?;
             let files = Arc::new(Mutex::new(Files::new(machine)?));
             let served = device.file()?;
             let served_by = served.as_raw_fd();
@@ -62,9 +70,10 @@ impl TimeFiles {
                 .spawn(move || server.run())?;
             Ok(Self {
                 device,
+                source,
                 served_by,
                 files,
-                _mount: mount,
+                mount,
             })
         };
         start().map_err(MachineFiles::Refused)
@@ -77,7 +86,12 @@ impl TimeFiles {
     pub(crate) fn view(&self, host: &Arc<Host>) -> io::Result<View> {
         let names = self.lock().add(host);
         let devices = [self.device.number(), self.served_by];
-        Ok(View::new(self.device.mount()?, devices, names))
+        Ok(View::new(self.device.mount(&self.source)?, devices, names))
+    }
+
+    /// A mount of it.
+    pub(crate) fn mount(&self) -> BorrowedFd<'_> {
+        self.mount.as_fd()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Files> {

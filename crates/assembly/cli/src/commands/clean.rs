@@ -18,7 +18,7 @@ pub(crate) struct Clean {
 
 impl Clean {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let found = timeloom_guest::clean();
+        let found = timeloom_guest::clean()?;
         if self.json {
             let object = serde_json::json!({
                 "processes": found.processes, "cgroups": found.cgroups, "sockets": found.sockets,

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, say};
-use timeloom_guest::{HostRequest, HostText, Request, StatusText, connect, list_sessions};
+use timeloom_guest::{
+    ControlError, HostRequest, HostText, Request, StatusText, connect, list_sessions,
+};
 use timeloom_time::{Duration, ParseTimeError};
 
 /// Which session, and how to print its answer.
@@ -94,15 +96,26 @@ pub(crate) struct Ps {
 
 impl Ps {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let all = self.name.is_none();
         let names = match self.name {
             Some(name) => vec![name],
-            None => list_sessions(),
+            None => list_sessions().map_err(ControlError::from)?,
         };
         if names.is_empty() && !self.json {
             eprintln!("timeloom: no session is running");
         }
         for name in names {
-            let status = connect(Some(&name), &Request::Query)?;
+            let status = match connect(Some(&name), &Request::Query) {
+                Ok(status) => status,
+                // The others are listed all the same.
+                Err(error @ ControlError::Silent { .. }) if all => {
+                    print_silent(&name, &error, self.json);
+                    continue;
+                }
+                // It has ended meanwhile.
+                Err(ControlError::NoSession { .. }) if all => continue,
+                Err(error) => return Err(error.into()),
+            };
             print(&status, self.json);
             if !self.json {
                 for process in &status.processes {
@@ -288,6 +301,17 @@ pub(crate) struct Unregister {
 impl Unregister {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.target.send(&Request::Unregister { pid: self.pid })
+    }
+}
+
+/// What is known of a session that does not answer.
+fn print_silent(name: &str, error: &ControlError, json: bool) {
+    match json {
+        true => say!(
+            "{}",
+            serde_json::json!({ "name": name, "error": error.to_string() })
+        ),
+        false => say!("{error}"),
     }
 }
 

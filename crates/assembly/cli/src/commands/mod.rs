@@ -72,6 +72,13 @@ impl Arguments {
 /// `exec`.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     use timeloom_guest::Request;
+    if matches!(
+        arguments.command,
+        Command::Exec(_) | Command::Run(_) | Command::Timeline(_)
+    ) {
+        // Each host and each client takes some. Refused, it is as it was.
+        let _ = timeloom_sys::limit::raise_descriptors();
+    }
     match arguments.command {
         Command::Exec(command) => command.run(),
         Command::Ps(command) => command.run(),

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Weak};
 use std::time::Duration as StdDuration;
 
+use timeloom_sys::local;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::control::controlled::{Controlled, Stepped};
@@ -161,25 +162,9 @@ fn grant<C: Controlled>(
 
 /// The process at the other end, in words.
 fn peer(stream: &UnixStream) -> String {
-    let mut credentials = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes no more than `length` bytes.
-    let known = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut credentials).cast(),
-            &raw mut length,
-        )
-    };
-    match known {
-        0 => format!("{} ({})", processes::name(credentials.pid), credentials.pid),
-        _ => "a process".to_owned(),
+    match local::peer(stream).ok().and_then(|peer| peer.pid) {
+        Some(pid) => format!("{} ({pid})", processes::name(pid)),
+        None => "a process".to_owned(),
     }
 }
 

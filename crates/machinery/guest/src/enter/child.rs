@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
+use crate::linux::descriptor::send_descriptor;
 use crate::time_files::View;
 
-use super::descriptor::send_descriptor;
 use super::prepare::Prepared;
 use super::spec::{CommandSpec, Output};
 
@@ -48,6 +48,7 @@ pub(super) unsafe fn child(
         // too, a listener under way to a supervisor that dies would stay, and the exec
         // wait for its answer for ever.
         libc::close(supervisors);
+        timeloom_sys::limit::restore_descriptors();
         // The Rust runtime ignores SIGPIPE, and a session may block signals;
         // programs expect neither.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);

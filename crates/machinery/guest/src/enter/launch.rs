@@ -4,10 +4,10 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::{GuestError, check};
+use crate::linux::descriptor::{receive_descriptor, socket_pair};
 use crate::time_files::{MachineFiles, View};
 
 use super::child::{STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_TIME_FILES, STEP_TSC, child};
-use super::descriptor::{receive_descriptor, socket_pair};
 use super::guest::Guest;
 use super::prepare::prepare;
 use super::spec::CommandSpec;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::error::GuestError;
+use crate::linux::spare::with_spare;
 
 /// The cgroup of a session.
 pub(crate) struct CgroupFreezer {
@@ -256,7 +257,8 @@ pub(crate) fn pids_below(directory: &Path) -> Vec<i32> {
 }
 
 fn pids_in(directory: &Path) -> Vec<i32> {
-    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let text = with_spare(|| fs::read_to_string(directory.join("cgroup.procs")));
+    let text = text.unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 

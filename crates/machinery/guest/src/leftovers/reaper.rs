@@ -2,19 +2,21 @@
 //! session when that end was not an orderly one. `ps` shows it as `timeloom-keeper`.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use crate::error::{GuestError, check};
 use crate::freeze::{Freezer, remove_cgroup};
+use crate::linux::descriptor::{receive, send_descriptor, socket_pair};
+use crate::linux::processes;
 use crate::names::{PageName, socket_path};
+use crate::time_files::Connection;
 
 /// The child that waits for the supervisor's end.
 pub(crate) struct Reaper {
     pid: i32,
     /// Closed by the kernel when we die, however we die.
-    line: Option<fs::File>,
+    line: Option<OwnedFd>,
 }
 
 impl Reaper {
@@ -25,31 +27,41 @@ impl Reaper {
     ) -> Result<Self, GuestError> {
         let cgroup = freezer.cgroup().map(Path::to_owned);
         let socket = socket_path(session);
-        let mut fds = [0; 2];
-        check(
-            // SAFETY: writes two descriptors.
-            unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(),
-            "making a pipe",
-        )?;
-        // SAFETY: just created and owned by nobody else.
-        let (read, write) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
+        let (theirs, ours) = socket_pair()?;
         // SAFETY: the child uses what exists already; glibc makes its
         // allocator usable in the child of a process with threads.
         let pid = check(unsafe { libc::fork() }.into(), "forking the reaper")? as i32;
         if pid == 0 {
-            drop(write);
-            wait_and_reap(read.into(), cgroup.as_deref(), &socket, &page);
+            drop(ours);
+            wait_and_reap(&theirs, cgroup.as_deref(), &socket, &page);
         }
         Ok(Self {
             pid,
-            line: Some(write.into()),
+            line: Some(ours),
         })
+    }
+
+    /// At a disorderly end the file system of this mount ends, too, whoever has inherited
+    /// its device meanwhile.
+    pub(crate) fn will_end(&self, mount: BorrowedFd<'_>) {
+        if let Some(line) = &self.line {
+            // SAFETY: both are open.
+            unsafe { send_descriptor(line.as_raw_fd(), mount.as_raw_fd()) };
+        }
     }
 
     /// An orderly end: there is nothing left to remove.
     pub(crate) fn dismiss(&mut self) {
-        if let Some(mut line) = self.line.take() {
-            let _ = line.write_all(b"q");
+        if let Some(line) = self.line.take() {
+            // SAFETY: one byte of ours; a keeper that was killed needs none.
+            unsafe {
+                libc::send(
+                    line.as_raw_fd(),
+                    [ORDERLY].as_ptr().cast(),
+                    1,
+                    libc::MSG_NOSIGNAL,
+                )
+            };
             drop(line);
             // SAFETY: our own child.
             unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::__WALL) };
@@ -65,22 +77,25 @@ impl Drop for Reaper {
     }
 }
 
-fn wait_and_reap(mut line: fs::File, cgroup: Option<&Path>, socket: &Path, page: &PageName) -> ! {
+fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &PageName) -> ! {
+    let line = line.as_raw_fd();
     // SAFETY: calls without memory; a terminal's Ctrl-C is not for us, and
     // descriptors of ours must not keep others' pipes open.
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, c"timeloom-keeper".as_ptr());
-        let own = std::os::fd::AsRawFd::as_raw_fd(&line) as u32;
-        libc::syscall(libc::SYS_close_range, 0, own - 1, 0);
-        libc::syscall(libc::SYS_close_range, own + 1, u32::MAX, 0);
+        libc::syscall(libc::SYS_close_range, 0, line - 1, 0);
+        libc::syscall(libc::SYS_close_range, line + 1, u32::MAX, 0);
     }
-    let mut word = [0u8; 1];
-    let orderly = matches!(line.read(&mut word), Ok(1));
+    let (orderly, mounts) = listen(line);
     if !orderly {
+        // First: who waits for the dead to answer cannot be killed.
+        for mount in mounts {
+            let _ = Connection::of(mount.as_fd()).and_then(Connection::abort);
+        }
         for pid in page.mapped_by() {
-            // SAFETY: a program of the session whose supervisor has died.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // A program of the session whose supervisor has died.
+            processes::kill_if(pid, |pid| page.is_page_of(pid));
         }
         if let Some(cgroup) = cgroup {
             remove_cgroup(cgroup);
@@ -90,3 +105,19 @@ fn wait_and_reap(mut line: fs::File, cgroup: Option<&Path>, socket: &Path, page:
     // SAFETY: ends the child without running the parent's exit handlers.
     unsafe { libc::_exit(0) }
 }
+
+/// Whether the end was an orderly one, and the mounts that were handed over until then.
+/// (Held, they keep their connections' numbers from others.)
+fn listen(line: RawFd) -> (bool, Vec<OwnedFd>) {
+    let mut mounts = Vec::new();
+    while let Some((byte, mount)) = receive(line) {
+        if byte == ORDERLY {
+            return (true, mounts);
+        }
+        mounts.extend(mount);
+    }
+    (false, mounts)
+}
+
+/// Sent before an orderly end.
+const ORDERLY: u8 = b'q';

@@ -87,7 +87,7 @@ impl<S: Scale> Drop for PageMapping<S> {
     }
 }
 
-fn memfd(name: &CStr) -> Result<File, GuestError> {
+pub(crate) fn memfd(name: &CStr) -> Result<File, GuestError> {
     // SAFETY: `name` is a valid C string.
     let fd =
         unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };

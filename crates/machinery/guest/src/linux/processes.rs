@@ -1,13 +1,18 @@
 //! What /proc tells about the processes of a session.
 
 use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use crate::arch::VFORK;
+use crate::linux::memory;
+use crate::linux::spare::with_spare;
 
 /// Identifiers under a directory of /proc.
 fn numbers_in(path: &str) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(path) else {
+    let Ok(entries) = with_spare(|| fs::read_dir(path)) else {
         return Vec::new();
     };
     entries
@@ -27,7 +32,7 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
 
 /// The command's name, as in `ps`.
 pub(crate) fn name(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm"))
+    with_spare(|| fs::read_to_string(format!("/proc/{pid}/comm")))
         .map_or_else(|_| "?".into(), |name| name.trim_end().into())
 }
 
@@ -113,18 +118,94 @@ pub(crate) fn waits_for_vfork_child(thread: i32) -> bool {
         && (number == VFORK || matches!(number, Some(libc::SYS_clone | libc::SYS_clone3)))
 }
 
-/// The processes that have a file of this name mapped. A session's clock page
-/// has a name of its own, so these are the session's processes, whoever their
-/// parent is by now.
-pub(crate) fn that_map(name: &str) -> Vec<i32> {
-    all().into_iter().filter(|&pid| maps(pid, name)).collect()
+/// A memfd in the memory of a process.
+pub(crate) struct MappedMemfd {
+    pub(crate) start: u64,
+    pub(crate) writable: bool,
+    /// As its maker called it, up to the first space.
+    pub(crate) name: String,
 }
 
-/// Whether /proc/PID/maps names a mapping. Our own process, which writes the
-/// page, does not count.
-fn maps(pid: i32, name: &str) -> bool {
-    pid != std::process::id() as i32
-        && fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|text| text.contains(name))
+/// The memfds whose names begin with `prefix` that a process has mapped. A file of such
+/// a name is none, wherever it lies: by these names processes are found that are then
+/// stopped or killed.
+pub(crate) fn memfds_of(pid: i32, prefix: &str) -> Vec<MappedMemfd> {
+    let maps = with_spare(|| fs::read_to_string(format!("/proc/{pid}/maps")));
+    let maps = maps.unwrap_or_default();
+    match memfd_device() {
+        Some(device) => memfds_in(&maps, device, prefix).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// From /proc/PID/maps: `START-END r--s OFFSET DEVICE INODE /memfd:NAME (deleted)`.
+fn memfds_in(maps: &str, device: &str, prefix: &str) -> impl Iterator<Item = MappedMemfd> {
+    let memfd = move |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let start = fields.next()?.split('-').next()?;
+        let writable = fields.next()?.contains('w');
+        let its_device = fields.nth(1)?;
+        let name = fields.nth(1)?.strip_prefix("/memfd:")?;
+        (its_device == device && name.starts_with(prefix)).then_some(())?;
+        Some(MappedMemfd {
+            start: u64::from_str_radix(start, 16).ok()?,
+            writable,
+            name: name.to_owned(),
+        })
+    };
+    maps.lines()
+        .filter(move |line| line.contains(prefix))
+        .filter_map(memfd)
+}
+
+/// Where the kernel keeps memfds, and nothing that has a name of its own.
+fn memfd_device() -> Option<&'static str> {
+    static DEVICE: OnceLock<Option<String>> = OnceLock::new();
+    let find = || {
+        let memfd = memory::memfd(c"timeloom-device").ok()?;
+        let device = memfd.metadata().ok()?.dev();
+        Some(format!(
+            "{:02x}:{:02x}",
+            libc::major(device),
+            libc::minor(device)
+        ))
+    };
+    DEVICE.get_or_init(find).as_deref()
+}
+
+/// All processes but our own of which this is so.
+pub(crate) fn others(is_so: impl Fn(i32) -> bool) -> Vec<i32> {
+    let own = std::process::id() as i32;
+    let mut found = all();
+    found.retain(|&pid| pid != own && is_so(pid));
+    found
+}
+
+/// Kills a process of which `is_so` is true, and no other that gets its number.
+pub(crate) fn kill_if(pid: i32, is_so: impl Fn(i32) -> bool) -> bool {
+    // SAFETY: no pointers; the descriptor is owned by nobody else.
+    let pidfd = unsafe {
+        let pidfd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
+        if pidfd < 0 {
+            return false;
+        }
+        OwnedFd::from_raw_fd(pidfd as RawFd)
+    };
+    if !is_so(pid) {
+        return false;
+    }
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: a descriptor of ours, and no more than that.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            libc::SIGKILL,
+            none,
+            0,
+        )
+    };
+    sent == 0
 }
 
 /// The time namespace in which a process lives, by its name in /proc.
@@ -168,6 +249,21 @@ fn clock_in(text: &str, timer: i32) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_a_memfds_name_is_none() {
+        let memfd = "67fffffff000-680000000000 r--s 00000000 00:01 7 /memfd:page-a.1.0 (deleted)\n";
+        let files = "7f0000000000-7f0000001000 rw-p 00000000 fe:00 7 /tmp/page-a.1.0\n\
+                     7f0000001000-7f0000002000 r--s 00000000 fe:00 8 /memfd:page-a.1.0 (deleted)\n\
+                     7f0000002000-7f0000003000 rw-p 00000000 00:00 0 [heap]\n";
+        let maps = format!("{files}{memfd}");
+        let found: Vec<_> = memfds_in(&maps, "00:01", "page-").collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].name, "page-a.1.0");
+        assert_eq!(found[0].start, 0x67ff_ffff_f000);
+        assert!(!found[0].writable);
+        assert!(memfds_in(&maps, "00:01", "page-b").next().is_none());
+    }
 
     #[test]
     fn a_timers_clock_is_told_by_its_number() {

@@ -46,7 +46,11 @@ pub(crate) struct Registration {
 impl Registration {
     /// The program and what it has started: all that have its image.
     fn processes(&self) -> Vec<i32> {
-        processes::that_map(&format!("{} ", self.tag))
+        let has_it = |pid| {
+            let memfds = processes::memfds_of(pid, &self.tag);
+            memfds.iter().any(|memfd| memfd.name == self.tag)
+        };
+        processes::others(has_it)
     }
 
     /// Whether none of it is left.

@@ -40,7 +40,9 @@ impl Session {
             let listener = Arc::new(Listener::registered(descriptor, its_host, its_image)?);
             listening = Some(Arc::clone(&listener));
             let supervisor = Arc::clone(supervisor);
-            std::thread::spawn(move || listener::serve(&listener, &supervisor));
+            std::thread::Builder::new()
+                .spawn(move || listener::serve(&listener, &supervisor))
+                .map_err(GuestError::system("starting a thread for the program"))?;
             Ok(())
         };
         let done = register(

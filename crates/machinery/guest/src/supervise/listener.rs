@@ -35,11 +35,19 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 let (listener, supervisor) = (Arc::clone(listener), Arc::clone(supervisor));
                 let host = listener.host().index();
                 supervisor.exec_begun(host);
-                std::thread::spawn(move || {
-                    follow_exec(&listener, &supervisor, &notification);
-                    supervisor.exec_ended(host);
-                });
-                continue;
+                let its = Arc::clone(&supervisor);
+                let follow = move || {
+                    follow_exec(&listener, &its, &notification);
+                    its.exec_ended(host);
+                };
+                match std::thread::Builder::new().spawn(follow) {
+                    Ok(_) => continue,
+                    // What programs know from a fork that fails.
+                    Err(_) => {
+                        supervisor.exec_ended(host);
+                        Answer::Error(libc::EAGAIN)
+                    }
+                }
             }
             Question::Timer(call) => timer_calls::answer(supervisor, &asker, call)
                 .unwrap_or_else(|| done_in_real_time(supervisor, &notification)),

@@ -98,14 +98,18 @@ impl Supervisor {
         let own = Arc::clone(self);
         // In a thread of its own: all threads of the guests are to stand, and
         // one of them may be waiting for us to answer.
-        std::thread::spawn(move || {
+        let kick = move || {
             let change = own.lock();
             own.wanting.fetch_sub(1, Ordering::SeqCst);
             if let Err(error) = own.kick_waiting() {
                 (own.warn)(error.to_string());
             }
             drop(change);
-        });
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(kick) {
+            self.wanting.fetch_sub(1, Ordering::SeqCst);
+            (self.warn)(format!("no thread to wake who waits too long: {error}"));
+        }
     }
 
     /// Makes every thread that waits in virtual time compute its timeout anew.

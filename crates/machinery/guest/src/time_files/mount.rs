@@ -33,40 +33,55 @@ impl Device {
         self.0.as_raw_fd()
     }
 
-    /// A mount of its file system, in nobody's tree.
-    pub(super) fn mount(&self) -> io::Result<OwnedFd> {
-        // SAFETY: a C string; the result is a new descriptor.
-        let context = unsafe {
-            owned(libc::syscall(
-                libc::SYS_fsopen,
-                c"fuse".as_ptr(),
-                FSOPEN_CLOEXEC,
-            ))?
-        };
+    /// A mount of its file system, in nobody's tree. `source` is what `findmnt` shows.
+    pub(super) fn mount(&self, source: &CStr) -> io::Result<OwnedFd> {
         let device = CString::new(self.0.as_raw_fd().to_string()).expect("digits");
-        for (key, value) in [
-            (c"source", c"timeloom"),
-            (c"subtype", c"timeloom"),
-            (c"fd", device.as_c_str()),
-            (c"rootmode", c"40555"),
-            (c"user_id", c"0"),
-            (c"group_id", c"0"),
-        ] {
-            configure(&context, FSCONFIG_SET_STRING, Some(key), Some(value))?;
-        }
-        for flag in [c"allow_other", c"default_permissions"] {
-            configure(&context, FSCONFIG_SET_FLAG, Some(flag), None)?;
-        }
-        configure(&context, FSCONFIG_CMD_CREATE, None, None)?;
-        // SAFETY: a descriptor and numbers; the result is a new descriptor.
-        unsafe {
-            owned(libc::syscall(
-                libc::SYS_fsmount,
-                context.as_raw_fd(),
-                FSMOUNT_CLOEXEC,
-                MOUNT_ATTRIBUTES,
-            ))
-        }
+        detached(
+            c"fuse",
+            &[
+                (c"source", source),
+                (c"subtype", c"timeloom"),
+                (c"fd", device.as_c_str()),
+                (c"rootmode", c"40555"),
+                (c"user_id", c"0"),
+                (c"group_id", c"0"),
+            ],
+            &[c"allow_other", c"default_permissions"],
+            READ_ONLY | NO_SURPRISES,
+        )
+    }
+}
+
+/// A mount of a file system of this kind, in nobody's tree.
+pub(super) fn detached(
+    kind: &CStr,
+    texts: &[(&CStr, &CStr)],
+    flags: &[&CStr],
+    attributes: libc::c_uint,
+) -> io::Result<OwnedFd> {
+    // SAFETY: a C string; the result is a new descriptor.
+    let context = unsafe {
+        owned(libc::syscall(
+            libc::SYS_fsopen,
+            kind.as_ptr(),
+            FSOPEN_CLOEXEC,
+        ))?
+    };
+    for (key, value) in texts {
+        configure(&context, FSCONFIG_SET_STRING, Some(key), Some(value))?;
+    }
+    for flag in flags {
+        configure(&context, FSCONFIG_SET_FLAG, Some(flag), None)?;
+    }
+    configure(&context, FSCONFIG_CMD_CREATE, None, None)?;
+    // SAFETY: a descriptor and numbers; the result is a new descriptor.
+    unsafe {
+        owned(libc::syscall(
+            libc::SYS_fsmount,
+            context.as_raw_fd(),
+            FSMOUNT_CLOEXEC,
+            attributes,
+        ))
     }
 }
 
@@ -95,7 +110,7 @@ fn configure(
 
 /// # Safety
 /// `result` is that of a call which gives a new descriptor.
-unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
+pub(super) unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -181,6 +196,7 @@ const FSMOUNT_CLOEXEC: libc::c_uint = 1;
 const FSCONFIG_SET_FLAG: libc::c_uint = 0;
 const FSCONFIG_SET_STRING: libc::c_uint = 1;
 const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
-/// Read-only, no set-user-id, no devices, no programs.
-const MOUNT_ATTRIBUTES: libc::c_uint = 0xf;
+const READ_ONLY: libc::c_uint = 1;
+/// No set-user-id, no devices, no programs.
+pub(super) const NO_SURPRISES: libc::c_uint = 0xe;
 const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;

@@ -30,6 +30,7 @@ mod sessions;
 mod signals;
 mod sockets;
 mod stops;
+mod stuck;
 mod supervisor;
 mod time_files;
 mod time_namespaces;

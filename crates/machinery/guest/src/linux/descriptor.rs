@@ -1,10 +1,10 @@
-//! A descriptor from the child to its parent, over a pair of sockets.
+//! A descriptor from one process to another, over a pair of sockets.
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use crate::error::{GuestError, check};
 
-pub(super) fn socket_pair() -> Result<(OwnedFd, OwnedFd), GuestError> {
+pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), GuestError> {
     let mut fds = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     check(
@@ -31,8 +31,8 @@ fn message(byte: &mut libc::iovec, ancillary: &mut Ancillary) -> libc::msghdr {
 }
 
 /// # Safety
-/// In the forked child only; both descriptors are open.
-pub(super) unsafe fn send_descriptor(socket: RawFd, descriptor: RawFd) {
+/// Both descriptors are open. (It makes only one system call: a forked child may.)
+pub(crate) unsafe fn send_descriptor(socket: RawFd, descriptor: RawFd) {
     let mut text = [0u8; 1];
     let mut byte = libc::iovec {
         iov_base: text.as_mut_ptr().cast(),
@@ -54,7 +54,12 @@ pub(super) unsafe fn send_descriptor(socket: RawFd, descriptor: RawFd) {
 }
 
 /// `None` when the child died before it got that far.
-pub(super) fn receive_descriptor(socket: RawFd) -> Option<OwnedFd> {
+pub(crate) fn receive_descriptor(socket: RawFd) -> Option<OwnedFd> {
+    receive(socket)?.1
+}
+
+/// A byte, and a descriptor if one came with it; `None` when the other end was closed.
+pub(crate) fn receive(socket: RawFd) -> Option<(u8, Option<OwnedFd>)> {
     let mut text = [0u8; 1];
     let mut byte = libc::iovec {
         iov_base: text.as_mut_ptr().cast(),
@@ -63,16 +68,14 @@ pub(super) fn receive_descriptor(socket: RawFd) -> Option<OwnedFd> {
     let mut ancillary = Ancillary([0; 24]);
     let mut header = message(&mut byte, &mut ancillary);
     // SAFETY: the header describes the buffers above.
-    unsafe {
+    let descriptor = unsafe {
         if libc::recvmsg(socket, &raw mut header, libc::MSG_CMSG_CLOEXEC) != 1 {
             return None;
         }
         let control = libc::CMSG_FIRSTHDR(&raw const header);
-        if control.is_null() || (*control).cmsg_type != libc::SCM_RIGHTS {
-            return None;
-        }
-        Some(OwnedFd::from_raw_fd(
-            libc::CMSG_DATA(control).cast::<RawFd>().read_unaligned(),
-        ))
-    }
+        (!control.is_null() && (*control).cmsg_type == libc::SCM_RIGHTS).then(|| {
+            OwnedFd::from_raw_fd(libc::CMSG_DATA(control).cast::<RawFd>().read_unaligned())
+        })
+    };
+    Some((text[0], descriptor))
 }

@@ -1,0 +1,96 @@
+//! Who inherited what a killed supervisor had open: a child that had not become its
+//! program yet. It keeps the control socket, so that connecting succeeds and nobody
+//! answers, and the device of the files that tell time, so that nobody who reads them is
+//! told that they have ended.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use timeloom_sys::local;
+
+use crate::linux::processes;
+use crate::names::{Found, PageName, find};
+use crate::time_files::{mounts_of, seen_by};
+
+/// Whether a session of which no supervisor is seen may have one all the same: one that
+/// lives where we cannot look.
+pub(super) fn may_be_supervised(socket: &Path) -> bool {
+    let stream = match find(socket) {
+        Found::Nobody => return false,
+        Found::Full => return true, // and we cannot learn whose it is
+        Found::Listener(stream) => stream,
+    };
+    // That of the process that made the socket, also when another holds it now.
+    match local::peer(&stream).map(|peer| peer.pid) {
+        Ok(Some(pid)) => fs::read_to_string(format!("/proc/{pid}/maps"))
+            .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied),
+        // In another container, or so.
+        _ => true,
+    }
+}
+
+/// Ends the file systems that sessions left whose page `is_dead`.
+pub(super) fn end_connections(is_dead: impl Fn(&PageName) -> bool) {
+    let mut ended = Vec::new();
+    for pid in processes::others(|_| true) {
+        let Ok(_kept) = mounts_of(pid) else { continue };
+        for (page, connection) in seen_by(pid) {
+            if !ended.contains(&connection) && is_dead(&page) {
+                let _ = connection.abort();
+                ended.push(connection);
+            }
+        }
+    }
+}
+
+/// Kills who holds the socket of a session that has no supervisor.
+pub(super) fn end_holders(socket: &Path) -> Vec<i32> {
+    let Some(inode) = inode_of(socket) else {
+        return Vec::new();
+    };
+    let holds = |pid| holds(pid, &inode);
+    let mut ended = processes::others(holds);
+    ended.retain(|&pid| processes::kill_if(pid, holds));
+    ended
+}
+
+/// What /proc/PID/fd shows of a socket that listens at this path.
+fn inode_of(socket: &Path) -> Option<String> {
+    let sockets = fs::read_to_string("/proc/net/unix").ok()?;
+    let path = socket.to_str()?;
+    let inode = sockets.lines().find_map(|line| listener_in(line, path))?;
+    Some(format!("socket:[{inode}]"))
+}
+
+/// From /proc/net/unix: `NUMBER: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH`. The flag
+/// says that it listens; connections have its path too.
+fn listener_in<'a>(line: &'a str, path: &str) -> Option<&'a str> {
+    const LISTENS: &str = "00010000";
+    let mut fields = line.split_ascii_whitespace();
+    let listens = fields.nth(3)? == LISTENS;
+    let inode = fields.nth(2)?;
+    (listens && fields.next()? == path).then_some(inode)
+}
+
+fn holds(pid: i32, socket: &str) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd"));
+    open.into_iter()
+        .flatten()
+        .flatten()
+        .any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_told_from_its_connections() {
+        let line = |flags| format!("00000000: 00000002 00000000 {flags} 0001 01 4711 /run/a.sock");
+        assert_eq!(listener_in(&line("00010000"), "/run/a.sock"), Some("4711"));
+        assert_eq!(listener_in(&line("00000000"), "/run/a.sock"), None);
+        assert_eq!(listener_in(&line("00010000"), "/run/b.sock"), None);
+        assert_eq!(listener_in("Num RefCount Protocol", "/run/a.sock"), None);
+    }
+}

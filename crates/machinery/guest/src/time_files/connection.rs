@@ -1,0 +1,105 @@
+//! Ending a file system's connection from outside, when the kernel cannot: it does so by
+//! itself when nobody has `/dev/fuse` open any more for it. A process that inherited that
+//! descriptor and then waits for an answer of the file system would wait for itself.
+//!
+//! The way is the kernel's own file system of connections, fusectl. It need not be
+//! mounted anywhere: we mount it in nobody's tree.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use super::mount::{self, NO_SURPRISES, detached};
+use crate::names::PageName;
+
+/// A connection, by the number that the kernel gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Connection(u64);
+
+impl Connection {
+    /// That of a mount. Asks nobody but the kernel.
+    pub(crate) fn of(mount: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut stat = MaybeUninit::<libc::statx>::zeroed();
+        // SAFETY: a descriptor, a C string, room for the answer. What is known already is
+        // enough, so that the file system's server is not asked.
+        let stat = unsafe {
+            let done = libc::statx(
+                mount.as_raw_fd(),
+                c"".as_ptr(),
+                libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
+                libc::STATX_TYPE,
+                stat.as_mut_ptr(),
+            );
+            if done != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            stat.assume_init()
+        };
+        Ok(Self::numbered(
+            stat.stx_dev_major.into(),
+            stat.stx_dev_minor.into(),
+        ))
+    }
+
+    /// The kernel's own number of a device, in which a connection is named.
+    fn numbered(major: u64, minor: u64) -> Self {
+        Self(major << 20 | minor)
+    }
+
+    /// Ends it: who waits for an answer gets ECONNABORTED, who asks from now on ENOTCONN.
+    pub(crate) fn abort(self) -> io::Result<()> {
+        let control = detached(c"fusectl", &[], &[], NO_SURPRISES)?;
+        let name = std::ffi::CString::new(format!("{}/abort", self.0)).expect("digits");
+        // SAFETY: a descriptor and a C string; the result is a new descriptor.
+        let mut abort: File = unsafe {
+            let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+            let opened = libc::openat(control.as_raw_fd(), name.as_ptr(), flags);
+            mount::owned(opened.into())?.into()
+        };
+        abort.write_all(b"1")
+    }
+}
+
+/// The connections of sessions whose files a process sees, and the sessions.
+pub(crate) fn seen_by(pid: i32) -> Vec<(PageName, Connection)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    text.lines().filter_map(connection_in).collect()
+}
+
+/// Keeps what a process sees mounted, so that no other connection gets a number of one.
+pub(crate) fn mounts_of(pid: i32) -> io::Result<File> {
+    File::open(Path::new("/proc").join(pid.to_string()).join("ns/mnt"))
+}
+
+/// From /proc/PID/mountinfo: `ID PARENT MAJOR:MINOR … - fuse.timeloom PAGE …`.
+fn connection_in(line: &str) -> Option<(PageName, Connection)> {
+    let (left, right) = line.split_once(" - fuse.timeloom ")?;
+    let page = PageName::told(right.split(' ').next()?)?;
+    let (major, minor) = left.split(' ').nth(2)?.split_once(':')?;
+    let connection = Connection::numbered(major.parse().ok()?, minor.parse().ok()?);
+    Some((page, connection))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_tells_its_session_and_connection() {
+        let line = "812 790 0:71 /uptime.0 /proc/uptime ro,nosuid - fuse.timeloom \
+                    timeloom-page-a.17.0 ro,user_id=0,allow_other";
+        let (page, connection) = connection_in(line).unwrap();
+        assert_eq!(page.session(), "a");
+        assert_eq!(connection, Connection(71));
+        for other in [
+            "812 790 0:71 / /mnt rw - fuse.sshfs timeloom-page-a.17.0 rw",
+            "812 790 0:71 / /mnt rw - fuse.timeloom somebody rw",
+            "812 790 071 / /mnt rw - fuse.timeloom timeloom-page-a.17.0 rw",
+            "",
+        ] {
+            assert!(connection_in(other).is_none(), "{other}");
+        }
+    }
+}
