@@ -7,7 +7,7 @@ use timeloom_clock::RateError;
 use timeloom_clock::host::Crystal;
 use timeloom_clock::oscillator::TemperatureCycle;
 use timeloom_guest::{Clock, GuestError, Host, HostOptions, HostReading, Session};
-use timeloom_scenario::{ClockSpec, FrequencyError, Plan};
+use timeloom_scenario::{ClockSpec, Cycles, FrequencyError, Plan};
 use timeloom_time::{Duration, Instant};
 
 use crate::record::Scribe;
@@ -19,23 +19,26 @@ pub(crate) type Hosts = BTreeMap<String, Arc<Host>>;
 pub(crate) fn add(plan: &Plan, session: &Session) -> Result<Hosts, GuestError> {
     let mut hosts = Hosts::new();
     for (name, host) in &plan.system.hosts {
-        let options = host
-            .clock
-            .as_ref()
-            .map_or_else(HostOptions::default, |clock| {
-                options_of(clock, seed_of(plan.seed, name))
-            });
+        let options = match &host.clock {
+            Some(clock) => options_of(clock, seed_of(plan.seed, name))?,
+            None => HostOptions::default(),
+        };
         hosts.insert(name.clone(), session.add_host(name, &options)?);
     }
     Ok(hosts)
 }
 
-fn options_of(clock: &ClockSpec, seed: u64) -> HostOptions {
-    HostOptions {
+fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
+    // Checked with the plan; only the file of a trace can have changed since.
+    let cycles = clock.cycles.as_ref().map(Cycles::options).transpose();
+    let cycles =
+        cycles.map_err(|fault| GuestError::Usage(format!("{}; {}", fault.message, fault.help)))?;
+    Ok(HostOptions {
         crystal: crystal_of(clock),
+        cycles,
         seed,
         offset: clock.offset,
-    }
+    })
 }
 
 /// The crystal that a scenario describes.
@@ -85,6 +88,9 @@ pub(crate) fn record(plan: &Plan, clock: &Clock, scribe: &Scribe, over: impl Fn(
             };
             sample("clock.offset", reading.error.as_s_f64(), "s");
             sample("clock.frequency", reading.frequency_error * 1e6, "ppm");
+            if let Some(missing) = reading.missing {
+                sample("clock.missing", missing.as_s_f64(), "s");
+            }
             if let Some(believed) = reading.believed {
                 // A kernel starts with 16 s; ptp4l leaves it at that.
                 let estimated = believed.estimated_error.as_s_f64();

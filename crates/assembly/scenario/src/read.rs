@@ -166,6 +166,16 @@ impl Fields<'_> {
         items.unwrap_or_default()
     }
 
+    /// A path of a file, made absolute, if the key is there.
+    pub(crate) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
+        if self.has(key) {
+            Some(self.directory(key))
+        } else {
+            self.known.push(key);
+            None
+        }
+    }
+
     /// A directory, made absolute; that of the scenario file in its absence.
     pub(crate) fn directory(&mut self, key: &'static str) -> PathBuf {
         let given: String = self.or(key, ".".to_owned());

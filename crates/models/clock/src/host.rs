@@ -4,15 +4,18 @@
 //! does not know it: it counts a [`Crystal`] that runs a little fast or slow, and
 //! its kernel makes clocks of the count ([`KernelClock`]) that a daemon may steer.
 //! [`HostClock`] is the chain of the three maps: lived → core → monotonic, and
-//! realtime beside it.
+//! realtime beside it. A host that counts the cycles of a core has a fourth: its
+//! crystal drives the core, and the core's RVEC clock ([`DrivenClock`]) is what the
+//! kernel counts.
 
 use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 
 use crate::RateError;
+use crate::counter::{CycleOptions, DrivenClock, Frequency};
 use crate::kernel::{Adjusted, Errno, KernelClock, KernelClockOptions, Timex};
 use crate::noise::Noise;
 use crate::oscillator::TemperatureCycle;
-use crate::scale::{Lived, Monotonic};
+use crate::scale::{Lived, Monotonic, Oscillation};
 
 /// A host's crystal, with everything that makes it err. The default is ideal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,13 +55,15 @@ impl Crystal {
 }
 
 /// How a host's clock starts, before the host has lived through anything.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct HostClockOptions {
     /// What its kernel shows then.
     pub kernel: KernelClockOptions,
     /// What its kernel counts.
     pub crystal: Crystal,
-    /// Where the crystal's randomness comes from.
+    /// The core that the crystal drives, if the kernel counts its cycles.
+    pub cycles: Option<CycleOptions>,
+    /// Where the crystal's randomness comes from, and that of a governor.
     pub seed: u64,
 }
 
@@ -90,10 +95,20 @@ pub struct HostClock {
     noise: Noise,
     /// The random walk so far, in ppt.
     walk_ppt: f64,
+    oscillation: ClockMap<Lived, Oscillation>,
+    cycles: Option<Cycles>,
     core: ClockMap<Lived, Core>,
     /// When the crystal's rate changes next.
     next_step: Option<Instant<Lived>>,
     kernel: KernelClock,
+}
+
+/// A core whose cycles are counted.
+#[derive(Clone, Debug)]
+struct Cycles {
+    clock: DrivenClock,
+    /// What the kernel showed when it began.
+    raw: Instant<Core>,
 }
 
 impl HostClock {
@@ -103,11 +118,18 @@ impl HostClock {
             crystal: options.crystal,
             noise: Noise::new(options.seed),
             walk_ppt: 0.0,
+            oscillation: ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE),
+            cycles: options.cycles.as_ref().map(|cycles| Cycles {
+                // A governor's load is not its crystal's noise.
+                clock: DrivenClock::new(cycles, !options.seed),
+                raw: options.kernel.raw,
+            }),
             core: ClockMap::new(Instant::ZERO, options.kernel.raw, Rate::ONE),
             next_step: (!options.crystal.is_constant()).then_some(Instant::ZERO + STEP),
             kernel: KernelClock::new(&options.kernel),
         };
-        clock.core.rate = clock.rate_at(Instant::ZERO);
+        clock.oscillation.rate = clock.rate_at(Instant::ZERO);
+        clock.count_from(Instant::ZERO);
         clock
     }
 
@@ -125,12 +147,48 @@ impl HostClock {
     }
 
     /// When the line will change by itself next, if it may.
-    pub fn next_wake(&self) -> Option<Instant<Lived>> {
+    pub fn next_wake(&mut self) -> Option<Instant<Lived>> {
         let kernel = self
             .kernel
             .next_wake()
             .and_then(|raw| self.core.first_reaching(raw));
-        self.next_step.into_iter().chain(kernel).min()
+        let change = self.next_change();
+        self.next_step.into_iter().chain(kernel).chain(change).min()
+    }
+
+    /// When the core's clock changes its pace by itself.
+    fn next_change(&mut self) -> Option<Instant<Lived>> {
+        let change = self.cycles.as_mut()?.clock.next_change()?;
+        self.oscillation.first_reaching(Instant::ZERO + change)
+    }
+
+    /// Where its kernel counts cycles: how far CLOCK_MONOTONIC_RAW may be behind what
+    /// the crystal counted, because of changes of frequency. It is not ahead of it.
+    pub fn missing(&mut self) -> Option<Duration> {
+        Some(self.cycles.as_mut()?.clock.missing())
+    }
+
+    /// The core whose cycles it counts changes to this frequency, from `now` on.
+    /// Nothing where it counts none.
+    pub fn handle_frequency(&mut self, now: Instant<Lived>, frequency: Frequency) {
+        self.advance(now);
+        self.count_from(now);
+        if let Some(cycles) = &mut self.cycles {
+            cycles.clock.handle_frequency(frequency);
+            self.count_from(now);
+        }
+    }
+
+    /// Takes it that CLOCK_MONOTONIC_RAW is this much ahead: its core changed its
+    /// frequency, readers went on by the old line for a moment, and nobody may see it
+    /// go back. The clock gives it back slowly. A crystal has no such changes.
+    pub fn absorb_raw(&mut self, now: Instant<Lived>, ahead: Duration) {
+        self.advance(now);
+        self.count_from(now);
+        if let Some(cycles) = &mut self.cycles {
+            cycles.clock.absorb(ahead);
+            self.count_from(now);
+        }
     }
 
     /// What `adjtimex` would tell at `now`, without changing anything.
@@ -183,14 +241,36 @@ impl HostClock {
     }
 
     fn advance(&mut self, now: Instant<Lived>) {
-        while let Some(at) = self.next_step.filter(|at| *at <= now) {
+        loop {
+            let step = self.next_step.filter(|at| *at <= now);
+            let change = self.next_change().filter(|at| *at <= now);
+            let Some(at) = step.into_iter().chain(change).min() else {
+                break;
+            };
             self.kernel.advance(self.core.at(at));
-            self.walk_ppt += self.noise.normal() * self.crystal.wander.as_ppt() as f64;
-            let rate = self.rate_at(at);
-            self.core = self.core.continued(at, rate);
-            self.next_step = Some(at + STEP);
+            if step == Some(at) {
+                self.walk_ppt += self.noise.normal() * self.crystal.wander.as_ppt() as f64;
+                let rate = self.rate_at(at);
+                self.oscillation = self.oscillation.continued(at, rate);
+                self.next_step = Some(at + STEP);
+            }
+            self.count_from(at);
         }
         self.kernel.advance(self.core.at(now));
+    }
+
+    /// The core clock's line from `at` on: the crystal's, or that of the cycles.
+    fn count_from(&mut self, at: Instant<Lived>) {
+        let (shown, rate) = (self.core.at(at), self.oscillation.rate);
+        self.core = match &mut self.cycles {
+            None => ClockMap::new(at, shown, rate),
+            Some(Cycles { clock, raw }) => {
+                clock.advance(self.oscillation.at(at) - Instant::ZERO);
+                // The count is of whole cycles, the line was not.
+                let counted = *raw + clock.shown();
+                ClockMap::new(at, counted.max(shown), rate.times(clock.rate()))
+            }
+        };
     }
 
     /// The crystal's rate for the second that begins at `at`.
@@ -225,6 +305,7 @@ mod tests {
                 ticks_per_s: 250,
             },
             crystal,
+            cycles: None,
             seed: 5,
         }
     }
@@ -308,5 +389,79 @@ mod tests {
         }));
         let rate = clock.line(at_s(900)).core.rate.as_f64() - 1.0;
         assert!((rate * 1e9 + 21_280.0).abs() < 1.0, "{rate}");
+    }
+
+    /// Cycles over a crystal that is off: what changes hide comes on top.
+    #[test]
+    fn a_host_that_counts_cycles_is_behind_its_crystal_by_what_changes_hide() {
+        use crate::counter::FrequencySource;
+        let crystal = Crystal {
+            frequency: RateError::from_ppb(50_000),
+            ..Crystal::default()
+        };
+        let trace = "0 s 800 MHz\n10 s 400 MHz\n20 s 800 MHz".parse();
+        let mut options = options(crystal);
+        options.cycles = Some(CycleOptions {
+            source: FrequencySource::Trace(trace.expect("a list")),
+            switch: Duration::from_us(50),
+        });
+        let (mut often, mut seldom) = (HostClock::new(&options), HostClock::new(&options));
+        let mut last = Instant::from_ns(0);
+        for us in (0..30_000_000).step_by(3_331) {
+            let now = Instant::from_ns(us * 1_000);
+            let line = often.line(now);
+            assert!(line.core.out0 > last, "at {us} us");
+            assert!((line.monotonic.out0.as_ns() - line.core.out0.as_ns()).abs() <= 2);
+            last = line.core.out0;
+        }
+        let end = at_s(30);
+        let (a, b) = (often.line(end).core.out0, seldom.line(end).core.out0);
+        assert!((a - b).as_ns().abs() <= 4, "{a:?} {b:?}");
+        // 1.5 ms for the crystal, less 12.5 us for each of the two changes.
+        let ahead = (b - Instant::from_ns(31_000_000_000)).as_ns();
+        assert!((ahead - 1_475_000).abs() <= 10, "{ahead}");
+        let missing = seldom.missing().expect("it counts cycles");
+        assert!(
+            missing >= Duration::from_us(25) && missing <= Duration::from_us(77),
+            "{missing}"
+        );
+        assert_eq!(seldom.next_wake(), None, "the list is over");
+    }
+
+    /// As a page shows it that is always written anew too late: nobody sees it go
+    /// back, and in the end the clock is where it would have been.
+    #[test]
+    fn a_clock_whose_changes_are_noticed_late_gives_back_what_readers_saw() {
+        use crate::counter::FrequencySource;
+        let trace = "0 s 800 MHz\n1 s 400 MHz\n2 s 800 MHz".parse();
+        let mut options = options(Crystal::default());
+        options.cycles = Some(CycleOptions {
+            source: FrequencySource::Trace(trace.expect("a list")),
+            switch: Duration::from_us(50),
+        });
+        for late_us in [0, 10, 100, 900] {
+            let mut clock = HostClock::new(&options);
+            let mut line = clock.line(Instant::ZERO);
+            while let Some(at) = clock.next_wake() {
+                let now = at + Duration::from_us(late_us);
+                let seen = line.core.at(now);
+                let next = clock.line(now);
+                let ahead = seen - next.core.out0;
+                if ahead > Duration::ZERO {
+                    clock.absorb_raw(now, ahead);
+                }
+                let shown = clock.line(now);
+                assert!(shown.core.out0 >= seen, "{late_us} us late at {now:?}");
+                // What follows from it needs nothing absorbed.
+                let ahead = line.monotonic.at(now) - shown.monotonic.out0;
+                assert!(ahead <= Duration::from_ns(2), "{late_us} us late: {ahead}");
+                line = shown;
+            }
+            let end = clock.line(at_s(3)).monotonic.out0 - Instant::from_ns(4_000_000_000);
+            assert!(
+                (end.as_ns() + 25_000).abs() <= 8,
+                "{late_us} us late: {end}"
+            );
+        }
     }
 }

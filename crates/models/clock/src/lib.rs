@@ -34,5 +34,5 @@ pub mod timeline;
 pub mod world;
 
 pub use rate_error::RateError;
-pub use scale::{Lived, Monotonic, Timeline};
+pub use scale::{Lived, Monotonic, Oscillation, Timeline};
 pub use timeloom_time::Core;

@@ -18,6 +18,16 @@ impl Scale for Lived {
     const NAME: &'static str = "lived";
 }
 
+/// What a host's oscillator counts, in nanoseconds since the session began. Mostly the
+/// host's [core](timeloom_time::Core) clock counts just this; but one that is made of
+/// cycles whose frequency changes may fall behind it ([`crate::counter`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oscillation {}
+
+impl Scale for Oscillation {
+    const NAME: &'static str = "oscillation";
+}
+
 /// CLOCK_MONOTONIC of a kernel: its [core](timeloom_time::Core) clock, slewed but never stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monotonic {}

@@ -55,6 +55,7 @@ impl NodeClock {
     /// The clock at virtual time zero.
     pub fn new(options: &ClockOptions) -> Self {
         let crystal = HostClock::new(&HostClockOptions {
+            cycles: None,
             // Only the crystal is used: nobody asks for a kernel's clocks here.
             kernel: KernelClockOptions {
                 raw: Instant::ZERO,

@@ -3,6 +3,7 @@
 mod check;
 mod chrony;
 mod doctor;
+mod dvfs;
 mod host_control;
 mod output;
 mod ptp;

@@ -1,11 +1,13 @@
 //! The clock of a host: how it differs from the true, virtual time.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::read::{Fields, Read};
-use crate::words::{self, FrequencyError};
+use crate::words::{self, CoreFrequency, FrequencyError};
 
 /// The clock of a host, which may be wrong, and which the host's programs may
 /// steer and set. Without this table it shows true time until one does.
@@ -34,6 +36,56 @@ pub struct ClockSpec {
     /// What the temperature does to it; nothing if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
+    /// The core that the oscillator drives, if the host's kernel counts the cycles of
+    /// a core whose frequency changes; else it counts the oscillator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<Cycles>,
+}
+
+/// A core whose cycles a host counts, made into time as the RVEC clock does it. Its
+/// frequency changes by `trace` or by a `governor`, one of both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Cycles {
+    /// A file of changes, one a line, as in `1.5 s 800 MHz`; the first at `0 s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+    /// Who chooses the frequency instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub governor: Option<GovernorPolicy>,
+    /// What the governor may choose, rising.
+    #[schemars(default)]
+    pub frequencies: Vec<CoreFrequency>,
+    /// How much of the time the governor sees heavy work, 0 to 1.
+    #[schemars(default = "half")]
+    pub load: f64,
+    /// For how long the work is as heavy as it is, on average.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::DurationText")]
+    pub burst: Duration,
+    /// How often the governor looks.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::DurationText")]
+    pub sampling: Duration,
+    /// How long a change of frequency takes; half of that at the old one.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::DurationText")]
+    pub switch: Duration,
+}
+
+/// How a governor chooses a core's frequency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GovernorPolicy {
+    /// The highest when the core was busy for more than 80 %, else in proportion.
+    #[default]
+    Ondemand,
+    /// The lowest that has a quarter to spare.
+    Schedutil,
+}
+
+fn half() -> f64 {
+    0.5
 }
 
 /// A sinusoidal cycle of temperature, through the parabola of an AT-cut
@@ -55,12 +107,14 @@ pub struct Temperature {
 
 /// What is recorded of a clock, as `HOST.clock.NAME`: its true error in
 /// seconds, its true frequency error in ppm, and the bounds that its kernel
-/// states as its daemon has set them, in seconds.
-pub const CLOCK_SIGNALS: [&str; 4] = [
+/// states as its daemon has set them, in seconds; and of one that counts cycles, how
+/// far it may be behind its oscillator, in seconds.
+pub const CLOCK_SIGNALS: [&str; 5] = [
     "clock.offset",
     "clock.frequency",
     "clock.esterror",
     "clock.maxerror",
+    "clock.missing",
 ];
 
 impl Read for ClockSpec {
@@ -74,6 +128,23 @@ impl Read for ClockSpec {
             wander: fields.or_default("wander"),
             jitter: fields.or_default("jitter"),
             temperature: fields.optional("temperature"),
+            cycles: fields.optional("cycles"),
+        }
+    }
+}
+
+impl Read for Cycles {
+    const NOUN: &'static str = "a core whose cycles are counted";
+
+    fn read_table(fields: &mut Fields<'_>) -> Self {
+        Self {
+            trace: fields.path("trace"),
+            governor: fields.optional("governor"),
+            frequencies: fields.or_default("frequencies"),
+            load: fields.or("load", half()),
+            burst: fields.or("burst", Duration::from_s(1)),
+            sampling: fields.or("sampling", Duration::from_ms(10)),
+            switch: fields.or("switch", Duration::from_us(50)),
         }
     }
 }

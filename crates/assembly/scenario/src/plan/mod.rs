@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use clock::{CLOCK_SIGNALS, ClockSpec, Temperature};
+pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, GovernorPolicy, Temperature};
 pub use events::{Attack, Capture, Check, Condition};
 pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};

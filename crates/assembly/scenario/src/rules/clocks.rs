@@ -2,10 +2,10 @@
 
 use timeloom_time::Duration;
 
-use super::{Rules, at};
+use super::{Machine, Rules, at};
 use crate::words::FrequencyError;
 
-pub(super) fn check(rules: &mut Rules<'_>) {
+pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     let plan = rules.plan;
     let hosts = plan.system.hosts.iter();
     let hosts = hosts.map(|(name, host)| (["system", "hosts", name, "clock"], &host.clock));
@@ -29,6 +29,27 @@ pub(super) fn check(rules: &mut Rules<'_>) {
                 let message = format!("`{key}` is a standard deviation, and {value} cannot be one");
                 let help = format!("give 0 ppm … {WORST}");
                 rules.broken(&at(&path, [key]), message, help);
+            }
+        }
+        if let Some(cycles) = &clock.cycles {
+            let path = at(&path, ["cycles"]);
+            if path[0] == "network" {
+                let message = "only a host of `[system.hosts]` counts cycles";
+                let help = "a PTP clock of the model counts its oscillator: remove the table";
+                rules.misplaced(&path, message, help);
+            } else if rules.was_read(&["system", "hosts", "*", "clock"]) {
+                let options = match machine {
+                    Machine::Ignored => cycles.check(),
+                    _ => cycles.options().map(|_| ()),
+                };
+                if let Err(fault) = options {
+                    let place = at(&path, [fault.key]);
+                    if rules.may_exist(&place.iter().map(String::as_str).collect::<Vec<_>>()) {
+                        rules.broken(&place, fault.message, fault.help);
+                    } else {
+                        rules.misplaced(&path, fault.message, fault.help);
+                    }
+                }
             }
         }
         if let Some(temperature) = &clock.temperature {

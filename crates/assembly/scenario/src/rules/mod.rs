@@ -29,7 +29,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     islands::check(&mut rules);
     network::check(&mut rules, machine);
     openflow::check(&mut rules);
-    clocks::check(&mut rules);
+    clocks::check(&mut rules, machine);
     timelines::check(&mut rules);
     ptp::check(&mut rules);
     devices::check(&mut rules);

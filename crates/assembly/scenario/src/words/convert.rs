@@ -4,12 +4,14 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::{BitRate, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName};
+use super::{
+    BitRate, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName,
+};
 use crate::assertion::Assertion;
 use crate::plan::{
-    Condition, Discipline, Mode, Place, Proc, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole,
-    PtpSecurity, PtpTransport, RegisterTable, RegisterType, ServiceKind, Shape, TimelineScale,
-    TrafficKind, TrafficModel, Tsc,
+    Condition, Discipline, GovernorPolicy, Mode, Place, Proc, Protocol, PtpAttack, PtpPolicy,
+    PtpProfile, PtpRole, PtpSecurity, PtpTransport, RegisterTable, RegisterType, ServiceKind,
+    Shape, TimelineScale, TrafficKind, TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -28,6 +30,7 @@ macro_rules! serialize_as_text {
 }
 serialize_as_text!(
     BitRate,
+    CoreFrequency,
     FrequencyError,
     Ipv4Interface,
     Ready,
@@ -51,6 +54,7 @@ macro_rules! read_from_text {
 }
 read_from_text!(
     BitRate,
+    CoreFrequency,
     FrequencyError,
     Ipv4Interface,
     Ready,
@@ -80,6 +84,7 @@ macro_rules! read_from_words {
 read_from_words! {
     Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
     Proc { "virtual" => Self::Virtual, "machine" => Self::Machine }
+    GovernorPolicy { "ondemand" => Self::Ondemand, "schedutil" => Self::Schedutil }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
     Place { "local" => Self::Local }
     Protocol { "modbus-tcp" => Self::ModbusTcp }
@@ -185,6 +190,12 @@ text_schema!(
     "BitRate",
     r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]?bit/s\s*$",
     "A bit rate: a number and bit/s, kbit/s, Mbit/s or Gbit/s, as in `100 Mbit/s`."
+);
+text_schema!(
+    CoreFrequency,
+    "CoreFrequency",
+    r"^\s*[0-9]+(\.[0-9]+)?\s*[kMG]Hz\s*$",
+    "A core's frequency: a number and kHz, MHz or GHz, 1 MHz to 100 GHz, as in `800 MHz`."
 );
 text_schema!(
     FrequencyError,

@@ -3,6 +3,7 @@
 
 mod address;
 mod convert;
+mod core_frequency;
 mod frequency;
 mod name;
 mod rate;
@@ -15,6 +16,7 @@ use timeloom_time::Duration;
 
 pub use address::Ipv4Interface;
 pub(crate) use convert::{as_optional_text, as_text};
+pub use core_frequency::CoreFrequency;
 pub use frequency::FrequencyError;
 pub use name::{Ready, SignalName};
 pub use rate::BitRate;

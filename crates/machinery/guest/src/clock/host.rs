@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use timeloom_clock::counter::CycleOptions;
 use timeloom_clock::host::Crystal;
 use timeloom_page::Shown;
 use timeloom_time::{ClockMap, Core, Duration, Instant};
@@ -12,11 +13,13 @@ use super::host_instant::Base;
 use crate::linux::memory::PageMapping;
 
 /// How a host's clock differs from an ideal one.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostOptions {
     /// What its kernel counts.
     pub crystal: Crystal,
-    /// Where the crystal's randomness comes from.
+    /// The core that the crystal drives, if its kernel counts the core's cycles.
+    pub cycles: Option<CycleOptions>,
+    /// Where the crystal's randomness comes from, and a governor's.
     pub seed: u64,
     /// How much its CLOCK_REALTIME is ahead of true civil time at the start.
     pub offset: Duration,
@@ -45,6 +48,9 @@ pub struct HostReading {
     pub error: Duration,
     /// How much too fast its clocks run, as a fraction.
     pub frequency_error: f64,
+    /// How far its CLOCK_MONOTONIC_RAW may be behind its crystal, if it counts a core's
+    /// cycles.
+    pub missing: Option<Duration>,
     /// What is believed of it, if its kernel holds it for synchronised.
     pub believed: Option<Belief>,
 }

@@ -75,6 +75,7 @@ impl HostState {
                 ticks_per_s: TICKS_PER_S,
             },
             crystal: options.crystal,
+            cycles: options.cycles.clone(),
             seed: options.seed,
         });
         Self {
@@ -114,6 +115,14 @@ impl HostState {
         self.asked = virtual_map.out0;
         let now = self.course.at(self.asked);
         self.line = self.model.line(now);
+        // A core may have changed its frequency, and readers have the old line still.
+        let raw_seen = self.published.map(|last| last.raw_at(ticks));
+        if let Some(ahead) = raw_seen.map(|seen| seen - self.line.core.out0)
+            && ahead > ROUNDING
+        {
+            self.model.absorb_raw(now, ahead);
+            self.line = self.model.line(now);
+        }
         let start = self.start();
         let page = ClockMap::<Monotonic, Shown>::ahead_by(-start);
         let mut shown = page.at(self.line.monotonic.out0);
@@ -128,9 +137,7 @@ impl HostState {
             shown = floor;
         }
         let raw = self.line.core.out0;
-        let raw0 = self
-            .published
-            .map_or(raw, |last| last.raw_at(ticks).max(raw));
+        let raw0 = raw_seen.map_or(raw, |seen| seen.max(raw));
         let lived_per_tick = virtual_map.rate.times(self.course.rate());
         // What its clocks show where its time stops, or the session's.
         let stop = if *ceiling == Instant::FAR_FUTURE {
@@ -219,7 +226,7 @@ impl HostState {
     }
 
     /// When its clocks change by themselves next, if they do.
-    pub(super) fn next_wake(&self) -> Option<Instant<Virtual>> {
+    pub(super) fn next_wake(&mut self) -> Option<Instant<Virtual>> {
         self.course.first_reaching(self.model.next_wake()?)
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use timeloom_clock::Lived;
+use timeloom_clock::counter::Frequency;
 use timeloom_clock::host::HostClock;
 use timeloom_clock::kernel::{Adjusted, Errno, Timex, status};
 use timeloom_page::{PageMap, Shown};
@@ -90,6 +91,12 @@ impl Clock {
         result
     }
 
+    /// The core whose cycles the host counts changes to this frequency now.
+    pub fn change_frequency(&self, host: &Host, frequency: Frequency) {
+        self.change_host(host, |model, now| model.handle_frequency(now, frequency));
+        self.hosts_changed();
+    }
+
     fn change_host<T>(
         &self,
         host: &Host,
@@ -141,8 +148,9 @@ impl Clock {
         let version = self.host_version.load(Ordering::SeqCst);
         let changed = || give_up() || self.host_version.load(Ordering::SeqCst) != version;
         let next = {
-            let state = self.lock();
-            state.hosts.iter().filter_map(HostState::next_wake).min()
+            let mut state = self.lock();
+            let hosts = state.hosts.iter_mut();
+            hosts.filter_map(HostState::next_wake).min()
         };
         match next {
             Some(next) => self.wait_until_in_the_background(next, changed),
@@ -186,6 +194,7 @@ impl Clock {
                 host: Arc::clone(&host.host),
                 error: line.realtime(own) - truth,
                 frequency_error: rate.as_f64() - 1.0,
+                missing: host.model.missing(),
                 believed: synchronised.then(|| Belief {
                     estimated_error: Duration::from_us(belief.esterror),
                     maximum_error: Duration::from_us(belief.maxerror),

@@ -98,6 +98,7 @@ fn phc2sys_disciplines_the_clock_of_its_host_and_no_other() {
             },
             seed: 1,
             offset: Duration::from_ms(30),
+            ..HostOptions::default()
         };
         let host = world
             .session

@@ -127,6 +127,7 @@ fn hosts_have_clocks_of_their_own() {
         },
         seed: 1,
         offset: Duration::from_ms(-100),
+        ..HostOptions::default()
     };
     let there = numbers(&output_on(&world, &options, &show));
     let here = numbers(&lines[0]);
@@ -164,6 +165,7 @@ fn time_skips_to_the_deadline_of_a_host_whose_clock_runs_differently() {
         },
         seed: 1,
         offset: Duration::ZERO,
+        ..HostOptions::default()
     };
     let began = world.session.clock().now();
     output_on(&world, &options, &["sleep".into(), "1000".into()]);

@@ -29,6 +29,11 @@ impl Age {
         Self((length.as_ns().max(0) as u128) << 64)
     }
 
+    /// This over `of`, rounded down.
+    pub(super) const fn part(self, of: u128) -> Self {
+        Self(self.0 / of)
+    }
+
     /// Whole nanoseconds, rounded down; saturates at 292 years.
     pub fn as_duration(self) -> Duration {
         Duration::from_ns(i64::try_from(self.0 >> 64).unwrap_or(i64::MAX))

@@ -49,6 +49,11 @@ impl CoreClock {
         }
     }
 
+    /// How long a cycle counts, at present.
+    pub(super) fn period(&self) -> Rate {
+        self.period
+    }
+
     /// The core's time. Also what keeps the extension of the counter going:
     /// call it at least twice per wrap.
     pub fn read(&mut self, counter: &impl CycleCounter) -> CoreTime {

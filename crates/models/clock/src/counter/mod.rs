@@ -9,7 +9,9 @@
 //! 3. [`CoreClock`]: one per core; it follows frequency changes and idling.
 //! 4. [`TaskClock`]: one per task; it counts in the *time* of the core it runs
 //!    on, so a frequency change touches one record per core and none per task.
-//! 5. [`Strict`] and [`SharedStrict`]: no two readings alike, per thread or per
+//! 5. [`DrivenClock`]: such a clock as the line that a host's programs read, over
+//!    changes out of a list ([`FrequencyTrace`]) or by a [`Governor`].
+//! 6. [`Strict`] and [`SharedStrict`]: no two readings alike, per thread or per
 //!    process, where the counter is finer than a nanosecond or cores disagree.
 //!
 //! [`replay()`] runs the chain over a trace, and [`dvfs`] repeats the paper's
@@ -20,7 +22,9 @@
 
 mod age;
 mod core_clock;
+mod driven;
 pub mod dvfs;
+mod frequencies;
 mod replay;
 mod rvec;
 mod simulated;
@@ -31,6 +35,10 @@ mod widen;
 
 pub use age::Age;
 pub use core_clock::{CoreClock, CoreTime};
+pub use driven::{CycleOptions, DrivenClock, FrequencySource};
+pub use frequencies::{
+    FrequencyChange, FrequencyError, FrequencyTrace, FrequencyTraceError, Governor, Policy,
+};
 pub use replay::{Sample, replay};
 pub use rvec::Rvec;
 pub use simulated::SimulatedCore;

@@ -123,4 +123,37 @@ pub(super) const CASES: &[Case] = &[
         "temperature = { swing_k = 400.0, period = \"24 h\"",
         "400 K is too much for a crystal",
     ),
+    // Cores whose cycles a host counts.
+    here(
+        "governor = \"schedutil\"",
+        "governor = \"schedutils\"",
+        "`schedutils` is not known here",
+    ),
+    here(
+        "frequencies = [\"600 MHz\", \"0.9 GHz\", \"1200 MHz\"]",
+        "frequencies = [\"600 MHz\", \"900\"]",
+        "`900` is not a core's frequency: write 1 MHz to 100 GHz",
+    ),
+    here(
+        "frequencies = [\"600 MHz\", \"0.9 GHz\", \"1200 MHz\"]",
+        "frequencies = [\"900 MHz\", \"600 MHz\"]",
+        "a governor chooses among 1 to 64 frequencies, which rise",
+    ),
+    here("load = 0.3", "load = 30", "30 is no share of the time"),
+    here(
+        "sampling = \"20 ms\"",
+        "sampling = \"20 us\"",
+        "a governor does not look every 20 us",
+    ),
+    here(
+        "switch = \"100 us\"",
+        "switch = \"1 s\"",
+        "a change of frequency does not take 1 s",
+    ),
+    case(
+        "governor = \"schedutil\"",
+        "governor = \"schedutil\"\ntrace = \"cpu.txt\"",
+        "governor = \"schedutil\"",
+        "a core follows a trace or a governor, not both",
+    ),
 ];

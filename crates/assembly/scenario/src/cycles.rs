@@ -1,0 +1,202 @@
+//! A core whose cycles are counted, from its table to the model's options.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use timeloom_clock::counter::{CycleOptions, FrequencySource, FrequencyTrace, Governor, Policy};
+use timeloom_time::Duration;
+
+use crate::plan::{Cycles, GovernorPolicy};
+
+/// Which key of the table is wrong, why, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CyclesFault {
+    /// The key.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// The fix.
+    pub help: String,
+}
+
+impl Cycles {
+    /// What the model is made from; a trace is read from its file.
+    ///
+    /// # Errors
+    /// The first value that makes no sense, or that the file does not.
+    pub fn options(&self) -> Result<CycleOptions, CyclesFault> {
+        self.check()?;
+        let source = match (&self.trace, self.governor) {
+            (Some(file), _) => FrequencySource::Trace(trace(file, self.switch)?),
+            (None, policy) => FrequencySource::Governor(Governor {
+                policy: match policy.unwrap_or_default() {
+                    GovernorPolicy::Ondemand => Policy::Ondemand,
+                    GovernorPolicy::Schedutil => Policy::Schedutil,
+                },
+                frequencies: self.frequencies.iter().map(|one| one.0).collect(),
+                load: self.load,
+                burst: self.burst,
+                sampling: self.sampling,
+            }),
+        };
+        Ok(CycleOptions {
+            source,
+            switch: self.switch,
+        })
+    }
+
+    /// What can be seen without a look at the disk.
+    pub(crate) fn check(&self) -> Result<(), CyclesFault> {
+        let wrong = |key, message: String, help: &str| {
+            Err(CyclesFault {
+                key,
+                message,
+                help: help.to_owned(),
+            })
+        };
+        match (&self.trace, self.governor) {
+            (None, None) => {
+                let message = "nothing says how the core's frequency changes".to_owned();
+                let help = "add `trace = \"FILE\"` or `governor = \"ondemand\"`";
+                return wrong("trace", message, help);
+            }
+            (Some(_), Some(_)) => {
+                let message = "a core follows a trace or a governor, not both".to_owned();
+                return wrong("governor", message, "remove one of both");
+            }
+            _ => {}
+        }
+        if !(Duration::ZERO..=LONGEST_SWITCH).contains(&self.switch) {
+            let message = format!("a change of frequency does not take {}", self.switch);
+            return wrong("switch", message, "give 0 s to 10 ms");
+        }
+        if self.governor.is_none() {
+            return Ok(());
+        }
+        let rising = self.frequencies.windows(2).all(|pair| pair[0] < pair[1]);
+        if !(1..=64).contains(&self.frequencies.len()) || !rising {
+            let message = "a governor chooses among 1 to 64 frequencies, which rise".to_owned();
+            let help = "write them as in `frequencies = [\"600 MHz\", \"1.2 GHz\"]`";
+            return wrong("frequencies", message, help);
+        }
+        if !(0.0..=1.0).contains(&self.load) {
+            let message = format!("{} is no share of the time", self.load);
+            return wrong("load", message, "give 0 to 1");
+        }
+        let looks = Duration::from_ms(1)..=Duration::from_s(10);
+        if !looks.contains(&self.sampling) || self.sampling <= self.switch {
+            let message = format!("a governor does not look every {}", self.sampling);
+            return wrong("sampling", message, "give 1 ms to 10 s, more than `switch`");
+        }
+        if self.burst < self.sampling {
+            let message = format!("work that changes every {} is not seen", self.burst);
+            return wrong("burst", message, "give at least `sampling`");
+        }
+        Ok(())
+    }
+}
+
+fn trace(file: &Path, switch: Duration) -> Result<FrequencyTrace, CyclesFault> {
+    let wrong = |message, help: &str| CyclesFault {
+        key: "trace",
+        message,
+        help: help.to_owned(),
+    };
+    let cannot = |error: std::io::Error| {
+        let message = format!("cannot read {}: {error}", file.display());
+        wrong(message, "name a file relative to the scenario file")
+    };
+    // One that never ends is read no further than to see that it is too long.
+    let most = FrequencyTrace::MOST_BYTES as u64 + 1;
+    let mut text = String::new();
+    let opened = File::open(file).map_err(cannot)?;
+    opened
+        .take(most)
+        .read_to_string(&mut text)
+        .map_err(cannot)?;
+    let trace: FrequencyTrace =
+        text.parse()
+            .map_err(|error: timeloom_clock::counter::FrequencyTraceError| {
+                let message = match error.line {
+                    0 => format!("{}: {}", file.display(), error.reason),
+                    line => format!("{}:{line}: {}", file.display(), error.reason),
+                };
+                wrong(message, error.fix)
+            })?;
+    let gaps = trace.changes().windows(2);
+    if gaps
+        .into_iter()
+        .any(|pair| pair[1].at - pair[0].at <= switch)
+    {
+        let message = format!(
+            "{}: a change begins before the last one is over",
+            file.display()
+        );
+        return Err(wrong(
+            message,
+            "give a shorter `switch`, or changes further apart",
+        ));
+    }
+    Ok(trace)
+}
+
+const LONGEST_SWITCH: Duration = Duration::from_ms(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_trace_is_refused_with_its_line_and_a_fix() {
+        let directory = std::env::temp_dir().join(format!("timeloom-trace-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let file = directory.join("cpu.txt");
+        let cycles = Cycles {
+            trace: Some(file.clone()),
+            switch: Duration::from_us(200),
+            ..Cycles::default()
+        };
+        let fault = |text: &[u8]| {
+            std::fs::write(&file, text).expect("a file");
+            cycles.options().expect_err("no trace")
+        };
+        let bad = fault(b"0 s 800 MHz\n1 s fast");
+        assert!(
+            bad.message
+                .ends_with("cpu.txt:2: `1 s fast` is not an instant and a frequency")
+        );
+        assert!(bad.help.contains("1.5 s 800 MHz"), "{bad:?}");
+        let close = fault(b"0 s 800 MHz\n150 us 400 MHz");
+        assert!(
+            close.message.contains("before the last one is over"),
+            "{close:?}"
+        );
+        assert!(fault(b"0 s \xff MHz").message.contains("cannot read"));
+        std::fs::write(&file, "0 s 800 MHz\n1 s 400 MHz").expect("a file");
+        assert!(cycles.options().is_ok());
+        std::fs::remove_dir_all(&directory).expect("our own");
+        let endless = Cycles {
+            trace: Some("/dev/zero".into()),
+            ..cycles
+        };
+        assert!(
+            endless
+                .options()
+                .expect_err("endless")
+                .message
+                .contains("longer than 16 MiB")
+        );
+        let missing = Cycles {
+            trace: Some(file),
+            ..endless
+        };
+        assert!(
+            missing
+                .options()
+                .expect_err("gone")
+                .help
+                .contains("relative")
+        );
+    }
+}

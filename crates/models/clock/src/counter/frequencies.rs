@@ -1,0 +1,376 @@
+//! When a core changes its frequency: by a list, or by a governor under load.
+
+use core::fmt;
+use core::str::FromStr;
+
+use timeloom_time::Duration;
+
+use super::Frequency;
+use crate::noise::Noise;
+
+/// A change of a core's frequency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrequencyChange {
+    /// How long after the start, by the crystal that the core runs on.
+    pub at: Duration,
+    /// The frequency from then on.
+    pub to: Frequency,
+}
+
+/// A list of changes, the first at 0, in order. As text, one a line: `0 s 800 MHz`,
+/// `1.5 s 400 MHz`; blank lines and `#` comments are skipped. After the last the
+/// frequency stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrequencyTrace {
+    changes: Vec<FrequencyChange>,
+}
+
+/// Which line of a list of changes cannot be read, counted from 1, why, and what to
+/// write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrequencyTraceError {
+    /// The line; 0 for the list as a whole.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do about it.
+    pub fix: &'static str,
+}
+
+impl fmt::Display for FrequencyTraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}; {}", self.reason, self.fix),
+            line => write!(f, "line {line}: {}; {}", self.reason, self.fix),
+        }
+    }
+}
+
+impl std::error::Error for FrequencyTraceError {}
+
+impl FrequencyTrace {
+    /// The most bytes that a list may have.
+    pub const MOST_BYTES: usize = 16 << 20;
+
+    /// A list of one frequency.
+    pub fn constant(to: Frequency) -> Self {
+        let at = Duration::ZERO;
+        Self {
+            changes: vec![FrequencyChange { at, to }],
+        }
+    }
+
+    /// The changes; never empty.
+    pub fn changes(&self) -> &[FrequencyChange] {
+        &self.changes
+    }
+}
+
+impl FromStr for FrequencyTrace {
+    type Err = FrequencyTraceError;
+
+    fn from_str(text: &str) -> Result<Self, FrequencyTraceError> {
+        let whole = |reason: &str, fix| FrequencyTraceError {
+            line: 0,
+            reason: reason.to_owned(),
+            fix,
+        };
+        if text.len() > Self::MOST_BYTES {
+            return Err(whole("it is longer than 16 MiB", "give a shorter one"));
+        }
+        let mut changes: Vec<FrequencyChange> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let content = line.split('#').next().unwrap_or("").trim();
+            if content.is_empty() {
+                continue;
+            }
+            let fail = |(reason, fix): (String, &'static str)| FrequencyTraceError {
+                line: index + 1,
+                reason,
+                fix,
+            };
+            let change = change(content).map_err(fail)?;
+            let wrong = match changes.last() {
+                None if change.at != Duration::ZERO => {
+                    Some("it does not begin at 0, and the frequency until then is not known")
+                }
+                Some(last) if change.at - last.at < CLOSEST => {
+                    Some("it comes less than 100 us after the one before, or earlier")
+                }
+                _ => None,
+            };
+            if let Some(reason) = wrong {
+                let fix = "begin with `0 s`, and go on in order, 100 us or more apart";
+                return Err(fail((reason.to_owned(), fix)));
+            }
+            changes.push(change);
+        }
+        if changes.is_empty() {
+            return Err(whole("it has no frequency at all", LIKE_THIS));
+        }
+        Ok(Self { changes })
+    }
+}
+
+fn change(text: &str) -> Result<FrequencyChange, (String, &'static str)> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [number, unit, frequency, frequency_unit] = words[..] else {
+        return Err((
+            format!("`{text}` is not an instant and a frequency"),
+            LIKE_THIS,
+        ));
+    };
+    let at: Duration = format!("{number} {unit}")
+        .parse()
+        .map_err(|error| (format!("{error}"), LIKE_THIS))?;
+    if !(Duration::ZERO..=LONGEST).contains(&at) {
+        return Err((
+            format!("{at} is not an instant of a run"),
+            "give 0 s to 10 years",
+        ));
+    }
+    let to = format!("{frequency} {frequency_unit}").parse();
+    let to = to.map_err(|error: FrequencyError| (error.to_string(), LIKE_THIS))?;
+    Ok(FrequencyChange { at, to })
+}
+
+/// No processor's governor decides more often.
+const CLOSEST: Duration = Duration::from_us(100);
+const LONGEST: Duration = Duration::from_s(10 * 365 * 86_400);
+const LIKE_THIS: &str = "write one change a line, as in `1.5 s 800 MHz`";
+
+/// Why a text is no frequency of a core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrequencyError(String);
+
+impl fmt::Display for FrequencyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        write!(
+            f,
+            "`{text}` is not a core's frequency: write 1 MHz to 100 GHz, as in `800 MHz`, `1.2 GHz` or `600000 kHz`"
+        )
+    }
+}
+
+impl std::error::Error for FrequencyError {}
+
+impl FromStr for Frequency {
+    type Err = FrequencyError;
+
+    /// Decimal number, optional blank, kHz, MHz or GHz; exact to the hertz.
+    fn from_str(text: &str) -> Result<Self, FrequencyError> {
+        let parsed = || {
+            let units = [("kHz", 3), ("MHz", 6), ("GHz", 9)];
+            let (number, digits) = units.iter().find_map(|(unit, digits)| {
+                Some((text.trim().strip_suffix(unit)?.trim(), *digits))
+            })?;
+            let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+            let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            if whole.is_empty()
+                || whole.len() > 12
+                || part.len() > digits
+                || !plain(whole)
+                || !plain(part)
+            {
+                return None;
+            }
+            let padded: String = format!("{whole}{part:0<digits$}");
+            let hz: u64 = padded.parse().ok()?;
+            Self::from_hz(hz).filter(|_| (1_000_000..=100_000_000_000).contains(&hz))
+        };
+        parsed().ok_or_else(|| FrequencyError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hz = self.as_hz();
+        if hz.is_multiple_of(1_000_000) {
+            write!(f, "{} MHz", hz / 1_000_000)
+        } else {
+            write!(f, "{}.{:06} MHz", hz / 1_000_000, hz % 1_000_000)
+        }
+    }
+}
+
+/// How a governor chooses (Linux, Documentation/admin-guide/pm/cpufreq.rst).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The highest when the core was busy for more than 80 % of the last interval,
+    /// else in proportion to how busy it was.
+    Ondemand,
+    /// The lowest that has a quarter to spare for what the load asks for.
+    Schedutil,
+}
+
+/// A governor and the load that it sees.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Governor {
+    /// How it chooses.
+    pub policy: Policy,
+    /// What it may choose, rising, not empty.
+    pub frequencies: Vec<Frequency>,
+    /// How much of the time the work is heavy, 0 to 1: it then asks for 0.6 to 1 of
+    /// what the core can do at its highest frequency, else for up to 0.2.
+    pub load: f64,
+    /// For how long the work is as heavy as it is, on average.
+    pub burst: Duration,
+    /// How often it looks.
+    pub sampling: Duration,
+}
+
+/// A governor at work: one seed, one sequence of changes.
+#[derive(Clone, Debug)]
+pub(super) struct Governed {
+    governor: Governor,
+    noise: Noise,
+    heavy: bool,
+    at: Duration,
+    current: Frequency,
+}
+
+impl Governed {
+    /// It begins at the lowest frequency.
+    pub(super) fn new(governor: Governor, seed: u64) -> Self {
+        let current = governor.frequencies.first().copied();
+        Self {
+            governor,
+            noise: Noise::new(seed),
+            heavy: false,
+            at: Duration::ZERO,
+            current: current.unwrap_or(Frequency::from_mhz(800)),
+        }
+    }
+
+    pub(super) fn current(&self) -> Frequency {
+        self.current
+    }
+
+    /// The next change; after many looks without one, a change to what it is.
+    pub(super) fn next(&mut self) -> FrequencyChange {
+        for _ in 0..MOST_LOOKS {
+            self.at += self.governor.sampling;
+            let chosen = self.look();
+            if chosen != self.current {
+                self.current = chosen;
+                break;
+            }
+        }
+        FrequencyChange {
+            at: self.at,
+            to: self.current,
+        }
+    }
+
+    fn look(&mut self) -> Frequency {
+        let Governor {
+            policy,
+            frequencies,
+            load,
+            burst,
+            sampling,
+        } = &self.governor;
+        let (Some(lowest), Some(highest)) = (frequencies.first(), frequencies.last()) else {
+            return self.current;
+        };
+        let (lowest, highest) = (lowest.as_hz() as f64, highest.as_hz() as f64);
+        // A burst ends with this probability within an interval.
+        if self.noise.chance(sampling.as_s_f64() / burst.as_s_f64()) {
+            self.heavy = self.noise.chance(*load);
+        }
+        let (least, most) = if self.heavy { (0.6, 1.0) } else { (0.0, 0.2) };
+        let asked = least + (most - least) * self.noise.unit();
+        let wanted = match policy {
+            Policy::Ondemand => {
+                let busy = (asked * highest / self.current.as_hz() as f64).min(1.0);
+                if busy > 0.8 {
+                    highest
+                } else {
+                    lowest + busy * (highest - lowest)
+                }
+            }
+            Policy::Schedutil => 1.25 * asked * highest,
+        };
+        let enough = frequencies.iter().find(|one| one.as_hz() as f64 >= wanted);
+        enough
+            .or(frequencies.last())
+            .copied()
+            .unwrap_or(self.current)
+    }
+}
+
+/// How often it looks before it says that nothing has changed.
+const MOST_LOOKS: u32 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_and_what_is_none_is_refused_with_its_line_and_a_fix() {
+        let trace: FrequencyTrace = "0 s 800 MHz # fast\n\n1.5 s 0.4 GHz".parse().unwrap();
+        assert_eq!(trace.changes().len(), 2);
+        assert_eq!(trace.changes()[1].to, Frequency::from_mhz(400));
+        assert_eq!(trace.changes()[1].at, Duration::from_ms(1_500));
+        for (bad, line) in [
+            ("", 0),
+            ("# nothing", 0),
+            ("1 s 800 MHz", 1),
+            ("0 s 800 MHz\n-1 s 400 MHz", 2),
+            ("0 s 800 MHz\n\n1 s 400 MHz\n1 s 800 MHz", 4),
+            ("0 s 800 MHz\n50 us 400 MHz", 2),
+            ("0 s 0 MHz", 1),
+            ("0 s 800", 1),
+            ("0 s 1.0000001 MHz", 1),
+            ("0 s 99999999999999999999 GHz", 1),
+            ("0 s 800 MHz extra", 1),
+            ("0 s \u{663}00 MHz", 1),
+            ("99999999 h 800 MHz", 1),
+        ] {
+            let error = bad.parse::<FrequencyTrace>().expect_err(bad);
+            assert_eq!(error.line, line, "{bad}: {error}");
+            assert!(!error.fix.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_governor_follows_the_load_and_one_seed_is_one_course() {
+        let governor = |policy, load| Governor {
+            policy,
+            frequencies: [600, 900, 1_200].map(Frequency::from_mhz).to_vec(),
+            load,
+            burst: Duration::from_ms(500),
+            sampling: Duration::from_ms(10),
+        };
+        let changes = |governor: &Governor, seed| {
+            let mut governed = Governed::new(governor.clone(), seed);
+            (0..500).map(|_| governed.next()).collect::<Vec<_>>()
+        };
+        for policy in [Policy::Ondemand, Policy::Schedutil] {
+            let some = governor(policy, 0.5);
+            assert_eq!(changes(&some, 7), changes(&some, 7));
+            assert_ne!(changes(&some, 7), changes(&some, 8));
+            assert!(
+                changes(&some, 7)
+                    .windows(2)
+                    .all(|pair| pair[0].at < pair[1].at)
+            );
+            // How long it is at the highest: more, the heavier the work.
+            let highest = |load| {
+                let all = changes(&governor(policy, load), 7);
+                let at_highest = |pair: &&[FrequencyChange]| pair[0].to.as_hz() == 1_200_000_000;
+                let length = |pair: &[FrequencyChange]| (pair[1].at - pair[0].at).as_s_f64();
+                let high: f64 = all.windows(2).filter(at_highest).map(length).sum();
+                high / all.last().unwrap().at.as_s_f64()
+            };
+            assert!(highest(0.1) < highest(0.9), "{policy:?}");
+        }
+        // Without a choice there is no change, and it says so in finite time.
+        let fixed = Governor {
+            frequencies: vec![Frequency::from_mhz(600)],
+            ..governor(Policy::Ondemand, 0.5)
+        };
+        assert_eq!(Governed::new(fixed, 1).next().to, Frequency::from_mhz(600));
+    }
+}
