@@ -22,8 +22,9 @@ use timeloom_clock::counter::CycleCounter;
 /// neither `Send` nor `Sync`. What it needs: a performance-monitoring unit, which
 /// many virtual machines lack, and `perf_event_paranoid` at 2 or below.
 ///
-/// The fast way is `rdpmc`, without a system call; where the page does not permit
-/// that, or the counter is not on the unit at this moment, the descriptor is read.
+/// The fast way is `rdpmc`, or on 64-bit ARM the register PMCCNTR_EL0, without a system
+/// call; where the page does not permit that (on ARM: `/proc/sys/kernel/perf_user_access`
+/// is not 1), or the counter is not on the unit at this moment, the descriptor is read.
 #[derive(Debug)]
 pub struct CoreCycles {
     fd: OwnedFd,
@@ -142,9 +143,6 @@ impl CoreCycles {
     /// `None` where the page does not permit it, or the counter is not on the
     /// unit now.
     fn read_page(&self) -> Option<u64> {
-        if !cfg!(target_arch = "x86_64") {
-            return None;
-        }
         // SAFETY: mapped until drop; the kernel writes what these atomics read.
         let page = unsafe { self.page.as_ref() };
         loop {
@@ -156,7 +154,7 @@ impl CoreCycles {
             let width = u32::from(page.width.load(Relaxed)).clamp(1, 64);
             // What the unit shows is a signed number of `width` bits.
             let unused = 64 - width;
-            let shown = ((rdpmc(index - 1) << unused) as i64) >> unused;
+            let shown = ((counter(index - 1)? << unused) as i64) >> unused;
             let count = page.offset.load(Relaxed).wrapping_add(shown);
             fence(Acquire);
             if page.lock.load(Relaxed) == lock {
@@ -203,7 +201,7 @@ fn open(flags: u64) -> io::Result<OwnedFd> {
         flags,
         wakeup_events: 0,
         breakpoint_type: 0,
-        config1: 0,
+        config1: USER_ACCESS,
     };
     // SAFETY: the structure says its size and lives for the call. This thread, on
     // whatever processor, in no group.
@@ -224,8 +222,9 @@ fn open(flags: u64) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// The unit's counter with this number, if it can be read here.
 #[cfg(target_arch = "x86_64")]
-fn rdpmc(index: u32) -> u64 {
+fn counter(index: u32) -> Option<u64> {
     let (low, high): (u32, u32);
     // SAFETY: touches no memory; the page has just said that it is permitted. If
     // the permission is taken away in between, the kernel kills the program: it
@@ -240,13 +239,35 @@ fn rdpmc(index: u32) -> u64 {
             options(nostack, preserves_flags),
         );
     }
-    (u64::from(high) << 32) | u64::from(low)
+    Some((u64::from(high) << 32) | u64::from(low))
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn rdpmc(_: u32) -> u64 {
-    0
+/// The cycle counter proper; the kernel may have taken an event counter instead, each
+/// of which is a register of its own.
+#[cfg(target_arch = "aarch64")]
+fn counter(index: u32) -> Option<u64> {
+    if index != CYCLE_COUNTER {
+        return None;
+    }
+    let count: u64;
+    // SAFETY: reads a register, touches no memory; the page has just said that it is
+    // permitted, and it stays so while the event is open.
+    unsafe { core::arch::asm!("isb", "mrs {}, pmccntr_el0", out(reg) count, options(nostack)) };
+    Some(count)
 }
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn counter(_: u32) -> Option<u64> {
+    None
+}
+
+/// The number of PMCCNTR_EL0 among the counters, as the kernel tells it.
+#[cfg(target_arch = "aarch64")]
+const CYCLE_COUNTER: u32 = 31;
+
+/// On ARM, access by programs is asked for with the event, and all 64 bits
+/// (Documentation/arch/arm64/perf.rst).
+const USER_ACCESS: u64 = if cfg!(target_arch = "aarch64") { 3 } else { 0 };
 
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;

@@ -1,0 +1,217 @@
+//! What this machine's cores run at, as the kernel's cpufreq tells it.
+
+use core::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use timeloom_clock::counter::{CoreClock, CoreTime, CycleCounter, Frequency};
+
+/// The frequency of one processor, asked of the kernel again and again: the file
+/// `scaling_cur_freq`, in kHz. There is no event that a program without privileges
+/// could wait for; how late a change is noticed is how seldom it is asked.
+#[derive(Debug)]
+pub struct MachineFrequency {
+    file: File,
+    last: Frequency,
+}
+
+/// Why it cannot be known what a processor runs at.
+#[derive(Debug)]
+pub enum NoFrequency {
+    /// There is no such file: a virtual machine, mostly, or a kernel without cpufreq.
+    Untold(PathBuf),
+    /// It has something else in it.
+    Absurd(String),
+    /// It cannot be read.
+    System(io::Error),
+}
+
+impl fmt::Display for NoFrequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untold(path) => write!(
+                f,
+                "this machine does not tell what its processor runs at: there is no {}",
+                path.display()
+            ),
+            Self::Absurd(text) => write!(f, "`{text}` is not the frequency of a processor in kHz"),
+            Self::System(error) => write!(f, "a processor's frequency cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for NoFrequency {}
+
+impl MachineFrequency {
+    /// That of the processor with this number.
+    ///
+    /// # Errors
+    /// [`NoFrequency`], which says why in words.
+    pub fn of(processor: u32) -> Result<Self, NoFrequency> {
+        Self::in_directory(&PathBuf::from(format!(
+            "/sys/devices/system/cpu/cpu{processor}/cpufreq"
+        )))
+    }
+
+    /// As the kernel's directory `cpufreq` of a processor tells it.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn in_directory(directory: &Path) -> Result<Self, NoFrequency> {
+        let path = directory.join("scaling_cur_freq");
+        let file = File::open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => NoFrequency::Untold(path),
+            _ => NoFrequency::System(error),
+        })?;
+        let last = read(&file)?;
+        Ok(Self { file, last })
+    }
+
+    /// As last asked.
+    pub fn last(&self) -> Frequency {
+        self.last
+    }
+
+    /// Asks again; the new frequency if it is another one.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn poll(&mut self) -> Result<Option<Frequency>, NoFrequency> {
+        let now = read(&self.file)?;
+        let changed = now != self.last;
+        self.last = now;
+        Ok(changed.then_some(now))
+    }
+
+    /// Asks again, tells `clock`, which counts the processor's cycles by `counter`,
+    /// of a change, and reads it.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn read_clock(
+        &mut self,
+        clock: &mut CoreClock,
+        counter: &impl CycleCounter,
+    ) -> Result<CoreTime, NoFrequency> {
+        if let Some(next) = self.poll()? {
+            clock.handle_change_begin(counter, next);
+            clock.handle_change_end(counter);
+        }
+        Ok(clock.read(counter))
+    }
+}
+
+fn read(file: &File) -> Result<Frequency, NoFrequency> {
+    let mut bytes = [0; 32];
+    let length = file.read_at(&mut bytes, 0).map_err(NoFrequency::System)?;
+    let text = String::from_utf8_lossy(&bytes[..length]);
+    let text = text.trim();
+    let hz = text
+        .parse::<u64>()
+        .ok()
+        .and_then(|khz| khz.checked_mul(1_000));
+    let plausible = hz.filter(|hz| (1_000_000..=100_000_000_000).contains(hz));
+    plausible
+        .and_then(Frequency::from_hz)
+        .ok_or_else(|| NoFrequency::Absurd(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CoreCycles;
+    use timeloom_clock::counter::SimulatedCore;
+    use timeloom_time::Duration;
+
+    fn directory(name: &str) -> PathBuf {
+        let directory =
+            std::env::temp_dir().join(format!("timeloom-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        directory
+    }
+
+    #[test]
+    fn changes_that_the_kernel_tells_reach_the_clock() {
+        let directory = directory("cpufreq");
+        let tell = |text: &str| std::fs::write(directory.join("scaling_cur_freq"), text);
+        tell("800000\n").expect("a file");
+        let mut machine = MachineFrequency::in_directory(&directory).expect("a frequency");
+        let mut core = SimulatedCore::new(0);
+        let mut clock = CoreClock::new(&core, machine.last());
+        let (fast, slow) = (Frequency::from_mhz(800), Frequency::from_mhz(400));
+        core.advance(5_000_000, Some(fast));
+        tell("400000\n").expect("a file");
+        let read = machine.read_clock(&mut clock, &core).expect("a frequency");
+        assert_eq!(read.age.as_duration(), Duration::from_us(5));
+        core.advance(10_000_000, Some(slow));
+        let read = machine.read_clock(&mut clock, &core).expect("a frequency");
+        assert_eq!(read.age.as_duration(), Duration::from_us(15));
+        for absurd in ["", "fast", "-1", "999", "99999999999999999999"] {
+            tell(absurd).expect("a file");
+            assert!(
+                matches!(machine.poll(), Err(NoFrequency::Absurd(_))),
+                "{absurd}"
+            );
+        }
+        std::fs::remove_dir_all(&directory).expect("our own");
+        let gone = MachineFrequency::in_directory(&directory).expect_err("gone");
+        assert!(gone.to_string().contains("scaling_cur_freq"), "{gone}");
+    }
+
+    /// Over each counter that there is, told of frequencies where the machine tells
+    /// them; it says which.
+    #[test]
+    fn rvec_increases_strictly_over_whichever_counters_there_are() {
+        fn increases(name: &str, counter: &impl CycleCounter, told: bool) {
+            let mut machine = MachineFrequency::of(0).ok().filter(|_| told);
+            // Nominal where nobody tells it; what counts is that time goes on.
+            let first = machine.as_ref().map(MachineFrequency::last);
+            let mut clock = CoreClock::new(counter, first.unwrap_or(Frequency::from_mhz(2_000)));
+            let mut last = clock.read(counter).age;
+            for turn in 0..20_000 {
+                let now = match &mut machine {
+                    Some(machine) => machine.read_clock(&mut clock, counter).expect("told").age,
+                    None => clock.read(counter).age,
+                };
+                assert!(now > last, "{name}, turn {turn}: {now:?} after {last:?}");
+                last = now;
+            }
+            let told = if machine.is_some() {
+                "told"
+            } else {
+                "not told"
+            };
+            println!("strictly increasing over {name}, {told} of frequencies");
+        }
+        match CoreCycles::open() {
+            Ok(cycles) => {
+                let way = if cycles.is_fast() { "without" } else { "with" };
+                increases(
+                    &format!("core cycles by perf, {way} system calls"),
+                    &cycles,
+                    true,
+                );
+            }
+            Err(reason) => println!("not over core cycles: {reason}"),
+        }
+        #[cfg(target_arch = "x86_64")]
+        match crate::Tsc::trusted() {
+            Ok(tsc) => increases("the time-stamp counter", &tsc, false),
+            Err(reason) => println!("not over the time-stamp counter: {reason}"),
+        }
+        // Coarser than a read: it shows the same twice, which `Strict` is for.
+        #[cfg(target_arch = "aarch64")]
+        println!("not over the generic timer, which is coarser than a read takes");
+        let mut simulated = SimulatedCore::new(u32::MAX - 5);
+        let mut clock = CoreClock::new(&simulated, Frequency::from_mhz(800));
+        let mut last = clock.read(&simulated).age;
+        for _ in 0..20_000 {
+            simulated.advance(1_250, Some(Frequency::from_mhz(800)));
+            let now = clock.read(&simulated).age;
+            assert!(now > last, "{now:?} after {last:?}");
+            last = now;
+        }
+    }
+}
