@@ -9,11 +9,11 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    ClockOptions, FreezeKind, Grants, Lookout, ProcFiles, Session, SessionOptions, UnhandledCall,
-    end_grants, serve,
+    ClockOptions, FreezeKind, Grants, Lookout, Order, ProcFiles, Session, SessionOptions,
+    UnhandledCall, end_grants, serve,
 };
 use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Outcome, RunDirectory};
-use timeloom_scenario::{Mode, OpenFlow, Plan, Proc};
+use timeloom_scenario::{Compute, Mode, OpenFlow, Plan, Proc};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::attention::Attention;
@@ -148,6 +148,10 @@ impl<'a> Run<'a> {
                 proc: match plan.time.proc {
                     Proc::Virtual => ProcFiles::Virtual,
                     Proc::Machine => ProcFiles::Machine,
+                },
+                compute: match plan.time.compute {
+                    Compute::Real => timeloom_guest::Compute::Real,
+                    Compute::None => timeloom_guest::Compute::None,
                 },
             },
             warn: Box::new(move |text| warn(text)),
@@ -428,6 +432,11 @@ impl<'a> Run<'a> {
             self.scribe
                 .event("local", &call.program, "not virtualised", &text);
         }
+        if self.plan.time.compute == Compute::None {
+            let (text, doubt) = told(&self.session.order());
+            self.scribe.event("local", "timeloom", "order", &text);
+            manifest.degraded_modes.extend(doubt);
+        }
         manifest.pauses = reckoning.pauses;
         manifest.grants = self.keyboard.grants().map(|grants| {
             let tally = grants.tally();
@@ -475,6 +484,24 @@ fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
     let end = Instant::<Virtual>::ZERO + plan.time.duration;
     let clock = Arc::clone(session.clock());
     Some(Arc::new(Grants::new(clock, patience, Some(end))))
+}
+
+/// What is to be said of the order of a run whose computing takes no time, and why it
+/// does not reproduce, if that is known.
+fn told(order: &Order) -> (String, Option<String>) {
+    let text = format!(
+        "{} turns; after {} of them more than one thread ran, in the kernel's order; {} steps while a thread computed",
+        order.turns, order.shared, order.steps
+    );
+    let names: Vec<&str> = order.spinning.iter().map(String::as_str).collect();
+    let doubt = (order.steps > 0).then(|| {
+        format!(
+            "Time was moved by {} steps for programs that computed for long at one instant ({}); the run does not reproduce.",
+            order.steps,
+            names.join(", ")
+        )
+    });
+    (text, doubt)
 }
 
 /// The file that a program's first word names, for its hash.

@@ -9,7 +9,7 @@ use std::thread::Scope;
 use std::time::Duration as StdDuration;
 
 use timeloom_fabric::{Fabric, Namespace};
-use timeloom_guest::{CommandSpec, Ended, Guest, Output, Session};
+use timeloom_guest::{CommandSpec, Compute, Ended, Guest, Output, Session};
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{OpenFlow, Program};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -216,7 +216,7 @@ impl<'a> Stage<'a> {
         host: &str,
         given: &BTreeMap<String, String>,
     ) -> BTreeMap<OsString, OsString> {
-        let mut variables = environment(given);
+        let mut variables = environment(given, self.session.clock().compute());
         if let Some(keeper) = self.keepers.iter().find(|keeper| keeper.host == host) {
             let place = keeper.directory.clone().into_os_string();
             variables
@@ -281,9 +281,13 @@ impl<'a> Stage<'a> {
     }
 }
 
-fn environment(given: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
+fn environment(given: &BTreeMap<String, String>, compute: Compute) -> BTreeMap<OsString, OsString> {
     // What a program prints must reach the log when it is printed.
     let mut variables = BTreeMap::from([("PYTHONUNBUFFERED".into(), "1".into())]);
+    if compute == Compute::None {
+        // Else the order of sets is another in each run.
+        variables.insert("PYTHONHASHSEED".into(), "0".into());
+    }
     variables.extend(
         given
             .iter()

@@ -24,10 +24,12 @@ pub(crate) fn reckon(
             .get(index + 1)
             .map_or(now, |next| next.map.in0.min(now))
     };
-    let first_run = history
-        .iter()
-        .find(|change| change.map.rate != Rate::STOPPED);
-    let began = first_run.map_or(now, |change| change.map.in0);
+    // Where computing takes no time it does not run when it is let go.
+    let begins = |(index, change): &(usize, &Change)| {
+        change.map.rate != Rate::STOPPED || (*index > 0 && change.kind == ChangeKind::Resume)
+    };
+    let first_run = history.iter().enumerate().find(begins);
+    let began = first_run.map_or(now, |(_, change)| change.map.in0);
     let mut end = now;
     let mut virtual_end = planned;
     for (index, change) in history.iter().enumerate() {
@@ -46,9 +48,16 @@ pub(crate) fn reckon(
         paused: Duration::ZERO,
         pauses: 0,
     };
+    let mut paused = false;
     for (index, change) in history.iter().enumerate() {
         let (from, to) = (change.map.in0.max(began), until(index).min(end));
-        if change.map.rate == Rate::STOPPED && from < to {
+        // A clock that is not paused stands as well where computing takes no time.
+        match change.kind {
+            ChangeKind::Pause => paused = true,
+            ChangeKind::Resume => paused = false,
+            ChangeKind::Dilate | ChangeKind::Skip => {}
+        }
+        if paused && from < to {
             reckoning.paused += to - from;
             reckoning.pauses += u64::from(change.kind == ChangeKind::Pause);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
-use timeloom_guest::{Controlled, Grants, HoldError, Session, Stepped};
+use timeloom_guest::{Compute, Controlled, Grants, HoldError, Session, Stepped};
 use timeloom_time::{Instant, Virtual};
 
 /// A session that obeys the pause wire: the clock first, then the processes.
@@ -160,6 +160,9 @@ impl Controlled for Keyboard {
         if !self.may_skip {
             return Err(HoldError::other(KeyboardError::CannotSkip));
         }
+        if !on && self.session.clock().compute() == Compute::None {
+            return Err(HoldError::other(KeyboardError::MovesOnlyBySkipping));
+        }
         self.session.set_skipping(on);
         Ok(())
     }
@@ -179,6 +182,7 @@ enum KeyboardError {
     GettingReady,
     NotPaused,
     CannotSkip,
+    MovesOnlyBySkipping,
 }
 
 impl fmt::Display for KeyboardError {
@@ -186,6 +190,9 @@ impl fmt::Display for KeyboardError {
         f.write_str(match self {
             Self::GettingReady => "this run is still getting ready",
             Self::NotPaused => "this run was not paused by hand",
+            Self::MovesOnlyBySkipping => {
+                "the time of this run stands while programs compute (compute = \"none\") and moves only by skipping; `timeloom pause` makes it stand"
+            }
             Self::CannotSkip => {
                 "this run is not one that can skip; \
                  say mode = \"skip\" under [time] in its scenario, or stepped = { skip = true }"

@@ -40,7 +40,7 @@ use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
 pub(crate) use host_instant::{HostDeadline, HostInstant};
 use host_state::HostState;
-pub use options::{ClockOptions, ProcFiles, Tsc};
+pub use options::{ClockOptions, Compute, ProcFiles, Tsc};
 use publish::compose;
 use start::{Offsets, running_rate};
 pub use true_time::TrueTime;
@@ -100,8 +100,9 @@ struct State {
     published: PageMap<Virtual>,
     /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
     ceiling: Instant<Virtual>,
-    /// The rate while running.
+    /// The rate while running, if computing takes time.
     rate: Rate,
+    compute: Compute,
     dilation: f64,
     paused_since: Option<Instant<Wall>>,
     paused_total: Duration,
@@ -117,6 +118,22 @@ struct State {
 }
 
 impl State {
+    /// The rate while the clock is not paused.
+    fn going(&self) -> Rate {
+        match self.compute {
+            Compute::Real => self.rate,
+            Compute::None => Rate::STOPPED,
+        }
+    }
+
+    /// Virtual per wall, for those who wait: for how long at most until they look again.
+    fn waiting(&self) -> Rate {
+        match self.compute {
+            Compute::Real => self.rate,
+            Compute::None => SLOWEST,
+        }
+    }
+
     /// The session's time to true civil time.
     fn civil(&self) -> ClockMap<Virtual, Utc> {
         ClockMap::ahead_by(Duration::from_ns(self.offsets.realtime_ns))
@@ -175,7 +192,7 @@ impl Clock {
     pub fn resume(&self) {
         let mut state = self.lock();
         if let Some(since) = state.paused_since.take() {
-            let rate = state.rate;
+            let rate = state.going();
             let at = self.change(&mut state, ChangeKind::Resume, rate);
             state.paused_total += at - since;
         }
@@ -193,7 +210,7 @@ impl Clock {
         let in_force = if state.paused_since.is_some() {
             Rate::STOPPED
         } else {
-            rate
+            state.going()
         };
         self.change(&mut state, ChangeKind::Dilate, in_force);
         Ok(())
@@ -204,7 +221,12 @@ impl Clock {
         self.lock().dilation
     }
 
-    /// Whether the clock stands.
+    /// Whether computing takes time.
+    pub fn compute(&self) -> Compute {
+        self.lock().compute
+    }
+
+    /// Whether the clock was paused.
     pub fn is_paused(&self) -> bool {
         self.lock().paused_since.is_some()
     }
@@ -270,16 +292,17 @@ impl Clock {
         listeners.push(Box::new(listener));
     }
 
-    /// Lets a running clock show `to` at once, and go on from there. Does
-    /// nothing when it stands or is there already. The caller vouches that
+    /// Lets a clock that is not paused show `to` at once, or where it is to stop, and go
+    /// on from there. Does nothing when it is there already. The caller vouches that
     /// nothing would have happened in between.
     ///
     /// `kick` is called when guests read the new time and before anybody in this
     /// process is told of it.
     pub(crate) fn skip_to(&self, to: Instant<Virtual>, kick: impl FnOnce()) {
         let mut state = self.lock();
+        let to = to.min(state.ceiling);
         if state.paused_since.is_none() && self.now() < to {
-            let rate = state.rate;
+            let rate = state.going();
             self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
             kick();
             self.notify();
@@ -300,3 +323,7 @@ impl Clock {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
+
+/// The rate at which those wait who are woken when their time has come: they look by
+/// themselves after what is left of a wait, 2²⁰ times over.
+const SLOWEST: Rate = Rate::from_bits(1 << 44);

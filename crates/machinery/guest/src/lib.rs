@@ -43,8 +43,8 @@ mod time_files;
 mod timers;
 
 pub use clock::{
-    Belief, Change, ChangeKind, Clock, ClockOptions, Host, HostChange, HostOptions, HostReading,
-    HostTime, Mark, ProcFiles, TrueTime, Tsc,
+    Belief, Change, ChangeKind, Clock, ClockOptions, Compute, Host, HostChange, HostOptions,
+    HostReading, HostTime, Mark, ProcFiles, TrueTime, Tsc,
 };
 pub use control::{
     ControlError, Controlled, Grants, HoldError, HostRequest, HostTarget, HostText, Lookout,
@@ -60,3 +60,4 @@ pub use leftovers::{Leftovers, clean};
 pub use names::{list_sessions, runtime_directory};
 pub use session::{Session, SessionOptions, Status};
 pub use supervise::report::UnhandledCall;
+pub use supervise::turns::Order;

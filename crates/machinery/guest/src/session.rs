@@ -29,6 +29,7 @@ use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{PATIENCE, Supervisor};
+use crate::supervise::turns::Order;
 use crate::time_files::{MachineFiles, TimeFiles, View};
 pub use status::Status;
 
@@ -323,6 +324,12 @@ impl Session {
     /// processes stand.
     pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
         next_event::next_deadline(&self.supervisor)
+    }
+
+    /// What is to be said of the order in which threads had their turns, where computing
+    /// takes no time.
+    pub fn order(&self) -> Order {
+        self.supervisor.with_order(|order| order.clone())
     }
 
     /// Calls that programs made and that are not virtualised yet.

@@ -12,6 +12,8 @@ pub(crate) mod question;
 pub(crate) mod real_time;
 pub(crate) mod report;
 pub(crate) mod skip;
+pub(crate) mod snapshot;
 pub(crate) mod supervisor;
 pub(crate) mod thread_state;
 pub(crate) mod timer_calls;
+pub(crate) mod turns;

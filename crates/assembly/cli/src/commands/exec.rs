@@ -9,8 +9,8 @@ use std::time::Duration as StdDuration;
 use clap::Args;
 use timeloom_exit::Failure;
 use timeloom_guest::{
-    ClockOptions, CommandSpec, Grants, Guest, Lookout, ProcFiles, Session, SessionOptions, Stepped,
-    SteppedSession, Tsc, end_grants, serve,
+    ClockOptions, CommandSpec, Compute, Grants, Guest, Lookout, ProcFiles, Session, SessionOptions,
+    Stepped, SteppedSession, Tsc, end_grants, serve,
 };
 use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};
@@ -44,6 +44,10 @@ pub(crate) struct Exec {
     /// (`timeloom skip` switches that on and off)
     #[arg(long)]
     skip: bool,
+    /// With --skip: how much time computing takes, as much as the machine needs for
+    /// it (real), or none: time stands while anybody computes
+    #[arg(long, requires = "skip", value_enum, default_value_t = ComputeChoice::Real, value_name = "HOW")]
+    compute: ComputeChoice,
     /// Stand at the start, and move only as far as is granted from outside: by
     /// `timeloom step` and `run-until`, or by a simulator over the control socket
     #[arg(long, conflicts_with = "paused")]
@@ -88,6 +92,13 @@ enum TscChoice {
     Emulate,
 }
 
+/// [`Compute`] as an argument.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ComputeChoice {
+    Real,
+    None,
+}
+
 /// [`ProcFiles`] as an argument.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ProcChoice {
@@ -114,6 +125,10 @@ impl Exec {
                 proc: match self.proc {
                     ProcChoice::Virtual => ProcFiles::Virtual,
                     ProcChoice::Machine => ProcFiles::Machine,
+                },
+                compute: match self.compute {
+                    ComputeChoice::Real => Compute::Real,
+                    ComputeChoice::None => Compute::None,
                 },
             },
             warn: Box::new(move |text| {

@@ -9,7 +9,9 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
 use timeloom_exit::{Failure, try_say};
+use timeloom_results::{Difference, RunDirectory, compare_runs};
 use timeloom_run::{End, Options, Progress, Summary};
+use timeloom_scenario::Plan;
 use timeloom_time::Duration;
 
 /// Run a scenario: network, plants, programs, report
@@ -38,6 +40,10 @@ pub(crate) struct Run {
     /// Name of the session, for `timeloom query` and others [default: run-PID]
     #[arg(long)]
     name: Option<String>,
+    /// Run the scenario twice and compare: shows the first row that differs, by virtual
+    /// time, and fails when there is one. The second run directory is DIR-again
+    #[arg(long)]
+    verify: bool,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -48,38 +54,118 @@ impl Run {
         let plan = timeloom_scenario::load(&self.scenario, &self.sets)
             .map_err(|errors| Failure::usage(errors.render(std::io::stderr().is_terminal())))?;
         let directory = self.output.unwrap_or_else(|| default_directory(&plan.name));
+        let session = self
+            .name
+            .unwrap_or_else(|| format!("run-{}", std::process::id()));
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
         }
-        let mut display = Display::new(&plan.name);
-        let options = Options {
-            directory: directory.clone(),
-            timeloom: std::env::current_exe()
-                .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
-            session: self
-                .name
-                .unwrap_or_else(|| format!("run-{}", std::process::id())),
-            interrupted,
-            progress: Box::new(move |progress| display.show(progress)),
-            warn: Arc::new(|text| eprintln!("timeloom: {text}")),
+        let first = make(&plan, directory, &session, &interrupted)?;
+        let (text, json, passed) = if self.verify && first.summary.end != End::Interrupted {
+            let mut again = first.directory.clone().into_os_string();
+            again.push("-again");
+            let second = make(&plan, again.into(), &session, &interrupted)?;
+            verdict(&first, &second)?
+        } else {
+            (first.to_text(), first.to_json(), first.summary.passed())
         };
-        let summary = timeloom_run::run(&plan, options)?;
-        let report = timeloom_run::report::write(&directory).map_err(Failure::run)?;
-        eprintln!();
         // A reader that has left (`| head`) changes nothing of the verdict.
         let _ = if self.json {
-            try_say(format_args!("{}", to_json(&summary, &directory, &report)))
+            try_say(format_args!("{json}"))
         } else {
-            try_say(format_args!("{}", to_text(&summary, &directory, &report)))
+            try_say(format_args!("{text}"))
         };
-        Ok(if summary.passed() {
+        Ok(if passed {
             ExitCode::SUCCESS
         } else {
             ExitCode::from(1)
         })
     }
+}
+
+/// A run that was made.
+struct Made {
+    summary: Summary,
+    directory: PathBuf,
+    report: PathBuf,
+}
+
+impl Made {
+    fn to_text(&self) -> String {
+        to_text(&self.summary, &self.directory, &self.report).to_string()
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        to_json(&self.summary, &self.directory, &self.report)
+    }
+}
+
+fn make(
+    plan: &Plan,
+    directory: PathBuf,
+    session: &str,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Made, Failure> {
+    let mut display = Display::new(&plan.name);
+    let options = Options {
+        directory: directory.clone(),
+        timeloom: std::env::current_exe()
+            .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
+        session: session.to_owned(),
+        interrupted: Arc::clone(interrupted),
+        progress: Box::new(move |progress| display.show(progress)),
+        warn: Arc::new(|text| eprintln!("timeloom: {text}")),
+    };
+    let summary = timeloom_run::run(plan, options)?;
+    let report = timeloom_run::report::write(&directory).map_err(Failure::run)?;
+    eprintln!();
+    Ok(Made {
+        summary,
+        directory,
+        report,
+    })
+}
+
+/// What two runs of one scenario come to: as text, as JSON, and whether all is well.
+fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, bool), Failure> {
+    let open = |made: &Made| RunDirectory::open(&made.directory).map_err(Failure::run);
+    let compared = compare_runs(&open(first)?, &open(second)?).map_err(Failure::run)?;
+    let finished = second.summary.end != End::Interrupted;
+    let reproduces = finished && compared.difference.is_none();
+    let mut text = format!("{}\n{}\n", first.to_text(), second.to_text());
+    text += &match &compared.difference {
+        Some(difference) => format!("the runs DIFFER, first in {}", shown(difference)),
+        None if finished => {
+            "the runs agree in every signal and event, and in when every line was printed".into()
+        }
+        None => "the second run was stopped; so far the runs agree".to_owned(),
+    };
+    if let Some(difference) = &compared.text {
+        text += &format!("\nwhat was printed differs first in {}", shown(difference));
+    }
+    let json = serde_json::json!({
+        "reproduces": reproduces,
+        "difference": compared.difference,
+        "text": compared.text,
+        "first": first.to_json(),
+        "second": second.to_json(),
+    });
+    let passed = first.summary.passed() && second.summary.passed();
+    Ok((text, json, passed && reproduces))
+}
+
+fn shown(difference: &Difference) -> String {
+    let row = |row: &Option<String>| row.clone().unwrap_or_else(|| "nothing".into());
+    format!(
+        "{} of {} at {} s of virtual time:\n  first:  {}\n  second: {}",
+        difference.file,
+        difference.of,
+        difference.at_ns as f64 * 1e-9,
+        row(&difference.first),
+        row(&difference.second)
+    )
 }
 
 fn default_directory(name: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use timeloom_results::{Sample, deviation};
 
-use crate::support::{Finished, Lab, Scenario, samples};
+use crate::support::{Finished, Lab, Scenario, log_lines, samples};
 
 fn walk(run: &Finished) -> Vec<(i64, f64)> {
     let series = run
@@ -75,4 +75,34 @@ fn controlled_level() -> Vec<Sample> {
         }
     }
     panic!("Python does not start within a second of virtual time");
+}
+
+/// Where computing takes no time, two runs agree to the last bit, whatever the machine
+/// does meanwhile: a client controls the plant over the network, with its own clock.
+#[test]
+fn runs_in_which_computing_takes_no_time_are_the_same() {
+    let run = || {
+        let poll = ["python3", "poll.py", "10.0.0.10", "0.02", "2.0", "1.0"];
+        let lab = Lab::new(
+            &Scenario::lasting("3 s")
+                .program('a', "client", &poll, "")
+                .program('b', "ticks", &["python3", "ticks.py", "0.05"], "")
+                .plant("{}"),
+        );
+        let sets = ["time.mode=skip", "time.compute=none"];
+        let run = lab.run(&sets).succeeded();
+        let mut signals = Vec::new();
+        run.directory()
+            .for_each(|row: timeloom_results::SignalRow| {
+                let at_ns = row.t_virtual.as_ns();
+                signals.push((at_ns, row.name.to_string(), row.value.to_bits()));
+                Ok(())
+            })
+            .expect("the signals can be read");
+        let printed = ["client", "ticks"].map(|name| log_lines(&lab.run_path(), name));
+        (signals, printed)
+    };
+    let (one, two) = (run(), run());
+    assert!(one.0.len() > 200, "{} samples", one.0.len());
+    assert_eq!(one, two);
 }

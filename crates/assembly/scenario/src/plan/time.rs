@@ -36,6 +36,9 @@ pub struct Time {
     /// What programs see in /proc/uptime and /proc/stat.
     #[schemars(default)]
     pub proc: Proc,
+    /// How much time computing takes; `none` only where time skips.
+    #[schemars(default)]
+    pub compute: Compute,
     /// How time is granted; only with `mode = "stepped"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stepped: Option<Stepping>,
@@ -157,6 +160,19 @@ pub enum Proc {
     Machine,
 }
 
+/// How much time computing takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Compute {
+    /// As much as the machine needs for it.
+    #[default]
+    Real,
+    /// None: time stands while anybody computes, and moves only when all wait, to the
+    /// next thing that happens. Programs that depend on nothing else do the same in
+    /// each run.
+    None,
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -172,6 +188,7 @@ impl Read for Time {
             dilation: fields.or("dilation", 1.0),
             tsc: fields.or_default("tsc"),
             proc: fields.or_default("proc"),
+            compute: fields.or_default("compute"),
             stepped: fields.optional("stepped"),
         }
     }

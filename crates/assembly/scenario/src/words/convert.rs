@@ -9,9 +9,9 @@ use super::{
 };
 use crate::assertion::Assertion;
 use crate::plan::{
-    Condition, Discipline, GovernorPolicy, Mode, Place, Proc, Protocol, PtpAttack, PtpPolicy,
-    PtpProfile, PtpRole, PtpSecurity, PtpTransport, RegisterTable, RegisterType, ServiceKind,
-    Shape, TimelineScale, TrafficKind, TrafficModel, Tsc,
+    Compute, Condition, Discipline, GovernorPolicy, Mode, Place, Proc, Protocol, PtpAttack,
+    PtpPolicy, PtpProfile, PtpRole, PtpSecurity, PtpTransport, RegisterTable, RegisterType,
+    ServiceKind, Shape, TimelineScale, TrafficKind, TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -83,6 +83,7 @@ macro_rules! read_from_words {
 }
 read_from_words! {
     Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
+    Compute { "real" => Self::Real, "none" => Self::None }
     Proc { "virtual" => Self::Virtual, "machine" => Self::Machine }
     GovernorPolicy { "ondemand" => Self::Ondemand, "schedutil" => Self::Schedutil }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }

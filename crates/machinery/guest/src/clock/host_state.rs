@@ -49,7 +49,7 @@ pub(super) struct Moment {
     pub(super) virtual_map: ClockMap<Counter, Virtual>,
     /// Where virtual time stops by itself.
     pub(super) ceiling: Instant<Virtual>,
-    /// Virtual per wall while running.
+    /// Virtual per wall, for those who wait.
     pub(super) running: Rate,
     /// The machine's clock then.
     pub(super) wall: Instant<Wall>,
@@ -252,7 +252,7 @@ impl State {
         Moment {
             virtual_map: ClockMap::new(ticks, self.published.at(ticks), self.published.map.rate),
             ceiling: self.published.ceiling,
-            running: self.rate,
+            running: self.waiting(),
             wall: self.calibration.map().at(ticks),
             virtual_per_wall: self.map.rate,
         }

@@ -15,6 +15,21 @@ pub struct ClockOptions {
     pub tsc: Tsc,
     /// What programs see of the files that tell time.
     pub proc: ProcFiles,
+    /// Whether computing takes time.
+    pub compute: Compute,
+}
+
+/// How much time computing takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compute {
+    /// As much as the machine needs for it, at the dilation in force.
+    #[default]
+    Real,
+    /// None: the clock stands while anybody computes, and moves only by skipping, to
+    /// the next deadline when all wait. Programs that do the same thing then see the
+    /// same time, however fast the machine is. Their CLOCK_MONOTONIC begins at the same
+    /// instant each time, too.
+    None,
 }
 
 /// What a program sees that reads the processor's time-stamp counter itself
@@ -47,6 +62,7 @@ impl Default for ClockOptions {
             paused: false,
             tsc: Tsc::Native,
             proc: ProcFiles::Virtual,
+            compute: Compute::Real,
         }
     }
 }

@@ -42,7 +42,7 @@ impl Clock {
                 let moment = Moment {
                     virtual_map: map.map,
                     ceiling: map.ceiling,
-                    running: state.rate,
+                    running: state.waiting(),
                     wall: calibration.at(map.map.in0),
                     virtual_per_wall: state.map.rate,
                 };
@@ -117,7 +117,7 @@ pub(super) fn compose(
         ceiling: state.ceiling,
         // Kept while paused: a wait that is computed just then must not be
         // without bounds.
-        wall_per_shown: state.rate.inverse().unwrap_or(Rate::ONE),
+        wall_per_shown: state.waiting().inverse().unwrap_or(Rate::ONE),
         realtime_offset_ns: offsets.realtime_ns,
         monotonic_offset_ns: offsets.monotonic_ns,
         boottime_offset_ns: offsets.boottime_ns,

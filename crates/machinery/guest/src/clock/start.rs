@@ -6,10 +6,10 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use timeloom_page::PageMap;
 use timeloom_sys::clock::{ClockId, read_ns};
-use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
 use super::calibration::{Calibration, Counter, TscLine};
-use super::options::{ClockOptions, Tsc};
+use super::options::{ClockOptions, Compute, Tsc};
 use super::{Change, ChangeKind, Clock, State, compose};
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
@@ -50,9 +50,13 @@ impl Clock {
         let map = ClockMap::new(
             wall0,
             Instant::ZERO,
-            if options.paused { Rate::STOPPED } else { rate },
+            if options.paused || options.compute == Compute::None {
+                Rate::STOPPED
+            } else {
+                rate
+            },
         );
-        let offsets = offsets_at_start(options.start);
+        let offsets = offsets_at_start(options);
         let nothing = PageMap {
             map: ClockMap::new(started, Instant::ZERO, Rate::STOPPED),
             ceiling: Instant::FAR_FUTURE,
@@ -71,6 +75,7 @@ impl Clock {
             published: nothing,
             ceiling: Instant::FAR_FUTURE,
             rate,
+            compute: options.compute,
             dilation: options.dilation,
             paused_since: options.paused.then_some(wall0),
             paused_total: Duration::ZERO,
@@ -128,13 +133,20 @@ pub(super) fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
         })
 }
 
-fn offsets_at_start(start: Option<Instant<Utc>>) -> Offsets {
+fn offsets_at_start(options: &ClockOptions) -> Offsets {
     let realtime_ns = read_ns(ClockId::Realtime);
-    let realtime_start = start.map_or(realtime_ns, Instant::as_ns);
+    let realtime_start = options.start.map_or(realtime_ns, Instant::as_ns);
+    let since_boot_ns = |clock| match options.compute {
+        Compute::Real => read_ns(clock),
+        Compute::None => UP_FOR.as_ns(),
+    };
     Offsets {
         realtime_ns: realtime_start,
-        monotonic_ns: read_ns(ClockId::Monotonic),
-        boottime_ns: read_ns(ClockId::Boottime),
+        monotonic_ns: since_boot_ns(ClockId::Monotonic),
+        boottime_ns: since_boot_ns(ClockId::Boottime),
         tai_ns: realtime_start + (read_ns(ClockId::Tai) - realtime_ns),
     }
 }
+
+/// How long the machine of a session that is to be reproducible has been up.
+const UP_FOR: Duration = Duration::from_s(86_400);

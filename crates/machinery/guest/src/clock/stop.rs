@@ -73,7 +73,7 @@ impl Clock {
             return;
         }
         if state.paused_since.is_none() {
-            let rate = state.rate;
+            let rate = state.going();
             self.change(&mut state, ChangeKind::Resume, rate);
         }
         state.ceiling = Instant::FAR_FUTURE;

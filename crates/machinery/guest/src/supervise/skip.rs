@@ -9,6 +9,9 @@
 //! their stack. The least deadline, theirs or one of our own, is then the next
 //! instant.
 //!
+//! Where computing takes no time the clock moves in no other way, and who goes on is
+//! chosen by [`Turns`].
+//!
 //! The threads of a host that is paused by itself do not count: nothing happens
 //! to them before somebody lets it go on.
 //!
@@ -16,31 +19,31 @@
 //! a child. It has no deadline, and what it waits for can only come from a
 //! thread that we see.
 
-use std::fs;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use timeloom_page::Shown;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::clock::HostInstant;
+use crate::clock::Compute;
 use crate::freeze::FreezeKind;
 use crate::linux::processes;
 use crate::supervise::kick;
+use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
-use crate::supervise::thread_state::ThreadState;
+use crate::supervise::turns::Turns;
 
 /// Skips until `ended`. To be run in a thread.
 pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     let softirq_threads = softirq_threads();
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
+    let mut turns = Turns::default();
     while !ended.load(Ordering::SeqCst) {
         let Some(supervisor) = shared.upgrade() else {
             return;
         };
-        let attempt = skip_once(&supervisor, &softirq_threads);
+        let attempt = skip_once(&supervisor, &softirq_threads, &mut turns);
         // Longer and longer while somebody computes, so as not to be in the way.
         naps = if attempt == Attempt::Skipped {
             0
@@ -48,6 +51,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             (naps + 1).min(8)
         };
         busy = match (attempt, busy) {
+            _ if supervisor.clock.compute() == Compute::None => None,
             (Attempt::Busy(thread), Some((same, since))) if thread == same => {
                 if since.elapsed() > LONG_BUSY {
                     (supervisor.warn)(format!(
@@ -69,7 +73,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
 
 /// What came of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Attempt {
+pub(crate) enum Attempt {
     Skipped,
     /// This thread of a guest is at work.
     Busy(i32),
@@ -77,7 +81,7 @@ enum Attempt {
     NotNow,
 }
 
-fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32]) -> Attempt {
+fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32], turns: &mut Turns) -> Attempt {
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
     };
@@ -92,6 +96,9 @@ fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32]) -> Attempt {
     };
     let first = match Snapshot::of(supervisor) {
         Ok(snapshot) => snapshot,
+        Err(Awake::Guest(thread)) if supervisor.clock.compute() == Compute::None => {
+            return turns.go_on_computing(supervisor, thread);
+        }
         Err(Awake::Guest(thread)) => return Attempt::Busy(thread),
         Err(Awake::Own) => return Attempt::NotNow,
     };
@@ -103,6 +110,9 @@ fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32]) -> Attempt {
     };
     if first != second || !quiet() {
         return Attempt::NotNow;
+    }
+    if supervisor.clock.compute() == Compute::None {
+        return turns.next(supervisor, &second);
     }
     let own = supervisor.clock.next_awaited();
     let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);
@@ -128,14 +138,12 @@ fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32]) -> Attempt {
         return skip_frozen(supervisor, next);
     }
     supervisor.clock.skip_to(next, || {
-        for waiter in not_yet.into_iter().chain(now) {
-            kick::kick(waiter.pid, waiter.thread);
-        }
+        not_yet.into_iter().chain(now).for_each(Waiter::kick);
     });
     Attempt::Skipped
 }
 
-fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
+pub(crate) fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
     let stopped = supervisor.with_guests_stopped(|pids| {
         supervisor.clock.skip_to(next, || {
             kick::kick_waiting(pids, supervisor.wait_range());
@@ -148,92 +156,6 @@ fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
             Attempt::NotNow
         }
     }
-}
-
-/// All threads of the guests that may go on and of ours but this one, asleep.
-#[derive(PartialEq, Eq)]
-struct Snapshot {
-    /// What the scheduler has counted of each: the same twice means that it
-    /// did not run in between.
-    counts: Vec<(i32, String)>,
-    waiting: Vec<Waiter>,
-}
-
-#[derive(PartialEq, Eq)]
-struct Waiter {
-    pid: i32,
-    thread: i32,
-    deadline: Option<HostInstant<Shown>>,
-}
-
-/// Why there is no snapshot.
-enum Awake {
-    /// This thread of a guest does not sleep.
-    Guest(i32),
-    /// One of ours is at work, and may be about to hand a guest something.
-    Own,
-}
-
-impl Snapshot {
-    fn of(supervisor: &Supervisor) -> Result<Self, Awake> {
-        let mut snapshot = Self {
-            counts: Vec::new(),
-            waiting: Vec::new(),
-        };
-        for pid in supervisor.processes_not_held() {
-            for thread in processes::threads(pid) {
-                snapshot
-                    .add(pid, thread, supervisor.wait_range())
-                    .ok_or(Awake::Guest(thread))?;
-            }
-        }
-        // SAFETY: no arguments.
-        let this = unsafe { libc::gettid() };
-        let pid = std::process::id() as i32;
-        for thread in processes::threads(pid) {
-            if thread != this {
-                snapshot.add_counts(pid, thread).ok_or(Awake::Own)?;
-            }
-        }
-        Ok(snapshot)
-    }
-
-    /// `None` when it does not sleep.
-    fn add(&mut self, pid: i32, thread: i32, wait: &std::ops::RangeInclusive<u64>) -> Option<()> {
-        if self.add_counts(pid, thread)? == Sleep::ForEver {
-            return Some(());
-        }
-        let state = ThreadState::of(pid, thread)?;
-        if wait.contains(&state.at) {
-            let deadline = state.deadline(thread)?;
-            self.waiting.push(Waiter {
-                pid,
-                thread,
-                deadline,
-            });
-        }
-        Some(())
-    }
-
-    fn add_counts(&mut self, pid: i32, thread: i32) -> Option<Sleep> {
-        match processes::state(thread) {
-            Some('S') => {}
-            // One that is dying (`X`) is about to let its parent know.
-            Some('Z') | None => return Some(Sleep::ForEver),
-            Some(_) => return None,
-        }
-        let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
-        self.counts.push((thread, counts));
-        Some(Sleep::UntilWoken)
-    }
-}
-
-/// How a thread sleeps.
-#[derive(PartialEq, Eq)]
-enum Sleep {
-    UntilWoken,
-    /// It has ended.
-    ForEver,
 }
 
 /// The kernel's threads for network work that was put off.

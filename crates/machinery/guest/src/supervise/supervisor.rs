@@ -18,6 +18,7 @@ use crate::freeze::Freezer;
 use crate::supervise::cpu_time::CpuTime;
 use crate::supervise::kick;
 use crate::supervise::report::Report;
+use crate::supervise::turns::Order;
 use crate::timers::Timers;
 
 /// What a session and all who answer its programs share.
@@ -42,6 +43,8 @@ pub(crate) struct Supervisor {
     pub(crate) change: Mutex<()>,
     /// How many want to change something and wait for `change`.
     pub(crate) wanting: AtomicUsize,
+    /// What was noted of the order in which threads had their turns.
+    order: Mutex<Order>,
     /// Says whether anything outside the guests is about to happen to them.
     pub(crate) quiet: OnceLock<QuietCheck>,
 }
@@ -71,6 +74,7 @@ impl Supervisor {
             warn,
             change: Mutex::new(()),
             wanting: AtomicUsize::new(0),
+            order: Mutex::default(),
             quiet: OnceLock::new(),
         })
     }
@@ -162,6 +166,11 @@ impl Supervisor {
     /// Whether such a program has ended, and that is not settled yet.
     pub(crate) fn has_unsettled_end(&self) -> bool {
         self.children().has_unsettled_end()
+    }
+
+    /// Reads or notes what is to be said of the order of turns.
+    pub(crate) fn with_order<T>(&self, work: impl FnOnce(&mut Order) -> T) -> T {
+        work(&mut self.order.lock().unwrap_or_else(|e| e.into_inner()))
     }
 
     fn children(&self) -> MutexGuard<'_, Children> {

@@ -1,0 +1,115 @@
+//! Whether everybody sleeps, and until when: what is compared with itself a moment later.
+
+use std::fs;
+use std::ops::RangeInclusive;
+
+use timeloom_page::Shown;
+
+use crate::clock::HostInstant;
+use crate::linux::processes;
+use crate::supervise::kick;
+use crate::supervise::supervisor::Supervisor;
+use crate::supervise::thread_state::ThreadState;
+
+/// All threads of the guests that may go on and of ours but this one, asleep.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// What the scheduler has counted of each: the same twice means that it
+    /// did not run in between.
+    counts: Vec<(i32, String)>,
+    /// How many of these are guests', which come first.
+    guests: usize,
+    pub(crate) waiting: Vec<Waiter>,
+}
+
+/// A thread that waits in virtual time.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) pid: i32,
+    pub(crate) thread: i32,
+    pub(crate) deadline: Option<HostInstant<Shown>>,
+}
+
+/// Why there is no snapshot.
+pub(crate) enum Awake {
+    /// This thread of a guest does not sleep.
+    Guest(i32),
+    /// One of ours is at work, and may be about to hand a guest something.
+    Own,
+}
+
+impl Snapshot {
+    pub(crate) fn of(supervisor: &Supervisor) -> Result<Self, Awake> {
+        let mut snapshot = Self {
+            counts: Vec::new(),
+            guests: 0,
+            waiting: Vec::new(),
+        };
+        for pid in supervisor.processes_not_held() {
+            for thread in processes::threads(pid) {
+                snapshot
+                    .add(pid, thread, supervisor.wait_range())
+                    .ok_or(Awake::Guest(thread))?;
+            }
+        }
+        snapshot.guests = snapshot.counts.len();
+        // SAFETY: no arguments.
+        let this = unsafe { libc::gettid() };
+        let pid = std::process::id() as i32;
+        for thread in processes::threads(pid) {
+            if thread != this {
+                snapshot.add_counts(pid, thread).ok_or(Awake::Own)?;
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// What the scheduler has counted of the threads of guests.
+    pub(crate) fn guests(&self) -> &[(i32, String)] {
+        &self.counts[..self.guests]
+    }
+
+    /// `None` when it does not sleep.
+    fn add(&mut self, pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> Option<()> {
+        if self.add_counts(pid, thread)? == Sleep::ForEver {
+            return Some(());
+        }
+        let state = ThreadState::of(pid, thread)?;
+        if wait.contains(&state.at) {
+            let deadline = state.deadline(thread)?;
+            self.waiting.push(Waiter {
+                pid,
+                thread,
+                deadline,
+            });
+        }
+        Some(())
+    }
+
+    fn add_counts(&mut self, pid: i32, thread: i32) -> Option<Sleep> {
+        match processes::state(thread) {
+            Some('S') => {}
+            // One that is dying (`X`) is about to let its parent know.
+            Some('Z') | None => return Some(Sleep::ForEver),
+            Some(_) => return None,
+        }
+        let counts = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+        self.counts.push((thread, counts));
+        Some(Sleep::UntilWoken)
+    }
+}
+
+impl Waiter {
+    /// Makes it look at the clock. To be called while it sleeps.
+    pub(crate) fn kick(&self) {
+        kick::kick(self.pid, self.thread);
+    }
+}
+
+/// How a thread sleeps.
+#[derive(PartialEq, Eq)]
+enum Sleep {
+    UntilWoken,
+    /// It has ended.
+    ForEver,
+}
