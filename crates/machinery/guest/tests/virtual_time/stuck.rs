@@ -217,9 +217,10 @@ print("mapped", flush=True)
 sys.stdin.read()
 "#;
     let line = CommandLine::new("bystanding", User::Nobody);
+    // The supervisor that the name tells of is no process at all.
     let file = line
         .scratch
-        .path(&format!("timeloom-page-{}.1.0", line.name));
+        .path(&format!("timeloom-page-{}.4194304.0", line.name));
     let mut bystander = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .args(["/usr/bin/python3", "-c", MAPS])
