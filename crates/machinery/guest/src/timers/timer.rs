@@ -145,12 +145,11 @@ impl Timer {
                     }
                     None => expirations - 1,
                 };
-                // The kernel's timer does not send it either.
-                if last.is_ignored {
-                    return;
-                }
+                // An ignored one is thrown away by the kernel, unless somebody waits for it
+                // (`sigwaitinfo`, as the C library does for SIGEV_THREAD): of that `status`
+                // shows nothing. So it is sent in any case.
                 notice.send(as_kernel_counts(missed));
-                self.sent = Some(Sent {
+                self.sent = (!last.is_ignored).then_some(Sent {
                     overrun: missed,
                     was_pending: false,
                 });

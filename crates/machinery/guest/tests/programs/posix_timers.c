@@ -114,6 +114,24 @@ static long run_timer_thread(struct outcome *out) {
     return 0;
 }
 
+// Nobody handles the signal, and somebody waits for it: the kernel keeps it for him.
+static long run_timer_ignored(struct outcome *out) {
+    signal(SIGUSR2, SIG_IGN);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    timer_t id;
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2, .sigev_value.sival_int = 43 };
+    if (timer_create(CLOCK_MONOTONIC, &event, &id) != 0) return FAILS(-1);
+    struct itimerspec setting = { .it_value = spec(out->want_ns) };
+    if (timer_settime(id, 0, &setting, NULL) != 0) return FAILS(-1);
+    siginfo_t information = { 0 };
+    long got = FAILS(sigwaitinfo(&set, &information));
+    note(out, "value=%d", information.si_value.sival_int);
+    return got;
+}
+
 // Expirations while the signal is blocked are overruns of the one that comes then.
 // (SIGCONT: it does nothing, so that of a timer which expires all the time the next does
 // not count.)
@@ -188,7 +206,7 @@ static long run_two_of_one_signal(struct outcome *out) {
 #define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(itimer), CASE(itimer_interrupts), CASE(itimer_periodic), CASE(alarm), CASE(alarm_cancelled),
-    CASE(timer_mono), CASE(timer_real_abs), CASE(timer_mono_abs), CASE(timer_thread),
+    CASE(timer_mono), CASE(timer_real_abs), CASE(timer_mono_abs), CASE(timer_thread), CASE(timer_ignored),
     CASE(overruns), CASE(overruns_of_2_ns), CASE(overruns_without_end), CASE(two_of_one_signal),
 };
 MAIN(cases)
