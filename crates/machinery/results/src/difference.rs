@@ -150,7 +150,10 @@ fn log_row(line: &str) -> (i64, String) {
 mod tests {
     use super::*;
 
-    fn rows(of: &[(&str, &str, &[(i64, &str)])]) -> Rows {
+    /// A file, whose rows they are, and the rows with their instants.
+    type Series<'a> = (&'a str, &'a str, &'a [(i64, &'a str)]);
+
+    fn rows(of: &[Series<'_>]) -> Rows {
         let own = |rows: &[(i64, &str)]| {
             rows.iter()
                 .map(|(at, what)| (*at, (*what).to_owned()))
