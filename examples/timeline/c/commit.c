@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <threads.h>
+#include <time.h>
 #include <timeloom.h>
 
 static atomic_int told = 0;
@@ -81,6 +83,10 @@ int main(int argc, char **argv)
     if (timeloom_set_accuracy(binding, 600000000) != TIMELOOM_DONE
         || timeloom_get_accuracy(binding, &accuracy) != TIMELOOM_DONE || accuracy != 600000000)
         return failed("accuracy");
+    /* The first change comes at once, but in a thread of its own. */
+    struct timespec moment = {0, 1000000};
+    for (int wait = 0; wait < 60000 && atomic_load(&told) == 0; wait++)
+        thrd_sleep(&moment, NULL);
     timeloom_unbind(binding);
     timeloom_close(timeline);
     printf("told %s\n", atomic_load(&told) > 0 ? "at least once" : "never");
