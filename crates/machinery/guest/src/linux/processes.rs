@@ -48,7 +48,8 @@ pub(crate) fn process_of(thread: i32) -> i32 {
 pub(crate) struct SignalState {
     /// It is pending, for the thread or for its process.
     pub(crate) is_pending: bool,
-    /// Sent now, it would be thrown away.
+    /// Sent now, it would be thrown away, unless the thread waits for it (`sigwaitinfo`):
+    /// while it does, its status shows the signal as neither blocked nor waited for.
     pub(crate) is_ignored: bool,
 }
 
