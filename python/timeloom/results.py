@@ -1,0 +1,201 @@
+"""Reads what a run left behind: tables as data frames, logs, packets, checks, and where it all came from.
+
+    from timeloom.results import Run
+
+    run = Run("runs/tank")
+    run.signals()["tank.level"].plot()      # pandas, over virtual seconds
+    run.polars.events()                     # polars
+    run.arrow.packets()                     # Arrow, which lies below both
+
+Every table, column and unit is in docs/results.md. Nothing is written, and no run is started: that is ``timeloom run``.
+
+Needs pyarrow, and pandas or polars for frames of theirs; packets need python-pcapng and dpkt.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from . import run_tables
+from .run_directory import Check, Manifest, NotARun, OlderLayout, RunError, Unfinished, opened
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+__all__ = ["Check", "Manifest", "NotARun", "OlderLayout", "Run", "RunError", "Tables", "Unfinished"]
+
+Frame = TypeVar("Frame")
+
+
+class Tables(Generic[Frame]):
+    """The tables of a run, as frames of one library.
+
+    ``t_virtual_ns`` is virtual time since the session began, in nanoseconds and exact; ``t_s`` is that in seconds, for
+    axes. ``t_wall_ns`` is the machine's CLOCK_MONOTONIC.
+    """
+
+    def __init__(self, directory: Path, to_frame: Callable[[pa.Table], Frame]):
+        self._directory = directory
+        self._to_frame = to_frame
+
+    def signals(self, *names: str, long: bool = False) -> Frame:
+        """Recorded signals: a row per instant and a column per signal, or with ``long`` a row per sample.
+
+        Args:
+            names: ``source.name``, or ``name`` where only one source has it; all, if none is given.
+            long: the table as it was recorded.
+
+        In the wide table a signal has a value where it was sampled and none elsewhere (pandas: ``.ffill()`` holds the
+        last). Of several samples at one instant it has the last.
+
+        Raises:
+            KeyError: no signal of that name was recorded, or several sources have it.
+        """
+        samples = run_tables.signals(self._directory, names)
+        return self._to_frame(samples if long else run_tables.wide(samples))
+
+    def events(self) -> Frame:
+        """What happened: programs that start and end, phases, warnings."""
+        return self._to_frame(run_tables.events(self._directory))
+
+    def labels(self) -> Frame:
+        """The attacks, with their beginning, end and technique."""
+        return self._to_frame(run_tables.labels(self._directory))
+
+    def clock(self) -> Frame:
+        """Every change of the virtual clock."""
+        return self._to_frame(run_tables.clock(self._directory))
+
+    def pauses(self) -> Frame:
+        """Who held the virtual clock, when and how long: a row per hold that ended."""
+        return self._to_frame(run_tables.pauses(self._directory))
+
+    def logs(self, *programs: str) -> Frame:
+        """What programs and plants printed: a row per line, of those programs or all. A plant's lines have no instant.
+
+        Raises:
+            KeyError: there is no log of that name.
+        """
+        return self._to_frame(run_tables.logs(self._directory, programs))
+
+    def packets(self, *links: str) -> Frame:
+        """Captured packets of those links or all: a row per packet, with virtual time, addresses and bytes.
+
+        Raises:
+            KeyError: that link was not captured.
+        """
+        from . import captures  # what it needs need not be there for anything else
+
+        manifest = Manifest.read(self._directory)
+        return self._to_frame(captures.packets(self._directory, manifest.session_start_ns, links))
+
+    def checks(self) -> Frame:
+        """What the scenario demanded, and what it got."""
+        return self._to_frame(run_tables.checks(self._directory))
+
+
+class Run(Tables["pandas.DataFrame"]):
+    """A finished run. Its own tables are pandas'; :attr:`polars` and :attr:`arrow` have the others.
+
+    Args:
+        directory: what ``timeloom run`` was given by ``-o``, or made under ``runs/``.
+
+    Raises:
+        NotARun: there is no run.
+        Unfinished: the run still goes on, or was killed and not made whole.
+        OlderLayout: it, or any method: a version of Timeloom wrote it that had other files or columns.
+    """
+
+    def __init__(self, directory: str | Path):
+        self.path = opened(Path(directory))
+        super().__init__(self.path, _to_pandas)
+
+    def signals(self, *names: str, long: bool = False) -> pandas.DataFrame:
+        """As :meth:`Tables.signals`; the wide table has ``t_s`` as its index, ready to be plotted."""
+        frame = super().signals(*names, long=long)
+        return frame if long else frame.drop(columns="t_virtual_ns").set_index("t_s")
+
+    @cached_property
+    def arrow(self) -> Tables[pa.Table]:
+        """The tables as Arrow tables."""
+        return Tables(self.path, lambda table: table)
+
+    @cached_property
+    def polars(self) -> Tables[polars.DataFrame]:
+        """The tables as polars frames."""
+        return Tables(self.path, _to_polars)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What ran, where, with what, and how it ended."""
+        return Manifest.read(self.path)
+
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
+        """The scenario as it was run: overrides applied, defaults filled in."""
+        try:
+            return tomllib.loads((self.path / "scenario.toml").read_text())
+        except FileNotFoundError:
+            raise OlderLayout(self.path, "it has no scenario.toml") from None
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The unit of every recorded signal by ``source.name``; empty where it has none."""
+        return run_tables.units(self.path)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it reached its end and no check that applies failed."""
+        return self.manifest.outcome == "done" and all(check.passed for check in self.check_list if check.applies)
+
+    @cached_property
+    def check_list(self) -> Sequence[Check]:
+        """The checks as objects."""
+        return Check.read(self.path)
+
+    def report(self) -> Path:
+        """Where the report lies, to be opened in a browser."""
+        return self.path / "report.html"
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}: {self.manifest.name}, {self.manifest.outcome})"
+
+
+def _to_pandas(table: pa.Table) -> pandas.DataFrame:
+    """Whole numbers stay whole where some are missing."""
+    import pandas
+
+    frame: pandas.DataFrame = table.to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
+    return frame
+
+
+def _to_polars(table: pa.Table) -> polars.DataFrame:
+    import polars
+
+    frame = polars.from_arrow(table)
+    assert isinstance(frame, polars.DataFrame)  # of a table, never a series
+    return frame
+
+
+def _main() -> None:
+    """``python -m timeloom.results DIR``: what a run has, as a quick look."""
+    import argparse
+
+    parser = argparse.ArgumentParser(description="What a run directory has in it.")
+    parser.add_argument("directory")
+    run = Run(parser.parse_args().directory)
+    print(json.dumps(run.manifest.raw, indent=2))
+    for name, unit in run.units.items():
+        print(f"{name} ({unit or 'no unit'})")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,182 @@
+"""The directory of a run: whether it is one, whether it is finished, and its two JSON files.
+
+Called by :mod:`timeloom.results`, which is what programs use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+#: What a finished run has, whatever else it has.
+TABLES = ("signals", "events", "clock", "labels")
+
+
+class RunError(Exception):
+    """A run cannot be read; the text says which and what to do."""
+
+
+class NotARun(RunError):
+    """There is nothing there, or something else."""
+
+    def __init__(self, path: Path, why: str):
+        super().__init__(f"{path} is not a run directory: {why}. `timeloom run SCENARIO -o DIR` makes one")
+
+
+class Unfinished(RunError):
+    """Its tables are not written yet."""
+
+    def __init__(self, path: Path, running: bool):
+        self.running = running
+        super().__init__(
+            f"{path} is of a run that still goes on: read it when it has ended"
+            if running
+            else f"{path} is of a run that was killed before its end: `timeloom report {path}` makes it whole"
+        )
+
+
+class OlderLayout(RunError):
+    """Another version of Timeloom wrote it."""
+
+    def __init__(self, path: Path, what: str):
+        super().__init__(f"{path} was written by another version of Timeloom: {what}. Run its scenario again")
+
+
+def opened(path: Path) -> Path:
+    """The directory, once it is known to be that of a finished run."""
+    if not path.is_dir():
+        raise NotARun(path, "there is no such directory" if not path.exists() else "it is a file")
+    if (path / "journal").is_dir():
+        raise Unfinished(path, running=_is_locked(path / "journal" / "lock"))
+    missing = [f"{table}.parquet" for table in TABLES if not (path / f"{table}.parquet").is_file()]
+    if not (path / "manifest.json").is_file():
+        raise NotARun(path, "it has no manifest.json")
+    if len(missing) == len(TABLES):
+        raise NotARun(path, "it has no tables")
+    if missing:
+        raise OlderLayout(path, f"it has no {' and no '.join(missing)}")
+    return path
+
+
+def _is_locked(lock: Path) -> bool:
+    """Whether a process writes the run: the kernel lets go of its lock when it ends, however it does."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What ran, where, with what, and how it ended. Durations in nanoseconds, instants in RFC 3339."""
+
+    name: str
+    timeloom_version: str
+    #: ``done``, ``failed`` or ``interrupted``.
+    outcome: str
+    #: Who or what ended it when it was not the plan.
+    culprit: str | None
+    started: str
+    ended: str | None
+    #: What programs took for civil time at virtual zero.
+    session_start: str | None
+    seed: int
+    scenario_sha256: str
+    #: Programs by path, each with the SHA-256 of its file.
+    programs: dict[str, str]
+    virtual_duration_ns: int
+    wall_duration_ns: int
+    paused_total_ns: int
+    pauses: int
+    #: What could not be done as well as it should, in sentences.
+    degraded_modes: Sequence[str]
+    #: The file as it is; docs/results.md has its keys.
+    raw: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        """That of a run.
+
+        Raises:
+            OlderLayout: it lacks something that every manifest has.
+        """
+        raw = _json(path, "manifest.json")
+        try:
+            return cls(
+                name=raw["name"],
+                timeloom_version=raw["timeloom_version"],
+                outcome=raw["outcome"],
+                culprit=raw.get("culprit"),
+                started=raw["started"],
+                ended=raw.get("ended"),
+                session_start=raw.get("session_start"),
+                seed=raw["seed"],
+                scenario_sha256=raw["scenario_sha256"],
+                programs={program["path"]: program["sha256"] for program in raw.get("programs", [])},
+                virtual_duration_ns=raw.get("virtual_duration_ns", 0),
+                wall_duration_ns=raw.get("wall_duration_ns", 0),
+                paused_total_ns=raw.get("paused_total_ns", 0),
+                pauses=raw.get("pauses", 0),
+                degraded_modes=tuple(raw.get("degraded_modes", [])),
+                raw=raw,
+            )
+        except (KeyError, TypeError) as missing:
+            raise OlderLayout(path, f"its manifest.json has no {missing}") from None
+
+    @property
+    def session_start_ns(self) -> int:
+        """Civil time at virtual zero, in nanoseconds since 1970."""
+        if self.session_start is None:
+            raise RunError("the manifest does not say when the session began: the run failed before that")
+        return civil_ns(self.session_start)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One demand of the scenario, after the run."""
+
+    name: str
+    passed: bool
+    #: In the unit of the expression, or words, or nothing.
+    measured: float | str | None
+    expression: str
+    explanation: str
+    #: ``False`` when it is not about this run; it then counts neither way.
+    applies: bool
+
+    @classmethod
+    def read(cls, path: Path) -> Sequence[Check]:
+        """All of a run; none, if it failed before they were made."""
+        if not (path / "checks.json").exists():
+            return ()
+        try:
+            return tuple(cls(**{key: each[key] for key in cls.__annotations__}) for each in _json(path, "checks.json"))
+        except (KeyError, TypeError) as missing:
+            raise OlderLayout(path, f"its checks.json has no {missing}") from None
+
+
+def civil_ns(text: str) -> int:
+    """RFC 3339 in UTC, to the nanosecond, as nanoseconds since 1970."""
+    whole, _, fraction = text.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(whole + "+00:00").timestamp())
+    return seconds * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)
+
+
+def _json(path: Path, name: str) -> Any:
+    try:
+        return json.loads((path / name).read_text())
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path / name} cannot be read: {error}") from None
