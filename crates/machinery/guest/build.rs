@@ -130,7 +130,7 @@ fn link(out: &Path, scripts: &Path) {
     // Everything else is reached from these or thrown away.
     for root in [
         "timeloom_handler",
-        "timeloom_kept",
+        "timeloom_intercepted",
         "timeloom_restorer",
         "timeloom_wait",
         "timeloom_vdso_clock_gettime",

@@ -123,7 +123,7 @@ struct Run<'a> {
     verdict: Verdict,
     bus: Bus,
     hosts: hosts::Hosts,
-    keepers: Vec<timelines::Keeper>,
+    keepers: Vec<timelines::TimelineDaemon>,
     session: Arc<Session>,
 }
 

@@ -19,7 +19,7 @@ use crate::hosts::Hosts;
 use crate::outputs::Log;
 use crate::readiness::Condition;
 use crate::record::Scribe;
-use crate::timelines::Keeper;
+use crate::timelines::TimelineDaemon;
 use crate::verdict::Reporter;
 
 /// What the programs share.
@@ -27,7 +27,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) session: &'a Session,
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts,
-    pub(crate) keepers: &'a [Keeper],
+    pub(crate) keepers: &'a [TimelineDaemon],
     pub(crate) directory: &'a RunDirectory,
     pub(crate) scribe: &'a Scribe,
     pub(crate) reporter: &'a Reporter,

@@ -37,7 +37,7 @@ pub struct ReportRequest {
     /// Runs under virtual time with ever slower solvers; the first is the
     /// reference.
     pub proof_on: Vec<LabelledRun>,
-    /// The same in real time.
+    /// Runs in real time with ever slower solvers.
     pub proof_off: Vec<LabelledRun>,
     /// The signal to compare in those; by default the first that is drawn.
     pub proof_signal: Option<String>,

@@ -226,7 +226,8 @@ fn address(simulated: &Simulated, name: &str) -> Option<Address> {
     })
 }
 
-type Seen = (Instant<Virtual>, Instant<Wall>, Vec<u8>);
+/// When a frame passed, virtually and by the wall clock, and its bytes.
+type TimedFrame = (Instant<Virtual>, Instant<Wall>, Vec<u8>);
 
 /// Writes what comes through the channel to `net/NAME.pcapng`, in a thread of
 /// its own, so that the disk does not delay the network.
@@ -235,9 +236,9 @@ fn record(
     directory: &RunDirectory,
     start: Instant<Utc>,
     scribe: &Scribe,
-) -> Result<(mpsc::Sender<Seen>, JoinHandle<()>), RunError> {
+) -> Result<(mpsc::Sender<TimedFrame>, JoinHandle<()>), RunError> {
     let mut file = directory.capture(name, start)?;
-    let (frames, seen) = mpsc::channel::<Seen>();
+    let (frames, seen) = mpsc::channel::<TimedFrame>();
     let (scribe, name) = (scribe.clone(), name.to_owned());
     let thread = std::thread::spawn(move || {
         for (at, wall, frame) in seen {

@@ -18,7 +18,7 @@ use crate::hosts::Hosts;
 use crate::record::Scribe;
 
 /// The daemon of a host's timelines.
-pub(crate) struct Keeper {
+pub(crate) struct TimelineDaemon {
     pub(crate) host: String,
     /// Where it and the host's programs meet.
     pub(crate) directory: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) fn prepare(
     plan: &Plan,
     run: &RunDirectory,
     timeloom: &Path,
-) -> Result<Vec<Keeper>, RunError> {
+) -> Result<Vec<TimelineDaemon>, RunError> {
     let hosts = plan.system.hosts.iter();
     let keeping = hosts.filter(|(_, host)| !host.timelines.is_empty());
     keeping
@@ -47,7 +47,7 @@ fn keeper(
     host: &HostSpec,
     run: &RunDirectory,
     timeloom: &Path,
-) -> Result<Keeper, RunError> {
+) -> Result<TimelineDaemon, RunError> {
     let failed = |what: &Path, error: &dyn std::fmt::Display| {
         RunError::Start(format!("{}: {error}", what.display()))
     };
@@ -71,7 +71,7 @@ fn keeper(
     let config = toml::Table::from_iter([("timeline".to_owned(), toml::Value::Array(tables))]);
     fs::write(&file, config.to_string()).map_err(|error| failed(&file, &error))?;
     let text = |path: &Path| path.display().to_string();
-    Ok(Keeper {
+    Ok(TimelineDaemon {
         host: name.to_owned(),
         program: Program {
             name: HostSpec::timeline_program(name),
@@ -94,7 +94,7 @@ fn keeper(
 }
 
 /// Takes away what nobody answers at any more. The pages stay, as results.
-pub(crate) fn put_away(keepers: &[Keeper]) {
+pub(crate) fn put_away(keepers: &[TimelineDaemon]) {
     for keeper in keepers {
         let entries = fs::read_dir(&keeper.directory).into_iter().flatten();
         for path in entries.flatten().map(|entry| entry.path()) {
@@ -113,7 +113,7 @@ pub(crate) fn record(
     plan: &Plan,
     clock: &Clock,
     hosts: &Hosts,
-    keepers: &[Keeper],
+    keepers: &[TimelineDaemon],
     scribe: &Scribe,
     over: impl Fn() -> bool,
 ) {

@@ -39,15 +39,15 @@ pub enum Service {
     IoUring,
     /// Counts and names a call that is done in real time.
     RealTime,
-    /// The same of an `ioctl` ([`crate::IOCTLS`]).
+    /// Counts and names an `ioctl` that is done in real time ([`crate::IOCTLS`]).
     Device,
-    /// The same of a socket's option ([`crate::SOCKET_OPTIONS`]).
+    /// Counts and names a socket's option that tells real time ([`crate::SOCKET_OPTIONS`]).
     SocketOption,
-    /// The same of a limit of processor time (`setrlimit`).
+    /// Counts and names a limit of processor time (`setrlimit`).
     CpuLimit,
-    /// The same of another process's (`prlimit`).
+    /// Counts and names a limit of another process's processor time (`prlimit`).
     CpuLimitOf,
-    /// The same of budgets and deadlines of the scheduler.
+    /// Counts and names budgets and deadlines of the scheduler.
     Schedule,
     /// Refuses a time namespace other than the one the caller is in, or counts it as a
     /// leak.

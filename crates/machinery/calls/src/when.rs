@@ -47,7 +47,7 @@ pub enum When {
     TscControl,
     /// When these flags name a time namespace.
     NewTime(u32),
-    /// The same, or when they are zero, which names any.
+    /// When these flags name a time namespace, or are zero, which names any.
     NewTimeOrAny(u32),
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn name_of(number: i64) -> &'static str {
 pub(crate) enum Guest {
     /// Started in the session, where it stays to its end.
     Launched,
-    /// The same, where the time-stamp counter is emulated.
+    /// Started in the session, where the time-stamp counter is emulated.
     EmulatingTsc,
     /// Brought in, perhaps to be let go again: what it then asks the kernel for
     /// comes from inside the image, where nobody else asks for it.

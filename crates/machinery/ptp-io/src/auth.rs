@@ -190,7 +190,7 @@ impl Auth {
             }
             self.check_suite(&loaded)?;
             if loaded.secret.public() == self.loaded.secret.public() {
-                // The same key: what was prepared for it is not lost.
+                // It is still this key: what was prepared for it is not lost.
                 loaded.secret = self.loaded.secret.clone();
             } else if let Some(once) = &mut self.once {
                 once.turn_to(&loaded)?;

@@ -98,7 +98,7 @@ mod tests {
         let mut departures = Departures::default();
         departures.add(vec![1, 2], first, at(0));
         departures.add(vec![3, 4], second, at(10));
-        // The same bytes twice: in the order they were sent.
+        // Equal bytes twice: in the order they were sent.
         departures.add(vec![3, 4], third, at(20));
         assert_eq!(
             departures.departed(&[9, 9, 3, 4]),

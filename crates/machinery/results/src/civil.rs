@@ -151,7 +151,7 @@ pub(crate) mod serde_utc {
     }
 }
 
-/// The same for an instant that may not have come yet.
+/// RFC 3339 text for an instant that may not have come yet.
 pub(crate) mod serde_utc_option {
     use super::*;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};

@@ -38,7 +38,7 @@ pub fn deviation(a: &[Sample], b: &[Sample]) -> Option<Deviation> {
     deviation_aligned(a, b, Alignment::Linear)
 }
 
-/// The same with a choice of what lies between samples.
+/// The deviation of `b` from `a`, with a choice of what lies between samples.
 pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Deviation> {
     let differences = differences(a, b, alignment)?;
     let (from, to) = (differences.first()?.0, differences.last()?.0);

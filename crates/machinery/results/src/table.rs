@@ -88,7 +88,7 @@ impl Column for Duration {
     }
 }
 
-/// The same bits: a counter stays far below the sign.
+/// Bit for bit: a counter stays far below the sign.
 impl Column for u64 {
     const KIND: Kind = Kind::Int;
 

@@ -3,7 +3,7 @@
 //! - `syscall`, and `own_nr` with the numbers of calls that the table does not have;
 //! - `Context`, which a signal handler is given;
 //! - the entry points in assembly: `timeloom_restorer`, `timeloom_syscall`,
-//!   `timeloom_wait`, `timeloom_kept`, and the names under which a vDSO exports its functions;
+//!   `timeloom_wait`, `timeloom_intercepted`, and the names under which a vDSO exports its functions;
 //! - `time`, `poll` and others, for calls that newer architectures do not have;
 //! - `prctl` and `is_emulated`, for the emulated time-stamp counter;
 //! - `check_stack`, where the kernel does not look whether a signal fits onto it;

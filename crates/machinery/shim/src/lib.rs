@@ -11,11 +11,11 @@
 //!    system call that carries time arrive here instead of in the kernel. The
 //!    handler does what the call asks for, in virtual time, and writes the
 //!    result into the interrupted context.
-//! 3. **As the handler of SIGSEGV** (`kept.rs`), where the time-stamp counter is emulated:
+//! 3. **As the handler of SIGSEGV** (`intercepted.rs`), where the time-stamp counter is emulated:
 //!    then the instructions that read it fault.
 //!
 //! A SIGSYS that somebody sent to the program is the program's, as is any other SIGSEGV
-//! (`kept.rs` too).
+//! (`intercepted.rs` too).
 //!
 //! The filter lets system calls through that are made *from inside this image*
 //! (it compares the instruction's address), which is how the handler itself
@@ -59,8 +59,8 @@ mod cpu_timer;
 mod extra;
 mod files;
 mod futex;
+mod intercepted;
 mod ipc;
-mod kept;
 mod nr;
 mod phc;
 mod poll;

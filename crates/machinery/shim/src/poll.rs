@@ -1,7 +1,7 @@
 //! `poll`, `ppoll` and the `epoll_wait` family.
 
 use crate::abi::Timespec;
-use crate::kept::kernel_mask;
+use crate::intercepted::kernel_mask;
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
 

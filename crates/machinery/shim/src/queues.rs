@@ -2,7 +2,7 @@
 
 use crate::abi::Timespec;
 use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns};
-use crate::kept;
+use crate::intercepted;
 use crate::poll::{deadline_of, store_left};
 use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
@@ -87,12 +87,12 @@ pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
 
 /// `rt_sigtimedwait(set, info, timeout, size)`, with or without a timeout.
 pub(crate) fn rt_sigtimedwait(mut args: [usize; 6]) -> isize {
-    let Some(set) = kept::awaited(args[0]) else {
+    let Some(set) = intercepted::awaited(args[0]) else {
         return relative(nr::RT_SIGTIMEDWAIT, args, 2);
     };
     args[0] = &raw const set as usize;
     let result = relative(nr::RT_SIGTIMEDWAIT, args, 2);
-    kept::renamed(result, args[1])
+    intercepted::renamed(result, args[1])
 }
 
 /// `semtimedop(id, operations, count, timeout)` and `semop`, its first three.

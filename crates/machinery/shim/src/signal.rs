@@ -2,10 +2,10 @@
 //!
 //! A trapped call while SIGSYS is blocked, or handled by the program, would
 //! kill the process. So no mask ever contains it and no action replaces it; what the
-//! program wants of its own is kept elsewhere (`kept.rs`).
+//! program wants of its own is kept elsewhere (`intercepted.rs`).
 
 use crate::arch::Context;
-use crate::kept::{self, SIGSYS, home_of, kernel_mask, program_mask};
+use crate::intercepted::{self, SIGSYS, home_of, kernel_mask, program_mask};
 use crate::poll::SignalMask;
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::at_each_rate;
@@ -27,13 +27,13 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
         let set = unsafe { (set as *const u64).read_unaligned() };
         let after = match how as i32 {
             SIG_BLOCK => before | set,
-            SIG_UNBLOCK => before & !kept::with_stand_ins(set),
+            SIG_UNBLOCK => before & !intercepted::with_stand_ins(set),
             SIG_SETMASK => set,
             _ => return errno::EINVAL,
         };
         context.mask = kernel_mask(after);
-        if how as i32 != SIG_UNBLOCK && kept::names_sigsys(set) {
-            kept::show();
+        if how as i32 != SIG_UNBLOCK && intercepted::names_sigsys(set) {
+            intercepted::show();
         }
     }
     if old == 0 {
@@ -113,10 +113,10 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
         }
         // SAFETY: the kernel has just read both ends of it.
         program = unsafe { (action as *const Action).read_unaligned() };
-        kernel = kept::kernel_action(signal, &program);
+        kernel = intercepted::kernel_action(signal, &program);
         wanted = &raw const kernel as usize;
     }
-    if kept::is_stand_in(signal) {
+    if intercepted::is_stand_in(signal) {
         return answer_as_default(old);
     }
     // SAFETY: the kernel checks `old`; `wanted` is ours.
@@ -124,17 +124,19 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     if result == 0 && old != 0 {
         let old = old as *mut Action;
         // SAFETY: the kernel has just written there.
-        unsafe { old.write_unaligned(kept::program_action(signal, &old.read_unaligned())) };
+        unsafe { old.write_unaligned(intercepted::program_action(signal, &old.read_unaligned())) };
     }
     if action != 0 && signal == SIGSYS {
-        kept::restart_as(&program);
+        intercepted::restart_as(&program);
     }
     let is_about_sigsys = match signal {
-        SIGSYS => kept::is_handler(program.handler) && kept::is_of_programs(program.mask),
-        _ => kept::singles_out_sigsys(program.mask),
+        SIGSYS => {
+            intercepted::is_handler(program.handler) && intercepted::is_of_programs(program.mask)
+        }
+        _ => intercepted::singles_out_sigsys(program.mask),
     };
     if action != 0 && is_about_sigsys {
-        kept::show();
+        intercepted::show();
     }
     result
 }

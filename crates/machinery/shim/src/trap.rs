@@ -6,8 +6,8 @@ use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::{Context, check_stack};
 use crate::sys::syscall;
 use crate::{
-    aio, arch, clock, cpu, cpu_timer, files, futex, ipc, kept, poll, queues, select, signal, sleep,
-    socket, stamps, timerfd, wait,
+    aio, arch, clock, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues, select, signal,
+    sleep, socket, stamps, timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -45,7 +45,7 @@ unsafe extern "C" fn timeloom_handler(_: i32, info: *const SignalInfo, context: 
     } else if is_kick(info) {
         wait::handle_kick(context);
     } else {
-        kept::forward(info, context);
+        intercepted::forward(info, context);
     }
 }
 
@@ -106,7 +106,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::RtSigprocmask => signal::rt_sigprocmask(context),
         Handler::RtSigaction => signal::rt_sigaction(args),
         Handler::RtSigsuspend => signal::rt_sigsuspend(args),
-        Handler::RtSigpending => kept::rt_sigpending(args),
+        Handler::RtSigpending => intercepted::rt_sigpending(args),
         Handler::Prctl => arch::prctl(args),
         Handler::TimerfdSettime => timerfd::settime(args),
         Handler::TimerSettime => cpu_timer::timer_settime(args),

@@ -27,7 +27,7 @@ impl Epoll {
         })
     }
 
-    /// The same set, for somebody else to wait on. It reports `most` descriptors by
+    /// This set, for somebody else to wait on. It reports `most` descriptors by
     /// one [`Epoll::wait`].
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub enum Change {
         /// How far true time may lie before and after the estimate; `None`
         /// without an interval.
         sides: Option<(Duration, Duration)>,
-        /// The same for people.
+        /// The reason in words, for people.
         why: String,
     },
     /// It is met again, or at first.

@@ -26,14 +26,14 @@
 
 mod binding;
 mod error;
-mod look;
+mod observation;
 mod timeline;
 mod timer;
 mod wait;
 
 pub use binding::{Binding, Change, Subscription};
 pub use error::{BindError, OpenError, PastError, WaitError};
-pub use look::{Seen, look, read};
+pub use observation::{Observation, observe, read};
 pub use timeline::{Event, Timeline};
 pub use timer::Timer;
 pub use wait::{Schedule, Woken};

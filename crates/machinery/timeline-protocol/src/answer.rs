@@ -92,7 +92,7 @@ pub struct Page {
     pub scale: ScaleName,
     /// The clock's step.
     pub resolution_ns: i64,
-    /// The same page as a file, which a successor of this daemon goes on with.
+    /// The page as a file, which a successor of this daemon goes on with.
     pub path: String,
     /// How far TAI is ahead of UTC, when the timeline is TAI and it is known.
     pub tai_offset_s: Option<i16>,

@@ -12,13 +12,15 @@
 
 mod clients;
 pub mod config;
-mod keep;
+mod handle;
 mod local_clock;
 mod outputs;
 mod serve;
 pub mod source;
 mod step_watch;
+mod subscriber;
+mod worker;
 
-pub use keep::Timeline;
+pub use handle::Timeline;
 pub use local_clock::LocalClock;
 pub use serve::{Daemon, ServeError, serve};

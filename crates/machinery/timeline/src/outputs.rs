@@ -84,7 +84,7 @@ pub(crate) fn hang_on_system_clock(config: &TimelineConfig) -> bool {
     config.clockbound.is_some() && config.clockbound_version == 2
 }
 
-/// The same for all ways to write it, as far as the directory exists.
+/// One path for all ways to write it, as far as the directory exists.
 fn place(path: &Path) -> PathBuf {
     let directory = directory_of(path).canonicalize();
     directory.map_or_else(

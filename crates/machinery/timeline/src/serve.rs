@@ -16,8 +16,9 @@ use timeloom_publish::{PageReader, WriterError};
 
 use crate::clients::{Admitted, Clients};
 use crate::config::{BadConfig, DaemonConfig, SourceConfig, TimelineConfig};
-use crate::keep::{KeepError, Kept};
+use crate::handle::KeepError;
 use crate::source::peer;
+use crate::worker::Worker;
 use crate::{LocalClock, Timeline, outputs, step_watch};
 use timeloom_timeline_protocol::{
     Answer, Ask, Directory, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, TimelineName,
@@ -28,13 +29,13 @@ use timeloom_timeline_protocol::{
 #[derive(Debug)]
 pub struct Daemon {
     directory: Directory,
-    kept: Vec<Served>,
+    timelines: Vec<ServedTimeline>,
     /// Told to the threads that watch and answer.
     ended: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
-struct Served {
+struct ServedTimeline {
     timeline: Timeline,
     keeper: Option<JoinHandle<()>>,
     listener: Arc<OwnedFd>,
@@ -96,13 +97,13 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     let clock = Arc::new(clock);
     let mut daemon = Daemon {
         directory: directory.clone(),
-        kept: Vec::new(),
+        timelines: Vec::new(),
         ended: Arc::default(),
     };
     for timeline_config in &config.timelines {
         let name = &timeline_config.name;
-        let kept = Timeline::keep(timeline_config, &directory, &clock);
-        let (timeline, keeper) = kept.map_err(|error| match error {
+        let started = Timeline::start(timeline_config, &directory, &clock);
+        let (timeline, keeper) = started.map_err(|error| match error {
             KeepError::Page(WriterError::Taken) => ServeError::Taken {
                 name: name.clone(),
                 directory: directory.path().to_owned(),
@@ -141,13 +142,13 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
             }
         };
         let clients = Clients::new(config.timelines.len());
-        let served = Served {
+        let served = ServedTimeline {
             timeline: timeline.clone(),
             keeper: Some(keeper),
             listener: listener.clone(),
             clients: clients.clone(),
         };
-        daemon.kept.push(served);
+        daemon.timelines.push(served);
         if let Some(address) = &timeline_config.listen {
             answer_peers(timeline_config, address, &timeline, &daemon.ended)?;
         }
@@ -202,7 +203,7 @@ fn answer_peers(
 impl Daemon {
     /// The timelines in the configuration's order.
     pub fn timelines(&self) -> impl Iterator<Item = &Timeline> {
-        self.kept.iter().map(|served| &served.timeline)
+        self.timelines.iter().map(|served| &served.timeline)
     }
 
     /// Where they are met.
@@ -214,7 +215,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
-        for served in &mut self.kept {
+        for served in &mut self.timelines {
             // The name first, so that nobody connects to a listener that ends.
             let _ = std::fs::remove_file(self.directory.socket(served.timeline.name()));
             let _ = rustix::net::shutdown(&*served.listener, Shutdown::Both);
@@ -294,7 +295,7 @@ impl Client {
         }
         for binding in std::mem::take(&mut self.bindings) {
             self.timeline
-                .call(move |kept| kept.unbind(BindingId(binding)));
+                .call(move |worker| worker.unbind(BindingId(binding)));
         }
     }
 
@@ -303,29 +304,33 @@ impl Client {
         let answer = match ask {
             Ask::Open => Some(Answer::Page(self.timeline.describe())),
             Ask::Bind(need) => self.bind(need),
-            Ask::Unbind { binding } => self.with(binding, Kept::unbind_for),
+            Ask::Unbind { binding } => self.with(binding, Worker::unbind_for),
             Ask::Set { binding, need } => match need.requirement() {
                 None => Some(nonsense()),
-                Some(requirement) => {
-                    self.with(binding, move |kept, id| match kept.set(id, requirement) {
+                Some(requirement) => self.with(binding, move |worker, id| {
+                    match worker.set(id, requirement) {
                         Ok(_) => Answer::Done,
                         Err(impossible) => impossible.into(),
-                    })
-                }
+                    }
+                }),
             },
-            Ask::Get { binding } => self.with(binding, |kept, id| {
-                kept.get(id)
+            Ask::Get { binding } => self.with(binding, |worker, id| {
+                worker
+                    .get(id)
                     .map_or_else(|| no_binding(id.0), Answer::Binding)
             }),
-            Ask::Subscribe { binding } => self.with(binding, |kept, id| {
-                kept.subscribe(id);
+            Ask::Subscribe { binding } => self.with(binding, |worker, id| {
+                worker.subscribe(id);
                 Answer::Done
             }),
-            Ask::Convert { ticks } => self.timeline.call(move |kept| match kept.convert(ticks) {
-                Ok(stamp) => Answer::Stamp(stamp.into()),
-                Err(error @ PastError::TooOld { .. }) => refuse(RefusalCode::TooOld, error),
-                Err(error @ PastError::InFuture) => refuse(RefusalCode::InFuture, error),
-            }),
+            Ask::Convert { ticks } => {
+                self.timeline
+                    .call(move |worker| match worker.convert(ticks) {
+                        Ok(stamp) => Answer::Stamp(stamp.into()),
+                        Err(error @ PastError::TooOld { .. }) => refuse(RefusalCode::TooOld, error),
+                        Err(error @ PastError::InFuture) => refuse(RefusalCode::InFuture, error),
+                    })
+            }
             Ask::Report => self
                 .timeline
                 .report()
@@ -349,7 +354,7 @@ impl Client {
         Some(
             match self
                 .timeline
-                .call(move |kept| kept.bind(requirement, client))?
+                .call(move |worker| worker.bind(requirement, client))?
             {
                 Ok(BindingId(binding)) => {
                     self.bindings.insert(binding);
@@ -364,17 +369,17 @@ impl Client {
     fn with(
         &self,
         binding: u64,
-        what: impl FnOnce(&mut Kept, BindingId) -> Answer + Send + 'static,
+        what: impl FnOnce(&mut Worker, BindingId) -> Answer + Send + 'static,
     ) -> Option<Answer> {
         if !self.bindings.contains(&binding) {
             return Some(no_binding(binding));
         }
         self.timeline
-            .call(move |kept| what(kept, BindingId(binding)))
+            .call(move |worker| what(worker, BindingId(binding)))
     }
 }
 
-impl Kept {
+impl Worker {
     fn unbind_for(&mut self, binding: BindingId) -> Answer {
         self.unbind(binding);
         Answer::Done

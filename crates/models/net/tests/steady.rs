@@ -1,4 +1,4 @@
-//! The same seed gives the same run, and a run in its stride allocates
+//! One seed gives one run, and a run in its stride allocates
 //! nothing.
 
 #[path = "all/common/mod.rs"]

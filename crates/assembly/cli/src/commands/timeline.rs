@@ -9,7 +9,7 @@ use timeloom_exit::{Failure, say};
 use timeloom_time::Duration;
 use timeloom_timeline::ServeError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
-use timeloom_timeline_client::Seen;
+use timeloom_timeline_client::Observation;
 use timeloom_timeline_protocol::{Directory, ScaleName, StampText, TimelineName};
 
 #[derive(Subcommand)]
@@ -66,18 +66,18 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", conflicts_with = "config")]
     tai_offset_s: Option<i16>,
     #[command(flatten)]
-    place: Place,
+    place: DirectoryArg,
 }
 
 /// Where daemon and programs meet.
 #[derive(Args)]
-pub(crate) struct Place {
+pub(crate) struct DirectoryArg {
     /// Where daemon and programs meet [default: $TIMELOOM_TIMELINES, else /run/timelines]
     #[arg(long)]
     directory: Option<PathBuf>,
 }
 
-impl Place {
+impl DirectoryArg {
     fn directory(&self) -> Directory {
         self.directory
             .clone()
@@ -144,7 +144,7 @@ pub(crate) struct List {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: DirectoryArg,
 }
 
 impl List {
@@ -155,7 +155,7 @@ impl List {
             eprintln!("timeloom: no timeline in {}", directory.path().display());
         }
         for name in names {
-            match timeloom_timeline_client::look(&directory, &name) {
+            match timeloom_timeline_client::observe(&directory, &name) {
                 Ok(seen) => self.print(&seen),
                 Err(refusal) => eprintln!("timeloom: {name}: {refusal}"),
             }
@@ -163,7 +163,7 @@ impl List {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn print(&self, seen: &Seen) {
+    fn print(&self, seen: &Observation) {
         if self.json {
             print_json(seen);
             return;
@@ -210,7 +210,7 @@ pub(crate) struct Read {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: DirectoryArg,
 }
 
 impl Read {
@@ -236,7 +236,7 @@ pub(crate) struct Watch {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: DirectoryArg,
 }
 
 impl Watch {

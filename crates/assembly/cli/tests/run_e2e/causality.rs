@@ -147,7 +147,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     }
 }
 
-/// The same in real time: without the pauses the solver's time is the client's.
+/// In real time, without the pauses, the solver's time is the client's.
 #[test]
 fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
     let lab = slow("4 s");

@@ -22,7 +22,7 @@ fn healthy(config: &str) -> Scenario {
         .plant_with(config, "timeout = \"500 ms\"")
 }
 
-/// The same with one more program, on host `a`, once the client has an answer.
+/// The healthy run with one more program, on host `a`, once the client has an answer.
 fn with_program(run: &[&str], more: &str) -> Lab {
     let more = format!("after = [\"client\"]\n{more}");
     Lab::new(&healthy("{}").program('a', "victim", run, &more))

@@ -1,4 +1,4 @@
-//! The same scenario with the same seed gives the same results.
+//! A scenario that runs twice with one seed gives equal results.
 
 use timeloom_results::{Sample, deviation};
 

@@ -94,7 +94,7 @@ pub const TIMELINE_SIGNALS: [&str; 7] = [
 ];
 
 impl TimelineSpec {
-    /// The same as the daemon's configuration has it, for the timeline `name`.
+    /// The table of the daemon's configuration for it, by the name `name`.
     ///
     /// # Errors
     /// A source that TOML cannot say.

@@ -1,4 +1,4 @@
-//! The same dumbbell in ns-3: compiled where ns-3 is, left out where it is not.
+//! Our dumbbell in ns-3: compiled where ns-3 is, left out where it is not.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;

@@ -95,7 +95,7 @@ impl Image {
             bytes,
             length,
             handler: symbol("timeloom_handler"),
-            kept: symbol("timeloom_kept"),
+            kept: symbol("timeloom_intercepted"),
             restorer: symbol("timeloom_restorer"),
             syscall: symbol("timeloom_syscall"),
             wait: symbol("timeloom_wait_begin")..=symbol("timeloom_wait_end"),

@@ -248,7 +248,7 @@ impl Injector {
         self.set_action(tracee, base, libc::SIGSYS, scratch, action)?;
         if self.emulates_tsc {
             // The program's own action lies in the place of the restorer: the
-            // default one. See `kept.rs` of the image.
+            // default one. See `intercepted.rs` of the image.
             let action = [kept, flags, libc::SIG_DFL as u64, 0];
             self.set_action(tracee, base, libc::SIGSEGV, scratch, action)?;
         }
@@ -263,7 +263,7 @@ impl Injector {
     }
 
     /// Keeps an action of SIGSYS, a program's own, as the image keeps it (`wrapped` in
-    /// `kept.rs`).
+    /// `intercepted.rs`).
     pub(crate) fn keep_action_of_sigsys(
         &self,
         tracee: &mut Tracee,
@@ -349,7 +349,7 @@ fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
 }
 
 const SA_RESTORER: i32 = 0x0400_0000;
-/// As which the kernel knows what is the program's of SIGSYS (`kept.rs` of the image).
+/// As which the kernel knows what is the program's of SIGSYS (`intercepted.rs` of the image).
 pub(crate) const SIGSYS_STAND_IN: i32 = libc::SIGSTKFLT;
 /// What waits while the image's handler decides: every signal but its own and
 /// those by which the processor reports faults. See `handle_kick` in the image.

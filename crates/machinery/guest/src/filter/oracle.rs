@@ -23,7 +23,7 @@ pub(crate) fn outcome(architecture: u32, number: i64, address: u64, args: [u64; 
     run(&PROGRAM, architecture, number, address, args)
 }
 
-/// The same where the time-stamp counter is emulated.
+/// What it would do with such a call where the time-stamp counter is emulated.
 pub(crate) fn outcome_emulating(
     architecture: u32,
     number: i64,
@@ -34,7 +34,7 @@ pub(crate) fn outcome_emulating(
     run(&PROGRAM, architecture, number, address, args)
 }
 
-/// The same with a registered program, before it is let go and after.
+/// What it would do with a call of a registered program, before it is let go and after.
 pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     static REGISTERED: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Registered));
     static RELEASE: LazyLock<Vec<sock_filter>> = LazyLock::new(release_program);
@@ -120,7 +120,7 @@ fn is_own_option((level, option): (u32, u32)) -> bool {
     level == 1 && SOCKET_TIME_OPTIONS.contains(&option)
 }
 
-/// The same of a call that a registered program makes, before it is let go and after.
+/// What the table says of a registered program's call, before it is let go and after.
 pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
     let asks = asks_in_session_only(number);

@@ -65,7 +65,7 @@ impl Alleged<u8> {
 }
 
 impl Alleged {
-    /// The same address, where now a `T` is alleged.
+    /// This address, where now a `T` is alleged.
     pub(crate) const fn of<T>(self) -> Alleged<T> {
         Alleged::at(self.address)
     }

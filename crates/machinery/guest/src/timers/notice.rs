@@ -48,7 +48,7 @@ impl Notice {
     /// What has become of the signal that was sent last.
     pub(super) fn state(&self) -> SignalState {
         let thread = self.thread.as_ref().map_or(self.owner.pid, |it| it.number);
-        // In a guest the kernel knows it as this (`kept.rs` of the image).
+        // In a guest the kernel knows it as this (`intercepted.rs` of the image).
         let signal = match self.signal {
             libc::SIGSYS => SIGSYS_STAND_IN,
             other => other,

@@ -67,7 +67,7 @@ fn waits_for_an_instant_of_realtime_follow_a_step_and_others_do_not() {
     }
 }
 
-/// The same program runs natively, against the kernel's own timerfds, in the machine of
+/// The program runs natively too, against the kernel's own timerfds, in the machine of
 /// `scripts/test-phc`, whose clock may be set.
 #[test]
 fn a_timerfd_tells_that_its_clock_was_set_as_the_kernels_does() {

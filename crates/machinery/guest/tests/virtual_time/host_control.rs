@@ -483,7 +483,7 @@ fn hosts_are_stepped_together_and_a_pause_ends_it() {
     });
 }
 
-/// The same by SIGSTOP: tests of this file, run by another user.
+/// Hosts are stopped by SIGSTOP: tests of this file, run by another user.
 #[test]
 fn without_root_hosts_are_stopped_by_signal() {
     need_root();

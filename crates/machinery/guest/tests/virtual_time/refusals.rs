@@ -108,7 +108,7 @@ fn the_machines_clock_cannot_be_set() {
     assert!(world.session.unhandled_calls().is_empty());
 }
 
-/// The same clock that `std::time::Instant` reads, which no step moves.
+/// The clock that `std::time::Instant` reads, which no step moves.
 fn monotonic_ns() -> i64 {
     let mut now = libc::timespec {
         tv_sec: 0,

@@ -84,7 +84,7 @@ fn the_files_follow_pauses_and_changes_of_rate() {
     expect_right(program);
 }
 
-/// The same where processes are stopped while many of them read at once.
+/// Processes are stopped while many of them read the files at once.
 #[test]
 fn many_readers_stand_at_each_pause() {
     let world = World::new("files-readers", 1.0);

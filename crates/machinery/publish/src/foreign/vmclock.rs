@@ -72,7 +72,7 @@ pub struct VmclockAbi {
     pub(crate) vm_generation_counter: AtomicU64,
 }
 
-/// The same as values.
+/// A `vmclock_abi` as values, out of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vmclock {
     /// Size of the region that holds the structure.
@@ -155,7 +155,7 @@ impl Vmclock {
         }
     }
 
-    /// The same with what its time counts.
+    /// Says what the time counts, and TAI's offset where it is known.
     #[must_use]
     pub fn with_type(self, time_type: TimeType) -> Self {
         match time_type {

@@ -1,6 +1,6 @@
 //! The test of virtual time: a slower solver must change nothing.
 //!
-//! The same experiment is run with solvers that take longer and longer. Under
+//! One experiment is run with solvers that take longer and longer. Under
 //! virtual time all traces must lie on each other within a stated tolerance;
 //! in real time they must not, or the experiment could not have shown it.
 

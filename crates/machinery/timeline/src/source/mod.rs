@@ -6,6 +6,7 @@
 //! cannot promise (how it drifts between its looks at *its* source) is a figure
 //! of the configuration.
 
+mod bracket;
 mod chrony;
 mod chrony_words;
 mod fed_sync;
@@ -17,9 +18,11 @@ mod ptp;
 mod ptp4l;
 mod ptp4l_words;
 pub(crate) mod realtime_line;
-mod sides;
 mod simulated;
 mod system_clock;
+mod thread;
+
+pub(crate) use thread::SourceThread;
 
 use core::fmt;
 use std::sync::Arc;

@@ -18,9 +18,9 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use timeloom_clock::timeline::Era;
 
+use super::bracket::Bracket;
 use super::fed_sync::{Judged, Measured, judge};
 use super::realtime_line::RealtimeLine;
-use super::sides::Sides;
 use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
 use crate::config::{PtpConfig, Shows, TimelineConfig};
@@ -36,7 +36,7 @@ pub(super) struct Ptp {
 /// What the listening thread and the questions share.
 struct Shared {
     config: PtpConfig,
-    sides: Sides,
+    bracket: Bracket,
     master: String,
     /// Whether such Syncs have come since the last question.
     authenticated: bool,
@@ -64,7 +64,7 @@ impl Ptp {
         let max_error = clock.oscillator(timeline.oscillator()).max_error;
         let shared = Arc::new(Mutex::new(Shared {
             config: config.clone(),
-            sides: Sides::new(Era::default(), max_error),
+            bracket: Bracket::new(Era::default(), max_error),
             master: String::new(),
             authenticated: false,
             unauthenticated: false,
@@ -83,8 +83,8 @@ impl Ptp {
 impl Source for Ptp {
     fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
         let mut shared = self.shared.lock().expect("no panic holds it");
-        if shared.sides.era() != era {
-            shared.sides.begin(era);
+        if shared.bracket.era() != era {
+            shared.bracket.begin(era);
             (shared.authenticated, shared.unauthenticated) = (false, false);
         }
         let authenticated = std::mem::take(&mut shared.authenticated);
@@ -98,7 +98,7 @@ impl Source for Ptp {
             };
         }
         let mut bound = shared
-            .sides
+            .bracket
             .bound()
             .ok_or_else(|| Untold::because("what the slave told contradicts itself"))?;
         let shift = self.from_utc.map_or(Ok(Default::default()), FromUtc::now)?;
@@ -162,22 +162,22 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
 
 impl Shared {
     fn take(&mut self, measured: &Measured, line: &mut RealtimeLine, clock: &LocalClock) {
-        let era = self.sides.era();
+        let era = self.bracket.era();
         if self.master != measured.source {
             self.master.clone_from(&measured.source);
-            self.sides.begin(era);
+            self.bracket.begin(era);
         }
         match line.place(clock, measured.arrival_ns) {
             Ok((first, last)) => {
-                let (config, sides) = (&self.config, &mut self.sides);
+                let (config, bracket) = (&self.config, &mut self.bracket);
                 let (earliest, latest) = measured.master(config.asymmetry, config.stamp_error);
                 // Which of the two instants is the worse one differs by side.
-                sides.not_before(last, earliest);
-                sides.not_after(first, latest);
+                bracket.not_before(last, earliest);
+                bracket.not_after(first, latest);
                 self.authenticated = true;
             }
             Err(untold) => {
-                self.sides.begin(era);
+                self.bracket.begin(era);
                 self.last_refusal = Some(untold);
             }
         }

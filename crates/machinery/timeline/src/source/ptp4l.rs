@@ -18,11 +18,11 @@ use timeloom_clock::timeline::Era;
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::PortIdentity;
 
+use super::bracket::Bracket;
 use super::ptp4l_words::{
     DataSet, DataSetAnswer, TimingKind, TimingRecord, accuracy_ns, get, parse_answer, parse_timing,
 };
 use super::realtime_line::RealtimeLine;
-use super::sides::Sides;
 use super::{Sample, Source, Untold};
 use crate::LocalClock;
 use crate::config::{Ptp4lConfig, Shows, TimelineConfig};
@@ -39,7 +39,7 @@ pub(super) struct Ptp4l {
 
 /// What the monitor's thread and the questions share.
 struct Shared {
-    sides: Sides,
+    bracket: Bracket,
     master: Option<PortIdentity>,
     heard: u64,
     given: u64,
@@ -71,7 +71,7 @@ impl Ptp4l {
             .map_err(failed)?;
         let max_error = clock.oscillator(timeline.oscillator()).max_error;
         let shared = Arc::new(Mutex::new(Shared {
-            sides: Sides::new(Era::default(), max_error),
+            bracket: Bracket::new(Era::default(), max_error),
             master: None,
             heard: 0,
             given: 0,
@@ -220,8 +220,8 @@ impl Source for Ptp4l {
     fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
         let reference = self.reference()?;
         let mut shared = self.shared.lock().expect("no panic holds it");
-        if shared.sides.era() != era {
-            shared.sides.begin(era);
+        if shared.bracket.era() != era {
+            shared.bracket.begin(era);
         }
         if shared.heard == shared.given {
             return Err(shared.last_refusal.take().unwrap_or_else(|| {
@@ -229,7 +229,7 @@ impl Source for Ptp4l {
             }));
         }
         let bound = shared
-            .sides
+            .bracket
             .bound()
             .ok_or_else(|| Untold::because("ptp4l has not heard both ways yet"))?;
         shared.given = shared.heard;
@@ -261,8 +261,8 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
                 .try_for_each(|one| shared.take(one, &mut line, clock))
         });
         if let Err(untold) = taken {
-            let era = shared.sides.era();
-            shared.sides.begin(era);
+            let era = shared.bracket.era();
+            shared.bracket.begin(era);
             shared.last_refusal = Some(untold);
         }
     }
@@ -280,20 +280,20 @@ impl Shared {
             .replace(record.master)
             .is_some_and(|before| before != record.master)
         {
-            let era = self.sides.era();
-            self.sides.begin(era);
+            let era = self.bracket.era();
+            self.bracket.begin(era);
         }
         let correction = rounded_down(record.correction_2_16);
         match record.kind {
             TimingKind::Sync => {
                 // It left at T1 and was at least its correction under way.
                 let (_, at) = line.place(clock, record.receipt_ns)?;
-                self.sides
+                self.bracket
                     .not_before(at, Instant::from_ns(record.origin_ns) + correction);
             }
             TimingKind::DelayReq => {
                 let (at, _) = line.place(clock, record.origin_ns)?;
-                self.sides
+                self.bracket
                     .not_after(at, Instant::from_ns(record.receipt_ns) - correction);
             }
         }
@@ -305,7 +305,7 @@ impl Shared {
 /// What the master's seconds count changes seldom.
 const RETOLD: StdDuration = StdDuration::from_secs(5);
 
-/// Two corrections that are less than they were leave both sides where they are
+/// Two corrections that are less than they were leave both bracket where they are
 /// or further out.
 fn rounded_down(correction_2_16: i64) -> Duration {
     Duration::from_ns(correction_2_16 >> 16)

@@ -101,7 +101,7 @@ fn memfd() -> Finding {
     }
 }
 
-/// The same question that a session asks: does the kernel itself trust the TSC?
+/// Asks what a session asks: does the kernel itself trust the TSC?
 fn counter() -> Finding {
     let name = "clock source";
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

@@ -17,7 +17,7 @@ pub(super) enum SuiteName {
     Ed25519,
     /// One aggregate of 48 octets for the whole path; slower
     Bls,
-    /// The same with a key per port that signs each Sync once, so that nearly all of
+    /// An aggregate as `bls`, with a key per port that signs each Sync once, so that nearly all of
     /// a signature is made before
     BlsOnce,
 }

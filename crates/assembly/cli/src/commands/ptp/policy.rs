@@ -13,7 +13,7 @@ pub(super) enum AuthName {
     Off,
     /// Every hop, in one aggregate signature on Follow_Up
     InlineBls,
-    /// The same, nearly all of it made before the Follow_Up comes
+    /// Every hop, in one aggregate signature, nearly all of it made before the Follow_Up comes
     InlineBlsOnce,
     /// Every hop, by a chain of signatures on Follow_Up
     InlineEd25519,

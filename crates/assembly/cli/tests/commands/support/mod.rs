@@ -53,7 +53,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// The same as an argument.
+    /// The path of `name` as an argument.
     pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }

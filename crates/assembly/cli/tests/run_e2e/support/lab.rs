@@ -44,7 +44,7 @@ impl Lab {
         Self::with_text(&scenario.to_toml())
     }
 
-    /// The same with a scenario as text.
+    /// A laboratory with the programs of the tests and a scenario as text.
     pub(crate) fn with_text(scenario: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

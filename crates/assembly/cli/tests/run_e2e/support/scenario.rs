@@ -47,7 +47,7 @@ impl Scenario {
         self.plant_with(config, "")
     }
 
-    /// The same, with further lines for the plant's table.
+    /// [`plant`](Self::plant), with further lines for the plant's table.
     pub(crate) fn plant_with(mut self, config: &str, more: &str) -> Self {
         self.plant = Some(format!(
             r#"

@@ -1,4 +1,4 @@
-//! The same programs over what others have: ns-3 in real time, and links of this
+//! The measured programs over what others have: ns-3 in real time, and links of this
 //! machine's kernel.
 
 use std::os::fd::AsRawFd;

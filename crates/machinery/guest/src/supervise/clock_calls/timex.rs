@@ -61,7 +61,7 @@ impl RawTimex {
         }
     }
 
-    /// The same with an answer in it.
+    /// These words with an answer in them.
     pub(super) fn answered(self, timex: &Timex) -> Self {
         Self {
             offset: timex.offset,

@@ -1,4 +1,4 @@
-//! The same program natively and under the clock.
+//! One program natively and under the clock.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The same waits in other languages. Python and bash are everywhere. Where the tools
+//! The waits of the C program in other languages. Python and bash are everywhere. Where the tools
 //! of another are missing, `scripts/exclusions` excludes the tests of its module.
 
 use std::ffi::OsString;

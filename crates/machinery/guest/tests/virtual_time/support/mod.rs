@@ -91,7 +91,7 @@ pub(crate) fn alone(name: &str) -> bool {
     again(name, |_| ())
 }
 
-/// The same in a namespace of process numbers of its own.
+/// Runs the test `name` again as [`alone`] does, among process numbers of its own.
 pub(crate) fn alone_among_processes(name: &str) -> bool {
     again(name, |own| {
         let mut command = std::process::Command::new("unshare");

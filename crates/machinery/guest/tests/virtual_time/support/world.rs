@@ -98,7 +98,7 @@ impl World {
         self.start_on(self.host.clone(), argv)
     }
 
-    /// The same on a host.
+    /// Starts a program under the clock of `host`, or of the session.
     pub(crate) fn start_on(
         &self,
         host: Option<Arc<Host>>,
@@ -220,7 +220,7 @@ impl Program {
         Self::native_reading(argv, Stdio::null())
     }
 
-    /// The same, with something to read.
+    /// Runs a program natively, with something to read.
     pub(crate) fn native_reading(argv: &[OsString], input: Stdio) -> Self {
         let (read, write) = pipe();
         let name = argv[0].to_string_lossy().into_owned();

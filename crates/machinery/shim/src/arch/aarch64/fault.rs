@@ -15,19 +15,19 @@ pub(crate) fn prctl(args: [usize; 6]) -> isize {
     unsafe { syscall(nr::PRCTL, args) }
 }
 
-// `kept.rs` says what this is. The address to return to is in x30; the return from the
+// `intercepted.rs` says what this is. The address to return to is in x30; the return from the
 // signal restores all registers, so any may be changed.
 core::arch::global_asm!(
-    ".pushsection .text.timeloom_kept, \"ax\", @progbits",
-    ".globl timeloom_kept, timeloom_kept_once",
-    ".hidden timeloom_kept, timeloom_kept_once",
-    ".type timeloom_kept, @function",
-    ".type timeloom_kept_once, @function",
+    ".pushsection .text.timeloom_intercepted, \"ax\", @progbits",
+    ".globl timeloom_intercepted, timeloom_intercepted_once",
+    ".hidden timeloom_intercepted, timeloom_intercepted_once",
+    ".type timeloom_intercepted, @function",
+    ".type timeloom_intercepted_once, @function",
     ".balign 4",
-    "timeloom_kept_once:",
+    "timeloom_intercepted_once:",
     "mov x4, #1",
     "b 1f",
-    "timeloom_kept:",
+    "timeloom_intercepted:",
     "mov x4, #0",
     "1:",
     "mov x3, x30",
@@ -45,6 +45,6 @@ core::arch::global_asm!(
     "br x16",
     "2:",
     "ret",
-    ".size timeloom_kept, . - timeloom_kept",
+    ".size timeloom_intercepted, . - timeloom_intercepted",
     ".popsection",
 );

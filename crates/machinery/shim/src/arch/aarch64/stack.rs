@@ -9,7 +9,7 @@
 
 use super::Context;
 use super::syscall;
-use crate::kept::SIGSEGV;
+use crate::intercepted::SIGSEGV;
 use crate::nr;
 use crate::signal::Action;
 

@@ -11,18 +11,18 @@ pub(crate) fn is_emulated(info: &SignalInfo, context: &mut Context) -> bool {
 
 const SI_KERNEL: i32 = 0x80;
 
-// `kept.rs` says what this is. The address to return to lies at the top of the stack.
+// `intercepted.rs` says what this is. The address to return to lies at the top of the stack.
 core::arch::global_asm!(
-    ".pushsection .text.timeloom_kept, \"ax\", @progbits",
-    ".globl timeloom_kept, timeloom_kept_once",
-    ".hidden timeloom_kept, timeloom_kept_once",
-    ".type timeloom_kept, @function",
-    ".type timeloom_kept_once, @function",
+    ".pushsection .text.timeloom_intercepted, \"ax\", @progbits",
+    ".globl timeloom_intercepted, timeloom_intercepted_once",
+    ".hidden timeloom_intercepted, timeloom_intercepted_once",
+    ".type timeloom_intercepted, @function",
+    ".type timeloom_intercepted_once, @function",
     ".cfi_startproc",
-    "timeloom_kept_once:",
+    "timeloom_intercepted_once:",
     "mov r8d, 1",
     "jmp 1f",
-    "timeloom_kept:",
+    "timeloom_intercepted:",
     "xor r8d, r8d",
     "1:",
     "mov rcx, [rsp]",
@@ -46,6 +46,6 @@ core::arch::global_asm!(
     "2:",
     "ret",
     ".cfi_endproc",
-    ".size timeloom_kept, . - timeloom_kept",
+    ".size timeloom_intercepted, . - timeloom_intercepted",
     ".popsection",
 );

@@ -2,7 +2,7 @@
 //! is emulated.
 //!
 //! The kernel can make `rdtsc` fault (`PR_SET_TSC`). The fault is a general
-//! protection fault and arrives as SIGSEGV (`kept.rs`); what is told here is
+//! protection fault and arrives as SIGSEGV (`intercepted.rs`); what is told here is
 //! whether such an instruction stands there, and what it is to return: the
 //! machine's counter, carried on at the machine's frequency as the host's
 //! CLOCK_MONOTONIC_RAW goes. So it stands in a pause, follows the dilation and

@@ -9,7 +9,7 @@ use timeloom_timeline_protocol::{
 
 /// What can be seen of a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Seen {
+pub struct Observation {
     /// Its name.
     pub name: TimelineName,
     /// A reading of its page.
@@ -34,7 +34,7 @@ pub fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Ref
 ///
 /// # Errors
 /// As [`read`]. That no daemon answers is no error.
-pub fn look(directory: &Directory, name: &TimelineName) -> Result<Seen, Refusal> {
+pub fn observe(directory: &Directory, name: &TimelineName) -> Result<Observation, Refusal> {
     let stamp = read(directory, name)?;
     let daemon = Connection::open(directory, name)
         .ok()
@@ -42,7 +42,7 @@ pub fn look(directory: &Directory, name: &TimelineName) -> Result<Seen, Refusal>
             Ok(Answer::Report(report)) => Some(*report),
             _ => None,
         });
-    Ok(Seen {
+    Ok(Observation {
         name: name.clone(),
         stamp,
         daemon,

@@ -16,7 +16,7 @@
 //!   sent on. So an action is copied by `fork`, shared by threads, of its own in a `vfork`
 //!   child, and at an exec reset or, ignored, kept, as the kernel does it.
 //!
-//! Between a handler of the program and the kernel stands `timeloom_kept` (`arch`), whose
+//! Between a handler of the program and the kernel stands `timeloom_intercepted` (`arch`), whose
 //! kernel's action has the program's handler where the kernel expects the address that a
 //! handler returns to, which for ours need not be told. Flags that would take effect on us
 //! are noted in flags that mean nothing for these signals.
@@ -32,26 +32,26 @@ use timeloom_calls::Extra;
 
 /// Such a signal.
 #[derive(Clone, Copy)]
-struct Kept {
+struct Intercepted {
     signal: usize,
     stand_in: usize,
     /// Whose action in the kernel is the program's.
     home: usize,
 }
 
-const SYS: Kept = Kept {
+const SYS: Intercepted = Intercepted {
     signal: SIGSYS,
     stand_in: SIGSTKFLT,
     home: SIGSTKFLT,
 };
 /// Its stand-in is far from both ends of the real-time signals, where programs take theirs.
-const SEGV: Kept = Kept {
+const SEGV: Intercepted = Intercepted {
     signal: SIGSEGV,
     stand_in: 50,
     home: SIGSEGV,
 };
 
-impl Kept {
+impl Intercepted {
     /// What the image stands before as things are.
     fn by_signal(signal: usize) -> Option<Self> {
         match signal {
@@ -81,7 +81,7 @@ pub(crate) fn is_stand_in(signal: usize) -> bool {
 
 /// The signal whose action in the kernel is the program's action of `signal`.
 pub(crate) fn home_of(signal: usize) -> usize {
-    Kept::by_signal(signal).map_or(signal, |kept| kept.home)
+    Intercepted::by_signal(signal).map_or(signal, |kept| kept.home)
 }
 
 /// What the kernel is to have for a mask of the program's.
@@ -139,7 +139,8 @@ pub(crate) fn is_of_programs(mask: u64) -> bool {
     mask & OF_LIBRARIES != OF_LIBRARIES
 }
 
-/// The same of the mask of a handler, which in most programs is everything.
+/// Whether the mask of a handler names SIGSYS among some, and does not block everything,
+/// as it does in most programs.
 pub(crate) fn singles_out_sigsys(mask: u64) -> bool {
     names_sigsys(mask) && mask | OF_LIBRARIES | NEVER_BLOCKED != u64::MAX
 }
@@ -153,7 +154,7 @@ pub(crate) fn show() {
 
 /// What the kernel is to have for the program's action of `signal`.
 pub(crate) fn kernel_action(signal: usize, program: &Action) -> Action {
-    match Kept::by_signal(signal) {
+    match Intercepted::by_signal(signal) {
         Some(kept) => wrapped(kept, program),
         None => Action {
             mask: kernel_mask(program.mask),
@@ -164,7 +165,7 @@ pub(crate) fn kernel_action(signal: usize, program: &Action) -> Action {
 
 /// The program's action of `signal`, from what the kernel has.
 pub(crate) fn program_action(signal: usize, kernel: &Action) -> Action {
-    match Kept::by_signal(signal) {
+    match Intercepted::by_signal(signal) {
         Some(kept) if is_wrapped(kernel) => unwrapped(kept, kernel),
         _ => Action {
             mask: program_mask(kernel.mask),
@@ -173,7 +174,7 @@ pub(crate) fn program_action(signal: usize, kernel: &Action) -> Action {
     }
 }
 
-fn wrapped(kept: Kept, program: &Action) -> Action {
+fn wrapped(kept: Intercepted, program: &Action) -> Action {
     let has = |flag: u64, noted: u64| {
         if program.flags & flag != 0 { noted } else { 0 }
     };
@@ -202,9 +203,9 @@ fn wrapped(kept: Kept, program: &Action) -> Action {
         (own | noted | SA_ONSTACK | SA_RESTART, 0)
     };
     let entry = if program.flags & SA_RESETHAND != 0 {
-        &raw const timeloom_kept_once
+        &raw const timeloom_intercepted_once
     } else {
-        &raw const timeloom_kept
+        &raw const timeloom_intercepted
     };
     Action {
         handler: entry as usize,
@@ -214,11 +215,11 @@ fn wrapped(kept: Kept, program: &Action) -> Action {
     }
 }
 
-fn unwrapped(kept: Kept, kernel: &Action) -> Action {
+fn unwrapped(kept: Intercepted, kernel: &Action) -> Action {
     let has = |noted: u64, flag: u64| {
         if kernel.flags & noted != 0 { flag } else { 0 }
     };
-    let once = kernel.handler == &raw const timeloom_kept_once as usize;
+    let once = kernel.handler == &raw const timeloom_intercepted_once as usize;
     let passed = if is_handler(kernel.restorer) {
         kernel.flags & (SA_ONSTACK | SA_RESTART)
     } else {
@@ -240,8 +241,8 @@ fn unwrapped(kept: Kept, kernel: &Action) -> Action {
 }
 
 fn is_wrapped(kernel: &Action) -> bool {
-    kernel.handler == &raw const timeloom_kept as usize
-        || kernel.handler == &raw const timeloom_kept_once as usize
+    kernel.handler == &raw const timeloom_intercepted as usize
+        || kernel.handler == &raw const timeloom_intercepted_once as usize
 }
 
 pub(crate) fn is_handler(handler: usize) -> bool {
@@ -326,7 +327,7 @@ pub(crate) fn forward(info: &SignalInfo, context: &mut Context) {
     wait::handle_kick(context);
 }
 
-/// Called from `timeloom_kept` on the frame that the kernel made. Returns the program's
+/// Called from `timeloom_intercepted` on the frame that the kernel made. Returns the program's
 /// handler to go on to, or zero to return from the signal.
 ///
 /// # Safety
@@ -395,7 +396,7 @@ fn defer(info: &SignalInfo) {
 }
 
 /// Sends a signal on as its stand-in: to this thread, or to whichever lets it in.
-fn send_on(kept: Kept, info: &SignalInfo, to_this_thread: bool) {
+fn send_on(kept: Intercepted, info: &SignalInfo, to_this_thread: bool) {
     let info = core::ptr::from_ref(info) as usize;
     // SAFETY: the kernel reads the 128 bytes of a `siginfo_t`, of which `info` is the
     // beginning. To one's own process any code may be sent.
@@ -421,7 +422,7 @@ unsafe extern "C" fn timeloom_deferred(_: i32, info: *const u64, _: *mut Context
 
 /// Ends the process as the kernel does for want of a handler: by this signal, with the
 /// interrupted registers, at the return from ours.
-fn die(kept: Kept, info: &SignalInfo) {
+fn die(kept: Intercepted, info: &SignalInfo) {
     set_action(kept.signal, &Action::DEFAULT);
     signal::block(kept.bit());
     let info = core::ptr::from_ref(info) as usize;
@@ -463,8 +464,8 @@ fn set_action(signal: usize, action: &Action) {
 // through; then the image decides, and the program's handler finds stack and arguments as
 // the kernel left them, but for the signal's number, which is taken from its information.
 unsafe extern "C" {
-    static timeloom_kept: u8;
-    static timeloom_kept_once: u8;
+    static timeloom_intercepted: u8;
+    static timeloom_intercepted_once: u8;
     static timeloom_restorer: u8;
 }
 

@@ -10,7 +10,7 @@ use timeloom_time::Instant;
 
 /// The narrowest bound that all facts of an era leave.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sides {
+pub(super) struct Bracket {
     era: Era,
     /// How far the timeline's rate may be from the core clock's (positive).
     outer: RateError,
@@ -18,7 +18,7 @@ pub(super) struct Sides {
     high: Option<Bound>,
 }
 
-impl Sides {
+impl Bracket {
     pub(super) fn new(era: Era, max_error: RateError) -> Self {
         Self {
             era,
@@ -109,16 +109,16 @@ mod tests {
             facts in prop::collection::vec((0i64..20_000_000_000, 0i64..5_000_000, any::<bool>()), 2..40),
             drift_ppb in -90_000i64..90_000,
         ) {
-            let mut sides = Sides::new(Era::default(), RateError::from_ppb(100_000));
+            let mut bracket = Bracket::new(Era::default(), RateError::from_ppb(100_000));
             // The timeline is true time; the core clock runs 1 + drift.
             let core = |t: i64| Instant::from_ns(t + (i128::from(t) * i128::from(drift_ppb)).div_euclid(1_000_000_000) as i64);
             for (t, slack, is_low) in facts {
                 if is_low {
-                    sides.not_before(core(t + 1), Instant::from_ns(t - slack));
+                    bracket.not_before(core(t + 1), Instant::from_ns(t - slack));
                 } else {
-                    sides.not_after(core(t), Instant::from_ns(t + 1 + slack));
+                    bracket.not_after(core(t), Instant::from_ns(t + 1 + slack));
                 }
-                if let Some(bound) = sides.bound() {
+                if let Some(bound) = bracket.bound() {
                     // True time when the core clock showed `at`.
                     let at = i128::from(bound.at.as_ns());
                     let truth = at * 1_000_000_000 / (1_000_000_000 + i128::from(drift_ppb));
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn a_contradiction_begins_anew() {
-        let mut sides = Sides::new(Era(3), RateError::from_ppb(100_000));
+        let mut bracket = Bracket::new(Era(3), RateError::from_ppb(100_000));
         let at = Instant::from_ns(1_000);
-        sides.not_before(at, Instant::from_ns(500));
-        assert_eq!(sides.bound(), None);
-        sides.not_after(at, Instant::from_ns(400));
-        assert_eq!((sides.bound(), sides.bound()), (None, None));
-        sides.not_after(at, Instant::from_ns(900));
-        sides.not_before(at, Instant::from_ns(500));
-        assert_eq!(sides.bound().unwrap().width(), Duration::from_ns(400));
+        bracket.not_before(at, Instant::from_ns(500));
+        assert_eq!(bracket.bound(), None);
+        bracket.not_after(at, Instant::from_ns(400));
+        assert_eq!((bracket.bound(), bracket.bound()), (None, None));
+        bracket.not_after(at, Instant::from_ns(900));
+        bracket.not_before(at, Instant::from_ns(500));
+        assert_eq!(bracket.bound().unwrap().width(), Duration::from_ns(400));
     }
 }

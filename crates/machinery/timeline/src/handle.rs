@@ -1,0 +1,168 @@
+//! A timeline as the rest of the daemon holds it: what never changes of it, and the way
+//! to its worker, by which everything else is asked and told.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+
+use timeloom_clock::quality::{Requirement, TimelineId};
+use timeloom_clock::timeline::{Disturbance, Impossible, Keeper, SourceId};
+use timeloom_publish::{PageWriter, WriterError};
+use timeloom_time::Duration;
+
+use crate::LocalClock;
+use crate::config::TimelineConfig;
+use crate::outputs::Outputs;
+use crate::source::{self, FromUtc, SourceThread, Untold};
+use crate::worker::{Input, Worker};
+use timeloom_timeline_protocol::{Directory, Page, Report, ScaleName, TimelineName, VERSION};
+
+/// A timeline that is being kept, in a thread that ends with its
+/// [`Daemon`](crate::Daemon). Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    name: TimelineName,
+    id: TimelineId,
+    scale: ScaleName,
+    tai_offset_s: Option<i16>,
+    path: PathBuf,
+    page: Arc<OwnedFd>,
+    resolution: Duration,
+    inputs: Sender<Input>,
+}
+
+/// Why a timeline is not kept.
+#[derive(Debug)]
+pub(crate) enum KeepError {
+    /// Its page cannot be made; another daemon may have it.
+    Page(WriterError),
+    /// A source can never work as configured.
+    Source(Untold),
+    /// An output cannot be written as configured: place and fix.
+    Output(String),
+    /// No effort meets the accuracy that the configuration requires.
+    Accuracy(Impossible),
+}
+
+impl Timeline {
+    /// Takes the timeline's page, which is the lock too, and keeps it in a
+    /// thread.
+    pub(crate) fn start(
+        config: &TimelineConfig,
+        directory: &Directory,
+        clock: &Arc<LocalClock>,
+    ) -> Result<(Self, JoinHandle<()>), KeepError> {
+        let (id, kind, scale) = (config.timeline(), clock.kind(), Some(clock.scale()));
+        let path = directory.page(&config.name);
+        let file = PageWriter::at_path(&path, id, kind, scale).map_err(KeepError::Page)?;
+        let memory = PageWriter::in_memory(id, kind, scale).map_err(KeepError::Page)?;
+        let page = memory.fd().try_clone_to_owned();
+        let page = page.map_err(|error| KeepError::Page(WriterError::Io(error)))?;
+        let (inputs, inbox) = mpsc::channel();
+        let opened: Result<Vec<_>, _> = config
+            .sources
+            .iter()
+            .map(|source| source::open(source, config, clock).map(|open| (source.label(), open)))
+            .collect();
+        let sources = opened.map_err(KeepError::Source)?;
+        let outputs = Outputs::open(config, clock).map_err(KeepError::Output)?;
+        let sources = sources
+            .into_iter()
+            .enumerate()
+            .map(|(index, (label, open))| {
+                SourceThread::start(SourceId(index), label, open, &inputs)
+            })
+            .collect();
+        let keeper_config = config.keeper(clock.oscillator(config.oscillator()));
+        let mut keeper = Keeper::new(keeper_config, clock.now());
+        if let Some(accuracy) = config.accuracy {
+            let required = keeper.bind(Requirement::within(accuracy));
+            required.map_err(KeepError::Accuracy)?;
+        }
+        let worker = Worker {
+            keeper,
+            config: keeper_config,
+            clock: clock.clone(),
+            from_utc: FromUtc::of(config),
+            pages: [memory, file],
+            outputs,
+            sources,
+            subscribers: BTreeMap::new(),
+            published: 0,
+            disturbances: 0,
+            last_disturbance: None,
+        };
+        let timeline = Self {
+            name: config.name.clone(),
+            id,
+            scale: config.scale,
+            tai_offset_s: config.tai_offset_s,
+            path,
+            page: Arc::new(page),
+            resolution: keeper_config.resolution,
+            inputs,
+        };
+        let thread = std::thread::spawn(move || worker.run(&inbox));
+        Ok((timeline, thread))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &TimelineName {
+        &self.name
+    }
+
+    /// Its page as a file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its page as a sealed memfd.
+    pub fn page(&self) -> BorrowedFd<'_> {
+        self.page.as_fd()
+    }
+
+    /// What a client is told with the page.
+    pub(crate) fn describe(&self) -> Page {
+        Page {
+            version: VERSION,
+            name: self.name.clone(),
+            timeline: format!("{:032x}", self.id.0),
+            scale: self.scale,
+            resolution_ns: self.resolution.as_ns(),
+            path: self.path.display().to_string(),
+            tai_offset_s: self.tai_offset_s.filter(|_| self.scale == ScaleName::Tai),
+        }
+    }
+
+    /// Tells the keeper what was seen elsewhere.
+    pub fn disturb(&self, disturbance: Disturbance) {
+        let _ = self.inputs.send(Input::Disturbed(disturbance));
+    }
+
+    /// How the timeline is doing; `None` when it has ended.
+    pub fn report(&self) -> Option<Report> {
+        let (name, scale) = (self.name.clone(), self.scale);
+        self.call(move |worker| worker.report(name, scale))
+    }
+
+    /// Ends the thread. Readers find the daemon dead at once.
+    pub(crate) fn end(&self) {
+        let _ = self.inputs.send(Input::End);
+    }
+
+    /// Has something done by the thread; `None` when it has ended.
+    pub(crate) fn call<R: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Worker) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (answer, answers) = mpsc::sync_channel(1);
+        let call = Input::Call(Box::new(move |worker| {
+            let _ = answer.send(what(worker));
+        }));
+        self.inputs.send(call).ok()?;
+        answers.recv().ok()
+    }
+}

@@ -1,0 +1,58 @@
+//! A source in a thread of its own, so that one that is slow to answer delays nobody.
+
+use std::sync::mpsc::{self, Sender, SyncSender, TrySendError};
+
+use timeloom_clock::timeline::{Era, SourceId};
+use timeloom_timeline_protocol::SourceReport;
+
+use super::Source;
+use crate::worker::Input;
+
+/// A source's thread and what came of it.
+pub(crate) struct SourceThread {
+    questions: SyncSender<Era>,
+    pub(crate) answered_at: Option<timeloom_time::Instant<timeloom_clock::Core>>,
+    pub(crate) report: SourceReport,
+}
+
+impl SourceThread {
+    pub(crate) fn start(
+        id: SourceId,
+        label: String,
+        mut source: Box<dyn Source>,
+        inputs: &Sender<Input>,
+    ) -> Self {
+        // One question may wait while another is asked; more would be old.
+        let (questions, inbox) = mpsc::sync_channel::<Era>(1);
+        let inputs = inputs.clone();
+        std::thread::spawn(move || {
+            while let Ok(era) = inbox.recv() {
+                if inputs.send(Input::Answer(id, source.ask(era))).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            questions,
+            answered_at: None,
+            report: SourceReport {
+                source: label,
+                ..SourceReport::default()
+            },
+        }
+    }
+
+    pub(crate) fn ask(&mut self, era: Era) {
+        match self.questions.try_send(era) {
+            Ok(()) => self.report.asked += 1,
+            // Still at the last but one: slow, not dead, and no answer so far.
+            Err(TrySendError::Full(_)) => {}
+            Err(TrySendError::Disconnected(_)) => self.refuse("its adapter has ended"),
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, why: impl core::fmt::Display) {
+        self.report.refused += 1;
+        self.report.last_refusal = Some(why.to_string());
+    }
+}

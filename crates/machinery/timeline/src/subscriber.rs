@@ -1,0 +1,33 @@
+//! A program that has bound itself to a timeline and may want to be told of violations.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use timeloom_clock::quality::Shortfall;
+use timeloom_clock::timeline::BindingId;
+use timeloom_timeline_protocol::{Event, Message, encode, packet};
+
+/// A binding's other end.
+pub(crate) struct Subscriber {
+    pub(crate) client: Arc<OwnedFd>,
+    pub(crate) subscribed: bool,
+    pub(crate) shortfall: Option<Shortfall>,
+}
+
+impl Subscriber {
+    /// Tells how things are. A client that does not take its events is cut off:
+    /// it must not believe that nothing happens.
+    pub(crate) fn send(&self, binding: BindingId) {
+        let event = match self.shortfall {
+            None => Event::Restored { binding: binding.0 },
+            Some(shortfall) => Event::Violated {
+                binding: binding.0,
+                shortfall: shortfall.into(),
+            },
+        };
+        let packet = encode(&Message::Event(event));
+        if packet::send(&*self.client, &packet, None, false).is_err() {
+            let _ = rustix::net::shutdown(&*self.client, rustix::net::Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A timeline at work: the thread that owns its keeper and its pages.
+//!
+//! Everything reaches it as an input through one channel: answers of sources,
+//! disturbances, and what clients want done. So there is no lock around a
+//! keeper, and what it does between two inputs nobody sees half done.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use timeloom_clock::quality::{Requirement, Shortfall, Stamp};
+use timeloom_clock::timeline::{
+    Action, BindingId, Config, Disturbance, Impossible, Keeper, PastError, SourceId,
+};
+use timeloom_publish::{PageWriter, TimeType};
+use timeloom_time::Duration;
+
+use crate::LocalClock;
+use crate::outputs::Outputs;
+use crate::source::{FromUtc, Sample, SourceThread, Untold};
+use crate::subscriber::Subscriber;
+use timeloom_timeline_protocol::{Binding, Report, ScaleName, SourceReport, TimelineName};
+
+/// What reaches the worker.
+pub(crate) enum Input {
+    Answer(SourceId, Result<Sample, Untold>),
+    Disturbed(Disturbance),
+    Call(Box<dyn FnOnce(&mut Worker) + Send>),
+    End,
+}
+
+/// What the thread owns.
+pub(crate) struct Worker {
+    pub(crate) keeper: Keeper,
+    pub(crate) config: Config,
+    pub(crate) clock: Arc<LocalClock>,
+    pub(crate) from_utc: FromUtc,
+    /// The sealed memfd and the file: the same words in both.
+    pub(crate) pages: [PageWriter; 2],
+    pub(crate) outputs: Outputs,
+    pub(crate) sources: Vec<SourceThread>,
+    pub(crate) subscribers: BTreeMap<BindingId, Subscriber>,
+    pub(crate) published: u64,
+    pub(crate) disturbances: u64,
+    pub(crate) last_disturbance: Option<Disturbance>,
+}
+
+impl Worker {
+    pub(crate) fn run(mut self, inbox: &Receiver<Input>) {
+        loop {
+            self.act();
+            match inbox.recv_timeout(self.wait()) {
+                Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(event) => self.handle(event),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.keeper.next_wake() <= self.clock.core() {
+                self.keeper.handle_tick(self.clock.now());
+            }
+        }
+        let now = self.clock.core();
+        for page in &self.pages {
+            page.keep_alive(now);
+        }
+        self.outputs.end();
+    }
+
+    /// Not below a fifth of a millisecond, whatever the keeper wants: nothing
+    /// here is worth a busy loop.
+    fn wait(&self) -> core::time::Duration {
+        let wait = self.keeper.next_wake() - self.clock.core();
+        core::time::Duration::from_nanos(wait.as_ns().max(200_000) as u64)
+    }
+
+    fn handle(&mut self, event: Input) {
+        match event {
+            Input::Answer(id, answer) => self.take_in(id, answer),
+            Input::Disturbed(disturbance) => {
+                // First of all, in one store: nobody reads on.
+                self.pages.iter().for_each(PageWriter::disrupt);
+                self.keeper
+                    .handle_disturbance(self.clock.now(), disturbance);
+            }
+            Input::Call(call) => call(self),
+            Input::End => {}
+        }
+    }
+
+    fn take_in(&mut self, id: SourceId, answer: Result<Sample, Untold>) {
+        let now = self.clock.now();
+        let outer = (-self.config.oscillator.max_error).of_inverse_outward();
+        let taken = answer.map_err(|untold| untold.0).and_then(|sample| {
+            let width = match &sample {
+                Sample::Exchange(exchange) => exchange
+                    .bound(self.config.resolution, outer)
+                    .map(|bound| bound.width())
+                    .ok(),
+                Sample::Bound { bound, .. } => Some(bound.width()),
+                Sample::Unproven { .. } => None,
+            };
+            if width.is_some_and(|width| width > WORTHLESS) {
+                return Err("the interval is too wide to be worth anything".to_owned());
+            }
+            let taken = match sample {
+                Sample::Exchange(exchange) => self.keeper.handle_exchange(now, id, &exchange),
+                Sample::Bound {
+                    era,
+                    bound,
+                    authenticated,
+                } => self
+                    .keeper
+                    .handle_bound(now, id, (era, authenticated), &bound),
+                Sample::Unproven { era } => self.keeper.handle_unproven(now, id, era),
+            };
+            taken.map_err(|refused| refused.to_string())?;
+            Ok(width)
+        });
+        let source = &mut self.sources[id.0];
+        match taken {
+            Ok(width) => {
+                source.report.answered += 1;
+                source.report.width_ns = width.map(|width| width.as_ns());
+                source.answered_at = Some(now.core);
+            }
+            Err(why) => source.refuse(why),
+        }
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.keeper.poll_action() {
+            match action {
+                Action::Poll { source, era } => self.sources[source.0].ask(era),
+                Action::Publish(segment) => {
+                    let time_type = self.time_type();
+                    self.pages
+                        .iter()
+                        .for_each(|page| page.set_time_type(time_type));
+                    self.pages.iter().for_each(|page| page.publish(&segment));
+                    self.outputs.update(&segment, &self.clock, time_type);
+                    self.published += 1;
+                }
+                Action::Alive(until) => {
+                    self.pages.iter().for_each(|page| page.keep_alive(until));
+                    let time_type = self.time_type();
+                    let segment = self.keeper.segment();
+                    self.outputs.refresh(segment, &self.clock, time_type);
+                }
+                Action::Violated { binding, why } => self.tell(binding, Some(why)),
+                Action::Restored { binding } => self.tell(binding, None),
+                Action::Disturbed(disturbance) => {
+                    self.pages.iter().for_each(PageWriter::disrupt);
+                    self.disturbances += 1;
+                    self.last_disturbance = Some(disturbance);
+                }
+            }
+        }
+    }
+
+    /// The kernel may learn how far TAI is from UTC, and that changes.
+    fn time_type(&self) -> TimeType {
+        match self.from_utc.scale() {
+            ScaleName::Local => TimeType::Local,
+            ScaleName::Tai => TimeType::Tai(
+                self.from_utc
+                    .now()
+                    .ok()
+                    .and_then(|offset| i16::try_from(offset.as_ns() / 1_000_000_000).ok()),
+            ),
+        }
+    }
+
+    fn tell(&mut self, binding: BindingId, shortfall: Option<Shortfall>) {
+        if let Some(subscriber) = self.subscribers.get_mut(&binding) {
+            subscriber.shortfall = shortfall;
+            if subscriber.subscribed {
+                subscriber.send(binding);
+            }
+        }
+    }
+
+    /// A new binding for the client behind `client`.
+    pub(crate) fn bind(
+        &mut self,
+        requirement: Requirement,
+        client: Arc<OwnedFd>,
+    ) -> Result<BindingId, Impossible> {
+        let id = self.keeper.bind(requirement)?;
+        let subscriber = Subscriber {
+            client,
+            subscribed: false,
+            shortfall: None,
+        };
+        self.subscribers.insert(id, subscriber);
+        Ok(id)
+    }
+
+    pub(crate) fn unbind(&mut self, binding: BindingId) {
+        self.keeper.unbind(binding);
+        self.subscribers.remove(&binding);
+    }
+
+    pub(crate) fn set(
+        &mut self,
+        binding: BindingId,
+        requirement: Requirement,
+    ) -> Result<bool, Impossible> {
+        self.keeper.set_requirement(binding, requirement)
+    }
+
+    pub(crate) fn get(&self, binding: BindingId) -> Option<Binding> {
+        let requirement = self.keeper.requirement(binding)?;
+        let shortfall = self.subscribers.get(&binding)?.shortfall;
+        Some(Binding {
+            binding: binding.0,
+            need: requirement.into(),
+            shortfall: shortfall.map(Into::into),
+        })
+    }
+
+    pub(crate) fn subscribe(&mut self, binding: BindingId) {
+        if let Some(subscriber) = self.subscribers.get_mut(&binding) {
+            subscriber.subscribed = true;
+            subscriber.send(binding);
+        }
+    }
+
+    pub(crate) fn convert(&self, ticks: u64) -> Result<Stamp, PastError> {
+        let now = self.clock.now();
+        self.keeper.convert(self.clock.core_at(ticks), &now)
+    }
+
+    pub(crate) fn report(&mut self, name: TimelineName, scale: ScaleName) -> Report {
+        let now = self.clock.now();
+        let segment = *self.keeper.segment();
+        let ppb = |rate: f64| rate * 1e9;
+        let growth = segment.below_growth.max(segment.above_growth);
+        let sources = self.sources.iter().map(|source| SourceReport {
+            answered_ago_ns: source.answered_at.map(|at| (now.core - at).as_ns()),
+            ..source.report.clone()
+        });
+        Report {
+            name,
+            scale,
+            stamp: self.keeper.read(&now).into(),
+            bindings: self.subscribers.len(),
+            poll_interval_ns: self.keeper.interval().as_ns(),
+            frequency_ppb: ppb(segment.map.rate.as_f64() - 1.0),
+            growth_ppb: growth.as_ppt() as f64 / 1e3,
+            published: self.published,
+            disturbances: self.disturbances,
+            last_disturbance: self.last_disturbance.map(|what| what.to_string()),
+            statistical_ns: self
+                .keeper
+                .statistical(0.999_999)
+                .map(|view| view.within.as_ns()),
+            sources: sources.collect(),
+            pid: std::process::id(),
+        }
+    }
+}
+
+/// A source that errs by more tells nothing; a page could not even say it.
+const WORTHLESS: Duration = Duration::from_s(1_000_000);
