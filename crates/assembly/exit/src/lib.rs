@@ -7,6 +7,7 @@
 //! | 1 | the run's: a guest, a plant, a peer or a check failed |
 //! | 2 | the user's: arguments or scenario |
 //! | 3 | this machine's: it cannot do it |
+//! | 4 | this machine's: the run reached its end, and is not to be trusted |
 //!
 //! Here every error of a library below gets its code. A program's own error gets it where it
 //! is declared.
@@ -22,6 +23,10 @@ use timeloom_ptp_io::PtpError;
 use timeloom_run::RunError;
 
 pub use output::{say_line, try_say};
+
+/// A run that reached its end and that this machine was too slow for. Neither checks that
+/// hold nor checks that fail say anything.
+pub const UNTRUSTED: u8 = 4;
 
 /// Why a command ended without having done what was asked.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use timeloom_guest::{
     ClockOptions, FreezeKind, Grants, Lookout, Order, ProcFiles, Session, SessionOptions,
     UnhandledCall, end_grants, serve,
 };
-use timeloom_results::{Check, ClockAction, GrantsMade, Manifest, Outcome, RunDirectory};
+use timeloom_results::{Check, ClockAction, Failure, GrantsMade, Manifest, Outcome, RunDirectory};
 use timeloom_scenario::{Compute, Mode, OpenFlow, Plan, Proc};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
@@ -67,12 +67,16 @@ pub struct Summary {
     pub progress: Progress,
     /// Calls that programs made and that are not virtualised.
     pub unhandled: Vec<UnhandledCall>,
+    /// Why neither what holds nor what fails is to be trusted, in whole sentences.
+    pub untrusted: Vec<String>,
 }
 
 impl Summary {
-    /// Whether the run reached its end and every check that applies holds.
+    /// Whether the run reached its end, is to be trusted, and every check that applies
+    /// holds.
     pub fn passed(&self) -> bool {
         self.end == End::Reached
+            && self.untrusted.is_empty()
             && self
                 .checks
                 .iter()
@@ -178,7 +182,7 @@ impl<'a> Run<'a> {
         }
         directory.write_manifest(manifest)?;
 
-        let verdict = Verdict::new();
+        let verdict = Verdict::new(session.clock());
         let recorder = Arc::new(directory.recorder()?);
         let scribe = Scribe::new(
             Arc::clone(&recorder),
@@ -383,10 +387,12 @@ impl<'a> Run<'a> {
                 self.scribe
                     .event("local", name, "trouble", &error.to_string());
                 if end == End::Reached {
-                    end = End::Failed {
+                    end = End::Failed(Failure {
                         culprit: name.clone(),
                         what: error.to_string(),
-                    };
+                        at: at.min(planned_end),
+                        log: Vec::new(),
+                    });
                 }
             }
         }
@@ -395,7 +401,7 @@ impl<'a> Run<'a> {
 
     fn put_away(
         self,
-        end: End,
+        mut end: End,
         hold: Option<timeloom_bus::Hold>,
         reckoning: &Reckoning,
         progress: Progress,
@@ -411,7 +417,7 @@ impl<'a> Run<'a> {
         self.keyboard.release();
         drop(self.devices);
         if let Some(network) = self.network {
-            manifest.degraded_modes.extend(network.stop(&self.scribe));
+            manifest.untrusted.extend(network.stop(&self.scribe));
         }
         for (name, capture) in self.captures {
             let statistics = capture.stop();
@@ -456,6 +462,15 @@ impl<'a> Run<'a> {
             self.session,
         ));
         self.recorder.finish()?;
+        if let End::Failed(failure) = &mut end {
+            // A plant's log is named as one.
+            let plant = format!("plant-{}", failure.culprit);
+            for name in [&failure.culprit, &plant] {
+                failure
+                    .log
+                    .extend(self.directory.last_lines(name, LAST_LINES));
+            }
+        }
 
         let checks = judge(self.plan, self.directory)?;
         self.directory.write_checks(&checks)?;
@@ -468,7 +483,11 @@ impl<'a> Run<'a> {
             checks,
             progress,
             unhandled,
+            untrusted: manifest.untrusted.clone(),
         };
+        if let End::Failed(failure) = &summary.end {
+            manifest.failure = Some(failure.clone());
+        }
         (manifest.outcome, manifest.culprit) = outcome(&summary);
         self.directory.write_manifest(&manifest)?;
         Ok(summary)
@@ -520,6 +539,9 @@ fn civil_now() -> Instant<Utc> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Instant::from_ns(since.map_or(0, |since| since.as_nanos() as i64))
 }
+
+/// How much of the log of who failed is told.
+const LAST_LINES: usize = 12;
 
 /// How long the end of a run waits for what is known of programs that ended before.
 const SETTLED_WITHIN: StdDuration = StdDuration::from_secs(10);

@@ -39,7 +39,7 @@ pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>,
 pub(crate) fn outcome(summary: &Summary) -> (Outcome, Option<String>) {
     match &summary.end {
         End::Interrupted => (Outcome::Interrupted, Some("stopped from outside".into())),
-        End::Failed { culprit, what } => (Outcome::Failed, Some(format!("{culprit}: {what}"))),
+        End::Failed(failure) => (Outcome::Failed, Some(failure.to_string())),
         End::Reached => match summary
             .checks
             .iter()

@@ -19,8 +19,7 @@ use crate::record::Scribe;
 use crate::verdict::Reporter;
 
 /// Copies a program's output into `logs/NAME.log`, line by line with virtual
-/// times, and remembers the last of it for `log:` readiness checks and for
-/// messages about its death.
+/// times, and remembers the last of it for `log:` readiness checks.
 pub(crate) struct Log {
     output: Arc<Output>,
     thread: Option<JoinHandle<()>>,
@@ -75,14 +74,6 @@ impl Log {
 
     pub(crate) fn output(&self) -> &Arc<Output> {
         &self.output
-    }
-
-    /// The last lines, for a message about its death.
-    pub(crate) fn last_lines(&self) -> String {
-        let written = self.output.lock();
-        let text = String::from_utf8_lossy(&written.tail);
-        let lines: Vec<&str> = text.lines().rev().take(5).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
     /// Waits until everything printed is written. All writers must have ended.

@@ -186,14 +186,8 @@ impl<'a> Stage<'a> {
         // One that is done when the run is done has not left early.
         let is_early = self.session.clock().now() < self.planned_end;
         if program.essential && (status != 0 || is_early) {
-            let lines = log.last_lines();
-            let detail = if lines.is_empty() {
-                String::new()
-            } else {
-                format!("; it had printed:\n{lines}")
-            };
             self.reporter
-                .failed(&program.name, format!("the program {what}{detail}"));
+                .failed(&program.name, format!("the program on host {host} {what}"));
         }
     }
 
@@ -264,7 +258,7 @@ impl<'a> Stage<'a> {
             }
             if clock.now() > due {
                 let what = format!(
-                    "the program was not ready ({}) within {limit} of virtual time",
+                    "the program on host {host} was not ready ({}) within {limit} of virtual time",
                     ready()
                 );
                 self.reporter.failed(&program.name, what);

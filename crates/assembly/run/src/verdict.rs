@@ -1,7 +1,12 @@
 //! How a run ends: the first cause that is heard wins.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use timeloom_guest::Clock;
+use timeloom_results::Failure;
+use timeloom_time::Instant;
 
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,19 +14,18 @@ pub enum End {
     /// The planned virtual duration has passed.
     Reached,
     /// Somebody failed.
-    Failed {
-        /// Who: a program, a plant, a device.
-        culprit: String,
-        /// What happened, in words.
-        what: String,
-    },
+    Failed(Failure),
     /// It was stopped from outside.
     Interrupted,
 }
 
 /// Where causes are reported; may be cloned into every thread.
 #[derive(Clone)]
-pub(crate) struct Reporter(Sender<End>);
+pub(crate) struct Reporter {
+    causes: Sender<End>,
+    /// The clock keeps sinks that report.
+    clock: Weak<Clock>,
+}
 
 /// Where the first cause arrives.
 pub(crate) struct Verdict {
@@ -32,22 +36,31 @@ pub(crate) struct Verdict {
 impl Reporter {
     /// Reports a failure. After the end nobody listens, which is fine.
     pub(crate) fn failed(&self, culprit: &str, what: impl Into<String>) {
-        let _ = self.0.send(End::Failed {
+        let _ = self.causes.send(End::Failed(Failure {
             culprit: culprit.to_owned(),
             what: what.into(),
-        });
+            at: self
+                .clock
+                .upgrade()
+                .map_or(Instant::ZERO, |clock| clock.now()),
+            log: Vec::new(),
+        }));
     }
 
     pub(crate) fn reached(&self) {
-        let _ = self.0.send(End::Reached);
+        let _ = self.causes.send(End::Reached);
     }
 }
 
 impl Verdict {
-    pub(crate) fn new() -> Self {
+    /// Failures are stamped by `clock`.
+    pub(crate) fn new(clock: &Arc<Clock>) -> Self {
         let (sender, causes) = channel();
         Self {
-            reporter: Reporter(sender),
+            reporter: Reporter {
+                causes: sender,
+                clock: Arc::downgrade(clock),
+            },
             causes,
         }
     }
@@ -58,7 +71,7 @@ impl Verdict {
 
     /// The first failure among the causes that nobody has waited for.
     pub(crate) fn failure(&self) -> Option<End> {
-        let failed = |end: &End| matches!(end, End::Failed { .. });
+        let failed = |end: &End| matches!(end, End::Failed(_));
         self.causes.try_iter().find(failed)
     }
 

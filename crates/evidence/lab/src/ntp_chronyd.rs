@@ -158,13 +158,15 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
     match summary.end {
         End::Reached => {}
         End::Interrupted => return Err(ChronydError::Ended("stopped from outside".into())),
-        End::Failed { culprit, what } => {
-            return Err(ChronydError::Ended(format!("{culprit}: {what}")));
-        }
+        End::Failed(failure) => return Err(ChronydError::Ended(failure.to_string())),
     }
     let directory = RunDirectory::open(&run).map_err(ChronydError::Results)?;
     let manifest = directory.manifest().map_err(ChronydError::Results)?;
-    for doubt in manifest.degraded_modes {
+    for doubt in manifest
+        .degraded_modes
+        .into_iter()
+        .chain(manifest.untrusted)
+    {
         (options.warn)(doubt);
     }
     hosts

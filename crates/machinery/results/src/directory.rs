@@ -1,7 +1,7 @@
 //! The directory of one run: what may be in it, how it is made and read.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -117,6 +117,30 @@ impl RunDirectory {
     /// Opens `logs/NAME` for what a plant prints, to be written and read.
     pub fn plain_log(&self, name: &str) -> Result<fs::File, ResultsError> {
         Ok(self.create_new("logs", name, "log")?.0)
+    }
+
+    /// The last lines of `logs/NAME.log`, at most `count` of them and of its last 16 KiB;
+    /// none where there is no such log, or it cannot be read.
+    pub fn last_lines(&self, name: &str, count: usize) -> Vec<String> {
+        let path = format!("logs/{}.log", stem(name));
+        let Ok(Some(mut file)) = self.tree.read(&path) else {
+            return Vec::new();
+        };
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        let begin = length.saturating_sub(LAST_BYTES);
+        let mut bytes = Vec::new();
+        let read = file
+            .seek(io::SeekFrom::Start(begin))
+            .and_then(|_| file.take(LAST_BYTES).read_to_end(&mut bytes));
+        if read.is_err() {
+            return Vec::new();
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        // The first may be the end of one.
+        let whole = text.lines().skip(usize::from(begin > 0));
+        let mut lines: Vec<String> = whole.map(str::to_owned).collect();
+        lines.drain(..lines.len().saturating_sub(count));
+        lines
     }
 
     /// Opens `net/LINK.pcapng`. `session_start` is the civil time that
@@ -245,20 +269,7 @@ impl RunDirectory {
         name: &str,
         extension: &str,
     ) -> Result<(fs::File, PathBuf), ResultsError> {
-        let mut stem: String = name
-            .chars()
-            .take(100)
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect();
-        if stem.is_empty() || stem.starts_with('.') {
-            stem.insert(0, '_');
-        }
+        let stem = stem(name);
         for number in 1.. {
             let suffix = if number == 1 {
                 String::new()
@@ -289,6 +300,17 @@ impl RunDirectory {
         let text = io::read_to_string(file).map_err(ResultsError::io(&path))?;
         serde_json::from_str(&text).map_err(|error| ResultsError::malformed(&path, error))
     }
+}
+
+/// A name as that of a file, without what may not be in one.
+fn stem(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let letters = name.chars().take(100);
+    let mut stem: String = letters.map(|c| if plain(c) { c } else { '_' }).collect();
+    if stem.is_empty() || stem.starts_with('.') {
+        stem.insert(0, '_');
+    }
+    stem
 }
 
 fn is_no_directory(error: &io::Error) -> bool {
@@ -359,6 +381,9 @@ fn table_name(table: &str) -> String {
 fn journal_name(table: &str) -> String {
     format!("journal/{table}.jsonl")
 }
+
+/// How much of a log's end is looked at for its last lines.
+const LAST_BYTES: u64 = 16 * 1024;
 
 const FOLDERS: [&str; 3] = ["net", "logs", "journal"];
 

@@ -57,7 +57,9 @@ pub use difference::{Comparison, Difference, compare_runs};
 pub use directory::{Consolidated, RunDirectory};
 pub use error::ResultsError;
 pub use log::LogWriter;
-pub use manifest::{GrantsMade, Machine, Manifest, Outcome, ProgramHash, sha256_file, sha256_hex};
+pub use manifest::{
+    Failure, GrantsMade, Machine, Manifest, Outcome, ProgramHash, sha256_file, sha256_hex,
+};
 pub use recorder::Recorder;
 pub use rows::{ClockAction, ClockRow, EventRow, LabelRow, SignalRow};
 pub use series::{Sample, Series};

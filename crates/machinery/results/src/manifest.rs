@@ -1,12 +1,13 @@
 //! `manifest.json`: what was run, where, with what, and how it ended.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use timeloom_time::{Duration, Instant, Utc};
+use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::civil::{serde_utc, serde_utc_option};
 
@@ -40,6 +41,10 @@ pub struct Manifest {
     /// In whole sentences, what could not be done as well as it should.
     #[serde(default)]
     pub degraded_modes: Vec<String>,
+    /// In whole sentences, why neither what holds nor what fails in the results is to
+    /// be trusted. Empty in a run that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untrusted: Vec<String>,
     /// The programs that ran, each with its file's hash.
     #[serde(default)]
     pub programs: Vec<ProgramHash>,
@@ -66,6 +71,30 @@ pub struct Manifest {
     /// Who or what ended it when it was not the plan.
     #[serde(default)]
     pub culprit: Option<String>,
+    /// When it ended because somebody failed: who, when, and its last words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// Why a run failed before its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Who: a program, a plant, a device, a part of the machinery.
+    pub culprit: String,
+    /// What happened, in words.
+    pub what: String,
+    /// When it was noticed, in virtual time.
+    #[serde(rename = "t_virtual_ns", with = "serde_instant_ns")]
+    pub at: Instant<Virtual>,
+    /// The last lines of the culprit's log, with their stamps.
+    #[serde(default)]
+    pub log: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.culprit, self.what)
+    }
 }
 
 /// How a run ended.
@@ -136,6 +165,7 @@ impl Manifest {
             ),
             machine: Machine::this(),
             degraded_modes: Vec::new(),
+            untrusted: Vec::new(),
             programs: Vec::new(),
             virtual_duration: Duration::ZERO,
             wall_duration: Duration::ZERO,
@@ -145,6 +175,7 @@ impl Manifest {
             grants: None,
             outcome: Outcome::Running,
             culprit: None,
+            failure: None,
         }
     }
 
@@ -206,6 +237,25 @@ fn first_line(path: &str) -> String {
     text.lines()
         .next()
         .map_or_else(|| "unknown".to_owned(), |line| line.trim().to_owned())
+}
+
+/// Serde of a virtual instant as whole nanoseconds since the session began.
+mod serde_instant_ns {
+    use super::{Instant, Virtual};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        at: &Instant<Virtual>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(at.as_ns())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Instant<Virtual>, D::Error> {
+        i64::deserialize(deserializer).map(Instant::from_ns)
+    }
 }
 
 /// Serde of a duration as whole nanoseconds.

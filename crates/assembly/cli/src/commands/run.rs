@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
-use timeloom_exit::{Failure, try_say};
-use timeloom_results::{Difference, RunDirectory, compare_runs};
+use timeloom_exit::{Failure, UNTRUSTED, try_say};
+use timeloom_results::{Check, Difference, RunDirectory, compare_runs};
 use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::Plan;
 use timeloom_time::Duration;
@@ -26,7 +26,8 @@ use timeloom_time::Duration;
 ///
 /// Exit code: 0 when the run reached its end and all checks hold; 1 when
 /// something failed; 2 for a mistake in the scenario; 3 when this machine
-/// cannot do it.
+/// cannot do it; 4 when it did, too slowly for the results to be trusted: then
+/// neither checks that hold nor checks that fail say anything.
 #[derive(Args)]
 pub(crate) struct Run {
     /// The scenario file
@@ -63,13 +64,13 @@ impl Run {
                 .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
         }
         let first = make(&plan, directory, &session, &interrupted)?;
-        let (text, json, passed) = if self.verify && first.summary.end != End::Interrupted {
+        let (text, json, code) = if self.verify && first.summary.end != End::Interrupted {
             let mut again = first.directory.clone().into_os_string();
             again.push("-again");
             let second = make(&plan, again.into(), &session, &interrupted)?;
             verdict(&first, &second)?
         } else {
-            (first.to_text(), first.to_json(), first.summary.passed())
+            (first.to_text(), first.to_json(), first.code())
         };
         // A reader that has left (`| head`) changes nothing of the verdict.
         let _ = if self.json {
@@ -77,11 +78,7 @@ impl Run {
         } else {
             try_say(format_args!("{text}"))
         };
-        Ok(if passed {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(1)
-        })
+        Ok(ExitCode::from(code))
     }
 }
 
@@ -95,6 +92,17 @@ struct Made {
 impl Made {
     fn to_text(&self) -> String {
         to_text(&self.summary, &self.directory, &self.report).to_string()
+    }
+
+    /// 1 for a run that did not reach its end, and for one that is to be trusted and
+    /// whose checks fail.
+    fn code(&self) -> u8 {
+        let summary = &self.summary;
+        match summary.end {
+            End::Reached if summary.passed() => 0,
+            End::Reached if !summary.untrusted.is_empty() => UNTRUSTED,
+            _ => 1,
+        }
     }
 
     fn to_json(&self) -> serde_json::Value {
@@ -128,11 +136,12 @@ fn make(
     })
 }
 
-/// What two runs of one scenario come to: as text, as JSON, and whether all is well.
-fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, bool), Failure> {
+/// What two runs of one scenario come to: as text, as JSON, and as an exit code.
+fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, u8), Failure> {
     let open = |made: &Made| RunDirectory::open(&made.directory).map_err(Failure::run);
     let compared = compare_runs(&open(first)?, &open(second)?).map_err(Failure::run)?;
     let finished = second.summary.end != End::Interrupted;
+    let trusted = first.summary.untrusted.is_empty() && second.summary.untrusted.is_empty();
     let reproduces = finished && compared.difference.is_none();
     let mut text = format!("{}\n{}\n", first.to_text(), second.to_text());
     text += &match &compared.difference {
@@ -152,8 +161,12 @@ fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, bo
         "first": first.to_json(),
         "second": second.to_json(),
     });
-    let passed = first.summary.passed() && second.summary.passed();
-    Ok((text, json, passed && reproduces))
+    let code = match (first.code(), second.code()) {
+        (0, 0) if reproduces => 0,
+        (0 | UNTRUSTED, 0 | UNTRUSTED) if !trusted => UNTRUSTED,
+        _ => 1,
+    };
+    Ok((text, json, code))
 }
 
 fn shown(difference: &Difference) -> String {
@@ -224,16 +237,28 @@ impl Display {
 }
 
 fn to_text(summary: &Summary, directory: &Path, report: &Path) -> String {
-    let mut lines = vec![match &summary.end {
-        End::Reached => format!(
-            "reached the end, {} of virtual time",
-            summary.progress.planned
-        ),
-        End::Interrupted => "stopped from outside; the results so far are kept".to_owned(),
-        End::Failed { culprit, what } => {
-            format!("FAILED: {culprit}: {what}\nthe results so far are kept")
+    let untrusted = summary.untrusted.iter();
+    let mut lines: Vec<String> = untrusted.map(|why| format!("UNTRUSTED: {why}")).collect();
+    match &summary.end {
+        End::Reached => lines.push(format!(
+            "reached the end, {} of virtual time{}",
+            summary.progress.planned,
+            failing(&summary.checks)
+        )),
+        End::Interrupted => lines.push(format!(
+            "stopped from outside at {} s of virtual time; the results so far are kept",
+            summary.progress.virtual_time.as_s_f64()
+        )),
+        End::Failed(failure) => {
+            let at_s = failure.at.as_ns() as f64 * 1e-9;
+            lines.push(format!("FAILED at {at_s} s of virtual time: {failure}"));
+            if !failure.log.is_empty() {
+                lines.push(format!("the log of {} ends:", failure.culprit));
+            }
+            lines.extend(failure.log.iter().map(|line| format!("  | {line}")));
+            lines.push("the results so far are kept".to_owned());
         }
-    }];
+    }
     for check in &summary.checks {
         let verdict = match (check.applies, check.passed) {
             (false, _) => "does not apply",
@@ -259,17 +284,32 @@ fn to_text(summary: &Summary, directory: &Path, report: &Path) -> String {
     lines.join("\n")
 }
 
+/// What the first line says of checks that fail.
+fn failing(checks: &[Check]) -> String {
+    let applied = || checks.iter().filter(|check| check.applies);
+    match applied().filter(|check| !check.passed).count() {
+        0 => String::new(),
+        failed => format!("; {failed} of {} checks FAIL", applied().count()),
+    }
+}
+
 fn to_json(summary: &Summary, directory: &Path, report: &Path) -> serde_json::Value {
     let ns = |length: Duration| length.as_ns();
     let (end, culprit) = match &summary.end {
         End::Reached => ("reached", None),
         End::Interrupted => ("interrupted", None),
-        End::Failed { culprit, what } => ("failed", Some(format!("{culprit}: {what}"))),
+        End::Failed(failure) => ("failed", Some(failure.to_string())),
+    };
+    let failure = match &summary.end {
+        End::Failed(failure) => Some(failure),
+        _ => None,
     };
     serde_json::json!({
         "passed": summary.passed(),
         "end": end,
         "culprit": culprit,
+        "failure": failure,
+        "untrusted": summary.untrusted,
         "virtual_ns": ns(summary.progress.virtual_time),
         "wall_ns": ns(summary.progress.wall),
         "paused_ns": ns(summary.progress.paused),

@@ -85,6 +85,23 @@ fn a_program_that_exits_is_named_with_its_status_and_its_last_words() {
     let end = end.expect("its end is an event");
     assert_eq!((&*end.host, end.text.contains('3')), ("a", true));
     assert!(end.t_virtual.as_ns() >= 500_000_000);
+    // Who, when, and the last lines as lines: on the console, in the manifest, and on top
+    // of the report.
+    let failure = run.manifest().failure.expect("it failed");
+    assert_eq!(failure.culprit, "victim");
+    assert!(failure.what.contains("host a"), "{}", failure.what);
+    assert!(failure.at >= end.t_virtual, "{failure:?}");
+    let last = failure.log.last().expect("it has printed");
+    assert!(last.starts_with('[') && last.ends_with("the end of it"));
+    assert!(
+        run.stdout.contains(&format!("  | {last}\n")),
+        "{}",
+        run.output()
+    );
+    let report = std::fs::read_to_string(run.directory().path().join("report.html"));
+    let report = report.expect("there is a report");
+    let banner = report.find("class=\"banner failed\"").expect("it is said");
+    assert!(banner < report.find("<table").expect("the runs are a table"));
 }
 
 #[test]

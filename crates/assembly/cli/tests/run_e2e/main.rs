@@ -6,6 +6,7 @@
 //! own, so that they may run in any order, at the same time and beside others.
 
 mod support;
+mod untrusted;
 
 mod causality;
 mod clients;

@@ -1,13 +1,14 @@
 //! The table of checks: what was demanded, what was measured.
 
 use super::data::RunData;
-use super::markup::{NAME_CHARS, escape, shortened};
+use super::markup::{NAME_CHARS, escape, section_head, shortened};
 use super::number::significant;
+use super::verdict;
 use crate::Measured;
 
 /// The section; a sentence when no run had checks.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
-    out.push_str("<section>\n<h2>Checks</h2>\n");
+    section_head(out, "Checks");
     let all = || runs.iter().flat_map(|run| &run.checks);
     let (count, applied) = (all().count(), all().filter(|check| check.applies).count());
     if count == 0 {
@@ -15,9 +16,18 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
         return;
     }
     let passed = all().filter(|check| check.applies && check.passed).count();
-    let class = if passed == applied { "pass" } else { "fail" };
+    let reserve = verdict::reserve(runs);
+    let class = match (passed == applied, reserve) {
+        (false, _) => "fail",
+        (true, Some(_)) => "other",
+        (true, None) => "pass",
+    };
+    let words = match reserve {
+        None => "passed".to_owned(),
+        Some(why) => format!("passed {why}"),
+    };
     out.push_str(&format!(
-        "<p><span class=\"verdict {class}\">{passed} of {applied} passed</span>{}</p>\n",
+        "<p><span class=\"verdict-sentence {class}\">{passed} of {applied} {words}</span>{}</p>\n",
         match count - applied {
             0 => ".".to_owned(),
             n => format!("; {n} did not apply."),
@@ -26,7 +36,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     let several = runs.iter().filter(|run| !run.checks.is_empty()).count() > 1;
     let run_column = if several { "<th>Run</th>" } else { "" };
     out.push_str(&format!(
-        "<table>\n<thead><tr><th>Result</th>{run_column}<th>Check</th><th>Demanded</th><th class=\"n\">Measured</th><th>Explanation</th></tr></thead>\n<tbody>\n"
+        "<table tabindex=\"0\">\n<thead><tr><th>Result</th>{run_column}<th>Check</th><th>Demanded</th><th class=\"n\">Measured</th><th>Explanation</th></tr></thead>\n<tbody>\n"
     ));
     for run in runs {
         for check in &run.checks {

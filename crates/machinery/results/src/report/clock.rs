@@ -4,7 +4,7 @@ use timeloom_time::Duration;
 
 use super::data::{RunData, seconds};
 use super::figure::{Numbering, key};
-use super::markup::{NAME_CHARS, escape, missing, shortened};
+use super::markup::{NAME_CHARS, escape, missing, section_head, shortened};
 use super::number::{Range, duration};
 use super::pauses::{Requester, by_requester, holds};
 use super::plot::{Plot, Trace};
@@ -19,7 +19,7 @@ pub(super) fn section(
     runs: &[RunData],
     colours: &[&'static str],
 ) {
-    out.push_str("<section>\n<h2>When the clock was paused, and by whom</h2>\n");
+    section_head(out, "When the clock was paused, and by whom");
     let Some((index, run)) = runs
         .iter()
         .enumerate()
@@ -172,7 +172,7 @@ fn draw_progress(out: &mut String, runs: &[RunData], colours: &[&'static str]) {
 
 fn table(out: &mut String, requesters: &[Requester], run: &RunData) {
     out.push_str(&format!(
-        "<h3>{}</h3>\n<table>\n<thead><tr><th>Requester</th><th class=\"n\">Pauses</th><th class=\"n\">Total</th>\
+        "<h3>{}</h3>\n<table tabindex=\"0\">\n<thead><tr><th>Requester</th><th class=\"n\">Pauses</th><th class=\"n\">Total</th>\
          <th class=\"n\">Median</th><th class=\"n\">95 %</th><th class=\"n\">Longest</th></tr></thead>\n<tbody>\n",
         escape(&run.label)
     ));

@@ -126,7 +126,7 @@ fn table(out: &mut String, proof: &Proof, unit: &str, on: &[Comparison], off: &[
     let unit = escape(unit);
     out.push_str(&format!(
         "<p>Deviation of <code>{}</code> from the first run of its group, over the virtual time that both cover{}. Two \
-         runs coincide when they are within {} {unit} for at least {} % of it.</p>\n<table>\n<thead><tr><th>Virtual time</th><th>Run</th><th>Reference</th>\
+         runs coincide when they are within {} {unit} for at least {} % of it.</p>\n<table tabindex=\"0\">\n<thead><tr><th>Virtual time</th><th>Run</th><th>Reference</th>\
          <th class=\"n\">Greatest ({unit})</th><th class=\"n\">at (s)</th><th class=\"n\">RMS ({unit})</th>\
          <th class=\"n\">Within tolerance (%)</th><th class=\"n\">Common (s)</th><th>Coincide</th></tr></thead>\n<tbody>\n",
         escape(&proof.signal),

@@ -39,6 +39,39 @@ pub(super) fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     format!("{head}…").into()
 }
 
+/// Begins a section; [`contents`] finds it by its title. A title is ours, and plain.
+pub(super) fn section_head(out: &mut String, title: &str) {
+    let id = anchor(title);
+    out.push_str(&format!(
+        "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n",
+        escape(title)
+    ));
+}
+
+/// Links to the sections of a body, for those who move by keyboard or have a long page
+/// before them.
+pub(super) fn contents(body: &str) -> String {
+    let begins = body.split("<h2 id=\"").skip(1);
+    let links = begins.filter_map(|rest| {
+        let (id, rest) = rest.split_once("\">")?;
+        let (title, _) = rest.split_once("</h2>")?;
+        Some(format!("<a href=\"#{id}\">{title}</a>"))
+    });
+    let links: Vec<String> = links.collect();
+    if links.len() < 2 {
+        return String::new();
+    }
+    format!("<nav aria-label=\"Sections\">{}</nav>\n", links.join(" "))
+}
+
+fn anchor(title: &str) -> String {
+    let letters = title.chars().map(|c| match c {
+        c if c.is_ascii_alphanumeric() => c.to_ascii_lowercase(),
+        _ => '-',
+    });
+    letters.collect()
+}
+
 /// A paragraph that says what is not there.
 pub(super) fn missing(out: &mut String, sentence: &str) {
     out.push_str(&format!("<p class=\"missing\">{}</p>\n", escape(sentence)));
@@ -58,6 +91,17 @@ const TEXT_CHARS: usize = 2000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_contents_lead_to_the_sections() {
+        let mut body = String::new();
+        section_head(&mut body, "Checks");
+        assert_eq!(contents(&body), "", "one section needs no list");
+        section_head(&mut body, "Time & again");
+        let links = contents(&body);
+        assert!(links.contains("<a href=\"#checks\">Checks</a>"), "{links}");
+        assert!(links.contains("<a href=\"#time---again\">Time &amp; again</a>"));
+    }
 
     #[test]
     fn nothing_gets_out_of_its_place() {

@@ -28,6 +28,7 @@ mod sheet;
 mod spec;
 mod style;
 mod summary;
+mod verdict;
 
 pub use sheet::{Chart, Curve, Part, Sheet};
 pub use spec::{Panel, PanelSignal, Proof, ProofRun, Reference, ReportRun, ReportSpec, RunKind};
@@ -46,8 +47,9 @@ pub fn render(spec: &ReportSpec) -> String {
         .map(|run| RunData::load(run, &spec.panels))
         .collect();
     let colours = style::run_colours(&spec.runs);
+    let mut head = String::new();
+    summary::header(&mut head, spec, &runs, &colours);
     let mut body = String::new();
-    summary::header(&mut body, spec, &runs, &colours);
     let mut figures = figure::Numbering::default();
     panels::section(&mut body, &mut figures, spec, &runs, &colours);
     checks::section(&mut body, &runs);
@@ -57,7 +59,8 @@ pub fn render(spec: &ReportSpec) -> String {
     clock::section(&mut body, &mut figures, spec, &runs, &colours);
     provenance::section(&mut body, &runs);
     summary::notes(&mut body, &spec.notes);
-    document(&spec.title, &body)
+    head.push_str(&markup::contents(&body));
+    document(&spec.title, &(head + &body))
 }
 
 /// A whole page around its body.
@@ -65,6 +68,7 @@ fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
          <title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
         escape(title),

@@ -4,7 +4,7 @@ use timeloom_time::Instant;
 
 use super::data::{RunData, seconds};
 use super::figure::{Numbering, key, letter};
-use super::markup::{NAME_CHARS, escape, missing, shortened};
+use super::markup::{NAME_CHARS, escape, missing, section_head, shortened};
 use super::number::{Range, prefix};
 use super::plot::{Mark, Plot, Trace};
 use super::spec::{Panel, Reference, ReportSpec};
@@ -18,7 +18,7 @@ pub(super) fn section(
     runs: &[RunData],
     colours: &[&'static str],
 ) {
-    out.push_str("<section>\n<h2>What happened</h2>\n");
+    section_head(out, "What happened");
     if spec.panels.is_empty() {
         missing(out, "the report was asked for without any panel.");
         out.push_str("</section>\n");

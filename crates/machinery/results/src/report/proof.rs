@@ -7,7 +7,7 @@
 use super::comparison;
 use super::data::{one_signal, seconds};
 use super::figure::{Numbering, key};
-use super::markup::{NAME_CHARS, missing, shortened};
+use super::markup::{NAME_CHARS, missing, section_head, shortened};
 use super::number::{Range, prefix};
 use super::panels::axis_name;
 use super::plot::{Plot, Trace};
@@ -18,7 +18,7 @@ use crate::deviation::differences;
 
 /// The section with figure and table.
 pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) {
-    out.push_str("<section>\n<h2>Virtual time under test: solvers of different speed</h2>\n");
+    section_head(out, "Virtual time under test: solvers of different speed");
     let mut problems = Vec::new();
     let with = load(&proof.with_virtual_time, &proof.signal, &mut problems);
     let without = load(&proof.without_virtual_time, &proof.signal, &mut problems);

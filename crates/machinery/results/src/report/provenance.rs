@@ -1,13 +1,13 @@
 //! The manifests in short: what one needs to trust the runs or repeat them.
 
 use super::data::RunData;
-use super::markup::{escape, missing};
+use super::markup::{escape, missing, section_head};
 use super::number::duration;
 use crate::{Manifest, format_rfc3339};
 
 /// The section. Facts that all runs share are said once.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
-    out.push_str("<section>\n<h2>Provenance</h2>\n");
+    section_head(out, "Provenance");
     let known: Vec<(&str, &Manifest)> = runs
         .iter()
         .filter_map(|run| Some((run.label.as_str(), run.manifest.as_ref()?)))
@@ -33,7 +33,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
         }),
         ("Started", |m| format_rfc3339(m.started)),
     ];
-    out.push_str("<table>\n<tbody>\n");
+    out.push_str("<table tabindex=\"0\">\n<tbody>\n");
     for (name, fact) in facts {
         let values = agreed(&known, fact).map(|value| {
             if name.ends_with("256") {
@@ -122,7 +122,7 @@ fn programs(out: &mut String, known: &[(&str, &Manifest)]) {
     if programs.is_empty() {
         return;
     }
-    out.push_str("<h3>Programs</h3>\n<table>\n<thead><tr><th>File</th><th>SHA-256</th></tr></thead>\n<tbody>\n");
+    out.push_str("<h3>Programs</h3>\n<table tabindex=\"0\">\n<thead><tr><th>File</th><th>SHA-256</th></tr></thead>\n<tbody>\n");
     for (path, sha256) in programs.iter().take(LISTED) {
         out.push_str(&format!(
             "<tr><td class=\"any\">{}</td><td class=\"hash\">{}</td></tr>\n",

@@ -218,7 +218,7 @@ fn table(out: &mut String, heading: &str, columns: &[String], rows: &[Vec<String
         }
     };
     out.push_str(&format!(
-        "<h2>{}</h2>\n<table>\n<thead><tr>",
+        "<h2>{}</h2>\n<table tabindex=\"0\">\n<thead><tr>",
         escape(heading)
     ));
     for (index, name) in columns.iter().enumerate() {

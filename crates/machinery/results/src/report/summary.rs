@@ -2,10 +2,11 @@
 
 use super::data::RunData;
 use super::figure::key;
-use super::markup::{NAME_CHARS, escape, missing, problem, shortened};
+use super::markup::{NAME_CHARS, escape, missing, problem, section_head, shortened};
 use super::number::duration;
 use super::spec::ReportSpec;
-use crate::{Manifest, Outcome, format_rfc3339};
+use super::verdict;
+use crate::{Manifest, format_rfc3339};
 
 /// Title, summary and the table of runs.
 pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colours: &[&str]) {
@@ -14,6 +15,7 @@ pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colo
         "<p class=\"from\">{}</p>\n",
         escape(&origin(runs))
     ));
+    verdict::banners(out, runs);
     if !spec.summary.is_empty() {
         out.push_str(&format!(
             "<p class=\"lead\">{}</p>\n",
@@ -34,7 +36,7 @@ pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colo
 /// Notes and the last line.
 pub(super) fn notes(out: &mut String, notes: &[String]) {
     if !notes.is_empty() {
-        out.push_str("<section>\n<h2>Notes</h2>\n");
+        section_head(out, "Notes");
         notes
             .iter()
             .for_each(|note| out.push_str(&format!("<p>{}</p>\n", escape(note))));
@@ -75,7 +77,7 @@ fn origin(runs: &[RunData]) -> String {
 
 fn table(out: &mut String, runs: &[RunData], colours: &[&str]) {
     out.push_str(
-        "<table>\n<thead><tr><th>Run</th><th>Outcome</th><th class=\"n\">Seed</th><th class=\"n\">Virtual time</th>\
+        "<table tabindex=\"0\">\n<thead><tr><th>Run</th><th>Outcome</th><th class=\"n\">Seed</th><th class=\"n\">Virtual time</th>\
          <th class=\"n\">Wall time</th><th class=\"n\">Pauses</th><th class=\"n\">Clock stood</th><th>Attack</th></tr></thead>\n<tbody>\n",
     );
     for (run, colour) in runs.iter().zip(colours) {
@@ -85,7 +87,7 @@ fn table(out: &mut String, runs: &[RunData], colours: &[&str]) {
         match &run.manifest {
             Some(manifest) => out.push_str(&format!(
                 "<td class=\"any\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
-                outcome(manifest),
+                verdict::outcome(manifest),
                 manifest.seed,
                 duration(manifest.virtual_duration),
                 duration(manifest.wall_duration),
@@ -111,19 +113,4 @@ fn table(out: &mut String, runs: &[RunData], colours: &[&str]) {
         ));
     }
     out.push_str("</tbody>\n</table>\n");
-}
-
-fn outcome(manifest: &Manifest) -> String {
-    let (class, word) = match manifest.outcome {
-        Outcome::Done => ("pass", "✓ done"),
-        Outcome::Failed => ("fail", "✗ failed"),
-        Outcome::Interrupted => ("fail", "✗ interrupted"),
-        Outcome::Running => ("other", "not ended"),
-    };
-    let culprit = manifest
-        .culprit
-        .as_ref()
-        .map(|text| format!("<br/>{}", escape(text)))
-        .unwrap_or_default();
-    format!("<span class=\"verdict {class}\">{word}</span>{culprit}")
 }

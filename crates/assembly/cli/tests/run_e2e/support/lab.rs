@@ -255,7 +255,8 @@ impl Finished {
         assert_eq!(self.code, 1, "{}", self.output());
         let manifest = self.manifest();
         assert_eq!(manifest.outcome, timeloom_results::Outcome::Failed);
-        let culprit = manifest.culprit.unwrap_or_default();
+        let log = manifest.failure.map(|failure| failure.log.join("\n"));
+        let culprit = manifest.culprit.unwrap_or_default() + &log.unwrap_or_default();
         for word in words {
             assert!(
                 self.stdout.contains(word),
