@@ -23,7 +23,7 @@ rate = "8 Mbit/s"
 [system.hosts.a]
 address = "10.77.0.2/24"
 [system]
-links = [{ between = ["a", "net-s0"] }]
+links = [{ between = ["a", "net-switch"] }]
 [[check]]
 name = "holds-all-the-same"
 assert = "max(a.clock.offset) < 1"

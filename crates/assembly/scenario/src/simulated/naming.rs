@@ -1,0 +1,139 @@
+//! What the cables and flows of a simulated network are called in the results, and what is
+//! recorded of each: `net.link.NAME.loss`, `net.flow.NAME.delay`.
+
+use std::collections::HashSet;
+
+use timeloom_net::{PortId, World};
+
+use crate::plan::Plan;
+use crate::suggest;
+
+/// The source of all signals of a simulated network.
+pub const NETWORK: &str = "net";
+
+/// What is recorded of each link, always of the direction in which it is worse.
+pub const LINK_SIGNALS: [&str; 5] = ["throughput", "load", "loss", "delay", "queue"];
+
+/// What is recorded of each flow.
+pub const FLOW_SIGNALS: [&str; 3] = ["throughput", "loss", "delay"];
+
+/// A cable of a simulated network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCable {
+    /// What it is called.
+    pub name: String,
+    /// The nodes that it joins.
+    pub ends: [String; 2],
+    /// The port at its first end, which leads to the second.
+    pub there: PortId,
+    /// The port at its second end.
+    pub back: PortId,
+}
+
+/// The names of cables and flows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkNames {
+    /// The cables: those of `system.links` as there, then all others.
+    pub cables: Vec<NamedCable>,
+    /// The flows, in the order of `network.traffic`.
+    pub flows: Vec<String>,
+}
+
+impl NetworkNames {
+    pub(super) fn new(plan: &Plan, world: &World, links: &[Option<(PortId, PortId)>]) -> Self {
+        let mut used = HashSet::new();
+        let mut cables = Vec::new();
+        let mut of_links = HashSet::new();
+        for (link, ports) in plan.system.links.iter().zip(links) {
+            let Some((there, back)) = *ports else {
+                continue;
+            };
+            of_links.extend([there, back]);
+            let wanted = link.name.clone().unwrap_or_else(|| link.between.join("-"));
+            cables.push(NamedCable {
+                name: unique(&mut used, &wanted),
+                ends: link.between.clone(),
+                there,
+                back,
+            });
+        }
+        for cable in world.cables() {
+            // Both directions are there; who comes first gives the name.
+            let back = cable.port.peer();
+            if back < cable.port || of_links.contains(&cable.port) {
+                continue;
+            }
+            let ends = [cable.from, cable.to].map(|node| world.name(node).to_owned());
+            cables.push(NamedCable {
+                name: unique(&mut used, &ends.join("-")),
+                ends,
+                there: cable.port,
+                back,
+            });
+        }
+        let mut used = HashSet::new();
+        let traffic = plan.network.iter().flat_map(|network| &network.traffic);
+        let flows = traffic.map(|flow| {
+            let ends = || format!("{}-{}", flow.from, flow.to);
+            unique(&mut used, &flow.name.clone().unwrap_or_else(ends))
+        });
+        Self {
+            flows: flows.collect(),
+            cables,
+        }
+    }
+
+    /// The cable that joins these two nodes, in either order.
+    pub fn between(&self, ends: &[String; 2]) -> Option<&NamedCable> {
+        let [a, b] = ends;
+        self.cables
+            .iter()
+            .find(|cable| cable.ends == [a.clone(), b.clone()] || cable.ends == [b.clone(), a.clone()])
+    }
+
+    /// What is wrong with the name of a signal of the network, and the fix; `None` when it is
+    /// recorded.
+    pub(crate) fn fault(&self, signal: &str) -> Option<(String, String)> {
+        let (kind, rest) = signal.split_once('.').unwrap_or((signal, ""));
+        let (name, quantity) = rest.rsplit_once('.').unwrap_or((rest, ""));
+        let (noun, known, quantities): (_, Vec<&str>, &[&str]) = match kind {
+            "link" => {
+                let names = self.cables.iter().map(|cable| cable.name.as_str());
+                ("link", names.collect(), &LINK_SIGNALS)
+            }
+            "flow" => {
+                let names = self.flows.iter().map(String::as_str);
+                ("flow", names.collect(), &FLOW_SIGNALS)
+            }
+            _ => {
+                let help = "write `net.link.NAME.QUANTITY` or `net.flow.NAME.QUANTITY`";
+                let message = format!("`{signal}` of the network is not recorded");
+                return Some((message, help.to_owned()));
+            }
+        };
+        if !known.contains(&name) {
+            let message = format!("the network has no {noun} `{name}`");
+            return Some((message, suggest::hint(name, noun, known)));
+        }
+        if !quantities.contains(&quantity) {
+            let message = format!("`{quantity}` of a {noun} is not recorded");
+            let help = suggest::hint(quantity, "quantity", quantities.iter().copied());
+            return Some((message, help));
+        }
+        None
+    }
+}
+
+/// A name that can stand in that of a signal, and that nobody else has.
+fn unique(used: &mut HashSet<String>, wanted: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':');
+    let name: String = (wanted.chars())
+        .map(|c| if plain(c) { c } else { '_' })
+        .collect();
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut candidates = std::iter::once(name.clone()).chain(numbered);
+    let free = candidates.find(|candidate| !used.contains(candidate));
+    let free = free.expect("there are more numbers than names");
+    used.insert(free.clone());
+    free
+}
