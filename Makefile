@@ -8,7 +8,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test fuzz miri test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
+.PHONY: help build demo test fuzz miri search-accord test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -34,6 +34,9 @@ fuzz: packages-test ## PTP messages, a host's frames, other processes' stacks an
 
 miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of each test (8); nightly compiler
 	scripts/miri
+
+search-accord: ## Every order of two requests of each of three hosts that agree on pauses: hours, gigabytes
+	$(CARGO) test --locked --release -p timeloom-accord --lib -- --ignored --nocapture
 
 test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
 	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target

@@ -1,0 +1,371 @@
+//! The agreement itself: records of others in, orders for this host's clock and
+//! processes out. It knows no time and no network; [`crate::Member`] adds them.
+//!
+//! Every pause passes through five stages. Each is a barrier: nobody leaves it
+//! before everybody is known to be there.
+//!
+//! 1. *Closing*: each host's clock is given a ceiling, at or after what it shows.
+//! 2. *Bound*: T is the latest of the ceilings. No clock has passed it, none will.
+//! 3. *Standing*: the clock shows T and the processes stand. Holds are granted.
+//! 4. *Ready*: nobody holds; each names an instant R from which it can go on.
+//! 5. *Running*: all go on at the latest of these instants, from T.
+//!
+//! What is computed from all records is the same for all who compute it, so there
+//! is no master; who knows the outcome says it in its record, and others take it
+//! from there. A host that has gone silent is left out once all others agree who
+//! it is; from the moment a host counts another as silent it is deaf to it, so a
+//! record of a silent host counts for all or for none.
+
+mod steps;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use timeloom_clock::Timeline;
+use timeloom_time::{Instant, Virtual};
+
+use crate::hosts::{HostId, Hosts};
+use crate::record::{Halt, Record, Resumed, Stage, Why};
+
+/// What a host that falls silent means for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OnSilence {
+    /// All stop for good.
+    Stop,
+    /// They go on without it, and what it held is released, if they are more than
+    /// half of all.
+    Release,
+}
+
+/// What the clock and the processes of this host are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Stop the processes now; the clock goes on.
+    HoldAlone,
+    /// Give the clock a ceiling at what it shows or later, and at `at_least` or
+    /// later; then say which by [`Agreement::closed`].
+    Close {
+        /// Another host's ceiling; none when this host is the first.
+        at_least: Option<Instant<Virtual>>,
+    },
+    /// Raise the ceiling to `at`; when the clock is there and the processes stand,
+    /// call [`Agreement::stood`].
+    Stand {
+        /// Where all stand.
+        at: Instant<Virtual>,
+    },
+    /// All hosts stand there, and do while this host holds the line.
+    Grant {
+        /// The virtual instant.
+        at: Instant<Virtual>,
+    },
+    /// Go on; later than agreed means: as if it had been then.
+    Resume(Resumed),
+    /// Stop clock and processes for good.
+    Halt(Halt),
+}
+
+/// One host's part in the agreement.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Agreement {
+    me: HostId,
+    on_silence: OnSilence,
+    pause: u64,
+    members: Hosts,
+    silent: Hosts,
+    joiners: Hosts,
+    /// Members that were heard to take part: one that wants to join has begun anew.
+    present: Hosts,
+    ballot: u32,
+    stage: Own,
+    claim: Claim,
+    /// How the last pause ended.
+    resumed: Resumed,
+    peers: BTreeMap<HostId, Record>,
+    orders: VecDeque<Order>,
+    #[cfg(test)]
+    pub(crate) flaw: Option<crate::explore::Flaw>,
+}
+
+/// Where this host is: what its record says, and what it has been ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Own {
+    Joining,
+    Running,
+    /// The ceiling has been ordered.
+    Proposing,
+    Closing(Instant<Virtual>),
+    Bound(Instant<Virtual>),
+    Standing(Instant<Virtual>),
+    Ready(Instant<Virtual>, Instant<Timeline>, Hosts),
+    Stopped(Halt),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Claim {
+    None,
+    Wanted,
+    Granted,
+}
+
+impl Agreement {
+    /// A host of a run that has not begun. All `members` stand at virtual time zero;
+    /// time begins when all have [`stood`](Self::stood).
+    pub fn new(me: HostId, members: Hosts, on_silence: OnSilence) -> Self {
+        let mut agreement = Self::joining(me, on_silence);
+        agreement.members = members.with(me);
+        agreement.stage = Own::Bound(Instant::ZERO);
+        agreement
+            .orders
+            .push_back(Order::Stand { at: Instant::ZERO });
+        agreement
+    }
+
+    /// A host that comes to a run under way, and takes part from its next resume on.
+    pub fn joining(me: HostId, on_silence: OnSilence) -> Self {
+        Self {
+            me,
+            on_silence,
+            pause: 0,
+            members: Hosts::NONE,
+            silent: Hosts::NONE,
+            joiners: Hosts::NONE,
+            present: Hosts::NONE,
+            ballot: 0,
+            stage: Own::Joining,
+            claim: Claim::None,
+            resumed: Resumed {
+                from: Instant::ZERO,
+                at: Instant::ZERO,
+            },
+            peers: BTreeMap::new(),
+            orders: VecDeque::new(),
+            #[cfg(test)]
+            flaw: None,
+        }
+    }
+
+    /// What is to be done next; `None` when nothing is.
+    pub fn next_order(&mut self) -> Option<Order> {
+        self.orders.pop_front()
+    }
+
+    /// What this host says of itself now.
+    pub fn record(&self) -> Record {
+        let before = self.resumed;
+        let stage = match self.stage {
+            Own::Joining => Stage::Joining,
+            Own::Running | Own::Proposing => Stage::Running(before),
+            Own::Closing(ceiling) => Stage::Closing { ceiling, before },
+            Own::Bound(at) => Stage::Bound { at },
+            Own::Standing(at) => Stage::Standing { at },
+            Own::Ready(at, go, joiners) => Stage::Ready { at, go, joiners },
+            Own::Stopped(halt) => Stage::Stopped(halt),
+        };
+        Record {
+            pause: self.pause,
+            members: self.members,
+            silent: self.silent,
+            ballot: self.ballot,
+            holds: self.claim != Claim::None,
+            stage,
+        }
+    }
+
+    /// Who takes part, silent ones included.
+    pub fn members(&self) -> Hosts {
+        self.members
+    }
+
+    /// Members that are listened to no more.
+    pub fn silent(&self) -> Hosts {
+        self.silent
+    }
+
+    /// Somebody here wants all hosts to stand, until [`Self::release`]. To be
+    /// called by one at a time. `soonest` as in [`Self::heard`].
+    pub fn claim(&mut self, soonest: Instant<Timeline>) {
+        if self.claim != Claim::None {
+            return;
+        }
+        self.claim = Claim::Wanted;
+        match self.stage {
+            // On the way to a pause that another asked for: this host pays too.
+            Own::Proposing | Own::Closing(_) | Own::Bound(_) => {
+                self.orders.push_back(Order::HoldAlone);
+            }
+            // What others voted while nobody held the line counts no more.
+            Own::Standing(_) => self.ballot = self.ballot.saturating_add(1),
+            _ => {}
+        }
+        self.advance(soonest);
+    }
+
+    /// Nobody here holds the line any more. `soonest` as in [`Self::heard`].
+    pub fn release(&mut self, soonest: Instant<Timeline>) {
+        self.claim = Claim::None;
+        self.advance(soonest);
+    }
+
+    /// The ceiling that was [ordered](Order::Close) is in force.
+    pub fn closed(&mut self, ceiling: Instant<Virtual>, soonest: Instant<Timeline>) {
+        if self.stage == Own::Proposing {
+            self.pause = self.pause.saturating_add(1);
+            self.ballot = 0;
+            self.stage = Own::Closing(ceiling);
+            self.advance(soonest);
+        }
+    }
+
+    /// Clock and processes [stand](Order::Stand).
+    pub fn stood(&mut self, soonest: Instant<Timeline>) {
+        if let Own::Bound(at) = self.stage {
+            self.stage = Own::Standing(at);
+            self.advance(soonest);
+        }
+    }
+
+    /// Clock or processes do not obey.
+    pub fn failed(&mut self) {
+        self.halt(Why::Failed);
+    }
+
+    /// Another host's record, newer than all heard of it before. `soonest` is the
+    /// earliest instant at which this host could go on, should it vote for that now.
+    pub fn heard(&mut self, from: HostId, record: Record, soonest: Instant<Timeline>) {
+        if from == self.me || self.silent.contains(from) || self.is_stopped() {
+            return;
+        }
+        if let Stage::Stopped(halt) = record.stage {
+            return self.stop(halt);
+        }
+        let member = self.members.contains(from);
+        match (member, record.stage) {
+            (true, Stage::Joining) if self.present.contains(from) => {
+                return self.restarted(from, soonest);
+            }
+            (true, Stage::Joining) => return,
+            (false, Stage::Joining) if self.stage != Own::Joining => {
+                self.joiners = self.joiners.with(from);
+                return;
+            }
+            (false, _) if self.stage != Own::Joining => return,
+            _ => {}
+        }
+        if member && record.members.contains(from) && self.is_left_out_by(&record) {
+            return self.halt(Why::Excluded);
+        }
+        if member {
+            self.present = self.present.with(from);
+        }
+        self.peers.insert(from, record);
+        self.advance(soonest);
+    }
+
+    /// This member has not been heard for too long.
+    pub fn lost(&mut self, host: HostId, soonest: Instant<Timeline>) {
+        if self.is_stopped() || host == self.me || !self.members.contains(host) {
+            return;
+        }
+        match self.on_silence {
+            OnSilence::Stop => self.halt(Why::Silent(host)),
+            OnSilence::Release => {
+                self.silent = self.silent.with(host);
+                self.peers.remove(&host);
+                if self.alive().count() * 2 <= self.members.count() {
+                    return self.halt(Why::Minority);
+                }
+                self.advance(soonest);
+            }
+        }
+    }
+
+    /// Some members hear this one, which this host does not.
+    pub fn cut_off_from(&mut self, host: HostId) {
+        self.halt(Why::Link(host));
+    }
+
+    /// Whether it has stopped for good.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.stage, Own::Stopped(_))
+    }
+
+    /// Members whose records count.
+    pub fn alive(&self) -> Hosts {
+        self.members.without(self.silent)
+    }
+
+    /// Whether all whose records count agree on who is silent.
+    pub fn view_is_agreed(&self) -> bool {
+        #[cfg(test)]
+        if self.is_flawed(crate::explore::Flaw::ViewNotAgreed) {
+            return true;
+        }
+        self.others().all(|(_, record)| {
+            record.is_some_and(|record| {
+                record.silent.and(self.members) == self.silent.and(self.members)
+            })
+        })
+    }
+
+    fn others(&self) -> impl Iterator<Item = (HostId, Option<&Record>)> {
+        let others = self.alive().iter().filter(|host| *host != self.me);
+        others.map(|host| (host, self.peers.get(&host)))
+    }
+
+    /// The outcome of a barrier, from somebody who knows it already.
+    fn told<T>(&self, outcome: impl Fn(&Record) -> Option<T>) -> Option<T> {
+        self.others()
+            .find_map(|(_, record)| record.and_then(&outcome))
+    }
+
+    /// The records of all others, or `None` if one is not known to be in it.
+    fn others_here(&self) -> Option<Vec<&Record>> {
+        self.others()
+            .map(|(_, record)| record.filter(|record| record.pause == self.pause))
+            .collect()
+    }
+
+    fn is_left_out_by(&self, record: &Record) -> bool {
+        // The others may know of a joiner's start later than the joiner.
+        let of_later = record.pause > self.pause
+            || (record.pause == self.pause && matches!(record.stage, Stage::Running(_)));
+        record.silent.contains(self.me)
+            || (of_later && !record.members.contains(self.me))
+            || record.pause > self.pause.saturating_add(1)
+    }
+
+    fn restarted(&mut self, host: HostId, soonest: Instant<Timeline>) {
+        match self.on_silence {
+            OnSilence::Stop => self.halt(Why::Restarted(host)),
+            OnSilence::Release => self.lost(host, soonest),
+        }
+    }
+
+    fn halt(&mut self, why: Why) {
+        self.stop(Halt { by: self.me, why });
+    }
+
+    fn stop(&mut self, halt: Halt) {
+        if !self.is_stopped() {
+            self.stage = Own::Stopped(halt);
+            self.orders.clear();
+            self.orders.push_back(Order::Halt(halt));
+        }
+    }
+
+    /// Takes every step that is possible now.
+    fn advance(&mut self, soonest: Instant<Timeline>) {
+        while self.step(soonest) {}
+    }
+
+    fn step(&mut self, soonest: Instant<Timeline>) -> bool {
+        match self.stage {
+            Own::Joining => self.join(),
+            Own::Running => self.begin(),
+            Own::Closing(ceiling) => self.bind(ceiling),
+            Own::Standing(at) => self.grant_or_vote(at, soonest),
+            Own::Ready(at, go, joiners) => self.go_on(at, go, joiners),
+            Own::Proposing | Own::Bound(_) | Own::Stopped(_) => false,
+        }
+    }
+}

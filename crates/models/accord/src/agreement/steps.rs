@@ -1,0 +1,215 @@
+//! The steps from one stage of a pause to the next.
+
+use timeloom_clock::Timeline;
+use timeloom_time::{Instant, Virtual};
+
+use super::{Agreement, Claim, Order, Own};
+use crate::hosts::Hosts;
+use crate::record::{Record, Resumed, Stage, Why};
+
+impl Agreement {
+    /// Running → Proposing, for a claim of its own or of another host.
+    pub(super) fn begin(&mut self) -> bool {
+        let ceilings = self.others().filter_map(|(_, record)| {
+            let record = record.filter(|record| record.pause > self.pause)?;
+            match record.stage {
+                Stage::Closing { ceiling: at, .. } | Stage::Bound { at } => Some(at),
+                _ => None,
+            }
+        });
+        let at_least = ceilings.max();
+        if self.claim == Claim::None && at_least.is_none() {
+            return false;
+        }
+        self.stage = Own::Proposing;
+        if self.claim == Claim::Wanted {
+            self.orders.push_back(Order::HoldAlone);
+        }
+        self.orders.push_back(Order::Close { at_least });
+        true
+    }
+
+    /// Closing → Bound, when all ceilings are known or somebody knows the instant.
+    pub(super) fn bind(&mut self, ceiling: Instant<Virtual>) -> bool {
+        let at = self.told(|record| match record.stage {
+            _ if record.pause != self.pause => None,
+            Stage::Bound { at } | Stage::Standing { at } | Stage::Ready { at, .. } => Some(at),
+            _ => None,
+        });
+        let at = at.or_else(|| self.latest_ceiling(ceiling));
+        let Some(at) = at else { return false };
+        self.stage = Own::Bound(at);
+        self.orders.push_back(Order::Stand { at });
+        true
+    }
+
+    fn latest_ceiling(&self, own: Instant<Virtual>) -> Option<Instant<Virtual>> {
+        let stages = self.others_here().filter(|_| self.view_is_agreed());
+        #[cfg(test)]
+        let stages = match self.is_flawed(crate::explore::Flaw::OwnCeiling) {
+            true => Some(Vec::new()),
+            false => stages,
+        };
+        let ceilings = stages?.into_iter().map(|record| match record.stage {
+            Stage::Closing { ceiling, .. } => ceiling,
+            _ => own,
+        });
+        Some(ceilings.fold(own, Instant::max))
+    }
+
+    /// Standing: grants a claim, or votes for going on.
+    pub(super) fn grant_or_vote(
+        &mut self,
+        at: Instant<Virtual>,
+        soonest: Instant<Timeline>,
+    ) -> bool {
+        let Some(stages) = self.others_here().filter(|_| self.view_is_agreed()) else {
+            return false;
+        };
+        let newest = stages.iter().map(|record| record.ballot).max();
+        let newest = newest.unwrap_or(0).max(self.ballot);
+        let all_stand = stages
+            .iter()
+            .all(|record| matches!(record.stage, Stage::Standing { .. } | Stage::Ready { .. }));
+        // Somebody wants to hold who has voted already: give it the chance to.
+        let regrets = stages.iter().any(|record| {
+            record.holds && record.ballot == newest && matches!(record.stage, Stage::Ready { .. })
+        });
+        let held = self.claim != Claim::None || stages.iter().any(|record| record.holds);
+        #[cfg(test)]
+        let all_stand = all_stand || self.is_flawed(crate::explore::Flaw::GrantEarly);
+        #[cfg(test)]
+        let held = held && !self.is_flawed(crate::explore::Flaw::VoteWhileHeld);
+        self.ballot = newest.saturating_add(u32::from(regrets));
+        if !all_stand {
+            return false;
+        }
+        if self.claim == Claim::Wanted {
+            self.claim = Claim::Granted;
+            self.orders.push_back(Order::Grant { at });
+        }
+        if held {
+            return false;
+        }
+        self.stage = Own::Ready(at, soonest, self.joiners.without(self.members));
+        true
+    }
+
+    /// Ready → Running, when all are ready or somebody knows how it ended.
+    pub(super) fn go_on(
+        &mut self,
+        at: Instant<Virtual>,
+        go: Instant<Timeline>,
+        joiners: Hosts,
+    ) -> bool {
+        if let Some((resumed, members)) = self.told(|record| self.ended(record)) {
+            self.run(resumed, members);
+            return true;
+        }
+        let Some(stages) = self.others_here().filter(|_| self.view_is_agreed()) else {
+            return false;
+        };
+        let newest = stages.iter().map(|record| record.ballot).max();
+        if newest.is_some_and(|newest| newest > self.ballot) && !self.keeps_old_votes() {
+            self.stage = Own::Standing(at);
+            self.ballot = newest.unwrap_or(self.ballot);
+            if self.claim == Claim::Wanted {
+                self.ballot = self.ballot.saturating_add(1);
+            }
+            return true;
+        }
+        let votes: Option<Vec<_>> = stages
+            .into_iter()
+            .map(|record| match record.stage {
+                Stage::Ready { go, joiners, .. }
+                    if record.ballot == self.ballot || self.keeps_old_votes() =>
+                {
+                    Some((go, joiners))
+                }
+                _ => None,
+            })
+            .collect();
+        let Some(votes) = votes else { return false };
+        let resumed = Resumed {
+            from: at,
+            at: votes.iter().map(|(go, _)| *go).fold(go, Instant::max),
+        };
+        #[cfg(test)]
+        let resumed = match self.is_flawed(crate::explore::Flaw::OwnGo) {
+            true => Resumed { at: go, ..resumed },
+            false => resumed,
+        };
+        let joiners = votes.iter().fold(joiners, |all, (_, some)| all.or(*some));
+        self.run(resumed, self.alive().or(joiners));
+        true
+    }
+
+    /// How the pause that this host is in ended, if that record says so.
+    fn ended(&self, record: &Record) -> Option<(Resumed, Hosts)> {
+        match record.stage {
+            Stage::Running(resumed) if record.pause == self.pause => {
+                Some((resumed, record.members))
+            }
+            Stage::Closing { before, .. } if record.pause == self.pause.saturating_add(1) => {
+                Some((before, record.members))
+            }
+            _ => None,
+        }
+    }
+
+    fn run(&mut self, resumed: Resumed, members: Hosts) {
+        // What was said in this pause has done its work.
+        let pause = self.pause;
+        self.peers
+            .retain(|host, record| members.contains(*host) && record.pause > pause);
+        self.members = members;
+        self.silent = self.silent.and(members);
+        self.joiners = self.joiners.without(members);
+        self.present = self.present.and(members);
+        self.resumed = resumed;
+        self.ballot = 0;
+        self.stage = Own::Running;
+        self.orders.push_back(Order::Resume(resumed));
+        if !members.contains(self.me) {
+            self.halt(Why::Excluded);
+        }
+    }
+
+    /// Joining → Running, once a member says that this host takes part.
+    pub(super) fn join(&mut self) -> bool {
+        let mine = |record: &&Record| record.members.contains(self.me);
+        let told = self
+            .peers
+            .values()
+            .filter(mine)
+            .find_map(|record| match record.stage {
+                Stage::Running(resumed) => Some((record.pause, resumed, record.members)),
+                Stage::Closing { before, .. } => {
+                    Some((record.pause.saturating_sub(1), before, record.members))
+                }
+                _ => None,
+            });
+        let Some((pause, resumed, members)) = told else {
+            return false;
+        };
+        self.pause = pause;
+        self.run(resumed, members);
+        true
+    }
+
+    #[cfg(not(test))]
+    const fn keeps_old_votes(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+impl Agreement {
+    pub(super) fn is_flawed(&self, flaw: crate::explore::Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    fn keeps_old_votes(&self) -> bool {
+        self.is_flawed(crate::explore::Flaw::OldVotes)
+    }
+}

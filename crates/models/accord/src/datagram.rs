@@ -1,0 +1,281 @@
+//! What goes from host to host: a record, and what keeps the link.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0–3 | `TLPB` |
+//! | 4 | version, 1 |
+//! | 5, 6 | number of the sending and of the receiving host |
+//! | 7 | stage: 0 joining, 1 running, 2 closing, 3 bound, 4 standing, 5 ready, 6 stopped |
+//! | 8–15 | number of the datagram, growing |
+//! | 16–23 | number of the newest datagram that came from the receiver |
+//! | 24–31 | the sender's timeline as it sent |
+//! | 32–39 | how wrong that may be, ns |
+//! | 40–55 | what the receiver's stamp was, and for how long it was kept; −1 for none |
+//! | 56–79 | pause; members; silent members |
+//! | 80–83 | ballot |
+//! | 84 | 1: holds |
+//! | 85–87 | stopped: by whom, why, which host |
+//! | 88–111 | the stage's instants, in the order of [`Stage`] |
+//!
+//! Numbers are little-endian, sets a bit for each host, instants nanoseconds. What
+//! a stage does not use is zero. The seal is added by who sends.
+
+use timeloom_clock::Timeline;
+use timeloom_time::{Duration, Instant};
+
+use crate::hosts::{HostId, Hosts};
+use crate::record::{Halt, Record, Resumed, Stage, Why};
+
+/// One message to one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Who sends it.
+    pub from: HostId,
+    /// Who is to get it.
+    pub to: HostId,
+    /// Grows with every datagram of the sender, also over its restarts.
+    pub number: u64,
+    /// The number of the newest that the sender got from the receiver; 0 for none.
+    pub acknowledges: u64,
+    /// What the sender's timeline showed.
+    pub stamp: Instant<Timeline>,
+    /// How wrong that may be.
+    pub uncertainty: Duration,
+    /// What the receiver's last stamp was.
+    pub echo: Option<Echo>,
+    /// What the sender says of itself.
+    pub record: Record,
+}
+
+/// A stamp sent back, to measure the way there and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// The stamp.
+    pub stamp: Instant<Timeline>,
+    /// How long ago it came.
+    pub kept: Duration,
+}
+
+impl Datagram {
+    /// How many bytes every datagram has.
+    pub const BYTES: usize = 112;
+
+    /// As bytes.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        let record = &self.record;
+        let (stage, halt, instants) = words(&record.stage);
+        out[..4].copy_from_slice(MAGIC);
+        out[4..8].copy_from_slice(&[VERSION, self.from.number(), self.to.number(), stage]);
+        let (stamp, kept) = match self.echo {
+            Some(echo) => (echo.stamp.as_ns(), echo.kept.as_ns().max(0)),
+            None => (0, -1),
+        };
+        let words = [
+            self.number,
+            self.acknowledges,
+            self.stamp.as_ns() as u64,
+            self.uncertainty.as_ns() as u64,
+            stamp as u64,
+            kept as u64,
+            record.pause,
+            record.members.to_bits(),
+            record.silent.to_bits(),
+        ];
+        put(&mut out[8..80], &words);
+        out[80..84].copy_from_slice(&record.ballot.to_le_bytes());
+        out[84] = u8::from(record.holds);
+        out[85..88].copy_from_slice(&halt);
+        put(&mut out[88..], &instants);
+        out
+    }
+
+    /// From bytes, which may be anything. `None` when they are no datagram.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| {
+            let bytes = bytes[at..].first_chunk().expect("a word within a datagram");
+            u64::from_le_bytes(*bytes)
+        };
+        let instant = |at: usize| word(at) as i64;
+        if &bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[84] > 1 {
+            return None;
+        }
+        let echo = match (instant(40), instant(48)) {
+            (0, -1) => None,
+            (stamp, kept) if kept >= 0 => Some(Echo {
+                stamp: Instant::from_ns(stamp),
+                kept: Duration::from_ns(kept),
+            }),
+            _ => return None,
+        };
+        let halt = [bytes[85], bytes[86], bytes[87]];
+        let stage = stage(bytes[7], halt, [word(88), word(96), word(104)])?;
+        let ballot: &[u8; 4] = bytes[80..].first_chunk()?;
+        let uncertainty = Duration::from_ns(instant(32));
+        if uncertainty.is_negative() {
+            return None;
+        }
+        Some(Self {
+            from: HostId::new(bytes[5])?,
+            to: HostId::new(bytes[6])?,
+            number: word(8),
+            acknowledges: word(16),
+            stamp: Instant::from_ns(instant(24)),
+            uncertainty,
+            echo,
+            record: Record {
+                pause: word(56),
+                members: Hosts::from_bits(word(64)),
+                silent: Hosts::from_bits(word(72)),
+                ballot: u32::from_le_bytes(*ballot),
+                holds: bytes[84] == 1,
+                stage,
+            },
+        })
+    }
+}
+
+const MAGIC: &[u8; 4] = b"TLPB";
+const VERSION: u8 = 1;
+
+fn put(out: &mut [u8], words: &[u64]) {
+    for (bytes, word) in out.chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// A stage as its number, its halt and its instants.
+fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
+    let instants = |number, words| (number, [0; 3], words);
+    match *stage {
+        Stage::Joining => instants(0, [0; 3]),
+        Stage::Running(Resumed { from, at }) => {
+            instants(1, [from.as_ns() as u64, at.as_ns() as u64, 0])
+        }
+        Stage::Closing { ceiling, before } => {
+            let ns = [ceiling.as_ns(), before.from.as_ns(), before.at.as_ns()];
+            instants(2, ns.map(|ns| ns as u64))
+        }
+        Stage::Bound { at } => instants(3, [at.as_ns() as u64, 0, 0]),
+        Stage::Standing { at } => instants(4, [at.as_ns() as u64, 0, 0]),
+        Stage::Ready { at, go, joiners } => {
+            instants(5, [at.as_ns() as u64, go.as_ns() as u64, joiners.to_bits()])
+        }
+        Stage::Stopped(Halt { by, why }) => {
+            let (why, host) = match why {
+                Why::Silent(host) => (0, host.number()),
+                Why::Link(host) => (1, host.number()),
+                Why::Minority => (2, 0),
+                Why::Excluded => (3, 0),
+                Why::Restarted(host) => (4, host.number()),
+                Why::Failed => (5, 0),
+            };
+            (6, [by.number(), why, host], [0; 3])
+        }
+    }
+}
+
+fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
+    let [a, b, c] = words;
+    let (at, ns) = (Instant::from_ns(a as i64), |word| word as i64);
+    let used = [0, 2, 3, 1, 1, 3, 0].get(usize::from(number))?;
+    let idle = words[*used..].iter().all(|word| *word == 0);
+    if !idle || (number != 6 && halt != [0; 3]) {
+        return None;
+    }
+    Some(match number {
+        0 => Stage::Joining,
+        1 => Stage::Running(Resumed {
+            from: at,
+            at: Instant::from_ns(ns(b)),
+        }),
+        2 => Stage::Closing {
+            ceiling: at,
+            before: Resumed {
+                from: Instant::from_ns(ns(b)),
+                at: Instant::from_ns(ns(c)),
+            },
+        },
+        3 => Stage::Bound { at },
+        4 => Stage::Standing { at },
+        5 => Stage::Ready {
+            at,
+            go: Instant::from_ns(ns(b)),
+            joiners: Hosts::from_bits(c),
+        },
+        _ => {
+            let (by, host) = (HostId::new(halt[0])?, HostId::new(halt[2])?);
+            let why = match halt[1] {
+                0 => Why::Silent(host),
+                1 => Why::Link(host),
+                4 => Why::Restarted(host),
+                _ if halt[2] != 0 => return None,
+                2 => Why::Minority,
+                3 => Why::Excluded,
+                5 => Why::Failed,
+                _ => return None,
+            };
+            Stage::Stopped(Halt { by, why })
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bytes that are often nearly a datagram.
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let anything = prop::collection::vec(any::<u8>(), 0..200);
+        let nearly = (
+            prop::collection::vec(any::<u8>(), 112),
+            0u8..8,
+            0u8..80,
+            0u8..7,
+        );
+        let nearly = nearly.prop_map(|(mut bytes, stage, host, used)| {
+            bytes[..4].copy_from_slice(MAGIC);
+            bytes[4..8].copy_from_slice(&[VERSION, host, 0, stage]);
+            bytes[31] = 0;
+            bytes[39] &= 0x7f;
+            bytes[55] &= 0x7f;
+            bytes[84] &= 1;
+            bytes[85..88].copy_from_slice(&match stage {
+                6 => [host, used, 0],
+                _ => [0; 3],
+            });
+            bytes[88 + 8 * usize::from(used.min(3))..].fill(0);
+            bytes
+        });
+        prop_oneof![1 => anything, 9 => nearly]
+    }
+
+    proptest! {
+        /// What is read is written the same again, byte by byte: no two forms of one
+        /// message, and no bytes without a meaning.
+        #[test]
+        fn whatever_is_read_is_written_the_same_way(bytes in bytes()) {
+            if let Some(datagram) = Datagram::from_bytes(&bytes) {
+                prop_assert_eq!(datagram.to_bytes().to_vec(), bytes);
+            }
+        }
+
+        /// Most of the nearly good ones are good: the property above is not empty.
+        #[test]
+        fn every_stage_can_be_read(stage in 0u8..7, a in any::<u64>()) {
+            let mut bytes = [0; Datagram::BYTES];
+            bytes[..8].copy_from_slice(&[b'T', b'L', b'P', b'B', 1, 2, 3, stage]);
+            bytes[48..56].fill(0xff);
+            if stage != 0 && stage != 6 {
+                bytes[88..96].copy_from_slice(&a.to_le_bytes());
+            }
+            let datagram = Datagram::from_bytes(&bytes).expect("a good datagram");
+            prop_assert_eq!(datagram.to_bytes(), bytes);
+            for cut in 0..bytes.len() {
+                prop_assert_eq!(Datagram::from_bytes(&bytes[..cut]), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,528 @@
+//! Many hosts over a bad network, by seeded simulation: every pause is at one instant,
+//! every clock goes on from it alike, and everybody gets the line.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use timeloom_accord::{
+    Action, Datagram, Halt, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Resumed,
+    Settings, Why,
+};
+use timeloom_clock::Timeline;
+use timeloom_engine::Random;
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// How bad the network is.
+#[derive(Clone, Copy, Debug)]
+struct Network {
+    loss: f64,
+    duplication: f64,
+    /// The least and the most that a datagram takes, so that they overtake each other.
+    delay: (Duration, Duration),
+}
+
+/// How wrong a timeline is at most.
+const UNCERTAINTY: Duration = Duration::from_us(20);
+
+struct Host {
+    member: Member,
+    /// By how much its timeline is off.
+    error: Duration,
+    orders: std::collections::VecDeque<Order>,
+    /// Where and when it goes on, while it runs.
+    runs: Option<Resumed>,
+    ceiling: Option<Instant<Virtual>>,
+    shows: Instant<Virtual>,
+    requests: usize,
+    asks: bool,
+    holds: bool,
+    granted: usize,
+    crashed: bool,
+    /// A wake-up that is under way already.
+    wakes: Option<Instant<Timeline>>,
+    /// As does an act.
+    acts: Option<Instant<Timeline>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Event {
+    Arrive(Vec<u8>),
+    Wake(usize),
+    /// Its clock has come to its ceiling, or it is time to go on.
+    Act(usize),
+    Claim(usize),
+    Release(usize),
+    Crash(usize),
+}
+
+struct World {
+    hosts: Vec<Host>,
+    network: Network,
+    random: Random,
+    now: Instant<Timeline>,
+    events: BinaryHeap<Reverse<(Instant<Timeline>, u64, usize)>>,
+    what: Vec<Event>,
+    broken: Option<(usize, usize)>,
+    stands: BTreeMap<Instant<Virtual>, usize>,
+    ends: BTreeMap<Instant<Virtual>, Resumed>,
+    sent: usize,
+}
+
+fn id(index: usize) -> HostId {
+    HostId::new(index as u8).expect("at most 64 hosts")
+}
+
+fn settings() -> Settings {
+    Settings {
+        patience: Duration::from_s(2),
+        beat: Duration::from_ms(50),
+        ..Settings::default()
+    }
+}
+
+impl World {
+    fn new(count: usize, seed: u64, network: Network, settings: Settings) -> Self {
+        let mut random = Random::new(seed, 0);
+        let all: Hosts = (0..count).map(id).collect();
+        let start = Instant::from_ns(1_000_000_000);
+        let hosts = (0..count).map(|index| {
+            let span = UNCERTAINTY.as_ns() as u64;
+            let error = Duration::from_ns(random.below(2 * span) as i64 - span as i64);
+            let moment = Moment {
+                now: start + error,
+                uncertainty: UNCERTAINTY,
+            };
+            Host {
+                member: Member::new(id(index), all, Hosts::NONE, settings, moment),
+                error,
+                orders: Default::default(),
+                runs: None,
+                ceiling: None,
+                shows: Instant::ZERO,
+                requests: 0,
+                asks: false,
+                holds: false,
+                granted: 0,
+                crashed: false,
+                wakes: None,
+                acts: None,
+            }
+        });
+        let mut world = Self {
+            hosts: hosts.collect(),
+            network,
+            random,
+            now: start,
+            events: BinaryHeap::new(),
+            what: Vec::new(),
+            broken: None,
+            stands: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            sent: 0,
+        };
+        (0..count).for_each(|index| world.settle(index));
+        world
+    }
+
+    /// Every host of these wants the line so many times, at random.
+    fn ask(&mut self, hosts: usize, times: usize, within: Duration) {
+        for index in 0..hosts {
+            self.hosts[index].requests = times;
+            self.later(within, Event::Claim(index));
+        }
+    }
+
+    fn at(&mut self, at: Instant<Timeline>, event: Event) {
+        self.what.push(event);
+        let number = self.what.len();
+        let key = (at.max(self.now), number as u64, number - 1);
+        self.events.push(Reverse(key));
+    }
+
+    fn later(&mut self, most: Duration, event: Event) {
+        let after = self.random.below(most.as_ns() as u64) as i64;
+        self.at(self.now + Duration::from_ns(after), event);
+    }
+
+    fn moment(&self, index: usize) -> Moment {
+        Moment {
+            now: self.now + self.hosts[index].error,
+            uncertainty: UNCERTAINTY,
+        }
+    }
+
+    /// What the clock of a host shows.
+    fn clock(&self, index: usize) -> Instant<Virtual> {
+        let host = &self.hosts[index];
+        let Some(resumed) = host.runs else {
+            return host.shows;
+        };
+        let shown = resumed.from + (self.moment(index).now - resumed.at);
+        let shown = shown.max(resumed.from);
+        host.ceiling.map_or(shown, |ceiling| shown.min(ceiling))
+    }
+
+    fn act_at(&mut self, index: usize, due: Instant<Timeline>) {
+        if self.hosts[index].acts.is_none_or(|other| due < other) {
+            self.hosts[index].acts = Some(due);
+            self.at(due, Event::Act(index));
+        }
+    }
+
+    /// Until nothing but beats goes on, or all have stopped; `false` when that takes
+    /// too long.
+    fn run(&mut self, most: Duration, over: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now + most;
+        while !over(self) {
+            let Some(Reverse((at, _, number))) = self.events.pop() else {
+                return false;
+            };
+            if at > end {
+                return false;
+            }
+            self.now = at;
+            assert!(self.what.len() < 20_000_000, "too much goes on {at:?}");
+            let event = self.what[number].clone();
+            self.happen(event);
+        }
+        true
+    }
+
+    fn happen(&mut self, event: Event) {
+        let index = match &event {
+            Event::Arrive(bytes) => bytes[6] as usize,
+            Event::Wake(index)
+            | Event::Act(index)
+            | Event::Claim(index)
+            | Event::Release(index)
+            | Event::Crash(index) => *index,
+        };
+        if self.hosts[index].crashed {
+            return;
+        }
+        let moment = self.moment(index);
+        let host = &mut self.hosts[index];
+        match event {
+            Event::Arrive(bytes) => {
+                let datagram = Datagram::from_bytes(&bytes).expect("what was sent");
+                host.member.receive(&datagram, moment);
+            }
+            Event::Wake(_) => {
+                host.wakes = None;
+                host.member.wake(moment);
+            }
+            Event::Act(_) => {
+                host.acts = None;
+                self.act(index);
+            }
+            Event::Claim(_) => {
+                if host.asks || host.requests == 0 {
+                    return;
+                }
+                host.requests -= 1;
+                host.asks = true;
+                host.member.claim(moment);
+            }
+            Event::Release(_) => {
+                (host.asks, host.holds) = (false, false);
+                host.member.release(moment);
+                self.later(Duration::from_ms(300), Event::Claim(index));
+            }
+            Event::Crash(_) => {
+                host.crashed = true;
+                host.holds = false;
+            }
+        }
+        self.settle(index);
+    }
+
+    fn act(&mut self, index: usize) {
+        let moment = self.moment(index);
+        let shows = self.clock(index);
+        let host = &mut self.hosts[index];
+        match host.orders.front().copied() {
+            Some(Order::Stand { at }) if shows >= at => {
+                assert_eq!(shows, at, "a clock that passed the instant");
+                (host.shows, host.runs) = (at, None);
+                host.orders.pop_front();
+                host.member.stood(moment);
+                *self.stands.entry(at).or_default() += 1;
+            }
+            Some(Order::Resume(resumed)) if moment.now >= resumed.at => {
+                assert_eq!(resumed.from, host.shows, "a clock that jumps");
+                (host.runs, host.ceiling) = (Some(resumed), None);
+                host.orders.pop_front();
+                let agreed = *self.ends.entry(resumed.from).or_insert(resumed);
+                assert_eq!(agreed, resumed, "all go on at one instant");
+            }
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, index: usize) {
+        while let Some(action) = self.hosts[index].member.next_action() {
+            match action {
+                Action::Send(datagram) => self.send(&datagram),
+                Action::Order(Order::Halt(_)) => {
+                    let shows = self.clock(index);
+                    let host = &mut self.hosts[index];
+                    host.orders.clear();
+                    (host.shows, host.runs, host.holds) = (shows, None, false);
+                }
+                Action::Order(order) => self.hosts[index].orders.push_back(order),
+            }
+        }
+        self.obey(index);
+        let wake = self.hosts[index].member.next_wake();
+        if self.hosts[index].wakes.is_none_or(|other| wake < other) {
+            self.hosts[index].wakes = Some(wake);
+            let at = wake - self.hosts[index].error;
+            self.at(at, Event::Wake(index));
+        }
+    }
+
+    /// Does the first order, or says when it can be done.
+    fn obey(&mut self, index: usize) {
+        let (shows, moment) = (self.clock(index), self.moment(index));
+        let host = &mut self.hosts[index];
+        match host.orders.front().copied() {
+            Some(Order::Close { at_least }) => {
+                let lead = host.member.lead(moment);
+                let ceiling = at_least.map_or(shows + lead, |at_least| shows.max(at_least));
+                host.ceiling = Some(ceiling);
+                host.orders.pop_front();
+                host.member.closed(ceiling, moment);
+                self.settle(index);
+            }
+            Some(Order::Stand { at }) => {
+                host.ceiling = Some(at);
+                let due = match host.runs {
+                    Some(resumed) => resumed.at + (at - resumed.from) - host.error,
+                    None => self.now,
+                };
+                self.act_at(index, due);
+            }
+            Some(Order::Resume(resumed)) => {
+                let due = resumed.at - host.error;
+                self.act_at(index, due);
+            }
+            Some(Order::Grant { at }) => {
+                host.orders.pop_front();
+                host.holds = true;
+                host.granted += 1;
+                self.all_stand_at(at);
+                self.later(Duration::from_ms(20), Event::Release(index));
+                self.obey(index);
+            }
+            Some(_) => {
+                host.orders.pop_front();
+                self.obey(index);
+            }
+            None => {}
+        }
+    }
+
+    fn all_stand_at(&self, at: Instant<Virtual>) {
+        for (index, host) in self.hosts.iter().enumerate().filter(|it| !it.1.crashed) {
+            assert!(host.runs.is_none(), "host {index} runs while another holds");
+            assert_eq!(host.shows, at, "host {index}");
+        }
+    }
+
+    fn send(&mut self, datagram: &Datagram) {
+        self.sent += 1;
+        let pair = (
+            datagram.from.number() as usize,
+            datagram.to.number() as usize,
+        );
+        if self.broken == Some(pair) || self.broken == Some((pair.1, pair.0)) {
+            return;
+        }
+        let (least, most) = self.network.delay;
+        let copies = 1 + usize::from(self.random.chance(self.network.duplication));
+        for _ in 0..copies {
+            if !self.random.chance(self.network.loss) {
+                let span = (most - least).as_ns() as u64 + 1;
+                let takes = least + Duration::from_ns(self.random.below(span) as i64);
+                let bytes = datagram.to_bytes().to_vec();
+                self.at(self.now + takes, Event::Arrive(bytes));
+            }
+        }
+    }
+
+    fn all_run(&self) -> bool {
+        let alive = self.hosts.iter().filter(|host| !host.crashed);
+        let mut running = alive.clone().map(|host| host.runs);
+        let first = running.next().flatten();
+        first.is_some()
+            && running.all(|one| one == first)
+            && alive.clone().all(|host| !host.asks && host.requests == 0)
+    }
+
+    /// By how much the clocks of all that run differ now.
+    fn spread(&self) -> Duration {
+        let alive = (0..self.hosts.len()).filter(|index| !self.hosts[*index].crashed);
+        let shown: Vec<_> = alive.map(|index| self.clock(index)).collect();
+        *shown.iter().max().expect("a host") - *shown.iter().min().expect("a host")
+    }
+}
+
+const FAIR: Network = Network {
+    loss: 0.0,
+    duplication: 0.0,
+    delay: (Duration::from_us(50), Duration::from_us(200)),
+};
+
+fn bad(loss: f64) -> Network {
+    Network {
+        loss,
+        duplication: 0.05,
+        delay: (Duration::from_us(20), Duration::from_ms(4)),
+    }
+}
+
+/// Runs until everybody got the line so often; the pauses that there were.
+fn all_get_it(count: usize, times: usize, seed: u64, network: Network, mode: Mode) -> usize {
+    let settings = Settings { mode, ..settings() };
+    let mut world = World::new(count, seed, network, settings);
+    let askers = count.min(4);
+    world.ask(askers, times, Duration::from_s(1));
+    assert!(
+        world.run(Duration::from_s(600), World::all_run),
+        "seed {seed}, {network:?}: not all got it"
+    );
+    let asked = &world.hosts[..askers];
+    assert!(asked.iter().all(|host| host.granted == times));
+    // The last resume may lie ahead for some.
+    world.run(Duration::from_ms(200), |_| false);
+    assert!(world.spread() <= UNCERTAINTY + UNCERTAINTY);
+    assert!(world.stands.values().all(|hosts| *hosts == count));
+    world.stands.len()
+}
+
+#[test]
+fn sixty_four_hosts_agree_whatever_is_lost() {
+    for (seed, loss) in [(1, 0.0), (2, 0.05), (3, 0.2)] {
+        let pauses = all_get_it(64, 1, seed, bad(loss), Mode::Immediate);
+        assert!(pauses > 1, "{pauses}");
+    }
+}
+
+#[test]
+fn few_hosts_and_many_seeds() {
+    for seed in 0..60 {
+        let loss = [0.0, 0.1, 0.2][seed as usize % 3];
+        let pauses = all_get_it(4, 4, seed, bad(loss), Mode::Immediate);
+        assert!(pauses > 2, "{pauses}");
+    }
+}
+
+/// A clock that has had 600 pauses differs from others by no more than one that had few.
+#[test]
+fn pauses_add_nothing_to_the_difference() {
+    let mut world = World::new(4, 7, FAIR, settings());
+    let mut spreads = Vec::new();
+    for _ in 0..6 {
+        world.ask(4, 50, Duration::from_ms(100));
+        assert!(world.run(Duration::from_s(600), World::all_run));
+        world.run(Duration::from_ms(100), |_| false);
+        spreads.push(world.spread());
+    }
+    assert!(world.stands.len() > 200, "{}", world.stands.len());
+    // To the nanosecond what the timelines differ by, and no more later than sooner.
+    let errors = world.hosts.iter().map(|host| host.error);
+    let differ = errors.clone().max().expect("hosts") - errors.min().expect("hosts");
+    assert!(
+        spreads.iter().all(|spread| *spread == differ),
+        "{spreads:?} {differ:?}"
+    );
+}
+
+/// Where a pause is does not depend on the network, if that is quick enough.
+#[test]
+fn a_scheduled_pause_is_where_it_was_asked_for() {
+    let look_ahead = Duration::from_ms(20);
+    let stands = |network| {
+        let settings = Settings {
+            mode: Mode::Scheduled(look_ahead),
+            ..settings()
+        };
+        let mut world = World::new(4, 5, network, settings);
+        assert!(world.run(Duration::from_s(60), World::all_run));
+        let run_from = world.hosts[2].runs.expect("it runs");
+        // An instant of host 2's clock.
+        let claim = run_from.at + Duration::from_s(1) - world.hosts[2].error;
+        world.hosts[2].requests = 1;
+        world.at(claim, Event::Claim(2));
+        assert!(world.run(Duration::from_s(60), World::all_run));
+        *world.stands.keys().max().expect("a pause")
+    };
+    let asked = Instant::ZERO + Duration::from_s(1);
+    for network in [FAIR, bad(0.0)] {
+        assert_eq!(stands(network), asked + look_ahead);
+    }
+}
+
+fn releasing() -> Settings {
+    Settings {
+        on_silence: OnSilence::Release,
+        patience: Duration::from_ms(600),
+        ..settings()
+    }
+}
+
+#[test]
+fn what_a_dead_host_held_is_released_within_a_second() {
+    let mut world = World::new(4, 11, bad(0.05), releasing());
+    assert!(world.run(Duration::from_s(60), World::all_run));
+    world.hosts[1].requests = 1;
+    world.at(world.now, Event::Claim(1));
+    assert!(world.run(Duration::from_s(10), |world| world.hosts[1].holds));
+    world.happen(Event::Crash(1));
+    let crashed = world.now;
+    assert!(world.run(Duration::from_s(10), World::all_run));
+    let took = world.now - crashed;
+    assert!(took < Duration::from_s(1), "{took:?}");
+    let left = world.hosts[0].member.members();
+    assert_eq!(left, [id(0), id(2), id(3)].into_iter().collect());
+}
+
+/// Both ends are alive, as others know.
+#[test]
+fn a_broken_link_stops_all_and_is_named() {
+    for settings in [settings(), releasing()] {
+        let mut world = World::new(4, 13, FAIR, settings);
+        assert!(world.run(Duration::from_s(60), World::all_run));
+        world.broken = Some((1, 3));
+        let stopped = |world: &World| world.hosts.iter().all(|host| host.member.halt().is_some());
+        assert!(world.run(Duration::from_s(20), stopped));
+        assert!(world.hosts.iter().all(|host| host.runs.is_none()));
+        let halts: Vec<Halt> = world
+            .hosts
+            .iter()
+            .filter_map(|it| it.member.halt())
+            .collect();
+        let names = |halt: &Halt| match halt.why {
+            Why::Silent(other) | Why::Link(other) => {
+                [(id(1), id(3)), (id(3), id(1))].contains(&(halt.by, other))
+            }
+            _ => false,
+        };
+        assert!(halts.iter().all(names), "{halts:?}");
+    }
+}
+
+/// Who is cut off with no more than half of the hosts does not go on alone.
+#[test]
+fn two_of_four_do_not_go_on_alone() {
+    let mut world = World::new(4, 17, FAIR, releasing());
+    assert!(world.run(Duration::from_s(60), World::all_run));
+    world.happen(Event::Crash(2));
+    world.happen(Event::Crash(3));
+    let stopped = |world: &World| {
+        let mut alive = world.hosts.iter().filter(|host| !host.crashed);
+        alive.all(|host| host.member.halt().is_some())
+    };
+    assert!(world.run(Duration::from_s(20), stopped));
+    assert_eq!(world.hosts[0].member.why(), Some(Why::Minority));
+}
