@@ -3,6 +3,7 @@
 mod worker;
 
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use timeloom_engine::{Engine, Lateness, Limit, Pace, Paced};
@@ -18,6 +19,9 @@ use worker::Worker;
 /// the link leads, when it arrived at its end in virtual time and on the machine's
 /// clock, and the frame as a wire carries it. Runs in the emulation's thread.
 pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8]) + Send>;
+
+/// Told how far a network has gone ahead of a clock ([`Emulation::ahead`]).
+pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
 /// How an emulation runs.
 pub struct Options {
@@ -187,6 +191,27 @@ impl Emulation {
     pub fn waker(&self) -> impl Fn() + Send + Sync + use<> {
         let alarm = self.alarm.clone();
         move || alarm.ring()
+    }
+
+    /// Something by which whoever moves a clock that stands lets the network go ahead of
+    /// it, from anywhere: up to an instant, and no further than the first at which it has
+    /// a frame for a portal. Before anything goes out, the closure is told how far the
+    /// network is, and moves the clock there. False when the thread has ended.
+    pub fn ahead(&self) -> impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<> {
+        let (commands, alarm) = (Mutex::new(self.commands.clone()), self.alarm.clone());
+        move |limit, arrive| {
+            let (answer, asked) = mpsc::channel();
+            let act = move |worker: &mut Worker| {
+                arrive(worker.go_ahead(limit));
+                // Who asked waits for nothing else.
+                let _ = answer.send(());
+            };
+            let commands = commands.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = commands.send(Command::Do(Box::new(act)));
+            drop(commands);
+            alarm.ring();
+            asked.recv().is_ok()
+        }
     }
 
     /// Grants all instants up to this one ([`Timing::Steps`]).

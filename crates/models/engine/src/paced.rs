@@ -1,6 +1,6 @@
 //! An engine that keeps a pace and measures how well it does.
 
-use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
 use crate::queue::{EventQueue, Wheel};
 use crate::{Engine, Lateness, Limit, Model, Pace, Wake};
@@ -61,6 +61,28 @@ impl<M: Model<Q>, Q: EventQueue> Paced<M, Q> {
                 self.lateness.record(map.at(now) - first, done);
             }
         }
+    }
+
+    /// Goes ahead of the clock, up to `limit`, for at most `budget` events, and no further
+    /// than the first event after which the model `has_news` for somebody outside. Gives
+    /// back how far it is, which is where the clock has to be before it goes on.
+    pub fn run_ahead(
+        &mut self,
+        limit: Instant<Virtual>,
+        budget: u64,
+        has_news: impl Fn(&M) -> bool,
+    ) -> Instant<Virtual> {
+        for _ in 0..budget {
+            if self.engine.run_until(limit, 1) == 0 {
+                break;
+            }
+            // The clock is not there yet.
+            self.lateness.record(Duration::ZERO, 1);
+            if has_news(&self.engine.model) {
+                break;
+            }
+        }
+        self.engine.now()
     }
 
     /// The last instant that may be handled at wall time `now`.

@@ -118,3 +118,27 @@ fn an_idle_machine_is_trusted() {
     assert!(paced.lateness().worst() < Duration::from_us(10));
     assert!(!paced.lateness().is_untrusted());
 }
+
+#[test]
+fn who_goes_ahead_stops_at_news_and_at_the_limit() {
+    let reference = {
+        let mut engine = dice::<Wheel>(3, 10);
+        engine.run_until(virt(40), u64::MAX);
+        engine.model.trace
+    };
+    let stands = Pace::Clock(ClockMap::new(wall(0), Instant::ZERO, Rate::STOPPED));
+    let mut paced = Paced::new(dice::<Wheel>(3, 10), stands, Limit::default());
+    // The fifth line is news; the clock stands at zero all the while.
+    let at = paced.run_ahead(virt(40), u64::MAX, |dice| dice.trace.lines().count() >= 5);
+    assert_eq!(paced.engine.handled(), 5);
+    let lines = paced.engine.model.trace.clone();
+    let fifth = lines.lines().last().expect("five lines");
+    assert!(fifth.starts_with(&format!("{} ", at.as_ns())), "{fifth}");
+    // A budget ends it, too; and then the limit, where it stands even without an event.
+    assert_eq!(paced.run_ahead(virt(40), 3, |_| false), paced.engine.now());
+    assert_eq!(paced.engine.handled(), 8);
+    assert_eq!(paced.run_ahead(virt(40), u64::MAX, |_| false), virt(40));
+    assert!(paced.engine.model.trace == reference);
+    assert_eq!(paced.lateness().worst(), Duration::ZERO);
+    assert_eq!(paced.lateness().events(), paced.engine.handled());
+}

@@ -46,6 +46,10 @@ pub(super) struct Worker {
 const EVENTS: u64 = 256;
 const FRAMES: usize = 64;
 
+/// Events that pass while the clock waits at one instant: some milliseconds' worth, so
+/// that whoever wants to pause meanwhile does not wait for long.
+const AHEAD: u64 = 16_384;
+
 impl Worker {
     pub(super) fn run(mut self) -> Self {
         let served = self.serve();
@@ -193,6 +197,12 @@ impl Worker {
             .is_some()
         {}
         any
+    }
+
+    /// Handles what is due up to `limit`, however the clock goes, but nothing after the
+    /// first frame for a portal, which is not handed out yet. Says how far that is.
+    pub(super) fn go_ahead(&mut self, limit: Instant<Virtual>) -> Instant<Virtual> {
+        self.paced.run_ahead(limit, AHEAD, World::has_frame)
     }
 
     fn sleep(&mut self, until: Option<Instant<Wall>>, ready: &mut Vec<usize>) -> io::Result<()> {

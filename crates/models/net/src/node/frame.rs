@@ -160,6 +160,11 @@ impl World {
         Some(taken)
     }
 
+    /// Whether a frame waits for [`World::take_frame`].
+    pub fn has_frame(&self) -> bool {
+        self.outside.has(Outbox::Frames)
+    }
+
     /// Watches the link out of `port`: what real programs sent over it waits
     /// for [`World::take_captured`] when it arrives at the link's end.
     pub fn watch(&mut self, port: PortId) {

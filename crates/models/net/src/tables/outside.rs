@@ -104,6 +104,11 @@ impl Outside {
         Some((of, id))
     }
 
+    /// Whether something waits there.
+    pub(crate) fn has(&self, outbox: Outbox) -> bool {
+        !self.outboxes[outbox as usize].list.is_empty()
+    }
+
     /// A buffer to write a packet to, with what was last in it; give it back with
     /// [`Outside::return_scratch`].
     #[inline]
