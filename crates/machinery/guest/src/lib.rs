@@ -60,4 +60,5 @@ pub use leftovers::{Leftovers, clean};
 pub use names::{list_sessions, runtime_directory};
 pub use session::{Session, SessionOptions, Status};
 pub use supervise::report::UnhandledCall;
+pub use supervise::supervisor::Arrive;
 pub use supervise::turns::Order;

@@ -28,7 +28,7 @@ use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
 use crate::supervise::skip;
-use crate::supervise::supervisor::{PATIENCE, Supervisor};
+use crate::supervise::supervisor::{Arrive, PATIENCE, Supervisor};
 use crate::supervise::turns::Order;
 use crate::time_files::{MachineFiles, TimeFiles, View};
 pub use status::Status;
@@ -291,6 +291,19 @@ impl Session {
         if self.supervisor.quiet.set(Box::new(quiet)).is_ok() {
             self.set_skipping(true);
         }
+    }
+
+    /// Where computing takes no time, what follows the clock without waiting for it here
+    /// ([`Clock::announce`]) goes ahead of it while everybody waits: `ahead` lets it do
+    /// so, up to an instant and no further than the first at which it has something for a
+    /// program, and tells the closure how far it is before it hands that out. It is false
+    /// when there is nobody to do so any more.
+    pub fn let_go_ahead(
+        &self,
+        ahead: impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + 'static,
+    ) {
+        // Who comes second changes nothing.
+        let _ = self.supervisor.ahead.set(Box::new(ahead));
     }
 
     /// Begins or ends skipping, as [`Self::skip_while_waiting`]. Where nobody

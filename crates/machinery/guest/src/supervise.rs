@@ -3,11 +3,13 @@
 
 pub(crate) mod asker;
 pub(crate) mod clock_calls;
+pub(crate) mod computing;
 pub(crate) mod cpu_time;
 pub(crate) mod kick;
 pub(crate) mod listener;
 pub(crate) mod next_event;
 pub(crate) mod notify;
+pub(crate) mod own_threads;
 pub(crate) mod question;
 pub(crate) mod real_time;
 pub(crate) mod report;

@@ -86,6 +86,11 @@ impl Clock {
         self.changed.notify_all();
     }
 
+    /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
+    pub(crate) fn stop(&self) -> Instant<Virtual> {
+        self.lock().ceiling
+    }
+
     /// For how much wall time it has been standing; `None` while it runs.
     pub(crate) fn standing_for(&self) -> Option<Duration> {
         let since = self.lock().paused_since?;

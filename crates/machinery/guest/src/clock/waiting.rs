@@ -129,6 +129,13 @@ impl Clock {
         awaited.chain(state.announced).min()
     }
 
+    /// The earliest instant that somebody here waits for, and what was announced.
+    pub(crate) fn awaited_and_announced(&self) -> [Option<Instant<Virtual>>; 2] {
+        let state = self.lock();
+        let awaited = state.awaited.iter().filter_map(|(_, one)| state.when(*one));
+        [awaited.min(), state.announced]
+    }
+
     /// The earliest of them at which a program may notice something.
     pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
         let state = self.lock();

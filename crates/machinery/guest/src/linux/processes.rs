@@ -103,8 +103,20 @@ pub(crate) fn thread_as_it_counts(pid: i32, number: i32) -> Option<i32> {
 /// Scheduler state, from /proc/PID/stat; `None` when it is gone.
 pub(crate) fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    behind_name(&stat)?.chars().next()
+}
+
+/// Scheduler state, as [`state`], of a thread: sooner told, for the file of a process
+/// adds up the times of all its threads.
+pub(crate) fn thread_state(thread: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{thread}/task/{thread}/stat")).ok()?;
+    behind_name(&stat)?.chars().next()
+}
+
+/// What follows the name in /proc/PID/stat: from the third field on.
+pub(crate) fn behind_name(stat: &str) -> Option<&str> {
     // The name, in parentheses, may contain anything.
-    stat[stat.rfind(')')? + 1..].trim_start().chars().next()
+    Some(stat[stat.rfind(')')? + 1..].trim_start())
 }
 
 /// Whether a thread that sleeps without taking signals does so in a call that

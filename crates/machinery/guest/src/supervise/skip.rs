@@ -23,19 +23,22 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use timeloom_sys::schedule::sleep_exactly;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::Compute;
 use crate::freeze::FreezeKind;
 use crate::linux::processes;
 use crate::supervise::kick;
+use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::turns::Turns;
 
 /// Skips until `ended`. To be run in a thread.
 pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
-    let softirq_threads = softirq_threads();
+    sleep_exactly();
+    let mut own = OwnThreads::new();
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
     let mut turns = Turns::default();
@@ -43,7 +46,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
         let Some(supervisor) = shared.upgrade() else {
             return;
         };
-        let attempt = skip_once(&supervisor, &softirq_threads, &mut turns);
+        let attempt = skip_once(&supervisor, &mut own, &mut turns);
         // Longer and longer while somebody computes, so as not to be in the way.
         naps = if attempt == Attempt::Skipped {
             0
@@ -81,43 +84,38 @@ pub(crate) enum Attempt {
     NotNow,
 }
 
-fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32], turns: &mut Turns) -> Attempt {
+fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -> Attempt {
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
     };
     if supervisor.clock.is_paused() {
         return Attempt::NotNow;
     }
-    let quiet = || {
-        softirq_threads
-            .iter()
-            .all(|&pid| processes::state(pid) == Some('S'))
-            && supervisor.is_quiet()
-    };
     let first = match Snapshot::of(supervisor) {
         Ok(snapshot) => snapshot,
-        Err(Awake::Guest(thread)) if supervisor.clock.compute() == Compute::None => {
+        Err(Awake(thread)) if supervisor.clock.compute() == Compute::None => {
             return turns.go_on_computing(supervisor, thread);
         }
-        Err(Awake::Guest(thread)) => return Attempt::Busy(thread),
-        Err(Awake::Own) => return Attempt::NotNow,
+        Err(Awake(thread)) => return Attempt::Busy(thread),
     };
-    if !quiet() {
+    // Between the two snapshots there is one instant for all.
+    let is_quiet = |own: &OwnThreads| own.softirq_sleeps() && supervisor.is_quiet();
+    if !is_quiet(own) || !own.slept() {
         return Attempt::NotNow;
     }
     let Ok(second) = Snapshot::of(supervisor) else {
         return Attempt::NotNow;
     };
-    if first != second || !quiet() {
+    if first != second || !is_quiet(own) {
         return Attempt::NotNow;
     }
     if supervisor.clock.compute() == Compute::None {
         return turns.next(supervisor, &second);
     }
-    let own = supervisor.clock.next_awaited();
+    let ours = supervisor.clock.next_awaited();
     let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);
     let theirs = supervisor.clock.first_of(deadlines);
-    let Some(next) = own.into_iter().chain(theirs).min() else {
+    let Some(next) = ours.into_iter().chain(theirs).min() else {
         return Attempt::NotNow;
     };
     if next - supervisor.clock.now() < LEAST_GAIN {
@@ -143,7 +141,7 @@ fn skip_once(supervisor: &Supervisor, softirq_threads: &[i32], turns: &mut Turns
     Attempt::Skipped
 }
 
-pub(crate) fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
+fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
     let stopped = supervisor.with_guests_stopped(|pids| {
         supervisor.clock.skip_to(next, || {
             kick::kick_waiting(pids, supervisor.wait_range());
@@ -156,14 +154,6 @@ pub(crate) fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> At
             Attempt::NotNow
         }
     }
-}
-
-/// The kernel's threads for network work that was put off.
-fn softirq_threads() -> Vec<i32> {
-    processes::all()
-        .into_iter()
-        .filter(|&pid| processes::name(pid).starts_with("ksoftirqd/"))
-        .collect()
 }
 
 /// Below this, waiting is as quick as skipping.

@@ -11,14 +11,12 @@ use crate::supervise::kick;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
-/// All threads of the guests that may go on and of ours but this one, asleep.
+/// All threads of the guests that may go on, asleep.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Snapshot {
     /// What the scheduler has counted of each: the same twice means that it
     /// did not run in between.
     counts: Vec<(i32, String)>,
-    /// How many of these are guests', which come first.
-    guests: usize,
     pub(crate) waiting: Vec<Waiter>,
 }
 
@@ -30,43 +28,28 @@ pub(crate) struct Waiter {
     pub(crate) deadline: Option<HostInstant<Shown>>,
 }
 
-/// Why there is no snapshot.
-pub(crate) enum Awake {
-    /// This thread of a guest does not sleep.
-    Guest(i32),
-    /// One of ours is at work, and may be about to hand a guest something.
-    Own,
-}
+/// Why there is no snapshot: this thread of a guest does not sleep.
+pub(crate) struct Awake(pub(crate) i32);
 
 impl Snapshot {
     pub(crate) fn of(supervisor: &Supervisor) -> Result<Self, Awake> {
         let mut snapshot = Self {
             counts: Vec::new(),
-            guests: 0,
             waiting: Vec::new(),
         };
         for pid in supervisor.processes_not_held() {
             for thread in processes::threads(pid) {
                 snapshot
                     .add(pid, thread, supervisor.wait_range())
-                    .ok_or(Awake::Guest(thread))?;
-            }
-        }
-        snapshot.guests = snapshot.counts.len();
-        // SAFETY: no arguments.
-        let this = unsafe { libc::gettid() };
-        let pid = std::process::id() as i32;
-        for thread in processes::threads(pid) {
-            if thread != this {
-                snapshot.add_counts(pid, thread).ok_or(Awake::Own)?;
+                    .ok_or(Awake(thread))?;
             }
         }
         Ok(snapshot)
     }
 
-    /// What the scheduler has counted of the threads of guests.
-    pub(crate) fn guests(&self) -> &[(i32, String)] {
-        &self.counts[..self.guests]
+    /// What the scheduler has counted of the threads.
+    pub(crate) fn counts(&self) -> &[(i32, String)] {
+        &self.counts
     }
 
     /// `None` when it does not sleep.
@@ -87,7 +70,7 @@ impl Snapshot {
     }
 
     fn add_counts(&mut self, pid: i32, thread: i32) -> Option<Sleep> {
-        match processes::state(thread) {
+        match processes::thread_state(thread) {
             Some('S') => {}
             // One that is dying (`X`) is about to let its parent know.
             Some('Z') | None => return Some(Sleep::ForEver),

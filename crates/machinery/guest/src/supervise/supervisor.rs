@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use timeloom_time::{Instant, Virtual};
+
 use crate::clock::{Clock, Host};
 use crate::enter::guest::{Children, Guest};
 use crate::enter::image::Image;
@@ -47,10 +49,18 @@ pub(crate) struct Supervisor {
     order: Mutex<Order>,
     /// Says whether anything outside the guests is about to happen to them.
     pub(crate) quiet: OnceLock<QuietCheck>,
+    /// Lets what follows the clock go ahead of it.
+    pub(crate) ahead: OnceLock<GoAhead>,
 }
 
 /// Whether nothing outside the guests is about to happen to them.
 pub(crate) type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// Told how far what follows the clock has gone ahead of it; moves the clock there.
+pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
+
+/// Lets what follows the clock go ahead of it, up to an instant.
+pub(crate) type GoAhead = Box<dyn Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync>;
 
 impl Supervisor {
     /// # Errors
@@ -76,6 +86,7 @@ impl Supervisor {
             wanting: AtomicUsize::new(0),
             order: Mutex::default(),
             quiet: OnceLock::new(),
+            ahead: OnceLock::new(),
         })
     }
 
@@ -200,6 +211,16 @@ impl Supervisor {
             && !self.is_starting_one()
             && !self.has_unsettled_end()
             && self.quiet.get().is_none_or(|quiet| quiet())
+    }
+
+    /// Lets what follows the clock go ahead of it up to `limit`, and the clock after it,
+    /// before it hands anything out. False where nothing does. With [`Self::lock`] held.
+    pub(crate) fn go_ahead(&self, limit: Instant<Virtual>) -> bool {
+        let Some(ahead) = self.ahead.get() else {
+            return false;
+        };
+        let clock = Arc::clone(&self.clock);
+        ahead(limit, Box::new(move |at| clock.skip_to(at, || {})))
     }
 
     /// The processes of hosts that are not paused by themselves.

@@ -11,18 +11,23 @@
 //! beside others that it wakes. What such threads do at one instant is in the kernel's
 //! order; it is counted how often that was so.
 //!
-//! A thread that spins until the clock moves would wait for ever. After much computing
-//! at one instant the clock is moved by small steps, and the program named.
+//! A simulated network is one of ours. What happens in it between two programs' deadlines
+//! passes in one move of the clock, unless it comes out at a program.
+//!
+//! A thread that spins until the clock moves would wait for ever. After much computing,
+//! or some polling, at one instant ([`computing`](super::computing)) the clock is moved
+//! by small steps, and the program named.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use timeloom_page::Shown;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
 use crate::linux::processes;
-use crate::supervise::skip::{Attempt, skip_frozen};
+use crate::supervise::computing::{COMPUTING_NS, Computing, Counted, POLLING_NS, Spins};
+use crate::supervise::kick;
+use crate::supervise::skip::Attempt;
 use crate::supervise::snapshot::{Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 
@@ -49,8 +54,8 @@ pub(crate) struct Turns {
     longer: Duration,
     /// What the scheduler had counted of each thread when all slept last.
     counts: BTreeMap<i32, String>,
-    /// Processor time of threads that compute when they were first seen at it.
-    computing: BTreeMap<i32, u64>,
+    /// Threads that were seen at work at this instant.
+    computing: BTreeMap<i32, Computing>,
 }
 
 impl Turns {
@@ -58,7 +63,8 @@ impl Turns {
     pub(crate) fn next(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
         let clock = &supervisor.clock;
         let now = clock.now();
-        let own = clock.next_awaited();
+        let [awaited, announced] = clock.awaited_and_announced();
+        let own = awaited.into_iter().chain(announced).min();
         if own.is_some_and(|own| own <= now) {
             // One of ours has something to do yet at this instant.
             return Attempt::NotNow;
@@ -94,7 +100,13 @@ impl Turns {
                     return Attempt::NotNow;
                 };
                 self.note(supervisor, all);
-                clock.skip_to(next, || {});
+                // What was announced comes first: of what follows, much may concern no
+                // program, and passes in this one move.
+                let limit = awaited.into_iter().chain(at).min();
+                let limit = limit.unwrap_or(Instant::FAR_FUTURE).min(clock.stop());
+                if announced != Some(next) || !supervisor.go_ahead(limit) {
+                    clock.skip_to(next, || {});
+                }
             }
         }
         Attempt::Skipped
@@ -102,38 +114,42 @@ impl Turns {
 
     /// This thread does not sleep: lets it compute, and in the end lets time pass for it.
     pub(crate) fn go_on_computing(&mut self, supervisor: &Supervisor, thread: i32) -> Attempt {
-        let Some(spent_ns) = processor_time_ns(thread) else {
+        let Some(now) = Counted::of(thread) else {
             return Attempt::NotNow;
         };
-        let since_ns = *self.computing.entry(thread).or_insert(spent_ns);
-        if spent_ns < since_ns.saturating_add(AT_ONE_INSTANT_NS) {
+        let seen = self.computing.entry(thread);
+        let seen = seen.or_insert_with(|| Computing::new(now));
+        let Some(why) = seen.look(now) else {
             return Attempt::Busy(thread);
-        }
+        };
         // The next step sooner.
-        let step_ns = STEP.as_ns().unsigned_abs();
-        self.computing
-            .insert(thread, spent_ns - AT_ONE_INSTANT_NS + step_ns);
+        seen.passed(now, why, STEP.as_ns().unsigned_abs());
         let name = processes::name(processes::process_of(thread));
         let is_new = supervisor.with_order(|order| {
             order.steps += 1;
             order.spinning.insert(name.clone())
         });
         if is_new {
+            let (what, ns, doubt) = match why {
+                Spins::Computes => ("computed", COMPUTING_NS, "does it spin on the clock?"),
+                Spins::Polls => ("polled", POLLING_NS, "does it wait without sleeping?"),
+            };
+            let spent = Duration::from_ns(ns as i64);
             (supervisor.warn)(format!(
-                "{name} has computed for {} s at one instant of the clock, which stands meanwhile (does it spin on the \
-                 clock?); time now passes for it in steps of {STEP}, and this session does not reproduce",
-                AT_ONE_INSTANT_NS / 1_000_000_000
+                "{name} has {what} for {spent} at one instant of the clock, which stands meanwhile ({doubt}); \
+                 time now passes for it in steps of {STEP}, and this session may not reproduce"
             ));
         }
         let step = supervisor.clock.now() + STEP;
-        let own = supervisor.clock.next_awaited();
-        skip_frozen(supervisor, own.map_or(step, |own| own.min(step)))
+        let [awaited, announced] = supervisor.clock.awaited_and_announced();
+        let limit = awaited.map_or(step, |own| own.min(step));
+        move_frozen(supervisor, limit, announced)
     }
 
     /// Somebody has had a turn, and all sleep again.
     fn note(&mut self, supervisor: &Supervisor, all: &Snapshot) {
         self.computing.clear();
-        let counts: BTreeMap<i32, String> = all.guests().iter().cloned().collect();
+        let counts: BTreeMap<i32, String> = all.counts().iter().cloned().collect();
         let has_run = |(thread, count): &(&i32, &String)| {
             self.counts
                 .get(*thread)
@@ -148,14 +164,31 @@ impl Turns {
     }
 }
 
-/// For how long a thread has run, which the scheduler counts first.
-fn processor_time_ns(thread: i32) -> Option<u64> {
-    let counts = fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
-    counts.split_ascii_whitespace().next()?.parse().ok()
+/// Moves the clock as far as `limit`, or to what was announced before, while a thread
+/// computes.
+fn move_frozen(
+    supervisor: &Supervisor,
+    limit: Instant<Virtual>,
+    announced: Option<Instant<Virtual>>,
+) -> Attempt {
+    let limit = limit.min(supervisor.clock.stop());
+    let ahead = announced.is_some_and(|at| at <= limit);
+    let stopped = supervisor.with_guests_stopped(|pids| {
+        if !ahead || !supervisor.go_ahead(limit) {
+            let next = announced.map_or(limit, |at| at.min(limit));
+            supervisor.clock.skip_to(next, || {});
+        }
+        // They stand, whoever of ours has something for them already.
+        kick::kick_waiting(pids, supervisor.wait_range());
+    });
+    match stopped {
+        Ok(()) => Attempt::Skipped,
+        Err(error) => {
+            (supervisor.warn)(format!("time does not skip: {error}"));
+            Attempt::NotNow
+        }
+    }
 }
-
-/// More processor time than this at one instant is taken for spinning on the clock.
-const AT_ONE_INSTANT_NS: u64 = 5_000_000_000;
 
 /// By how much the clock is moved then.
 const STEP: Duration = Duration::from_ms(1);

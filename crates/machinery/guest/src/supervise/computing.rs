@@ -1,0 +1,188 @@
+//! Whether a thread that does not sleep computes, or only asks again and again.
+//!
+//! Two kinds of it wait for ever where computing takes no time: one that spins on the
+//! clock, and one that polls (a `select` that is over at once, a `sched_yield`) until the
+//! network brings something. The first looks like any computation, and is given away by
+//! its length alone. The second spends its time in the kernel and leaves no trace there:
+//! no page faults, no reads, no writes.
+
+use std::fs;
+
+use crate::linux::processes;
+
+/// What the kernel has counted of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Processor time.
+    spent_ns: u64,
+    /// Of that in the kernel, in the kernel's coarse ticks.
+    system_ticks: u64,
+    /// Page faults, reads and writes; `None` where the kernel does not count them.
+    traces: Option<u64>,
+}
+
+/// A thread that was seen at it, and what had been counted then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Computing {
+    /// From where its time counts.
+    since: Counted,
+    /// When it left a trace last.
+    quiet: Counted,
+}
+
+/// Why time is to pass for a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spins {
+    /// It has computed for long.
+    Computes,
+    /// It has done nothing but ask the kernel.
+    Polls,
+}
+
+impl Counted {
+    /// `None` when the thread is gone.
+    pub(crate) fn of(thread: i32) -> Option<Self> {
+        let file = |name| fs::read_to_string(format!("/proc/{thread}/task/{thread}/{name}"));
+        let schedstat = file("schedstat").ok()?;
+        let stat = file("stat").ok()?;
+        let stat = processes::behind_name(&stat)?;
+        let field = |number: usize| -> Option<u64> {
+            // The third is the first behind the name.
+            stat.split_ascii_whitespace().nth(number - 3)?.parse().ok()
+        };
+        let calls = file("io").ok().and_then(|text| {
+            let count = |name| {
+                let line = text.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|count| count.trim().parse::<u64>().ok())
+            };
+            Some(count("syscr:")? + count("syscw:")?)
+        });
+        let faults = field(MINOR_FAULTS)? + field(MAJOR_FAULTS)?;
+        Some(Self {
+            spent_ns: schedstat.split_ascii_whitespace().next()?.parse().ok()?,
+            system_ticks: field(SYSTEM_TIME)?,
+            traces: calls.map(|calls| calls + faults),
+        })
+    }
+}
+
+impl Computing {
+    /// It is seen at it for the first time.
+    pub(crate) fn new(now: Counted) -> Self {
+        Self {
+            since: now,
+            quiet: now,
+        }
+    }
+
+    /// It is still at it; whether time is to pass for it. Asked often.
+    pub(crate) fn look(&mut self, now: Counted) -> Option<Spins> {
+        if now.traces.is_none() || now.traces != self.quiet.traces {
+            self.quiet = now;
+        }
+        let quiet_ns = now.spent_ns.saturating_sub(self.quiet.spent_ns);
+        let in_kernel_ns = now.system_ticks.saturating_sub(self.quiet.system_ticks) * NS_PER_TICK;
+        if now.spent_ns.saturating_sub(self.since.spent_ns) >= COMPUTING_NS {
+            Some(Spins::Computes)
+        } else if quiet_ns >= POLLING_NS && in_kernel_ns >= quiet_ns / 2 {
+            Some(Spins::Polls)
+        } else {
+            None
+        }
+    }
+
+    /// Time passed by `step_ns` for this reason: again when it has spent as much as that.
+    pub(crate) fn passed(&mut self, now: Counted, why: Spins, step_ns: u64) {
+        match why {
+            Spins::Computes => self.since.spent_ns = now.spent_ns - COMPUTING_NS + step_ns,
+            Spins::Polls => {
+                self.quiet.spent_ns = now.spent_ns - POLLING_NS + step_ns;
+                // It counts as polling until it leaves a trace.
+                self.quiet.system_ticks = now.system_ticks.saturating_sub(POLLING_NS / NS_PER_TICK);
+            }
+        }
+    }
+}
+
+/// More processor time than this at one instant is taken for spinning on the clock.
+pub(crate) const COMPUTING_NS: u64 = 5_000_000_000;
+
+/// More than this without a trace, for polling. Less than the 200 ms after which the
+/// kernel's TCP sends again what it takes for lost.
+pub(crate) const POLLING_NS: u64 = 100_000_000;
+
+/// The kernel's unit in /proc (USER_HZ), which is 100 on all machines we run on.
+const NS_PER_TICK: u64 = 10_000_000;
+
+/// Fields of /proc/PID/stat, as proc(5) counts them.
+const MINOR_FAULTS: usize = 10;
+const MAJOR_FAULTS: usize = 12;
+const SYSTEM_TIME: usize = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(spent_ms: u64, system_ms: u64, traces: u64) -> Counted {
+        Counted {
+            spent_ns: spent_ms * 1_000_000,
+            system_ticks: system_ms / 10,
+            traces: Some(traces),
+        }
+    }
+
+    #[test]
+    fn who_only_asks_the_kernel_polls_and_goes_on_polling() {
+        let mut seen = Computing::new(counted(1_000, 200, 7));
+        assert_eq!(seen.look(counted(1_099, 290, 7)), None);
+        let now = counted(1_100, 290, 7);
+        assert_eq!(seen.look(now), Some(Spins::Polls));
+        seen.passed(now, Spins::Polls, 1_000_000);
+        assert_eq!(seen.look(counted(1_100, 290, 7)), None);
+        let now = counted(1_101, 290, 7);
+        assert_eq!(seen.look(now), Some(Spins::Polls));
+        seen.passed(now, Spins::Polls, 1_000_000);
+        // It has read something: not before it has polled for as long again.
+        assert_eq!(seen.look(counted(1_102, 300, 8)), None);
+        assert_eq!(seen.look(counted(1_200, 400, 8)), None);
+        assert_eq!(seen.look(counted(1_202, 400, 8)), Some(Spins::Polls));
+    }
+
+    #[test]
+    fn who_computes_by_itself_or_leaves_traces_is_given_long() {
+        for (system_ms, traces) in [(0, 0), (1, 1)] {
+            let mut seen = Computing::new(counted(0, 0, 0));
+            for ms in (10..5_000).step_by(10) {
+                assert_eq!(seen.look(counted(ms, ms * system_ms, ms * traces)), None);
+            }
+            let now = counted(5_000, 5_000 * system_ms, 5_000 * traces);
+            assert_eq!(seen.look(now), Some(Spins::Computes));
+            seen.passed(now, Spins::Computes, 1_000_000);
+            assert_eq!(seen.look(now), None);
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_counted_nobody_polls() {
+        let untold = |spent_ms| Counted {
+            traces: None,
+            ..counted(spent_ms, spent_ms, 0)
+        };
+        let mut seen = Computing::new(untold(0));
+        assert_eq!(seen.look(untold(4_000)), None);
+        assert_eq!(seen.look(untold(5_000)), Some(Spins::Computes));
+    }
+
+    #[test]
+    fn the_kernel_counts_this_thread() {
+        // SAFETY: no arguments.
+        let this = unsafe { libc::gettid() };
+        let before = Counted::of(this).expect("it runs");
+        fs::read_to_string("/proc/self/stat").expect("it can be read");
+        let after = Counted::of(this).expect("it runs");
+        assert!(after.spent_ns >= before.spent_ns);
+        if let (Some(before), Some(after)) = (before.traces, after.traces) {
+            assert!(after > before, "a read leaves a trace");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Whether this process's own threads sleep, and the kernel's that put off network work.
+//!
+//! Asked before each move of a clock that skips, thousands of times a second where a
+//! simulated network is busy. So the files are kept open, and one count of the kernel's
+//! stands for all threads: how often they have gone to sleep.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::linux::processes;
+
+/// Files of /proc that show the states of threads.
+#[derive(Default)]
+pub(crate) struct OwnThreads {
+    states: BTreeMap<i32, File>,
+    /// The kernel's threads for network work that was put off.
+    softirq: Vec<File>,
+}
+
+impl OwnThreads {
+    pub(crate) fn new() -> Self {
+        let softirq = processes::all().into_iter();
+        let softirq = softirq.filter(|&pid| processes::name(pid).starts_with("ksoftirqd/"));
+        Self {
+            states: BTreeMap::new(),
+            softirq: softirq.filter_map(open).collect(),
+        }
+    }
+
+    /// Whether no network work is put off.
+    pub(crate) fn softirq_sleeps(&self) -> bool {
+        self.softirq.iter().all(|file| state(file) == Some('S'))
+    }
+
+    /// Whether all threads of this process but the calling one slept at the moment at
+    /// which this was called. It may say no of some that did.
+    pub(crate) fn slept(&mut self) -> bool {
+        // SAFETY: no arguments.
+        let this = unsafe { libc::gettid() };
+        let before = times_gone_to_sleep();
+        let threads = processes::threads(std::process::id() as i32);
+        self.states.retain(|thread, _| threads.contains(thread));
+        let all_sleep = threads.into_iter().all(|thread| {
+            thread == this
+                || self
+                    .state(thread)
+                    .is_none_or(|state| state == 'S' || state == 'Z')
+        });
+        // Who sleeps now and has not gone to sleep meanwhile has slept all the time.
+        all_sleep && before.is_some() && times_gone_to_sleep() == before
+    }
+
+    /// `None` when it is gone.
+    fn state(&mut self, thread: i32) -> Option<char> {
+        if let Some(state) = self.states.get(&thread).and_then(state) {
+            return Some(state);
+        }
+        // New, or the number is another thread's by now.
+        let file = open(thread)?;
+        let state = state(&file);
+        self.states.insert(thread, file);
+        state
+    }
+}
+
+/// How often threads of this process have gone to sleep by themselves.
+fn times_gone_to_sleep() -> Option<i64> {
+    // SAFETY: plain data.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: a whole `rusage` to be written.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    (result == 0).then_some(usage.ru_nvcsw)
+}
+
+/// Its own file, not its process's, which adds up all threads.
+fn open(thread: i32) -> Option<File> {
+    File::open(format!("/proc/{thread}/task/{thread}/stat")).ok()
+}
+
+/// Scheduler state; `None` when the thread is gone.
+fn state(file: &File) -> Option<char> {
+    let mut text = [0; 128];
+    let length = file.read_at(&mut text, 0).ok()?;
+    processes::behind_name(&String::from_utf8_lossy(&text[..length]))?
+        .chars()
+        .next()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_at_work_is_seen() {
+        let mut own = OwnThreads::new();
+        let over = AtomicBool::new(false);
+        let (begun, begins) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                begun.send(()).expect("the test waits");
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            begins.recv().expect("it says so");
+            let slept = (0..100).any(|_| own.slept());
+            over.store(true, Ordering::Relaxed);
+            assert!(!slept, "one computes");
+        });
+    }
+
+    #[test]
+    fn going_to_sleep_is_counted() {
+        let before = times_gone_to_sleep().expect("it is counted");
+        let (done, wait) = mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || wait.recv());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        drop(done);
+        assert!(sleeper.join().expect("it ends").is_err());
+        assert!(times_gone_to_sleep() > Some(before));
+    }
+
+    #[test]
+    fn a_thread_has_a_state_until_it_is_gone() {
+        // SAFETY: no arguments.
+        let this = unsafe { libc::gettid() };
+        let file = open(this).expect("it runs");
+        assert_eq!(state(&file), Some('R'));
+        // SAFETY: no arguments.
+        let ended = std::thread::spawn(|| open(unsafe { libc::gettid() }));
+        let file = ended.join().expect("it ends").expect("it ran");
+        while state(&file).is_some() {
+            std::thread::yield_now();
+        }
+    }
+}
