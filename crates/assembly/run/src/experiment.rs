@@ -256,6 +256,9 @@ impl<'a> Run<'a> {
             let (began, paused_before) = (clock.wall(), clock.paused_total());
             self.scribe.clock_edge(ClockAction::Start);
             if self.plan.time.skips() {
+                if let Some(ahead) = self.network.as_ref().and_then(Network::ahead) {
+                    self.session.let_go_ahead(ahead);
+                }
                 let attention = attention.clone();
                 let idle = self.network.as_ref().map(Network::quiet);
                 self.session.skip_while_waiting(move || {
@@ -515,7 +518,7 @@ fn told(order: &Order) -> (String, Option<String>) {
     let names: Vec<&str> = order.spinning.iter().map(String::as_str).collect();
     let doubt = (order.steps > 0).then(|| {
         format!(
-            "Time was moved by {} steps for programs that computed for long at one instant ({}); the run does not reproduce.",
+            "Time was moved by {} steps for programs that computed or polled for long at one instant ({}); the run may not reproduce.",
             order.steps,
             names.join(", ")
         )

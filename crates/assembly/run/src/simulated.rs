@@ -11,7 +11,8 @@ use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
 use timeloom_net::{Node, World};
 use timeloom_portal::{
-    Address, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Report, Tap, Timing,
+    Address, Arrive, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Report, Tap,
+    Timing,
 };
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{Background, Mode, Plan, Simulated};
@@ -177,6 +178,13 @@ impl Network {
     /// Whether nothing happens in it before what it has announced.
     pub(crate) fn quiet(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.idle)
+    }
+
+    /// What lets it go ahead of a clock that stands; see [`Emulation::ahead`].
+    pub(crate) fn ahead(
+        &self,
+    ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
+        self.emulation.as_ref().map(Emulation::ahead)
     }
 
     /// Ends it; what is to be said about it goes to the scribe, and what makes

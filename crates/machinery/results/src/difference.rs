@@ -74,7 +74,7 @@ fn compare(first: &Rows, second: &Rows, counts: impl Fn(&str) -> bool) -> Option
             false => format!(
                 "{} at {} s",
                 row.1,
-                Instant::<Virtual>::from_ns(row.0).as_ns() as f64 * 1e-9
+                Instant::<Virtual>::from_ns(row.0).as_ns() as f64 / 1e9
             ),
         };
         Some(Difference {

@@ -175,7 +175,7 @@ fn shown(difference: &Difference) -> String {
         "{} of {} at {} s of virtual time:\n  first:  {}\n  second: {}",
         difference.file,
         difference.of,
-        difference.at_ns as f64 * 1e-9,
+        difference.at_ns as f64 / 1e9,
         row(&difference.first),
         row(&difference.second)
     )

@@ -19,3 +19,4 @@ mod openflow;
 mod repetition;
 mod skipping;
 mod stepped;
+mod verify;

@@ -1,0 +1,338 @@
+//! `timeloom run --verify`, and what it stands on where computing takes no time: a busy
+//! simulated network, programs that do not sleep, and the published case.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use timeloom_results::{EventRow, RunDirectory, compare_runs};
+
+use crate::support::{Finished, Lab, Scenario, log_lines, prepared_python, repository};
+
+const REPRODUCIBLE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
+
+/// `timeloom run --verify`: the exit code, the JSON, and the text of another such run.
+/// A file that the first of two runs leaves to the second is to be forgotten in between.
+fn verified(scenario: &Scenario, forget: Option<&Path>) -> (i32, Value, String) {
+    let lab = Lab::new(scenario);
+    let run = |directory: &str, more: &[&str]| {
+        // At first it is not there.
+        let _ = forget.map(std::fs::remove_file);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        command.args(["run", "--verify", "--name", lab.name(), "-o"]);
+        command.arg(lab.path().join(directory));
+        command.arg(lab.path().join("scenario.toml")).args(more);
+        command.args(REPRODUCIBLE.iter().flat_map(|set| ["--set", set]));
+        command.output().expect("timeloom can be started")
+    };
+    let (json, text) = (run("json", &["--json"]), run("text", &[]));
+    let said = String::from_utf8_lossy(&json.stderr).into_owned();
+    let value =
+        serde_json::from_slice(&json.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!(json.status.code(), text.status.code(), "{said}");
+    let code = text.status.code().expect("it was not killed");
+    (
+        code,
+        value,
+        String::from_utf8_lossy(&text.stdout).into_owned(),
+    )
+}
+
+/// A program on host `a` that runs this text of Python.
+fn python(text: &str) -> Scenario {
+    Scenario::lasting("600 ms").program('a', "one", &["python3", "-u", "-c", text], "")
+}
+
+#[test]
+fn two_runs_that_agree_are_a_success_whatever_the_lines_say() {
+    // A number that differs in each process.
+    let text = "import os, time; time.sleep(0.2); print('I am', os.getpid()); time.sleep(9)";
+    let (code, json, said) = verified(&python(text), None);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(json["reproduces"], true, "{json}");
+    assert_eq!(json["difference"], Value::Null);
+    let differs = &json["text"];
+    assert_eq!(
+        (&differs["of"], &differs["at_ns"]),
+        (&"one".into(), &200_000_000.into())
+    );
+    let lines = ["first", "second"].map(|which| differs[which].as_str().expect("a line"));
+    assert!(
+        lines[0] != lines[1] && lines[0].starts_with("I am "),
+        "{lines:?}"
+    );
+    for part in ["first", "second"] {
+        assert_eq!(
+            (&json[part]["end"], &json[part]["passed"]),
+            (&"reached".into(), &true.into())
+        );
+        let directory = json[part]["directory"].as_str().expect("a path");
+        assert_eq!(
+            directory.ends_with("json-again"),
+            part == "second",
+            "{directory}"
+        );
+    }
+    assert!(
+        said.contains("the runs agree in every signal and event"),
+        "{said}"
+    );
+    assert!(
+        said.contains("what was printed differs first in texts of one at 0.2 s"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_first_row_that_differs_is_shown_and_fails() {
+    // In the second run its second line comes 100 ms later.
+    let been = tempfile::tempdir().expect("a temporary directory can be made");
+    let been = been.path().join("been");
+    let text = format!(
+        "
+import os, time
+late = os.path.exists({been:?})
+open({been:?}, 'w').close()
+print('begun')
+time.sleep(0.4 if late else 0.3)
+print('later')
+time.sleep(9)
+"
+    );
+    let (code, json, said) = verified(&python(&text), Some(&been));
+    assert_eq!(code, 1, "{said}");
+    assert_eq!(json["reproduces"], false, "{json}");
+    let difference = &json["difference"];
+    assert_eq!(
+        (&difference["file"], &difference["of"]),
+        (&"logs".into(), &"one".into())
+    );
+    assert_eq!(difference["at_ns"], 300_000_000);
+    assert_eq!(difference["first"], "a line");
+    assert_eq!(difference["second"], "a line at 0.4 s");
+    // Both runs by themselves were all right.
+    assert_eq!(
+        (&json["first"]["passed"], &json["second"]["passed"]),
+        (&true.into(), &true.into())
+    );
+    let shown = "the runs DIFFER, first in logs of one at 0.3 s of virtual time:\n  first:  a line\n  second: a line at 0.4 s";
+    assert!(said.contains(shown), "{said}");
+}
+
+#[test]
+fn runs_that_agree_in_failing_are_no_success() {
+    let text = "import sys, time; time.sleep(0.2); sys.exit(3)";
+    let (code, json, said) = verified(&python(text), None);
+    assert_eq!(code, 1, "{said}");
+    assert_eq!(
+        (&json["reproduces"], &json["first"]["passed"]),
+        (&true.into(), &false.into())
+    );
+    assert!(
+        said.contains("the runs agree") && said.contains("FAILED at 0.2 s of virtual time: one"),
+        "{said}"
+    );
+}
+
+/// A backbone that ten simulated hosts use besides two real ones, one of which asks the
+/// other every 10 ms.
+const BACKBONE: &str = r#"
+schema = "timeloom/1"
+name = "backbone"
+seed = 3
+[time]
+duration = "1 s"
+[network]
+[[network.generate]]
+name = "wan"
+shape = "dumbbell"
+size = 5
+access = { rate = "200 Mbit/s", delay = "1 ms" }
+trunk = { rate = "100 Mbit/s", delay = "1 ms", queue = 100 }
+[[network.traffic]]
+from = "wan-l0"
+to = "wan-r0"
+kind = "poisson"
+rate = "60 Mbit/s"
+[[network.traffic]]
+from = "wan-l1"
+to = "wan-r1"
+kind = "cubic"
+[system]
+links = [
+    { between = ["near", "wan-left"] },
+    { between = ["far", "wan-right"] },
+]
+[system.hosts.far]
+address = "192.168.2.2/24"
+[[system.hosts.far.programs]]
+name = "echo"
+run = ["python3", "-u", "-S", "-c", """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 9))
+print("listening")
+while True:
+    s.sendto(*s.recvfrom(2000))
+"""]
+ready = "log:listening"
+[system.hosts.near]
+address = "192.168.1.2/24"
+[[system.hosts.near.programs]]
+name = "ask"
+run = ["python3", "-u", "-S", "-c", """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(0.1)
+for count in range(50):
+    time.sleep(0.01 - time.monotonic() % 0.01)
+    began = time.monotonic_ns()
+    s.sendto(count.to_bytes(2, "big") * 300, ("192.168.2.2", 9))
+    try:
+        while s.recv(2000)[:2] != count.to_bytes(2, "big"):
+            pass
+        print(count, "took", time.monotonic_ns() - began)
+    except TimeoutError:
+        print(count, "was lost")
+"""]
+after = ["echo"]
+essential = false
+"#;
+
+fn events(run: &RunDirectory) -> Vec<EventRow> {
+    let mut events = Vec::new();
+    run.for_each(|row: EventRow| {
+        events.push(row);
+        Ok(())
+    })
+    .expect("the events can be read");
+    events
+}
+
+/// The number before `word` in the run's only event of this kind.
+fn number_before(run: &RunDirectory, kind: &str, word: &str) -> u64 {
+    let events = events(run);
+    let event = events.iter().find(|row| &*row.kind == kind);
+    let text = &event.expect("there is such an event").text;
+    let before = text.split(word).next().expect("the part before");
+    let number = before
+        .rsplit(|c: char| !c.is_ascii_digit())
+        .find(|part| !part.is_empty());
+    number
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("{word}: {text}"))
+}
+
+/// What happens in the network and comes out nowhere costs no move of the clock, and what
+/// comes out does so at the same instant each time.
+#[test]
+fn three_runs_over_a_busy_simulated_network_are_the_same() {
+    let labs = [(); 3].map(|()| Lab::with_text(BACKBONE));
+    let runs = labs
+        .each_ref()
+        .map(|lab| lab.run(&REPRODUCIBLE).succeeded());
+    let directories = runs.each_ref().map(Finished::directory);
+    for other in &directories[1..] {
+        let compared = compare_runs(&directories[0], other).expect("they can be read");
+        assert_eq!(compared.difference, None);
+        assert_eq!(compared.text, None);
+    }
+    let lines = log_lines(directories[0].path(), "ask");
+    assert_eq!(lines.len(), 50, "{lines:?}");
+    // The queue of the trunk is different each time: it is not all one answer.
+    let answers: std::collections::BTreeSet<&str> = lines
+        .iter()
+        .filter_map(|(_, line)| line.split("took ").nth(1))
+        .collect();
+    assert!(answers.len() > 25, "{answers:?}");
+    for run in &directories {
+        let handled = number_before(run, "summary", " events");
+        let turns = number_before(run, "order", " turns");
+        assert!(handled > 30_000, "{handled} events in the network");
+        // Each question: some deadlines, and four frames that come out.
+        assert!(
+            turns < 3_000,
+            "{turns} moves and turns for {handled} events"
+        );
+    }
+}
+
+/// One reads the clock until it moves, one asks the kernel again and again.
+#[test]
+fn who_does_not_sleep_gets_small_steps_and_is_named() {
+    let spin = "
+import time
+open('/proc/self/comm', 'w').write('spinner')
+end = time.monotonic() + 0.0035
+while time.monotonic() < end:
+    pass
+print('over')
+time.sleep(9)
+";
+    let poll = "
+import select, socket, time
+open('/proc/self/comm', 'w').write('poller')
+waiting = socket.socketpair()[0]
+end = time.monotonic() + 0.0035
+while time.monotonic() < end:
+    select.select([waiting], [], [], 0)
+print('over')
+time.sleep(9)
+";
+    let scenario = |text: &str| {
+        Scenario::lasting("100 ms").program('a', "one", &["python3", "-u", "-c", text], "")
+    };
+    for (text, said) in [
+        (spin, "spinner has computed for 5 s at one instant"),
+        (poll, "poller has polled for 100 ms at one instant"),
+    ] {
+        let lab = Lab::new(&scenario(text));
+        let run = lab.run(&REPRODUCIBLE).succeeded();
+        assert_eq!(run.stderr.matches(said).count(), 1, "{}", run.output());
+        let lines = log_lines(&lab.run_path(), "one");
+        // At least four steps of 1 ms: another may come before it sleeps.
+        let [(at_us, _)] = lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert!(at_us >= 4_000 && at_us % 1_000 == 0, "{at_us} us");
+        assert!(number_before(&run.directory(), "order", " steps") >= 4);
+        let name = said.split(' ').next().expect("the first word");
+        let doubts = run.manifest().degraded_modes;
+        let doubt = doubts.iter().find(|doubt| doubt.contains(name));
+        assert!(
+            doubt.is_some_and(|doubt| doubt.contains("may not reproduce")),
+            "{doubts:?}"
+        );
+    }
+}
+
+/// Of the published case with the attack, shortened: what is compared are all signals,
+/// events, and instants of lines.
+#[test]
+fn three_runs_of_the_published_case_are_the_same() {
+    prepared_python();
+    timeloom_testing::need("arpspoof", "dsniff");
+    let sets = ["time.duration=7 s", "attack.dos.at=3 s"];
+    let sets = [&sets[..], &REPRODUCIBLE[..], &NO_GUST[..]].concat();
+    let scenario = repository().join("examples/ieee13/ieee13.toml");
+    same_three_times(&scenario, &sets);
+}
+
+/// The checks are about a gust that comes later.
+const NO_GUST: [&str; 3] = [
+    "check.storage-charges.assert=max(grid.storage.1.p) > 0",
+    "check.sag.assert=min(grid.bus.680.v1) > 2000 from 1 s",
+    "check.no-sag.assert=min(grid.bus.680.v1) > 2000 from 1 s",
+];
+
+fn same_three_times(scenario: &Path, sets: &[&str]) {
+    let labs = [(); 3].map(|()| Lab::with_text(""));
+    let runs = labs
+        .each_ref()
+        .map(|lab| lab.start_file(scenario, sets).wait().succeeded());
+    let directories = runs.each_ref().map(Finished::directory);
+    for other in &directories[1..] {
+        let compared = compare_runs(&directories[0], other).expect("they can be read");
+        assert_eq!(compared.difference, None);
+    }
+}
