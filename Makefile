@@ -51,9 +51,10 @@ test-phc: packages-phc ## Guests that see a hardware clock, and real phc2sys, in
 test-foreign: packages-foreign build ## Go's, CPython's and libfaketime's own tests of time: the same verdicts natively, dilated, paused; half an hour
 	scripts/test-foreign $(BINARY) --jobs 2
 
-proof-timeline: packages-test ## Timelines over real ptp4l and chronyd, ten minutes outside and a million readings in sessions
+proof-timeline: packages-test build ## Timelines over real ptp4l and chronyd, ten minutes outside and a million readings in sessions; how wide their intervals are in both
 	$(CARGO) test --release --locked -p timeloom-timeline --test all -- real_ptp4l:: real_chrony:: --include-ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p timeloom --test commands -- timelines:: --include-ignored --nocapture --test-threads 1
+	scripts/timeline-widths $(BINARY)
 
 bench: packages-test build .venv/ready ## All benchmarks, as tables; and the proof of the demo at full length
 	$(BINARY) bench all
