@@ -3,6 +3,7 @@
 
 CARGO ?= cargo
 BINARY := target/release/timeloom
+include packaging/packages.mk
 # Other people's clients, beside which `timeloom bench timeline` measures ours.
 PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.

@@ -23,9 +23,9 @@ use crate::programs::{ReadyBoard, Stage};
 use crate::reckoning::{Reckoning, reckon};
 use crate::record::Scribe;
 use crate::simulated::Network;
-use crate::testbed::Keyboard;
+use crate::testbed::{Door, Keyboard};
 use crate::verdict::{End, Reporter, Verdict};
-use crate::{devices, hosts, network, outputs, pause_bus, plants, timelines};
+use crate::{devices, hosts, network, outputs, pause_bus, plants, python, timelines};
 
 /// What a run needs to know besides its plan.
 pub struct Options {
@@ -96,6 +96,7 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
     manifest.time_mode = plan.time.mode.to_string();
     directory.write_manifest(&manifest)?;
+    let plan = &python::provide(plan, &options.directory)?;
     let begun = Run::prepare(plan, &options, &directory, &mut manifest);
     match begun {
         Ok(run) => run.go(options, manifest),
@@ -198,9 +199,11 @@ impl<'a> Run<'a> {
             bus.clone(),
             plan.time.skips(),
             grants(plan, &session),
+            &options.directory,
         ));
         serve(&keyboard)?;
         let fabric = Fabric::build(&network::specification(plan))?;
+        keyboard.open(Door::of(plan, &fabric, &keepers, &scribe)?);
         let plants = plants::start(plan, directory, &bus, &scribe)?;
         let clock = session.clock();
         let network = Network::start(plan, &fabric, directory, clock, civil_start, &scribe)?;

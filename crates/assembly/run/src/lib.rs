@@ -23,6 +23,7 @@ mod pause_bus;
 mod plants;
 mod programs;
 mod ptp_clocks;
+mod python;
 mod readiness;
 mod reckoning;
 mod record;

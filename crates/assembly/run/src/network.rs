@@ -24,7 +24,7 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
         .partition(|station| plan.is_real(&station.name));
     // Portals make the others' interfaces.
     let names = unplugged.iter().map(|station| station.name.clone());
-    let names = names.collect();
+    let names: Vec<String> = names.collect();
     let mut stations = [plugged, unplugged].concat();
     let mut links = Vec::new();
     for (index, link) in plan.system.links.iter().enumerate() {
@@ -57,15 +57,27 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
         }
     }
     let switches = plan.system.switches.iter();
+    let mut switches: Vec<String> = switches
+        .filter(|name| plan.is_real(name))
+        .cloned()
+        .collect();
+    if let ([station], [], []) = (&stations[..], &links[..], &switches[..])
+        && names.is_empty()
+    {
+        // A station has a cable, if only to a switch that nobody else is at.
+        links.push(LinkSpec {
+            a: station.name.clone(),
+            b: ALONE.to_owned(),
+            rate_bits_per_s: None,
+        });
+        switches.push(ALONE.to_owned());
+    }
     NetworkSpec {
         openflow: openflow.map_or_else(OpenFlowSpec::default, |openflow| OpenFlowSpec {
             switches: openflow.switches.clone(),
             controlled: openflow.controller.is_some(),
         }),
-        switches: switches
-            .filter(|name| plan.is_real(name))
-            .cloned()
-            .collect(),
+        switches,
         stations,
         links,
         unplugged: names,
@@ -77,6 +89,9 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
 pub(crate) fn uplink(index: usize) -> String {
     format!("up.{index}")
 }
+
+/// The switch of a host that is the only node. No node of a scenario can have this name.
+const ALONE: &str = "alone.0";
 
 /// 169.254.1.0
 const LINK_LOCAL: u32 = 0xa9fe_0100;

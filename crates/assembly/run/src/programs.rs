@@ -115,6 +115,7 @@ impl<'a> Stage<'a> {
             output: Output::To(output),
             network: Some(network),
             host: self.hosts.get(host).cloned(),
+            name: Some(program.name.clone()),
         };
         let guest = self
             .session

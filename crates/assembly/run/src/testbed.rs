@@ -1,12 +1,21 @@
 //! The session as the bus and the control socket see it.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
-use timeloom_guest::{Compute, Controlled, Grants, HoldError, Session, Stepped};
+use timeloom_fabric::Fabric;
+use timeloom_guest::{Compute, Controlled, Grants, HoldError, Session, Stepped, Welcome};
+use timeloom_scenario::Plan;
 use timeloom_time::{Instant, Virtual};
+
+use crate::error::RunError;
+use crate::record::Scribe;
+use crate::timelines::TimelineDaemon;
 
 /// A session that obeys the pause wire: the clock first, then the processes.
 pub struct PausedTestbed(pub Arc<Session>);
@@ -37,6 +46,45 @@ pub(crate) struct Keyboard {
     /// Whether time skips in the plan's time mode.
     may_skip: bool,
     stepped: Option<Granter>,
+    /// Where the run's results go.
+    directory: PathBuf,
+    /// What commands get that come in; none before there is a network.
+    door: OnceLock<Door>,
+}
+
+/// What commands get that come in to a run's hosts from outside.
+pub(crate) struct Door {
+    /// The hosts' namespaces, by the hosts' names.
+    networks: BTreeMap<String, OwnedFd>,
+    /// Where timelines are found, by the names of the hosts that keep some.
+    timelines: BTreeMap<String, PathBuf>,
+    scribe: Scribe,
+}
+
+impl Door {
+    /// That of a run whose network stands.
+    pub(crate) fn of(
+        plan: &Plan,
+        fabric: &Fabric,
+        keepers: &[TimelineDaemon],
+        scribe: &Scribe,
+    ) -> Result<Self, RunError> {
+        let mut networks = BTreeMap::new();
+        for name in plan.system.hosts.keys() {
+            if let Some(station) = fabric.station(name) {
+                let network = station.as_fd().try_clone_to_owned();
+                let network = network
+                    .map_err(|error| RunError::Start(format!("namespace of {name}: {error}")))?;
+                networks.insert(name.clone(), network);
+            }
+        }
+        let place = |keeper: &TimelineDaemon| (keeper.host.clone(), keeper.directory.clone());
+        Ok(Self {
+            networks,
+            timelines: keepers.iter().map(place).collect(),
+            scribe: scribe.clone(),
+        })
+    }
 }
 
 /// Whoever moves a stepped run is one more participant again.
@@ -52,6 +100,7 @@ impl Keyboard {
         bus: Bus,
         may_skip: bool,
         grants: Option<Arc<Grants>>,
+        directory: &Path,
     ) -> Self {
         Self {
             session,
@@ -63,7 +112,15 @@ impl Keyboard {
                 grants,
                 hold: Mutex::new(None),
             }),
+            directory: directory.to_owned(),
+            door: OnceLock::new(),
         }
+    }
+
+    /// From now on commands may come in.
+    pub(crate) fn open(&self, door: Door) {
+        // It is opened once.
+        let _ = self.door.set(door);
     }
 
     /// Lets the run begin: its clock goes, or stands from now on for its granter.
@@ -173,6 +230,29 @@ impl Controlled for Keyboard {
 
     fn session(&self) -> &Session {
         &self.session
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.directory)
+    }
+
+    fn welcome(&self, host: &str) -> Result<Welcome, HoldError> {
+        let door = self.door.get();
+        let door = door.ok_or_else(|| HoldError::other(KeyboardError::GettingReady))?;
+        let network = door.networks.get(host).map(OwnedFd::try_clone);
+        let timelines = door.timelines.get(host);
+        let place = timelines.map(|place| ("TIMELOOM_TIMELINES".into(), place.into()));
+        Ok(Welcome {
+            network: network.transpose().map_err(HoldError::other)?,
+            env: place.into_iter().collect(),
+        })
+    }
+
+    fn came_in(&self, host: &str, command: &str, what: &str, how: &str) {
+        if let Some(door) = self.door.get() {
+            let source = format!("from outside: {command}");
+            door.scribe.event(host, &source, what, how);
+        }
     }
 }
 

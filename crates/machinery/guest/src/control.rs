@@ -3,6 +3,7 @@
 //!
 //! - `protocol`: what goes over it; `client`: who asks;
 //! - `controlled`: what is asked; `obey`: how it does what it was asked;
+//! - `enter`: a command that comes in to one of the session's hosts from outside;
 //! - `until`, `until_hosts`: letting time run to an instant, and no further;
 //! - `error`: why it was not done;
 //! - `granter`, `grants`, `stepped`: sessions whose time moves by grants from outside.
@@ -11,6 +12,7 @@
 
 mod client;
 mod controlled;
+mod enter;
 mod error;
 mod granter;
 mod grants;
@@ -30,13 +32,15 @@ use timeloom_sys::own;
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
 use crate::names::{Found, find, runtime_directory, socket_path};
-pub use client::{ControlError, connect};
-pub use controlled::{Controlled, Stepped};
+pub use client::{ControlError, Inside, connect, enter};
+pub use controlled::{Controlled, Stepped, Welcome};
 pub use error::{HoldError, RunError};
 pub use granter::end_grants;
 pub use grants::{Grants, Lookout, Tally};
 use obey::obey;
-pub use protocol::{HostRequest, HostText, ProcessText, Request, Response, Standing, StatusText};
+pub use protocol::{
+    Entry, HostRequest, HostText, ProcessText, Request, Response, Standing, StatusText,
+};
 use protocol::{Lines, send};
 pub use stepped::SteppedSession;
 pub use until::run_until;
@@ -104,6 +108,9 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
         // Who has asked once may think as long as it likes about what is next.
         let _ = stream.set_read_timeout(None);
         let response = match (request, &stepped) {
+            (Ok(Request::Enter(entry)), _) => {
+                return enter::serve(controlled, stream, lines, &entry);
+            }
             (Ok(request), Some(by)) if grants(&request) => {
                 return granter::serve(controlled, by, stream, lines, request);
             }

@@ -47,9 +47,9 @@ pub use clock::{
     HostReading, HostTime, Mark, ProcFiles, TrueTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, Grants, HoldError, HostRequest, HostTarget, HostText, Lookout,
-    ProcessText, Request, Response, RunError, Standing, StatusText, Stepped, SteppedSession, Tally,
-    connect, end_grants, run_hosts_until, run_until, serve,
+    ControlError, Controlled, Entry, Grants, HoldError, HostRequest, HostTarget, HostText, Inside,
+    Lookout, ProcessText, Request, Response, RunError, Standing, StatusText, Stepped,
+    SteppedSession, Tally, Welcome, connect, end_grants, enter, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
 pub use enter::guest::{Ended, Guest};
@@ -58,7 +58,7 @@ pub use error::GuestError;
 pub use freeze::{FreezeKind, cgroup2_mount};
 pub use leftovers::{Leftovers, clean};
 pub use names::{list_sessions, runtime_directory};
-pub use session::{Session, SessionOptions, Status};
+pub use session::{Process, Session, SessionOptions, Status};
 pub use supervise::report::UnhandledCall;
 pub use supervise::supervisor::Arrive;
 pub use supervise::turns::Order;

@@ -31,7 +31,7 @@ use crate::supervise::skip;
 use crate::supervise::supervisor::{Arrive, PATIENCE, Supervisor};
 use crate::supervise::turns::Order;
 use crate::time_files::{MachineFiles, TimeFiles, View};
-pub use status::Status;
+pub use status::{Process, Status};
 
 /// How a session is made.
 pub struct SessionOptions {
@@ -57,6 +57,8 @@ pub struct Session {
     /// The thread that skips, while one does, and what ends it.
     skipper: Mutex<Option<(Arc<AtomicBool>, JoinHandle<()>)>>,
     ended: Arc<AtomicBool>,
+    /// Programs that were started under a name, by the number of their first process.
+    programs: Mutex<Vec<(i32, String)>>,
     /// Programs that were brought in.
     registered: Mutex<Vec<Registration>>,
     /// Or why there are none.
@@ -112,6 +114,7 @@ impl Session {
             threads: Vec::new(),
             skipper: Mutex::default(),
             ended: Arc::default(),
+            programs: Mutex::default(),
             registered: Mutex::default(),
             time_files,
             has_socket: AtomicBool::new(false),
@@ -204,6 +207,10 @@ impl Session {
             warn: &self.supervisor.warn,
         };
         launch(spec, &how, move |pid, descriptor| {
+            if let Some(name) = &spec.name {
+                let mut programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
+                programs.push((pid, name.clone()));
+            }
             supervisor
                 .newcomers
                 .lock()

@@ -36,7 +36,10 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsynchronised => f.write_str("no daemon vouches for the system clock"),
-            Self::NoTaiOffset => f.write_str("the kernel does not know how far TAI is from UTC"),
+            Self::NoTaiOffset => f.write_str(
+                "the kernel does not know how far TAI is from UTC; say so \
+                 (`--tai-offset-s 37`, or tai_offset_s in the configuration)",
+            ),
             Self::Failed(number) => {
                 write!(
                     f,

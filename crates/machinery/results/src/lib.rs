@@ -41,6 +41,7 @@ mod error;
 mod journal;
 mod log;
 mod manifest;
+mod merged;
 mod parquet_file;
 mod recorder;
 pub mod report;
@@ -60,6 +61,7 @@ pub use log::LogWriter;
 pub use manifest::{
     Failure, GrantsMade, Machine, Manifest, Outcome, ProgramHash, sha256_file, sha256_hex,
 };
+pub use merged::{LogLine, MergedLogs};
 pub use recorder::Recorder;
 pub use rows::{ClockAction, ClockRow, EventRow, LabelRow, SignalRow};
 pub use series::{Sample, Series};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, say};
 use timeloom_guest::{
-    ControlError, HostRequest, HostText, Request, StatusText, connect, list_sessions,
+    ControlError, HostRequest, HostText, ProcessText, Request, StatusText, connect, list_sessions,
 };
 use timeloom_time::{Duration, ParseTimeError};
 
@@ -118,9 +118,7 @@ impl Ps {
             };
             print(&status, self.json);
             if !self.json {
-                for process in &status.processes {
-                    say!("  {:>8}  {}", process.pid, process.name);
-                }
+                say_processes(&status.processes);
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -301,6 +299,27 @@ pub(crate) struct Unregister {
 impl Unregister {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.target.send(&Request::Unregister { pid: self.pid })
+    }
+}
+
+/// A table; host and program only where there are any.
+fn say_processes(processes: &[ProcessText]) {
+    let columns = [
+        |one: &ProcessText| one.host.clone().unwrap_or_default(),
+        |one: &ProcessText| one.program.clone().unwrap_or_default(),
+    ];
+    let widths = columns.map(|column| {
+        let widths = processes.iter().map(|one| column(one).chars().count());
+        widths.max().unwrap_or(0)
+    });
+    for one in processes {
+        let mut line = format!("  {:>8}", one.pid);
+        for (column, width) in columns.iter().zip(widths) {
+            if width > 0 {
+                line += &format!("  {:width$}", column(one));
+            }
+        }
+        say!("{line}  {}", one.name);
     }
 }
 

@@ -16,6 +16,7 @@ use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::control::parse_span;
+use super::inside;
 
 /// Run a program under a virtual clock
 ///
@@ -31,7 +32,8 @@ use super::control::parse_span;
     after_help = "Example: timeloom exec --dilate 10 -- sleep 1   (takes ten seconds of wall time)"
 )]
 pub(crate) struct Exec {
-    /// Wall seconds per virtual second
+    /// Wall seconds per virtual second. As with `timeloom dilate`: with 0 waiting takes
+    /// no wall time (--skip), and `inf` lets the clock stand (--paused)
     #[arg(long, default_value_t = 1.0, value_name = "F")]
     dilate: f64,
     /// What the clock shows at the start, e.g. 2019-06-03T00:00:00Z [default: the machine's time]
@@ -69,6 +71,13 @@ pub(crate) struct Exec {
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
+    /// Run it on this host of the run that is going on, in the host's network and on
+    /// its clock (`timeloom shell` opens a shell there); with --name, of that session
+    #[arg(long = "in", value_name = "HOST", conflicts_with_all = [
+        "dilate", "start", "paused", "skip", "compute", "stepped", "patience", "tsc", "proc",
+        "report_leaks", "allow_leaks",
+    ])]
+    host: Option<String>,
     /// At the end list every real-time path that the program used: call,
     /// outcome, count, first site
     #[arg(long)]
@@ -108,7 +117,15 @@ enum ProcChoice {
 
 impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.host.is_some() {
+            return inside::run(self.host, self.name.as_deref(), &self.command);
+        }
         let quiet = self.quiet;
+        let (dilation, skip, paused) = match self.dilate {
+            0.0 => (1.0, true, self.paused),
+            f64::INFINITY => (1.0, self.skip, true),
+            factor => (factor, self.skip, self.paused),
+        };
         let tsc = match self.tsc {
             TscChoice::Native => Tsc::Native,
             TscChoice::Emulate => Tsc::Emulate,
@@ -119,8 +136,8 @@ impl Exec {
                 .unwrap_or_else(|| format!("exec-{}", std::process::id())),
             clock: ClockOptions {
                 start: self.start,
-                dilation: self.dilate,
-                paused: self.paused || self.stepped,
+                dilation,
+                paused: paused || self.stepped,
                 tsc,
                 proc: match self.proc {
                     ProcChoice::Virtual => ProcFiles::Virtual,
@@ -146,7 +163,7 @@ impl Exec {
         {
             eprintln!("timeloom: {reason}");
         }
-        session.set_skipping(self.skip);
+        session.set_skipping(skip);
         let patience = StdDuration::from_nanos(self.patience.as_ns().unsigned_abs());
         let stepped = self.stepped.then(|| {
             let clock = Arc::clone(session.clock());
@@ -174,7 +191,7 @@ impl Exec {
         if !left.is_empty() && !quiet {
             let names: Vec<String> = left
                 .iter()
-                .map(|(pid, name)| format!("{name} ({pid})"))
+                .map(|process| format!("{} ({})", process.name, process.pid))
                 .collect();
             eprintln!("timeloom: ending with the session: {}", names.join(", "));
         }

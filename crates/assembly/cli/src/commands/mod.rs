@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use timeloom_exit::Failure;
 
 mod check;
@@ -10,6 +10,10 @@ mod clean;
 mod control;
 mod doctor;
 mod exec;
+mod inside;
+mod logs;
+mod manual;
+mod new;
 mod ptp;
 mod report;
 mod run;
@@ -32,6 +36,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Exec(exec::Exec),
+    Shell(inside::Shell),
     /// List running sessions and their processes
     Ps(control::Ps),
     Pause(control::Pause),
@@ -44,7 +49,9 @@ enum Command {
     Query(control::Target),
     Register(control::Register),
     Unregister(control::Unregister),
+    New(new::New),
     Run(run::Run),
+    Logs(logs::Logs),
     Check(check::Check),
     Schema(schema::Schema),
     Report(report::ReportCommand),
@@ -59,6 +66,8 @@ enum Command {
     /// percentile, and whether they reach the project's bars
     Bench(Words),
     Ptp(ptp::Ptp),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 impl Arguments {
@@ -81,6 +90,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     }
     match arguments.command {
         Command::Exec(command) => command.run(),
+        Command::Shell(command) => command.run(),
+        Command::New(command) => command.run(),
+        Command::Logs(command) => command.run(),
+        Command::Completions(command) => command.run(Arguments::command()),
+        Command::Man(command) => command.run(Arguments::command()),
         Command::Ps(command) => command.run(),
         Command::Pause(command) => command.run(),
         Command::Resume(command) => command.run(),

@@ -215,8 +215,14 @@ pub(crate) struct Read {
 
 impl Read {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let stamp = read(&self.place.directory(), &self.name)?;
+        let directory = self.place.directory();
+        let stamp = read(&directory, &self.name)?;
         print_stamp(&stamp, self.json);
+        if stamp.interval.is_none() {
+            for reason in reasons(&directory, &self.name) {
+                eprintln!("timeloom: {reason}");
+            }
+        }
         Ok(ExitCode::from(u8::from(stamp.interval.is_none())))
     }
 }
@@ -244,8 +250,19 @@ impl Watch {
         let directory = self.place.directory();
         let every = core::time::Duration::from_nanos(self.every.as_ns().max(0) as u64);
         let mut readings = 0;
+        let mut said = Vec::new();
         loop {
-            print_stamp(&read(&directory, &self.name)?, self.json);
+            let stamp = read(&directory, &self.name)?;
+            print_stamp(&stamp, self.json);
+            let why = match stamp.interval {
+                Some(_) => Vec::new(),
+                None => reasons(&directory, &self.name),
+            };
+            if why != said {
+                why.iter()
+                    .for_each(|reason| eprintln!("timeloom: {reason}"));
+                said = why;
+            }
             readings += 1;
             if self.count.is_some_and(|count| readings >= count) {
                 return Ok(ExitCode::SUCCESS);
@@ -253,6 +270,26 @@ impl Watch {
             std::thread::sleep(every);
         }
     }
+}
+
+/// Why a timeline has no interval, as its daemon knows it: what its sources answer that
+/// have never answered anything else.
+fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
+    let Ok(seen) = timeloom_timeline_client::observe(directory, name) else {
+        return Vec::new();
+    };
+    let Some(daemon) = seen.daemon else {
+        return vec![format!("no daemon keeps {name}")];
+    };
+    let mute = daemon.sources.iter().filter(|source| source.answered == 0);
+    let refusals = mute.filter_map(|source| {
+        let last = source.last_refusal.as_deref()?;
+        Some(format!(
+            "the source {} has answered nothing yet: {last}",
+            source.source
+        ))
+    });
+    refusals.collect()
 }
 
 /// A reading. For a name that nobody keeps, the error says which there are.

@@ -5,6 +5,7 @@ mod chrony;
 mod doctor;
 mod dvfs;
 mod host_control;
+mod new;
 mod output;
 mod ptp;
 mod ptp4l;

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use timeloom_results::RunDirectory;
 
@@ -50,4 +51,38 @@ fn hello_is_the_same_and_time_was_skipped() {
         manifest.wall_duration
     );
     fs::remove_dir_all(&directory).unwrap();
+}
+
+/// `exec --dilate` has the ends of its range in common with `timeloom dilate`.
+#[test]
+fn a_program_may_begin_with_no_dilation_or_a_boundless_one() {
+    let timeloom = || Command::new(env!("CARGO_BIN_EXE_timeloom"));
+    let skipping = timeloom()
+        .args(["exec", "--dilate", "0", "--", "sleep", "864000"])
+        .output()
+        .unwrap();
+    assert!(skipping.status.success(), "{skipping:?}");
+
+    let name = format!("boundless-{}", std::process::id());
+    let mut standing = timeloom()
+        .args(["exec", "--dilate", "inf", "--name", &name, "--", "true"])
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let answer = timeloom().args(["resume", "--name", &name]).output();
+        if answer.unwrap().status.success() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "it cannot be resumed");
+        assert!(standing.try_wait().unwrap().is_none(), "it did not stand");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(standing.wait().unwrap().success());
+
+    let refused = timeloom()
+        .args(["exec", "--dilate", "nan", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }

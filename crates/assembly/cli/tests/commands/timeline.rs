@@ -23,8 +23,12 @@ struct Daemon(Child);
 
 impl Daemon {
     fn start(directory: &Path) -> Self {
+        Self::start_with(directory, CONFIG)
+    }
+
+    fn start_with(directory: &Path, text: &str) -> Self {
         let config = directory.join("timelines.toml");
-        std::fs::write(&config, CONFIG).unwrap();
+        std::fs::write(&config, text).unwrap();
         let child = timeloom()
             .args(["timeline", "serve", "--config"])
             .arg(&config)
@@ -161,4 +165,27 @@ fn a_name_that_nobody_keeps_is_answered_with_those_there_are() {
     let others = refused("nope");
     assert!(others.contains("there are `short`"), "{others}");
     drop(daemon);
+}
+
+/// Its source cannot be asked, and the reading says so.
+#[test]
+fn a_timeline_that_never_synchronises_says_why() {
+    let scratch = tempfile::tempdir().unwrap();
+    let text = CONFIG.replace(
+        "type = \"system-clock\"\nvouched_error = \"0 ns\"",
+        "type = \"chrony\"\naddress = \"/nowhere/chronyd.sock\"",
+    );
+    assert_ne!(text, CONFIG);
+    let _daemon = Daemon::start_with(scratch.path(), &text);
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let read = timeline(scratch.path(), &["read", "short"]);
+        let why = String::from_utf8_lossy(&read.stderr);
+        if why.contains("has answered nothing yet") && why.contains("/nowhere") {
+            assert_eq!(read.status.code(), Some(1));
+            return;
+        }
+        assert!(Instant::now() < deadline, "{read:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

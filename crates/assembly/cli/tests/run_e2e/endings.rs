@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use timeloom_results::{Outcome, RunDirectory};
 
-use crate::support::{Finished, Lab, Running, Scenario, marked_processes, patiently, timeloom};
+use crate::support::{
+    Finished, Lab, Running, Scenario, log_lines, marked_processes, patiently, timeloom,
+};
 
 /// Two programs, one of which starts more, a plant and a capture, for far
 /// longer than the test lasts.
@@ -198,4 +200,22 @@ fn clean_mends_it_when_the_keeper_is_killed_too() {
     assert!(!bystander.left().is_empty());
     other.signal(libc::SIGINT);
     assert_eq!(other.wait().code, 1);
+}
+
+/// As `check` says: a single host needs no link.
+#[test]
+fn a_single_host_runs_without_a_link() {
+    let lab = Lab::with_text(
+        r#"schema = "timeloom/1"
+name = "alone"
+time = { duration = "1 s" }
+[system.hosts.a]
+address = "10.0.0.1/24"
+programs = [{ name = "talk", run = ["sh", "-c", "hostname -I; sleep 5"] }]
+"#,
+    );
+    lab.run(&[]).succeeded();
+    let log = log_lines(&lab.run_path(), "talk");
+    assert_eq!(log[0].1.trim(), "10.0.0.1");
+    lab.assert_nothing_left();
 }

@@ -13,6 +13,7 @@ mod clients;
 mod control;
 mod culprits;
 mod endings;
+mod getting_in;
 mod ieee13;
 mod mistakes;
 mod openflow;

@@ -2,12 +2,14 @@
 //! for ever for a session that is stuck.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use timeloom_sys::{local, own};
 
-use crate::control::protocol::{MOST_BYTES, Request, Response, StatusText};
+use crate::control::protocol::{Entry, MOST_BYTES, Request, Response, StatusText};
+use crate::linux::descriptor::send_descriptor;
 use crate::names::{list_sessions, socket_path};
 
 /// Asks a session. Without a name, the only one that is there. What takes long (a step
@@ -17,32 +19,102 @@ use crate::names::{list_sessions, socket_path};
 /// No such session, several when none was named, one that does not answer, or the
 /// session's own refusal.
 pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, ControlError> {
+    let chosen = choose(name)?;
+    ask(&chosen, request).map_err(|error| error.of(&chosen))
+}
+
+/// The session of this name; without one, the only one that is there.
+fn choose(name: Option<&str>) -> Result<String, ControlError> {
     let running = list_sessions()?;
     let chosen = match name {
         Some(name) => running.iter().find(|other| *other == name),
         None if running.len() == 1 => running.first(),
         None => None,
     };
-    let Some(chosen) = chosen else {
-        return Err(ControlError::NoSession {
-            name: name.map(str::to_owned),
-            running,
-        });
-    };
-    ask(chosen, request).map_err(|error| match error {
-        Broken::Silent => ControlError::Silent {
-            session: chosen.clone(),
-        },
-        Broken::Refused(text) => ControlError::Refused(text),
-        Broken::Io(error) => ControlError::Refused(format!("session `{chosen}`: {error}")),
+    chosen.cloned().ok_or_else(|| ControlError::NoSession {
+        name: name.map(str::to_owned),
+        running,
     })
 }
 
-fn ask(session: &str, request: &Request) -> Result<StatusText, Broken> {
+/// Starts a command on a host of a running session, with these three streams. Without
+/// a name, of the only session that is there.
+///
+/// # Errors
+/// As [`connect`]; also when the command cannot be started.
+pub fn enter(
+    name: Option<&str>,
+    entry: Entry,
+    streams: [BorrowedFd<'_>; 3],
+) -> Result<Inside, ControlError> {
+    let chosen = choose(name)?;
+    let inside = || {
+        let stream = begin(&chosen, &Request::Enter(entry))?;
+        let answers = BufReader::new(stream.try_clone()?.take(MOST_BYTES));
+        let mut inside = Inside {
+            session: chosen.clone(),
+            answers,
+        };
+        inside.answer()?;
+        for descriptor in streams {
+            // SAFETY: both are open.
+            unsafe { send_descriptor(stream.as_raw_fd(), descriptor.as_raw_fd()) };
+        }
+        inside.answer()?;
+        // It may run for as long as it likes.
+        stream.set_read_timeout(None)?;
+        Ok(inside)
+    };
+    inside().map_err(|error: Broken| error.of(&chosen))
+}
+
+/// A command of ours in a session. Dropping it hangs up on the command.
+#[derive(Debug)]
+pub struct Inside {
+    session: String,
+    answers: BufReader<io::Take<UnixStream>>,
+}
+
+impl Inside {
+    /// Waits for the command's end. Returns its status, as a shell reports it; `None`
+    /// when the session has ended, and the command with it.
+    pub fn wait(mut self) -> Option<i32> {
+        self.answer().ok()?
+    }
+
+    /// The next answer: a status, if it is the last.
+    fn answer(&mut self) -> Result<Option<i32>, Broken> {
+        let mut line = String::new();
+        self.answers.get_mut().set_limit(MOST_BYTES);
+        self.answers.read_line(&mut line)?;
+        match serde_json::from_str(&line) {
+            Ok(Response::Ok(_)) => Ok(None),
+            Ok(Response::Exited(status)) => Ok(Some(status)),
+            Ok(Response::Error(text)) => Err(Broken::Refused(text)),
+            Err(_) => Err(io::Error::other("it ended before it answered").into()),
+        }
+    }
+
+    /// The session that the command is in.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+}
+
+fn begin(session: &str, request: &Request) -> Result<UnixStream, Broken> {
     let mut stream = local::connect(&socket_path(session), PATIENCE)?;
     let mut line = serde_json::to_string(request).map_err(io::Error::other)?;
+    if line.len() as u64 >= MOST_BYTES {
+        let text = format!("the request has more than {MOST_BYTES} bytes");
+        return Err(Broken::Refused(text));
+    }
     line.push('\n');
     stream.write_all(line.as_bytes())?;
+    Ok(stream)
+}
+
+fn ask(session: &str, request: &Request) -> Result<StatusText, Broken> {
+    let stream = begin(session, request)?;
     let answer = read_answer(stream, || match request {
         Request::Query => Err(Broken::Silent),
         // It may be busy with just that. Then it still says how it stands.
@@ -51,7 +123,9 @@ fn ask(session: &str, request: &Request) -> Result<StatusText, Broken> {
     match serde_json::from_str(&answer) {
         Ok(Response::Ok(status)) => Ok(status),
         Ok(Response::Error(text)) => Err(Broken::Refused(text)),
-        Err(_) => Err(io::Error::other("it ended before it answered").into()),
+        Ok(Response::Exited(_)) | Err(_) => {
+            Err(io::Error::other("it ended before it answered").into())
+        }
     }
 }
 
@@ -80,6 +154,19 @@ enum Broken {
     Silent,
     Refused(String),
     Io(io::Error),
+}
+
+impl Broken {
+    /// In the conversation with this session.
+    fn of(self, session: &str) -> ControlError {
+        match self {
+            Self::Silent => ControlError::Silent {
+                session: session.to_owned(),
+            },
+            Self::Refused(text) => ControlError::Refused(text),
+            Self::Io(error) => ControlError::Refused(format!("session `{session}`: {error}")),
+        }
+    }
 }
 
 impl From<io::Error> for Broken {

@@ -1,5 +1,9 @@
 //! What the socket controls: a session, or what stands for one.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::control::error::HoldError;
@@ -24,6 +28,29 @@ pub trait Controlled: Send + Sync {
     }
     /// The session behind it, for all else.
     fn session(&self) -> &Session;
+    /// Where its results go, if it leaves any.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
+    /// What a command gets that comes in to one of its hosts from outside. Without a
+    /// network of its own the host has the supervisor's.
+    ///
+    /// # Errors
+    /// It cannot be let in now.
+    fn welcome(&self, _host: &str) -> Result<Welcome, HoldError> {
+        Ok(Welcome::default())
+    }
+    /// Tells of a command that has come in to a host: `"start"`, or `"end"` and how.
+    fn came_in(&self, _host: &str, _command: &str, _what: &str, _how: &str) {}
+}
+
+/// What a host has for a command that comes in from outside.
+#[derive(Debug, Default)]
+pub struct Welcome {
+    /// Its network namespace.
+    pub network: Option<OwnedFd>,
+    /// Variables of its programs.
+    pub env: BTreeMap<OsString, OsString>,
 }
 
 impl Controlled for Session {

@@ -71,6 +71,8 @@ pub(crate) enum Refusal {
     },
     /// The session runs by itself, and nobody need grant it time.
     NotStepped,
+    /// A command comes in as the first request of its connection.
+    EnterAlone,
     Hold(HoldError),
     Run(RunError),
     Seat(SeatError),
@@ -146,6 +148,9 @@ impl fmt::Display for Refusal {
                  begin it with `timeloom exec --stepped`, \
                  or say mode = \"stepped\" under [time] in its scenario",
             ),
+            Self::EnterAlone => {
+                f.write_str("`enter` is the first request of a connection, and its last")
+            }
             Self::Hold(error) => error.fmt(f),
             Self::Run(error) => error.fmt(f),
             Self::Seat(error) => error.fmt(f),

@@ -169,7 +169,7 @@ fn peer(stream: &UnixStream) -> String {
 }
 
 /// Whether nobody is at the other end any more.
-fn has_hung_up(stream: &UnixStream) -> bool {
+pub(crate) fn has_hung_up(stream: &UnixStream) -> bool {
     let mut poll = libc::pollfd {
         fd: stream.as_raw_fd(),
         events: libc::POLLRDHUP,

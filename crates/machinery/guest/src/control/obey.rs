@@ -1,5 +1,6 @@
 //! Doing what a client asked of a session.
 
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use timeloom_time::{Duration, Instant};
@@ -19,6 +20,7 @@ pub(crate) fn obey<C: Controlled>(
     let controlled = controlled.upgrade().ok_or(Refusal::Ended)?;
     Ok(Response::Ok(StatusText {
         stopped_after_ns: stopped_after.map(Duration::as_ns),
+        directory: controlled.directory().map(Path::to_owned),
         ..controlled.session().status().into()
     }))
 }
@@ -41,6 +43,8 @@ fn carry_out<C: Controlled>(
         }
         Request::Resume => held.resume()?,
         Request::Attach => return Err(Refusal::NotStepped),
+        // Only as the first that is asked on a connection, which is its from then on.
+        Request::Enter(_) => return Err(Refusal::EnterAlone),
         Request::Dilate { factor } => session.dilate(factor)?,
         Request::Query => {}
         Request::Register { pid } => session.register(pid)?,

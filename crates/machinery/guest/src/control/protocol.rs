@@ -1,13 +1,15 @@
 //! What goes over the control socket: one JSON object per line, each way.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::HostTime;
 use crate::control::error::Refusal;
-use crate::session::Status;
+use crate::session::{Process, Status};
 
 /// What a client asks.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -64,6 +66,23 @@ pub enum Request {
         /// Its identifier.
         pid: i32,
     },
+    /// Start a command of mine on one of its hosts, on descriptors that I send next.
+    Enter(Entry),
+}
+
+/// A command that comes into a running session.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Entry {
+    /// The host to start it on; none for a session whose only host has no name.
+    pub host: Option<String>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Where it runs.
+    pub directory: String,
+    /// Its variables, on top of those of the session's supervisor.
+    pub env: BTreeMap<String, String>,
+    /// Whether its standard input is a terminal made for it.
+    pub terminal: bool,
 }
 
 /// What the session answers.
@@ -74,6 +93,8 @@ pub enum Response {
     Ok(StatusText),
     /// Not done, and why.
     Error(String),
+    /// The command that came in has ended, with this status.
+    Exited(i32),
 }
 
 /// [`Status`] as it goes over the wire, and as `--json` prints it.
@@ -96,6 +117,9 @@ pub struct StatusText {
     /// Whether time skips while everything waits.
     #[serde(default)]
     pub skipping: bool,
+    /// Where its results go, of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
     /// After a step: wall time from when the clock stood at the instant asked
     /// for to when all processes stood. No reader saw a later time meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,6 +154,23 @@ pub struct ProcessText {
     pub pid: i32,
     /// Its name, as in `ps`.
     pub name: String,
+    /// The host that it is on, if that has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The program of the scenario that it belongs to, or what came in from outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+}
+
+impl From<Process> for ProcessText {
+    fn from(process: Process) -> Self {
+        Self {
+            pid: process.pid,
+            name: process.name,
+            host: process.host,
+            program: process.program,
+        }
+    }
 }
 
 impl From<Refusal> for Response {
@@ -149,13 +190,14 @@ impl From<Status> for StatusText {
             paused: status.paused,
             dilation: status.dilation,
             skipping: status.skipping,
+            directory: None,
             stopped_after_ns: None,
             standing: None,
             hosts: status.hosts.into_iter().map(HostText::from).collect(),
             processes: status
                 .processes
                 .into_iter()
-                .map(|(pid, name)| ProcessText { pid, name })
+                .map(ProcessText::from)
                 .collect(),
         }
     }

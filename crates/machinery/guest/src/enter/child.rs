@@ -74,6 +74,22 @@ pub(super) unsafe fn child(
         {
             fail(STEP_DIRECTORY);
         }
+        if let Output::Streams {
+            streams,
+            is_terminal,
+        } = &spec.output
+        {
+            let numbers = [0, 1, 2];
+            let done = streams
+                .iter()
+                .zip(numbers)
+                .all(|(stream, number)| libc::dup2(stream.as_raw_fd(), number) >= 0)
+                && libc::setsid() >= 0
+                && (!is_terminal || libc::ioctl(0, libc::TIOCSCTTY, 0) == 0);
+            if !done {
+                fail(STEP_STREAMS);
+            }
+        }
         if let Output::To(descriptor) = &spec.output {
             let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
             let done = libc::dup2(nothing, 0) >= 0

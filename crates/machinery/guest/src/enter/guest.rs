@@ -142,6 +142,13 @@ impl Guest {
         })
     }
 
+    /// Tells it, and all in its process group if it leads one, that its terminal is gone.
+    pub(crate) fn hang_up(&self) {
+        // SAFETY: no pointers. The number is our child's: it has not been waited for.
+        unsafe { libc::kill(-self.pid(), libc::SIGHUP) };
+        self.signal(libc::SIGHUP);
+    }
+
     /// Sends a signal.
     pub fn signal(&self, number: i32) {
         // SAFETY: our own child, not reaped before `wait`.

@@ -22,6 +22,8 @@ pub struct CommandSpec {
     pub network: Option<OwnedFd>,
     /// Whose clock it lives by; the session's own host if none.
     pub host: Option<Arc<Host>>,
+    /// What `timeloom ps` calls it and all that it starts.
+    pub name: Option<String>,
 }
 
 impl CommandSpec {
@@ -34,6 +36,7 @@ impl CommandSpec {
             output: Output::Inherit,
             network: None,
             host: None,
+            name: None,
         }
     }
 }
@@ -47,4 +50,12 @@ pub enum Output {
     /// the program leads a process group of its own, away from the terminal's
     /// Ctrl-C.
     To(OwnedFd),
+    /// Standard input, output and error are these. The program leads a session of the
+    /// kernel's of its own, whose terminal is standard input, if that is said to be one.
+    Streams {
+        /// In the order of their numbers.
+        streams: [OwnedFd; 3],
+        /// Whether standard input is a terminal that nobody else controls.
+        is_terminal: bool,
+    },
 }

@@ -36,6 +36,28 @@ pub(crate) fn name(pid: i32) -> String {
         .map_or_else(|_| "?".into(), |name| name.trim_end().into())
 }
 
+/// Whom a process comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Family {
+    /// Its parent.
+    pub(crate) parent: i32,
+    /// Its process group.
+    pub(crate) group: i32,
+}
+
+/// The family of a process; `None` when it is gone.
+pub(crate) fn family(pid: i32) -> Option<Family> {
+    let stat = with_spare(|| fs::read_to_string(format!("/proc/{pid}/stat"))).ok()?;
+    // The name, in parentheses, may contain anything. Then: state, parent, group.
+    let after = &stat[stat.rfind(')')? + 1..];
+    let mut fields = after.split_ascii_whitespace().skip(1);
+    let mut next = || fields.next()?.parse().ok();
+    Some(Family {
+        parent: next()?,
+        group: next()?,
+    })
+}
+
 /// The process that a thread belongs to.
 pub(crate) fn process_of(thread: i32) -> i32 {
     status_field(thread, "Tgid:")

@@ -36,6 +36,22 @@ impl Session {
         Ok(found)
     }
 
+    /// The host of a session that has only one.
+    ///
+    /// # Errors
+    /// It has several, which have names.
+    pub(crate) fn only_host(&self) -> Result<Arc<Host>, GuestError> {
+        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
+        let names: Vec<&str> = hosts.iter().map(|host| host.name()).collect();
+        match names[..] {
+            [_] => Ok(Arc::clone(&hosts[0])),
+            _ => Err(GuestError::Usage(format!(
+                "say on which host; there are: {}",
+                names[1..].join(", ")
+            ))),
+        }
+    }
+
     /// Makes the clocks of these hosts stand, all at one instant, then stops their
     /// processes, while the session goes on. Returns when all of them stand. They
     /// do not run to some instant any more.

@@ -1,10 +1,12 @@
 //! What a session is doing, at a glance.
 
+use std::sync::Arc;
+
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::Session;
-use crate::clock::HostTime;
-use crate::linux::processes;
+use crate::clock::{Host, HostTime};
+use crate::linux::processes::{self, Family};
 
 /// What a session is doing, for `timeloom query`.
 #[derive(Clone, Debug)]
@@ -28,14 +30,26 @@ pub struct Status {
     /// How the own time of each host stands against the session's; of hosts that
     /// have names.
     pub hosts: Vec<HostTime>,
-    /// Processes: identifier and name.
-    pub processes: Vec<(i32, String)>,
+    /// Its processes, host by host.
+    pub processes: Vec<Process>,
+}
+
+/// A process of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its identifier.
+    pub pid: i32,
+    /// The command's name, as in `ps`.
+    pub name: String,
+    /// The host that it is on; none where the session's only host has no name.
+    pub host: Option<String>,
+    /// What the program was called that it belongs to, if it had a name.
+    pub program: Option<String>,
 }
 
 impl Session {
     /// What the session is doing.
     pub fn status(&self) -> Status {
-        let pids = self.supervisor.freezer.processes();
         let (now, mut hosts) = self.clock.host_times();
         hosts.retain(|time| !time.host.name().is_empty());
         Status {
@@ -48,10 +62,86 @@ impl Session {
             dilation: self.clock.dilation(),
             skipping: self.is_skipping(),
             hosts,
-            processes: pids
-                .into_iter()
-                .map(|pid| (pid, processes::name(pid)))
-                .collect(),
+            processes: self.processes(),
         }
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
+        let process = |host: &Host, pid| Process {
+            pid,
+            name: processes::name(pid),
+            host: Some(host.name().to_owned()).filter(|name| !name.is_empty()),
+            program: program_of(&programs, pid, processes::family),
+        };
+        let on = |host: &Arc<Host>| {
+            let pids = self.supervisor.freezer.processes_of(host.index());
+            let host = Arc::clone(host);
+            pids.into_iter().map(move |pid| (Arc::clone(&host), pid))
+        };
+        let found = hosts.iter().flat_map(on);
+        found.map(|(host, pid)| process(&host, pid)).collect()
+    }
+}
+
+/// The name of the program that a process belongs to: of the nearest among itself and
+/// what it descends from that was started under a name. An orphan has the number of its
+/// process group left.
+fn program_of(
+    programs: &[(i32, String)],
+    pid: i32,
+    family: impl Fn(i32) -> Option<Family>,
+) -> Option<String> {
+    let named = |pid: i32| {
+        let newest = programs.iter().rev().find(|(started, _)| *started == pid);
+        newest.map(|(_, name)| name.clone())
+    };
+    let mut at = pid;
+    for _ in 0..DEEPEST {
+        if let Some(name) = named(at) {
+            return Some(name);
+        }
+        let family = family(at)?;
+        if let Some(name) = named(family.group) {
+            return Some(name);
+        }
+        if family.parent <= 1 {
+            return None;
+        }
+        at = family.parent;
+    }
+    None
+}
+
+/// How many ancestors are looked at.
+const DEEPEST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_belongs_to_the_program_that_it_descends_from() {
+        let programs = [(10, "plc".to_owned()), (20, "scada".to_owned())];
+        // 11 and 12 descend from 10; 13 is an orphan out of its group; 30 is nobody's.
+        let family = |pid| {
+            let (parent, group) = match pid {
+                10 | 20 => (5, pid),
+                11 => (10, 11),
+                12 => (11, 12),
+                13 => (1, 10),
+                30 => (1, 30),
+                _ => return None,
+            };
+            Some(Family { parent, group })
+        };
+        let named = |pid| program_of(&programs, pid, family);
+        for pid in [10, 11, 12, 13] {
+            assert_eq!(named(pid).as_deref(), Some("plc"), "{pid}");
+        }
+        assert_eq!(named(20).as_deref(), Some("scada"));
+        assert_eq!(named(30), None);
+        assert_eq!(named(99), None, "gone meanwhile");
     }
 }

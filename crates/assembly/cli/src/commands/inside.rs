@@ -1,0 +1,85 @@
+//! `timeloom shell` and `timeloom exec --in`: a command inside a running session, in the
+//! network of one of its hosts and on that host's clock.
+
+mod terminal;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, stderr, stdin, stdout};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use clap::Args;
+use timeloom_exit::Failure;
+use timeloom_guest::{Entry, enter};
+
+use terminal::Terminal;
+
+/// Open a shell on a host of a running session
+///
+/// In the host's network, and on its clock: what is started there sees virtual time,
+/// and stands while the session or the host is paused, the shell itself included
+/// (`timeloom resume` in another terminal). It ends with the session.
+///
+/// Whoever types lives in real time: where time skips, it goes on while the shell
+/// waits for a key.
+#[derive(Args)]
+#[command(after_help = "Example: timeloom shell plc")]
+pub(crate) struct Shell {
+    /// The host; left out for a session of `timeloom exec`, which has only one
+    host: Option<String>,
+    /// The session; may be left out when only one runs
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl Shell {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let shell = std::env::var("SHELL").unwrap_or_default();
+        let shell = match shell.is_empty() {
+            true => "/bin/sh".to_owned(),
+            false => shell,
+        };
+        run(self.host, self.name.as_deref(), &[shell.into()])
+    }
+}
+
+/// Runs `command` there; ends with its status.
+pub(crate) fn run(
+    host: Option<String>,
+    session: Option<&str>,
+    command: &[OsString],
+) -> Result<ExitCode, Failure> {
+    let directory = std::env::current_dir()
+        .map_err(|error| Failure::run(format!("finding the working directory: {error}")))?;
+    let text = |word: &OsString| {
+        let word = word.clone().into_string();
+        word.map_err(|word| Failure::usage(format!("{word:?} is not UTF-8")))
+    };
+    let is_interactive = stdin().is_terminal() && stdout().is_terminal();
+    let entry = Entry {
+        host,
+        command: command.iter().map(text).collect::<Result<_, _>>()?,
+        directory: text(&directory.into_os_string())?,
+        env: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+        terminal: is_interactive,
+    };
+    let status = if is_interactive {
+        let terminal = Terminal::open()
+            .map_err(|error| Failure::run(format!("making a terminal: {error}")))?;
+        let theirs = terminal.theirs();
+        let inside = enter(session, entry, [theirs, theirs, theirs])?;
+        terminal.relay(|| inside.wait())
+    } else {
+        let streams = (stdin(), stdout(), stderr());
+        let streams = [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd()];
+        enter(session, entry, streams)?.wait()
+    };
+    match status {
+        Some(status) => Ok(ExitCode::from(status as u8)),
+        None => Err(Failure::run(
+            "the session has ended, and the command with it",
+        )),
+    }
+}

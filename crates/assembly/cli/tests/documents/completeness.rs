@@ -1,0 +1,20 @@
+//! Nothing is left out of the tables.
+
+use crate::blocks::{folders_in, root};
+
+#[test]
+fn every_example_is_in_the_table_of_examples() {
+    let table = std::fs::read_to_string(root().join("examples/README.md")).expect("the table");
+    let folders = folders_in("examples");
+    let missing: Vec<_> = folders
+        .iter()
+        .filter(|name| !table.contains(&format!("| [{name}]({name}) |")))
+        .collect();
+    assert!(missing.is_empty(), "examples/README.md lacks {missing:?}");
+    let rows = table.lines().filter(|line| line.starts_with("| ["));
+    assert_eq!(
+        rows.count(),
+        folders.len(),
+        "a row of an example that is gone"
+    );
+}

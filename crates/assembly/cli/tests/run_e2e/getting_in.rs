@@ -1,0 +1,273 @@
+//! `timeloom shell`, `exec --in`, `ps` and `logs`: getting at what runs in a run.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::support::{Lab, Running, Scenario, patiently, timeloom};
+
+/// A run that goes on until it is told to end, with a program on host a.
+fn lab() -> Lab {
+    let ticks = &["python3", "ticks.py", "0.02"];
+    Lab::new(&Scenario::lasting("10 min").program('a', "ticks", ticks, ""))
+}
+
+/// `timeloom exec --in HOST` with a shell command.
+fn inside(lab: &Lab, host: &str, script: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+    command
+        .args(["exec", "--name", lab.name(), "--in", host, "--", "sh", "-c"])
+        .arg(script)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn printed(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?}: {errors}", output.status);
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+fn stop(run: Running<'_>) {
+    run.signal(libc::SIGINT);
+    assert_eq!(run.wait().code, 1, "it was stopped from outside");
+}
+
+/// What a command prints with `date +%s%N`, in virtual time of the run.
+fn virtual_ns(text: &str) -> i64 {
+    const START_NS: i64 = 1_559_520_000 * 1_000_000_000;
+    text.trim().parse::<i64>().expect("nanoseconds") - START_NS
+}
+
+#[test]
+fn a_command_comes_in_to_the_hosts_network_and_clock() {
+    let lab = lab();
+    let mut run = lab.start(&[]);
+    run.wait_for_line("ticks", "tick 3");
+    let now = |run: &Running<'_>| {
+        let status = run.control("query").expect("it answers");
+        status["virtual_ns"].as_i64().expect("a number")
+    };
+    let before = now(&run);
+    let script = "date +%s%N; hostname -I; pwd; cat; exit 7";
+    let mut child = inside(&lab, "b", script)
+        .stdin(Stdio::piped())
+        .current_dir("/var/tmp")
+        .spawn()
+        .expect("timeloom can be started");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(b"what it is given\n").expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let after = now(&run);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    assert_eq!(lines[1..], ["10.0.0.2", "/var/tmp", "what it is given"]);
+    let at = virtual_ns(lines[0]);
+    assert!(before < at && at < after, "{before} < {at} < {after}");
+
+    let refused = inside(&lab, "c", "true").output().expect("it ends");
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        text.contains("there is no host `c`; there are: a, b"),
+        "{text}"
+    );
+    stop(run);
+    lab.assert_nothing_left();
+}
+
+/// A command in a run that stands stands, too, and goes on with it.
+#[test]
+fn a_command_inside_is_paused_with_the_run() {
+    let lab = lab();
+    let mut run = lab.start(&[]);
+    run.wait_for_line("ticks", "tick 3");
+    let status = run.control("pause").expect("it stands");
+    let stood_at = status["virtual_ns"].as_i64().expect("a number");
+    let mut child = inside(&lab, "a", "date +%s%N")
+        .spawn()
+        .expect("timeloom can be started");
+    // It is there, before its first instruction.
+    wait_for_program(&run, "from outside: sh", 1);
+    sleep(Duration::from_millis(300));
+    assert!(
+        child.try_wait().expect("ours").is_none(),
+        "it does not stand"
+    );
+    run.control("resume").expect("it goes on");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(virtual_ns(&printed(&output)) >= stood_at);
+    stop(run);
+    lab.assert_nothing_left();
+}
+
+/// Whoever closes a terminal ends what ran in it; whoever ends a run ends all in it.
+#[test]
+fn a_command_inside_ends_with_its_client_and_with_the_run() {
+    let lab = lab();
+    let mut run = lab.start(&[]);
+    run.wait_for_line("ticks", "tick 3");
+    let start = || -> Child {
+        let child = inside(&lab, "a", "exec sleep 1000").spawn();
+        child.expect("timeloom can be started")
+    };
+    let mut child = start();
+    let processes = wait_for_program(&run, "from outside: sh", 1);
+    let ticks = processes.iter().find(|one| one["program"] == "ticks");
+    assert_eq!(ticks.expect("the scenario's program")["host"], "a");
+    let listed = timeloom(&["ps", "--name", lab.name()]);
+    let listed = printed(&listed);
+    let words: Vec<Vec<&str>> = listed
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert!(
+        words
+            .iter()
+            .any(|words| words.get(1..3) == Some(&["a", "ticks"])),
+        "{listed}"
+    );
+
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+    wait_for_program(&run, "from outside: sh", 0);
+
+    let child = start();
+    wait_for_program(&run, "from outside: sh", 1);
+    stop(run);
+    let output = child.wait_with_output().expect("it ends");
+    // By the run's end, seen as a signal or as a session that is gone.
+    assert!(!output.status.success(), "{output:?}");
+    lab.assert_nothing_left();
+}
+
+/// Waits until so many processes belong to it; all that are there then.
+fn wait_for_program(run: &Running<'_>, program: &str, count: usize) -> Vec<serde_json::Value> {
+    let mut processes = Vec::new();
+    let there = patiently(Duration::from_secs(120), || {
+        let status = run.control("query").expect("it answers");
+        processes = status["processes"].as_array().expect("a list").clone();
+        processes
+            .iter()
+            .filter(|one| one["program"] == program)
+            .count()
+            == count
+    });
+    assert!(there, "not {count} of {program}: {processes:?}");
+    processes
+}
+
+/// Typed into a terminal, as a person does.
+#[test]
+fn a_shell_has_a_terminal_of_its_own() {
+    let lab = lab();
+    let mut run = lab.start(&[]);
+    run.wait_for_line("ticks", "tick 3");
+    let shell = format!(
+        "{} shell a --name {}",
+        env!("CARGO_BIN_EXE_timeloom"),
+        lab.name()
+    );
+    let mut child = Command::new("script")
+        .args(["--quiet", "--return", "--command", &shell, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script is there: it is in Debian's bsdutils");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut output = child.stdout.take().expect("a pipe");
+    let shown = Arc::new(Mutex::new(String::new()));
+    let screen = Arc::clone(&shown);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = [0u8; 1024];
+        while let Ok(length @ 1..) = output.read(&mut bytes) {
+            let text = String::from_utf8_lossy(&bytes[..length]);
+            screen.lock().expect("no panic").push_str(&text);
+        }
+    });
+    let text = || shown.lock().expect("no panic").clone();
+    let wait_for = |what: &str| {
+        let there = patiently(Duration::from_secs(120), || text().contains(what));
+        assert!(there, "no {what:?} on the screen: {}", text());
+    };
+    let mut type_in = |keys: &str| input.write_all(keys.as_bytes()).expect("it reads");
+    // Not before the shell's prompt: until then the keys would be the client's.
+    wait_for("# ");
+    type_in("tty; hostname -I\n");
+    wait_for("/dev/pts/");
+    wait_for("10.0.0.1");
+    type_in("sleep 1000\n");
+    wait_for_process(&run, "sleep");
+    // Ctrl-C ends what runs in it, and not the shell.
+    type_in("\x03");
+    type_in("echo $((6 * 7))\n");
+    wait_for("42");
+    type_in("exit 5\n");
+    let status = child.wait().expect("ours");
+    reader.join().expect("no panic");
+    assert_eq!(status.code(), Some(5), "{}", text());
+    stop(run);
+    lab.assert_nothing_left();
+}
+
+/// Waits until a process of this name is there.
+fn wait_for_process(run: &Running<'_>, name: &str) {
+    let there = patiently(Duration::from_secs(120), || {
+        let status = run.control("query").expect("it answers");
+        let processes = status["processes"].as_array().expect("a list");
+        processes.iter().any(|one| one["name"] == name)
+    });
+    assert!(there, "no process {name}");
+}
+
+#[test]
+fn logs_are_shown_by_virtual_time_while_a_run_goes_on_and_after() {
+    let ticks = &["python3", "ticks.py", "0.05"];
+    let lab = Lab::new(
+        &Scenario::lasting("10 min")
+            .program('a', "first", ticks, "")
+            .program('b', "second", ticks, "start = \"100 ms\""),
+    );
+    let mut run = lab.start(&[]);
+    run.wait_for_line("second", "tick 3");
+    let mut following = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args(["logs", "-f", "--name", lab.name(), "second"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("timeloom can be started");
+    run.wait_for_line("second", "tick 10");
+    assert!(following.try_wait().expect("ours").is_none(), "it follows");
+    stop(run);
+    let followed = printed(&following.wait_with_output().expect("it ends with the run"));
+    let log = std::fs::read_to_string(lab.run_path().join("logs/second.log"));
+    assert_eq!(
+        followed,
+        log.expect("the log").trim(),
+        "all of it, as it stands"
+    );
+
+    let directory = lab.run_path().display().to_string();
+    let merged = printed(&timeloom(&["logs", "--run", &directory, "--json"]));
+    let lines: Vec<serde_json::Value> = merged
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object"))
+        .collect();
+    let at = |line: &serde_json::Value| line["t_ns"].as_i64().expect("a number");
+    assert!(lines.is_sorted_by_key(at));
+    for program in ["first", "second"] {
+        assert!(lines.iter().any(|line| line["program"] == program));
+    }
+    let missing = timeloom(&["logs", "--run", &directory, "frist"]);
+    let text = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(
+        text.contains("there is no log of `frist`; there are: first, second"),
+        "{text}"
+    );
+}

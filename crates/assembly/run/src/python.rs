@@ -1,0 +1,203 @@
+//! The Python package `timeloom`, for plants and programs whose Python lacks it.
+//!
+//! Its modules are part of this library, so that a run has those that belong to it
+//! wherever it was installed. They are written to `python/` in the run directory when a
+//! program needs them: its command begins with a Python, and that finds no `timeloom`
+//! with the variables, and in the directory, of the program. (The extension behind
+//! `timeloom.timeline` is compiled for one Python, and is not among them.)
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use timeloom_scenario::Plan;
+
+use crate::error::RunError;
+
+/// Every module: its file's name and text.
+const PACKAGE: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/package.rs"));
+
+/// The plan, with the package for every plant and program that lacks it, under `run`.
+/// Before any clock runs: to ask an interpreter takes time.
+///
+/// # Errors
+/// A run directory that cannot be written.
+pub(crate) fn provide(plan: &Plan, run: &Path) -> Result<Plan, RunError> {
+    let mut plan = plan.clone();
+    let mut package = Package::new(run);
+    let mut give = |run: &[String], env: &mut BTreeMap<String, String>, directory: &Path| {
+        let path = package.path_for(run, env, directory);
+        let path = path.map_err(|error| {
+            RunError::Start(format!("the package `timeloom` for {run:?}: {error}"))
+        })?;
+        env.extend(path.map(|path| (VARIABLE.to_owned(), path)));
+        Ok::<_, RunError>(())
+    };
+    for plant in plan.simulation.plants.values_mut() {
+        give(&plant.run, &mut plant.env, &plant.directory)?;
+    }
+    let hosts = plan.system.hosts.values_mut();
+    let own = hosts.flat_map(|host| &mut host.programs);
+    let hostile = plan.attacks.iter_mut().filter(|attack| attack.enabled);
+    let hostile = hostile.flat_map(|attack| &mut attack.programs);
+    let openflow = plan.system.openflow.as_mut();
+    let controller = openflow.and_then(|openflow| openflow.controller.as_mut());
+    for program in own.chain(hostile).chain(controller) {
+        give(&program.run, &mut program.env, &program.directory)?;
+    }
+    Ok(plan)
+}
+
+/// The package, as the programs of one run get it.
+struct Package {
+    /// The run directory.
+    run: PathBuf,
+    is_written: bool,
+    /// Whether a command was found to lack it: the interpreter, where it runs, and the
+    /// variable that says where it looks.
+    asked: BTreeMap<(String, PathBuf, Option<String>), bool>,
+}
+
+impl Package {
+    fn new(run: &Path) -> Self {
+        Self {
+            run: run.to_owned(),
+            is_written: false,
+            asked: BTreeMap::new(),
+        }
+    }
+
+    /// What a program's PYTHONPATH has to be, if it is a Python that lacks the package:
+    /// what it was, and then ours.
+    ///
+    /// # Errors
+    /// A run directory that cannot be written.
+    fn path_for(
+        &mut self,
+        run: &[String],
+        env: &BTreeMap<String, String>,
+        directory: &Path,
+    ) -> io::Result<Option<String>> {
+        let Some(python) = run.first().filter(|word| is_python(word)) else {
+            return Ok(None);
+        };
+        let inherited = || std::env::var(VARIABLE).ok();
+        let before = env.get(VARIABLE).cloned().or_else(inherited);
+        let question = (python.clone(), directory.to_owned(), before.clone());
+        let lacks = match self.asked.get(&question) {
+            Some(&lacks) => lacks,
+            None => {
+                let lacks = lacks(python, env, directory);
+                self.asked.insert(question, lacks);
+                lacks
+            }
+        };
+        if !lacks {
+            return Ok(None);
+        }
+        let place = std::path::absolute(self.run.join("python"))?;
+        if !self.is_written {
+            write(&place)?;
+            self.is_written = true;
+        }
+        let ours = place.to_string_lossy();
+        Ok(Some(match before.filter(|before| !before.is_empty()) {
+            Some(before) => format!("{before}:{ours}"),
+            None => ours.into_owned(),
+        }))
+    }
+}
+
+/// `python3`, `/usr/bin/python3.11`, `.venv/bin/python`.
+fn is_python(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    name.strip_prefix("python")
+        .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// Whether this interpreter finds no package `timeloom`. One that cannot be asked is not
+/// helped by it either: it says itself what is wrong when the program is started.
+fn lacks(python: &str, env: &BTreeMap<String, String>, directory: &Path) -> bool {
+    let mut command = Command::new(python);
+    command
+        .args(["-c", QUESTION])
+        .envs(env)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let asked = command.status();
+    asked.is_ok_and(|status| status.code() == Some(LACKS))
+}
+
+fn write(place: &Path) -> io::Result<()> {
+    let package = place.join("timeloom");
+    fs::create_dir_all(&package)?;
+    for (name, text) in PACKAGE {
+        fs::write(package.join(name), text)?;
+    }
+    Ok(())
+}
+
+const VARIABLE: &str = "PYTHONPATH";
+
+/// A directory that only happens to be called so has no file of its own.
+const QUESTION: &str = "\
+import importlib.util, sys
+found = importlib.util.find_spec('timeloom')
+sys.exit(0 if found and found.origin else 3)";
+
+/// The answer of an interpreter that has none.
+const LACKS: i32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_python_is_known_by_its_name() {
+        for word in [
+            "python",
+            "python3",
+            "/usr/bin/python3.11",
+            ".venv/bin/python",
+        ] {
+            assert!(is_python(word), "{word}");
+        }
+        for word in ["pythonic", "python3-config", "bash", "./plant.py", ""] {
+            assert!(!is_python(word), "{word}");
+        }
+    }
+
+    /// Also behind what the program says itself, and only where it is missing.
+    #[test]
+    fn a_python_gets_the_package_if_it_lacks_it() {
+        let scratch = std::env::temp_dir().join(format!("timeloom-python-{}", std::process::id()));
+        fs::create_dir_all(&scratch).expect("a writable temporary directory");
+        let mut package = Package::new(&scratch);
+        let run = vec!["/usr/bin/python3".to_owned(), "plant.py".to_owned()];
+        let theirs = BTreeMap::from([(VARIABLE.to_owned(), "/nowhere".to_owned())]);
+        let path = package.path_for(&run, &theirs, &scratch).expect("written");
+        let path = path.expect("the system's Python has no such package");
+        assert!(path.starts_with("/nowhere:"), "{path}");
+        let imported = Command::new(&run[0])
+            .args(["-c", "import timeloom.plant as p; print(p.__file__)"])
+            .env(VARIABLE, &path)
+            .output()
+            .expect("Python runs");
+        let text = String::from_utf8_lossy(&imported.stdout);
+        assert!(
+            text.starts_with(&*scratch.to_string_lossy()),
+            "{text}{imported:?}"
+        );
+        // Now it has it.
+        let theirs = BTreeMap::from([(VARIABLE.to_owned(), path)]);
+        let again = package.path_for(&run, &theirs, &scratch).expect("asked");
+        assert_eq!(again, None);
+        let shell = package.path_for(&["sh".into()], &BTreeMap::new(), &scratch);
+        assert_eq!(shell.expect("not asked"), None);
+        fs::remove_dir_all(&scratch).expect("it is ours");
+    }
+}

@@ -1,0 +1,125 @@
+//! A command that comes in to one of a session's hosts from outside: into its network,
+//! on its clock, on the streams of whoever asks.
+//!
+//! The request is answered once when the command is welcome. Then come its standard
+//! input, output and error, a byte with each; a second answer when it has been started;
+//! and a third, with its status, when it has ended. Who closes the connection before
+//! hangs up on it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::clock::Host;
+use crate::control::controlled::{Controlled, Welcome};
+use crate::control::error::Refusal;
+use crate::control::granter::has_hung_up;
+use crate::control::obey::obey;
+use crate::control::protocol::{Entry, Lines, Request, Response, send};
+use crate::enter::guest::Guest;
+use crate::enter::spec::{CommandSpec, Output};
+use crate::error::GuestError;
+use crate::linux::descriptor::receive_descriptor;
+use crate::session::Session;
+
+/// Serves the client whose request this is until its command has ended. `lines` has
+/// nothing unread: a client sends no descriptor before it is asked to.
+pub(crate) fn serve<C: Controlled>(
+    controlled: &Weak<C>,
+    mut stream: UnixStream,
+    lines: Lines,
+    entry: &Entry,
+) {
+    drop(lines);
+    let started = start(controlled, &mut stream, entry);
+    let (guest, host) = match started {
+        Ok(started) => started,
+        Err(refusal) => return send(&mut stream, &refusal.into()),
+    };
+    if let Ok(started) = obey(controlled, Request::Query) {
+        send(&mut stream, &started);
+    }
+    let status = see_through(&guest, &stream);
+    if let Some(controlled) = controlled.upgrade() {
+        let how = format!("ended with status {status}");
+        controlled.came_in(&host, &entry.command[0], "end", &how);
+    }
+    send(&mut stream, &Response::Exited(status));
+}
+
+/// Starts the command; also says on which host.
+fn start<C: Controlled>(
+    controlled: &Weak<C>,
+    stream: &mut UnixStream,
+    entry: &Entry,
+) -> Result<(Guest, String), Refusal> {
+    let held = controlled.upgrade().ok_or(Refusal::Ended)?;
+    let Some(command) = entry.command.first() else {
+        return Err(GuestError::Usage("no command was given".into()).into());
+    };
+    let host = host_of(held.session(), entry.host.as_deref())?;
+    let Welcome { network, env } = held.welcome(host.name())?;
+    // What takes long must not keep the session.
+    drop(held);
+    send(stream, &obey(controlled, Request::Query)?);
+    let Some(streams) = receive_streams(stream) else {
+        return Err(GuestError::Usage("the command's streams did not come".into()).into());
+    };
+    let mut variables: BTreeMap<OsString, OsString> = entry
+        .env
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    variables.extend(env);
+    let name = std::path::Path::new(command).file_name();
+    let spec = CommandSpec {
+        argv: entry.command.iter().map(Into::into).collect(),
+        env: variables,
+        directory: Some(entry.directory.clone().into()),
+        output: Output::Streams {
+            streams,
+            is_terminal: entry.terminal,
+        },
+        network,
+        host: Some(Arc::clone(&host)),
+        name: name.map(|name| format!("from outside: {}", name.to_string_lossy())),
+    };
+    let held = controlled.upgrade().ok_or(Refusal::Ended)?;
+    let guest = held.session().spawn(&spec)?;
+    held.came_in(host.name(), command, "start", &entry.command.join(" "));
+    Ok((guest, host.name().to_owned()))
+}
+
+/// The host of this name. Where hosts have names, one must be said.
+fn host_of(session: &Session, name: Option<&str>) -> Result<Arc<Host>, GuestError> {
+    match name {
+        Some(name) => Ok(session.hosts_named(&[name.to_owned()])?.remove(0)),
+        None => session.only_host(),
+    }
+}
+
+fn receive_streams(stream: &UnixStream) -> Option<[OwnedFd; 3]> {
+    let next = || receive_descriptor(stream.as_raw_fd());
+    Some([next()?, next()?, next()?])
+}
+
+/// Waits for the command's end. When its client has gone it is told so, as by a
+/// terminal that hangs up; what it makes of that is its own affair.
+fn see_through(guest: &Guest, stream: &UnixStream) -> i32 {
+    let mut told = false;
+    loop {
+        if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
+            return status;
+        }
+        if !told && has_hung_up(stream) {
+            told = true;
+            guest.hang_up();
+        }
+    }
+}
+
+/// How often it is looked at whether the client is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -1,0 +1,212 @@
+//! The logs of a run as one stream of lines, ordered by their virtual instants; also while
+//! the run still writes them.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use timeloom_time::{Instant, Virtual};
+
+/// A line that a program printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// When. What has no stamp (a plant's log) has that of the line before it.
+    pub at: Instant<Virtual>,
+    /// Who: the name of the log.
+    pub program: String,
+    /// As it stands in the log, with its stamp.
+    pub text: String,
+}
+
+impl LogLine {
+    /// What was printed, without the stamp.
+    pub fn printed(&self) -> &str {
+        split(&self.text).map_or(&self.text, |(_, printed)| printed)
+    }
+}
+
+/// Reads the logs in a directory, of these programs or of all.
+#[derive(Debug)]
+pub struct MergedLogs {
+    directory: PathBuf,
+    /// None: every program's, and no plant's, whose lines have no stamps.
+    programs: Option<BTreeSet<String>>,
+    sources: Vec<Source>,
+    /// No more will be written: a line without an end is one.
+    is_complete: bool,
+}
+
+impl MergedLogs {
+    /// Of the run directory `run`. Without names, of all programs.
+    pub fn new(run: &Path, programs: &[String]) -> Self {
+        let programs: BTreeSet<String> = programs.iter().cloned().collect();
+        Self {
+            directory: run.join("logs"),
+            programs: Some(programs).filter(|programs| !programs.is_empty()),
+            sources: Vec::new(),
+            is_complete: false,
+        }
+    }
+
+    /// The names of the logs that are there, sorted.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|kind| kind == "log")
+                && let Some(name) = path.file_stem()
+            {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// From now on nothing more is written.
+    pub fn complete(&mut self) {
+        self.is_complete = true;
+    }
+
+    /// The earliest line of those that are there and were not given out yet; programs
+    /// that print at one instant in the order of their names. `None`: no whole line now.
+    ///
+    /// # Errors
+    /// A log cannot be read.
+    pub fn next_line(&mut self) -> io::Result<Option<LogLine>> {
+        for source in &mut self.sources {
+            source.fill(self.is_complete)?;
+        }
+        let heads = self.sources.iter().enumerate();
+        let heads = heads.filter_map(|(at, source)| Some((source.head.as_ref()?.at, at)));
+        let first = heads.min();
+        Ok(first.and_then(|(_, at)| self.sources[at].head.take()))
+    }
+
+    /// Looks for logs of programs that were started since.
+    ///
+    /// # Errors
+    /// The directory, or a log, cannot be opened.
+    pub fn look(&mut self) -> io::Result<()> {
+        for name in self.names()? {
+            let wanted = match &self.programs {
+                Some(programs) => programs.contains(&name),
+                None => !name.starts_with(PLANT),
+            };
+            let known = self.sources.iter().any(|source| source.name == name);
+            if wanted && !known {
+                let file = File::open(self.directory.join(format!("{name}.log")))?;
+                self.sources.push(Source::new(name, file));
+            }
+        }
+        self.sources.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+}
+
+/// One log.
+#[derive(Debug)]
+struct Source {
+    name: String,
+    reader: BufReader<File>,
+    /// Of a line that has not ended yet.
+    begun: Vec<u8>,
+    last: Instant<Virtual>,
+    head: Option<LogLine>,
+}
+
+impl Source {
+    fn new(name: String, file: File) -> Self {
+        Self {
+            name,
+            reader: BufReader::new(file),
+            begun: Vec::new(),
+            last: Instant::ZERO,
+            head: None,
+        }
+    }
+
+    fn fill(&mut self, is_complete: bool) -> io::Result<()> {
+        if self.head.is_some() {
+            return Ok(());
+        }
+        self.reader.read_until(b'\n', &mut self.begun)?;
+        let ends = self.begun.last() == Some(&b'\n');
+        if !ends && !(is_complete && !self.begun.is_empty()) {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(&self.begun);
+        let text = line.trim_end_matches('\n').to_owned();
+        self.begun.clear();
+        if let Some((at, _)) = split(&text) {
+            self.last = at;
+        }
+        self.head = Some(LogLine {
+            at: self.last,
+            program: self.name.clone(),
+            text,
+        });
+        Ok(())
+    }
+}
+
+/// `[   22.500123] text`: the instant, and the text.
+fn split(line: &str) -> Option<(Instant<Virtual>, &str)> {
+    let (stamp, text) = line.strip_prefix('[')?.split_once("] ")?;
+    let (seconds, micros) = stamp.trim_start().split_once('.')?;
+    let (seconds, micros): (i64, i64) = (seconds.parse().ok()?, micros.parse().ok()?);
+    let ns = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
+    Some((Instant::from_ns(ns.checked_mul(1000)?), text))
+}
+
+/// Logs of plants begin with this.
+const PLANT: &str = "plant-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn all(logs: &mut MergedLogs) -> Vec<String> {
+        let lines = std::iter::from_fn(|| logs.next_line().expect("it can be read"));
+        lines
+            .map(|line| format!("{} {}", line.program, line.printed()))
+            .collect()
+    }
+
+    #[test]
+    fn lines_come_by_their_instants_and_when_they_are_whole() {
+        let run = tempfile::tempdir().expect("a temporary directory");
+        let logs = run.path().join("logs");
+        fs::create_dir(&logs).expect("it can be made");
+        let write = |name: &str, text: &str| {
+            let file = File::options().append(true).create(true);
+            let file = file.clone().open(logs.join(name));
+            write!(file.expect("it can be opened"), "{text}").expect("it can be written");
+        };
+        write("b.log", "[    0.000001] one\n[   10.500000] four\n");
+        write("a.log", "[    0.000002] two\nno stamp\n[   11.0");
+        write("plant-p.log", "hello\n");
+        write("a.log.1", "[    0.000000] something else\n");
+        let mut merged = MergedLogs::new(run.path(), &[]);
+        merged.look().expect("the directory is there");
+        let early = ["b one", "a two", "a no stamp", "b four"];
+        assert_eq!(all(&mut merged), early);
+        // One begins, one goes on, and one ends without an end of its line.
+        write("a.log", "00000] five\n");
+        write("c.log", "[   12.000000] six");
+        merged.look().expect("the directory is there");
+        assert_eq!(all(&mut merged), ["a five"]);
+        merged.complete();
+        assert_eq!(all(&mut merged), ["c six"]);
+        assert_eq!(merged.names().expect("it is there").len(), 4);
+
+        let mut one = MergedLogs::new(run.path(), &["plant-p".into()]);
+        one.look().expect("the directory is there");
+        assert_eq!(all(&mut one), ["plant-p hello"]);
+    }
+}

@@ -1,0 +1,19 @@
+# What installs Timeloom elsewhere (docs/install.md). Read by the Makefile.
+
+.DEFAULT_GOAL := help
+.PHONY: install deb wheel check-packages packages-deb
+
+install: build ## Put what was built under PREFIX (/usr/local), below DESTDIR
+	scripts/install target/release
+
+deb: build packages-deb ## A Debian package, in target/packages/
+	scripts/deb target/release
+
+wheel: build ## A Python wheel with the program in it, in target/packages/
+	scripts/wheel --release
+
+check-packages: build packages-deb ## Make them, install them into roots of their own, and use them from there
+	scripts/check-packages target/release --release
+
+packages-deb: packages-build
+	@scripts/packages dpkg-deb:dpkg objdump:binutils gzip:gzip
