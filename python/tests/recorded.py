@@ -37,13 +37,26 @@ def run(scenario: Path, into: Path, *options: str) -> subprocess.CompletedProces
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
 
 
-@cache
-def tank(scratch: Path) -> Path:
-    """Its run directory. Time skips, so that it takes a second or two."""
+def sweep(scenario: Path, into: Path, *options: str) -> None:
+    """``timeloom sweep``, which must pass."""
+    command = [timeloom_binary(), "sweep", str(scenario), "-o", str(into), *options]
+    made = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+    assert made.returncode == 0, made.stderr + made.stdout
+
+
+def tank_scenario(scratch: Path) -> Path:
+    """The example, copied, with more."""
     copied = scratch / "hello"
     shutil.copytree(ROOT / "examples" / "hello", copied)
     scenario = copied / "plant.toml"
     scenario.write_text(scenario.read_text().replace("../../python", str(ROOT / "python")) + MORE)
+    return scenario
+
+
+@cache
+def tank(scratch: Path) -> Path:
+    """Its run directory. Time skips, so that it takes a second or two."""
+    scenario = tank_scenario(scratch)
     made = run(scenario, scratch / "tank", "--set", "time.mode=skip", "--set", "time.duration=20 s")
     assert made.returncode == 0, made.stderr + made.stdout
     return scratch / "tank"

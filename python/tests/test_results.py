@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import recorded
 from timeloom import run_tables
-from timeloom.results import NotARun, OlderLayout, Run, Unfinished
+from timeloom.results import NotARun, OlderLayout, Run, Sweep, Unfinished
 from timeloom.run_directory import civil_ns
 from worlds import ROOT
 
@@ -37,7 +37,7 @@ def run(directory: Path) -> Run:
 def table_of(heading: str) -> dict[str, list[str]]:
     """The table under a heading of the document: first column, and the others."""
     section = DOCUMENT.split(f" {heading}\n")[1].split("\n#")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    lines = [line for line in section.splitlines() if line.startswith("|") and not line.startswith("|---")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {name: row[1:] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
 
@@ -204,6 +204,30 @@ def test_a_run_of_another_version_is_named(directory: Path, tmp_path: Path) -> N
     pq.write_table(events.drop_columns("kind"), copy / "events.parquet")
     with pytest.raises(OlderLayout, match="events.parquet has no column `kind`"):
         Run(copy).events()
+
+
+def test_a_sweep_has_a_table_and_its_runs(tmp_path: Path) -> None:
+    """A real one, whose table has the documented columns."""
+    scenario = recorded.tank_scenario(tmp_path)
+    area = "simulation.plants.tank.config.area_m2"
+    sets = [f"{area}=1,4", "time.mode=skip", "time.duration=20 s"]
+    recorded.sweep(scenario, tmp_path / "swept", *(word for each in sets for word in ("--set", each)), "--seeds", "2")
+    sweep = Sweep(tmp_path / "swept")
+    table = sweep.table()
+    assert table[area].tolist() == [1.0, 1.0, 4.0, 4.0] and table["seed"].tolist() == [1.0, 2.0, 1.0, 2.0]
+    assert set(table["ended"]) == {"passed"} and table["culprit"].isna().all()
+    # The smaller tank fills sooner.
+    assert table["check.filled"][:2].min() > table["check.filled"][2:].max()
+    run = sweep.run(table["run"][3])
+    assert run.manifest.seed == 2 and run.signals()["tank.level"].iloc[-1] == table["tank.level.last"][3]
+
+    known = {area: "KEY"} | {name: name for name in table.columns if "." not in name}
+    for name in set(table.columns) - set(known):
+        known[name] = re.sub(r"^tank\.\w+\.", "SIGNAL.", re.sub(r"^check\..*", "check.NAME", name))
+    documented = set(table_of("Many runs: a sweep")) - set(table_of("Files"))
+    assert set(known.values()) <= documented
+    with pytest.raises(NotARun, match=r"no sweep\.parquet"):
+        Sweep(tmp_path)
 
 
 def test_the_notebook_runs(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-__all__ = ["Check", "Manifest", "NotARun", "OlderLayout", "Run", "RunError", "Tables", "Unfinished"]
+__all__ = ["Check", "Manifest", "NotARun", "OlderLayout", "Run", "RunError", "Sweep", "Tables", "Unfinished"]
 
 Frame = TypeVar("Frame")
 
@@ -167,6 +167,29 @@ class Run(Tables["pandas.DataFrame"]):
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}: {self.manifest.name}, {self.manifest.outcome})"
+
+
+class Sweep:
+    """What ``timeloom sweep`` left: a table with a row for each run, and the runs.
+
+    Raises:
+        NotARun: there is no sweep in this directory.
+    """
+
+    def __init__(self, directory: str | Path):
+        self.path = Path(directory)
+        if not (self.path / "sweep.parquet").is_file():
+            raise NotARun(self.path, "it has no sweep.parquet")
+
+    def table(self) -> pandas.DataFrame:
+        """A row for each run; the columns are in docs/results.md."""
+        import pandas
+
+        return pandas.read_parquet(self.path / "sweep.parquet")
+
+    def run(self, name: str) -> Run:
+        """One of its runs, by the column ``run``. One that is not done raises as :class:`Run` does."""
+        return Run(self.path / "runs" / name)
 
 
 def _to_pandas(table: pa.Table) -> pandas.DataFrame:

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod attention;
+pub mod compare;
 mod devices;
 mod error;
 mod experiment;
@@ -30,6 +31,7 @@ mod record;
 pub mod report;
 mod servers;
 mod simulated;
+pub mod sweep;
 mod testbed;
 mod timelines;
 mod verdict;

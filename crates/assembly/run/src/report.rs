@@ -67,6 +67,13 @@ pub struct Report {
 pub enum ReportError {
     /// Two runs would have the same name in it.
     SameLabel(String),
+    /// A signal that neither run has.
+    NoSignal {
+        /// As asked for.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
     /// A directory is no run, or the report cannot be written.
     Results(ResultsError),
     /// The report cannot be written where it was asked for.
@@ -83,7 +90,7 @@ impl ReportError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::SameLabel(_) | Self::Results(ResultsError::NoRunHere(_))
+            Self::SameLabel(_) | Self::NoSignal { .. } | Self::Results(ResultsError::NoRunHere(_))
         )
     }
 }
@@ -97,6 +104,11 @@ impl fmt::Display for ReportError {
                     "two runs are called `{label}`: give each a label of its own"
                 )
             }
+            Self::NoSignal { name, known } => write!(
+                f,
+                "neither run has a signal `{name}`; there are {}",
+                known.join(", ")
+            ),
             Self::Results(error) => error.fmt(f),
             Self::Write { path, source } => write!(f, "{}: {source}", path.display()),
         }
@@ -312,7 +324,10 @@ impl Opened {
 
 /// Opens a run; one that was killed is made whole first. One that still goes
 /// on is reported on as far as it has got.
-fn recovered(path: &Path, remarks: &mut Vec<String>) -> Result<RunDirectory, ReportError> {
+pub(crate) fn recovered(
+    path: &Path,
+    remarks: &mut Vec<String>,
+) -> Result<RunDirectory, ReportError> {
     let run = RunDirectory::open(path).map_err(ReportError::Results)?;
     if !run.is_finished() {
         match RunDirectory::recover(path) {

@@ -178,6 +178,7 @@ fn looped(name: &str, title: &str, turns: &[Turn], [raw, rvec]: [bool; 2]) -> Ch
         });
     }
     Chart {
+        bands: Vec::new(),
         name: name.to_owned(),
         title: title.to_owned(),
         x_label: "turn of the loop".to_owned(),
@@ -197,6 +198,7 @@ fn shown(name: &str, title: &str, samples: &[Sample]) -> Chart {
         samples.iter().map(shown).collect::<Vec<_>>()
     };
     Chart {
+        bands: Vec::new(),
         name: name.to_owned(),
         title: title.to_owned(),
         x_label: "true time (ms)".to_owned(),
@@ -225,6 +227,7 @@ fn missing(name: &str, samples: &[Sample]) -> Chart {
         samples.iter().map(shown).collect::<Vec<_>>()
     };
     Chart {
+        bands: Vec::new(),
         name: name.to_owned(),
         title: "How far RVEC is behind".to_owned(),
         x_label: "true time (ms)".to_owned(),

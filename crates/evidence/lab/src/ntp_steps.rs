@@ -57,6 +57,7 @@ pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
             points: curve(platform, discipline, size, seed),
         });
         Chart {
+            bands: Vec::new(),
             name: name.to_owned(),
             title: title.to_owned(),
             x_label: "interval between questions (s)".to_owned(),

@@ -34,6 +34,7 @@
 mod capture;
 mod checks;
 mod civil;
+mod columns;
 mod deviation;
 mod difference;
 mod directory;
@@ -47,12 +48,14 @@ mod recorder;
 pub mod report;
 mod rows;
 mod series;
+mod spread;
 mod table;
 mod tree;
 
 pub use capture::Capture;
 pub use checks::{Check, Measured};
 pub use civil::{ParseCivilError, format_rfc3339, parse_rfc3339};
+pub use columns::{Column, Values, write_columns};
 pub use deviation::{Alignment, Deviation, deviation, deviation_aligned, share_within};
 pub use difference::{Comparison, Difference, compare_runs};
 pub use directory::{Consolidated, RunDirectory};
@@ -65,4 +68,5 @@ pub use merged::{LogLine, MergedLogs};
 pub use recorder::Recorder;
 pub use rows::{ClockAction, ClockRow, EventRow, LabelRow, SignalRow};
 pub use series::{Sample, Series};
+pub use spread::{SignalApart, Signals, Spread, Threshold, value_at};
 pub use table::Row;

@@ -7,6 +7,7 @@ use timeloom_exit::Failure;
 
 mod check;
 mod clean;
+mod compare;
 mod control;
 mod doctor;
 mod exec;
@@ -19,6 +20,8 @@ mod report;
 mod run;
 mod schema;
 mod sibling;
+mod sweep;
+mod table;
 mod timeline;
 
 use sibling::{Sibling, Words};
@@ -55,6 +58,8 @@ enum Command {
     Check(check::Check),
     Schema(schema::Schema),
     Report(report::ReportCommand),
+    Compare(compare::Compare),
+    Sweep(sweep::Sweep),
     Doctor(doctor::Doctor),
     Clean(clean::Clean),
     /// Repeat the RVEC paper's experiments about clocks
@@ -109,6 +114,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Check(command) => command.run(),
         Command::Schema(command) => command.run(),
         Command::Report(command) => command.run(),
+        Command::Compare(command) => command.run(),
+        Command::Sweep(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Clean(command) => command.run(),
         Command::Clock(words) => match Sibling::Clock.exec(&words)? {},

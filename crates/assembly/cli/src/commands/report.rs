@@ -88,7 +88,7 @@ impl ReportCommand {
     }
 }
 
-fn failure(error: ReportError) -> Failure {
+pub(super) fn failure(error: ReportError) -> Failure {
     if error.is_usage() {
         Failure::usage(error)
     } else {

@@ -169,7 +169,8 @@ fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, u8
     Ok((text, json, code))
 }
 
-fn shown(difference: &Difference) -> String {
+/// Where two runs first differ, in words.
+pub(super) fn shown(difference: &Difference) -> String {
     let row = |row: &Option<String>| row.clone().unwrap_or_else(|| "nothing".into());
     format!(
         "{} of {} at {} s of virtual time:\n  first:  {}\n  second: {}",

@@ -2,6 +2,7 @@
 
 mod check;
 mod chrony;
+mod compare;
 mod doctor;
 mod dvfs;
 mod host_control;
@@ -16,6 +17,7 @@ mod simulated;
 mod skip;
 mod steps;
 mod support;
+mod sweep;
 mod timeline;
 mod timeline_in_session;
 mod timeline_under_attack;

@@ -14,6 +14,8 @@ use super::spec::Reference;
 pub(super) struct Trace {
     /// In data units, decimated, in the order of x.
     points: Vec<(f64, f64)>,
+    /// What it is the middle of: x, low and high, in the order of x.
+    pub(super) band: Vec<(f64, f64, f64)>,
     pub(super) colour: &'static str,
     pub(super) dash: &'static str,
     pub(super) width: f64,
@@ -28,6 +30,7 @@ impl Trace {
     ) -> Self {
         Self {
             points: decimate(points, x, COLUMNS),
+            band: Vec::new(),
             colour,
             dash: "",
             width: 1.3,
@@ -36,7 +39,8 @@ impl Trace {
 
     /// The values it spans.
     pub(super) fn extent(&self) -> Option<Range> {
-        Range::of(self.points.iter().map(|(_, y)| *y))
+        let band = self.band.iter().flat_map(|&(_, low, high)| [low, high]);
+        Range::of(self.points.iter().map(|(_, y)| *y).chain(band))
     }
 }
 
@@ -74,6 +78,9 @@ impl Plot<'_> {
         self.draw_axes(out);
         self.draw_marks(out);
         self.draw_lines(out);
+        self.traces
+            .iter()
+            .for_each(|trace| self.draw_trace_band(trace, out));
         self.traces
             .iter()
             .for_each(|trace| self.draw_trace(trace, out));
@@ -214,6 +221,24 @@ impl Plot<'_> {
                 colour = mark.colour,
             );
         }
+    }
+
+    /// Under all curves, so that none is hidden.
+    fn draw_trace_band(&self, trace: &Trace, out: &mut String) {
+        if trace.band.len() < 2 {
+            return;
+        }
+        let forth = trace.band.iter().map(|&(x, low, _)| (x, low));
+        let back = trace.band.iter().rev().map(|&(x, _, high)| (x, high));
+        let corners = forth.chain(back);
+        let corner = |(x, y)| format!("{:.1},{:.1}", self.px(x), self.py(y));
+        let corners: Vec<String> = corners.map(corner).collect();
+        let _ = writeln!(
+            out,
+            "<polygon points=\"{}\" fill=\"{}\" opacity=\"0.18\"/>",
+            corners.join(" "),
+            trace.colour
+        );
     }
 
     fn draw_trace(&self, trace: &Trace, out: &mut String) {

@@ -64,6 +64,9 @@ pub struct Chart {
     pub y_label: String,
     /// The curves.
     pub curves: Vec<Curve>,
+    /// What the curve at the same place is the middle of: x, low and high, in the order of
+    /// x. May be shorter, and mostly is empty.
+    pub bands: Vec<Vec<(f64, f64, f64)>>,
 }
 
 /// One curve.
@@ -157,7 +160,10 @@ impl Chart {
     fn draw(&self, out: &mut String) {
         let over = |axis: fn(&(f64, f64)) -> f64| {
             let points = self.curves.iter().flat_map(|curve| &curve.points);
-            Range::of(points.map(axis)).unwrap_or(Range {
+            let edges = self.bands.iter().flatten();
+            let edges = edges.flat_map(|&(x, low, high)| [(x, low), (x, high)]);
+            let values = points.copied().chain(edges).map(|point| axis(&point));
+            Range::of(values).unwrap_or(Range {
                 low: 0.0,
                 high: 1.0,
             })
@@ -168,6 +174,9 @@ impl Chart {
             let mut trace = Trace::new(curve.points.iter().copied(), x, style::colour(index));
             trace.dash = style::dash(index);
             trace.width = 1.6;
+            if let Some(band) = self.bands.get(index) {
+                trace.band.clone_from(band);
+            }
             trace
         });
         Plot {
@@ -256,6 +265,7 @@ mod tests {
                     points: vec![],
                 },
             ],
+            bands: vec![vec![(0.0, -1.0, 0.5), (2.0, 0.0, 3.0)]],
         };
         let sheet = Sheet {
             title: "Title".into(),
@@ -291,5 +301,8 @@ mod tests {
         let picture = roxmltree::Document::parse(picture).unwrap();
         let path = |node: &roxmltree::Node<'_, '_>| node.attribute("class") == Some("trace");
         assert_eq!(picture.descendants().filter(path).count(), 2);
+        let band = |node: &roxmltree::Node<'_, '_>| node.has_tag_name("polygon");
+        let band = picture.descendants().find(band).expect("the band");
+        assert_eq!(band.attribute("points").unwrap().split(' ').count(), 4);
     }
 }

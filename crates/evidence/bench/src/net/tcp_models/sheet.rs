@@ -106,6 +106,7 @@ fn chart(found: &[Found], control: Control) -> Chart {
     });
     let name = control_name(control);
     Chart {
+        bands: Vec::new(),
         name: format!("tcp-{name}"),
         title: name.to_owned(),
         x_label: "round trip (ms)".to_owned(),

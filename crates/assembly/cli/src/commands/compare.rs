@@ -1,0 +1,150 @@
+//! `timeloom compare`: how far two runs are apart.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use timeloom_exit::{Failure, say};
+use timeloom_results::{Alignment, Threshold};
+use timeloom_run::compare::{COLUMNS, CompareRequest, Compared, compare, row};
+
+use super::report::failure;
+use super::run::shown;
+use super::table;
+
+/// Compare two runs: how far each signal is apart, and where they first differ
+///
+/// Shows every signal with its range in both runs, the greatest difference and when it is,
+/// and writes a page with both runs drawn over each other. Signals are compared over
+/// virtual time; it does not matter when they were sampled.
+///
+/// Exit code: 0; 1 when a signal is past its threshold, or with --exact when the runs
+/// differ anywhere; 2 when one of them is no run.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom compare runs/old runs/new --threshold 1% --threshold tank.level=0.02"
+)]
+pub(crate) struct Compare {
+    /// The run that the other is compared with
+    first: PathBuf,
+    /// The other run
+    second: PathBuf,
+    /// How far a signal, or without a name each, may be apart: in its unit, or with % of
+    /// its range in the first run; may be repeated
+    #[arg(long, value_name = "[SIGNAL=]VALUE[%]", value_parser = threshold)]
+    threshold: Vec<(Option<String>, Threshold)>,
+    /// Fail when the runs differ in any signal, event, or instant of a printed line
+    #[arg(long)]
+    exact: bool,
+    /// A signal keeps its value until the next sample, as commands and states do, rather
+    /// than going there in a straight line
+    #[arg(long)]
+    hold: bool,
+    /// Where to write the page [default: compare-FIRST-SECOND.html beside the second run]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Compare {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let of_all =
+            |(name, threshold): &(Option<String>, Threshold)| name.is_none().then_some(*threshold);
+        let all = self.threshold.iter().rev().find_map(of_all);
+        let of_one = |(name, threshold)| Some((name?, threshold));
+        let of: BTreeMap<String, Threshold> =
+            self.threshold.into_iter().filter_map(of_one).collect();
+        let found = compare(&CompareRequest {
+            first: self.first,
+            second: self.second,
+            all,
+            of,
+            alignment: if self.hold {
+                Alignment::Hold
+            } else {
+                Alignment::Linear
+            },
+            output: self.output,
+        })
+        .map_err(failure)?;
+        for remark in &found.remarks {
+            eprintln!("timeloom: {remark}");
+        }
+        let past = found.past().count();
+        let failed = past > 0 || (self.exact && found.difference.difference.is_some());
+        if self.json {
+            let object = serde_json::json!({
+                "passed": !failed,
+                "past": found.past().map(|signal| &signal.signal).collect::<Vec<_>>(),
+                "signals": found.signals,
+                "difference": found.difference.difference,
+                "text": found.difference.text,
+                "page": found.page,
+            });
+            say!("{object}");
+        } else {
+            say!("{}", to_text(&found));
+        }
+        Ok(ExitCode::from(u8::from(failed)))
+    }
+}
+
+fn to_text(found: &Compared) -> String {
+    let rows: Vec<Vec<String>> = found.signals.iter().map(row).collect();
+    let mut lines = match rows.is_empty() {
+        true => vec!["neither run has signals".to_owned()],
+        false => vec![table::text(&COLUMNS, &rows)],
+    };
+    lines.push(match &found.difference.difference {
+        Some(difference) => format!("they differ, first in {}", shown(difference)),
+        None => "they agree in every signal and event, and in when every line was printed".into(),
+    });
+    match found.past().count() {
+        0 => {}
+        1 => lines.push("1 signal is PAST its threshold".to_owned()),
+        count => lines.push(format!("{count} signals are PAST their threshold")),
+    }
+    lines.push(format!("page: {}", found.page.display()));
+    lines.join("\n")
+}
+
+fn threshold(text: &str) -> Result<(Option<String>, Threshold), String> {
+    let usage = || "write VALUE or SIGNAL=VALUE, as in `tank.level=0.02` or `1%`".to_owned();
+    let (name, value) = match text.rsplit_once('=') {
+        Some((name, value)) if !name.is_empty() => (Some(name.to_owned()), value),
+        Some(_) => return Err(usage()),
+        None => (None, text),
+    };
+    let (number, share) = match value.strip_suffix('%') {
+        Some(number) => (number, true),
+        None => (value, false),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| usage())?;
+    if !number.is_finite() || number < 0.0 {
+        return Err("a threshold is a number that is not negative".to_owned());
+    }
+    let threshold = match share {
+        true => Threshold::Share(number / 100.0),
+        false => Threshold::Value(number),
+    };
+    Ok((name, threshold))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_is_of_one_signal_or_of_all_in_its_unit_or_its_range() {
+        assert_eq!(threshold("0.5"), Ok((None, Threshold::Value(0.5))));
+        assert_eq!(threshold("1%"), Ok((None, Threshold::Share(0.01))));
+        let of = (Some("tank.level".to_owned()), Threshold::Share(0.05));
+        assert_eq!(threshold("tank.level=5 %"), Ok(of));
+        for wrong in ["", "x", "tank.level=", "=1", "-1", "nan", "a=inf"] {
+            assert!(threshold(wrong).is_err(), "{wrong}");
+        }
+    }
+}

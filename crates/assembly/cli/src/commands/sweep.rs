@@ -1,0 +1,204 @@
+//! `timeloom sweep`: a scenario with many values and seeds.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use timeloom_exit::{Failure, say};
+use timeloom_run::sweep::{
+    Axis, Ended, Point, Row, SweepError, SweepRequest, Swept, by_values, default_jobs, not_passed,
+    points, processors, sweep,
+};
+use timeloom_scenario::{Mode, Plan};
+
+use super::table;
+
+/// Run a scenario with every combination of values and many seeds
+///
+/// Leaves a directory with the runs, a table of them (sweep.parquet) and a page with a band
+/// over the seeds for every signal (sweep.html).
+///
+/// Runs go side by side, each on processors of its own, which no other run of the sweep
+/// uses: one run for every two processors in time mode `skip`, and for every four
+/// otherwise, unless --jobs says so. Stopped, by Ctrl-C or otherwise, the same command goes
+/// on where it was.
+///
+/// Exit code: 0 when all runs passed; 1 when one did not; 2 for a mistake in the scenario,
+/// with any of the values: then nothing is run.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom sweep examples/hello/plant.toml -o sweeps/area \\\n           --set time.mode=skip --set simulation.plants.tank.config.area_m2=1,2,3 --seeds 10"
+)]
+pub(crate) struct Sweep {
+    /// The scenario file
+    scenario: PathBuf,
+    /// The directory of the sweep [default: sweeps/NAME]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Values of the scenario to be tried, parted by commas; may be repeated, and then every
+    /// combination is run
+    #[arg(long = "set", value_name = "KEY=VALUE,…", value_parser = Axis::parse)]
+    sets: Vec<Axis>,
+    /// Run each combination with the seeds 1 to N [default: once, with the scenario's]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    seeds: u64,
+    /// How many runs go side by side
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Run those again that failed in an earlier call
+    #[arg(long)]
+    retry_failed: bool,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Sweep {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.seeds > 0 && self.sets.iter().any(|axis| axis.key == "seed") {
+            return Err(Failure::usage("give --seeds or --set seed=…, not both"));
+        }
+        let all = points(&self.sets, self.seeds);
+        let plans = self.plans(&all)?;
+        let stepped = |plan: &&Plan| plan.time.mode == Mode::Stepped;
+        if plans.iter().find(stepped).is_some() {
+            return Err(Failure::usage(
+                "runs in time mode `stepped` wait for somebody who grants them time, and \
+                 cannot be swept; `--set time.mode=skip` or `virtual` can",
+            ));
+        }
+        let name = plans
+            .first()
+            .map(|plan| plan.name.clone())
+            .unwrap_or_default();
+        // What one of them needs, all have.
+        let jobs = plans
+            .iter()
+            .map(|plan| default_jobs(plan.time.mode, processors().len()));
+        let jobs = self.jobs.map_or(jobs.min().unwrap_or(1), usize::from);
+        let most = processors().len();
+        if jobs > most {
+            eprintln!("timeloom: {jobs} jobs, but {most} processors: {most} go side by side");
+        }
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
+        }
+        let request = SweepRequest {
+            directory: self
+                .output
+                .unwrap_or_else(|| PathBuf::from("sweeps").join(&name)),
+            scenario: self.scenario,
+            name,
+            points: all,
+            jobs: jobs.min(most),
+            retry_failed: self.retry_failed,
+            timeloom: std::env::current_exe()
+                .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
+        };
+        let swept = sweep(&request, &interrupted, progress).map_err(failure)?;
+        if self.json {
+            say!("{}", to_json(&swept));
+        } else {
+            say!("{}", to_text(&swept));
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            eprintln!("timeloom: stopped; the same command goes on from here");
+        }
+        let passed = swept.rows.iter().all(|row| row.ended == Ended::Passed);
+        Ok(ExitCode::from(u8::from(!passed)))
+    }
+
+    /// Every plan is checked before the first is run.
+    fn plans(&self, all: &[Point]) -> Result<Vec<Plan>, Failure> {
+        let colour = std::io::stderr().is_terminal();
+        let plan = |point: &Point| {
+            timeloom_scenario::load(&self.scenario, &point.sets()).map_err(|errors| {
+                let text = errors.render(colour);
+                Failure::usage(format!("with {}:\n{text}", point.sets().join(", ")))
+            })
+        };
+        all.iter().map(plan).collect()
+    }
+}
+
+fn progress(row: &Row, done: usize, total: usize) {
+    let wall = row.lasted_s.map(|[_, wall]| format!(" in {wall:.1} s"));
+    let why = row.culprit.as_ref().map(|culprit| {
+        let line = culprit.lines().next().unwrap_or_default();
+        format!(": {line}")
+    });
+    eprintln!(
+        "[{done}/{total}] {} {}{}{}",
+        row.point.name,
+        row.ended.as_str(),
+        wall.unwrap_or_default(),
+        why.unwrap_or_default()
+    );
+}
+
+fn to_text(swept: &Swept) -> String {
+    let (columns, rows) = by_values(&swept.rows);
+    let mut parts = vec![table::text(&columns, &rows)];
+    let others: Vec<Vec<String>> = not_passed(&swept.rows)
+        .into_iter()
+        .map(|cells| {
+            cells
+                .iter()
+                .map(|cell| cell.lines().collect::<Vec<_>>().join("; "))
+                .collect()
+        })
+        .collect();
+    if !others.is_empty() {
+        parts.push(format!(
+            "\ndid not pass:\n{}",
+            table::text(&["run", "ended", "why"], &others)
+        ));
+    }
+    if swept.kept > 0 {
+        parts.push(format!("{} runs were there already", swept.kept));
+    }
+    parts.push(format!(
+        "table: {}\npage:  {}",
+        swept.table.display(),
+        swept.page.display()
+    ));
+    parts.join("\n")
+}
+
+fn to_json(swept: &Swept) -> serde_json::Value {
+    let run = |row: &Row| {
+        let values: serde_json::Map<String, serde_json::Value> = row
+            .point
+            .values
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone().into()))
+            .collect();
+        serde_json::json!({
+            "run": row.point.name,
+            "values": values,
+            "seed": row.point.seed,
+            "ended": row.ended.as_str(),
+            "culprit": row.culprit,
+            "checks": row.measured,
+        })
+    };
+    serde_json::json!({
+        "passed": swept.rows.iter().all(|row| row.ended == Ended::Passed),
+        "runs": swept.rows.iter().map(run).collect::<Vec<_>>(),
+        "kept": swept.kept,
+        "table": swept.table,
+        "page": swept.page,
+    })
+}
+
+fn failure(error: SweepError) -> Failure {
+    match error.is_usage() {
+        true => Failure::usage(error),
+        false => Failure::run(error),
+    }
+}

@@ -1,0 +1,285 @@
+//! Two runs side by side: how far each signal is apart, where they first differ, and a page
+//! with both drawn over each other. What `timeloom compare` does.
+//!
+//! The figures are `timeloom_results`'s; here is which runs, and how they are shown.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use timeloom_results::report::{Chart, Curve, Part, Sheet};
+use timeloom_results::{
+    Alignment, Comparison, RunDirectory, Series, SignalApart, Signals, Spread, Threshold,
+    compare_runs,
+};
+
+use crate::report::{ReportError, recovered};
+
+/// What is asked of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct CompareRequest {
+    /// The run that the other is compared with.
+    pub first: PathBuf,
+    /// The other.
+    pub second: PathBuf,
+    /// What is allowed of signals that have no threshold of their own.
+    pub all: Option<Threshold>,
+    /// What is allowed of single signals, by `source.name`.
+    pub of: BTreeMap<String, Threshold>,
+    /// What a signal is worth between samples.
+    pub alignment: Alignment,
+    /// Where the page goes; `None`: beside the second run.
+    pub output: Option<PathBuf>,
+}
+
+/// How two runs compare.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// Every signal that either has, in the order of names.
+    pub signals: Vec<SignalApart>,
+    /// Where they first differ at all.
+    pub difference: Comparison,
+    /// The page.
+    pub page: PathBuf,
+    /// What the reader of the answer should know about the runs.
+    pub remarks: Vec<String>,
+}
+
+impl Compared {
+    /// The signals that are past their threshold.
+    pub fn past(&self) -> impl Iterator<Item = &SignalApart> {
+        self.signals.iter().filter(|signal| signal.past)
+    }
+}
+
+/// Compares two runs and writes the page. Makes killed runs whole first.
+///
+/// # Errors
+/// A directory that is no run, a threshold for a signal that neither has, a page that
+/// cannot be written.
+pub fn compare(request: &CompareRequest) -> Result<Compared, ReportError> {
+    let mut remarks = Vec::new();
+    let first = recovered(&request.first, &mut remarks)?;
+    let second = recovered(&request.second, &mut remarks)?;
+    let signals = Signals::read(&first, &second).map_err(ReportError::Results)?;
+    let names = signals.names();
+    if let Some(unknown) = request
+        .of
+        .keys()
+        .find(|name| !names.contains(name.as_str()))
+    {
+        return Err(ReportError::NoSignal {
+            name: unknown.clone(),
+            known: names.iter().map(|name| (*name).to_owned()).collect(),
+        });
+    }
+    let threshold = |name: &str| request.of.get(name).copied().or(request.all);
+    let apart = signals.apart(request.alignment, threshold);
+    let difference = compare_runs(&first, &second).map_err(ReportError::Results)?;
+    let page = request
+        .output
+        .clone()
+        .unwrap_or_else(|| beside(&first, &second));
+    let html = sheet(request, &signals, &apart, &difference).render();
+    std::fs::write(&page, html).map_err(|source| ReportError::Write {
+        path: page.clone(),
+        source,
+    })?;
+    Ok(Compared {
+        signals: apart,
+        difference,
+        page,
+        remarks,
+    })
+}
+
+fn beside(first: &RunDirectory, second: &RunDirectory) -> PathBuf {
+    let name = format!(
+        "compare-{}-{}.html",
+        own_name(first.path()),
+        own_name(second.path())
+    );
+    second.path().with_file_name(name)
+}
+
+/// The last part of a path, also of `runs/..` and `.`.
+fn own_name(path: &Path) -> String {
+    let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = full.file_name().unwrap_or(full.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+/// A number with about four digits that count.
+pub fn short(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let magnitude = value.abs().log10().floor();
+    if !(-4.0..=8.0).contains(&magnitude) {
+        return format!("{value:.3e}");
+    }
+    let decimals = (3.0 - magnitude).max(0.0) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// The columns of a comparison's table.
+pub const COLUMNS: [&str; 9] = [
+    "signal",
+    "unit",
+    "first",
+    "second",
+    "apart at most",
+    "at (s)",
+    "RMS",
+    "allowed",
+    "",
+];
+
+/// A signal as a row of that table: from least to greatest in each run, and how far apart.
+pub fn row(signal: &SignalApart) -> Vec<String> {
+    let range = |spread: &Option<Spread>| match spread {
+        Some(spread) => format!("{} to {}", short(spread.min), short(spread.max)),
+        None => "not recorded".to_owned(),
+    };
+    let apart = signal.apart.as_ref();
+    let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), short);
+    vec![
+        signal.signal.clone(),
+        signal.unit.to_string(),
+        range(&signal.first),
+        range(&signal.second),
+        shown(apart.map(|apart| apart.max_abs)),
+        shown(apart.map(|apart| apart.at_ns as f64 * 1e-9)),
+        shown(apart.map(|apart| apart.rms)),
+        shown(signal.allowed),
+        if signal.past { "PAST" } else { "" }.to_owned(),
+    ]
+}
+
+fn sheet(
+    request: &CompareRequest,
+    signals: &Signals,
+    apart: &[SignalApart],
+    difference: &Comparison,
+) -> Sheet {
+    let labels = [own_name(&request.first), own_name(&request.second)];
+    let past = apart.iter().filter(|signal| signal.past).count();
+    let first_difference = match &difference.difference {
+        Some(found) => format!(
+            "They first differ at {} s of virtual time, in {} of {}.",
+            short(found.at_ns as f64 * 1e-9),
+            found.file,
+            found.of
+        ),
+        None => {
+            "They agree in every signal and event, and in when every line was printed.".to_owned()
+        }
+    };
+    let judged = apart
+        .iter()
+        .filter(|signal| signal.allowed.is_some())
+        .count();
+    let verdict = match (past, judged) {
+        (0, 0) => "No threshold was given.".to_owned(),
+        (0, _) => format!("All {judged} signals with a threshold are within it."),
+        (_, _) => format!(
+            "{past} of {} signals are past their threshold.",
+            apart.len()
+        ),
+    };
+    Sheet {
+        title: format!("{} against {}", labels[1], labels[0]),
+        lead: format!("{verdict} {first_difference}"),
+        parts: vec![
+            Part::Figure {
+                charts: charts(signals, apart, &labels),
+                lead: "Both runs over virtual time.".to_owned(),
+                caption: "Those signals that are furthest apart for their range come first."
+                    .to_owned(),
+            },
+            Part::Table {
+                heading: "Every signal".to_owned(),
+                columns: COLUMNS.map(str::to_owned).to_vec(),
+                rows: apart.iter().map(row).collect(),
+                note: "Apart at most, and the root of the mean square (RMS) over the virtual \
+                       time that both cover, in the signal's unit."
+                    .to_owned(),
+            },
+        ],
+    }
+}
+
+/// Those that are past first, then those that are furthest apart for their range.
+fn charts(signals: &Signals, apart: &[SignalApart], labels: &[String; 2]) -> Vec<Chart> {
+    let relative = |signal: &SignalApart| match (&signal.apart, &signal.first) {
+        (Some(apart), Some(first)) if first.range() > 0.0 => apart.max_abs / first.range(),
+        (Some(apart), _) => apart.max_abs,
+        (None, _) => f64::INFINITY,
+    };
+    let mut order: Vec<&SignalApart> = apart.iter().collect();
+    order.sort_by(|a, b| {
+        let past = b.past.cmp(&a.past);
+        past.then(relative(b).total_cmp(&relative(a)))
+    });
+    let curve = |series: Option<&Series>, label: &str| Curve {
+        label: label.to_owned(),
+        points: series.map(points).unwrap_or_default(),
+    };
+    order
+        .into_iter()
+        .take(MOST_CHARTS)
+        .map(|signal| Chart {
+            bands: Vec::new(),
+            name: signal.signal.clone(),
+            title: signal.signal.clone(),
+            x_label: "Virtual time (s)".to_owned(),
+            y_label: signal.unit.to_string(),
+            curves: vec![
+                curve(signals.first.get(&signal.signal), &labels[0]),
+                curve(signals.second.get(&signal.signal), &labels[1]),
+            ],
+        })
+        .collect()
+}
+
+fn points(series: &Series) -> Vec<(f64, f64)> {
+    let seconds = |(at, value): &(timeloom_time::Instant<timeloom_time::Virtual>, f64)| {
+        (at.as_ns() as f64 * 1e-9, *value)
+    };
+    series.samples.iter().map(seconds).collect()
+}
+
+/// More would be looked at by nobody.
+const MOST_CHARTS: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn a_number_has_the_digits_that_count() {
+        let shown = [
+            0.0,
+            1.0,
+            1.49986,
+            2323.9921,
+            -0.000123456,
+            1e-9,
+            123456789.0,
+        ]
+        .map(short);
+        let expected = [
+            "0",
+            "1",
+            "1.5",
+            "2324",
+            "-0.0001235",
+            "1.000e-9",
+            "123456789",
+        ];
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,153 @@
+//! Runs of a sweep side by side, each on processors of its own.
+//!
+//! A run is a process, `timeloom run`, so that runs share no session, signal or name. A
+//! worker thread is bound to its share of the processors before it starts one, and its
+//! runs, with all their programs, inherit that: no run's threads wait behind another's.
+//! Caches, memory and the kernel's own threads are still shared.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use timeloom_scenario::Mode;
+
+/// The processors that this process may use.
+pub fn processors() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    let found: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect();
+    if found.is_empty() { vec![0] } else { found }
+}
+
+/// How many runs go side by side if nobody says: one for every two processors where time
+/// skips, one for every four where a run keeps up with the clock on the wall.
+pub fn default_jobs(mode: Mode, processors: usize) -> usize {
+    let each = if mode == Mode::Skip { 2 } else { 4 };
+    (processors / each).max(1)
+}
+
+/// The processors of each job: parts of the same size, none in two.
+fn shares(processors: &[usize], jobs: usize) -> Vec<&[usize]> {
+    let size = (processors.len() / jobs.max(1)).max(1);
+    processors.chunks_exact(size).take(jobs).collect()
+}
+
+/// Calls `run` for each of `items`, on so many threads as there are jobs, each bound to its
+/// processors. Begins no more once `interrupted` is set. More jobs than processors are as
+/// many as processors.
+pub(super) fn side_by_side<T: Sync>(
+    items: &[T],
+    jobs: usize,
+    interrupted: &AtomicBool,
+    run: impl Fn(&T) + Sync,
+) {
+    let queue = Mutex::new(items.iter());
+    let processors = processors();
+    std::thread::scope(|scope| {
+        for share in shares(&processors, jobs) {
+            let (queue, run) = (&queue, &run);
+            scope.spawn(move || {
+                let mut own = CpuSet::new();
+                share.iter().for_each(|&cpu| own.set(cpu));
+                // Refused, the runs share processors, as they would without us.
+                let _ = sched_setaffinity(None, &own);
+                let next = || match interrupted.load(Ordering::Relaxed) {
+                    true => None,
+                    false => queue.lock().ok()?.next(),
+                };
+                while let Some(item) = next() {
+                    run(item);
+                }
+            });
+        }
+    });
+}
+
+/// Runs a command to its end, what it says going to `console`. When `interrupted` is set
+/// it is asked to stop (SIGINT), and then has its time.
+pub(super) fn to_its_end(
+    command: &mut Command,
+    console: &Path,
+    interrupted: &AtomicBool,
+) -> io::Result<()> {
+    let output = File::create(console)?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .spawn()?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let mut asked = false;
+    while child.try_wait()?.is_none() {
+        if interrupted.load(Ordering::Relaxed) && !asked {
+            asked = true;
+            if let Some(pid) = pid {
+                // It may have ended just now, and is not waited for yet: nobody else has
+                // its number.
+                let _ = kill_process(pid, Signal::INT);
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// How often a run is looked at: it takes seconds.
+const LOOK: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_jobs_share_a_processor() {
+        let eight: Vec<usize> = (0..8).collect();
+        assert_eq!(shares(&eight, 3), [[0, 1], [2, 3], [4, 5]]);
+        assert_eq!(shares(&eight, 1), [[0, 1, 2, 3, 4, 5, 6, 7]]);
+        assert_eq!(shares(&[3, 5], 7), [[3], [5]]);
+        assert_eq!(default_jobs(Mode::Skip, 8), 4);
+        assert_eq!(default_jobs(Mode::Real, 8), 2);
+        assert_eq!(default_jobs(Mode::Virtual, 2), 1);
+    }
+
+    #[test]
+    fn a_job_runs_on_its_processors_and_each_item_once() {
+        let items: Vec<usize> = (0..20).collect();
+        let seen = Mutex::new(Vec::new());
+        let never = AtomicBool::new(false);
+        side_by_side(&items, 2, &never, |item| {
+            let own = sched_getaffinity(None).unwrap().count();
+            seen.lock().unwrap().push((*item, own));
+        });
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        let all = processors().len();
+        let most = if all > 1 { all / 2 } else { 1 };
+        assert!(
+            seen.iter().all(|(_, own)| *own as usize <= most),
+            "{seen:?} of {all}"
+        );
+        assert_eq!(
+            seen.iter().map(|(item, _)| *item).collect::<Vec<_>>(),
+            items
+        );
+    }
+
+    #[test]
+    fn nothing_begins_once_it_is_interrupted() {
+        let stop = AtomicBool::new(false);
+        let seen = Mutex::new(0);
+        side_by_side(&[1, 2, 3], 1, &stop, |_| {
+            *seen.lock().unwrap() += 1;
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(*seen.lock().unwrap(), 1);
+    }
+}
