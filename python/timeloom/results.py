@@ -153,8 +153,9 @@ class Run(Tables["pandas.DataFrame"]):
 
     @property
     def passed(self) -> bool:
-        """Whether it reached its end and no check that applies failed."""
-        return self.manifest.outcome == "done" and all(check.passed for check in self.check_list if check.applies)
+        """Whether it reached its end, is to be trusted, and no check that applies failed."""
+        good = self.manifest.outcome == "done" and not self.manifest.untrusted
+        return good and all(check.passed for check in self.check_list if check.applies)
 
     @cached_property
     def check_list(self) -> Sequence[Check]:

@@ -103,6 +103,8 @@ class Manifest:
     pauses: int
     #: What could not be done as well as it should, in sentences.
     degraded_modes: Sequence[str]
+    #: Why neither what holds nor what fails is to be trusted, in sentences; empty in a run that is.
+    untrusted: Sequence[str]
     #: The file as it is; docs/results.md has its keys.
     raw: dict[str, Any] = field(repr=False)
 
@@ -131,6 +133,7 @@ class Manifest:
                 paused_total_ns=raw.get("paused_total_ns", 0),
                 pauses=raw.get("pauses", 0),
                 degraded_modes=tuple(raw.get("degraded_modes", [])),
+                untrusted=tuple(raw.get("untrusted", [])),
                 raw=raw,
             )
         except (KeyError, TypeError) as missing:

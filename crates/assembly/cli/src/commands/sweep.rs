@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, UNTRUSTED, say};
 use timeloom_run::sweep::{
     Axis, Ended, Point, Row, SweepError, SweepRequest, Swept, by_values, default_jobs, not_passed,
     points, processors, sweep,
@@ -27,7 +27,8 @@ use super::table;
 /// on where it was.
 ///
 /// Exit code: 0 when all runs passed; 1 when one did not; 2 for a mistake in the scenario,
-/// with any of the values: then nothing is run.
+/// with any of the values: then nothing is run; 4 when none failed, but this machine was
+/// too slow for one of them.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom sweep examples/hello/plant.toml -o sweeps/area \\\n           --set time.mode=skip --set simulation.plants.tank.config.area_m2=1,2,3 --seeds 10"
@@ -48,7 +49,7 @@ pub(crate) struct Sweep {
     /// How many runs go side by side
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Run those again that failed in an earlier call
+    /// Run those again that failed in an earlier call, or were not to be trusted
     #[arg(long)]
     retry_failed: bool,
     /// Print the result as one JSON object
@@ -109,8 +110,7 @@ impl Sweep {
         if interrupted.load(Ordering::Relaxed) {
             eprintln!("timeloom: stopped; the same command goes on from here");
         }
-        let passed = swept.rows.iter().all(|row| row.ended == Ended::Passed);
-        Ok(ExitCode::from(u8::from(!passed)))
+        Ok(ExitCode::from(code(&swept.rows)))
     }
 
     /// Every plan is checked before the first is run.
@@ -124,6 +124,15 @@ impl Sweep {
         };
         all.iter().map(plan).collect()
     }
+}
+
+/// As of a single run; one that failed counts before one that is not to be trusted.
+fn code(rows: &[Row]) -> u8 {
+    let any = |ended| rows.iter().any(|row| row.ended == ended);
+    if any(Ended::Failed) || any(Ended::NotDone) {
+        return 1;
+    }
+    if any(Ended::Untrusted) { UNTRUSTED } else { 0 }
 }
 
 fn progress(row: &Row, done: usize, total: usize) {

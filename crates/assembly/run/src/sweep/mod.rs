@@ -117,7 +117,7 @@ pub fn sweep(
         .iter()
         .map(|point| read(request, point))
         .collect();
-    let kept = |row: &&Row| row.is_done() && !(request.retry_failed && row.ended == Ended::Failed);
+    let kept = |row: &&Row| row.is_done() && !(request.retry_failed && row.ended != Ended::Passed);
     let count = before.iter().filter(kept).count();
     let left: Vec<Point> = before
         .iter()

@@ -80,8 +80,8 @@ pub(super) fn page(name: &str, runs: &Path, rows: &[Row]) -> String {
         heading: "By values".to_owned(),
         columns,
         rows: lines,
-        note: "The median over the seeds, with the least and the greatest, of runs that are \
-               done."
+        note: "The median over the seeds, with the least and the greatest, of runs that passed \
+               or failed."
             .to_owned(),
     }];
     let others = not_passed(rows);

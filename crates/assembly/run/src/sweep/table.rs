@@ -15,6 +15,8 @@ pub enum Ended {
     Passed,
     /// A program, a plant or a check failed.
     Failed,
+    /// It reached its end, but the machine was too slow: nothing in it is to be trusted.
+    Untrusted,
     /// It was stopped, killed, or never came to have results.
     NotDone,
 }
@@ -25,6 +27,7 @@ impl Ended {
         match self {
             Self::Passed => "passed",
             Self::Failed => "failed",
+            Self::Untrusted => "untrusted",
             Self::NotDone => "not done",
         }
     }
@@ -68,7 +71,10 @@ impl Row {
             }
         };
         row.ended = ended(&manifest);
-        row.culprit = manifest.culprit;
+        row.culprit = match row.ended {
+            Ended::Untrusted => Some(manifest.untrusted.join(" ")),
+            _ => manifest.culprit,
+        };
         let lasted = [manifest.virtual_duration, manifest.wall_duration];
         row.lasted_s = Some(lasted.map(timeloom_time::Duration::as_s_f64));
         row.measured = checks.into_iter().filter_map(number).collect();
@@ -91,7 +97,11 @@ impl Row {
 }
 
 fn ended(manifest: &Manifest) -> Ended {
+    let reached = manifest.failure.is_none();
     match manifest.outcome {
+        Outcome::Done | Outcome::Failed if reached && !manifest.untrusted.is_empty() => {
+            Ended::Untrusted
+        }
         Outcome::Done => Ended::Passed,
         Outcome::Failed => Ended::Failed,
         Outcome::Running | Outcome::Interrupted => Ended::NotDone,
@@ -127,9 +137,10 @@ impl Group<'_> {
         self.rows.iter().filter(|row| row.ended == ended).count()
     }
 
-    /// The least, the median and the greatest of what its runs that are done have.
+    /// The least, the median and the greatest of what its runs have that passed or failed.
     pub(super) fn spread(&self, value: impl Fn(&Row) -> Option<f64>) -> Option<[f64; 3]> {
-        let done = self.rows.iter().filter(|row| row.is_done());
+        let counts = |row: &&&Row| matches!(row.ended, Ended::Passed | Ended::Failed);
+        let done = self.rows.iter().filter(counts);
         let mut values: Vec<f64> = done.filter_map(|row| value(row)).collect();
         values.sort_by(f64::total_cmp);
         let median = quantile(&values, 0.5)?;
