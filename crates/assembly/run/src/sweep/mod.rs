@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use timeloom_results::{ResultsError, sha256_file, write_columns};
+use timeloom_results::{ResultsError, RunDirectory, sha256_file, write_columns};
 
 pub use jobs::{default_jobs, processors};
 pub use page::{by_values, not_passed};
@@ -204,6 +204,12 @@ fn read(request: &SweepRequest, point: &Point) -> Row {
 
 fn run(request: &SweepRequest, point: &Point, interrupted: &AtomicBool) -> Result<(), SweepError> {
     let (directory, console) = places(request, point);
+    // What was stopped, or is asked for again, is begun anew. A run of a sweep that was
+    // killed may still go on: that one is not touched, and says so.
+    if RunDirectory::open(&directory).is_ok() {
+        RunDirectory::recover(&directory).map_err(SweepError::Results)?;
+        fs::remove_dir_all(&directory).map_err(file(&directory))?;
+    }
     let number = point.name.split('_').next().unwrap_or(&point.name);
     let mut command = Command::new(&request.timeloom);
     command
