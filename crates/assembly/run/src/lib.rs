@@ -29,6 +29,7 @@ mod readiness;
 mod reckoning;
 mod record;
 pub mod report;
+mod rights;
 mod servers;
 mod simulated;
 pub mod sweep;

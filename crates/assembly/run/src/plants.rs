@@ -11,6 +11,7 @@ use timeloom_time::Instant;
 
 use crate::error::RunError;
 use crate::record::Scribe;
+use crate::rights;
 
 /// Starts every plant and asks what it is.
 pub(crate) fn start(
@@ -31,6 +32,8 @@ pub(crate) fn start(
                 .collect(),
             cwd: Some(plant.directory.clone()),
             log: directory.plain_log(&format!("plant-{name}"))?.into(),
+            rights: rights::of(plant.user.as_ref(), plant.capabilities.as_deref())
+                .map_err(|error| RunError::Start(format!("plant {name}: {error}")))?,
             timeouts: Timeouts {
                 request: plant.timeout,
                 ..Timeouts::default()

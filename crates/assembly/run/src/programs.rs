@@ -19,6 +19,7 @@ use crate::hosts::Hosts;
 use crate::outputs::Log;
 use crate::readiness::Condition;
 use crate::record::Scribe;
+use crate::rights;
 use crate::timelines::TimelineDaemon;
 use crate::verdict::Reporter;
 
@@ -114,6 +115,7 @@ impl<'a> Stage<'a> {
             directory: Some(program.directory.clone()),
             output: Output::To(output),
             network: Some(network),
+            rights: rights::of(program.user.as_ref(), program.capabilities.as_deref())?,
             host: self.hosts.get(host).cloned(),
             name: Some(program.name.clone()),
         };

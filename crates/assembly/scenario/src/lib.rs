@@ -60,7 +60,8 @@ pub use plan::{
 pub use schema::json_schema;
 pub use simulated::{Fault, Simulated};
 pub use words::{
-    BitRate, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName,
+    BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready,
+    SignalName, User,
 };
 
 use error::{Report, Source};

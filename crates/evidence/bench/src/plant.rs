@@ -79,6 +79,7 @@ fn start_plant(options: &Options, scratch: &Scratch) -> Result<PlantProcess, Ben
         env: Vec::new(),
         cwd: None,
         log: log.into(),
+        rights: None,
         timeouts: Timeouts::default(),
     };
     let init = PlantInit {

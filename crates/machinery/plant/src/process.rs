@@ -4,12 +4,15 @@ mod conversation;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
+use timeloom_sys::command::restrict;
+use timeloom_sys::rights::Rights;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::child::Child;
@@ -31,6 +34,8 @@ pub struct PlantSpec {
     pub cwd: Option<PathBuf>,
     /// Where its standard output and error go: a file to be written and read.
     pub log: Arc<File>,
+    /// What it may do, when that is less than the caller may.
+    pub rights: Option<Rights>,
     /// How long to wait for it.
     pub timeouts: Timeouts,
 }
@@ -99,8 +104,10 @@ impl PlantProcess {
         };
         let (ours, theirs) = UnixStream::pair().map_err(|error| refuse(error.to_string()))?;
         let mut command = Command::new(program);
+        let account = spec.rights.as_ref().and_then(Rights::account);
         command
             .args(arguments)
+            .envs(account.iter().flat_map(|account| account.variables()))
             .envs(spec.env.iter().map(|(key, value)| (key, value)))
             .env(FD_VARIABLE, theirs.as_raw_fd().to_string())
             .stdout(log()?)
@@ -108,8 +115,18 @@ impl PlantProcess {
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
         }
-        let child = Child::start(command, theirs)
-            .map_err(|error| refuse(format!("{}: {error}", program.to_string_lossy())))?;
+        if let Some(rights) = &spec.rights {
+            restrict(&mut command, rights.clone());
+        }
+        let child = Child::start(command, theirs).map_err(|error| {
+            let program = program.to_string_lossy();
+            refuse(match account {
+                Some(account) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    account.may_not_execute(&program)
+                }
+                _ => format!("{program}: {error}"),
+            })
+        })?;
         let mut plant = Self {
             timeouts: spec.timeouts,
             conversation: Conversation::new(&spec.name, &spec.log, child, ours),

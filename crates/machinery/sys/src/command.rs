@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::rights::Rights;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 pub use rustix::process::Signal;
 use rustix::process::{getpid, getppid, set_parent_process_death_signal};
@@ -26,6 +27,14 @@ pub fn die_with_parent(command: &mut Command) {
     };
     // SAFETY: two system calls; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// What `command` starts has these rights. To be said before [`die_with_parent`]: with the
+/// user goes the signal at the parent's death.
+pub fn restrict(command: &mut Command, rights: Rights) {
+    let take = move || Ok(rights.take()?);
+    // SAFETY: system calls; an `io::Error` from an errno is a plain number.
+    unsafe { command.pre_exec(take) };
 }
 
 /// What `command` starts inherits `descriptor`, under its present number. No other

@@ -12,13 +12,15 @@
 //! - [`packet`]: packet sockets. [`stamps`]: stamps of arrivals and departures.
 //! - [`interface`], [`tap`]: network interfaces.
 //! - [`own`], [`local`]: where programs of one user meet, and how they connect there.
-//! - [`command`]: what a child does between fork and exec.
+//! - [`command`]: what a child does between fork and exec. [`rights`], [`account`]: who it
+//!   is, and what it may do.
 //! - [`limit`]: how many descriptors this process may have open, and its children.
 //! - [`memory`]: what lies at an address, if anything does.
 //! - [`trial`]: what this machine allows.
 //!
 //! It decides nothing. There is no state here but what the kernel keeps.
 
+pub mod account;
 pub mod batch;
 pub mod clock;
 pub mod command;
@@ -30,6 +32,7 @@ pub mod local;
 pub mod memory;
 pub mod own;
 pub mod packet;
+pub mod rights;
 pub mod schedule;
 pub mod stamps;
 pub mod tap;

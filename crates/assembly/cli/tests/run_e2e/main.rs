@@ -7,6 +7,7 @@
 
 mod support;
 mod untrusted;
+mod users;
 
 mod causality;
 mod clients;

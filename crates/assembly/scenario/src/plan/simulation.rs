@@ -10,7 +10,7 @@ use timeloom_time::Duration;
 
 use crate::plan::Named;
 use crate::read::{Fields, Read};
-use crate::words;
+use crate::words::{self, CapabilityName, User};
 
 /// Who computes which part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -36,6 +36,14 @@ pub struct Plant {
     /// absolute.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
+    /// Who it is. It gains no privilege by what it executes then, and has no capability
+    /// but those below. Without it, who Timeloom is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
+    /// What of root's rights it has, whoever it is; all others are taken away. Without it,
+    /// and without `user`, those that Timeloom has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<CapabilityName>>,
     /// The virtual time between two of its states.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
@@ -102,6 +110,8 @@ impl Read for Plant {
             run: fields.required("run"),
             env: fields.or_default("env"),
             directory: fields.directory("directory"),
+            user: fields.optional("user"),
+            capabilities: fields.optional("capabilities"),
             step: fields.required("step"),
             timeout: fields.or("timeout", words::ten_seconds()),
             config: fields.or_default("config"),

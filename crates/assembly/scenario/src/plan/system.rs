@@ -11,7 +11,7 @@ use timeloom_time::Duration;
 use crate::plan::network::Wire;
 use crate::plan::{ClockSpec, Named, OpenFlow, TimelineSpec};
 use crate::read::{Fields, Read};
-use crate::words::{self, Ipv4Interface, Ready, SignalName};
+use crate::words::{self, CapabilityName, Ipv4Interface, Ready, SignalName, User};
 
 /// What is modelled: one flat network (a single subnet, no router).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -95,6 +95,14 @@ pub struct Program {
     /// absolute.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
+    /// Who it is. It gains no privilege by what it executes then, and has no capability
+    /// but those below. Without it, who Timeloom is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
+    /// What of root's rights it has, whoever it is; all others are taken away. Without it,
+    /// and without `user`, those that Timeloom has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<CapabilityName>>,
     /// The virtual time at which it is started, since the beginning of the
     /// run. A program of an attack starts at the attack's `at`.
     #[serde(serialize_with = "words::as_text")]
@@ -299,6 +307,8 @@ impl Program {
             run: fields.required("run"),
             env: fields.or_default("env"),
             directory: fields.directory("directory"),
+            user: fields.optional("user"),
+            capabilities: fields.optional("capabilities"),
             start: fields.or("start", start),
             ready: fields.optional("ready"),
             ready_timeout: fields.or("ready_timeout", words::ten_seconds()),

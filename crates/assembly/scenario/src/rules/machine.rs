@@ -6,10 +6,14 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use timeloom_sys::account::Account;
+
 use super::{Rules, at};
+use crate::words::User;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     for placed in rules.programs() {
+        user(rules, &placed.path, placed.program.user.as_ref());
         // The tools of a disabled attack need not be installed.
         if placed.runs {
             let program = placed.program;
@@ -30,7 +34,22 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     for (name, plant) in &rules.plan.simulation.plants {
         let path = at(&[], ["simulation", "plants", name]);
         command(rules, &path, &plant.run, &plant.directory, &plant.env);
+        user(rules, &path, plant.user.as_ref());
     }
+}
+
+/// A user whom the machine does not have would be an error in the middle of a run.
+fn user(rules: &mut Rules<'_>, path: &[String], user: Option<&User>) {
+    let Some(user) = user else {
+        return;
+    };
+    let message = match Account::of(&user.0) {
+        Ok(Some(_)) => return,
+        Ok(None) => format!("this machine has no user `{user}`"),
+        Err(error) => format!("whether there is a user `{user}` is not known: {error}"),
+    };
+    let help = "name one that it has, such as `nobody`, or write `UID:GID`";
+    rules.broken(&at(path, ["user"]), message, help);
 }
 
 fn command(

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::{
-    BitRate, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready, SignalName,
+    BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready,
+    SignalName, User,
 };
 use crate::assertion::Assertion;
 use crate::plan::{
@@ -35,6 +36,8 @@ serialize_as_text!(
     Ipv4Interface,
     Ready,
     SignalName,
+    User,
+    CapabilityName,
     Condition,
     Assertion
 );
@@ -59,6 +62,8 @@ read_from_text!(
     Ipv4Interface,
     Ready,
     SignalName,
+    User,
+    CapabilityName,
     Condition,
     Assertion
 );
@@ -221,6 +226,18 @@ text_schema!(
     "Signal",
     r#"^[^.\s(),"]+\.[^\s(),"]+$"#,
     "A signal of a plant: `PLANT.SIGNAL`, as in `grid.bus.680.v1`."
+);
+text_schema!(
+    User,
+    "User",
+    r"^([0-9]+(:[0-9]+)?|[^0-9:\s][^:\s]*)$",
+    "A user of the machine: a name, `UID` or `UID:GID`."
+);
+text_schema!(
+    CapabilityName,
+    "Capability",
+    r"^[a-z_]+$",
+    "A capability of Linux, as capabilities(7) has it, without `cap_`: `net_bind_service`."
 );
 text_schema!(
     Condition,

@@ -7,6 +7,7 @@ mod core_frequency;
 mod frequency;
 mod name;
 mod rate;
+mod rights;
 mod time;
 
 use std::fmt;
@@ -20,6 +21,7 @@ pub use core_frequency::CoreFrequency;
 pub use frequency::FrequencyError;
 pub use name::{Ready, SignalName};
 pub use rate::BitRate;
+pub use rights::{CapabilityName, User};
 pub(crate) use time::{CivilText, DurationText, parse_duration, utc_as_text};
 
 /// Why a text is not what it should be; the message says how to write one.

@@ -16,6 +16,7 @@ pub(super) const STEP_EXEC: i32 = 5;
 pub(super) const STEP_TSC: i32 = 6;
 /// The only one without which it goes on.
 pub(super) const STEP_TIME_FILES: i32 = 7;
+pub(super) const STEP_RIGHTS: i32 = 8;
 
 /// The child's side of the fork.
 ///
@@ -99,6 +100,18 @@ pub(super) unsafe fn child(
                 && libc::setpgid(0, 0) == 0;
             if !done {
                 fail(STEP_STREAMS);
+            }
+        }
+        // All that needs our rights is done, but for the filter, which asks for none where
+        // no exec gains any.
+        if let Some(rights) = &spec.rights {
+            if let (Output::To(descriptor), Some(account)) = (&spec.output, rights.account()) {
+                // Else it could not open /dev/stderr, as it can what it inherits.
+                libc::fchown(descriptor.as_raw_fd(), account.user, account.group);
+            }
+            if let Err(error) = rights.take() {
+                *libc::__errno_location() = error.raw_os_error();
+                fail(STEP_RIGHTS);
             }
         }
         // Kept by whatever this process starts or becomes: threads, children and

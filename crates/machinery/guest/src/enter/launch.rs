@@ -3,11 +3,15 @@
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use timeloom_sys::rights::Rights;
+
 use crate::error::{GuestError, check};
 use crate::linux::descriptor::{receive_descriptor, socket_pair};
 use crate::time_files::{MachineFiles, View};
 
-use super::child::{STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_TIME_FILES, STEP_TSC, child};
+use super::child::{
+    STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_RIGHTS, STEP_TIME_FILES, STEP_TSC, child,
+};
 use super::guest::Guest;
 use super::prepare::prepare;
 use super::spec::CommandSpec;
@@ -72,8 +76,14 @@ pub(crate) fn launch(
 
 fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
     let program = spec.argv[0].to_string_lossy().into_owned();
+    let account = spec.rights.as_ref().and_then(Rights::account);
     match step {
-        STEP_EXEC => GuestError::NoProgram { program, source },
+        STEP_EXEC => match account {
+            Some(account) if source.kind() == io::ErrorKind::PermissionDenied => {
+                GuestError::Usage(account.may_not_execute(&program))
+            }
+            _ => GuestError::NoProgram { program, source },
+        },
         STEP_DIRECTORY => GuestError::System {
             doing: format!(
                 "entering the working directory of `{program}`, {:?}",
@@ -89,6 +99,10 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
         ),
         STEP_FILTER => GuestError::Unsupported(format!(
             "this kernel refused the seccomp filter ({source}); Linux 5.19 or later is needed"
+        )),
+        STEP_RIGHTS => GuestError::Usage(format!(
+            "`{program}` cannot be started as another user or with these capabilities ({source}); \
+             that needs root"
         )),
         STEP_TSC => GuestError::Unsupported(format!(
             "this kernel cannot make reads of the time-stamp counter trap ({source}); run without `--tsc emulate`"

@@ -30,6 +30,10 @@ pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared
         .first()
         .ok_or_else(|| GuestError::Usage("no command was given".into()))?;
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let account = spec.rights.as_ref().and_then(|rights| rights.account());
+    for (name, value) in account.iter().flat_map(|account| account.variables()) {
+        variables.insert(name.into(), value);
+    }
     variables.extend(spec.env.clone());
     let base = spec.directory.as_deref().unwrap_or(Path::new("."));
     let program = resolve(

@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use timeloom_sys::rights::Rights;
+
 use crate::clock::Host;
 
 /// A program to run, and where.
@@ -20,6 +22,8 @@ pub struct CommandSpec {
     pub output: Output,
     /// Network namespace to enter.
     pub network: Option<OwnedFd>,
+    /// What it may do, when that is less than we may.
+    pub rights: Option<Rights>,
     /// Whose clock it lives by; the session's own host if none.
     pub host: Option<Arc<Host>>,
     /// What `timeloom ps` calls it and all that it starts.
@@ -35,6 +39,7 @@ impl CommandSpec {
             directory: None,
             output: Output::Inherit,
             network: None,
+            rights: None,
             host: None,
             name: None,
         }

@@ -55,6 +55,7 @@ impl Lab {
             ("poll.py", include_str!("../programs/poll.py")),
             ("ticks.py", include_str!("../programs/ticks.py")),
             ("uptime.py", include_str!("../programs/uptime.py")),
+            ("who.py", include_str!("../programs/who.py")),
             ("scenario.toml", scenario),
         ] {
             fs::write(directory.path().join(file), text).expect("it can be written");

@@ -88,6 +88,7 @@ pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
         env: Vec::new(),
         cwd: None,
         log: log(&scratch("plant.log")),
+        rights: None,
         timeouts: Timeouts {
             init: Duration::from_s(20),
             request: Duration::from_ms(700),

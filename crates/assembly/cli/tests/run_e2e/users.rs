@@ -1,0 +1,239 @@
+//! Programs and plants that are not root: who they are, what they may do, and that the
+//! clock, pauses and the end are theirs all the same.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::support::{Lab, Scenario, log_lines, timeloom};
+
+/// CAP_NET_BIND_SERVICE, as a mask.
+const BIND_SERVICE: &str = "0000000000000400";
+const NONE: &str = "0000000000000000";
+
+/// Where a machine may have a Python that is not one user's alone.
+const PYTHONS: [&str; 2] = ["/usr/bin/python3", "/usr/local/bin/python3"];
+
+fn python() -> &'static str {
+    let found = PYTHONS.into_iter().find(|path| Path::new(path).exists());
+    found.expect("a Python for all users (Debian's package python3)")
+}
+
+fn who(name: &'static str, port: &'static str) -> [&'static str; 4] {
+    [python(), "who.py", name, port]
+}
+
+/// Everybody may write in the laboratory.
+fn opened(lab: &Lab) {
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(lab.path(), open).expect("it is ours");
+}
+
+fn lines(lab: &Lab, program: &str) -> Vec<String> {
+    let log = log_lines(&lab.run_path(), program);
+    log.into_iter().map(|(_, line)| line).collect()
+}
+
+fn expect_line(lines: &[String], line: &str) {
+    assert!(
+        lines.iter().any(|it| it == line),
+        "no `{line}` in {lines:#?}"
+    );
+}
+
+fn owner(file: &Path) -> u32 {
+    fs::metadata(file).expect("it was written").uid()
+}
+
+/// One has a capability, one has none, and one is root with one only. Each lives by the
+/// session's clock, stands when it stands, and ends with it.
+#[test]
+fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
+    let lab = Lab::new(
+        &Scenario::lasting("2 s")
+            .program(
+                'a',
+                "server",
+                &who("server", "80"),
+                "user = \"65534\"\ncapabilities = [\"net_bind_service\"]\nready = \"log:ready\"",
+            )
+            .program(
+                'a',
+                "plain",
+                &who("plain", "81"),
+                "user = \"3141592:2718281\"\nready = \"log:ready\"",
+            )
+            .program(
+                'b',
+                "bare",
+                &who("bare", "82"),
+                "capabilities = [\"net_bind_service\", \"dac_override\"]\nready = \"log:ready\"",
+            ),
+    );
+    opened(&lab);
+    let mut run = lab.start(&["time.dilation=2"]);
+    run.wait_for_line("server", "ready");
+    let frozen = run.control("pause").expect("it stands")["virtual_ns"].clone();
+    let status = run.control("query").expect("it answers");
+    assert_eq!(status["virtual_ns"], frozen);
+    run.control("resume").expect("it goes on");
+    run.wait().succeeded();
+    lab.assert_nothing_left();
+
+    let server = lines(&lab, "server");
+    expect_line(&server, "Uid 65534 65534 65534 65534");
+    for (key, value) in [
+        ("NoNewPrivs", "1"),
+        ("CapEff", BIND_SERVICE),
+        ("CapPrm", BIND_SERVICE),
+        ("CapBnd", BIND_SERVICE),
+        ("CapAmb", BIND_SERVICE),
+        ("bound", "80"),
+        ("root", "no more"),
+        ("year", "2019"),
+    ] {
+        expect_line(&server, &format!("{key} {value}"));
+    }
+    assert_eq!(owner(&lab.path().join("written-by-server")), 65_534);
+
+    let plain = lines(&lab, "plain");
+    expect_line(&plain, "Uid 3141592 3141592 3141592 3141592");
+    expect_line(&plain, "Gid 2718281 2718281 2718281 2718281");
+    for (key, value) in [
+        ("Groups", "2718281"),
+        ("NoNewPrivs", "1"),
+        ("CapEff", NONE),
+        ("CapBnd", NONE),
+        ("CapAmb", NONE),
+        ("refused", "81"),
+        ("root", "no more"),
+    ] {
+        expect_line(&plain, &format!("{key} {value}"));
+    }
+    assert_eq!(owner(&lab.path().join("written-by-plain")), 3_141_592);
+
+    let bare = lines(&lab, "bare");
+    expect_line(&bare, "Uid 0 0 0 0");
+    // Bits 1 and 10.
+    expect_line(&bare, "CapEff 0000000000000402");
+    expect_line(&bare, "CapBnd 0000000000000402");
+    expect_line(&bare, "bound 82");
+
+    for (name, said) in [("server", server), ("plain", plain), ("bare", bare)] {
+        let slept = said.iter().find_map(|line| line.strip_prefix("slept "));
+        let slept: i64 = slept.expect("it slept").parse().expect("a number");
+        assert!(slept >= 50_000_000, "{name} slept {slept} ns");
+        let ticks = said.iter().filter_map(|line| line.strip_prefix("tick "));
+        let ticks: Vec<i64> = ticks.map(|text| text.parse().expect("a number")).collect();
+        assert!(ticks.is_sorted() && ticks.len() > 1, "{name}: {ticks:?}");
+    }
+}
+
+/// A plant that is nobody answers as any other.
+#[test]
+fn a_plant_is_who_it_is_said_to_be() {
+    let lab = Lab::new(
+        &Scenario::lasting("500 ms")
+            .program(
+                'a',
+                "poll",
+                &["python3", "poll.py", "10.0.0.10", "0.05"],
+                "",
+            )
+            .plant_with("{}", "user = \"3141592\""),
+    );
+    opened(&lab);
+    let run = format!(
+        "simulation.plants.world.run=[\"{}\", \"plant.py\"]",
+        python()
+    );
+    let mut run = lab.start(&[&run]);
+    run.wait_until(0.1);
+    let plant = crate::support::marked_processes(lab.name())
+        .into_iter()
+        .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok())
+        .find(|status| status.contains("\nUid:\t3141592\t3141592\t3141592\t3141592\n"))
+        .expect("a process of that user");
+    for line in [
+        "NoNewPrivs:\t1",
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+    ] {
+        assert!(plant.contains(line), "no {line} in {plant}");
+    }
+    run.wait().succeeded();
+    lab.assert_nothing_left();
+}
+
+#[test]
+fn a_user_or_capability_that_there_is_not_is_a_mistake_of_the_file() {
+    let path = |lab: &Lab| lab.path().join("scenario.toml").display().to_string();
+    for (more, message, help) in [
+        (
+            "user = \"timeloom-has-no-such-user\"",
+            "this machine has no user `timeloom-has-no-such-user`",
+            "or write `UID:GID`",
+        ),
+        (
+            "user = \"0:\"",
+            "`0:` is no user",
+            "write a name, or `UID` or `UID:GID`",
+        ),
+        (
+            "capabilities = [\"CAP_NET_ADMIN\"]",
+            "`CAP_NET_ADMIN` is no capability of Linux",
+            "write `net_admin`",
+        ),
+        (
+            "capabilities = [\"net_amdin\"]",
+            "`net_amdin` is no capability of Linux",
+            "did you mean `net_admin`?",
+        ),
+    ] {
+        let scenario = Scenario::lasting("1 s").program('a', "who", &["true"], more);
+        let lab = Lab::new(&scenario);
+        let output = timeloom(&["check", &path(&lab)]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let place = more.split(' ').next().expect("a key");
+        for part in [message, help, place, "scenario.toml:"] {
+            assert!(said.contains(part), "no `{part}` in {said}");
+        }
+    }
+}
+
+/// As a scenario's, by the command line; and what it starts is as it is.
+#[test]
+fn exec_takes_a_user_and_capabilities() {
+    let script = "id -u; id -G; grep -E '^(NoNewPrivs|CapEff):' /proc/self/status; date +%Y";
+    let mut arguments = vec!["exec", "--user", "3141592:2718281"];
+    arguments.extend(["--capability", "net_bind_service", "--start"]);
+    arguments.extend(["2019-06-03T00:00:00Z", "--", "sh", "-c", script]);
+    let output = timeloom(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let expected = format!("3141592\n2718281\nCapEff:\t{BIND_SERVICE}\nNoNewPrivs:\t1\n2019\n");
+    assert_eq!(printed, expected);
+
+    let output = timeloom(&["exec", "--user", "timeloom-has-no-such-user", "--", "true"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("this machine has no user"), "{said}");
+}
+
+/// What only root can reach is the usual mistake, and is named as one.
+#[test]
+fn a_program_that_its_user_may_not_execute_is_named_with_the_user() {
+    let lab = Lab::new(&Scenario::lasting("1 s"));
+    let own = lab.path().join("own");
+    fs::copy("/bin/true", &own).expect("it can be copied");
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    opened(&lab);
+    let own = own.display().to_string();
+    let output = timeloom(&["exec", "--user", "3141592", "--", &own]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    for part in ["user 3141592 may not execute", &own] {
+        assert!(said.contains(part), "no `{part}` in {said}");
+    }
+}
