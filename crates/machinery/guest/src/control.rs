@@ -18,7 +18,7 @@ mod granter;
 mod grants;
 mod hosts;
 mod obey;
-mod protocol;
+pub(crate) mod protocol;
 mod stepped;
 mod until;
 mod until_hosts;

@@ -179,7 +179,6 @@ const OUTSIDE: Label = 200;
 const FIRST_CALL: Label = 1_000;
 const LOCAL: Label = 100_000;
 
-#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod oracle;
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,40 @@
-//! What the fuzzers in `fuzz/` call: the parts that read another process's bytes, and
-//! the filter, each with what must hold of it. Not for programs.
+//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: the parts that read
+//! another process's bytes, and the filter, each with what must hold of it. Not for
+//! programs.
 
 use std::ops::Range;
 
 use timeloom_page::IMAGE_ADDRESS;
 
 use crate::arch;
+use crate::control::protocol::Lines;
 use crate::enter::{auxv, vdso};
 use crate::filter::oracle::{
     by_the_table, by_the_table_registered, outcome, outcome_emulating, outcomes_registered,
 };
 use crate::filter::{self, REFUSE};
+
+/// What a client sends over the control socket, to the end of its connection. A line is a
+/// request, which reads the same when it is written, or a refusal in words.
+///
+/// # Panics
+/// When it is not.
+pub fn control(sent: &[u8]) {
+    let mut lines = Lines::new(sent);
+    let mut count = 0;
+    while let Some(line) = lines.next_request() {
+        match line {
+            Ok(request) => {
+                let text = serde_json::to_vec(&request).expect("plain data");
+                let again = Lines::new(text.as_slice()).next_request();
+                assert_eq!(again.and_then(Result::ok), Some(request));
+            }
+            Err(refusal) => assert!(!refusal.to_string().is_empty()),
+        }
+        count += 1;
+        assert!(count <= sent.len(), "each line has a byte at least");
+    }
+}
 
 /// A program's initial stack, as words. The entry that is found, or that there is
 /// none, is what the layout says; and a stack that ends too soon is noticed.

@@ -27,7 +27,6 @@ mod enter;
 mod error;
 mod filter;
 mod freeze;
-#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod leftovers;

@@ -21,6 +21,8 @@
 mod child;
 mod error;
 mod exchange;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lines;
 mod message;
 pub mod modbus;

@@ -20,6 +20,8 @@ mod driver;
 mod error;
 mod evidence;
 mod feed;
+#[doc(hidden)]
+pub mod fuzzing;
 mod interface;
 pub mod keys;
 pub mod lab;

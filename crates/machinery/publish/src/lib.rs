@@ -29,6 +29,8 @@ mod counter;
 mod domain;
 mod encode;
 pub mod foreign;
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(target_arch = "aarch64")]
 mod generic_timer;
 mod host_strict;

@@ -12,6 +12,8 @@
 
 mod clients;
 pub mod config;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handle;
 mod local_clock;
 mod outputs;

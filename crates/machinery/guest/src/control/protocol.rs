@@ -261,10 +261,10 @@ impl From<HostTime> for HostText {
 }
 
 /// What a client sends, line by line.
-pub(crate) struct Lines(BufReader<UnixStream>);
+pub(crate) struct Lines<R = UnixStream>(BufReader<R>);
 
-impl Lines {
-    pub(crate) fn new(stream: UnixStream) -> Self {
+impl<R: Read> Lines<R> {
+    pub(crate) fn new(stream: R) -> Self {
         Self(BufReader::new(stream))
     }
 

@@ -28,6 +28,7 @@
 
 mod encoding;
 mod frame;
+pub(crate) mod fuzzing;
 mod map;
 mod server;
 mod service;

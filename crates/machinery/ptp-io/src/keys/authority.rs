@@ -19,7 +19,7 @@ struct AuthorityFile {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AuthorityPublic {
+pub(super) struct AuthorityPublic {
     key: String,
 }
 
@@ -58,10 +58,16 @@ pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
     )
 }
 
+impl AuthorityPublic {
+    /// `None` when it is none.
+    pub(super) fn key(&self) -> Option<PublicKey> {
+        from_hex(&self.key).and_then(|bytes| PublicKey::from_bytes(Suite::Ed25519, &bytes))
+    }
+}
+
 pub(super) fn public_of(path: &Path) -> Result<PublicKey, PtpError> {
     let file: AuthorityPublic = read(path, Kind::Public)?;
-    from_hex(&file.key)
-        .and_then(|bytes| PublicKey::from_bytes(Suite::Ed25519, &bytes))
+    file.key()
         .ok_or_else(|| PtpError::usage(format!("{} holds no valid key", path.display())))
 }
 

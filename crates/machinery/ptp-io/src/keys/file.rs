@@ -1,7 +1,7 @@
 //! Reading and writing key files: permissions, whole or not at all, hexadecimal.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -23,7 +23,9 @@ pub(super) enum Kind {
 }
 
 pub(super) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, PtpError> {
-    let metadata = fs::metadata(path).map_err(PtpError::file(path))?;
+    // Opened once: what is judged is what is read.
+    let file = File::open(path).map_err(PtpError::file(path))?;
+    let metadata = file.metadata().map_err(PtpError::file(path))?;
     let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
     let refused = match kind {
         Kind::Secret if mode & 0o077 != 0 => Some("others can read this secret: chmod 600"),
@@ -44,9 +46,27 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, Pt
             path.display()
         )));
     }
-    let text = fs::read_to_string(path).map_err(PtpError::file(path))?;
-    toml::from_str(&text).map_err(|error| PtpError::usage(format!("{}: {error}", path.display())))
+    let mut text = String::new();
+    let mut limited = file.take(MOST_BYTES + 1);
+    limited
+        .read_to_string(&mut text)
+        .map_err(PtpError::file(path))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(PtpError::usage(format!(
+            "{} is longer than {MOST_BYTES} bytes: no key file",
+            path.display()
+        )));
+    }
+    parse(&text).map_err(|error| PtpError::usage(format!("{}: {error}", path.display())))
 }
+
+/// What a key file says.
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> {
+    toml::from_str(text)
+}
+
+/// A ring of some ten thousand keys.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Replaces `path` in one step: whoever reads finds the old file or the new one.
 pub(super) fn write<T: Serialize>(

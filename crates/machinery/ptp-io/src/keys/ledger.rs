@@ -31,7 +31,7 @@ struct Reserved {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LedgerFile {
+pub(super) struct LedgerFile {
     epoch: u8,
     #[serde(default)]
     reserved: Vec<Reserved>,

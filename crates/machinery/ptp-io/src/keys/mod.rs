@@ -20,6 +20,7 @@
 
 mod authority;
 mod file;
+pub(crate) mod fuzzing;
 mod group;
 mod ledger;
 mod load;

@@ -10,6 +10,8 @@ mod bracket;
 mod chrony;
 mod chrony_words;
 mod fed_sync;
+pub(crate) mod fuzzing;
+mod page_words;
 mod pages;
 pub(crate) mod peer;
 pub(crate) mod peer_words;

@@ -1,20 +1,22 @@
 //! Pages that other daemons publish: a timeline, a ClockBound segment, a
-//! vmclock. Read as files, a copy at a time; a keeper asks seldom.
+//! vmclock. Read as files, a copy at a time; a keeper asks seldom. What the numbers in
+//! them mean is in `page_words`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use timeloom_clock::Core;
 use timeloom_clock::timeline::{Era, Exchange};
-use timeloom_clock::{Core, RateError};
 use timeloom_publish::PageCounter;
-use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
+use timeloom_publish::foreign::clockbound::{SegmentV2, SegmentV3};
 use timeloom_publish::foreign::vmclock::{self, Vmclock};
 use timeloom_publish::{PageReader, now_ticks};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{Duration, Instant};
 
+use super::page_words::{error_v2, shows_v3, shows_vmclock};
 use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
 use crate::config::{PathConfig, TimelineConfig};
@@ -113,9 +115,7 @@ impl ClockBound {
         }
         let segment = SegmentV2::parse(bytes).map_err(|bad| Untold(format!("{bad:?}")))?;
         let pair = self.0.clock.realtime();
-        let now_ns = read_ns(ClockId::Monotonic);
-        let age = check(segment.status, (segment.as_of, segment.void_after), now_ns)?;
-        let error = grown(segment.bound_ns, segment.max_drift_ppb, age)?;
+        let error = error_v2(&segment, read_ns(ClockId::Monotonic))?;
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
         Ok(direct(era, (pair.before, pair.after), shows, error))
     }
@@ -131,34 +131,7 @@ impl ClockBound {
         }
         let ticks = now_ticks(PageCounter::Tsc);
         let core = self.0.clock.core_at(ticks);
-        let passed = ticks
-            .checked_sub(segment.as_of_tsc)
-            .ok_or_else(|| Untold::because("the counter is behind the segment"))?;
-        let ns_of = |frac: u64, shift: u8| -> Option<i64> {
-            // frac / 2^(64 + shift), times ticks or a length, in nanoseconds.
-            let scaled = u128::from(passed).checked_mul(u128::from(frac))?;
-            let s_2_64 = scaled >> u32::from(shift).min(127);
-            let ns = (s_2_64 >> 32).checked_mul(1_000_000_000)? >> 32;
-            i64::try_from(ns).ok()
-        };
-        let absurd = || Untold::because("the segment's numbers make no sense");
-        let age =
-            Duration::from_ns(ns_of(segment.period_frac, segment.period_shift).ok_or_else(absurd)?);
-        let as_of_ns = ns(segment.as_of).ok_or_else(absurd)?;
-        let utc_ns = as_of_ns.checked_add(age.as_ns()).ok_or_else(absurd)?;
-        let age = age.max(check(
-            segment.status,
-            (segment.as_of, segment.void_after),
-            utc_ns,
-        )?);
-        // The period's error is a fraction of time passed.
-        let error_2_64 =
-            u128::from(segment.period_err_frac) >> u32::from(segment.period_err_shift).min(127);
-        let period_ns = (error_2_64 * age.as_ns().max(0) as u128) >> 64;
-        let period_error = Duration::from_ns(i64::try_from(period_ns).map_err(|_| absurd())?);
-        let error = grown(segment.bound_ns, segment.max_drift_ppb, age)? + period_error;
-        // One nanosecond for each of three roundings.
-        let error = error + Duration::from_ns(3);
+        let (utc_ns, error) = shows_v3(segment, ticks)?;
         let shows = Instant::from_ns(utc_ns) + tai_offset;
         Ok(direct(era, (core, core), shows, error))
     }
@@ -176,39 +149,6 @@ impl Source for ClockBound {
     }
 }
 
-fn ns(at: Seconds) -> Option<i64> {
-    at.s.checked_mul(1_000_000_000)?.checked_add(at.ns)
-}
-
-/// Age of the segment at `now_ns`, when it may be used.
-fn check(
-    status: ClockStatus,
-    (as_of, void_after): (Seconds, Seconds),
-    now_ns: i64,
-) -> Result<Duration, Untold> {
-    if !matches!(status, ClockStatus::Synchronized | ClockStatus::FreeRunning) {
-        return Err(Untold(format!("ClockBound's status is {status:?}")));
-    }
-    let absurd = || Untold::because("the segment's numbers make no sense");
-    if now_ns > ns(void_after).ok_or_else(absurd)? {
-        return Err(Untold::because("the segment is too old"));
-    }
-    let age_ns = now_ns.saturating_sub(ns(as_of).ok_or_else(absurd)?);
-    // Its clock is a coarse one, up to 10 ms behind.
-    if age_ns < -10_000_000 {
-        return Err(Untold::because("the segment is of the future"));
-    }
-    Ok(Duration::from_ns(age_ns.max(0)))
-}
-
-fn grown(bound_ns: i64, max_drift_ppb: u32, age: Duration) -> Result<Duration, Untold> {
-    if bound_ns < 0 {
-        return Err(Untold::because("the segment's numbers make no sense"));
-    }
-    let drift = RateError::from_ppb(i64::from(max_drift_ppb));
-    Ok(Duration::from_ns(bound_ns) + drift.over_up(age + Duration::from_ms(10)))
-}
-
 /// A vmclock page (`/dev/vmclock0`, or one of ours).
 pub(super) struct VmclockPage(pub(super) Page);
 
@@ -220,7 +160,7 @@ impl Source for VmclockPage {
         })?;
         let page = Vmclock::parse(&bytes).map_err(|bad| Untold(format!("{bad:?}")))?;
         let ticks = now_ticks(self.0.clock.kind());
-        let (utc_or_tai, error) = read_vmclock(&page, ticks, self.0.clock.kind())?;
+        let (utc_or_tai, error) = shows_vmclock(&page, ticks, self.0.clock.kind())?;
         let shows = if page.time_type == vmclock::TIME_TAI {
             utc_or_tai
         } else {
@@ -229,42 +169,6 @@ impl Source for VmclockPage {
         let core = self.0.clock.core_at(ticks);
         Ok(direct(era, (core, core), shows, error))
     }
-}
-
-/// What the page shows at `ticks`, and how far that may be off.
-fn read_vmclock(
-    page: &Vmclock,
-    ticks: u64,
-    kind: PageCounter,
-) -> Result<(Instant<timeloom_clock::Timeline>, Duration), Untold> {
-    if page.counter_id != vmclock::COUNTER_TSC || kind != PageCounter::Tsc {
-        return Err(Untold::because("the page is in another counter"));
-    }
-    let wanted = vmclock::PERIOD_MAXERROR | vmclock::TIME_MAXERROR;
-    if page.flags & wanted != wanted {
-        return Err(Untold::because("the page does not say how wrong it may be"));
-    }
-    // 2 in step, 3 running on.
-    if !matches!(page.clock_status, 2 | 3) || page.time_type > vmclock::TIME_TAI {
-        return Err(Untold::because("the page's clock is not to be used"));
-    }
-    let absurd = || Untold::because("the page's numbers make no sense");
-    let (s, frac) = page.at(ticks).ok_or_else(absurd)?;
-    let s = i64::try_from(s).map_err(|_| absurd())?;
-    let fraction_ns = ((u128::from(frac) * 1_000_000_000) >> 64) as i64;
-    let shows_ns = s
-        .checked_mul(1_000_000_000)
-        .and_then(|ns| ns.checked_add(fraction_ns));
-    let passed = ticks.saturating_sub(page.counter_value);
-    let grown_2_64 = (u128::from(passed).saturating_mul(u128::from(page.period_maxerror)))
-        >> u32::from(page.period_shift).min(127);
-    let grown_ns = (grown_2_64 >> 32).saturating_mul(1_000_000_000) >> 32;
-    let error_ns = grown_ns.saturating_add(u128::from(page.time_maxerror_ns)) + 3;
-    let error_ns = i64::try_from(error_ns).map_err(|_| absurd())?;
-    Ok((
-        Instant::from_ns(shows_ns.ok_or_else(absurd)?),
-        Duration::from_ns(error_ns),
-    ))
 }
 
 /// A copy of the file's first bytes that was not written to meanwhile:

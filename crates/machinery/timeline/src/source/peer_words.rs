@@ -37,6 +37,11 @@ impl Key {
         Ok(Self(bytes))
     }
 
+    /// One that is no file's.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+
     /// HMAC with SHA-256 (RFC 2104).
     fn sign(&self, message: &[u8]) -> [u8; 32] {
         let mut block = [0; 64];

@@ -1,0 +1,63 @@
+//! Every reader of bytes from outside, and what must hold of it whatever the bytes are.
+//!
+//! A function of [`INPUTS`] takes bytes as somebody hostile would send them, and panics
+//! where the reader does, or where it takes for good what is none. The fuzzers in `fuzz/`
+//! call one each (`make fuzz`), with the seeds in `fuzz/seeds/NAME`. The test of this crate
+//! calls all with those seeds and with many that differ from them a little, in seconds.
+//!
+//! It reads nothing itself, and no product uses it. docs/security.md says who sends what.
+#![forbid(unsafe_code)]
+
+mod guests;
+mod networks;
+mod plants;
+mod ptp;
+mod runs;
+mod scenarios;
+mod timelines;
+
+pub use runs::remove_directory;
+
+/// What takes bytes from outside.
+pub type Input = fn(&[u8]);
+
+/// Each by its name, which its fuzzer and its seeds have too.
+pub const INPUTS: [(&str, Input); 18] = [
+    ("clock_page", timelines::clock_page),
+    ("control_socket", guests::control_socket),
+    ("foreign_page", timelines::foreign_page),
+    ("graph", networks::graph),
+    ("initial_stack", guests::initial_stack),
+    ("key_file", ptp::key_file),
+    ("modbus", plants::modbus),
+    ("network_frame", networks::frame),
+    ("peering_datagram", networks::peering_datagram),
+    ("plant_reply", plants::reply),
+    ("ptp_message", ptp::message),
+    ("run_directory", runs::directory),
+    ("scenario", scenarios::scenario),
+    ("seccomp_call", guests::seccomp_call),
+    ("time_server", timelines::time_server),
+    ("timeline_page", timelines::timeline_page),
+    ("timeline_socket", timelines::socket),
+    ("vdso", guests::vdso),
+];
+
+/// The input of this name.
+///
+/// # Panics
+/// When there is none.
+pub fn input(name: &str) -> Input {
+    let found = INPUTS.iter().find(|(known, _)| *known == name);
+    found
+        .unwrap_or_else(|| panic!("no input is called {name}"))
+        .1
+}
+
+/// The first `N` bytes, zero where there are none, and what follows them.
+fn split<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
+    let (head, rest) = bytes.split_at(bytes.len().min(N));
+    let mut first = [0; N];
+    first[..head.len()].copy_from_slice(head);
+    (first, rest)
+}

@@ -1,0 +1,181 @@
+//! Simulated networks: frames of real programs, files with graphs, datagrams of other
+//! engines.
+
+use std::sync::LazyLock;
+
+use timeloom_engine::Engine;
+use timeloom_net::topology::{dumbbell, gml, graphml};
+use timeloom_net::{
+    Checksum, LARGE, LinkConfig, NetworkBuilder, Offload, Pattern, QueueConfig, Size, TcpConfig,
+    TrafficConfig, Train, TrainProtocol, World,
+};
+use timeloom_peering::codec::Statics;
+use timeloom_peering::datagram::{Body, Header, Key, Reader};
+use timeloom_peering::exact::Batch;
+use timeloom_peering::message::Messages;
+use timeloom_peering::peer::{Peer, PeerConfig};
+use timeloom_time::{Duration, Instant};
+
+/// Frames of a hostile program at a host's port of a simulated network, with
+/// whatever offloads it claims. What goes in comes out, is dropped and counted;
+/// no packet stays for ever.
+///
+/// Input: frames, each with two bytes of length, one of claims, and two of the
+/// payload of each segment.
+pub(crate) fn frame(input: &[u8]) {
+    let mut network = NetworkBuilder::new(1);
+    let [a, b, silent, far] = ["a", "b", "silent", "far"].map(|name| network.host(name));
+    let (switch, router) = (network.switch("s"), network.router("r"));
+    let link = LinkConfig::new(1_000_000_000, Duration::from_us(1));
+    let codel = QueueConfig::CoDel {
+        target: Duration::from_ms(5),
+        interval: Duration::from_ms(100),
+        packets: 8,
+        ecn: true,
+    };
+    network.connect(a, switch, link.clone());
+    network.connect(
+        b,
+        switch,
+        link.clone()
+            .with_queue(QueueConfig::DropTail { packets: 4 }),
+    );
+    network.connect(silent, switch, link.clone());
+    network.connect(switch, router, link.clone());
+    network.connect(router, far, link.with_queue(codel));
+    let mut world = network.build().expect("a sound network");
+    world.open_frames(a);
+    world.open_frames(b);
+    world.open(far);
+    let mut engine: Engine<World> = Engine::new(world);
+    let mut buffer = vec![0; LARGE];
+    let mut rest = input;
+    while let [high, low, claims, payload_high, payload_low, after @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low])).min(after.len());
+        let (frame, after) = after.split_at(length);
+        rest = after;
+        buffer.resize(LARGE, 0);
+        buffer[..length].copy_from_slice(frame);
+        let offload = Offload {
+            train: (claims & 1 != 0).then_some(Train {
+                protocol: if claims & 2 != 0 {
+                    TrainProtocol::Tcp
+                } else {
+                    TrainProtocol::Udp
+                },
+                payload_bytes: u16::from_be_bytes([*payload_high, *payload_low]),
+            }),
+            checksum: (claims & 4 != 0).then_some(Checksum {
+                start: u16::from(claims >> 3),
+                offset: u16::from(*payload_low),
+            }),
+        };
+        engine.with(|world, agenda| world.send_frame(a, &mut buffer, length, offload, agenda));
+        let now = engine.now();
+        engine.run_until(now + Duration::from_us(2), u64::MAX);
+    }
+    engine.run_until(Instant::ZERO + Duration::from_s(60), u64::MAX);
+    let world = &mut engine.model;
+    while world
+        .take_frame(|_, frame| assert!(frame.head.len() >= 14))
+        .is_some()
+    {}
+    while world
+        .take_raw(|_, _, bytes| assert!(bytes.len() >= 20))
+        .is_some()
+    {}
+    assert_eq!(world.packets_alive(), 0, "{:?}", world.counters());
+}
+
+/// A file with a graph. What is built has as many nodes as were given back.
+///
+/// Input: one byte, odd for GraphML, else GML; the text.
+pub(crate) fn graph(input: &[u8]) {
+    let Some((kind, text)) = input.split_first() else {
+        return;
+    };
+    let Ok(text) = core::str::from_utf8(text) else {
+        return;
+    };
+    let mut network = NetworkBuilder::new(1);
+    let link = LinkConfig::new(1_000_000_000, Duration::from_us(1));
+    let read = match kind & 1 {
+        1 => graphml(&mut network, text, &link),
+        _ => gml(&mut network, text, &link),
+    };
+    match read {
+        Ok(nodes) if nodes.len() < 1000 => {
+            let _ = network.build();
+        }
+        Ok(_) => {}
+        Err(error) => assert!(error.line >= 1 && !error.message.is_empty(), "{error:?}"),
+    }
+}
+
+/// What another engine of the network sends, or somebody who says that he is one. What is
+/// read from a body is written again and reads the same; a datagram whose seal is not ours
+/// is counted and does nothing.
+///
+/// Input: one byte (bit 0: compressed), then a body.
+pub(crate) fn peering_datagram(input: &[u8]) {
+    let Some((flags, body)) = input.split_first() else {
+        return;
+    };
+    let (statics, messages) = &*DUMBBELL;
+    let mut peer = Peer::new(1, 2, Key::new([7; 32]), 5, PeerConfig::default());
+    let event = peer.handle_datagram(Instant::from_ns(1), input, statics, |_, _| {
+        panic!("nobody knows the key")
+    });
+    assert!(event.is_none());
+    assert_eq!(peer.stats().hostile, 1);
+
+    let compressed = flags & 1 == 1;
+    let mut seen = Vec::new();
+    let mut again = Body::default();
+    let read = Reader::default().read(body, compressed, statics, |packet, bytes| {
+        seen.push(format!("{packet:?} {bytes:?}"));
+        again.put(packet, bytes, statics);
+    });
+    if read.is_ok() && !seen.is_empty() {
+        let mut written = Vec::new();
+        let compressed = again.finish(false, &mut written);
+        let mut others = Vec::new();
+        Reader::default()
+            .read(&written, compressed, statics, |packet, bytes| {
+                others.push(format!("{packet:?} {bytes:?}"));
+            })
+            .expect("what was written is read");
+        assert_eq!(others, seen);
+    }
+    // What a datagram of this body would be, if the key were known: nothing but itself.
+    let header = Header {
+        from: 2,
+        to: 1,
+        from_epoch: 9,
+        to_epoch: 5,
+        number: 1,
+        compressed,
+        ..Header::default()
+    };
+    let mut datagram = Vec::new();
+    header.write(body, 0, &Key::new([7; 32]), &mut datagram);
+    let _ = peer.handle_datagram(Instant::from_ns(2), &datagram, statics, |_, _| {});
+    assert_eq!(peer.stats().hostile, 1);
+    let _ = messages.clone().read(body, &mut Batch::default());
+}
+
+/// What two engines know of a small network with flows of both kinds.
+static DUMBBELL: LazyLock<(Statics, Messages)> = LazyLock::new(|| {
+    let mut network = NetworkBuilder::new(1);
+    let link = LinkConfig::new(1_000_000_000, Duration::from_ms(1));
+    let ends = dumbbell(&mut network, "", 2, &link, &link);
+    let mut world = network.build().expect("a sound network");
+    for (from, to) in ends.left.iter().zip(&ends.right) {
+        let tcp = TcpConfig::default();
+        world.add_tcp(*from, *to, tcp).expect("a sound flow");
+        let pattern = Pattern::Constant { rate_bps: 1_000 };
+        let udp = TrafficConfig::udp(pattern, Size::Exponential(300.0));
+        world.add_traffic(*to, *from, udp).expect("a sound flow");
+    }
+    (Statics::of(&world), Messages::of(&world))
+});

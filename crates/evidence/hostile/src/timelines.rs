@@ -1,0 +1,124 @@
+//! Timelines: their socket and pages, other programs' pages, servers that are asked.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::LazyLock;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use timeloom_clock::quality::TimelineId;
+use timeloom_publish::foreign::chrony_sock::SockSample;
+use timeloom_publish::foreign::ntp_shm::ShmSample;
+use timeloom_publish::fuzzing::sum;
+use timeloom_publish::{
+    Domain, PAGE_SIZE, PageCounter, PageReader, PageSegment, PageWriter, WORDS,
+};
+use timeloom_timeline_protocol::{
+    Ask, FedSync, MOST_FEED_BYTES, Message, Request, TimelineName, decode, encode,
+};
+
+use crate::split;
+
+/// A packet at the daemon's socket, at a program's, or at the one for a PTP slave's Syncs.
+/// What is understood is written and understood the same.
+pub(crate) fn socket(packet: &[u8]) {
+    if let Ok(request) = decode::<Request>(packet) {
+        let again: Request = decode(&encode(&request)).expect("what was written is read");
+        assert_eq!(again, request);
+        if let Ask::Bind(need) = &request.ask {
+            let _ = need.requirement();
+        }
+    }
+    if let Ok(message) = decode::<Message>(packet) {
+        let again: Message = decode(&encode(&message)).expect("what was written is read");
+        assert_eq!(again, message);
+    }
+    if let Ok(sync) = FedSync::decode(packet) {
+        let written = sync.encode();
+        assert!(written.len() <= MOST_FEED_BYTES, "{} bytes", written.len());
+        let again = FedSync::decode(&written).expect("what was written is read");
+        assert_eq!(again, sync);
+    }
+    if let Ok(name) = core::str::from_utf8(packet).unwrap_or_default().parse() {
+        let name: TimelineName = name;
+        assert!(!name.as_str().contains('/') && !name.as_str().starts_with('.'));
+    }
+}
+
+/// A page of a timeline that somebody wrote: whatever is in it, a reader gets a reading or
+/// a refusal, and in time.
+///
+/// Input: 8 bytes of what the counter shows, then words: of the page from its start, and of
+/// the line on it.
+pub(crate) fn timeline_page(input: &[u8]) {
+    let (ticks, words) = split::<8>(input);
+    let ticks = u64::from_le_bytes(ticks);
+    let mut page = vec![0; PAGE_SIZE];
+    let length = words.len().min(PAGE_SIZE);
+    page[..length].copy_from_slice(&words[..length]);
+    PAGE.write_all_at(&page, 0).expect("memory can be written");
+    let domain = Domain::Host {
+        session: 1,
+        host: 0,
+    };
+    let _ = PageReader::open_as(&*PAGE, domain);
+
+    // A daemon whose words are anything, but sound by their sum.
+    let mut line = [0; WORDS];
+    for (word, bytes) in line.iter_mut().zip(words.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("eight"));
+    }
+    line[WORDS - 1] = sum(&line[..WORDS - 1]);
+    WRITER.publish_words(line);
+    let read = PageReader::open(WRITER.fd()).and_then(|reader| reader.read_with(|| ticks));
+    match PageSegment::from_words(&line) {
+        Ok(segment) => {
+            assert_eq!(PageSegment::from_words(&segment.to_words()), Ok(segment));
+            read.expect("words that are sound are read");
+        }
+        Err(refusal) => assert_eq!(read, Err(refusal)),
+    }
+}
+
+/// A timeline of this machine.
+static WRITER: LazyLock<PageWriter> = LazyLock::new(|| {
+    let counter = PageCounter::Monotonic;
+    PageWriter::in_memory(TimelineId(1), counter, None).expect("memory")
+});
+
+/// One page of memory, which is a file.
+static PAGE: LazyLock<File> = LazyLock::new(|| {
+    let file = memfd_create("timeloom-hostile", MemfdFlags::CLOEXEC).expect("memory");
+    let file = File::from(file);
+    file.set_len(PAGE_SIZE as u64).expect("memory");
+    file
+});
+
+/// A clock page, read by whoever maps it.
+///
+/// Input: 8 bytes of what the counter shows, then the words of one map and of the page.
+pub(crate) fn clock_page(input: &[u8]) {
+    timeloom_publish::fuzzing::clock_page(input);
+}
+
+/// A page or sample in another program's format.
+///
+/// Input: 8 bytes of what the counter shows, 8 of CLOCK_MONOTONIC, the page.
+pub(crate) fn foreign_page(input: &[u8]) {
+    let (ticks, rest) = split::<8>(input);
+    let (now_ns, page) = split::<8>(rest);
+    let (ticks, now_ns) = (u64::from_le_bytes(ticks), i64::from_le_bytes(now_ns));
+    timeloom_timeline::fuzzing::foreign_page(page, ticks, now_ns);
+    if let Ok(sample) = SockSample::parse(page) {
+        let again = SockSample::parse(&sample.emit());
+        // By its bytes: an offset may be no number.
+        assert_eq!(again.map(|sample| sample.emit()), Ok(sample.emit()));
+    }
+    if let Ok(sample) = ShmSample::parse(page) {
+        assert_eq!(ShmSample::parse(&sample.emit()), Ok(sample));
+    }
+}
+
+/// What a server of time answers.
+pub(crate) fn time_server(packet: &[u8]) {
+    timeloom_timeline::fuzzing::time_server(packet);
+}

@@ -1,0 +1,99 @@
+//! The seeds of the fuzzers, and what differs from them a little, at every reader of bytes
+//! from outside. For depth there is `make fuzz`; this shows that nothing is forgotten.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use timeloom_engine::Random;
+use timeloom_hostile::{INPUTS, Input, remove_directory};
+
+/// How many changes of each seed are tried.
+const CHANGES: u64 = 100;
+
+#[test]
+fn no_seed_and_nothing_like_one_does_harm() {
+    for (name, input) in INPUTS {
+        let seeds = seeds(name);
+        assert!(
+            !seeds.is_empty(),
+            "{name} has no seeds in fuzz/seeds/{name}"
+        );
+        for (path, seed) in &seeds {
+            try_with(name, path, input, seed);
+            // Cut short: at every byte, or at as many places as there are changes.
+            for at in (0..seed.len()).step_by(seed.len() / 100 + 1) {
+                try_with(name, path, input, &seed[..at]);
+            }
+            for number in 0..CHANGES {
+                let others = &seeds[number as usize % seeds.len()].1;
+                try_with(name, path, input, &changed(seed, others, number));
+            }
+        }
+    }
+    remove_directory();
+}
+
+/// Says with what bytes a reader panics.
+fn try_with(name: &str, path: &Path, input: Input, bytes: &[u8]) {
+    let done = catch_unwind(AssertUnwindSafe(|| input(bytes)));
+    let (place, text) = (path.display(), bytes.escape_ascii());
+    assert!(done.is_ok(), "{name}, from {place}, panics at b\"{text}\"");
+}
+
+/// A few bytes of `seed` changed, left out, doubled, or taken from another.
+fn changed(seed: &[u8], other: &[u8], number: u64) -> Vec<u8> {
+    let mut random = Random::new(number, seed.len() as u64);
+    let mut bytes = seed.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() as u64 + 1) as usize;
+        let end = (at + random.below(9) as usize).min(bytes.len());
+        match random.below(5) {
+            0 if at < bytes.len() => bytes[at] = random.bits() as u8,
+            1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            2 => drop(bytes.drain(at..end)),
+            3 => {
+                let again = bytes[at..end].to_vec();
+                bytes.splice(at..at, again);
+            }
+            _ => {
+                let from = at.min(other.len());
+                let to = (from + 8).min(other.len());
+                bytes.splice(at..end, other[from..to].iter().copied());
+            }
+        }
+    }
+    bytes
+}
+
+fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds");
+    let Ok(folder) = fs::read_dir(root.join(name)) else {
+        return Vec::new();
+    };
+    let mut seeds: Vec<_> = folder
+        .map(|entry| {
+            let path = entry.expect("a folder that is there").path();
+            let bytes = fs::read(&path).expect("a seed");
+            (path, bytes)
+        })
+        .collect();
+    // The same order everywhere: a change is named by its number.
+    seeds.sort();
+    seeds
+}
+
+#[test]
+fn every_input_has_a_fuzzer_and_every_fuzzer_is_an_input() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz");
+    let listed = fs::read_to_string(root.join("Cargo.toml")).expect("the fuzzers' package");
+    for (name, _) in INPUTS {
+        let target = fs::read_to_string(root.join(format!("targets/{name}.rs")));
+        let target = target.unwrap_or_else(|error| panic!("fuzz/targets/{name}.rs: {error}"));
+        assert!(target.contains(&format!("input(\"{name}\")")), "{target}");
+        assert!(listed.contains(&format!("name = \"{name}\"")), "{name}");
+    }
+    let targets = fs::read_dir(root.join("targets")).expect("fuzzers");
+    assert_eq!(targets.count(), INPUTS.len());
+    assert!(INPUTS.is_sorted_by_key(|(name, _)| *name));
+}

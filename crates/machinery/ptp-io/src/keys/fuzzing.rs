@@ -1,0 +1,49 @@
+//! See [`crate::fuzzing`].
+
+use timeloom_ptp::security::{PublicKey, SecretKey};
+use timeloom_wire::tlv::Suite;
+
+use super::authority::AuthorityPublic;
+use super::file::parse;
+use super::group::GroupFile;
+use super::ledger::LedgerFile;
+use super::node::{NodeFile, PublicFile};
+use super::ring::RingFile;
+
+/// A file of a key directory, as each of its kinds. A ring that nobody has signed is
+/// nobody's, and no file makes a clock believe a key whose proof does not hold.
+///
+/// # Panics
+/// When that does not hold.
+pub fn key_file(text: &str) {
+    if let Ok(node) = parse::<NodeFile>(text) {
+        let _ = node.identity();
+        for secret in &node.secrets {
+            // A key of BLS takes milliseconds to make; that it is one shows before.
+            if secret.suite == "ed25519" {
+                let _ = secret.key();
+            }
+        }
+    }
+    if let Ok(public) = parse::<PublicFile>(text) {
+        for member in &public.members {
+            let _ = member.member();
+        }
+    }
+    if let Ok(ring) = parse::<RingFile>(text) {
+        assert!(!ring.is_signed_by(&authority()), "nobody signed {ring:?}");
+        let _ = (ring.key_ring(1_700_000_000), ring.ends());
+    }
+    if let Ok(group) = parse::<GroupFile>(text) {
+        let _ = group.key();
+    }
+    if let Ok(public) = parse::<AuthorityPublic>(text) {
+        let _ = public.key();
+    }
+    let _ = parse::<LedgerFile>(text);
+}
+
+/// One whose secret nobody has, in these texts.
+fn authority() -> PublicKey {
+    SecretKey::from_random(Suite::Ed25519, &[0x5a; 32]).public()
+}

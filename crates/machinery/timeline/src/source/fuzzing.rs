@@ -1,0 +1,62 @@
+//! See [`crate::fuzzing`].
+
+use timeloom_publish::PageCounter;
+use timeloom_publish::foreign::clockbound::{SegmentV2, SegmentV3};
+use timeloom_publish::foreign::vmclock::Vmclock;
+use timeloom_time::Duration;
+
+use super::page_words::{error_v2, shows_v3, shows_vmclock};
+use super::peer_words::{Key, Kind, Packet};
+use super::{chrony_words, ptp4l_words};
+
+/// A page of another program, read when the counter shows `ticks` and CLOCK_MONOTONIC
+/// `now_ns`. An error that it states is never negative.
+///
+/// # Panics
+/// When it is.
+pub fn foreign_page(bytes: &[u8], ticks: u64, now_ns: i64) {
+    let sound = |error: Duration| assert!(error >= Duration::ZERO, "{error:?}");
+    if let Ok(segment) = SegmentV2::parse(bytes) {
+        if let Ok(error) = error_v2(&segment, now_ns) {
+            sound(error);
+        }
+        let again = SegmentV2::parse(&segment.emit());
+        assert_eq!(again, Ok(segment));
+    }
+    if let Ok(segment) = SegmentV3::parse(bytes) {
+        if let Ok((_, error)) = shows_v3(&segment, ticks) {
+            sound(error);
+        }
+        let again = SegmentV3::parse(&segment.emit());
+        assert_eq!(again, Ok(segment));
+    }
+    if let Ok(page) = Vmclock::parse(bytes)
+        && let Ok((_, error)) = shows_vmclock(&page, ticks, PageCounter::Tsc)
+    {
+        sound(error);
+    }
+}
+
+/// A packet of chronyd, of ptp4l, or of another machine's daemon. What is taken from a
+/// peer's reads the same when it is written.
+///
+/// # Panics
+/// When it does not.
+pub fn time_server(packet: &[u8]) {
+    if let Ok(tracking) = chrony_words::parse(packet, 1) {
+        assert!(tracking.root_delay_s.is_finite() && tracking.root_dispersion_s.is_finite());
+    }
+    let _ = ptp4l_words::parse_timing(packet);
+    let _ = ptp4l_words::parse_answer(packet, 1);
+    if let Some(parsed) = Packet::parse(packet, None) {
+        let again = Packet::parse(&parsed.emit(None), None);
+        assert_eq!(again, Some(parsed));
+        if let Kind::Answer(Some(shown)) = parsed.kind {
+            assert!(shown.error_ns >= 0);
+        }
+    }
+    let key = Key::of(&[7; 16]);
+    if let Some(parsed) = Packet::parse(packet, Some(&key)) {
+        assert_eq!(parsed.emit(Some(&key))[..], packet[..]);
+    }
+}

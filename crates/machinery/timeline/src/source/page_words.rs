@@ -1,0 +1,123 @@
+//! What the numbers in other programs' pages mean: a ClockBound segment's, a vmclock's.
+//! Whatever they are, the answer is a reading or a reason why there is none.
+//!
+//! Pure arithmetic, which `pages` does on what it has read. It opens nothing and knows no
+//! clock.
+
+use timeloom_clock::RateError;
+use timeloom_publish::PageCounter;
+use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
+use timeloom_publish::foreign::vmclock::{self, Vmclock};
+use timeloom_time::{Duration, Instant};
+
+use super::Untold;
+
+/// How far the system's clock may be off by a segment of version 2, when its clock
+/// (CLOCK_MONOTONIC) shows `now_ns`.
+pub(super) fn error_v2(segment: &SegmentV2, now_ns: i64) -> Result<Duration, Untold> {
+    let age = check(segment.status, (segment.as_of, segment.void_after), now_ns)?;
+    grown(segment.bound_ns, segment.max_drift_ppb, age)
+}
+
+/// UTC in nanoseconds since 1970 by a segment of version 3, when the counter shows `ticks`,
+/// and how far that may be off.
+pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration), Untold> {
+    let passed = ticks
+        .checked_sub(segment.as_of_tsc)
+        .ok_or_else(|| Untold::because("the counter is behind the segment"))?;
+    let ns_of = |frac: u64, shift: u8| -> Option<i64> {
+        // frac / 2^(64 + shift), times ticks or a length, in nanoseconds.
+        let scaled = u128::from(passed).checked_mul(u128::from(frac))?;
+        let s_2_64 = scaled >> u32::from(shift).min(127);
+        let ns = (s_2_64 >> 32).checked_mul(1_000_000_000)? >> 32;
+        i64::try_from(ns).ok()
+    };
+    let absurd = || Untold::because("the segment's numbers make no sense");
+    let age =
+        Duration::from_ns(ns_of(segment.period_frac, segment.period_shift).ok_or_else(absurd)?);
+    let as_of_ns = ns(segment.as_of).ok_or_else(absurd)?;
+    let utc_ns = as_of_ns.checked_add(age.as_ns()).ok_or_else(absurd)?;
+    let age = age.max(check(
+        segment.status,
+        (segment.as_of, segment.void_after),
+        utc_ns,
+    )?);
+    // The period's error is a fraction of time passed.
+    let error_2_64 =
+        u128::from(segment.period_err_frac) >> u32::from(segment.period_err_shift).min(127);
+    let period_ns = (error_2_64 * age.as_ns().max(0) as u128) >> 64;
+    let period_error = Duration::from_ns(i64::try_from(period_ns).map_err(|_| absurd())?);
+    let error = grown(segment.bound_ns, segment.max_drift_ppb, age)? + period_error;
+    // One nanosecond for each of three roundings.
+    let error = error + Duration::from_ns(3);
+    Ok((utc_ns, error))
+}
+
+fn ns(at: Seconds) -> Option<i64> {
+    at.s.checked_mul(1_000_000_000)?.checked_add(at.ns)
+}
+
+/// Age of the segment at `now_ns`, when it may be used.
+fn check(
+    status: ClockStatus,
+    (as_of, void_after): (Seconds, Seconds),
+    now_ns: i64,
+) -> Result<Duration, Untold> {
+    if !matches!(status, ClockStatus::Synchronized | ClockStatus::FreeRunning) {
+        return Err(Untold(format!("ClockBound's status is {status:?}")));
+    }
+    let absurd = || Untold::because("the segment's numbers make no sense");
+    if now_ns > ns(void_after).ok_or_else(absurd)? {
+        return Err(Untold::because("the segment is too old"));
+    }
+    let age_ns = now_ns.saturating_sub(ns(as_of).ok_or_else(absurd)?);
+    // Its clock is a coarse one, up to 10 ms behind.
+    if age_ns < -10_000_000 {
+        return Err(Untold::because("the segment is of the future"));
+    }
+    Ok(Duration::from_ns(age_ns.max(0)))
+}
+
+fn grown(bound_ns: i64, max_drift_ppb: u32, age: Duration) -> Result<Duration, Untold> {
+    if bound_ns < 0 {
+        return Err(Untold::because("the segment's numbers make no sense"));
+    }
+    let drift = RateError::from_ppb(i64::from(max_drift_ppb));
+    Ok(Duration::from_ns(bound_ns) + drift.over_up(age + Duration::from_ms(10)))
+}
+
+/// What the page shows at `ticks`, and how far that may be off.
+pub(super) fn shows_vmclock(
+    page: &Vmclock,
+    ticks: u64,
+    kind: PageCounter,
+) -> Result<(Instant<timeloom_clock::Timeline>, Duration), Untold> {
+    if page.counter_id != vmclock::COUNTER_TSC || kind != PageCounter::Tsc {
+        return Err(Untold::because("the page is in another counter"));
+    }
+    let wanted = vmclock::PERIOD_MAXERROR | vmclock::TIME_MAXERROR;
+    if page.flags & wanted != wanted {
+        return Err(Untold::because("the page does not say how wrong it may be"));
+    }
+    // 2 in step, 3 running on.
+    if !matches!(page.clock_status, 2 | 3) || page.time_type > vmclock::TIME_TAI {
+        return Err(Untold::because("the page's clock is not to be used"));
+    }
+    let absurd = || Untold::because("the page's numbers make no sense");
+    let (s, frac) = page.at(ticks).ok_or_else(absurd)?;
+    let s = i64::try_from(s).map_err(|_| absurd())?;
+    let fraction_ns = ((u128::from(frac) * 1_000_000_000) >> 64) as i64;
+    let shows_ns = s
+        .checked_mul(1_000_000_000)
+        .and_then(|ns| ns.checked_add(fraction_ns));
+    let passed = ticks.saturating_sub(page.counter_value);
+    let grown_2_64 = (u128::from(passed).saturating_mul(u128::from(page.period_maxerror)))
+        >> u32::from(page.period_shift).min(127);
+    let grown_ns = (grown_2_64 >> 32).saturating_mul(1_000_000_000) >> 32;
+    let error_ns = grown_ns.saturating_add(u128::from(page.time_maxerror_ns)) + 3;
+    let error_ns = i64::try_from(error_ns).map_err(|_| absurd())?;
+    Ok((
+        Instant::from_ns(shows_ns.ok_or_else(absurd)?),
+        Duration::from_ns(error_ns),
+    ))
+}
