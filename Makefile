@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test fuzz miri search-accord test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
+.PHONY: help build demo test fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -30,14 +30,16 @@ test: packages-test .venv/ready ## Every test that this machine can run; says at
 	.venv/bin/python -m pytest -q python
 	@scripts/exclusions
 
-fuzz: packages-test ## PTP messages, a host's frames, other processes' stacks and vDSOs, the filter: under libFuzzer, FUZZ_S seconds each (60); nightly compiler
+fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz
 
 miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of each test (8); nightly compiler
 	scripts/miri
 
-search-accord: ## Every order of two requests of each of three hosts that agree on pauses: hours, gigabytes
-	$(CARGO) test --locked --release -p timeloom-accord --lib -- --ignored --nocapture
+.PHONY: help build demo test fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
+
+scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
+	/usr/bin/python3 scripts/scale $(BINARY) runs/scale --simulated 1000 --mininet 100
 
 test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
 	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target
@@ -89,7 +91,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by what needs them.
-.PHONY: packages-build packages-demo packages-test packages-mpi packages-aarch64 packages-phc packages-foreign
+.PHONY: packages-build packages-demo packages-test packages-scale packages-mpi packages-aarch64 packages-phc packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
@@ -99,6 +101,8 @@ packages-test: packages-demo
 	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ps:procps traceroute:traceroute ptp4l:linuxptp @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools nginx:nginx-light sqlite3:sqlite3 curl:curl
 	@scripts/chronyd
+packages-scale: packages-build
+	@scripts/packages @files:python3 ip:iproute2 ping:iputils-ping mn:mininet brctl:bridge-utils
 packages-mpi: packages-build
 	@scripts/packages mpirun:openmpi-bin @libopenmpi-dev:libopenmpi-dev @libclang-dev:libclang-dev
 packages-aarch64: packages-build
