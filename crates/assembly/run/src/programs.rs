@@ -124,6 +124,10 @@ impl<'a> Stage<'a> {
             .spawn(&spec)
             .map_err(|error| error.to_string())?;
         drop(spec); // our end of its output
+        // The end of the run kills all that there are. This one may have come just after.
+        if self.over.load(Ordering::SeqCst) {
+            guest.signal(SIGKILL);
+        }
         self.session.watch_end(&guest);
         self.scribe
             .event(host, &program.name, "start", &program.run.join(" "));
@@ -170,7 +174,7 @@ impl<'a> Stage<'a> {
     ) {
         let ended = condition
             .and_then(|condition| self.wait_until_ready(host, program, condition, guest))
-            .unwrap_or_else(|| self.wait_for_end(guest));
+            .unwrap_or_else(|| guest.ended());
         if !self.over.load(Ordering::SeqCst) {
             self.note_end(host, program, &log, ended.status);
         }
@@ -191,19 +195,6 @@ impl<'a> Stage<'a> {
         if program.essential && (status != 0 || is_early) {
             self.reporter
                 .failed(&program.name, format!("the program on host {host} {what}"));
-        }
-    }
-
-    /// A program that was being started when the run ended may have come too
-    /// late for the end of all; it would stand in the paused session for ever.
-    fn wait_for_end(&self, guest: &Guest) -> Ended {
-        loop {
-            if let Some(ended) = guest.ended_within(Some(STRAGGLERS_EVERY)) {
-                return ended;
-            }
-            if self.over.load(Ordering::SeqCst) {
-                guest.signal(SIGKILL);
-            }
         }
     }
 
@@ -302,9 +293,6 @@ fn describe(status: i32) -> String {
 }
 
 const SIGKILL: i32 = 9;
-
-/// How often a program that runs is looked at for whether it should not.
-const STRAGGLERS_EVERY: StdDuration = StdDuration::from_millis(500);
 
 /// How often readiness is looked at, in wall time.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(10);

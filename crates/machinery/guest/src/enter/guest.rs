@@ -96,12 +96,18 @@ impl Guest {
     /// Waits for its end. Returns the exit status as a shell reports it: the
     /// code, or 128 + the signal's number.
     pub fn wait(&self) -> i32 {
-        self.wait_for(None).expect("waited without limit")
+        self.ended().status
     }
 
     /// As [`Self::wait`], for at most `limit`; `None` when it still runs.
     pub fn wait_for(&self, limit: Option<std::time::Duration>) -> Option<i32> {
         self.ended_within(limit).map(|ended| ended.status)
+    }
+
+    /// As [`Self::ended_within`], without a limit. The waiting thread sleeps until then:
+    /// where a thousand programs run, looking now and then would cost more than they do.
+    pub fn ended(&self) -> Ended {
+        self.ended_within(None).expect("waited without limit")
     }
 
     /// As [`Self::wait_for`]; time does not skip between the program's end and the
