@@ -84,6 +84,8 @@ fn start<C: Controlled>(
             is_terminal: entry.terminal,
         },
         network,
+        // Who may come in by the socket is who we are.
+        rights: None,
         host: Some(Arc::clone(&host)),
         name: name.map(|name| format!("from outside: {}", name.to_string_lossy())),
     };
