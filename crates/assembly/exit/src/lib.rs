@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use timeloom_guest::{ControlError, GuestError};
 use timeloom_ptp_io::PtpError;
+use timeloom_results::ResultsError;
 use timeloom_run::RunError;
 
 pub use output::{say_line, try_say};
@@ -100,6 +101,7 @@ impl From<RunError> for Failure {
             RunError::Guest(error) => error.into(),
             RunError::Fabric(error) => Self::machine(format!("building the network: {error}")),
             RunError::Plan(_) => Self::usage(error),
+            RunError::Results(ResultsError::RunThere(_)) => Self::usage(error),
             RunError::Results(_) | RunError::Start(_) => Self::run(error),
         }
     }

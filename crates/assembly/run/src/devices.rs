@@ -2,14 +2,15 @@
 //! network.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
 use timeloom_plant::Exchange;
 use timeloom_plant::modbus::{
-    DeviceSpec, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble,
+    DeviceSpec, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble, Written,
 };
+use timeloom_results::DeviceWrite;
 use timeloom_scenario::{Device, Plan, Register, RegisterTable, RegisterType};
 
 use crate::error::RunError;
@@ -27,13 +28,13 @@ pub(crate) fn start(
     plan.system
         .devices
         .iter()
-        .map(|(name, device)| start_one(name, device, fabric, plants, scribe, reporter))
+        .map(|(name, device)| start_one(plan, (name, device), fabric, plants, scribe, reporter))
         .collect()
 }
 
 fn start_one(
-    name: &str,
-    device: &Device,
+    plan: &Plan,
+    (name, device): (&str, &Device),
     fabric: &Fabric,
     plants: &BTreeMap<String, Arc<Exchange>>,
     scribe: &Scribe,
@@ -62,16 +63,53 @@ fn start_one(
         unit_id: device.unit,
         max_connections: MOST_CONNECTIONS,
     };
-    let (scribe, reporter) = (scribe.clone(), reporter.clone());
+    let writers = writers(plan);
+    let (reporter, told) = (reporter.clone(), scribe.clone());
     let on_trouble = move |device: &str, trouble: Trouble| {
         let text = trouble.to_string();
-        scribe.event("local", device, "trouble", &text);
+        told.event("local", device, "trouble", &text);
         if trouble.ends_the_run() {
             reporter.failed(device, text);
         }
     };
-    ModbusDevice::start(spec, listener, map, Arc::clone(exchange), on_trouble)
+    let on_write = {
+        let (scribe, plant) = (scribe.clone(), plant.to_owned());
+        move |device: &str, written: &Written| {
+            let client = writers.get(&written.client.ip());
+            let (host, who) = client.cloned().unwrap_or_else(|| {
+                let stranger = "an unknown address".to_owned();
+                (stranger.clone(), stranger)
+            });
+            let told = DeviceWrite {
+                signal: format!("{plant}.{}", written.signal),
+                old: Some(written.old),
+                new: written.new,
+                register: format!("{} {}", written.table.name(), written.at),
+                who,
+                from: written.client.to_string(),
+            };
+            scribe.event(&host, device, DeviceWrite::KIND, &told.to_string());
+        }
+    };
+    let exchange = Arc::clone(exchange);
+    ModbusDevice::start(spec, listener, map, exchange, on_trouble, on_write)
         .map_err(|error| RunError::Start(format!("device `{name}`: {error}")))
+}
+
+/// Who has which address: the host, and the host with its program where that is the only one.
+fn writers(plan: &Plan) -> BTreeMap<IpAddr, (String, String)> {
+    let writer = |(name, host): (&String, &timeloom_scenario::Host)| {
+        let programs: Vec<&str> = (plan.programs())
+            .filter(|(other, _)| other == name)
+            .map(|(_, program)| program.name.as_str())
+            .collect();
+        let who = match programs[..] {
+            [program] if program != name => format!("{name}/{program}"),
+            _ => name.clone(),
+        };
+        (IpAddr::V4(host.address.address), (name.clone(), who))
+    };
+    plan.system.hosts.iter().map(writer).collect()
 }
 
 /// A device reads and writes one plant, since one request is one exchange.

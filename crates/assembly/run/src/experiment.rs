@@ -25,12 +25,14 @@ use crate::record::Scribe;
 use crate::simulated::Network;
 use crate::testbed::{Door, Keyboard};
 use crate::verdict::{End, Reporter, Verdict};
-use crate::{devices, hosts, network, outputs, pause_bus, plants, python, timelines};
+use crate::{devices, hosts, inputs, network, outputs, pause_bus, plants, python, timelines};
 
 /// What a run needs to know besides its plan.
 pub struct Options {
     /// The run directory to make.
     pub directory: PathBuf,
+    /// Whether an earlier run in that directory is lost, instead of being a mistake.
+    pub replace: bool,
     /// The program `timeloom`, which keeps the scenario's timelines.
     pub timeloom: PathBuf,
     /// Name of the session for `timeloom query` and others.
@@ -90,7 +92,10 @@ impl Summary {
 /// When it could not begin. A failure after that is in the summary and in the
 /// results, with all that was recorded until then.
 pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
-    let directory = RunDirectory::create(&options.directory)?;
+    let directory = match options.replace {
+        true => RunDirectory::replace(&options.directory)?,
+        false => RunDirectory::create(&options.directory)?,
+    };
     let scenario = plan.to_toml();
     directory.write_scenario(&scenario)?;
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
@@ -181,6 +186,7 @@ impl<'a> Run<'a> {
         for (_, program) in plan.programs() {
             manifest.add_program(&program_file(&program.directory, &program.run[0]));
         }
+        inputs::keep(plan, directory, manifest)?;
         directory.write_manifest(manifest)?;
 
         let verdict = Verdict::new(session.clock());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, Read, Write};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -16,6 +17,7 @@ use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
 use crate::record::Scribe;
+use crate::spoofing::SpoofWatch;
 use crate::verdict::Reporter;
 
 /// Copies a program's output into `logs/NAME.log`, line by line with virtual
@@ -151,6 +153,19 @@ impl Written {
 /// How much of a program's output is kept in memory.
 const TAIL_BYTES: usize = 64 * 1024;
 
+/// Who has which address and interface, in a network of kernel parts.
+fn stations<'a>(
+    plan: &'a Plan,
+    fabric: &'a Fabric,
+) -> impl Iterator<Item = (&'a str, Ipv4Addr, [u8; 6])> {
+    let hosts = plan.system.hosts.iter();
+    let hosts = hosts.map(|(name, host)| (name, host.address.address));
+    let devices = plan.system.devices.iter();
+    let devices = devices.map(|(name, device)| (name, device.address.address));
+    let all = hosts.chain(devices);
+    all.filter_map(|(name, address)| Some((name.as_str(), address, fabric.mac(name)?.0)))
+}
+
 /// Begins to record the plan's links. Each recording ends when it is dropped.
 pub(crate) fn captures(
     plan: &Plan,
@@ -163,7 +178,8 @@ pub(crate) fn captures(
     let mut recordings = BTreeMap::new();
     let is_real = |capture: &&Capture| {
         let link = plan.link_of(capture);
-        link.is_none_or(|link| plan.medium(link) == Medium::Kernel)
+        // A link that the scenario does not list is one of a generated network.
+        link.is_some_and(|link| plan.medium(link) == Medium::Kernel)
     };
     for capture in plan.captures.iter().filter(is_real) {
         let [a, b] = &capture.link;
@@ -173,12 +189,17 @@ pub(crate) fn captures(
             .ok_or_else(|| RunError::Plan(format!("there is no link {name} to capture")))?;
         let mut file = directory.capture(&name, start)?;
         let (clock, scribe, link) = (Arc::clone(clock), scribe.clone(), name.clone());
+        let mut watch = SpoofWatch::new(stations(plan, fabric), true);
         let mut failed = false;
         let sink = move |frame: CapturedFrame| {
             if failed {
                 return;
             }
-            if let Err(error) = file.packet(clock.at(frame.at), frame.at, &frame.bytes, None) {
+            let at = clock.at(frame.at);
+            if let Some(spoofed) = watch.look(at, &frame.bytes) {
+                scribe.spoofed(at, &link, &spoofed);
+            }
+            if let Err(error) = file.packet(at, frame.at, &frame.bytes, None) {
                 failed = true;
                 scribe.event(
                     "local",

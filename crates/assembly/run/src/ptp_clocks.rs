@@ -138,7 +138,7 @@ impl Names {
             Some(after) => format!("between {} and {before}", self.of(after)),
             None => format!("before {before}"),
         };
-        format!("{:?}, {place}", failure.reason)
+        format!("{}, {place}", failure.reason)
     }
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     } else {
         let state = tally
             .state
-            .map_or_else(|| "Listening".to_owned(), |state| format!("{state:?}"));
+            .map_or_else(|| "listening".to_owned(), |state| state.to_string());
         let last = tally.last.map_or_else(String::new, |last| {
             format!(
                 "; at the last its clock was {} ns ahead and it measured {:.0} ns",

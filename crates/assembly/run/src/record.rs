@@ -6,9 +6,10 @@ use timeloom_bus::{Action, Record, Sink};
 use timeloom_guest::{ChangeKind, Clock, HostChange, HostTime};
 use timeloom_plant::Sample;
 use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
-use timeloom_scenario::Attack;
+use timeloom_scenario::{Attack, NETWORK};
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::spoofing::Spoofed;
 use crate::verdict::Reporter;
 
 /// Writes rows on behalf of all threads. A write that fails (disk full) ends
@@ -56,6 +57,18 @@ impl Scribe {
         }));
     }
 
+    /// A frame on `link` lied about who sends it.
+    pub(crate) fn spoofed(&self, at: Instant<Virtual>, link: &str, spoofed: &Spoofed) {
+        self.check(self.recorder.event(&EventRow {
+            t_virtual: at,
+            t_wall: self.clock.wall(),
+            host: spoofed.by.as_str().into(),
+            source: link.into(),
+            kind: "spoofed".into(),
+            text: spoofed.text.as_str().into(),
+        }));
+    }
+
     /// A plant computed a recorded signal.
     pub(crate) fn sample(&self, plant: &Arc<str>, sample: &Sample<'_>) {
         self.check(self.recorder.signal(&SignalRow {
@@ -66,6 +79,25 @@ impl Scribe {
             name: sample.signal.into(),
             value: sample.value,
             unit: sample.unit.into(),
+        }));
+    }
+
+    /// What was measured of the simulated network.
+    pub(crate) fn network_sample(
+        &self,
+        at: Instant<Virtual>,
+        name: &Arc<str>,
+        value: f64,
+        unit: &str,
+    ) {
+        self.check(self.recorder.signal(&SignalRow {
+            t_virtual: at,
+            t_wall: self.clock.wall(),
+            host: LOCAL.into(),
+            source: NETWORK.into(),
+            name: Arc::clone(name),
+            value,
+            unit: unit.into(),
         }));
     }
 

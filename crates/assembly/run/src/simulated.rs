@@ -2,6 +2,7 @@
 //! captures, and what is to be said at the end.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -14,21 +15,24 @@ use timeloom_portal::{
     Address, Arrive, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Report, Tap,
     Timing,
 };
-use timeloom_results::RunDirectory;
-use timeloom_scenario::{Background, Mode, Plan, Simulated};
+use timeloom_results::{NodeKind, RunDirectory, Topology};
+use timeloom_scenario::{Background, Mode, NETWORK, Plan, Simulated};
 use timeloom_time::{ClockMap, Duration, Instant, Utc, Virtual, Wall};
 
 use crate::error::RunError;
 use crate::network;
+use crate::network_signals;
 use crate::ptp_clocks::{self, PtpClocks};
 use crate::record::Scribe;
 use crate::servers;
+use crate::spoofing::SpoofWatch;
 
 /// A simulated network that runs.
 pub(crate) struct Network {
     /// Ended before the captures.
     emulation: Option<Emulation>,
     captures: Vec<JoinHandle<()>>,
+    signals: JoinHandle<()>,
     clocks: PtpClocks,
     servers: Vec<(String, Node)>,
     traffic: Vec<(String, Background)>,
@@ -112,18 +116,27 @@ impl Network {
                 .join(*node, &name, port, Default::default())
                 .map_err(failed)?;
         }
+        let stations = system.hosts.keys().chain(system.devices.keys());
+        let addresses: Vec<(&str, Ipv4Addr, [u8; 6])> = stations
+            .filter(|name| !plan.is_real(name))
+            .filter_map(|name| {
+                let own = address(&simulated, name)?;
+                Some((name.as_str(), own.address, own.mac))
+            })
+            .collect();
         let mut links = BTreeMap::new();
         let mut captures = Vec::new();
         for capture in &plan.captures {
-            let joins = |link: &timeloom_scenario::Link| link.joins(&capture.link);
-            let Some(index) = system.links.iter().position(joins) else {
-                continue; // the check has refused it
-            };
-            let Some((there, back)) = simulated.links[index] else {
+            let Some(cable) = simulated.names.between(&capture.link) else {
                 continue; // the fabric's capture has it
             };
+            let (there, back) = (cable.there, cable.back);
             let name = capture.link.join("-");
-            let (frames, thread) = record(&name, directory, civil_start, scribe)?;
+            let watch = SpoofWatch::new(
+                addresses.iter().map(|(name, ip, mac)| (*name, *ip, *mac)),
+                false,
+            );
+            let (frames, thread) = record(&name, directory, civil_start, scribe, watch)?;
             links.insert(there, frames.clone());
             links.insert(back, frames);
             captures.push(thread);
@@ -134,6 +147,9 @@ impl Network {
             .zip(&simulated.traffic)
             .map(|(what, how)| (format!("{} to {}", what.from, what.to), *how))
             .collect();
+        let (signals, topology) = network_signals::start(plan, &simulated, scribe);
+        directory.write_topology(&topology)?;
+        scribe.event("local", NETWORK, "topology", &counted(&topology));
         let clocks = PtpClocks::start(plan, &mut simulated, civil_start, scribe)?;
         let servers = servers::start(plan, &mut simulated)?;
         let idle = Arc::new(AtomicBool::new(false));
@@ -147,6 +163,7 @@ impl Network {
             watch: links.keys().copied().collect(),
             // Where others say when time goes on, a processor may doze meanwhile.
             awake: !follow.announces,
+            sample: Some((signals.every, signals.look)),
             ..Options::default()
         };
         if skips {
@@ -168,6 +185,7 @@ impl Network {
         Ok(Some(Self {
             emulation: Some(emulation),
             captures,
+            signals: signals.writer,
             clocks,
             servers,
             traffic,
@@ -216,6 +234,7 @@ impl Network {
         for thread in self.captures.drain(..) {
             let _ = thread.join();
         }
+        let _ = self.signals.join();
         match report {
             Some(report) => doubts(&report, scribe),
             None => vec!["The simulated network's thread has died.".to_owned()],
@@ -244,12 +263,16 @@ fn record(
     directory: &RunDirectory,
     start: Instant<Utc>,
     scribe: &Scribe,
+    mut watch: SpoofWatch,
 ) -> Result<(mpsc::Sender<TimedFrame>, JoinHandle<()>), RunError> {
     let mut file = directory.capture(name, start)?;
     let (frames, seen) = mpsc::channel::<TimedFrame>();
     let (scribe, name) = (scribe.clone(), name.to_owned());
     let thread = std::thread::spawn(move || {
         for (at, wall, frame) in seen {
+            if let Some(spoofed) = watch.look(at, &frame) {
+                scribe.spoofed(at, &name, &spoofed);
+            }
             if let Err(error) = file.packet(at, wall, &frame, None) {
                 let text = format!("the capture ended: {error}");
                 return scribe.event("local", &name, "error", &text);
@@ -277,9 +300,38 @@ fn tell(world: &World, name: &str, how: Background) -> String {
         }
         Background::Source(source) => {
             let stats = world.traffic(source);
-            format!("{name}: {stats:?}")
+            let mean_ns = stats.delay_sum_ns / stats.received.max(1);
+            format!(
+                "{name}: {} packets sent, {} arrived ({} bytes), {} lost, {} out of order; one way took {} on average and {} at most",
+                stats.sent,
+                stats.received,
+                stats.received_bytes,
+                stats.expected.saturating_sub(stats.received),
+                stats.reordered,
+                Duration::from_ns(mean_ns as i64),
+                Duration::from_ns(stats.delay_max_ns as i64)
+            )
         }
     }
+}
+
+fn counted(topology: &Topology) -> String {
+    let nodes = |kind| {
+        topology
+            .nodes
+            .iter()
+            .filter(|node| node.kind == kind)
+            .count()
+    };
+    format!(
+        "{} real and {} simulated hosts, {} switches, {} routers, {} links, {} simulated flows",
+        nodes(NodeKind::Real),
+        nodes(NodeKind::Host),
+        nodes(NodeKind::Switch),
+        nodes(NodeKind::Router),
+        topology.links.len(),
+        topology.flows.len()
+    )
 }
 
 fn doubts(report: &Report, scribe: &Scribe) -> Vec<String> {

@@ -58,7 +58,9 @@ pub use plan::{
     TimelineScale, TimelineSpec, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
 };
 pub use schema::json_schema;
-pub use simulated::{Fault, Simulated};
+pub use simulated::{
+    FLOW_SIGNALS, Fault, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames, Simulated,
+};
 pub use words::{
     BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready,
     SignalName, User,

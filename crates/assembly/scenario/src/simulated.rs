@@ -2,6 +2,7 @@
 //! the run itself.
 
 mod fault;
+mod naming;
 
 use std::collections::HashMap;
 
@@ -16,6 +17,7 @@ use crate::plan::{Discipline, Generate, Medium, Network, Plan, PtpRole, Shape, W
 use crate::suggest;
 pub use fault::Fault;
 use fault::{is_station, table_of};
+pub use naming::{FLOW_SIGNALS, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames};
 
 /// The network of a plan, ready to run.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub struct Simulated {
     pub hosts: Vec<(String, Node)>,
     /// What became of the traffic, in its order.
     pub traffic: Vec<Background>,
+    /// What its cables and its traffic are called in the results.
+    pub names: NetworkNames,
 }
 
 impl Plan {
@@ -133,7 +137,9 @@ impl<'a> Maker<'a> {
         let clocks = self.clocks(&world)?;
         let hosts = self.hosts(&world)?;
         let traffic = self.traffic(&mut world)?;
+        let names = NetworkNames::new(plan, &world, &links);
         Ok(Simulated {
+            names,
             world,
             nodes: self.nodes,
             links,

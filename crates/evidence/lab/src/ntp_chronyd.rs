@@ -139,6 +139,7 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
         &plan,
         Options {
             directory: run.clone(),
+            replace: true,
             // The scenario keeps no timelines.
             timeloom: PathBuf::new(),
             session: format!("ntp-steps-{}", std::process::id()),

@@ -13,7 +13,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::{PortReport, PortalError, Portals, Timing};
-use worker::Worker;
+use worker::{Sampler, Worker};
 
 /// Where what was captured on watched links goes: out of which port of the model
 /// the link leads, when it arrived at its end in virtual time and on the machine's
@@ -22,6 +22,10 @@ pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8])
 
 /// Told how far a network has gone ahead of a clock ([`Emulation::ahead`]).
 pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
+
+/// Looks at the model at an instant up to which it has lived, and no further. Runs in the
+/// emulation's thread.
+pub type Sample = Box<dyn FnMut(Instant<Virtual>, &mut World) + Send>;
 
 /// How an emulation runs.
 pub struct Options {
@@ -53,6 +57,9 @@ pub struct Options {
     pub watch: Vec<PortId>,
     /// Where it goes.
     pub capture: Option<Capture>,
+    /// Who looks at the model, and how often in virtual time: at zero first. In a quiet
+    /// network a sample is taken when the next event comes, which changes nothing of it.
+    pub sample: Option<(Duration, Sample)>,
 }
 
 impl Default for Options {
@@ -66,6 +73,7 @@ impl Default for Options {
             awake: true,
             watch: Vec::new(),
             capture: None,
+            sample: None,
         }
     }
 }
@@ -160,6 +168,10 @@ impl Emulation {
             attachments: portals.0,
             by_node,
             capture: options.capture,
+            sampler: options
+                .sample
+                .map(|(every, look)| Sampler::new(every, look)),
+            stop: Instant::FAR_FUTURE,
             moderation: Moderation::new(options.moderation),
             first: options.first,
             awake: options.awake,

@@ -38,7 +38,7 @@ mod tap;
 mod timing;
 mod vnet;
 
-pub use emulation::{Arrive, Capture, Emulation, Options, Report};
+pub use emulation::{Arrive, Capture, Emulation, Options, Report, Sample};
 pub use error::PortalError;
 pub use filter::{Filter, Rule};
 pub use interface::Address;

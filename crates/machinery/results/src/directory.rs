@@ -1,7 +1,7 @@
 //! The directory of one run: what may be in it, how it is made and read.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read as _, Seek as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::table::Row;
 use crate::tree::Tree;
 use crate::{
     Capture, Check, ClockRow, EventRow, LabelRow, LogWriter, Manifest, Outcome, Recorder,
-    ResultsError, SignalRow, journal, parquet_file,
+    ResultsError, SignalRow, Topology, journal, parquet_file,
 };
 
 /// One run's directory.
@@ -33,14 +33,26 @@ pub struct Consolidated {
 }
 
 impl RunDirectory {
-    /// Makes the directory of a new run, with `net/` and `logs/`. An earlier
-    /// run at the same path is replaced (only the files that a run consists of
-    /// are removed); a non-empty directory that is not a run is refused, and so is one
-    /// of another user, or in which others may write.
+    /// Makes the directory of a new run, with its folders. An earlier run at the same path
+    /// is refused, and so is a non-empty directory that is not a run, one of another user, or
+    /// one in which others may write.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
-        let tree = Tree::make(&path.into())?;
+        Self::make(path.into(), false)
+    }
+
+    /// As [`RunDirectory::create`], in the place of an earlier run, if there is one: the
+    /// files that a run consists of are removed, others stay.
+    pub fn replace(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
+        Self::make(path.into(), true)
+    }
+
+    fn make(path: PathBuf, replaces: bool) -> Result<Self, ResultsError> {
+        let tree = Tree::make(&path)?;
         let run = Self { tree };
         if run.is_run() {
+            if !replaces {
+                return Err(ResultsError::RunThere(run.path().to_owned()));
+            }
             run.remove_earlier_run()?;
         } else if !run.tree.entries(".")?.is_empty() {
             return Err(ResultsError::NotARun(run.path().to_owned()));
@@ -141,6 +153,31 @@ impl RunDirectory {
         let mut lines: Vec<String> = whole.map(str::to_owned).collect();
         lines.drain(..lines.len().saturating_sub(count));
         lines
+    }
+
+    /// Keeps a copy of a file that went into the run; gives back where, as `inputs/NAME`.
+    pub fn keep_input(&self, name: &str, content: &[u8]) -> Result<String, ResultsError> {
+        let (name, extension) = match name.rsplit_once('.') {
+            Some((name, extension)) if !name.is_empty() => (name, stem(extension)),
+            _ => (name, "file".to_owned()),
+        };
+        let (mut file, path) = self.create_new("inputs", name, &extension)?;
+        file.write_all(content).map_err(ResultsError::io(&path))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(format!("inputs/{name}"))
+    }
+
+    /// Writes `topology.json`.
+    pub fn write_topology(&self, topology: &Topology) -> Result<(), ResultsError> {
+        self.write_json("topology.json", topology)
+    }
+
+    /// Reads `topology.json`; `None` in a run without a simulated network.
+    pub fn topology(&self) -> Result<Option<Topology>, ResultsError> {
+        match self.tree.has("topology.json") {
+            true => self.read_json("topology.json").map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Opens `net/LINK.pcapng`. `session_start` is the civil time that
@@ -258,6 +295,7 @@ impl RunDirectory {
             self.tree.remove(&table_name(table))?;
         }
         self.tree.remove_files("net")?;
+        self.tree.remove_files("inputs")?;
         self.tree.remove_files("logs")
     }
 
@@ -385,7 +423,7 @@ fn journal_name(table: &str) -> String {
 /// How much of a log's end is looked at for its last lines.
 const LAST_BYTES: u64 = 16 * 1024;
 
-const FOLDERS: [&str; 3] = ["net", "logs", "journal"];
+const FOLDERS: [&str; 4] = ["net", "logs", "inputs", "journal"];
 
 const TABLES: [&str; 4] = [
     SignalRow::TABLE,
@@ -395,7 +433,8 @@ const TABLES: [&str; 4] = [
 ];
 
 /// What a run consists of besides its tables and folders.
-const RUN_FILES: [&str; 4] = [
+const RUN_FILES: [&str; 5] = [
+    "topology.json",
     "manifest.json",
     "scenario.toml",
     "checks.json",

@@ -21,6 +21,11 @@ pub enum ResultsError {
         "{0} is not empty and is not a run directory; nothing was touched, choose another path"
     )]
     NotARun(PathBuf),
+    /// `create` was pointed at an earlier run.
+    #[error(
+        "{0} holds a run already; choose another directory, or say `--replace` to lose that run"
+    )]
+    RunThere(PathBuf),
     /// `open` or `recover` was pointed at something else.
     #[error("{0} is not a run directory (it has no manifest.json, no journal and no tables)")]
     NoRunHere(PathBuf),

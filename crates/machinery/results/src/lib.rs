@@ -36,6 +36,7 @@ mod checks;
 mod civil;
 mod columns;
 mod deviation;
+mod device_write;
 mod difference;
 mod directory;
 mod error;
@@ -50,6 +51,7 @@ mod rows;
 mod series;
 mod spread;
 mod table;
+mod topology;
 mod tree;
 
 pub use capture::Capture;
@@ -57,12 +59,14 @@ pub use checks::{Check, Measured};
 pub use civil::{ParseCivilError, format_rfc3339, parse_rfc3339};
 pub use columns::{Column, Values, write_columns};
 pub use deviation::{Alignment, Deviation, deviation, deviation_aligned, share_within};
+pub use device_write::{DeviceWrite, NoDeviceWrite};
 pub use difference::{Comparison, Difference, compare_runs};
 pub use directory::{Consolidated, RunDirectory};
 pub use error::ResultsError;
 pub use log::LogWriter;
 pub use manifest::{
-    Failure, GrantsMade, Machine, Manifest, Outcome, ProgramHash, sha256_file, sha256_hex,
+    Failure, GrantsMade, InputFile, Machine, Manifest, Outcome, ProgramHash, sha256_file,
+    sha256_hex,
 };
 pub use merged::{LogLine, MergedLogs};
 pub use recorder::Recorder;
@@ -70,3 +74,4 @@ pub use rows::{ClockAction, ClockRow, EventRow, LabelRow, SignalRow};
 pub use series::{Sample, Series};
 pub use spread::{SignalApart, Signals, Spread, Threshold, value_at};
 pub use table::Row;
+pub use topology::{NodeKind, Topology, TopologyFlow, TopologyLink, TopologyNode};

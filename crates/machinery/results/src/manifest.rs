@@ -48,6 +48,9 @@ pub struct Manifest {
     /// The programs that ran, each with its file's hash.
     #[serde(default)]
     pub programs: Vec<ProgramHash>,
+    /// The scripts, models and data that programs and plants were given.
+    #[serde(default)]
+    pub inputs: Vec<InputFile>,
     /// How far virtual time got.
     #[serde(rename = "virtual_duration_ns", with = "serde_ns", default)]
     pub virtual_duration: Duration,
@@ -142,6 +145,21 @@ pub struct ProgramHash {
     pub sha256: String,
 }
 
+/// A file that a program or plant was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputFile {
+    /// Where it was.
+    pub path: String,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its copy in the run directory; none of a large file or of one that not everybody may
+    /// read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
 impl Manifest {
     /// The manifest of a run that begins now on this machine: outcome
     /// `running`, durations zero. What cannot be found out is said to be
@@ -167,6 +185,7 @@ impl Manifest {
             degraded_modes: Vec::new(),
             untrusted: Vec::new(),
             programs: Vec::new(),
+            inputs: Vec::new(),
             virtual_duration: Duration::ZERO,
             wall_duration: Duration::ZERO,
             paused_total: Duration::ZERO,

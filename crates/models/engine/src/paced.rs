@@ -116,6 +116,11 @@ impl<M: Model<Q>, Q: EventQueue> Paced<M, Q> {
         self.stop = stop;
     }
 
+    /// Handles nothing after `stop`, until told otherwise.
+    pub fn set_stop(&mut self, stop: Instant<Virtual>) {
+        self.stop = stop;
+    }
+
     /// The record of lateness.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness

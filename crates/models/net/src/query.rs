@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::BuildError;
 use crate::ids::{FlowId, Node, NodeRole, SourceId};
@@ -65,6 +65,27 @@ impl World {
     /// Bytes of the longest IP packet that the link out of `port` takes.
     pub fn mtu(&self, port: PortId) -> u16 {
         self.links[port.index()].mtu()
+    }
+
+    /// How fast the link out of `port` sends, Ethernet's overhead included, in bit/s.
+    pub fn rate_bps(&self, port: PortId) -> u64 {
+        (8e9 / self.links[port.index()].per_byte_ns()).round() as u64
+    }
+
+    /// How long a bit is on its way over the link out of `port`.
+    pub fn delay(&self, port: PortId) -> Duration {
+        self.links[port.index()].delay()
+    }
+
+    /// How long the link out of `port` will be sending what it was given until `now`.
+    pub fn backlog(&self, port: PortId, now: Instant<Virtual>) -> Duration {
+        let free_ns = (self.links[port.index()].free >> 64) as i64;
+        (Instant::from_ns(free_ns) - now).max(Duration::ZERO)
+    }
+
+    /// Payload bytes of each segment of a flow.
+    pub fn segment_bytes(&self, flow: FlowId) -> u16 {
+        self.flows[flow.0 as usize].segment_bytes
     }
 
     /// All cables, both directions of each, in the order of their ports.

@@ -145,7 +145,7 @@ impl Tally {
                 *self.dropped.entry(format!("{reason:?}")).or_default() += 1;
             }
             Report::Failure { failure, .. } => {
-                let reason = format!("{:?}", failure.reason);
+                let reason = failure.reason.to_string();
                 *self.failures.entry(reason).or_default() += 1;
                 return Some(Event::Violation(Violation {
                     at: now,

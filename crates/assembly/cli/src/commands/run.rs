@@ -35,6 +35,9 @@ pub(crate) struct Run {
     /// The run directory [default: runs/NAME-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Lose the run that the directory holds already
+    #[arg(long)]
+    replace: bool,
     /// Change a value of the scenario, e.g. `attack.dos.enabled=false`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -63,11 +66,12 @@ impl Run {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
         }
-        let first = make(&plan, directory, &session, &interrupted)?;
+        let replace = self.replace;
+        let first = make(&plan, directory, replace, &session, &interrupted)?;
         let (text, json, code) = if self.verify && first.summary.end != End::Interrupted {
             let mut again = first.directory.clone().into_os_string();
             again.push("-again");
-            let second = make(&plan, again.into(), &session, &interrupted)?;
+            let second = make(&plan, again.into(), replace, &session, &interrupted)?;
             verdict(&first, &second)?
         } else {
             (first.to_text(), first.to_json(), first.code())
@@ -113,12 +117,14 @@ impl Made {
 fn make(
     plan: &Plan,
     directory: PathBuf,
+    replace: bool,
     session: &str,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Made, Failure> {
     let mut display = Display::new(&plan.name);
     let options = Options {
         directory: directory.clone(),
+        replace,
         timeloom: std::env::current_exe()
             .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
         session: session.to_owned(),

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use pcap_file::pcapng::{Block, PcapNgReader};
+use timeloom_results::{DeviceWrite, RunDirectory};
 
 use crate::support::{Lab, log_lines, prepared_python, repository};
 
@@ -53,6 +54,60 @@ const SETS: [&str; 7] = [
     "capture.0.link=[\"s2\", \"s3\"]",
 ];
 
+/// Who lied about whose address, from when; who wrote what to which device. The report has
+/// both on one axis.
+fn attack_is_told(directory: &RunDirectory) {
+    let events = directory.events().expect("the events can be read");
+    let of_kind = |kind: &str| {
+        events
+            .iter()
+            .filter(|it| &*it.kind == kind)
+            .collect::<Vec<_>>()
+    };
+    let spoofed = of_kind("spoofed");
+    assert!(!spoofed.is_empty(), "arpspoof was at work");
+    for event in &spoofed {
+        assert_eq!((&*event.host, &*event.source), ("attacker", "s2-s3"));
+        assert!(
+            event.t_virtual.as_ns() as f64 >= ATTACK_S * 1e9,
+            "{event:?}"
+        );
+    }
+    assert!(
+        spoofed
+            .iter()
+            .any(|it| it.text.contains("10.0.0.1, which is controller's"))
+    );
+    let writes = of_kind(DeviceWrite::KIND);
+    assert!(!writes.is_empty(), "the controller sets the storage");
+    let mut last = None;
+    for event in writes {
+        let write: DeviceWrite = event.text.parse().expect("it can be read back");
+        assert_eq!((&*event.host, &*event.source), ("controller", "storage"));
+        assert!(write.from.starts_with("10.0.0.1:"), "{write:?}");
+        if write.signal == "grid.storage.1.kw" {
+            assert!(last.is_none_or(|last| Some(last) == write.old), "{write:?}");
+            last = Some(write.new);
+        }
+    }
+    assert!(last.is_some(), "the first storage is set");
+    let report = std::fs::read_to_string(directory.path().join("report.html"));
+    let report = report.expect("there is a report");
+    for told in [
+        "The attack over time",
+        "spoofed by attacker",
+        "controller writes storage",
+    ] {
+        assert!(report.contains(told), "no {told:?} in the report");
+    }
+    let manifest = directory.manifest().expect("there is a manifest");
+    let inputs: Vec<&str> = manifest.inputs.iter().map(|it| it.path.as_str()).collect();
+    for name in ["controller.py", "sensor.py", "modified.dss", "wind.csv"] {
+        let found = inputs.iter().any(|path| path.ends_with(name));
+        assert!(found, "{name} is not among {inputs:?}");
+    }
+}
+
 #[test]
 fn the_attack_cuts_the_sensor_off() {
     prepared_python();
@@ -75,6 +130,7 @@ fn the_attack_cuts_the_sensor_off() {
     assert_eq!(times, expected);
     assert_eq!(&*series[0].unit, "V");
 
+    attack_is_told(&directory);
     let labels = directory.labels().expect("the labels can be read");
     let of_attack: Vec<&str> = labels.iter().map(|label| &*label.technique).collect();
     assert!(

@@ -6,8 +6,6 @@
 //! own, so that they may run in any order, at the same time and beside others.
 
 mod support;
-mod untrusted;
-mod users;
 
 mod causality;
 mod clients;
@@ -19,6 +17,9 @@ mod ieee13;
 mod mistakes;
 mod openflow;
 mod repetition;
+mod simulated_signals;
 mod skipping;
 mod stepped;
+mod untrusted;
+mod users;
 mod verify;

@@ -168,3 +168,27 @@ fn without_root_exec_works_and_run_says_what_it_needs() {
 }
 
 const NOBODY: u32 = 65534;
+
+/// A finished run is not lost by a slip, and the first is untouched by the refusal.
+#[test]
+fn a_run_directory_is_replaced_only_when_that_is_said() {
+    let ticks = ["python3", "ticks.py", "0.1"];
+    let lab = Lab::new(&Scenario::lasting("300 ms").program('a', "ticks", &ticks, ""));
+    let first = lab.run(&[]).succeeded();
+    let started = first.manifest().started;
+    let kept = first.manifest().inputs;
+    let copy = kept.iter().find(|it| it.path.ends_with("ticks.py"));
+    let copy = copy
+        .and_then(|it| it.kept.clone())
+        .expect("the script is kept");
+    let text = std::fs::read_to_string(first.directory().path().join(copy));
+    assert_eq!(text.expect("readable"), include_str!("programs/ticks.py"));
+
+    let second = lab.run(&[]);
+    assert_eq!(second.code, 2, "{}", second.output());
+    assert!(second.stderr.contains("--replace"), "{}", second.output());
+    assert_eq!(second.manifest().started, started);
+
+    let third = lab.start_with(&["--replace"], &[]).wait().succeeded();
+    assert_ne!(third.manifest().started, started);
+}

@@ -217,6 +217,10 @@ pub struct Traffic {
     pub from: String,
     /// Where it ends.
     pub to: String,
+    /// What it is called in the results, as in `net.flow.backup.loss`; FROM-TO when
+    /// it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What it is.
     pub kind: TrafficKind,
     /// Whether it is made of packets or of rates.
@@ -267,6 +271,19 @@ pub enum TrafficKind {
     Reno,
     /// A bulk transfer by TCP CUBIC.
     Cubic,
+}
+
+impl TrafficKind {
+    /// The word in scenarios.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Poisson => "poisson",
+            Self::OnOff => "on-off",
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+        }
+    }
 }
 
 /// What traffic is made of.
@@ -351,6 +368,7 @@ impl Read for Traffic {
         Self {
             from: fields.required("from"),
             to: fields.required("to"),
+            name: fields.optional("name"),
             kind: fields.required("kind"),
             model: fields.or_default("model"),
             rate: fields.optional("rate"),

@@ -42,6 +42,10 @@ pub struct System {
 pub struct Link {
     /// The two nodes that it joins.
     pub between: [String; 2],
+    /// What it is called in the results of a simulated network, as in
+    /// `net.link.core.loss`; A-B when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How fast each direction sends, as in `100 Mbit/s`, and the like.
     #[serde(flatten)]
     pub wire: Wire,
@@ -281,6 +285,7 @@ impl Read for Link {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         Self {
             between: fields.required("between"),
+            name: fields.optional("name"),
             wire: Wire::take(fields),
         }
     }

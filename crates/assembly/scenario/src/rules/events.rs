@@ -2,6 +2,7 @@
 
 use super::{Rules, at};
 use crate::plan::{CLOCK_SIGNALS, Check, Condition, Host, PTP_SIGNALS, PtpRole, TIMELINE_SIGNALS};
+use crate::simulated::NETWORK;
 use crate::suggest;
 use crate::words::SignalName;
 
@@ -64,6 +65,10 @@ fn captures(rules: &mut Rules<'_>) {
             continue;
         }
         let [from, to] = &capture.link;
+        if plan.network.is_some() && plan.link_of(capture).is_none() {
+            captured_cable(rules, &capture.link, &path);
+            continue;
+        }
         let Some(link) = plan
             .system
             .links
@@ -82,6 +87,36 @@ fn captures(rules: &mut Rules<'_>) {
             rules.broken(&path, message, "remove one of the two");
         }
     }
+}
+
+/// That the network has a cable of its own, generated or in a file, between these ends.
+fn captured_cable(rules: &mut Rules<'_>, ends: &[String; 2], path: &[String]) {
+    let Some(names) = &rules.network else {
+        return; // what is wrong with the network was said
+    };
+    if names.between(ends).is_some() {
+        return;
+    }
+    let [from, to] = ends;
+    let at_from = names
+        .cables
+        .iter()
+        .filter(|cable| cable.ends.contains(from));
+    let known: Vec<String> = at_from
+        .filter_map(|cable| cable.ends.iter().find(|end| *end != from).cloned())
+        .collect();
+    let help = match known.is_empty() {
+        true => {
+            let nodes = names.cables.iter().flat_map(|cable| &cable.ends);
+            suggest::hint(from, "node", nodes.map(String::as_str))
+        }
+        false => {
+            let neighbour = format!("neighbour of `{from}`");
+            suggest::hint(to, &neighbour, known.iter().map(String::as_str))
+        }
+    };
+    let message = format!("there is no link between `{from}` and `{to}`");
+    rules.broken(path, message, help);
 }
 
 fn records(rules: &mut Rules<'_>) {
@@ -117,6 +152,13 @@ fn records(rules: &mut Rules<'_>) {
 pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]) {
     let plants = &rules.plan.simulation.plants;
     let SignalName { plant, signal } = name;
+    if plant == NETWORK && rules.plan.network.is_some() {
+        let fault = rules.network.as_ref().and_then(|names| names.fault(signal));
+        if let Some((message, help)) = fault {
+            rules.broken(path, message, help);
+        }
+        return;
+    }
     if let Some(host) = rules.plan.system.hosts.get(plant) {
         // Of a host, its timelines and its clock are recorded.
         if let Some(rest) = signal.strip_prefix("timeline.") {

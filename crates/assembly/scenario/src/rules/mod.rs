@@ -19,11 +19,17 @@ mod timelines;
 use crate::Machine;
 use crate::error::Report;
 use crate::plan::{Plan, Program};
+use crate::simulated::NetworkNames;
 use crate::tree::Node;
 
 /// Checks the plan; `root` only says where things stand.
 pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Report) {
-    let mut rules = Rules { plan, root, report };
+    let mut rules = Rules {
+        plan,
+        root,
+        report,
+        network: None,
+    };
     names::check(&mut rules);
     served::check(&mut rules);
     islands::check(&mut rules);
@@ -47,6 +53,8 @@ struct Rules<'a> {
     plan: &'a Plan,
     root: &'a Node,
     report: &'a mut Report,
+    /// What a simulated network is made of, once it is known.
+    network: Option<NetworkNames>,
 }
 
 impl<'a> Rules<'a> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Rules, at};
 use crate::plan::{Host, OpenFlow, PtpRole, SCHEMA};
+use crate::simulated::NETWORK;
 
 /// A node's interface on the host is called after it, and the kernel allows 15
 /// bytes, of which four are ours.
@@ -59,6 +60,9 @@ pub(super) fn check(rules: &mut Rules<'_>) {
 fn parts(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let mut unique = Unique::new("part of the system");
+    if plan.network.is_some() {
+        reserved(rules);
+    }
     for (index, name) in plan.system.switches.iter().enumerate() {
         let path = at(&[], ["system", "switches", &index.to_string()]);
         node(rules, &path, name);
@@ -100,6 +104,26 @@ fn parts(rules: &mut Rules<'_>) {
         }
         label(rules, &path, name, "a plant's name");
         unique.add(rules, path, name);
+    }
+}
+
+/// The results call the simulated network `net`.
+fn reserved(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let tables = [
+        (["system", "hosts"], plan.system.hosts.contains_key(NETWORK)),
+        (
+            ["simulation", "plants"],
+            plan.simulation.plants.contains_key(NETWORK),
+        ),
+    ];
+    for ([table, part], _) in tables.into_iter().filter(|(_, taken)| *taken) {
+        let message = format!("`{NETWORK}` is the simulated network itself in the results");
+        rules.misplaced(
+            &at(&[], [table, part, NETWORK]),
+            message,
+            "choose another name",
+        );
     }
 }
 

@@ -42,12 +42,13 @@ fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     if !rules.report.is_clean() {
         return;
     }
-    if let Some(Err(fault)) = plan.simulated() {
-        if fault.is_table {
+    match plan.simulated() {
+        Some(Ok(built)) => rules.network = Some(built.names),
+        Some(Err(fault)) if fault.is_table => {
             rules.misplaced(&fault.path, fault.message, fault.help);
-        } else {
-            rules.broken(&fault.path, fault.message, fault.help);
         }
+        Some(Err(fault)) => rules.broken(&fault.path, fault.message, fault.help),
+        None => {}
     }
 }
 
@@ -123,6 +124,15 @@ fn kernel_links(rules: &mut Rules<'_>) {
             let message = "a link of kernel parts has a `rate` and nothing else";
             let help = "add the table `[network]`, and the network is simulated";
             rules.misplaced(&path, message, help);
+        }
+        if link.name.is_some() {
+            let path = at(&[], ["system", "links", &index.to_string(), "name"]);
+            let message = "a link of kernel parts is called after its ends";
+            rules.broken(
+                &path,
+                message,
+                "leave out `name`, or add the table `[network]`",
+            );
         }
     }
 }

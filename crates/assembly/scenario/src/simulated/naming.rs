@@ -86,9 +86,9 @@ impl NetworkNames {
     /// The cable that joins these two nodes, in either order.
     pub fn between(&self, ends: &[String; 2]) -> Option<&NamedCable> {
         let [a, b] = ends;
-        self.cables
-            .iter()
-            .find(|cable| cable.ends == [a.clone(), b.clone()] || cable.ends == [b.clone(), a.clone()])
+        self.cables.iter().find(|cable| {
+            cable.ends == [a.clone(), b.clone()] || cable.ends == [b.clone(), a.clone()]
+        })
     }
 
     /// What is wrong with the name of a signal of the network, and the fix; `None` when it is

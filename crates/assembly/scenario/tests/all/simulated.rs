@@ -480,3 +480,83 @@ fn time_can_be_signed_and_a_clock_be_a_rogue() {
         assert!(errors.contains(message), "{to}: {errors}");
     }
 }
+
+/// The good file with these lines at its end.
+fn with(more: &str) -> Result<timeloom_scenario::Plan, String> {
+    parse(&format!("{GOOD}{more}"), "net.toml", &[]).map_err(|errors| errors.to_string())
+}
+
+#[test]
+fn what_is_recorded_of_links_and_flows_may_be_checked_and_drawn() {
+    let more = r#"
+[[check]]
+name = "one"
+assert = "max(net.link.a-s1.loss) < 0.01"
+[[check]]
+name = "generated"
+assert = "max(net.link.g-h2-g-switch.load) < 1"
+[[panel]]
+title = "Flow"
+signals = [{ name = "net.flow.g-h0-g-h1.throughput" }]
+"#;
+    with(more).unwrap_or_else(|errors| panic!("{errors}"));
+}
+
+#[test]
+fn a_misspelt_name_of_the_network_is_refused_with_the_one_that_was_meant() {
+    let cases = [
+        ("net.link.a-s2.loss", "no link `a-s2`; did you mean `a-s1`?"),
+        ("net.link.a-s1.los", "did you mean `loss`?"),
+        (
+            "net.flow.g-h0-g-h2.loss",
+            "no flow `g-h0-g-h2`; did you mean `g-h0-g-h1`?",
+        ),
+        (
+            "net.flow.g-h0-g-h1.queue",
+            "known: `throughput`, `loss`, `delay`",
+        ),
+        ("net.lnk.a-s1.loss", "net.link.NAME.QUANTITY"),
+    ];
+    for (signal, help) in cases {
+        let more = format!("[[check]]\nname = \"x\"\nassert = \"max({signal}) < 1\"\n");
+        let errors = with(&more).expect_err(signal);
+        assert!(errors.contains(help), "{errors}");
+    }
+}
+
+#[test]
+fn a_link_and_a_flow_may_be_given_names() {
+    let text = GOOD.replacen(
+        r#"{ between = ["s1", "r1"] }"#,
+        r#"{ between = ["s1", "r1"], name = "core" }"#,
+        1,
+    );
+    let text = text.replacen(r#"kind = "reno""#, r#"kind = "reno", name = "bulk""#, 1);
+    let plan = parse(&text, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let names = plan.simulated().unwrap().unwrap().names;
+    let all: Vec<&str> = names.cables.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(all[..3], ["a-s1", "b-s1", "core"]);
+    assert_eq!(all.len(), 8, "five links, three of the star");
+    assert_eq!(names.flows, ["bulk"]);
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
+}
+
+#[test]
+fn generated_links_are_captured_and_misspelt_ones_refused() {
+    with("[[capture]]\nlink = [\"g-h1\", \"g-switch\"]\n").unwrap();
+    let errors = with("[[capture]]\nlink = [\"g-h1\", \"g-swich\"]\n").unwrap_err();
+    assert!(errors.contains("did you mean `g-switch`?"), "{errors}");
+    let errors = with("[[capture]]\nlink = [\"g-h9\", \"g-switch\"]\n").unwrap_err();
+    assert!(errors.contains("no link between `g-h9` and"), "{errors}");
+}
+
+#[test]
+fn nobody_else_is_called_as_the_network_is() {
+    let text = GOOD.replace("[system.hosts.c]", "[system.hosts.net]");
+    let text = text.replace(r#"["c", "r1"]"#, r#"["net", "r1"]"#);
+    let errors = parse(&text, "net.toml", &[]).unwrap_err().to_string();
+    assert!(
+        errors.contains("`net` is the simulated network itself"),
+        "{errors}"
+    );
+}

@@ -1,5 +1,7 @@
 //! Numbers in registers: big-endian, high word first.
 
+use std::fmt;
+
 /// How a value lies in its registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
@@ -17,6 +19,21 @@ pub enum Encoding {
     F32,
     /// Four registers, IEEE 754 double.
     F64,
+}
+
+impl fmt::Display for Encoding {
+    /// The word in scenarios.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bit => "bit",
+            Self::I16 => "i16",
+            Self::U16 => "u16",
+            Self::I32 => "i32",
+            Self::U32 => "u32",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        })
+    }
 }
 
 impl Encoding {

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio_modbus::server::tcp::Server;
 
 use super::map::RegisterMap;
-use super::service::{Device, Service, Trouble};
+use super::service::{Device, Service, Trouble, Written};
 use super::transport::{Connection, Counters, DeviceStats, Transport};
 use crate::exchange::Exchange;
 
@@ -40,9 +40,9 @@ pub struct ModbusDevice {
 
 impl ModbusDevice {
     /// Serves `map` on `listener`, which keeps the network namespace in which
-    /// it was made. `on_trouble` is called with the device's name, on the
-    /// device's thread and while the testbed stands; it must not stop the
-    /// device itself but may tell somebody to.
+    /// it was made. `on_trouble` and, for each value written, `on_write` are called with
+    /// the device's name, on the device's thread and while the testbed stands; they must not
+    /// stop the device itself but may tell somebody to.
     ///
     /// # Errors
     /// When the thread or its runtime cannot be had.
@@ -52,6 +52,7 @@ impl ModbusDevice {
         map: RegisterMap,
         exchange: Arc<Exchange>,
         on_trouble: impl Fn(&str, Trouble) + Send + Sync + 'static,
+        on_write: impl Fn(&str, &Written) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -71,6 +72,7 @@ impl ModbusDevice {
                 map,
                 exchange,
                 on_trouble: Box::new(on_trouble),
+                on_write: Box::new(on_write),
             }),
         });
         let server = {
@@ -156,6 +158,7 @@ impl Acceptor {
         let service = Service {
             device: self.device.clone(),
             connection: connection.clone(),
+            client: peer,
             requester: format!("{} for {peer}", self.device.name),
         };
         Some((service, Transport::new(stream, connection)))

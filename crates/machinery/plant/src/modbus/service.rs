@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::{Ready, ready};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -40,6 +41,27 @@ impl Trouble {
     }
 }
 
+/// A value that a client has written to a register.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// Who asked.
+    pub client: SocketAddr,
+    /// The address space.
+    pub table: Table,
+    /// The first address of the value.
+    pub at: u16,
+    /// The plant's signal.
+    pub signal: String,
+    /// What the signal was just before, in its unit.
+    pub old: f64,
+    /// What was written, in its unit.
+    pub new: f64,
+}
+
+/// Is told the device's name and what was written, after the plant has taken it and while the
+/// testbed stands.
+pub(crate) type OnWrite = Box<dyn Fn(&str, &Written) + Send + Sync>;
+
 /// Is told the device's name and its trouble.
 pub(crate) type OnTrouble = Box<dyn Fn(&str, Trouble) + Send + Sync>;
 
@@ -50,12 +72,14 @@ pub(crate) struct Device {
     pub(crate) map: RegisterMap,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) on_trouble: OnTrouble,
+    pub(crate) on_write: OnWrite,
 }
 
 /// One connection's service.
 pub(crate) struct Service {
     pub(crate) device: Arc<Device>,
     pub(crate) connection: Arc<Connection>,
+    pub(crate) client: SocketAddr,
     /// Device and client, for the records.
     pub(crate) requester: String,
 }
@@ -145,7 +169,28 @@ impl Service {
         let points = self.device.map.cover_writable(table, at, count(words))?;
         let values = to_values(&points, words)?;
         let reason = format!("write {} {at}+{}", table.name(), words.len());
-        self.exchange(&reason, |plant| plant.write(&values))
+        let names = signals(&points);
+        let before = self.exchange(&reason, |plant| {
+            let before = plant.read(&names)?;
+            plant.write(&values)?;
+            Ok(before)
+        })?;
+        self.tell_writes(&points, &before, &values);
+        Ok(())
+    }
+
+    fn tell_writes(&self, points: &[&Point], before: &[f64], values: &[(&str, f64)]) {
+        for ((point, old), (_, new)) in points.iter().zip(before).zip(values) {
+            let written = Written {
+                client: self.client,
+                table: point.table,
+                at: point.at,
+                signal: point.signal.clone(),
+                old: *old,
+                new: *new,
+            };
+            (self.device.on_write)(&self.device.name, &written);
+        }
     }
 
     /// Function 23: the write comes before the read.
@@ -164,10 +209,14 @@ impl Service {
             "write holding {at}+{}, read holding {read_at}+{read_count}",
             words.len()
         );
-        let values = self.exchange(&reason, |plant| {
-            plant.write_then_read(&values, &signals(&read))
+        let names = signals(&written);
+        let (before, present) = self.exchange(&reason, |plant| {
+            let before = plant.read(&names)?;
+            let present = plant.write_then_read(&values, &signals(&read))?;
+            Ok((before, present))
         })?;
-        self.to_words(&read, &values)
+        self.tell_writes(&written, &before, &values);
+        self.to_words(&read, &present)
     }
 
     /// Function 22, for values that are one register: both halves under one
@@ -175,16 +224,18 @@ impl Service {
     fn mask_write(&self, at: u16, and: u16, or: u16) -> Result<(), ExceptionCode> {
         let points = self.device.map.cover_writable(Table::Holding, at, 1)?;
         let read = signals(&points);
-        self.exchange(&format!("mask holding {at}"), |plant| {
+        let (present, values) = self.exchange(&format!("mask holding {at}"), |plant| {
             let present = plant.read(&read)?;
             let masked = self
                 .to_words(&points, &present)
                 .and_then(|words| to_values(&points, &[(words[0] & and) | (or & !and)]));
             match masked {
-                Ok(values) => plant.write(&values).map(Ok),
+                Ok(values) => plant.write(&values).map(|()| Ok((present, values))),
                 Err(exception) => Ok(Err(exception)),
             }
-        })?
+        })??;
+        self.tell_writes(&points, &present, &values);
+        Ok(())
     }
 
     /// One exchange with the plant, whose pause ends when the reply is out.
@@ -282,7 +333,7 @@ impl fmt::Display for Trouble {
             } => {
                 write!(
                     f,
-                    "signal `{signal}` would be {wire} on the wire, too much for {encoding:?}"
+                    "signal `{signal}` would be {wire} on the wire, too much for `{encoding}`"
                 )
             }
         }

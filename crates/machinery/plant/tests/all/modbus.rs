@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Clock, init, spec};
 use timeloom_bus::{Action, Bus, Record};
 use timeloom_plant::modbus::{
-    DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble,
+    DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble, Written,
 };
 use timeloom_plant::{Exchange, Fault, PlantProcess};
 use tokio_modbus::ExceptionCode;
@@ -24,6 +24,7 @@ struct World {
     device: ModbusDevice,
     exchange: Arc<Exchange>,
     trouble: Mutex<Receiver<Trouble>>,
+    writes: Mutex<Receiver<Written>>,
     records: Mutex<Receiver<Record>>,
 }
 
@@ -63,6 +64,7 @@ fn world(misdeed: &str) -> World {
     points.extend((0..30).map(|n| point(Table::Input, 100 + 4 * n, Encoding::F64, "time")));
     let map = RegisterMap::new(points, exchange.info()).unwrap();
     let (tell, trouble) = channel();
+    let (tell_write, writes) = channel();
     let device = ModbusDevice::start(
         DeviceSpec {
             name: "relay".to_owned(),
@@ -76,6 +78,10 @@ fn world(misdeed: &str) -> World {
             assert_eq!(name, "relay");
             tell.send(what).unwrap();
         },
+        move |name, written| {
+            assert_eq!(name, "relay");
+            tell_write.send(written.clone()).unwrap();
+        },
     )
     .unwrap();
     World {
@@ -83,6 +89,7 @@ fn world(misdeed: &str) -> World {
         device,
         exchange,
         trouble: Mutex::new(trouble),
+        writes: Mutex::new(writes),
         records: Mutex::new(records),
     }
 }
@@ -204,6 +211,32 @@ fn every_function_works() {
             && record.reason == "read input 0+1"
             && record.requester.starts_with("relay for 127.0.0.1:")
     }));
+    writes_are_told(&world);
+}
+
+/// Every value written, in order, by whom, and what the signal was before.
+fn writes_are_told(world: &World) {
+    let writes: Vec<Written> = world.writes.lock().unwrap().try_iter().collect();
+    let told: Vec<_> = (writes.iter())
+        .map(|it| (it.table, it.at, &*it.signal, it.new))
+        .collect();
+    let expected = [
+        (Table::Holding, 0, "set", 1.5),
+        (Table::Holding, 4, "switch", -1.0),
+        (Table::Coil, 7, "switch", 1.0),
+        (Table::Coil, 7, "switch", 1.0),
+        (Table::Coil, 8, "set", 0.0),
+        (Table::Holding, 4, "switch", 258.0),
+        (Table::Holding, 4, "switch", 77.0),
+    ];
+    assert_eq!(told, expected);
+    assert!(writes.iter().all(|it| it.client.ip().is_loopback()));
+    for (index, write) in writes.iter().enumerate() {
+        let earlier = writes[..index].iter().rev();
+        if let Some(before) = earlier.into_iter().find(|it| it.signal == write.signal) {
+            assert_eq!(write.old, before.new, "{write:?}");
+        }
+    }
 }
 
 #[test]

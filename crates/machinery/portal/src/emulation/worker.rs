@@ -15,7 +15,7 @@ use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-use super::{Capture, Command, Report};
+use super::{Capture, Command, Report, Sample};
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::portals::Attachment;
@@ -28,6 +28,9 @@ pub(super) struct Worker {
     pub(super) attachments: Vec<Attachment>,
     pub(super) by_node: HashMap<Node, usize>,
     pub(super) capture: Option<Capture>,
+    pub(super) sampler: Option<Sampler>,
+    /// Where the clock that is followed stops by itself.
+    pub(super) stop: Instant<Virtual>,
     pub(super) moderation: Moderation,
     pub(super) first: bool,
     pub(super) awake: bool,
@@ -39,6 +42,23 @@ pub(super) struct Worker {
     pub(super) sleeps: u64,
     /// What it took in all, once it has ended.
     pub(super) cpu: Option<Duration>,
+}
+
+/// Who looks at the model, and when next.
+pub(super) struct Sampler {
+    every: Duration,
+    look: Sample,
+    next: Instant<Virtual>,
+}
+
+impl Sampler {
+    pub(super) fn new(every: Duration, look: Sample) -> Self {
+        Self {
+            every: every.max(Duration::from_ns(1)),
+            look,
+            next: Instant::ZERO,
+        }
+    }
 }
 
 /// Events between two looks at the portals, and frames between two looks at
@@ -69,16 +89,20 @@ impl Worker {
         ready.extend(0..self.attachments.len());
         loop {
             if !self.carry_out_orders() {
+                if self.sampler.is_some() {
+                    self.advance();
+                }
                 return Ok(());
             }
             let began = wall_now();
             if let Timing::Follow(clock) = &self.timing {
                 let (map, stop) = clock.map_and_stop();
+                self.stop = stop;
                 self.paced.follow(map, stop);
             }
             self.catch_up(began);
             let taken_in = self.take_in(&mut ready);
-            let wake = self.paced.poll(wall_now, EVENTS);
+            let wake = self.advance();
             let handed_out = self.hand_out();
             if wake == Wake::Now {
                 // Behind; see what the portals have, without sleeping.
@@ -110,12 +134,40 @@ impl Worker {
         if limit == Instant::FAR_FUTURE {
             return;
         }
-        if self.paced.poll(wall_now, EVENTS) != Wake::Now {
+        if self.advance() != Wake::Now {
             let engine = &mut self.paced.engine;
             if engine.next_wake().is_none_or(|next| next > limit) {
                 engine.run_until(limit, 1);
             }
         }
+    }
+
+    /// Handles what is due, and takes the samples that are due on the way: for each the
+    /// model stands at its instant.
+    fn advance(&mut self) -> Wake {
+        let Some(mut sampler) = self.sampler.take() else {
+            return self.paced.poll(wall_now, EVENTS);
+        };
+        let wake = loop {
+            let pace = self.paced.pace();
+            let limit = pace.limit(wall_now()).min(self.stop);
+            // Without a pace there is no present up to which a quiet network has lived.
+            if sampler.next > limit || limit == Instant::FAR_FUTURE {
+                break self.paced.poll(wall_now, EVENTS);
+            }
+            self.paced.set_stop(sampler.next);
+            let behind = self.paced.poll(wall_now, EVENTS) == Wake::Now;
+            self.paced.set_stop(self.stop);
+            if behind {
+                break Wake::Now;
+            }
+            let engine = &mut self.paced.engine;
+            engine.run_until(sampler.next, 1);
+            (sampler.look)(sampler.next, &mut engine.model);
+            sampler.next += sampler.every;
+        };
+        self.sampler = Some(sampler);
+        wake
     }
 
     /// Takes frames from the portals that have some; says whether there were

@@ -1,9 +1,14 @@
 //! What the report needs of a run, loaded once; problems become sentences.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::attack;
 use super::spec::{Panel, ReportRun};
-use crate::{Check, ClockRow, LabelRow, Manifest, ResultsError, RunDirectory, Series};
+use crate::{
+    Check, ClockRow, DeviceWrite, EventRow, LabelRow, Manifest, ResultsError, RunDirectory, Series,
+    Topology,
+};
 
 /// One run in memory.
 pub(super) struct RunData {
@@ -12,27 +17,32 @@ pub(super) struct RunData {
     pub(super) checks: Vec<Check>,
     pub(super) clock: Vec<ClockRow>,
     pub(super) labels: Vec<LabelRow>,
+    /// Those that tell of attacks, alarms and writes.
+    pub(super) events: Vec<EventRow>,
+    pub(super) network: Option<NetworkData>,
     series: Vec<Series>,
     /// What could not be read, in whole sentences.
     pub(super) problems: Vec<String>,
 }
 
+/// A simulated network and what was recorded of it, over seconds of virtual time.
+pub(super) struct NetworkData {
+    pub(super) topology: Topology,
+    /// By name, without the source: `link.core.load`.
+    pub(super) signals: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
 impl RunData {
     /// Loads a run and the signals that the panels ask for.
     pub(super) fn load(run: &ReportRun, panels: &[Panel]) -> Self {
-        let mut names: Vec<&str> = panels
-            .iter()
-            .flat_map(|p| &p.signals)
-            .map(|s| s.name.as_str())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
         let mut data = Self {
             label: run.label.clone(),
             manifest: None,
             checks: Vec::new(),
             clock: Vec::new(),
             labels: Vec::new(),
+            events: Vec::new(),
+            network: None,
             series: Vec::new(),
             problems: Vec::new(),
         };
@@ -64,6 +74,25 @@ impl RunData {
         data.labels = data
             .or_problem("its attack labels", directory.labels())
             .unwrap_or_default();
+        data.events = data
+            .or_problem("its events", told_events(&directory))
+            .unwrap_or_default();
+        data.network = data
+            .or_problem("its simulated network", NetworkData::load(&directory))
+            .flatten();
+        let written = data
+            .events
+            .iter()
+            .filter_map(|event| event.text.parse().ok());
+        let written = written.map(|write: DeviceWrite| write.signal);
+        let drawn = panels.iter().flat_map(|panel| &panel.signals);
+        let mut names: Vec<String> = drawn
+            .map(|signal| signal.name.clone())
+            .chain(written)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         data.series = data
             .or_problem("its signals", directory.series(&names))
             .unwrap_or_default();
@@ -75,6 +104,13 @@ impl RunData {
         self.series
             .iter()
             .find(|series| series.selector == name && !series.samples.is_empty())
+    }
+
+    /// All signals that were read and have samples.
+    pub(super) fn all_series(&self) -> impl Iterator<Item = &Series> {
+        self.series
+            .iter()
+            .filter(|series| !series.samples.is_empty())
     }
 
     /// The end of what is known of the run, in seconds of virtual time.
@@ -107,6 +143,19 @@ impl RunData {
             })
             .ok()
     }
+}
+
+/// The events that the report tells, in the order of time.
+fn told_events(directory: &RunDirectory) -> Result<Vec<EventRow>, ResultsError> {
+    let mut events = Vec::new();
+    directory.for_each(|row: EventRow| {
+        if attack::KINDS.contains(&&*row.kind) {
+            events.push(row);
+        }
+        Ok(())
+    })?;
+    events.sort_by_key(|event| event.t_virtual);
+    Ok(events)
 }
 
 /// One signal of a run that is needed for nothing else.

@@ -10,6 +10,7 @@
 //! all points, and measures text without fonts by guessing; the part of it
 //! that would be used is shorter than its replacement here.
 
+mod attack;
 mod checks;
 mod clock;
 mod comparison;
@@ -17,7 +18,9 @@ mod data;
 mod decimate;
 mod figure;
 mod lanes;
+mod map;
 mod markup;
+mod network;
 mod number;
 mod panels;
 mod pauses;
@@ -26,6 +29,7 @@ mod proof;
 mod provenance;
 mod sheet;
 mod spec;
+mod strip;
 mod style;
 mod summary;
 mod verdict;
@@ -53,6 +57,8 @@ pub fn render(spec: &ReportSpec) -> String {
     let mut figures = figure::Numbering::default();
     panels::section(&mut body, &mut figures, spec, &runs, &colours);
     checks::section(&mut body, &runs);
+    attack::section(&mut body, &mut figures, &runs, &colours);
+    network::section(&mut body, &mut figures, &runs, &colours);
     if let Some(proof) = &spec.proof {
         proof::section(&mut body, &mut figures, proof);
     }

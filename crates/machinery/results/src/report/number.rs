@@ -130,7 +130,11 @@ pub(super) fn duration(length: Duration) -> String {
 /// units that take a prefix; `kW` and `%` are left alone.
 pub(super) fn prefix(unit: &str, range: Range) -> (f64, &'static str) {
     let greatest = range.low.abs().max(range.high.abs());
-    if !["V", "A", "W", "VA", "var", "Wh", "Hz", "Pa", "N", "J"].contains(&unit) {
+    if ![
+        "V", "A", "W", "VA", "var", "Wh", "Hz", "Pa", "N", "J", "bit/s",
+    ]
+    .contains(&unit)
+    {
         return (1.0, "");
     }
     match greatest {

@@ -50,6 +50,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     out.push_str("</tbody>\n</table>\n");
     degraded(out, &known);
     programs(out, &known);
+    inputs(out, &known);
     out.push_str("</section>\n");
 }
 
@@ -137,6 +138,32 @@ fn programs(out: &mut String, known: &[(&str, &Manifest)]) {
             programs.len() - LISTED
         ));
     }
+}
+
+/// The scripts, models and data; those that several runs share stand once.
+fn inputs(out: &mut String, known: &[(&str, &Manifest)]) {
+    let all = known.iter().flat_map(|(_, manifest)| &manifest.inputs);
+    let mut rows: Vec<(&str, &str, &str)> = all
+        .map(|input| {
+            let kept = input.kept.as_deref().unwrap_or("not copied");
+            (input.path.as_str(), input.sha256.as_str(), kept)
+        })
+        .collect();
+    rows.sort_unstable();
+    rows.dedup();
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("<h3>Scripts, models and data</h3>\n<table tabindex=\"0\">\n<thead><tr><th>File</th><th>SHA-256</th><th>Copy in the run directory</th></tr></thead>\n<tbody>\n");
+    for (path, sha256, kept) in rows.iter().take(LISTED) {
+        out.push_str(&format!(
+            "<tr><td class=\"any\">{}</td><td class=\"hash\">{}</td><td class=\"any\">{}</td></tr>\n",
+            escape(path),
+            escape(sha256),
+            escape(kept)
+        ));
+    }
+    out.push_str("</tbody>\n</table>\n");
 }
 
 /// Says one thing about a run.

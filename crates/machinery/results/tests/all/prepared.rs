@@ -53,7 +53,7 @@ fn a_folder_that_is_a_link_is_not_emptied() {
     for folder in ["net", "logs", "journal"] {
         let prepared = Prepared::new();
         prepared.link(folder, &prepared.victim);
-        let refused = RunDirectory::create(&prepared.run).unwrap_err();
+        let refused = RunDirectory::replace(&prepared.run).unwrap_err();
         assert!(matches!(refused, ResultsError::Link(_)), "{refused}");
         assert!(refused.to_string().contains("symbolic link"), "{refused}");
         prepared.expect_untouched(folder);
@@ -91,7 +91,7 @@ fn a_journal_is_not_written_through_a_link() {
         ("journal/events.jsonl", true),
     ] {
         let prepared = Prepared::new();
-        let run = RunDirectory::create(&prepared.run).unwrap();
+        let run = RunDirectory::replace(&prepared.run).unwrap();
         prepared.link(name, &prepared.file);
         if hard {
             fs::remove_file(prepared.run.join(name)).unwrap();
@@ -101,7 +101,7 @@ fn a_journal_is_not_written_through_a_link() {
         prepared.expect_untouched(name);
     }
     let prepared = Prepared::new();
-    let run = RunDirectory::create(&prepared.run).unwrap();
+    let run = RunDirectory::replace(&prepared.run).unwrap();
     prepared.link("events.parquet.partial", &prepared.file);
     run.recorder().unwrap().finish().unwrap();
     prepared.expect_untouched("a table's");
@@ -130,7 +130,7 @@ fn a_directory_that_others_may_write_is_refused() {
     for mode in [0o777, 0o775, 0o1777] {
         let prepared = Prepared::new();
         fs::set_permissions(&prepared.run, Permissions::from_mode(mode)).unwrap();
-        let refused = RunDirectory::create(&prepared.run).unwrap_err();
+        let refused = RunDirectory::replace(&prepared.run).unwrap_err();
         assert!(refused.to_string().contains("chmod -R go-w"), "{refused}");
         // It may be read, but no report is put there.
         let run = RunDirectory::open(&prepared.run).unwrap();
@@ -139,7 +139,7 @@ fn a_directory_that_others_may_write_is_refused() {
     }
     let prepared = Prepared::new();
     fs::set_permissions(prepared.run.join("net"), Permissions::from_mode(0o777)).unwrap();
-    assert!(RunDirectory::create(&prepared.run).is_err());
+    assert!(RunDirectory::replace(&prepared.run).is_err());
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_directory_of_another_user_is_refused() {
     }
     let prepared = Prepared::new();
     chown(&prepared.run, Some(65534), None).unwrap();
-    let refused = RunDirectory::create(&prepared.run).unwrap_err();
+    let refused = RunDirectory::replace(&prepared.run).unwrap_err();
     assert!(refused.to_string().contains("uid 65534"), "{refused}");
     let run = RunDirectory::open(&prepared.run).unwrap();
     assert!(run.write_report("").is_err());

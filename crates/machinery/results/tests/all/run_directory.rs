@@ -175,9 +175,17 @@ fn only_a_run_is_overwritten() {
     run.write_report("old").unwrap();
     fs::write(path.join("logs/old.log"), "old").unwrap();
     fs::write(path.join("my-notes.txt"), "keep").unwrap();
-    let run = RunDirectory::create(&path).unwrap();
+    assert!(matches!(
+        RunDirectory::create(&path),
+        Err(ResultsError::RunThere(_))
+    ));
+    assert_eq!(run.events().unwrap().len(), 1, "a refusal touches nothing");
+    run.keep_input("script.py", b"old").unwrap();
+    let run = RunDirectory::replace(&path).unwrap();
     assert_eq!(run.events().unwrap(), []);
-    assert_eq!(names(&path), ["journal", "logs", "my-notes.txt", "net"]);
+    let folders = ["inputs", "journal", "logs", "my-notes.txt", "net"];
+    assert_eq!(names(&path), folders);
+    assert_eq!(names(&path.join("inputs")), [] as [&str; 0]);
     assert_eq!(names(&path.join("logs")), [] as [&str; 0]);
 }
 
@@ -192,7 +200,7 @@ fn a_live_run_is_neither_recovered_nor_replaced() {
         Err(ResultsError::InUse(_))
     ));
     assert!(matches!(
-        RunDirectory::create(run.path()),
+        RunDirectory::replace(run.path()),
         Err(ResultsError::InUse(_))
     ));
     drop(recorder);

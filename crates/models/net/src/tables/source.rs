@@ -139,6 +139,9 @@ pub struct TrafficStats {
     pub delay_max_ns: u64,
     /// Packets that arrived after one that was sent later.
     pub reordered: u64,
+    /// Packets sent up to the last one that has arrived. What is missing of them was lost,
+    /// or will arrive out of order (RFC 3550, appendix A.3).
+    pub expected: u64,
 }
 
 /// A source of a world: its ends, and how far it has come.
@@ -233,6 +236,7 @@ impl Source {
             stats.reordered += 1;
         }
         self.highest = self.highest.max(packet.seq);
+        stats.expected = u64::from(self.highest) + 1;
     }
 
     /// When the next packet goes, and its size.

@@ -1,5 +1,7 @@
 //! What an ordinary clock is, and the states of its port.
 
+use std::fmt;
+
 use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 
 use crate::Profile;
@@ -16,6 +18,18 @@ pub enum PortState {
     Slave,
     /// Leads nobody, follows nobody: a better clock of class 1 to 127 does.
     Passive,
+}
+
+impl fmt::Display for PortState {
+    /// The word of IEEE 1588, in small letters.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Listening => "listening",
+            Self::Master => "master",
+            Self::Slave => "slave",
+            Self::Passive => "passive",
+        })
+    }
 }
 
 /// What an ordinary clock is.

@@ -1,5 +1,7 @@
 //! What was violated, and where.
 
+use std::fmt;
+
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
 /// Authenticated time was violated.
@@ -79,4 +81,33 @@ pub enum Reason {
     Delayed,
     /// Too many messages that do not hold; some were not looked at.
     Flood,
+}
+
+impl fmt::Display for Reason {
+    /// In a word or two.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsigned => "unsigned",
+            Self::Malformed => "malformed",
+            Self::Suite => "suite",
+            Self::Epoch => "epoch",
+            Self::UnknownSigner => "unknown signer",
+            Self::NotAuthorised => "not authorised",
+            Self::Replay => "replay",
+            Self::DuplicateSync => "duplicate Sync",
+            Self::SpoofedSync => "spoofed Sync",
+            Self::Correction => "correction",
+            Self::Contribution => "contribution",
+            Self::Path => "path",
+            Self::TooLong => "too long",
+            Self::Signature => "signature",
+            Self::Restarted => "restarted",
+            Self::Incomplete => "incomplete",
+            Self::Missing => "missing",
+            Self::Pdelay => "pdelay",
+            Self::Announce => "announce",
+            Self::Delayed => "delayed",
+            Self::Flood => "flood",
+        })
+    }
 }

@@ -88,9 +88,18 @@ impl Lab {
 
     /// Starts a scenario from elsewhere.
     pub(crate) fn start_file(&self, scenario: &Path, sets: &[&str]) -> Running<'_> {
+        self.start_as(scenario, &[], sets)
+    }
+
+    /// Starts the scenario with further options.
+    pub(crate) fn start_with(&self, options: &[&str], sets: &[&str]) -> Running<'_> {
+        self.start_as(&self.path().join("scenario.toml"), options, sets)
+    }
+
+    fn start_as(&self, scenario: &Path, options: &[&str], sets: &[&str]) -> Running<'_> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
         command.args(["run", "--name", &self.name, "-o"]);
-        command.arg(self.run_path()).arg(scenario);
+        command.arg(self.run_path()).args(options).arg(scenario);
         command.args(sets.iter().flat_map(|set| ["--set", set]));
         let file = |name: &str| {
             let path = self.path().join(name);

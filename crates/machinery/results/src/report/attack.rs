@@ -1,0 +1,326 @@
+//! An attack as it went: what the scenario labels, frames that lied, alarms and every write to
+//! a device, on one time axis with the signals that moved.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::data::{RunData, seconds};
+use super::figure::Numbering;
+use super::markup::{NAME_CHARS, escape, section_head, shortened};
+use super::number::{Range, fixed, significant, ticks};
+use super::panels::attack_marks;
+use super::plot::Mark;
+use super::strip;
+use crate::{DeviceWrite, EventRow};
+
+/// The kinds of events that are shown.
+pub(super) const KINDS: [&str; 5] = [DeviceWrite::KIND, SPOOFED, "violation", "trouble", "alarm"];
+
+const SPOOFED: &str = "spoofed";
+
+/// Instants of one kind by one doer.
+struct Lane {
+    name: String,
+    colour: &'static str,
+    at_s: Vec<f64>,
+}
+
+/// The section, about the first run in which there is something to tell; nothing without.
+pub(super) fn section(
+    out: &mut String,
+    figures: &mut Numbering,
+    runs: &[RunData],
+    colours: &[&'static str],
+) {
+    let told = |run: &RunData| !run.labels.is_empty() || !run.events.is_empty();
+    let attacked = runs.iter().position(|run| !run.labels.is_empty());
+    let Some(index) = attacked.or_else(|| runs.iter().position(told)) else {
+        return;
+    };
+    let run = &runs[index];
+    let is_attack = !run.labels.is_empty() || run.events.iter().any(|it| &*it.kind == SPOOFED);
+    let title = match is_attack {
+        true => "The attack over time",
+        false => "Writes and alarms over time",
+    };
+    section_head(out, title);
+    let end_s = run.end_s().unwrap_or(1.0);
+    let x = Range {
+        low: 0.0,
+        high: end_s,
+    };
+    let marks = attack_marks(std::slice::from_ref(run), &colours[index..], end_s);
+    let lanes = lanes(run);
+    figures.begin(out);
+    draw(out, &lanes, &marks, run, x);
+    figures.end(
+        out,
+        &format!("What was done in the run “{}”, and what moved.", run.label),
+        "Bars are attacks as the scenario labels them; each stroke is an event: a frame that lied about its sender (told \
+         once a second while it goes on), an alarm, a write to a device. Below, on the same axis, the signals that \
+         changed most after the onset.",
+    );
+    moments(out, run);
+    writes(out, run);
+    out.push_str("</section>\n");
+}
+
+fn lanes(run: &RunData) -> Vec<Lane> {
+    let mut lanes: BTreeMap<(u8, String), Lane> = BTreeMap::new();
+    for event in &run.events {
+        let (rank, name, colour) = match &*event.kind {
+            SPOOFED => (0, format!("spoofed by {}", event.host), "#d55e00"),
+            DeviceWrite::KIND => {
+                let write = event.text.parse::<DeviceWrite>();
+                let who = write.map_or_else(|_| event.host.to_string(), |write| write.who);
+                (2, format!("{who} writes {}", event.source), "#0072b2")
+            }
+            kind => (1, format!("{kind}: {}", event.source), "#aa4a86"),
+        };
+        let lane = lanes.entry((rank, name.clone())).or_insert(Lane {
+            name,
+            colour,
+            at_s: Vec::new(),
+        });
+        lane.at_s.push(seconds(event.t_virtual));
+    }
+    lanes.into_values().take(MOST_LANES).collect()
+}
+
+fn draw(out: &mut String, lanes: &[Lane], marks: &[Mark], run: &RunData, x: Range) {
+    let onset_s = run
+        .labels
+        .iter()
+        .map(|label| seconds(label.start))
+        .reduce(f64::min);
+    let strips = strip::moved(run, onset_s);
+    let rows = marks.len() + lanes.len();
+    let lanes_bottom = TOP + LANE * rows as f64;
+    let bottom = lanes_bottom + strips.len() as f64 * (strip::HEIGHT + GAP);
+    let height = bottom + 34.0;
+    let px = |at: f64| LEFT + x.part(at).clamp(0.0, 1.0) * (RIGHT - LEFT);
+    let _ = writeln!(
+        out,
+        "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"Time axis of the attack\">\n\
+         <svg class=\"lanes\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{rows} lanes of events and {} signals over virtual time\">",
+        strips.len()
+    );
+    for mark in marks {
+        let _ = writeln!(
+            out,
+            "<path d=\"M{:.1} {TOP}V{bottom:.1}\" stroke=\"{}\" stroke-width=\"1\" stroke-dasharray=\"4 2.5\"/>",
+            px(mark.from),
+            mark.colour
+        );
+    }
+    for (row, mark) in marks.iter().enumerate() {
+        let base = TOP + LANE * (row + 1) as f64;
+        name(out, &mark.text, base);
+        let _ = writeln!(
+            out,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\" opacity=\"0.35\"/>",
+            px(mark.from),
+            base - LANE + 6.0,
+            (px(mark.to) - px(mark.from)).max(1.0),
+            LANE - 10.0,
+            mark.colour
+        );
+    }
+    for (row, lane) in lanes.iter().enumerate() {
+        let base = TOP + LANE * (marks.len() + row + 1) as f64;
+        name(out, &lane.name, base);
+        // A tenth of a unit is finer than anybody sees; strokes on one place are one.
+        let mut places: Vec<i64> = lane.at_s.iter().map(|at| (px(*at) * 10.0) as i64).collect();
+        places.dedup();
+        let mut path = String::new();
+        for place in places {
+            let _ = write!(
+                path,
+                "M{:.1} {:.1}v{:.1}",
+                place as f64 / 10.0,
+                base - LANE + 6.0,
+                LANE - 10.0
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<path class=\"lane\" d=\"M{LEFT} {base:.1}H{RIGHT}\"/><path d=\"{path}\" stroke=\"{}\" stroke-width=\"1\"/>",
+            lane.colour
+        );
+    }
+    let mut top = lanes_bottom + GAP;
+    for strip in &strips {
+        strip.draw(out, top, x, (LEFT, RIGHT));
+        top += strip::HEIGHT + GAP;
+    }
+    let (columns, decimals) = ticks(x, 10);
+    for tick in columns {
+        let _ = writeln!(
+            out,
+            "<path class=\"axis\" d=\"M{at:.1} {bottom:.1}v4\"/><text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            bottom + 15.0,
+            fixed(tick, decimals),
+            at = px(tick)
+        );
+    }
+    let _ = writeln!(
+        out,
+        "<path class=\"axis\" d=\"M{LEFT} {bottom:.1}H{RIGHT}\"/><text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">Virtual time (s)</text>\n</svg>\n</div>",
+        (LEFT + RIGHT) / 2.0,
+        height - 3.0
+    );
+}
+
+fn name(out: &mut String, text: &str, base: f64) {
+    let _ = writeln!(
+        out,
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+        LEFT - 8.0,
+        base - 6.0,
+        escape(&shortened(text, 36))
+    );
+}
+
+/// Labels, lies and alarms in the order of time; a lie that goes on stands with its first.
+fn moments(out: &mut String, run: &RunData) {
+    let mut rows: Vec<(f64, String, String)> = Vec::new();
+    for label in &run.labels {
+        let text = format!(
+            "{} ({}) begins, on {}",
+            label.attack, label.technique, label.target
+        );
+        rows.push((seconds(label.start), "label".into(), text));
+        if label.end != timeloom_time::Instant::FAR_FUTURE {
+            let text = format!("{} ends", label.attack);
+            rows.push((seconds(label.end), "label".into(), text));
+        }
+    }
+    let mut seen: BTreeMap<(&str, &str, &str), (usize, f64)> = BTreeMap::new();
+    let others = run
+        .events
+        .iter()
+        .filter(|it| &*it.kind != DeviceWrite::KIND);
+    for event in others {
+        let head = event.text.split(", and ").next().unwrap_or_default();
+        let at = seconds(event.t_virtual);
+        let entry = seen
+            .entry((&event.kind, &event.source, head))
+            .or_insert((0, at));
+        entry.0 += 1;
+        if entry.0 == 1 {
+            let text = format!("{}: {}", event.source, event.text);
+            rows.push((at, event.kind.to_string(), text));
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    out.push_str(
+        "<h3>Labels, lies and alarms</h3>\n<table tabindex=\"0\">\n<thead><tr><th class=\"n\">At</th><th>Kind</th><th>What</th></tr></thead>\n<tbody>\n",
+    );
+    for (at, kind, text) in rows.iter().take(MOST_ROWS) {
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"n\">{} s</td><td>{}</td><td class=\"any\">{}</td></tr>",
+            fixed(*at, 3),
+            escape(kind),
+            escape(text)
+        );
+    }
+    out.push_str("</tbody>\n</table>\n");
+    more(out, rows.len());
+}
+
+/// What one writer did to one signal.
+struct Written {
+    count: usize,
+    first: (f64, f64),
+    last: (f64, f64),
+    least: f64,
+    greatest: f64,
+    /// The greatest change by one write, and when.
+    step: (f64, f64),
+}
+
+fn writes(out: &mut String, run: &RunData) {
+    let mut all: BTreeMap<(String, String, String), Written> = BTreeMap::new();
+    let of_device = |event: &&EventRow| &*event.kind == DeviceWrite::KIND;
+    for event in run.events.iter().filter(of_device) {
+        let Ok(write) = event.text.parse::<DeviceWrite>() else {
+            continue;
+        };
+        let at = seconds(event.t_virtual);
+        let address = write
+            .from
+            .rsplit_once(':')
+            .map_or(&*write.from, |(ip, _)| ip);
+        let who = format!("{} ({address})", write.who);
+        let register = format!("{}, {}", event.source, write.register);
+        let entry = all.entry((who, register, write.signal)).or_insert(Written {
+            count: 0,
+            first: (at, write.new),
+            last: (at, write.new),
+            least: write.new,
+            greatest: write.new,
+            step: (0.0, at),
+        });
+        entry.count += 1;
+        entry.last = (at, write.new);
+        entry.least = entry.least.min(write.new);
+        entry.greatest = entry.greatest.max(write.new);
+        let step = write.old.map_or(0.0, |old| (write.new - old).abs());
+        if step > entry.step.0 {
+            entry.step = (step, at);
+        }
+    }
+    if all.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h3>Writes to devices</h3>\n<table tabindex=\"0\">\n<thead><tr><th>Who</th><th>Register</th><th>Signal</th><th class=\"n\">Writes</th>\
+         <th class=\"n\">First</th><th class=\"n\">Last</th><th class=\"n\">Least</th><th class=\"n\">Greatest</th>\
+         <th class=\"n\">Greatest change</th></tr></thead>\n<tbody>\n",
+    );
+    for ((who, register, signal), it) in all.iter().take(MOST_ROWS) {
+        let _ = writeln!(
+            out,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{} at {} s</td><td class=\"n\">{} at {} s</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} at {} s</td></tr>",
+            escape(&shortened(who, NAME_CHARS)),
+            escape(&shortened(register, NAME_CHARS)),
+            escape(&shortened(signal, NAME_CHARS)),
+            it.count,
+            significant(it.first.1, 5),
+            fixed(it.first.0, 3),
+            significant(it.last.1, 5),
+            fixed(it.last.0, 3),
+            significant(it.least, 5),
+            significant(it.greatest, 5),
+            significant(it.step.0, 5),
+            fixed(it.step.1, 3),
+        );
+    }
+    out.push_str("</tbody>\n</table>\n");
+    more(out, all.len());
+    out.push_str("<p class=\"other\">Each single write, with the value before it, is an event of kind <code>write</code> in events.parquet.</p>\n");
+}
+
+fn more(out: &mut String, rows: usize) {
+    if rows > MOST_ROWS {
+        let _ = writeln!(
+            out,
+            "<p class=\"other\">{} more are in events.parquet.</p>",
+            rows - MOST_ROWS
+        );
+    }
+}
+
+const WIDTH: f64 = 940.0;
+const LEFT: f64 = 215.0;
+const RIGHT: f64 = 900.0;
+const TOP: f64 = 6.0;
+const LANE: f64 = 24.0;
+const GAP: f64 = 12.0;
+const MOST_LANES: usize = 16;
+const MOST_ROWS: usize = 40;

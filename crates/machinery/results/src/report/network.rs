@@ -1,0 +1,349 @@
+//! The simulated network: its topology with load and loss, and of each link and flow what
+//! went over it.
+
+use std::collections::BTreeMap;
+
+use super::data::{NetworkData, RunData, seconds};
+use super::figure::{Numbering, key, letter};
+use super::markup::{NAME_CHARS, escape, missing, section_head, shortened};
+use super::number::{Range, fixed, prefix, significant};
+use super::plot::{Mark, Plot, Trace};
+use super::style::colour;
+use super::{map, panels};
+use crate::{NodeKind, Topology};
+
+/// The section; nothing where no run has a simulated network.
+pub(super) fn section(
+    out: &mut String,
+    figures: &mut Numbering,
+    runs: &[RunData],
+    colours: &[&'static str],
+) {
+    let Some((index, run)) = (runs.iter().enumerate()).find(|(_, run)| run.network.is_some())
+    else {
+        return;
+    };
+    let Some(data) = &run.network else { return };
+    section_head(out, "The simulated network");
+    out.push_str(&format!("<p>{}</p>\n", escape(&counted(&data.topology))));
+    let links = summaries(data);
+    figures.begin(out);
+    map::draw(out, &data.topology, &links);
+    figures.end(
+        out,
+        "Topology with load and loss.",
+        "The broader a line, the greater the mean load of the link in its busier direction; a link that lost \
+         packets is drawn in vermilion. Boxes are switches, circles routers, bold names real hosts. Hosts of the \
+         model at one node stand together.",
+    );
+    let end_s = run.end_s().unwrap_or(1.0);
+    let marks = panels::attack_marks(std::slice::from_ref(run), &colours[index..], end_s);
+    curves(out, figures, data, &links, end_s, &marks);
+    tables(out, data, &links);
+    out.push_str("</section>\n");
+}
+
+/// What a link came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LinkSummary {
+    /// Mean and greatest load, of 1.
+    pub(super) load: f64,
+    pub(super) peak_load: f64,
+    /// Mean and greatest share of packets lost.
+    pub(super) loss: f64,
+    pub(super) peak_loss: f64,
+    pub(super) throughput_bps: f64,
+    pub(super) delay_s: f64,
+    pub(super) queue: f64,
+}
+
+/// By the link's number; `None` for those that were not recorded.
+fn summaries(data: &NetworkData) -> Vec<Option<LinkSummary>> {
+    let of = |link: &str, quantity: &str| {
+        let name = format!("link.{link}.{quantity}");
+        data.signals.get(&name).map_or(&[][..], Vec::as_slice)
+    };
+    let links = data.topology.links.iter();
+    let links = links.map(|link| {
+        let load = of(&link.name, "load");
+        (!load.is_empty()).then(|| LinkSummary {
+            load: mean(load),
+            peak_load: peak(load),
+            loss: mean(of(&link.name, "loss")),
+            peak_loss: peak(of(&link.name, "loss")),
+            throughput_bps: mean(of(&link.name, "throughput")),
+            delay_s: mean(of(&link.name, "delay")),
+            queue: peak(of(&link.name, "queue")),
+        })
+    });
+    links.collect()
+}
+
+fn counted(topology: &Topology) -> String {
+    let count = |kind| {
+        topology
+            .nodes
+            .iter()
+            .filter(|node| node.kind == kind)
+            .count()
+    };
+    let unseen = topology.links.iter().filter(|link| !link.recorded).count();
+    let mut text = format!(
+        "{} real and {} simulated hosts, {} switches, {} routers, {} links, {} simulated flows.",
+        count(NodeKind::Real),
+        count(NodeKind::Host),
+        count(NodeKind::Switch),
+        count(NodeKind::Router),
+        topology.links.len(),
+        topology.flows.len()
+    );
+    if unseen > 0 {
+        text.push_str(&format!(
+            " {unseen} links were not recorded; one that a check or panel names always is."
+        ));
+    }
+    text
+}
+
+fn curves(
+    out: &mut String,
+    figures: &mut Numbering,
+    data: &NetworkData,
+    links: &[Option<LinkSummary>],
+    end_s: f64,
+    marks: &[Mark],
+) {
+    let mut busiest: Vec<(usize, LinkSummary)> = (links.iter().enumerate())
+        .filter_map(|(index, link)| Some((index, (*link)?)))
+        .collect();
+    busiest.sort_by(|(_, a), (_, b)| {
+        let worst = |it: &LinkSummary| it.peak_loss.max(it.peak_load);
+        worst(b).total_cmp(&worst(a))
+    });
+    let names: Vec<&str> = (busiest.iter().take(MOST_CURVES))
+        .map(|(index, _)| data.topology.links[*index].name.as_str())
+        .collect();
+    let flows: Vec<&str> = (data.topology.flows.iter().take(MOST_CURVES))
+        .map(|flow| flow.name.as_str())
+        .collect();
+    let all = [
+        ("link", &names, "throughput", "Throughput of links", "bit/s"),
+        ("link", &names, "queue", "Queues of links", "packets"),
+        ("link", &names, "loss", "Loss on links", "share"),
+        ("link", &names, "delay", "Delay of links", "s"),
+        ("flow", &flows, "throughput", "Throughput of flows", "bit/s"),
+        ("flow", &flows, "delay", "Delay of flows", "s"),
+    ];
+    let drawn = all.iter().filter(|(_, names, ..)| !names.is_empty());
+    if drawn.clone().next().is_none() {
+        missing(out, "nothing was recorded of its links and flows.");
+        return;
+    }
+    figures.begin(out);
+    out.push_str("<div class=\"grid2\">\n");
+    let mut titles = Vec::new();
+    for (place, (kind, names, quantity, title, unit)) in drawn.enumerate() {
+        titles.push(format!("{} {title}", letter(place)));
+        let curves: Vec<(&str, &[(f64, f64)])> = (names.iter())
+            .filter_map(|name| {
+                let samples = data.signals.get(&format!("{kind}.{name}.{quantity}"))?;
+                Some((*name, samples.as_slice()))
+            })
+            .collect();
+        let heading = format!("{} {title}", letter(place));
+        plot(out, &heading, unit, &curves, end_s, marks);
+    }
+    out.push_str("</div>\n");
+    figures.end(
+        out,
+        "Links and flows over virtual time.",
+        &format!(
+            "{}. Drawn are the {} links with the greatest load or loss, each in the direction in which it is worse.",
+            titles.join("; "),
+            names.len()
+        ),
+    );
+}
+
+fn plot(
+    out: &mut String,
+    heading: &str,
+    unit: &str,
+    curves: &[(&str, &[(f64, f64)])],
+    end_s: f64,
+    marks: &[Mark],
+) {
+    let x = Range {
+        low: 0.0,
+        high: end_s,
+    };
+    out.push_str(&format!(
+        "<div class=\"panel\">\n<h3>{}</h3>\n",
+        escape(heading)
+    ));
+    out.push_str("<div class=\"keys\">");
+    for (index, (name, _)) in curves.iter().enumerate() {
+        key(out, colour(index), "", 1.8, &shortened(name, NAME_CHARS));
+    }
+    out.push_str("</div>\n");
+    let traces: Vec<Trace> = (curves.iter().enumerate())
+        .map(|(index, (_, samples))| Trace::new(samples.iter().copied(), x, colour(index)))
+        .collect();
+    let extents = traces.iter().filter_map(Trace::extent);
+    let y = Range::of(
+        extents
+            .flat_map(|range| [range.low, range.high])
+            .chain([0.0]),
+    );
+    match y {
+        Some(y) if !traces.is_empty() => {
+            let (factor, prefix) = match unit {
+                "s" => of_seconds(y.high),
+                unit => prefix(unit, y),
+            };
+            Plot {
+                description: format!("{heading} over virtual time, {} curves", traces.len()),
+                x,
+                y: y.padded(0.07),
+                x_label: "Virtual time (s)",
+                y_label: format!("{prefix}{unit}"),
+                factor,
+                references: &[],
+                marks,
+                traces,
+            }
+            .draw(out);
+        }
+        _ => missing(out, "nothing of it was recorded."),
+    }
+    out.push_str("</div>\n");
+}
+
+fn tables(out: &mut String, data: &NetworkData, links: &[Option<LinkSummary>]) {
+    let mut order: Vec<usize> = (0..links.len())
+        .filter(|index| links[*index].is_some())
+        .collect();
+    order.sort_by(|a, b| {
+        let load = |index: &usize| links[*index].map_or(0.0, |link| link.load);
+        load(b).total_cmp(&load(a))
+    });
+    out.push_str(
+        "<h3>Links by load</h3>\n<table tabindex=\"0\">\n<thead><tr><th>Link</th><th class=\"n\">Rate</th><th class=\"n\">Mean throughput</th>\
+         <th class=\"n\">Mean load</th><th class=\"n\">Greatest load</th><th class=\"n\">Mean loss</th><th class=\"n\">Greatest loss</th>\
+         <th class=\"n\">Mean delay</th><th class=\"n\">Longest queue</th></tr></thead>\n<tbody>\n",
+    );
+    for index in order.iter().take(MOST_ROWS) {
+        let Some(link) = links[*index] else { continue };
+        let about = &data.topology.links[*index];
+        out.push_str(&format!(
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            escape(&shortened(&about.name, NAME_CHARS)),
+            with_prefix(about.rate_bps as f64, "bit/s"),
+            with_prefix(link.throughput_bps, "bit/s"),
+            percent(link.load),
+            percent(link.peak_load),
+            percent(link.loss),
+            percent(link.peak_loss),
+            with_prefix(link.delay_s, "s"),
+            fixed(link.queue, 0),
+        ));
+    }
+    out.push_str("</tbody>\n</table>\n");
+    let left = order.len().saturating_sub(MOST_ROWS);
+    if left > 0 {
+        out.push_str(&format!(
+            "<p class=\"other\">{left} more carried less.</p>\n"
+        ));
+    }
+    if data.topology.flows.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h3>Simulated flows</h3>\n<table tabindex=\"0\">\n<thead><tr><th>Flow</th><th>From</th><th>To</th><th>Kind</th>\
+         <th class=\"n\">Mean throughput</th><th class=\"n\">Mean loss</th><th class=\"n\">Mean delay</th></tr></thead>\n<tbody>\n",
+    );
+    for flow in data.topology.flows.iter().take(MOST_ROWS) {
+        let of = |quantity: &str| {
+            let samples = data.signals.get(&format!("flow.{}.{quantity}", flow.name));
+            samples.map(|samples| mean(samples))
+        };
+        let shown = |value: Option<f64>, unit: &str| {
+            value.map_or("–".to_owned(), |value| with_prefix(value, unit))
+        };
+        out.push_str(&format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            escape(&shortened(&flow.name, NAME_CHARS)),
+            escape(&shortened(&flow.from, NAME_CHARS)),
+            escape(&shortened(&flow.to, NAME_CHARS)),
+            escape(&flow.kind),
+            shown(of("throughput"), "bit/s"),
+            of("loss").map_or("–".to_owned(), percent),
+            shown(of("delay"), "s"),
+        ));
+    }
+    out.push_str("</tbody>\n</table>\n");
+}
+
+impl NetworkData {
+    /// Reads what was recorded of the network, when there is one.
+    pub(super) fn load(
+        directory: &crate::RunDirectory,
+    ) -> Result<Option<Self>, crate::ResultsError> {
+        let Some(topology) = directory.topology()? else {
+            return Ok(None);
+        };
+        let mut signals: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+        directory.for_each(|row: crate::SignalRow| {
+            if &*row.source == "net" {
+                let at = seconds(row.t_virtual);
+                match signals.get_mut(&*row.name) {
+                    Some(samples) => samples.push((at, row.value)),
+                    None => drop(signals.insert(row.name.to_string(), vec![(at, row.value)])),
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Some(Self { topology, signals }))
+    }
+}
+
+/// `12.3 Mbit/s`.
+fn with_prefix(value: f64, unit: &str) -> String {
+    let range = Range {
+        low: 0.0,
+        high: value,
+    };
+    let (factor, prefix) = match unit {
+        "s" => of_seconds(value),
+        unit => prefix(unit, range),
+    };
+    format!("{} {prefix}{unit}", significant(value / factor, 3))
+}
+
+/// Delays are short.
+fn of_seconds(greatest_s: f64) -> (f64, &'static str) {
+    match greatest_s {
+        s if s >= 1.0 || s <= 0.0 => (1.0, ""),
+        s if s >= 1e-3 => (1e-3, "m"),
+        _ => (1e-6, "µ"),
+    }
+}
+
+/// Of 1, in per cent.
+pub(super) fn percent(share: f64) -> String {
+    format!("{} %", significant(share * 100.0, 2))
+}
+
+fn mean(samples: &[(f64, f64)]) -> f64 {
+    let sum: f64 = samples.iter().map(|(_, value)| value).sum();
+    sum / samples.len().max(1) as f64
+}
+
+fn peak(samples: &[(f64, f64)]) -> f64 {
+    samples.iter().map(|(_, value)| *value).fold(0.0, f64::max)
+}
+
+/// More curves in one plot would be read by nobody.
+const MOST_CURVES: usize = 5;
+const MOST_ROWS: usize = 20;
