@@ -42,5 +42,6 @@ mod verdict;
 
 pub use error::RunError;
 pub use experiment::{Options, Progress, Summary, run};
+pub use plants::signals_of;
 pub use testbed::PausedTestbed;
 pub use verdict::End;

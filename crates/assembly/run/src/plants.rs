@@ -1,12 +1,14 @@
 //! The plan's plants, started and put behind the pause wire.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::Arc;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use timeloom_bus::Bus;
 use timeloom_plant::{Exchange, PlantInit, PlantProcess, PlantSpec, Timeouts};
 use timeloom_results::RunDirectory;
-use timeloom_scenario::Plan;
+use timeloom_scenario::{Plan, Plant};
 use timeloom_time::Instant;
 
 use crate::error::RunError;
@@ -22,32 +24,9 @@ pub(crate) fn start(
 ) -> Result<BTreeMap<String, Arc<Exchange>>, RunError> {
     let mut exchanges = BTreeMap::new();
     for (name, plant) in &plan.simulation.plants {
-        let spec = PlantSpec {
-            name: name.clone(),
-            argv: plant.run.iter().map(Into::into).collect(),
-            env: plant
-                .env
-                .iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-            cwd: Some(plant.directory.clone()),
-            log: directory.plain_log(&format!("plant-{name}"))?.into(),
-            rights: rights::of(plant.user.as_ref(), plant.capabilities.as_deref())
-                .map_err(|error| RunError::Start(format!("plant {name}: {error}")))?,
-            timeouts: Timeouts {
-                request: plant.timeout,
-                ..Timeouts::default()
-            },
-        };
-        let init = PlantInit {
-            seed: plan.seed,
-            t: Instant::ZERO,
-            config: serde_json::Value::Object(plant.config.clone()),
-            record: plant.record.signals.clone(),
-            record_every: plant.record.every,
-            step: plant.step,
-        };
-        let process = PlantProcess::start(&spec, &init)
+        let log = directory.plain_log(&format!("plant-{name}"))?;
+        let spec = spec(name, plant, log.into()).map_err(RunError::Start)?;
+        let process = PlantProcess::start(&spec, &init(plan, plant, &plant.record.signals))
             .map_err(|error| RunError::Start(error.to_string()))?;
         let (scribe, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
         let end = Instant::ZERO + plan.time.duration;
@@ -61,4 +40,52 @@ pub(crate) fn start(
         exchanges.insert(name.clone(), Arc::new(exchange));
     }
     Ok(exchanges)
+}
+
+/// The names of the signals that a plant has. It is started, asked and stopped.
+///
+/// # Errors
+/// In words, when it cannot be asked.
+pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>, String> {
+    let log = memfd_create("plant's log", MemfdFlags::CLOEXEC);
+    let log = File::from(log.map_err(|error| format!("memory for a log: {error}"))?);
+    // What it is to record it may lack: that is what is asked.
+    let spec = spec(name, plant, log.into())?;
+    let started = PlantProcess::start(&spec, &init(plan, plant, &[]));
+    let mut process = started.map_err(|error| error.to_string())?;
+    let signals = process.info().signals.iter();
+    let names = signals.map(|signal| signal.name.clone()).collect();
+    let _ = process.stop();
+    Ok(names)
+}
+
+fn spec(name: &str, plant: &Plant, log: Arc<File>) -> Result<PlantSpec, String> {
+    let rights = rights::of(plant.user.as_ref(), plant.capabilities.as_deref());
+    Ok(PlantSpec {
+        rights: rights.map_err(|error| format!("plant {name}: {error}"))?,
+        name: name.to_owned(),
+        argv: plant.run.iter().map(Into::into).collect(),
+        env: plant
+            .env
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        cwd: Some(plant.directory.clone()),
+        log,
+        timeouts: Timeouts {
+            request: plant.timeout,
+            ..Timeouts::default()
+        },
+    })
+}
+
+fn init(plan: &Plan, plant: &Plant, record: &[String]) -> PlantInit {
+    PlantInit {
+        seed: plan.seed,
+        t: Instant::ZERO,
+        config: serde_json::Value::Object(plant.config.clone()),
+        record: record.to_vec(),
+        record_every: plant.record.every,
+        step: plant.step,
+    }
 }

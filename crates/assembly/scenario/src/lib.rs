@@ -57,6 +57,7 @@ pub use plan::{
     ServingHost, Shape, Simulation, Stepping, System, TIMELINE_SIGNALS, Temperature, Time,
     TimelineScale, TimelineSpec, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
 };
+pub use rules::plants::AskPlant;
 pub use schema::json_schema;
 pub use simulated::{
     FLOW_SIGNALS, Fault, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames, Simulated,
@@ -94,7 +95,23 @@ pub fn load_for(
     let path = path.as_ref();
     let name = path.display().to_string();
     match std::fs::read_to_string(path) {
-        Ok(text) => read_text(&text, &name, path, sets, machine),
+        Ok(text) => read_text(&text, &name, path, sets, machine, None),
+        Err(error) => Err(ScenarioErrors::unreadable(&name, &error)),
+    }
+}
+
+/// As [`load`], and when all else is right, each plant is asked which signals it has: a
+/// signal of a device or a record that it lacks is a mistake. A plant of which `ask` says
+/// `None` is not held against anything.
+pub fn load_asking(
+    path: impl AsRef<Path>,
+    sets: &[String],
+    ask: &mut AskPlant<'_>,
+) -> Result<Plan, ScenarioErrors> {
+    let path = path.as_ref();
+    let name = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => read_text(&text, &name, path, sets, Machine::Checked, Some(ask)),
         Err(error) => Err(ScenarioErrors::unreadable(&name, &error)),
     }
 }
@@ -113,6 +130,7 @@ pub fn parse(text: &str, file_name: &str, sets: &[String]) -> Result<Plan, Scena
         Path::new(file_name),
         sets,
         Machine::Ignored,
+        None,
     )
 }
 
@@ -122,6 +140,7 @@ fn read_text(
     path: &Path,
     sets: &[String],
     machine: Machine,
+    ask: Option<&mut AskPlant<'_>>,
 ) -> Result<Plan, ScenarioErrors> {
     let mut sources = vec![Source::file(name, text)];
     sources.extend(sets.iter().map(|set| Source::set(set)));
@@ -137,6 +156,9 @@ fn read_text(
         let plan = context.read_root(&root);
         report.end_of_reading();
         rules::check(&plan, &root, machine, &mut report);
+        if let Some(ask) = ask.filter(|_| report.is_clean()) {
+            rules::plants::check(&plan, &root, ask, &mut report);
+        }
         if report.is_clean() {
             return Ok(plan);
         }

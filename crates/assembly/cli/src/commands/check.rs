@@ -6,12 +6,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
-use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_for};
+use timeloom_scenario::{Machine, Plan, Plant, ScenarioErrors, load_asking, load_for};
 
 /// Check a scenario: every key and rule, and that its programs exist here.
 ///
 /// All mistakes are shown at once, each where it stands and with its fix.
-/// Nothing is started.
+/// When there are none, each plant is started, for as long as it takes to say which signals
+/// it has: devices and records must name no others. No program is started.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom check examples/ieee13/ieee13.toml --set attack.dos.enabled=false"
@@ -22,7 +23,7 @@ pub(crate) struct Check {
     /// Replace a value of the file; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Do not look whether directories and programs exist on this machine
+    /// Do not look whether directories and programs exist on this machine, and start no plant
     #[arg(long)]
     file_only: bool,
     /// Print one JSON object: the summary; or one for each mistake
@@ -37,7 +38,11 @@ impl Check {
         } else {
             Machine::Checked
         };
-        match load_for(&self.scenario, &self.sets, machine) {
+        let loaded = match machine {
+            Machine::Ignored => load_for(&self.scenario, &self.sets, machine),
+            Machine::Checked => load_asking(&self.scenario, &self.sets, &mut ask),
+        };
+        match loaded {
             Ok(plan) => {
                 self.say_good(&plan);
                 Ok(ExitCode::SUCCESS)
@@ -99,6 +104,16 @@ impl Check {
             say!("{object}");
         }
     }
+}
+
+/// A plant that cannot be asked (its packages may be missing here) is no mistake of the file.
+fn ask(plan: &Plan, name: &str, plant: &Plant) -> Option<Vec<String>> {
+    let signals = timeloom_run::signals_of(plan, name, plant);
+    signals
+        .map_err(|error| {
+            eprintln!("timeloom: the names of signals of `{name}` were not checked: {error}");
+        })
+        .ok()
 }
 
 /// Exit code: the user's mistake.

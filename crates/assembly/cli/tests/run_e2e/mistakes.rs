@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
-use crate::support::{Finished, Lab, Scenario};
+use crate::support::{Finished, Lab, Scenario, timeloom};
 
 fn good() -> Scenario {
     Scenario::lasting("1 s")
@@ -191,4 +191,28 @@ fn a_run_directory_is_replaced_only_when_that_is_said() {
 
     let third = lab.start_with(&["--replace"], &[]).wait().succeeded();
     assert_ne!(third.manifest().started, started);
+}
+
+/// Only the plant knows its signals, and so it is asked: `check` refuses what a run would.
+#[test]
+fn a_misspelt_signal_of_a_device_or_a_record_is_refused_by_check() {
+    let good = Scenario::lasting("1 s").plant("{}");
+    let check = |text: &str| {
+        let lab = Lab::with_text(text);
+        let file = lab.path().join("scenario.toml");
+        let ended = timeloom(&["check", file.to_str().expect("UTF-8")]);
+        lab.assert_nothing_left();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        (ended.status.code(), said)
+    };
+    let text = good.to_toml();
+    assert_eq!(check(&text), (Some(0), String::new()));
+    for (right, wrong) in [("world.level\"", "world.levl\""), ("\"walk\"", "\"wlk\"")] {
+        assert!(text.contains(right), "{text}");
+        let (code, said) = check(&text.replacen(right, wrong, 1));
+        assert_eq!(code, Some(2), "{said}");
+        let meant = right.trim_matches('"').trim_start_matches("world.");
+        assert!(said.contains(&format!("did you mean `{meant}`?")), "{said}");
+        assert!(said.contains("scenario.toml:"), "with its line: {said}");
+    }
 }

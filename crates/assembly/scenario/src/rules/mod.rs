@@ -10,6 +10,7 @@ mod names;
 mod network;
 mod openflow;
 mod panels;
+pub(crate) mod plants;
 mod programs;
 mod ptp;
 mod schedule;

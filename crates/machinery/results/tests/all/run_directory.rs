@@ -127,6 +127,7 @@ fn what_is_recorded_is_read_back_before_and_after_finishing() {
         [
             "clock.parquet",
             "events.parquet",
+            "inputs",
             "labels.parquet",
             "logs",
             "net",

@@ -1,0 +1,51 @@
+//! What only a plant itself knows: which signals it has. Held against what devices and
+//! records name.
+
+use super::{Rules, at};
+use crate::error::Report;
+use crate::plan::{Plan, Plant};
+use crate::suggest;
+use crate::tree::Node;
+
+/// Asks a plant, by its name, for the names of its signals; `None` where it cannot be asked.
+pub type AskPlant<'a> = dyn FnMut(&Plan, &str, &Plant) -> Option<Vec<String>> + 'a;
+
+/// Checks a plan that is right but for that.
+pub(crate) fn check(plan: &Plan, root: &Node, ask: &mut AskPlant<'_>, report: &mut Report) {
+    let mut rules = Rules {
+        plan,
+        root,
+        report,
+        network: None,
+    };
+    for (name, plant) in &plan.simulation.plants {
+        let Some(signals) = ask(plan, name, plant) else {
+            continue;
+        };
+        for (index, signal) in plant.record.signals.iter().enumerate() {
+            let table = ["simulation", "plants", name, "record", "signals"];
+            let path = at(&at(&[], table), [&index.to_string()]);
+            known(&mut rules, signal, (name, &signals), &path);
+        }
+        for (device, described) in &plan.system.devices {
+            for (index, register) in described.registers.iter().enumerate() {
+                if register.signal.plant == *name {
+                    let index = index.to_string();
+                    let path = ["system", "devices", device, "registers", &index, "signal"];
+                    let path = at(&[], path);
+                    known(&mut rules, &register.signal.signal, (name, &signals), &path);
+                }
+            }
+        }
+    }
+}
+
+fn known(rules: &mut Rules<'_>, signal: &str, (plant, all): (&str, &[String]), path: &[String]) {
+    if all.iter().any(|known| known == signal) {
+        return;
+    }
+    let names = all.iter().map(String::as_str);
+    let help = suggest::hint(signal, "signal of the plant", names);
+    let message = format!("the plant `{plant}` has no signal `{signal}`");
+    rules.broken(path, message, help);
+}
