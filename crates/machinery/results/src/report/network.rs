@@ -326,7 +326,8 @@ fn of_seconds(greatest_s: f64) -> (f64, &'static str) {
     match greatest_s {
         s if s >= 1.0 || s <= 0.0 => (1.0, ""),
         s if s >= 1e-3 => (1e-3, "m"),
-        _ => (1e-6, "µ"),
+        s if s >= 1e-6 => (1e-6, "µ"),
+        _ => (1e-9, "n"),
     }
 }
 
