@@ -254,6 +254,20 @@ impl Worker {
     /// Handles what is due up to `limit`, however the clock goes, but nothing after the
     /// first frame for a portal, which is not handed out yet. Says how far that is.
     pub(super) fn go_ahead(&mut self, limit: Instant<Virtual>) -> Instant<Virtual> {
+        for _ in 0..AHEAD {
+            let Some(sampler) = self.sampler.as_mut().filter(|it| it.next <= limit) else {
+                break;
+            };
+            self.paced.run_ahead(sampler.next, AHEAD, World::has_frame);
+            let engine = &mut self.paced.engine;
+            let is_due = engine.next_wake().is_some_and(|at| at <= sampler.next);
+            if is_due || World::has_frame(&engine.model) {
+                return engine.now();
+            }
+            engine.run_until(sampler.next, 1);
+            (sampler.look)(sampler.next, &mut engine.model);
+            sampler.next += sampler.every;
+        }
         self.paced.run_ahead(limit, AHEAD, World::has_frame)
     }
 
