@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
+.PHONY: help build demo test test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -29,6 +29,10 @@ test: packages-test .venv/ready ## Every test that this machine can run; says at
 	$(CARGO) test --locked --workspace --no-fail-fast -- $$(scripts/exclusions --skip)
 	.venv/bin/python -m pytest -q python
 	@scripts/exclusions
+
+test-faults: packages-test .venv/ready ## The table of faults (docs/faults.md): each with the test that shows what holds
+	$(CARGO) build --locked --workspace
+	scripts/test-faults
 
 fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz

@@ -9,18 +9,20 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    ClockOptions, FreezeKind, Grants, Lookout, Order, ProcFiles, Session, SessionOptions,
-    UnhandledCall, end_grants, serve,
+    ClockOptions, FreezeKind, Grants, Lookout, Order, ProcFiles, Reckoning, Session,
+    SessionOptions, UnhandledCall, end_grants, serve,
 };
-use timeloom_results::{Check, ClockAction, Failure, GrantsMade, Manifest, Outcome, RunDirectory};
+use timeloom_results::{
+    Check, ClockAction, Failure, GrantsMade, Manifest, Outcome, Recorder, RunDirectory,
+};
 use timeloom_scenario::{Compute, Mode, OpenFlow, Plan, Proc};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::attention::Attention;
 use crate::error::RunError;
 use crate::judgement::{judge, outcome};
+use crate::outputs::Logs;
 use crate::programs::{ReadyBoard, Stage};
-use crate::reckoning::{Reckoning, reckon};
 use crate::record::Scribe;
 use crate::simulated::Network;
 use crate::testbed::{Door, Keyboard};
@@ -96,6 +98,7 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
         true => RunDirectory::replace(&options.directory)?,
         false => RunDirectory::create(&options.directory)?,
     };
+    directory.set_room_aside()?;
     let scenario = plan.to_toml();
     directory.write_scenario(&scenario)?;
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
@@ -109,7 +112,9 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
             manifest.outcome = Outcome::Failed;
             manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
-            directory.write_manifest(&manifest)?;
+            // Why it could not begin is to be said before what else went wrong.
+            let _ = directory.use_room_aside();
+            let _ = directory.write_manifest(&manifest);
             Err(error)
         }
     }
@@ -122,6 +127,7 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
 struct Run<'a> {
     plan: &'a Plan,
     directory: &'a RunDirectory,
+    logs: Logs<'a>,
     devices: Vec<timeloom_plant::modbus::ModbusDevice>,
     network: Option<Network>,
     captures: BTreeMap<String, timeloom_fabric::Capture>,
@@ -129,7 +135,7 @@ struct Run<'a> {
     fabric: Fabric,
     keyboard: Arc<Keyboard>,
     scribe: Scribe,
-    recorder: Arc<timeloom_results::Recorder>,
+    recorder: Arc<Recorder>,
     verdict: Verdict,
     bus: Bus,
     hosts: hosts::Hosts,
@@ -181,6 +187,8 @@ impl<'a> Run<'a> {
             let sentence = machine.map(|reason| format!("{reason}."));
             manifest.degraded_modes.extend(sentence);
         }
+        // No program sees time beyond it, however late its end is noticed.
+        session.clock().end_at(Instant::ZERO + plan.time.duration);
         let civil_start = session.clock().civil().at(Instant::ZERO);
         manifest.session_start = Some(civil_start);
         for (_, program) in plan.programs() {
@@ -190,7 +198,9 @@ impl<'a> Run<'a> {
         directory.write_manifest(manifest)?;
 
         let verdict = Verdict::new(session.clock());
+        let logs = Logs::new(directory, plan);
         let recorder = Arc::new(directory.recorder()?);
+        recorder.limit(plan.results.journal_limit.as_bytes());
         let scribe = Scribe::new(
             Arc::clone(&recorder),
             Arc::clone(session.clock()),
@@ -210,14 +220,23 @@ impl<'a> Run<'a> {
         serve(&keyboard)?;
         let fabric = Fabric::build(&network::specification(plan))?;
         keyboard.open(Door::of(plan, &fabric, &keepers, &scribe)?);
-        let plants = plants::start(plan, directory, &bus, &scribe)?;
+        let reporter = verdict.reporter();
+        let plants = plants::start(plan, &session, &logs, &bus, &scribe, &reporter)?;
         let clock = session.clock();
         let network = Network::start(plan, &fabric, directory, clock, civil_start, &scribe)?;
-        let devices = devices::start(plan, &fabric, &plants, &scribe, &verdict.reporter())?;
-        let captures = outputs::captures(plan, &fabric, directory, clock, civil_start, &scribe)?;
+        let devices = devices::start(plan, &fabric, &plants, &scribe, &reporter)?;
+        let captures = outputs::captures(
+            plan,
+            &fabric,
+            directory,
+            clock,
+            civil_start,
+            (&scribe, &reporter),
+        )?;
         Ok(Self {
             plan,
             directory,
+            logs,
             devices,
             network,
             captures,
@@ -245,7 +264,7 @@ impl<'a> Run<'a> {
             fabric: &self.fabric,
             hosts: &self.hosts,
             keepers: &self.keepers,
-            directory: self.directory,
+            logs: &self.logs,
             scribe: &self.scribe,
             reporter: &reporter,
             over: &over,
@@ -321,10 +340,9 @@ impl<'a> Run<'a> {
             };
             // The clock stops for good before anything is taken down, so that
             // no program sees the world fall apart.
-            let ended = clock.wall();
+            let reckoning = clock.reckon();
             let (end, hold) = self.stop_for_good(planned_end, end, &over, &reporter);
             clock.wake();
-            let reckoning = reckon(&clock.history(), ended, planned_end);
             (end, hold, reckoning)
         });
         progress.virtual_time = reckoning.virtual_time;
@@ -473,7 +491,22 @@ impl<'a> Run<'a> {
             self.bus,
             self.session,
         ));
-        self.recorder.finish()?;
+        manifest.cut_logs = self.logs.cut();
+        let checks = match complete(self.plan, self.directory, &self.recorder) {
+            Ok(checks) => checks,
+            // It says how the run ended all the same.
+            Err(error) => {
+                if end == End::Reached {
+                    end = End::Failed(Failure {
+                        culprit: "results".to_owned(),
+                        what: error.to_string(),
+                        at: Instant::ZERO + progress.virtual_time,
+                        log: Vec::new(),
+                    });
+                }
+                Vec::new()
+            }
+        };
         if let End::Failed(failure) = &mut end {
             // A plant's log is named as one.
             let plant = format!("plant-{}", failure.culprit);
@@ -483,9 +516,6 @@ impl<'a> Run<'a> {
                     .extend(self.directory.last_lines(name, LAST_LINES));
             }
         }
-
-        let checks = judge(self.plan, self.directory)?;
-        self.directory.write_checks(&checks)?;
         manifest.ended = Some(civil_now());
         manifest.virtual_duration = progress.virtual_time;
         manifest.wall_duration = progress.wall;
@@ -504,6 +534,19 @@ impl<'a> Run<'a> {
         self.directory.write_manifest(&manifest)?;
         Ok(summary)
     }
+}
+
+/// Makes the results whole, as far as the disk lets it, and holds them against the plan.
+fn complete(
+    plan: &Plan,
+    directory: &RunDirectory,
+    recorder: &Recorder,
+) -> Result<Vec<Check>, RunError> {
+    directory.use_room_aside()?;
+    recorder.finish()?;
+    let checks = judge(plan, directory)?;
+    directory.write_checks(&checks)?;
+    Ok(checks)
 }
 
 /// Who grants the run time, if its time is granted.

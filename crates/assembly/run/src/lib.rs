@@ -28,7 +28,6 @@ mod programs;
 mod ptp_clocks;
 mod python;
 mod readiness;
-mod reckoning;
 mod record;
 pub mod report;
 mod rights;

@@ -1,6 +1,7 @@
 //! What programs print, and packets on recorded links, on the virtual clock.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -11,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric};
 use timeloom_guest::Clock;
-use timeloom_results::RunDirectory;
+use timeloom_results::{CutLog, LeftOut, Limited, LogWriter, RunDirectory};
 use timeloom_scenario::{Capture, Medium, Plan};
 use timeloom_time::{Instant, Utc};
 
@@ -40,16 +41,71 @@ struct Written {
     tail: Vec<u8>,
 }
 
+/// Where outputs are kept, and what becomes of those that are too long.
+pub(crate) struct Logs<'a> {
+    directory: &'a RunDirectory,
+    limit: u64,
+    /// By file.
+    left_out: Mutex<Vec<(String, LeftOut)>>,
+}
+
+impl<'a> Logs<'a> {
+    pub(crate) fn new(directory: &'a RunDirectory, plan: &Plan) -> Self {
+        Self {
+            directory,
+            limit: plan.results.log_limit.as_bytes(),
+            left_out: Mutex::default(),
+        }
+    }
+
+    /// The logs that are not whole.
+    pub(crate) fn cut(&self) -> Vec<CutLog> {
+        let all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let cut = all.iter().filter(|(_, left_out)| left_out.bytes() > 0);
+        cut.map(|(log, left_out)| CutLog {
+            log: log.clone(),
+            left_out_bytes: left_out.bytes(),
+        })
+        .collect()
+    }
+
+    fn file(&self, name: &str) -> Result<Limited<File>, RunError> {
+        let (file, name) = self.directory.log(name)?;
+        let file = Limited::new(file, self.limit);
+        let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((name, file.left_out()));
+        Ok(file)
+    }
+}
+
 impl Log {
-    /// Returns the log and the end of a pipe that the program writes to.
+    /// Returns the log, each line of which has its virtual time, and the end of a pipe
+    /// that the program writes to.
     pub(crate) fn open(
-        directory: &RunDirectory,
+        logs: &Logs<'_>,
         name: &str,
         clock: &Arc<Clock>,
         reporter: &Reporter,
     ) -> Result<(Self, OwnedFd), RunError> {
         let stamp = Arc::clone(clock);
-        let log = directory.log(name, move || stamp.now())?;
+        let file = LogWriter::new(logs.file(name)?, move || stamp.now());
+        Self::copy(Box::new(file), name, reporter)
+    }
+
+    /// As [`Self::open`], of lines as they are.
+    pub(crate) fn open_plain(
+        logs: &Logs<'_>,
+        name: &str,
+        reporter: &Reporter,
+    ) -> Result<(Self, OwnedFd), RunError> {
+        Self::copy(Box::new(logs.file(name)?), name, reporter)
+    }
+
+    fn copy(
+        log: Box<dyn Write + Send>,
+        name: &str,
+        reporter: &Reporter,
+    ) -> Result<(Self, OwnedFd), RunError> {
         let (pipe, input) = io::pipe()
             .map_err(|error| RunError::Start(format!("a pipe for the log of `{name}`: {error}")))?;
         let output = Arc::new(Output {
@@ -57,7 +113,7 @@ impl Log {
             reporter: reporter.clone(),
             pipe,
             written: Mutex::new(Written {
-                log: Box::new(log),
+                log,
                 tail: Vec::new(),
             }),
         });
@@ -107,6 +163,15 @@ impl Output {
             left -= length as u64;
         }
         Ok(())
+    }
+
+    /// So many lines that came last, for a message about its death.
+    pub(crate) fn last_lines(&self, most: usize) -> Vec<String> {
+        let written = self.lock();
+        let text = String::from_utf8_lossy(&written.tail);
+        let lines: Vec<&str> = text.lines().collect();
+        let last = &lines[lines.len().saturating_sub(most)..];
+        last.iter().map(|line| (*line).to_owned()).collect()
     }
 
     /// Whether something was printed that is not read yet, or not written.
@@ -173,7 +238,7 @@ pub(crate) fn captures(
     directory: &RunDirectory,
     clock: &Arc<Clock>,
     start: Instant<Utc>,
-    scribe: &Scribe,
+    (scribe, reporter): (&Scribe, &Reporter),
 ) -> Result<BTreeMap<String, Recording>, RunError> {
     let mut recordings = BTreeMap::new();
     let is_real = |capture: &&Capture| {
@@ -189,6 +254,7 @@ pub(crate) fn captures(
             .ok_or_else(|| RunError::Plan(format!("there is no link {name} to capture")))?;
         let mut file = directory.capture(&name, start)?;
         let (clock, scribe, link) = (Arc::clone(clock), scribe.clone(), name.clone());
+        let reporter = reporter.clone();
         let mut watch = SpoofWatch::new(stations(plan, fabric), true);
         let mut failed = false;
         let sink = move |frame: CapturedFrame| {
@@ -201,12 +267,7 @@ pub(crate) fn captures(
             }
             if let Err(error) = file.packet(at, frame.at, &frame.bytes, None) {
                 failed = true;
-                scribe.event(
-                    "local",
-                    &link,
-                    "error",
-                    &format!("the capture ended: {error}"),
-                );
+                reporter.failed("results", format!("the capture of {link}: {error}"));
             }
         };
         let recording = Recording::start_with(

@@ -6,26 +6,37 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use timeloom_bus::Bus;
-use timeloom_plant::{Exchange, PlantInit, PlantProcess, PlantSpec, Timeouts};
-use timeloom_results::RunDirectory;
+use timeloom_guest::Session;
+use timeloom_plant::{Exchange, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
 use timeloom_scenario::{Plan, Plant};
 use timeloom_time::Instant;
 
 use crate::error::RunError;
+use crate::outputs::{Log, Logs};
 use crate::record::Scribe;
 use crate::rights;
+use crate::verdict::Reporter;
 
 /// Starts every plant and asks what it is.
 pub(crate) fn start(
     plan: &Plan,
-    directory: &RunDirectory,
+    session: &Session,
+    logs: &Logs<'_>,
     bus: &Bus,
     scribe: &Scribe,
+    reporter: &Reporter,
 ) -> Result<BTreeMap<String, Arc<Exchange>>, RunError> {
     let mut exchanges = BTreeMap::new();
     for (name, plant) in &plan.simulation.plants {
-        let log = directory.plain_log(&format!("plant-{name}"))?;
-        let spec = spec(name, plant, log.into()).map_err(RunError::Start)?;
+        let (log, input) = Log::open_plain(logs, &format!("plant-{name}"), reporter)?;
+        let output = Arc::clone(log.output());
+        let last_lines = move || {
+            output.catch_up();
+            output.last_lines(LAST_LINES)
+        };
+        let log = PlantLog::pipe(input, last_lines);
+        let mut spec = spec(name, plant, log).map_err(RunError::Start)?;
+        spec.cgroup = session.helper_cgroup()?;
         let process = PlantProcess::start(&spec, &init(plan, plant, &plant.record.signals))
             .map_err(|error| RunError::Start(error.to_string()))?;
         let (scribe, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
@@ -50,7 +61,8 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
     let log = memfd_create("plant's log", MemfdFlags::CLOEXEC);
     let log = File::from(log.map_err(|error| format!("memory for a log: {error}"))?);
     // What it is to record it may lack: that is what is asked.
-    let spec = spec(name, plant, log.into())?;
+    let log = PlantLog::file(log).map_err(|error| format!("its log: {error}"))?;
+    let spec = spec(name, plant, log)?;
     let started = PlantProcess::start(&spec, &init(plan, plant, &[]));
     let mut process = started.map_err(|error| error.to_string())?;
     let signals = process.info().signals.iter();
@@ -59,7 +71,7 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
     Ok(names)
 }
 
-fn spec(name: &str, plant: &Plant, log: Arc<File>) -> Result<PlantSpec, String> {
+fn spec(name: &str, plant: &Plant, log: PlantLog) -> Result<PlantSpec, String> {
     let rights = rights::of(plant.user.as_ref(), plant.capabilities.as_deref());
     Ok(PlantSpec {
         rights: rights.map_err(|error| format!("plant {name}: {error}"))?,
@@ -72,6 +84,7 @@ fn spec(name: &str, plant: &Plant, log: Arc<File>) -> Result<PlantSpec, String> 
             .collect(),
         cwd: Some(plant.directory.clone()),
         log,
+        cgroup: None,
         timeouts: Timeouts {
             request: plant.timeout,
             ..Timeouts::default()
@@ -89,3 +102,6 @@ fn init(plan: &Plan, plant: &Plant, record: &[String]) -> PlantInit {
         step: plant.step,
     }
 }
+
+/// As many lines of a plant's log as a message about its failure shows.
+const LAST_LINES: usize = 10;

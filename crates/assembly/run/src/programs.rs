@@ -10,13 +10,12 @@ use std::time::Duration as StdDuration;
 
 use timeloom_fabric::{Fabric, Namespace};
 use timeloom_guest::{CommandSpec, Compute, Ended, Guest, Output, Session};
-use timeloom_results::RunDirectory;
 use timeloom_scenario::{OpenFlow, Program};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::attention::Attention;
 use crate::hosts::Hosts;
-use crate::outputs::Log;
+use crate::outputs::{Log, Logs};
 use crate::readiness::Condition;
 use crate::record::Scribe;
 use crate::rights;
@@ -29,7 +28,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts,
     pub(crate) keepers: &'a [TimelineDaemon],
-    pub(crate) directory: &'a RunDirectory,
+    pub(crate) logs: &'a Logs<'a>,
     pub(crate) scribe: &'a Scribe,
     pub(crate) reporter: &'a Reporter,
     /// Set when the run is over: nobody is blamed for ending then.
@@ -90,7 +89,7 @@ impl<'a> Stage<'a> {
         let _work = self.attention.work();
         let station = self.network_of(host);
         let (log, output) = Log::open(
-            self.directory,
+            self.logs,
             &program.name,
             self.session.clock(),
             self.reporter,

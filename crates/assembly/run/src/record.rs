@@ -179,6 +179,11 @@ impl Scribe {
         }));
     }
 
+    /// What cannot be kept ends the run.
+    pub(crate) fn failed(&self, what: &str) {
+        self.reporter.failed("results", what);
+    }
+
     fn check(&self, result: Result<(), timeloom_results::ResultsError>) {
         if let Err(error) = result {
             self.reporter.failed("results", error.to_string());

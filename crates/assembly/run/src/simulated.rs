@@ -274,8 +274,7 @@ fn record(
                 scribe.spoofed(at, &name, &spoofed);
             }
             if let Err(error) = file.packet(at, wall, &frame, None) {
-                let text = format!("the capture ended: {error}");
-                return scribe.event("local", &name, "error", &text);
+                return scribe.failed(&format!("the capture of {name}: {error}"));
             }
         }
     });

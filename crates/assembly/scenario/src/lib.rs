@@ -53,9 +53,9 @@ pub use plan::{
     Discipline, Generate, GovernorPolicy, Host, Link, Medium, Mode, Named, Network, OpenFlow,
     PTP_SIGNALS, Panel, PanelSignal, Place, Placement, Plan, Plant, Proc, Program, Protocol, Ptp,
     PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole, PtpSecurity, PtpTransport,
-    Record, Reference, Register, RegisterTable, RegisterType, SCHEMA, Service, ServiceKind,
-    ServingHost, Shape, Simulation, Stepping, System, TIMELINE_SIGNALS, Temperature, Time,
-    TimelineScale, TimelineSpec, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
+    Record, Reference, Register, RegisterTable, RegisterType, Results, SCHEMA, Service,
+    ServiceKind, ServingHost, Shape, Simulation, Stepping, System, TIMELINE_SIGNALS, Temperature,
+    Time, TimelineScale, TimelineSpec, Traffic, TrafficKind, TrafficModel, Tsc, Wire,
 };
 pub use rules::plants::AskPlant;
 pub use schema::json_schema;
@@ -64,7 +64,7 @@ pub use simulated::{
 };
 pub use words::{
     BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready,
-    SignalName, User,
+    SignalName, Size, User,
 };
 
 use error::{Report, Source};

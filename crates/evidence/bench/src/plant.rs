@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use serde_json::json;
 use timeloom_bus::Bus;
-use timeloom_plant::{Exchange, PlantInit, PlantProcess, PlantSpec, Timeouts};
+use timeloom_plant::{Exchange, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
 use timeloom_run::PausedTestbed;
 use timeloom_time::{Duration, Instant};
 
@@ -71,14 +71,20 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 fn start_plant(options: &Options, scratch: &Scratch) -> Result<PlantProcess, BenchError> {
     let mut argv = options.worker.clone();
     argv.push(PLANT.into());
-    let log = std::fs::File::create_new(scratch.path().join("plant.log"))
+    let log = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(scratch.path().join("plant.log"))
+        .and_then(PlantLog::file)
         .map_err(|error| BenchError::Worker(format!("the plant's log: {error}")))?;
     let spec = PlantSpec {
         name: "tank".to_owned(),
         argv,
         env: Vec::new(),
         cwd: None,
-        log: log.into(),
+        log,
+        cgroup: None,
         rights: None,
         timeouts: Timeouts::default(),
     };

@@ -12,6 +12,7 @@
 //! by one, and what the host's clock makes of that, which its guests see: [`hosts`].
 
 mod calibration;
+mod history;
 mod host;
 mod host_control;
 mod host_instant;
@@ -35,6 +36,8 @@ use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 pub(crate) use calibration::Counter;
 use calibration::{Calibration, TscLine};
+use history::History;
+pub use history::Reckoning;
 pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
@@ -58,15 +61,6 @@ pub enum ChangeKind {
     Dilate,
     /// It skipped ahead, because nothing would have happened in between.
     Skip,
-}
-
-/// One change of a clock, for the record.
-#[derive(Clone, Copy, Debug)]
-pub struct Change {
-    /// What was done.
-    pub kind: ChangeKind,
-    /// The map in force from then on.
-    pub map: ClockMap<Wall, Virtual>,
 }
 
 /// A virtual clock with its page. All methods may be called from any thread.
@@ -100,6 +94,10 @@ struct State {
     published: PageMap<Virtual>,
     /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
     ceiling: Instant<Virtual>,
+    /// Where it is to stop for now.
+    stop: Option<Instant<Virtual>>,
+    /// Beyond which it never goes; [`Instant::FAR_FUTURE`] for nowhere.
+    end: Instant<Virtual>,
     /// The rate while running, if computing takes time.
     rate: Rate,
     compute: Compute,
@@ -108,7 +106,7 @@ struct State {
     paused_total: Duration,
     started: Instant<Wall>,
     offsets: Offsets,
-    history: Vec<Change>,
+    history: History,
     /// Instants that somebody in this process waits for, with a number each.
     awaited: Vec<(u64, Awaited)>,
     /// What somebody who does not wait here has announced.
@@ -201,10 +199,11 @@ impl Clock {
     /// Sets how many wall seconds a virtual second takes from now on.
     ///
     /// # Errors
-    /// A factor that is not within 0.000001 … 1000000.
+    /// A factor that is not within 0.000001 … 1000000, or faster than a page can show.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
         let rate = running_rate(factor)?;
         let mut state = self.lock();
+        state.calibration.check_pace(factor)?;
         state.rate = rate;
         state.dilation = factor;
         let in_force = if state.paused_since.is_some() {
@@ -255,22 +254,16 @@ impl Clock {
         self.lock().civil()
     }
 
-    /// What the clock showed at a past wall instant.
+    /// What the clock showed at a past wall instant. Of instants long past (some ten
+    /// thousand changes) only the end is known.
     pub fn at(&self, wall: Instant<Wall>) -> Instant<Virtual> {
         let state = self.lock();
-        let index = state
-            .history
-            .partition_point(|change| change.map.in0 <= wall);
-        // A clock that stopped by itself has been stopped a moment later.
-        let next = state.history.get(index);
-        let most = next.map_or(state.ceiling, |change| change.map.out0);
-        let shown = state.history[index.saturating_sub(1)].map.at(wall);
-        shown.min(most)
+        state.history.at(wall, state.ceiling)
     }
 
-    /// All changes so far, in order; the first is the start.
-    pub fn history(&self) -> Vec<Change> {
-        self.lock().history.clone()
+    /// What the clock's changes come to so far.
+    pub fn reckon(&self) -> Reckoning {
+        self.lock().history.reckon(wall_now())
     }
 
     /// The map in force from the machine's clock to this one.

@@ -14,14 +14,16 @@ mod cgroup;
 mod signals;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::GuestError;
 use crate::names::PageName;
 use cgroup::CgroupFreezer;
 pub use cgroup::cgroup2_mount;
-pub(crate) use cgroup::{CGROUP_PREFIX, cgroup_of, pids_below, remove_cgroup};
+pub(crate) use cgroup::{
+    CGROUP_PREFIX, HELPERS_SUFFIX, cgroup_of, pids_below, remove_cgroup, remove_session,
+};
 use signals::SignalFreezer;
 
 /// How the processes of a session are stopped.
@@ -164,6 +166,15 @@ impl Freezer {
                 freezer.thaw_host(host);
                 Ok(())
             }
+        }
+    }
+
+    /// A new cgroup for a process that works for the session and is never stopped; none
+    /// where there are no cgroups.
+    pub(crate) fn helper(&self) -> io::Result<Option<PathBuf>> {
+        match self {
+            Self::Cgroup(freezer) => freezer.helper().map(Some),
+            Self::Signals(_) => Ok(None),
         }
     }
 

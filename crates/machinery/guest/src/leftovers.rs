@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use timeloom_sys::own;
 
 use crate::error::GuestError;
-use crate::freeze::{CGROUP_PREFIX, cgroup2_mount, pids_below, remove_cgroup};
+use crate::freeze::{CGROUP_PREFIX, HELPERS_SUFFIX, cgroup2_mount, pids_below, remove_cgroup};
 use crate::linux::processes;
 use crate::names::{PageName, pages_of, runtime_directory};
 pub(crate) use reaper::Reaper;
@@ -92,7 +92,8 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         }
     }
     for path in cgroups {
-        let session = name_between(&path, CGROUP_PREFIX, "");
+        let session = name_between(&path, CGROUP_PREFIX, HELPERS_SUFFIX)
+            .or_else(|| name_between(&path, CGROUP_PREFIX, ""));
         if session.is_some_and(|session| !living.contains(&session)) {
             found.processes.extend(pids_below(&path));
             remove_cgroup(&path);

@@ -4,6 +4,7 @@ mod hosts;
 mod registered;
 mod status;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -224,6 +225,17 @@ impl Session {
                 (supervisor.warn)(format!("no thread to serve process {pid}: {error}"));
             }
         })
+    }
+
+    /// A new cgroup for a process that works for this session without living by its clock
+    /// (a plant): it is never stopped, and is killed at the end with all that it started.
+    /// None where processes are stopped by signals.
+    ///
+    /// # Errors
+    /// The kernel's: too many cgroups, for one.
+    pub fn helper_cgroup(&self) -> Result<Option<PathBuf>, GuestError> {
+        let made = self.supervisor.freezer.helper();
+        made.map_err(GuestError::system("making a cgroup for a helper"))
     }
 
     /// How a program of `host` sees the files that tell time.

@@ -7,15 +7,15 @@
 //!
 //! The child leads a process group of its own. When it ends, by itself or not,
 //! the whole group is killed before it is reaped: as long as the leader is a
-//! zombie its number cannot be given to a stranger. What moves to another
-//! group by itself (setsid) escapes this; the run's control group is there for
-//! that.
+//! zombie its number cannot be given to a stranger. What moves to another group by
+//! itself (setsid) does not move to another cgroup: where the child was given one of its
+//! own, all that is in it is killed as well.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,11 +23,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use timeloom_sys::command::{die_with_parent, inherit};
+use timeloom_sys::command::{die_with_parent, enter_cgroup, inherit};
 
 /// A running or ended child. Dropping it kills and reaps it.
 pub(crate) struct Child {
     pid: Pid,
+    cgroup: Option<PathBuf>,
     ended: Arc<Ended>,
     keeper: Option<JoinHandle<()>>,
 }
@@ -39,14 +40,24 @@ struct Ended {
 }
 
 impl Child {
-    /// Starts `command`, which inherits `socket` under its present number.
-    pub(crate) fn start(mut command: Command, socket: UnixStream) -> io::Result<Self> {
+    /// Starts `command`, which inherits `socket` under its present number, in `cgroup`.
+    pub(crate) fn start(
+        mut command: Command,
+        socket: UnixStream,
+        cgroup: Option<PathBuf>,
+    ) -> io::Result<Self> {
         command.stdin(Stdio::null()).process_group(0);
         die_with_parent(&mut command);
+        if let Some(cgroup) = &cgroup {
+            let door = File::options()
+                .write(true)
+                .open(cgroup.join("cgroup.procs"))?;
+            enter_cgroup(&mut command, door.into());
+        }
         inherit(&mut command, socket.into());
 
         let ended = Arc::new(Ended::default());
-        let theirs = ended.clone();
+        let (theirs, their_cgroup) = (ended.clone(), cgroup.clone());
         let (tell, told) = channel();
         let keeper = thread::Builder::new()
             .name("plant-keeper".to_owned())
@@ -58,7 +69,7 @@ impl Child {
                 match started {
                     Ok(child) => {
                         let _ = tell.send(Ok(child.id()));
-                        theirs.keep(child);
+                        theirs.keep(child, their_cgroup.as_deref());
                     }
                     Err(error) => {
                         let _ = tell.send(Err(error));
@@ -74,17 +85,18 @@ impl Child {
             .expect("a child has a number");
         Ok(Self {
             pid,
+            cgroup,
             ended,
             keeper: Some(keeper),
         })
     }
 
-    /// Kills the child's whole group, unless it has been reaped already.
+    /// Kills the child's whole group and cgroup, unless it has been reaped already.
     pub(crate) fn kill(&self) {
         let status = self.ended.lock();
         if status.is_none() {
             // It cannot fail for lack of a target: the leader is not reaped.
-            let _ = kill_process_group(self.pid, Signal::KILL);
+            kill_all(self.pid, self.cgroup.as_deref());
         }
     }
 
@@ -125,7 +137,7 @@ impl Ended {
     }
 
     /// The keeper's work: wait, clear the group, reap, say so.
-    fn keep(&self, mut child: std::process::Child) {
+    fn keep(&self, mut child: std::process::Child, cgroup: Option<&Path>) {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("a child has a number");
         // Leaves the zombie where it is; only a signal can interrupt it.
@@ -134,31 +146,17 @@ impl Ended {
             WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
         ) {}
         let mut status = self.lock();
-        let _ = kill_process_group(pid, Signal::KILL);
+        kill_all(pid, cgroup);
         *status = child.wait().ok();
         self.changed.notify_all();
     }
 }
 
-/// The last lines of a log, for error messages. A log that cannot be read has
-/// none: the error at hand is worth more than that one.
-pub(crate) fn log_tail(log: &File) -> Vec<String> {
-    // Where the plant writes must stay where it is.
-    let read = || -> io::Result<Vec<u8>> {
-        let from = log.metadata()?.len().saturating_sub(TAIL_BYTES);
-        let mut bytes = vec![0; TAIL_BYTES as usize];
-        let length = log.read_at(&mut bytes, from)?;
-        bytes.truncate(length);
-        Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..]
-        .iter()
-        .map(|line| line.to_string())
-        .collect()
+/// The group of a leader that is not reaped yet, and its cgroup.
+fn kill_all(leader: Pid, cgroup: Option<&Path>) {
+    let _ = kill_process_group(leader, Signal::KILL);
+    if let Some(cgroup) = cgroup {
+        // Its owner may have removed it.
+        let _ = fs::write(cgroup.join("cgroup.kill"), "1");
+    }
 }
-
-const TAIL_BYTES: u64 = 4096;
-const TAIL_LINES: usize = 10;

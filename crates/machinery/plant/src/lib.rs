@@ -24,6 +24,7 @@ mod exchange;
 #[doc(hidden)]
 pub mod fuzzing;
 mod lines;
+mod log;
 mod message;
 pub mod modbus;
 mod process;
@@ -31,5 +32,6 @@ mod turns;
 
 pub use error::{Fault, Op, PlantError};
 pub use exchange::{Access, Exchange, ExchangeError, ExchangeStats, Sample};
+pub use log::PlantLog;
 pub use message::{Advance, PlantInfo, PlantInit, SampleRow, Signal};
 pub use process::{PlantProcess, PlantSpec, Step, Timeouts};

@@ -3,13 +3,11 @@
 mod conversation;
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 
 use timeloom_sys::command::restrict;
 use timeloom_sys::rights::Rights;
@@ -18,6 +16,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::child::Child;
 use crate::error::{Fault, Op, PlantError};
 use crate::lines::MAX_LINE;
+use crate::log::PlantLog;
 use crate::message::{self, Advance, PlantInfo, PlantInit, Request};
 use conversation::{Answer, Conversation};
 
@@ -32,8 +31,11 @@ pub struct PlantSpec {
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory; the caller's when `None`.
     pub cwd: Option<PathBuf>,
-    /// Where its standard output and error go: a file to be written and read.
-    pub log: Arc<File>,
+    /// Where its standard output and error go.
+    pub log: PlantLog,
+    /// A cgroup for it alone: what it starts is killed with it, whatever that does to get
+    /// away.
+    pub cgroup: Option<PathBuf>,
     /// What it may do, when that is less than the caller may.
     pub rights: Option<Rights>,
     /// How long to wait for it.
@@ -99,7 +101,7 @@ impl PlantProcess {
             .split_first()
             .ok_or_else(|| refuse("its command is empty".to_owned()))?;
         let log = || {
-            let log = spec.log.try_clone();
+            let log = spec.log.input();
             log.map_err(|error| refuse(format!("its log: {error}")))
         };
         let (ours, theirs) = UnixStream::pair().map_err(|error| refuse(error.to_string()))?;
@@ -118,7 +120,7 @@ impl PlantProcess {
         if let Some(rights) = &spec.rights {
             restrict(&mut command, rights.clone());
         }
-        let child = Child::start(command, theirs).map_err(|error| {
+        let child = Child::start(command, theirs, spec.cgroup.clone()).map_err(|error| {
             let program = program.to_string_lossy();
             refuse(match account {
                 Some(account) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -129,7 +131,7 @@ impl PlantProcess {
         })?;
         let mut plant = Self {
             timeouts: spec.timeouts,
-            conversation: Conversation::new(&spec.name, &spec.log, child, ours),
+            conversation: Conversation::new(&spec.name, spec.log.last_lines(), child, ours),
             info: PlantInfo {
                 name: String::new(),
                 signals: Vec::new(),

@@ -1,20 +1,22 @@
 //! The directory of one run: what may be in it, how it is made and read.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use timeloom_time::{Instant, Utc, Virtual};
+use timeloom_time::{Instant, Utc};
 
 use crate::parquet_file::TableWriter;
 use crate::recorder::lock_journal;
 use crate::table::Row;
-use crate::tree::Tree;
+use crate::tree::{Tree, partial};
 use crate::{
-    Capture, Check, ClockRow, EventRow, LabelRow, LogWriter, Manifest, Outcome, Recorder,
-    ResultsError, SignalRow, Topology, journal, parquet_file,
+    Capture, Check, ClockRow, EventRow, LabelRow, Manifest, Outcome, Recorder, ResultsError,
+    SignalRow, Topology, journal, parquet_file,
 };
 
 /// One run's directory.
@@ -85,6 +87,8 @@ impl RunDirectory {
             return Ok((run, Consolidated::default()));
         }
         let lock = lock_journal(&run.tree)?;
+        // A run that was killed has not given it back.
+        run.use_room_aside()?;
         let consolidated = consolidate(&run.tree)?;
         drop(lock);
         if let Ok(mut manifest) = run.manifest()
@@ -114,21 +118,35 @@ impl RunDirectory {
         Recorder::open(self.tree.clone())
     }
 
-    /// Opens `logs/NAME` for what a program prints; each line is stamped by
-    /// `now`. Characters that do not belong in a file name become `_`, and a
-    /// name that is taken gets a number.
-    pub fn log<F: FnMut() -> Instant<Virtual>>(
-        &self,
-        name: &str,
-        now: F,
-    ) -> Result<LogWriter<fs::File, F>, ResultsError> {
-        let (file, _) = self.create_new("logs", name, "log")?;
-        Ok(LogWriter::new(file, now))
+    /// Opens `logs/NAME` for what a program prints, to be written and read. Characters
+    /// that do not belong in a file name become `_`, and a name that is taken gets a
+    /// number. Returns the file's name in the directory as well.
+    pub fn log(&self, name: &str) -> Result<(fs::File, String), ResultsError> {
+        let (file, path) = self.create_new("logs", name, "log")?;
+        let last = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok((file, format!("logs/{last}")))
     }
 
-    /// Opens `logs/NAME` for what a plant prints, to be written and read.
-    pub fn plain_log(&self, name: &str) -> Result<fs::File, ResultsError> {
-        Ok(self.create_new("logs", name, "log")?.0)
+    /// Sets room aside, without which a run whose disk is full could not say how it ended.
+    ///
+    /// # Errors
+    /// There is no such room.
+    pub fn set_room_aside(&self) -> Result<(), ResultsError> {
+        let file = self.tree.begin(RESERVE)?;
+        // Where room cannot be promised it is taken.
+        let promised = match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES as u64) {
+            Err(Errno::OPNOTSUPP) => (&file).write_all(&vec![0; RESERVE_BYTES]),
+            other => other.map_err(io::Error::from),
+        };
+        promised.map_err(|error| {
+            let _ = self.tree.remove(RESERVE);
+            ResultsError::io(&self.tree.path_of(RESERVE))(error)
+        })
+    }
+
+    /// Gives that room back; what is written next may have it.
+    pub fn use_room_aside(&self) -> Result<(), ResultsError> {
+        self.tree.remove(RESERVE)
     }
 
     /// The last lines of `logs/NAME.log`, at most `count` of them and of its last 16 KiB;
@@ -359,10 +377,17 @@ fn is_no_directory(error: &io::Error) -> bool {
 /// interrupted anywhere and run again: the journal goes last.
 pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
     let mut total = Consolidated::default();
-    consolidate_table::<SignalRow>(tree, &mut total)?;
-    consolidate_table::<EventRow>(tree, &mut total)?;
-    consolidate_table::<ClockRow>(tree, &mut total)?;
-    consolidate_labels(tree, &mut total)?;
+    let done = consolidate_table::<SignalRow>(tree, &mut total)
+        .and_then(|()| consolidate_table::<EventRow>(tree, &mut total))
+        .and_then(|()| consolidate_table::<ClockRow>(tree, &mut total))
+        .and_then(|()| consolidate_labels(tree, &mut total));
+    if let Err(error) = done {
+        // On a full disk others need the room: the manifest, for one.
+        for table in TABLES {
+            let _ = tree.remove(&partial(&table_name(table)));
+        }
+        return Err(error);
+    }
     tree.remove_folder("journal")?;
     Ok(total)
 }
@@ -432,9 +457,15 @@ const TABLES: [&str; 4] = [
     LabelRow::TABLE,
 ];
 
+/// Room for what a run has still to write when its disk is full: what the journal holds
+/// in memory, the manifest and the checks.
+const RESERVE: &str = "journal.reserve";
+const RESERVE_BYTES: usize = 1 << 20;
+
 /// What a run consists of besides its tables and folders.
-const RUN_FILES: [&str; 5] = [
+const RUN_FILES: [&str; 6] = [
     "topology.json",
+    RESERVE,
     "manifest.json",
     "scenario.toml",
     "checks.json",

@@ -9,7 +9,7 @@ use timeloom_time::{Instant, Virtual};
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// The operating system refused a file operation.
-    #[error("{path}: {source}")]
+    #[error("{path}: {source}{}", remedy(source))]
     Io {
         /// The file or directory concerned.
         path: PathBuf,
@@ -52,6 +52,14 @@ pub enum ResultsError {
     /// Another process still writes this run.
     #[error("{0} is still being written by a running session; stop that one first")]
     InUse(PathBuf),
+    /// What is recorded has become as large as the scenario allows.
+    #[error(
+        "signals, events and changes of the clock have reached their limit of {bytes} bytes; what came until then is kept (raise `results.journal_limit`, or record less often)"
+    )]
+    JournalLimit {
+        /// The limit.
+        bytes: u64,
+    },
     /// NaN and infinities are refused: JSON cannot hold them, and a plot or a
     /// deviation that meets one later could not say where it came from.
     #[error("signal {name} at {at:?} has the value {value}, which is not a finite number")]
@@ -91,5 +99,15 @@ impl ResultsError {
             path: path.to_owned(),
             reason: reason.to_string(),
         }
+    }
+}
+
+/// What to do about it, if the error alone does not say.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; what was recorded until then is kept: make room, then `timeloom report DIR` completes the tables"
+        }
+        _ => "",
     }
 }

@@ -26,6 +26,10 @@ pub(crate) struct Journal {
     /// may lose and must go on while virtual time stands.
     flushed: time::Instant,
     max_age: time::Duration,
+    /// A row in hand, kept for its memory.
+    line: Vec<u8>,
+    /// A row may have been torn: none comes after it.
+    is_torn: bool,
 }
 
 impl Journal {
@@ -42,20 +46,34 @@ impl Journal {
             writer: BufWriter::with_capacity(BUFFER_BYTES, file),
             flushed: time::Instant::now(),
             max_age,
+            line: Vec::new(),
+            is_torn: false,
         })
     }
 
-    pub(crate) fn append(&mut self, row: &impl Row) -> Result<(), ResultsError> {
+    /// Takes a row and returns how many bytes it has. What was taken without an error is
+    /// on its way to the file, and gets there with the next [`Self::flush`] that succeeds:
+    /// a disk that is full loses nothing once there is room again.
+    pub(crate) fn append(&mut self, row: &impl Row) -> Result<u64, ResultsError> {
+        if self.is_torn {
+            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(ResultsError::io(&self.path)(full));
+        }
         let mut cells = row.cells();
         cells.iter_mut().for_each(bound);
-        serde_json::to_writer(&mut self.writer, &cells)
-            .map_err(std::io::Error::from)
-            .and_then(|()| self.writer.write_all(b"\n"))
-            .map_err(ResultsError::io(&self.path))?;
+        self.line.clear();
+        // Whole, so that a buffer that cannot be emptied refuses it whole.
+        serde_json::to_writer(&mut self.line, &cells)
+            .map_err(|error| ResultsError::io(&self.path)(std::io::Error::from(error)))?;
+        self.line.push(b'\n');
+        if let Err(error) = self.writer.write_all(&self.line) {
+            self.is_torn = true;
+            return Err(ResultsError::io(&self.path)(error));
+        }
         if self.flushed.elapsed() >= self.max_age {
             self.flush()?;
         }
-        Ok(())
+        Ok(self.line.len() as u64)
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), ResultsError> {
@@ -146,7 +164,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tree = Tree::open(dir.path()).unwrap();
         let mut journal = Journal::open(&tree, "t.jsonl", time::Duration::from_secs(2)).unwrap();
-        rows.iter().for_each(|row| journal.append(row).unwrap());
+        rows.iter().for_each(|row| {
+            journal.append(row).unwrap();
+        });
         drop(journal);
         let mut back = Vec::new();
         let torn = read(&tree, "t.jsonl", |row| {

@@ -41,6 +41,7 @@ mod difference;
 mod directory;
 mod error;
 mod journal;
+mod limited;
 mod log;
 mod manifest;
 mod merged;
@@ -63,9 +64,10 @@ pub use device_write::{DeviceWrite, NoDeviceWrite};
 pub use difference::{Comparison, Difference, compare_runs};
 pub use directory::{Consolidated, RunDirectory};
 pub use error::ResultsError;
+pub use limited::{LeftOut, Limited};
 pub use log::LogWriter;
 pub use manifest::{
-    Failure, GrantsMade, InputFile, Machine, Manifest, Outcome, ProgramHash, sha256_file,
+    CutLog, Failure, GrantsMade, InputFile, Machine, Manifest, Outcome, ProgramHash, sha256_file,
     sha256_hex,
 };
 pub use merged::{LogLine, MergedLogs};

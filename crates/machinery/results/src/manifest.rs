@@ -69,6 +69,9 @@ pub struct Manifest {
     /// In a stepped run, what was granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants: Option<GrantsMade>,
+    /// The logs that reached their limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut_logs: Vec<CutLog>,
     /// How it ended.
     pub outcome: Outcome,
     /// Who or what ended it when it was not the plan.
@@ -112,6 +115,15 @@ pub enum Outcome {
     Failed,
     /// It was stopped from outside.
     Interrupted,
+}
+
+/// A log that is not whole: what was printed beyond its limit is not in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutLog {
+    /// The file, from the run directory.
+    pub log: String,
+    /// As much of what was printed is not there, its last line included.
+    pub left_out_bytes: u64,
 }
 
 /// What the granter of a stepped run did.
@@ -192,6 +204,7 @@ impl Manifest {
             pauses: 0,
             time_mode: String::new(),
             grants: None,
+            cut_logs: Vec::new(),
             outcome: Outcome::Running,
             culprit: None,
             failure: None,

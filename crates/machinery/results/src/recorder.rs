@@ -1,6 +1,7 @@
 //! Takes rows while the run goes on.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time;
 
@@ -24,6 +25,9 @@ pub struct Recorder {
     events: Mutex<Option<Journal>>,
     clock: Mutex<Option<Journal>>,
     labels: Mutex<Option<Journal>>,
+    /// How many bytes may still come.
+    left: AtomicU64,
+    limit: AtomicU64,
     /// Held for as long as rows may come, so that `recover` does not pull the
     /// journal from under a run that is alive. The kernel drops it when the
     /// process dies, however it dies.
@@ -44,8 +48,17 @@ impl Recorder {
             clock: open(ClockRow::TABLE, BUFFERED)?,
             labels: open(LabelRow::TABLE, AT_ONCE)?,
             tree,
+            left: AtomicU64::new(u64::MAX),
+            limit: AtomicU64::new(u64::MAX),
             _lock: lock,
         })
+    }
+
+    /// All rows together may have so many bytes from now on; one that goes beyond is
+    /// refused.
+    pub fn limit(&self, bytes: u64) {
+        self.limit.store(bytes, Relaxed);
+        self.left.store(bytes, Relaxed);
     }
 
     /// Records one sample. A value that is not finite is refused, and nothing
@@ -105,8 +118,18 @@ impl Recorder {
     fn append(&self, table: &Mutex<Option<Journal>>, row: &impl Row) -> Result<(), ResultsError> {
         // A thread that panicked here left at worst a torn line, which the
         // reader skips; the others go on recording.
+        let left = self.left.load(Relaxed);
+        if left == 0 {
+            let bytes = self.limit.load(Relaxed);
+            return Err(ResultsError::JournalLimit { bytes });
+        }
         match &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(journal) => journal.append(row),
+            Some(journal) => {
+                let bytes = journal.append(row)?;
+                let spend = |left: u64| Some(left.saturating_sub(bytes));
+                let _ = self.left.fetch_update(Relaxed, Relaxed, spend);
+                Ok(())
+            }
             None => Err(ResultsError::Finished(self.tree.path().to_owned())),
         }
     }

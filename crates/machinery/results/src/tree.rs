@@ -114,8 +114,11 @@ impl Tree {
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), ResultsError> {
         let partial = partial(name);
         let mut file = self.begin(&partial)?;
-        file.write_all(bytes)
-            .map_err(ResultsError::io(&self.path_of(&partial)))?;
+        if let Err(error) = file.write_all(bytes) {
+            // What is left of it would only take room.
+            let _ = self.remove(&partial);
+            return Err(ResultsError::io(&self.path_of(name))(error));
+        }
         self.rename(&partial, name)
     }
 

@@ -53,6 +53,15 @@ pub fn enter_network(command: &mut Command, network: OwnedFd) {
     unsafe { command.pre_exec(enter) };
 }
 
+/// What `command` starts runs in a cgroup from the beginning: that of which `door` is the
+/// file `cgroup.procs`, open for writing. The command holds it until it is dropped.
+pub fn enter_cgroup(command: &mut Command, door: OwnedFd) {
+    // Zero is whoever writes it.
+    let enter = move || Ok(rustix::io::write(&door, b"0").map(drop)?);
+    // SAFETY: one system call; an `io::Error` from an errno is a plain number.
+    unsafe { command.pre_exec(enter) };
+}
+
 /// This process, and what it starts from now on, ignores `signal`.
 pub fn ignore(signal: Signal) {
     // SAFETY: no handler is installed, only the disposition changes.

@@ -90,7 +90,8 @@ impl Run {
 struct Made {
     summary: Summary,
     directory: PathBuf,
-    report: PathBuf,
+    /// Or why there is none.
+    report: Result<PathBuf, String>,
 }
 
 impl Made {
@@ -98,11 +99,12 @@ impl Made {
         to_text(&self.summary, &self.directory, &self.report).to_string()
     }
 
-    /// 1 for a run that did not reach its end, and for one that is to be trusted and
+    /// 1 for a run that did not reach its end or has no report, and for one that is to be trusted and
     /// whose checks fail.
     fn code(&self) -> u8 {
         let summary = &self.summary;
         match summary.end {
+            _ if self.report.is_err() => 1,
             End::Reached if summary.passed() => 0,
             End::Reached if !summary.untrusted.is_empty() => UNTRUSTED,
             _ => 1,
@@ -133,7 +135,8 @@ fn make(
         warn: Arc::new(|text| eprintln!("timeloom: {text}")),
     };
     let summary = timeloom_run::run(plan, options)?;
-    let report = timeloom_run::report::write(&directory).map_err(Failure::run)?;
+    // A disk that is full is no reason to keep the verdict.
+    let report = timeloom_run::report::write(&directory).map_err(|error| error.to_string());
     eprintln!();
     Ok(Made {
         summary,
@@ -243,7 +246,7 @@ impl Display {
     }
 }
 
-fn to_text(summary: &Summary, directory: &Path, report: &Path) -> String {
+fn to_text(summary: &Summary, directory: &Path, report: &Result<PathBuf, String>) -> String {
     let untrusted = summary.untrusted.iter();
     let mut lines: Vec<String> = untrusted.map(|why| format!("UNTRUSTED: {why}")).collect();
     match &summary.end {
@@ -283,10 +286,13 @@ fn to_text(summary: &Summary, directory: &Path, report: &Path) -> String {
             call.program, call.call, call.count, call.outcome
         ));
     }
+    let report = match report {
+        Ok(path) => path.display().to_string(),
+        Err(why) => format!("NOT WRITTEN: {why}"),
+    };
     lines.push(format!(
-        "results: {}\nreport:  {}",
-        directory.display(),
-        report.display()
+        "results: {}\nreport:  {report}",
+        directory.display()
     ));
     lines.join("\n")
 }
@@ -300,7 +306,11 @@ fn failing(checks: &[Check]) -> String {
     }
 }
 
-fn to_json(summary: &Summary, directory: &Path, report: &Path) -> serde_json::Value {
+fn to_json(
+    summary: &Summary,
+    directory: &Path,
+    report: &Result<PathBuf, String>,
+) -> serde_json::Value {
     let ns = |length: Duration| length.as_ns();
     let (end, culprit) = match &summary.end {
         End::Reached => ("reached", None),
@@ -312,7 +322,7 @@ fn to_json(summary: &Summary, directory: &Path, report: &Path) -> serde_json::Va
         _ => None,
     };
     serde_json::json!({
-        "passed": summary.passed(),
+        "passed": summary.passed() && report.is_ok(),
         "end": end,
         "culprit": culprit,
         "failure": failure,
@@ -322,6 +332,7 @@ fn to_json(summary: &Summary, directory: &Path, report: &Path) -> serde_json::Va
         "paused_ns": ns(summary.progress.paused),
         "checks": summary.checks,
         "directory": directory,
-        "report": report,
+        "report": report.as_ref().ok(),
+        "report_error": report.as_ref().err(),
     })
 }

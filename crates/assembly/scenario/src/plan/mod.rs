@@ -10,6 +10,7 @@ mod network;
 mod openflow;
 mod panels;
 mod ptp;
+mod results;
 mod served;
 mod simulation;
 mod summary;
@@ -32,6 +33,7 @@ pub use ptp::{
     PTP_SIGNALS, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole, PtpSecurity,
     PtpTransport,
 };
+pub use results::Results;
 pub use served::{Service, ServiceKind, ServingHost};
 pub use simulation::{Place, Placement, Plant, Record, Simulation};
 pub use system::{
@@ -72,6 +74,9 @@ pub struct Plan {
     /// Where things run.
     #[schemars(default)]
     pub placement: Placement,
+    /// How large the results may become.
+    #[schemars(default)]
+    pub results: Results,
     /// What an adversary does, and when.
     #[serde(rename = "attack", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -165,6 +170,7 @@ impl Read for Plan {
             network: fields.optional("network"),
             simulation: fields.or_default("simulation"),
             placement: fields.or_default("placement"),
+            results: fields.or_default("results"),
             attacks: fields.or_default("attack"),
             captures: fields.or_default("capture"),
             checks: fields.or_default("check"),

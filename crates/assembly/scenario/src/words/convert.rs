@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready,
-    SignalName, User,
+    SignalName, Size, User,
 };
 use crate::assertion::Assertion;
 use crate::plan::{
@@ -36,6 +36,7 @@ serialize_as_text!(
     Ipv4Interface,
     Ready,
     SignalName,
+    Size,
     User,
     CapabilityName,
     Condition,
@@ -62,6 +63,7 @@ read_from_text!(
     Ipv4Interface,
     Ready,
     SignalName,
+    Size,
     User,
     CapabilityName,
     Condition,
@@ -238,6 +240,12 @@ text_schema!(
     "Capability",
     r"^[a-z_]+$",
     "A capability of Linux, as capabilities(7) has it, without `cap_`: `net_bind_service`."
+);
+text_schema!(
+    Size,
+    "Size",
+    r"^\s*[0-9]+\s*([KMGT]i)?B\s*$",
+    "A size: a whole number and B, KiB, MiB, GiB or TiB, as in `256 MiB`."
 );
 text_schema!(
     Condition,

@@ -8,6 +8,7 @@ mod frequency;
 mod name;
 mod rate;
 mod rights;
+mod size;
 mod time;
 
 use std::fmt;
@@ -22,6 +23,7 @@ pub use frequency::FrequencyError;
 pub use name::{Ready, SignalName};
 pub use rate::BitRate;
 pub use rights::{CapabilityName, User};
+pub use size::Size;
 pub(crate) use time::{CivilText, DurationText, parse_duration, utc_as_text};
 
 /// Why a text is not what it should be; the message says how to write one.

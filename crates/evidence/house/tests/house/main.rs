@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod documents;
+mod faults;
 mod layers;
 mod licence;
 mod unsafe_code;

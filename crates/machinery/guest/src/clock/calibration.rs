@@ -5,6 +5,7 @@ use timeloom_sys::clock::{ClockId, read_ns, wall_now};
 use timeloom_time::{ClockMap, Counter as CounterScale, Instant, Rate, Wall};
 
 use crate::arch::CLOCKSOURCE;
+use crate::error::GuestError;
 
 /// The cycle counter in use.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +97,23 @@ impl Calibration {
         self.map
     }
 
+    /// Whether a page can show a clock of this dilation: it holds so many nanoseconds a
+    /// tick and no more.
+    ///
+    /// # Errors
+    /// It would show a slower one.
+    pub(crate) fn check_pace(&self, dilation: f64) -> Result<(), GuestError> {
+        let least = self.map.rate.as_f64() / PAGE_NS_PER_TICK * MARGIN;
+        // As it is said: six digits, rounded up.
+        let least = (least * 1e6).ceil() / 1e6;
+        if dilation >= least {
+            return Ok(());
+        }
+        Err(GuestError::Usage(format!(
+            "a dilation of {dilation} is faster than a clock page can show on this machine; give at least {least} (where programs mostly wait, time can skip instead)"
+        )))
+    }
+
     /// The line from `sample` on: the rate over the whole time since the first
     /// sample, bent so that the present error vanishes within a second. Bent
     /// by 500 ppm at most: a machine that was suspended catches up slowly, but
@@ -150,6 +168,12 @@ impl TscLine {
             .1
     }
 }
+
+/// As much as a page holds: eight bits before the point.
+const PAGE_NS_PER_TICK: f64 = 256.0;
+
+/// For what is bent while following the machine's clock, and for a crystal.
+const MARGIN: f64 = 1.01;
 
 fn rate_between(from: Sample, to: Sample) -> Rate {
     let wall_ns = (to.wall - from.wall).as_ns().max(1) as u64;

@@ -6,8 +6,9 @@ use std::sync::MutexGuard;
 use timeloom_page::PageMap;
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 
+use super::history::Change;
 use super::host_state::Moment;
-use super::{Change, ChangeKind, Clock, State};
+use super::{ChangeKind, Clock, State};
 
 impl Clock {
     /// Follows the machine's clock; to be called about once a second.

@@ -9,8 +9,9 @@ use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
 use super::calibration::{Calibration, Counter, TscLine};
+use super::history::History;
 use super::options::{ClockOptions, Compute, Tsc};
-use super::{Change, ChangeKind, Clock, State, compose};
+use super::{Clock, State, compose};
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 
@@ -45,6 +46,7 @@ impl Clock {
             Tsc::Emulate => (Counter::MONOTONIC, Some(TscLine::measure())),
         };
         let calibration = Calibration::start(counter);
+        calibration.check_pace(options.dilation)?;
         let started = calibration.map().in0;
         let wall0 = calibration.map().out0;
         let map = ClockMap::new(
@@ -74,6 +76,8 @@ impl Clock {
             map,
             published: nothing,
             ceiling: Instant::FAR_FUTURE,
+            stop: None,
+            end: Instant::FAR_FUTURE,
             rate,
             compute: options.compute,
             dilation: options.dilation,
@@ -81,10 +85,7 @@ impl Clock {
             paused_total: Duration::ZERO,
             started: wall0,
             offsets,
-            history: vec![Change {
-                kind: ChangeKind::Resume,
-                map,
-            }],
+            history: History::new(map),
             awaited: Vec::new(),
             announced: None,
             waits: 0,

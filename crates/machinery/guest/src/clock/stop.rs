@@ -3,14 +3,15 @@
 //! A thread that stops a clock "at" an instant always comes too late: by its
 //! wake-up, tens of microseconds. So the line that is published ends there
 //! ([`timeloom_page::PageMap::ceiling`]): every reader sees the clock stand at
-//! exactly that instant, whenever the pause follows that stops the processes.
+//! exactly that instant, whenever the pause follows that stops the processes. The end of
+//! a run is such an instant, for good.
 
 use std::sync::atomic::Ordering;
 
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::{ChangeKind, Clock, compose};
+use super::{ChangeKind, Clock, State, compose};
 use crate::error::GuestError;
 
 /// The number of a stop that was asked for.
@@ -25,10 +26,17 @@ impl Clock {
     /// It shows that instant already, or is to stop somewhere else.
     pub(crate) fn stop_at(&self, target: Instant<Virtual>) -> Result<Stop, GuestError> {
         let mut state = self.lock();
-        if state.ceiling != Instant::FAR_FUTURE {
+        if let Some(stop) = state.stop {
             return Err(GuestError::Usage(format!(
                 "the session runs until {} already (`timeloom pause` ends that)",
-                shown(state.ceiling)
+                shown(stop)
+            )));
+        }
+        if target > state.end {
+            return Err(GuestError::Usage(format!(
+                "{} lies beyond the end of the run, at {}",
+                shown(target),
+                shown(state.end)
             )));
         }
         let past = |now| {
@@ -42,17 +50,9 @@ impl Clock {
         if now >= target {
             return Err(past(now));
         }
-        state.ceiling = target;
-        let calibration = state.calibration.map();
-        self.publish_all(&mut state, |state, ticks| {
-            let floor = state.published.at(Instant::from_ticks(ticks));
-            // Passed since we looked: no reader may see it go back.
-            if floor > target {
-                state.ceiling = Instant::FAR_FUTURE;
-            }
-            compose(&calibration, state, ticks, floor)
-        });
-        if state.ceiling == Instant::FAR_FUTURE {
+        state.stop = Some(target);
+        self.publish_ceiling(&mut state);
+        if state.stop.is_none() {
             return Err(past(self.now()));
         }
         // Who waits for a later instant waits for the next change now.
@@ -69,19 +69,15 @@ impl Clock {
     /// instant and still runs, it goes on from there.
     pub(crate) fn forget_stop(&self) {
         let mut state = self.lock();
-        if state.ceiling == Instant::FAR_FUTURE {
+        if state.stop.is_none() {
             return;
         }
         if state.paused_since.is_none() {
             let rate = state.going();
             self.change(&mut state, ChangeKind::Resume, rate);
         }
-        state.ceiling = Instant::FAR_FUTURE;
-        let calibration = state.calibration.map();
-        self.publish_all(&mut state, |state, ticks| {
-            let floor = state.published.at(Instant::from_ticks(ticks));
-            compose(&calibration, state, ticks, floor)
-        });
+        state.stop = None;
+        self.publish_ceiling(&mut state);
         self.stops.fetch_add(1, Ordering::SeqCst);
         self.changed.notify_all();
     }
@@ -89,6 +85,28 @@ impl Clock {
     /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
     pub(crate) fn stop(&self) -> Instant<Virtual> {
         self.lock().ceiling
+    }
+
+    /// From now on the clock never goes beyond `end`, and nothing counts after it in
+    /// [`Self::reckon`]. To be called once, before the clock is let go.
+    pub fn end_at(&self, end: Instant<Virtual>) {
+        let mut state = self.lock();
+        state.end = end;
+        state.history.count_until(end);
+        self.publish_ceiling(&mut state);
+        self.changed.notify_all();
+    }
+
+    /// Publishes the line that is in force, up to where it ends now. A stop that was
+    /// passed is forgotten: no reader may see the clock go back.
+    fn publish_ceiling(&self, state: &mut State) {
+        let calibration = state.calibration.map();
+        self.publish_all(state, |state, ticks| {
+            let floor = state.published.at(Instant::from_ticks(ticks));
+            state.stop = state.stop.filter(|stop| floor <= *stop);
+            state.ceiling = state.stop.unwrap_or(Instant::FAR_FUTURE).min(state.end);
+            compose(&calibration, state, ticks, floor)
+        });
     }
 
     /// For how much wall time it has been standing; `None` while it runs.
@@ -181,6 +199,64 @@ mod tests {
             assert!(clock.wait_until(later, || false), "it goes on");
             assert!(host.now() >= after);
         }
+    }
+
+    /// At a dilation of a hundredth a thread that stopped it would come a good deal late.
+    #[test]
+    fn no_reader_sees_the_clock_beyond_its_end() {
+        let clock = clock(0.01);
+        let host = fast_host(&clock);
+        let end = clock.now() + Duration::from_s(3);
+        clock.end_at(end);
+        let stop = clock.stop_at(end - Duration::from_s(1));
+        stop.expect("before the end");
+        assert!(clock.stop_at(end).is_err(), "one is in force");
+        clock.forget_stop();
+        let beyond = clock.stop_at(end + Duration::from_ns(1));
+        let said = beyond.expect_err("beyond the end").to_string();
+        assert!(said.contains("beyond the end of the run"), "{said}");
+        assert!(clock.wait_until(end, || false));
+        let shown = host.now();
+        std::thread::sleep(StdDuration::from_millis(20));
+        clock.calibrate();
+        clock.skip_to(end + Duration::from_s(1), || {});
+        clock.dilate(0.02).expect("a possible factor");
+        assert_eq!(clock.now(), end);
+        assert!((host.now() - shown).as_ns().abs() <= 2, "{shown:?}");
+        assert_eq!(clock.at(clock.wall()), end);
+        let before = clock.reckon();
+        assert_eq!(before.virtual_time, end - Instant::ZERO);
+        assert!(before.wall >= Duration::from_ms(29), "{before:?}");
+        clock.pause();
+        std::thread::sleep(StdDuration::from_millis(5));
+        clock.resume();
+        assert_eq!(clock.now(), end);
+        assert_eq!(clock.reckon(), before, "what comes after does not count");
+    }
+
+    #[test]
+    fn a_pace_that_no_page_can_show_is_refused() {
+        let page = PageMapping::new(c"test-of-stops").expect("a page");
+        let options = |dilation| ClockOptions {
+            dilation,
+            ..ClockOptions::default()
+        };
+        let fast = Clock::new(Arc::new(page), &options(1e-6));
+        let said = fast.map(drop).expect_err("too fast").to_string();
+        assert!(said.contains("at least 0.0"), "{said}");
+        let clock = clock(1.0);
+        clock.dilate(1e-6).expect_err("too fast");
+        assert_eq!(clock.dilation(), 1.0);
+        let least: f64 = said
+            .split(' ')
+            .find_map(|word| word.parse().ok().filter(|it| *it < 0.5 && *it > 1e-6))
+            .expect("a factor");
+        clock.dilate(least).expect("the least that was said");
+        let (wall, shown) = (clock.wall(), clock.now());
+        std::thread::sleep(StdDuration::from_millis(50));
+        let (passed, of) = (clock.now() - shown, clock.wall() - wall);
+        let pace = passed.as_s_f64() / of.as_s_f64();
+        assert!((pace * least - 1.0).abs() < 0.2, "{pace} at {least}");
     }
 
     #[test]

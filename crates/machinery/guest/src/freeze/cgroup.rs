@@ -21,6 +21,8 @@ pub(crate) struct CgroupFreezer {
     removed: AtomicBool,
     whole: Group,
     hosts: Mutex<BTreeMap<usize, Arc<HostGroup>>>,
+    /// How many groups there are for helpers.
+    helpers: Mutex<usize>,
 }
 
 /// That of a host of it.
@@ -37,6 +39,7 @@ impl CgroupFreezer {
             removed: AtomicBool::new(false),
             whole: Group::new(mount.join(format!("{CGROUP_PREFIX}{session}")))?,
             hosts: Mutex::default(),
+            helpers: Mutex::default(),
         })
     }
 
@@ -100,13 +103,29 @@ impl CgroupFreezer {
         host.group.thaw()
     }
 
+    /// A new group beside those of the session, for a process that works for it and is
+    /// never stopped.
+    pub(super) fn helper(&self) -> io::Result<PathBuf> {
+        let mut count = self.helpers.lock().unwrap_or_else(|e| e.into_inner());
+        let all = helpers_of(self.directory());
+        if *count == 0 {
+            // A dead session of our name may have left it.
+            remove_cgroup(&all);
+            fs::create_dir(&all)?;
+        }
+        *count += 1;
+        let directory = all.join(format!("{HELPER_PREFIX}{count}"));
+        fs::create_dir(&directory)?;
+        Ok(directory)
+    }
+
     pub(super) fn kill_all(&self) {
         let _ = fs::write(self.directory().join("cgroup.kill"), "1");
     }
 
     pub(super) fn remove(&self) {
         if !self.removed.swap(true, Ordering::SeqCst) {
-            remove_cgroup(self.directory());
+            remove_session(self.directory());
         }
     }
 
@@ -249,10 +268,10 @@ fn enter(directory: &Path, pid: i32) -> io::Result<()> {
     fs::write(directory.join("cgroup.procs"), pid.to_string())
 }
 
-/// The processes of a session in its cgroup and in those of its hosts.
+/// The processes in a cgroup of a session's and in those that it is divided into.
 pub(crate) fn pids_below(directory: &Path) -> Vec<i32> {
-    let hosts = groups_of_hosts(directory);
-    let all = hosts.iter().map(PathBuf::as_path).chain([directory]);
+    let parts = groups_in(directory);
+    let all = parts.iter().map(PathBuf::as_path).chain([directory]);
     all.flat_map(pids_in).collect()
 }
 
@@ -262,21 +281,35 @@ fn pids_in(directory: &Path) -> Vec<i32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-fn groups_of_hosts(directory: &Path) -> Vec<PathBuf> {
+fn groups_in(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let is_one = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(HOST_PREFIX)) && path.is_dir()
+        let ours = |name: &str| name.starts_with(HOST_PREFIX) || name.starts_with(HELPER_PREFIX);
+        name.is_some_and(ours) && path.is_dir()
     };
     entries.map(|entry| entry.path()).filter(is_one).collect()
+}
+
+/// Removes all cgroups of a session, as [`remove_cgroup`] does.
+pub(crate) fn remove_session(directory: &Path) {
+    remove_cgroup(directory);
+    remove_cgroup(&helpers_of(directory));
+}
+
+/// Beside a session's own: that is frozen while its helpers work.
+fn helpers_of(directory: &Path) -> PathBuf {
+    let mut name = directory.as_os_str().to_owned();
+    name.push(HELPERS_SUFFIX);
+    name.into()
 }
 
 /// Kills what is left in a session's cgroup and removes it.
 pub(crate) fn remove_cgroup(directory: &Path) {
     let _ = fs::write(directory.join("cgroup.kill"), "1");
     for _ in 0..200 {
-        for host in groups_of_hosts(directory) {
-            let _ = fs::remove_dir(host);
+        for part in groups_in(directory) {
+            let _ = fs::remove_dir(part);
         }
         if fs::remove_dir(directory).is_ok() || !directory.exists() {
             return;
@@ -306,6 +339,11 @@ pub fn cgroup2_mount() -> Option<PathBuf> {
 
 /// Every cgroup of ours begins with this.
 pub(crate) const CGROUP_PREFIX: &str = "timeloom.";
+
+/// No name of a session has a point in it.
+pub(crate) const HELPERS_SUFFIX: &str = ".helpers";
+
+const HELPER_PREFIX: &str = "helper-";
 
 /// The group of a host is named by its number: names of hosts may hold anything.
 const HOST_PREFIX: &str = "host-";

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use crate::error::{GuestError, check};
-use crate::freeze::{Freezer, remove_cgroup};
+use crate::freeze::{Freezer, remove_session};
 use crate::linux::descriptor::{receive, send_descriptor, socket_pair};
 use crate::linux::processes;
 use crate::names::{PageName, socket_path};
@@ -98,7 +98,7 @@ fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &Pa
             processes::kill_if(pid, |pid| page.is_page_of(pid));
         }
         if let Some(cgroup) = cgroup {
-            remove_cgroup(cgroup);
+            remove_session(cgroup);
         }
         let _ = fs::remove_file(socket);
     }

@@ -1,6 +1,5 @@
 //! Requests and replies on a plant's line, and what becomes of a plant that fails.
 
-use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time;
@@ -8,16 +7,17 @@ use std::time;
 use serde_json::Value;
 use timeloom_time::Duration;
 
-use crate::child::{Child, log_tail};
+use crate::child::Child;
 use crate::error::{Fault, Op, PlantError};
 use crate::lines::{LineError, Lines, MAX_LINE};
+use crate::log::LastLines;
 use crate::message::{self, BadReply, Request};
 
 /// A plant's process and the line to it. After its first failure the process is
 /// gone, and every request is answered with that failure.
 pub(super) struct Conversation {
     name: String,
-    log: Arc<File>,
+    last_lines: LastLines,
     child: Child,
     lines: Lines,
     next_id: u64,
@@ -34,10 +34,10 @@ pub(super) struct Reply {
 }
 
 impl Conversation {
-    pub(super) fn new(name: &str, log: &Arc<File>, child: Child, line: UnixStream) -> Self {
+    pub(super) fn new(name: &str, last_lines: &LastLines, child: Child, line: UnixStream) -> Self {
         Self {
             name: name.to_owned(),
-            log: Arc::clone(log),
+            last_lines: Arc::clone(last_lines),
             child,
             lines: Lines::new(line),
             next_id: 1,
@@ -218,7 +218,7 @@ impl Conversation {
         PlantError {
             plant: self.name.clone(),
             fault,
-            log_tail: log_tail(&self.log),
+            log_tail: (self.last_lines)(),
         }
     }
 }

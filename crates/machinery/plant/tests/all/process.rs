@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use std::time;
 
-use crate::common::{Clock, exists, init, spec, start};
+use crate::common::{Clock, exists, init, log, scratch, spec, start};
 use timeloom_bus::{Bus, FreeRunning};
 use timeloom_plant::{Exchange, ExchangeError, Fault, Op, PlantError, PlantProcess};
 use timeloom_time::{Duration, Instant};
@@ -203,12 +203,12 @@ fn a_bad_end_is_an_error() {
 
 #[test]
 fn the_whole_group_goes() {
-    let spec = spec(&["child-on-advance"]);
+    let mut spec = spec(&["child-on-advance"]);
+    let path = scratch("plant.log");
+    spec.log = log(&path);
     let mut plant = PlantProcess::start(&spec, &init(&[])).unwrap();
     plant.advance(Instant::from_ns(1)).unwrap();
-    let mut log = [0; 64];
-    let length = std::os::unix::fs::FileExt::read_at(&*spec.log, &mut log, 0).unwrap();
-    let log = String::from_utf8_lossy(&log[..length]);
+    let log = std::fs::read_to_string(path).unwrap();
     let child: u32 = log.trim().strip_prefix("child ").unwrap().parse().unwrap();
     assert!(exists(child));
     let pid = plant.pid();

@@ -1,6 +1,7 @@
 //! Run directories, captures and reports.
 
 mod capture;
+mod full_disk;
 mod prepared;
 mod report;
 mod run_directory;

@@ -220,7 +220,7 @@ fn names_from_outside_stay_in_their_folder() {
         ".hidden",
         "ctl.stdout",
     ] {
-        writeln!(run.log(name, || Instant::ZERO).unwrap(), "x").unwrap();
+        writeln!(run.log(name).unwrap().0, "x").unwrap();
     }
     assert_eq!(
         names(&run.path().join("logs")),

@@ -174,6 +174,7 @@ fn peers_share_a_timeline_and_only_with_those_who_have_the_key() {
     let port = free_port();
     let key = places[0].path().join("key");
     std::fs::write(&key, [7; 32]).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     let answering = REFERENCE.replace(
         "poll =",
         &format!(

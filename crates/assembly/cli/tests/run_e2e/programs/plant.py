@@ -2,7 +2,8 @@
 
 Written against docs/plant-protocol.md by hand, because the library would not let it answer nonsense.
 
-config: slow_ms (wall time of each advance), start_ms (of init), misdeed and after_ns (virtual time from
+config: slow_ms (wall time of each advance), start_ms (of init), stray (leave a child in a session of its
+own), misdeed and after_ns (virtual time from
 the first request to the one that it is done on; for `abort-unasked`, wall time from init).
 """
 
@@ -10,6 +11,7 @@ import json
 import os
 import random
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -54,6 +56,8 @@ def init(request):
     step_ns, every_ns, record = request["step_ns"], request["record_every_ns"], request["record"]
     config, chance = request["config"], random.Random(request["seed"])
     time.sleep(config.get("start_ms", 0) * 1e-3)
+    if config.get("stray"):
+        subprocess.Popen(["sleep", "1000"], start_new_session=True)
     if config.get("misdeed") == "abort-unasked":
         threading.Timer(config["after_ns"] * 1e-9, os.abort).start()
     return {"name": "test", "signals": [{"name": n, "unit": "1", "writable": n == "set"} for n in values]}

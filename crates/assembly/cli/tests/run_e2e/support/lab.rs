@@ -124,6 +124,11 @@ impl Lab {
         self.start(sets).wait()
     }
 
+    /// What is mounted now is not the run's.
+    pub(crate) fn expect_mounts(&mut self) {
+        self.traces = Mutex::new(Traces::before());
+    }
+
     /// Waits until everything that belonged to the run is gone.
     pub(crate) fn assert_nothing_left(&self) {
         let traces = self.traces.lock().expect("no test thread panicked in it");

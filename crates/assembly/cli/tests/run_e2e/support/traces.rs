@@ -169,8 +169,14 @@ const SO_NETNS_COOKIE: i32 = 71;
 fn cgroups(mark: &str) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    let at = |point: &str| Path::new(point).join(format!("timeloom.{mark}"));
-    points.map(at).filter(|path| path.exists()).collect()
+    let at = |point: &str| {
+        let names = [
+            format!("timeloom.{mark}"),
+            format!("timeloom.{mark}.helpers"),
+        ];
+        names.map(|name| Path::new(point).join(name))
+    };
+    points.flat_map(at).filter(|path| path.exists()).collect()
 }
 
 fn mounts() -> BTreeSet<String> {

@@ -8,7 +8,7 @@ use std::time;
 
 use serde_json::json;
 use timeloom_bus::{Testbed, TestbedError};
-use timeloom_plant::{PlantError, PlantInit, PlantProcess, PlantSpec, Timeouts};
+use timeloom_plant::{PlantError, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
 use timeloom_time::{Duration, Instant, Virtual};
 
 /// A clock that can stand, and counts how often it did.
@@ -72,10 +72,10 @@ pub(crate) fn python() -> OsString {
 }
 
 /// A new log.
-pub(crate) fn log(path: &std::path::Path) -> std::sync::Arc<std::fs::File> {
+pub(crate) fn log(path: &std::path::Path) -> PlantLog {
     let mut options = std::fs::File::options();
     let file = options.read(true).write(true).create_new(true).open(path);
-    file.expect("a new file").into()
+    PlantLog::file(file.expect("a new file")).expect("a descriptor")
 }
 
 pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
@@ -89,6 +89,7 @@ pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
         cwd: None,
         log: log(&scratch("plant.log")),
         rights: None,
+        cgroup: None,
         timeouts: Timeouts {
             init: Duration::from_s(20),
             request: Duration::from_ms(700),

@@ -1,0 +1,84 @@
+//! What prints or records without end.
+
+use timeloom_results::SignalRow;
+
+use crate::support::{Lab, Scenario};
+
+const FLOOD: &str = "import os, time\nfor n in range(2000): os.write(1, b'%05d ' % n + b'y' * 93 + b'\\n')\ntime.sleep(1000)";
+
+/// The limits are of each program and plant, and readiness still sees what is not kept.
+#[test]
+fn a_log_ends_at_its_limit_with_a_line_and_a_count() {
+    let scenario = Scenario::lasting("1 s")
+        .program(
+            'a',
+            "flood",
+            &["python3", "-c", FLOOD],
+            "ready = \"log:01999\"",
+        )
+        .program(
+            'b',
+            "quiet",
+            &["python3", "ticks.py", "0.1"],
+            "after = [\"flood\"]",
+        )
+        .and("[results]\nlog_limit = \"20 KiB\"\n");
+    let lab = Lab::new(&scenario);
+    let run = lab.run(&[]).succeeded();
+    lab.assert_nothing_left();
+    let read = |name: &str| {
+        let path = lab.run_path().join(format!("logs/{name}.log"));
+        std::fs::read_to_string(path).expect("a log")
+    };
+    let log = read("flood");
+    let lines: Vec<&str> = log.lines().collect();
+    let (marker, kept) = lines.split_last().expect("lines");
+    assert!(
+        marker.contains("the limit of 20480 bytes is reached"),
+        "{marker}"
+    );
+    for (index, line) in kept.iter().enumerate() {
+        assert!(line.contains(&format!("] {index:05} y")), "{line}");
+    }
+    let kept_bytes: usize = kept.iter().map(|line| line.len() + 1).sum();
+    assert!(
+        kept_bytes <= 20480 && kept_bytes > 20480 - 200,
+        "{kept_bytes}"
+    );
+    let cut = run.manifest().cut_logs;
+    assert_eq!(cut.len(), 1, "{cut:?}");
+    assert_eq!(cut[0].log, "logs/flood.log");
+    // Each line with its stamp: as long as those that are kept.
+    let line = kept[0].len() as u64 + 1;
+    assert_eq!(cut[0].left_out_bytes, (2000 - kept.len() as u64) * line);
+    assert!(read("quiet").contains("tick"));
+}
+
+#[test]
+fn a_record_at_its_limit_ends_the_run_with_all_rows_until_then() {
+    let scenario = Scenario::lasting("600 s")
+        .program(
+            'b',
+            "client",
+            &["python3", "poll.py", "10.0.0.10", "0.02"],
+            "",
+        )
+        .plant("{}")
+        .and("[results]\njournal_limit = \"20 KiB\"\n");
+    let lab = Lab::new(&scenario);
+    let run = lab.run(&[]).blames(&["results", "journal_limit", "20480"]);
+    lab.assert_nothing_left();
+    let mut times = Vec::new();
+    let keep = |row: SignalRow| {
+        if &*row.name == "t_ns" {
+            times.push(row.t_virtual.as_ns());
+        }
+        Ok(())
+    };
+    run.directory().for_each(keep).expect("the signals");
+    let expected: Vec<i64> = (0..times.len() as i64)
+        .map(|step| step * 50_000_000)
+        .collect();
+    assert!(times.len() > 3, "{times:?}");
+    assert_eq!(times, expected);
+}

@@ -1,0 +1,56 @@
+//! What gets away from its parent does not get away from the run.
+
+use crate::support::{Lab, Scenario, marked_processes, patiently};
+
+use std::time::Duration;
+
+fn sleepers(lab: &Lab) -> usize {
+    let is_one = |pid: &i32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == "sleep")
+    };
+    marked_processes(lab.name())
+        .iter()
+        .filter(|pid| is_one(pid))
+        .count()
+}
+
+/// It left the plant's process group; only the cgroup knows it.
+#[test]
+fn what_a_plant_starts_in_a_session_of_its_own_ends_with_the_run() {
+    let scenario = Scenario::lasting("1 s")
+        .program(
+            'b',
+            "client",
+            &["python3", "poll.py", "10.0.0.10", "0.02"],
+            "",
+        )
+        .plant("{ stray = true }");
+    let lab = Lab::new(&scenario);
+    lab.run(&[]).succeeded();
+    lab.assert_nothing_left();
+}
+
+#[test]
+fn what_a_plant_starts_in_a_session_of_its_own_ends_with_a_killed_supervisor() {
+    let scenario = Scenario::lasting("600 s")
+        .program(
+            'b',
+            "client",
+            &["python3", "poll.py", "10.0.0.10", "0.02"],
+            "",
+        )
+        .plant("{ stray = true }");
+    let lab = Lab::new(&scenario);
+    let mut run = lab.start(&[]);
+    run.wait_until(0.2);
+    let there = || sleepers(&lab) == 1;
+    assert!(
+        patiently(Duration::from_secs(60), there),
+        "{:?}",
+        lab.left()
+    );
+    run.signal(libc::SIGKILL);
+    assert_eq!(run.wait().code, 128 + libc::SIGKILL);
+    lab.assert_nothing_left();
+}

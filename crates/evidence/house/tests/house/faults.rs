@@ -1,0 +1,94 @@
+//! The table of faults and the tests that it names: each is there, and each test of a
+//! module of faults is in the table.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A test as the table names it: a function and its file, from the root of the tree.
+type Named = (String, PathBuf);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../..")
+        .canonicalize()
+        .expect("the tree")
+}
+
+/// [`name`](../file) in the rows of the table.
+fn named(table: &str) -> BTreeSet<Named> {
+    let rows = table.lines().filter(|line| line.starts_with('|'));
+    let links = rows.flat_map(|row| row.split("[`").skip(1));
+    links
+        .filter_map(|link| {
+            let (name, rest) = link.split_once("`](../")?;
+            let (file, _) = rest.split_once(')')?;
+            Some((name.to_owned(), PathBuf::from(file)))
+        })
+        .collect()
+}
+
+/// The names of the tests in a file.
+fn tests_in(text: &str) -> impl Iterator<Item = &str> {
+    let after = text.split("#[test]").skip(1);
+    after.filter_map(|rest| {
+        rest.split_once("fn ")?
+            .1
+            .split_once('(')
+            .map(|(name, _)| name)
+    })
+}
+
+fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder)
+        .expect("a folder of the tree")
+        .flatten()
+    {
+        let path = entry.path();
+        if path.is_dir() {
+            files_below(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn table() -> BTreeSet<Named> {
+    let text = fs::read_to_string(root().join("docs/faults.md")).expect("the table of faults");
+    let named = named(&text);
+    assert!(named.len() > 15, "{named:?}");
+    named
+}
+
+#[test]
+fn every_test_in_the_table_of_faults_is_there() {
+    for (name, file) in table() {
+        let text = fs::read_to_string(root().join(&file));
+        let text = text.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let there = tests_in(&text).any(|test| test == name);
+        assert!(
+            there,
+            "docs/faults.md: no test `{name}` in {}",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn every_test_of_a_fault_is_in_the_table() {
+    let mut files = Vec::new();
+    files_below(&root().join("crates"), &mut files);
+    let of_faults = |path: &&PathBuf| path.components().any(|part| part.as_os_str() == "faults");
+    let named = table();
+    let mut count = 0;
+    for path in files.iter().filter(of_faults) {
+        let file = path.strip_prefix(root()).expect("in the tree").to_owned();
+        let text = fs::read_to_string(path).expect("UTF-8");
+        for test in tests_in(&text) {
+            count += 1;
+            let entry = (test.to_owned(), file.clone());
+            assert!(named.contains(&entry), "docs/faults.md lacks {entry:?}");
+        }
+    }
+    assert!(count >= 5, "{count}");
+}

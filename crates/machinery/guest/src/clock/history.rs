@@ -1,0 +1,246 @@
+//! What a clock has been through: its last changes, for whoever asks what it showed at a
+//! past instant, and what all of them come to.
+//!
+//! A run may pause some thousand times a second for days, so nothing here grows: a change
+//! is counted when it ends, and then kept for a while only.
+
+use std::collections::VecDeque;
+
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
+
+use super::ChangeKind;
+
+/// One change of a clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    /// What was done.
+    pub(super) kind: ChangeKind,
+    /// The map in force from then on.
+    pub(super) map: ClockMap<Wall, Virtual>,
+}
+
+/// Times of one run that fit each other: all are taken at the same instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reckoning {
+    /// How far virtual time got.
+    pub virtual_time: Duration,
+    /// From the instant at which the clock was let go.
+    pub wall: Duration,
+    /// Of that, with the clock paused.
+    pub paused: Duration,
+    /// How often it came to a stand.
+    pub pauses: u64,
+}
+
+/// A clock's past. There is always a change in force.
+#[derive(Debug)]
+pub(super) struct History {
+    /// The last is in force.
+    recent: VecDeque<Change>,
+    tally: Tally,
+}
+
+/// What the changes come to that are over.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    /// Counting ends where the clock shows this.
+    end: Instant<Virtual>,
+    /// When it was let go first.
+    began: Option<Instant<Wall>>,
+    /// When it showed the end.
+    reached: Option<Instant<Wall>>,
+    is_paused: bool,
+    paused: Duration,
+    pauses: u64,
+}
+
+impl History {
+    /// Begins with the line that is in force from the start.
+    pub(super) fn new(map: ClockMap<Wall, Virtual>) -> Self {
+        let kind = ChangeKind::Resume;
+        // Where it stands at first, it is let go later.
+        let runs = map.rate != Rate::STOPPED;
+        Self {
+            recent: VecDeque::from([Change { kind, map }]),
+            tally: Tally {
+                end: Instant::FAR_FUTURE,
+                began: runs.then_some(map.in0),
+                reached: None,
+                is_paused: false,
+                paused: Duration::ZERO,
+                pauses: 0,
+            },
+        }
+    }
+
+    /// Counting ends where the clock shows `end`, which it does not yet.
+    pub(super) fn count_until(&mut self, end: Instant<Virtual>) {
+        self.tally.end = end;
+    }
+
+    /// A change comes into force.
+    pub(super) fn push(&mut self, change: Change) {
+        let last = self.last();
+        self.tally.close(&last, change.map.in0);
+        self.tally.begin(&change);
+        if self.recent.len() == KEPT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(change);
+    }
+
+    /// What the clock showed at a past instant, if it went no further than `ceiling`. One
+    /// that lies before all that is kept counts as the first of that.
+    pub(super) fn at(&self, wall: Instant<Wall>, ceiling: Instant<Virtual>) -> Instant<Virtual> {
+        let index = self.recent.partition_point(|it| it.map.in0 <= wall);
+        // A clock that stopped by itself has been stopped a moment later.
+        let next = self.recent.get(index);
+        let most = next.map_or(ceiling, |change| change.map.out0);
+        self.recent[index.saturating_sub(1)].map.at(wall).min(most)
+    }
+
+    /// From the instant at which the clock was let go to the end of counting, or to `now`
+    /// when it has not shown that.
+    pub(super) fn reckon(&self, now: Instant<Wall>) -> Reckoning {
+        let last = self.last();
+        let now = now.max(last.map.in0);
+        let mut tally = self.tally;
+        tally.close(&last, now);
+        let shown = match tally.reached {
+            Some(_) => tally.end,
+            None => last.map.at(now),
+        };
+        let end = tally.reached.unwrap_or(now);
+        Reckoning {
+            virtual_time: shown - Instant::ZERO,
+            wall: end - tally.began.unwrap_or(now).min(end),
+            paused: tally.paused,
+            pauses: tally.pauses,
+        }
+    }
+
+    fn last(&self) -> Change {
+        *self.recent.back().expect("a change is in force")
+    }
+}
+
+impl Tally {
+    fn begin(&mut self, change: &Change) {
+        // Where computing takes no time it does not run when it is let go.
+        let goes = change.map.rate != Rate::STOPPED || change.kind == ChangeKind::Resume;
+        if goes && self.began.is_none() {
+            self.began = Some(change.map.in0);
+        }
+        // A clock that is not paused stands as well where computing takes no time.
+        match change.kind {
+            ChangeKind::Pause => self.is_paused = true,
+            ChangeKind::Resume => self.is_paused = false,
+            ChangeKind::Dilate | ChangeKind::Skip => {}
+        }
+    }
+
+    /// Counts a change that was in force until then.
+    fn close(&mut self, change: &Change, until: Instant<Wall>) {
+        if self.reached.is_some() {
+            return;
+        }
+        let reached = change.map.first_reaching(self.end);
+        self.reached = reached.filter(|reached| *reached <= until);
+        let until = self.reached.unwrap_or(until);
+        if self.is_paused && self.began.is_some() && change.map.in0 < until {
+            self.paused += until - change.map.in0;
+            self.pauses += u64::from(change.kind == ChangeKind::Pause);
+        }
+    }
+}
+
+/// How many changes are kept: what passes in about twenty seconds of pausing as fast as
+/// that goes. A frame that was captured is read long before.
+const KEPT: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wall(ns: i64) -> Instant<Wall> {
+        Instant::from_ns(ns)
+    }
+
+    /// Stands until 100, runs, stands from 110 to 140, runs, stands from 160 on; as it is
+    /// at `now`.
+    fn history(now: i64, planned: i64) -> History {
+        let mut map = ClockMap::new(wall(0), Instant::ZERO, Rate::STOPPED);
+        let mut history = History::new(map);
+        history.count_until(Instant::from_ns(planned));
+        let changes = [
+            (100, ChangeKind::Resume, Rate::ONE),
+            (110, ChangeKind::Pause, Rate::STOPPED),
+            (140, ChangeKind::Resume, Rate::ONE),
+            (160, ChangeKind::Pause, Rate::STOPPED),
+        ];
+        for (at, kind, rate) in changes.into_iter().filter(|(at, ..)| *at <= now) {
+            map = map.continued(wall(at), rate);
+            history.push(Change { kind, map });
+        }
+        history
+    }
+
+    fn figures(now: i64, planned: i64) -> [i64; 4] {
+        let it = history(now, planned).reckon(wall(now));
+        [
+            it.virtual_time.as_ns(),
+            it.wall.as_ns(),
+            it.paused.as_ns(),
+            it.pauses as i64,
+        ]
+    }
+
+    #[test]
+    fn a_run_that_got_there_ends_at_the_very_instant() {
+        assert_eq!(figures(200, 20), [20, 50, 30, 1]);
+        assert_eq!(figures(200, 5), [5, 5, 0, 0]);
+    }
+
+    #[test]
+    fn a_run_that_was_cut_short_ends_when_it_was() {
+        assert_eq!(figures(50, 1000), [0, 0, 0, 0]);
+        assert_eq!(figures(150, 1000), [20, 50, 30, 1]);
+        assert_eq!(figures(130, 1000), [10, 30, 20, 1]);
+        assert_eq!(figures(200, 1000), [30, 100, 70, 2]);
+    }
+
+    /// Ten times what is kept: the count is of all, and of the instants only the late
+    /// ones are known apart.
+    #[test]
+    fn nothing_grows_however_often_a_clock_is_paused() {
+        let mut map = ClockMap::new(wall(0), Instant::ZERO, Rate::ONE);
+        let mut history = History::new(map);
+        let pauses = 5 * KEPT as i64;
+        for pause in 0..pauses {
+            for (at, kind, rate) in [
+                (pause * 10 + 4, ChangeKind::Pause, Rate::STOPPED),
+                (pause * 10 + 10, ChangeKind::Resume, Rate::ONE),
+            ] {
+                map = map.continued(wall(at), rate);
+                history.push(Change { kind, map });
+            }
+        }
+        assert_eq!(history.recent.len(), KEPT);
+        assert!(
+            history.recent.capacity() <= 2 * KEPT,
+            "{}",
+            history.recent.capacity()
+        );
+        let end = pauses * 10;
+        let it = history.reckon(wall(end));
+        assert_eq!(it.pauses, pauses as u64);
+        assert_eq!(it.paused.as_ns(), pauses * 6);
+        assert_eq!(it.virtual_time.as_ns(), pauses * 4);
+        assert_eq!(it.wall.as_ns(), end);
+        let at = |ns| history.at(wall(ns), Instant::FAR_FUTURE).as_ns();
+        assert_eq!(at(end - 8), pauses * 4 - 2);
+        assert_eq!(at(end - 1), pauses * 4, "it stood");
+        let first = history.recent[0].map.out0.as_ns();
+        assert!(first > 0 && at(0) <= first, "{first} {}", at(0));
+    }
+}

@@ -1,0 +1,79 @@
+//! Where a plant's standard output and error go, and the last of it, for messages.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Where a plant's standard output and error go.
+#[derive(Clone)]
+pub struct PlantLog {
+    input: Arc<OwnedFd>,
+    last_lines: LastLines,
+}
+
+/// Says which lines came last.
+pub(crate) type LastLines = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+impl PlantLog {
+    /// A file, to be written and read.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn file(file: File) -> io::Result<Self> {
+        let input = file.try_clone()?;
+        Ok(Self::pipe(input.into(), move || log_tail(&file)))
+    }
+
+    /// The writing end of a pipe. Who reads it knows what came last: all that was written
+    /// before the question.
+    pub fn pipe(
+        input: OwnedFd,
+        last_lines: impl Fn() -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            input: Arc::new(input),
+            last_lines: Arc::new(last_lines),
+        }
+    }
+
+    /// One more descriptor to write to.
+    pub(crate) fn input(&self) -> io::Result<OwnedFd> {
+        self.input.try_clone()
+    }
+
+    pub(crate) fn last_lines(&self) -> &LastLines {
+        &self.last_lines
+    }
+}
+
+impl fmt::Debug for PlantLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PlantLog({:?})", self.input)
+    }
+}
+
+/// The last lines of a log, for error messages. A log that cannot be read has
+/// none: the error at hand is worth more than that one.
+fn log_tail(log: &File) -> Vec<String> {
+    // Where the plant writes must stay where it is.
+    let read = || -> io::Result<Vec<u8>> {
+        let from = log.metadata()?.len().saturating_sub(TAIL_BYTES);
+        let mut bytes = vec![0; TAIL_BYTES as usize];
+        let length = log.read_at(&mut bytes, from)?;
+        bytes.truncate(length);
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..]
+        .iter()
+        .map(|line| line.to_string())
+        .collect()
+}
+
+const TAIL_BYTES: u64 = 4096;
+const TAIL_LINES: usize = 10;

@@ -1,0 +1,137 @@
+//! A log that ends at a limit: what a program prints may be without end, a disk is not.
+//!
+//! At the limit a line says so, and from there on bytes are counted and left out.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many bytes were left out; shared with who tells it in the end.
+#[derive(Clone, Debug, Default)]
+pub struct LeftOut(Arc<AtomicU64>);
+
+impl LeftOut {
+    /// So many bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Passes on the first so many bytes.
+#[derive(Debug)]
+pub struct Limited<W> {
+    writer: W,
+    limit: u64,
+    left: u64,
+    is_over: bool,
+    /// What was passed on last ended in a whole line.
+    at_line: bool,
+    left_out: LeftOut,
+}
+
+impl<W: Write> Limited<W> {
+    /// Passes on `limit` bytes at most, and one line that says so.
+    pub fn new(writer: W, limit: u64) -> Self {
+        Self {
+            writer,
+            limit,
+            left: limit,
+            is_over: false,
+            at_line: true,
+            left_out: LeftOut::default(),
+        }
+    }
+
+    /// What it leaves out.
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out.clone()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.is_over = true;
+        let before = if self.at_line { "" } else { "\n" };
+        let marker = format!("{before}{}\n", Marker(self.limit));
+        self.writer.write_all(marker.as_bytes())
+    }
+}
+
+impl<W: Write> Write for Limited<W> {
+    /// Takes all, or fails with nothing taken.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let whole = bytes.len() as u64;
+        let mut kept = 0;
+        if !self.is_over {
+            let room = self.left.min(whole) as usize;
+            // Of what does not fit whole lines are kept; of one without an end, its start.
+            kept = match bytes[..room].iter().rposition(|byte| *byte == b'\n') {
+                _ if room == bytes.len() => room,
+                Some(end) => end + 1,
+                None if self.at_line && bytes.contains(&b'\n') => 0,
+                None => room,
+            };
+            self.writer.write_all(&bytes[..kept])?;
+            self.left -= kept as u64;
+            if kept > 0 {
+                self.at_line = bytes[kept - 1] == b'\n';
+            }
+            if kept < bytes.len() {
+                self.end()?;
+            }
+        }
+        let out = whole - kept as u64;
+        self.left_out.0.fetch_add(out, Ordering::Relaxed);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+struct Marker(u64);
+
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "[timeloom: the limit of {} bytes is reached; what follows is counted in manifest.json and not kept]",
+            self.0
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(limit: u64, pieces: &[&str]) -> (String, u64) {
+        let mut log = Limited::new(Vec::new(), limit);
+        for piece in pieces {
+            log.write_all(piece.as_bytes()).expect("a Vec takes all");
+        }
+        let text = String::from_utf8(log.writer.clone()).expect("text");
+        (text, log.left_out().bytes())
+    }
+
+    #[test]
+    fn what_fits_is_kept_as_it_is() {
+        assert_eq!(written(8, &["one\n", "two\n"]), ("one\ntwo\n".into(), 0));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_marked_once_and_counted() {
+        let marker = format!("{}\n", Marker(9));
+        let pieces = ["one\n", "two\nthree\n", "four\n", "five\n"];
+        let (text, out) = written(9, &pieces);
+        assert_eq!(text, format!("one\ntwo\n{marker}"));
+        assert_eq!(out, 6 + 5 + 5);
+        assert_eq!(
+            written(9, &["one\n", "second\n"]).0,
+            format!("one\n{marker}")
+        );
+        let (text, out) = written(9, &["a line without an end"]);
+        assert_eq!(text, format!("a line wi\n{marker}"));
+        assert_eq!(out, 12);
+    }
+}
