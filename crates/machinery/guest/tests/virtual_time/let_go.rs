@@ -262,7 +262,7 @@ fn what_a_program_has_started_is_let_go_with_it() {
             .status()
             .processes
             .into_iter()
-            .map(|p| p.1)
+            .map(|process| process.name)
             .collect();
         // Execs of the loop are still to come otherwise.
         names.iter().filter(|name| *name == "sleep").count() == 2

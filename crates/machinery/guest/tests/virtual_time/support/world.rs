@@ -147,7 +147,7 @@ impl World {
             .status()
             .processes
             .into_iter()
-            .map(|(pid, _)| pid)
+            .map(|process| process.pid)
             .collect()
     }
 }
