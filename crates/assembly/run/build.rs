@@ -1,4 +1,5 @@
 //! Collects the Python package, which runs put before the interpreters that lack it.
+#![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
