@@ -4,13 +4,13 @@
 //! criteria for the requests `S(p)` of all processes `p`. The testbed pauses
 //! while their sum is at least one (1) and resumes when it is zero (2). That is
 //! a wired-OR line: *paused while anybody holds it, running when the last lets
-//! go*. This crate is that line for the participants of one machine, and the
-//! record of who pulled it, why and for how long.
+//! go*. This crate is that line, and the record of who pulled it, why and for how long.
 //!
 //! - [`Bus::hold`] pulls the line and returns a [`Hold`]; dropping it lets go.
 //! - [`Testbed`] is what the line commands: the supervisor, or a simulated one.
 //! - [`Wire`] carries the level further, so that other machines stand still
-//!   too. [`Local`] is the only one so far: it ends at this machine's testbed.
+//!   too. [`Local`] ends at this machine's testbed; [`Udp`] joins machines, whose
+//!   testbeds ([`AgreedTestbed`]) all stand at one instant.
 //! - [`Record`]s go to a [`Sink`]: the rows of `clock.parquet`.
 //!
 //! It is not a lock: holds overlap freely and say nothing about who may talk to
@@ -18,6 +18,7 @@
 //! clock or stop a process; the testbed does.
 #![forbid(unsafe_code)]
 
+mod agreed;
 mod bus;
 mod error;
 mod level;
@@ -26,6 +27,9 @@ mod testbed;
 mod watchdog;
 mod wire;
 
+pub use agreed::{
+    AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp, UdpError,
+};
 pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;
 pub use record::{Action, Record, Recorder, Sink};

@@ -27,8 +27,8 @@ pub struct Cause<'a> {
 /// - [`Local`] has no other machines: driving it commands the testbed.
 /// - A GPIO wire sets its output pin, as in the paper's Figure 5, and commands
 ///   the testbed from the edges of its input pins, its own included.
-/// - A UDP wire announces its level, waits until all peers stand, and returns
-///   the latest of their instants, to which all re-anchor.
+/// - [`crate::Udp`] agrees with its peers on an instant that no clock has passed, and
+///   returns when all stand there.
 ///
 /// Calls alternate, `raise` first, and never overlap. They may come from any
 /// thread. A requester on another machine reaches the testbed through its own

@@ -1,0 +1,63 @@
+//! A datagram with its seal: keyed BLAKE3 of all before, 16 bytes.
+
+use timeloom_accord::Datagram;
+
+/// The key of a run: all its hosts have it, nobody else.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// From bytes that were drawn for this run.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        // The same bytes may serve other purposes under another name.
+        Self(blake3::derive_key("timeloom pause bus 1", bytes))
+    }
+
+    /// From 64 hexadecimal digits, as in a key file.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+        }
+        Some(Self::new(&bytes))
+    }
+
+    pub(crate) fn seal(&self, datagram: &Datagram) -> [u8; SEALED] {
+        let mut out = [0; SEALED];
+        out[..Datagram::BYTES].copy_from_slice(&datagram.to_bytes());
+        let hash = blake3::keyed_hash(&self.0, &out[..Datagram::BYTES]);
+        out[Datagram::BYTES..].copy_from_slice(&hash.as_bytes()[..SEAL]);
+        out
+    }
+
+    /// `None` when it is no datagram of this run. What is no datagram costs no hash.
+    pub(crate) fn open(&self, bytes: &[u8]) -> Option<Datagram> {
+        let (body, seal) = bytes.split_at_checked(Datagram::BYTES)?;
+        let datagram = Datagram::from_bytes(body)?;
+        let hash = blake3::keyed_hash(&self.0, body);
+        let expected: &[u8] = &hash.as_bytes()[..SEAL];
+        // Compared without telling by its duration where the difference is.
+        let same = seal.len() == SEAL
+            && seal
+                .iter()
+                .zip(expected)
+                .fold(0, |sum, (a, b)| sum | (a ^ b))
+                == 0;
+        same.then_some(datagram)
+    }
+}
+
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+const SEAL: usize = 16;
+
+/// Bytes of a datagram with its seal.
+pub(crate) const SEALED: usize = Datagram::BYTES + SEAL;
