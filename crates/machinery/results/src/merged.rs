@@ -136,7 +136,8 @@ impl Source {
         }
         self.reader.read_until(b'\n', &mut self.begun)?;
         let ends = self.begun.last() == Some(&b'\n');
-        if !ends && !(is_complete && !self.begun.is_empty()) {
+        let is_last = is_complete && !self.begun.is_empty();
+        if !ends && !is_last {
             return Ok(());
         }
         let line = String::from_utf8_lossy(&self.begun);
