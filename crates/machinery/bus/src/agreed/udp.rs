@@ -280,7 +280,8 @@ impl Shared {
             Why::Silent(host) => {
                 let host = self.name(host);
                 format!(
-                    "{by} hears nothing from {host}: that host has died, or the link {by}–{host} is broken"
+                    "{by} hears nothing from {host}: that host has died, \
+                     or the link {by}–{host} is broken"
                 )
             }
             Why::Link(host) => {
