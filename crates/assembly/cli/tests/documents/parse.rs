@@ -132,7 +132,7 @@ fn commands(script: &str, helps: &mut Helps) -> Result<(), String> {
                     return Err(format!("timeloom {}: no {word}", command.join(" ")));
                 }
             } else if !is_named {
-                let deeper = [&command[..], &[word.clone()]].concat();
+                let deeper = [&command[..], std::slice::from_ref(word)].concat();
                 let is_first = command.is_empty();
                 let names_one = helps.of(&command).is_some_and(|help| {
                     let commands = help.split("Commands:").nth(1).unwrap_or_default();
