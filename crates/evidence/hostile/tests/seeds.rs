@@ -97,3 +97,11 @@ fn every_input_has_a_fuzzer_and_every_fuzzer_is_an_input() {
     assert_eq!(targets.count(), INPUTS.len());
     assert!(INPUTS.is_sorted_by_key(|(name, _)| *name));
 }
+
+/// What a fuzzer has found. A fuzzer ends at each panic, also at one that is caught, so these
+/// are no seeds.
+#[test]
+fn what_was_found_does_no_harm_any_more() {
+    let found: &[u8] = include_bytes!("found/parquet-footer");
+    timeloom_hostile::input("run_directory")(found);
+}

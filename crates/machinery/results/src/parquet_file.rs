@@ -133,7 +133,11 @@ pub(crate) fn read<R: Row>(
     mut each: impl FnMut(R) -> Result<(), ResultsError>,
 ) -> Result<(), ResultsError> {
     let bad = |error: ParquetError| ResultsError::malformed(path, error);
-    let reader = SerializedFileReader::new(file).map_err(bad)?;
+    // A hostile footer makes the crate panic where it should refuse.
+    let open = std::panic::AssertUnwindSafe(|| SerializedFileReader::new(file));
+    let opened = std::panic::catch_unwind(open);
+    let opened = opened.map_err(|_| ResultsError::malformed(path, "its metadata are damaged"));
+    let reader = opened?.map_err(bad)?;
     let schema = reader.metadata().file_metadata().schema_descr();
     let names: Vec<&str> = schema
         .columns()
