@@ -185,8 +185,10 @@ mod tests {
         let logs = run.path().join("logs");
         fs::create_dir(&logs).expect("it can be made");
         let write = |name: &str, text: &str| {
-            let file = File::options().append(true).create(true);
-            let file = file.clone().open(logs.join(name));
+            let file = File::options()
+                .append(true)
+                .create(true)
+                .open(logs.join(name));
             write!(file.expect("it can be opened"), "{text}").expect("it can be written");
         };
         write("b.log", "[    0.000001] one\n[   10.500000] four\n");
