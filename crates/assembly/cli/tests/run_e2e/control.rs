@@ -133,14 +133,14 @@ fn the_stamps_of_a_log_do_not_advance_while_a_plant_solves() {
 }
 
 /// From each resumption to the next pause the clock runs at its rate, to the nanosecond.
-fn runs_at(dilation: f64, run: &Finished<'_>) {
+fn runs_at(dilation: f64, run: &Finished) {
     let rows = run
         .directory()
         .clock()
         .expect("the clock's rows can be read");
     let mut stretches = 0;
     for pair in rows.windows(2) {
-        if [pair[0].action, pair[1].action] == [ClockAction::Resume, ClockAction::Pause] {
+        if pair[0].action == ClockAction::Resume && pair[1].action == ClockAction::Pause {
             let virtual_ns = (pair[1].t_virtual - pair[0].t_virtual).as_ns() as f64;
             let wall_ns = (pair[1].t_wall - pair[0].t_wall).as_ns() as f64;
             assert!(
