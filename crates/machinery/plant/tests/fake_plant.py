@@ -91,6 +91,10 @@ for line in lines:
         reply = {"id": request["id"], "error": {"message": str(error), "signal": "set"}}
     if misdeed == "id-on-" + op:
         reply["id"] += 1
+    if misdeed == "late-on-" + op:
+        time.sleep(1.5)
     connection.sendall(json.dumps(reply).encode() + b"\n")
+    if misdeed == "twice-on-" + op:
+        connection.sendall(json.dumps(reply).encode() + b"\n")
     if op == "stop":
         sys.exit(5 if misdeed == "bad-exit" else 0)

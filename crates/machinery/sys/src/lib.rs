@@ -22,6 +22,7 @@
 
 pub mod account;
 pub mod batch;
+pub mod cgroup;
 pub mod clock;
 pub mod command;
 pub mod control;

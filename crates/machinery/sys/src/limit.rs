@@ -38,6 +38,18 @@ pub fn most_descriptors() -> io::Result<u64> {
     now().map(|limit| limit.rlim_max)
 }
 
+/// How many threads and processes this user may have; the kernel does not hold root to
+/// that.
+///
+/// # Errors
+/// Never, on Linux.
+pub fn tasks_of_user() -> io::Result<u64> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(u64::MAX);
+    }
+    of(libc::RLIMIT_NPROC).map(|limit| limit.rlim_cur)
+}
+
 /// To be called in a child between fork and exec: it gets the limit that this process was
 /// started with. Makes one system call, and no memory.
 pub fn restore_descriptors() {
@@ -48,11 +60,15 @@ pub fn restore_descriptors() {
 }
 
 fn now() -> io::Result<libc::rlimit> {
+    of(libc::RLIMIT_NOFILE)
+}
+
+fn of(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: writes `limit`.
-    crate::option::done(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    crate::option::done(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
     Ok(limit)
 }

@@ -2,4 +2,5 @@
 
 mod disks;
 mod limits;
+mod stopped;
 mod strays;

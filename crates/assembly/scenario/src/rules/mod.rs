@@ -1,6 +1,7 @@
 //! The rules that no single value can show. Each file holds those of one
 //! subject; all are tried, so that one run shows all mistakes.
 
+mod capacity;
 mod clocks;
 mod devices;
 mod events;
@@ -46,6 +47,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     panels::check(&mut rules);
     if machine == Machine::Checked {
         machine::check(&mut rules);
+        capacity::check(&mut rules);
     }
 }
 

@@ -147,6 +147,29 @@ fn every_misdeed_has_its_name() {
     }
 }
 
+/// Its time is 700 ms; what it says then is nobody's answer any more.
+#[test]
+fn an_answer_that_comes_late_is_not_taken() {
+    let late = misbehave("late-on-read");
+    let during = Op::Read;
+    assert!(
+        matches!(late.fault, Fault::TimedOut { during: op, .. } if op == during),
+        "{late}"
+    );
+}
+
+/// The second is no answer to what is asked next.
+#[test]
+fn a_plant_that_answers_twice_is_named_at_the_next_request() {
+    let mut plant = start(&["twice-on-read"]).unwrap();
+    let pid = plant.pid();
+    assert_eq!(plant.read(&["level"]).unwrap(), [12.5]);
+    let error = plant.write(&[("set", 1.0)]).unwrap_err();
+    assert!(error.is_fatal(), "{error}");
+    assert!(error.to_string().starts_with("plant `grid` "), "{error}");
+    assert!(!exists(pid));
+}
+
 #[test]
 fn a_plant_that_never_starts_is_an_error() {
     let mut missing = spec(&[]);

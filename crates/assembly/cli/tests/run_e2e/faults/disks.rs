@@ -49,9 +49,9 @@ fn mount(how: &[&str], path: &Path) {
 fn fill(lab: &Lab) -> Finished {
     let run = lab.run(&[]);
     assert_eq!(run.code, 1, "{}", run.output());
-    assert!(run.stdout.contains("FAILED: results"), "{}", run.output());
-    let word = "No space left on device";
-    assert!(run.stdout.contains(word), "{}", run.output());
+    for word in ["FAILED at", "results: ", "No space left on device"] {
+        assert!(run.stdout.contains(word), "no {word:?}: {}", run.output());
+    }
     lab.assert_nothing_left();
     let manifest = run.manifest();
     assert_eq!(manifest.outcome, Outcome::Failed);

@@ -82,3 +82,25 @@ fn a_record_at_its_limit_ends_the_run_with_all_rows_until_then() {
     assert!(times.len() > 3, "{times:?}");
     assert_eq!(times, expected);
 }
+
+/// As `timeloom check` counts it, before anything is started.
+#[test]
+fn a_machine_without_enough_descriptors_is_told_before_anything_starts() {
+    let lab = Lab::new(&Scenario::lasting("1 s"));
+    let scenario = lab.path().join("scenario.toml");
+    for arguments in [&["check"][..], &["run", "-o", "/nonexistent/run"]] {
+        let output = std::process::Command::new("prlimit")
+            .arg("--nofile=48:48")
+            .arg(env!("CARGO_BIN_EXE_timeloom"))
+            .args(arguments)
+            .arg(&scenario)
+            .output()
+            .expect("prlimit is a part of util-linux");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for word in ["RLIMIT_NOFILE", "there are 48 here", "ulimit -Hn"] {
+            assert!(said.contains(word), "no {word:?}: {said}");
+        }
+    }
+    lab.assert_nothing_left();
+}

@@ -1,0 +1,49 @@
+//! Somebody stops a plant, or takes a host's interface away.
+
+use std::time::Duration;
+
+use crate::support::{Lab, Scenario, marked_processes, patiently};
+
+const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
+
+#[test]
+fn a_plant_that_somebody_stops_is_named_with_the_time_it_had() {
+    let scenario = Scenario::lasting("600 s")
+        .program('b', "client", POLL, "")
+        .plant_with("{}", "timeout = \"500 ms\"");
+    let lab = Lab::new(&scenario);
+    let mut run = lab.start(&[]);
+    run.wait_until(0.2);
+    let is_plant = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.windows(8).any(|word| word == b"plant.py")
+    };
+    let mut plants = Vec::new();
+    let found = patiently(Duration::from_secs(60), || {
+        plants = marked_processes(lab.name());
+        plants.retain(is_plant);
+        plants.len() == 1
+    });
+    assert!(found, "{plants:?}");
+    // SAFETY: the plant of our own run.
+    unsafe { libc::kill(plants[0], libc::SIGSTOP) };
+    run.wait().blames(&["world", "500 ms"]);
+    lab.assert_nothing_left();
+}
+
+/// Programs are root in their own network; the run is not theirs to end by that.
+#[test]
+fn a_host_that_takes_its_interface_away_harms_itself_alone() {
+    let take = "ip link del eth0 && echo taken && sleep 1000";
+    let scenario = Scenario::lasting("1 s")
+        .program('a', "vandal", &["sh", "-c", take], "ready = \"log:taken\"")
+        .program('b', "client", POLL, "after = [\"vandal\"]")
+        .plant("{}")
+        .and("[[capture]]\nlink = [\"a\", \"s1\"]\n");
+    let lab = Lab::new(&scenario);
+    let run = lab.run(&[]).succeeded();
+    lab.assert_nothing_left();
+    assert_eq!(run.manifest().virtual_duration.as_ns(), 1_000_000_000);
+    let log = std::fs::read_to_string(lab.run_path().join("logs/client.log")).expect("a log");
+    assert!(log.contains("sample"), "{log}");
+}
