@@ -11,6 +11,7 @@
 //! are stopped the session's, how packets travel the fabric's or the portals'.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod attention;
 pub mod compare;
 mod devices;

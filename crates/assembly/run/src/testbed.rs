@@ -207,6 +207,14 @@ impl Controlled for Keyboard {
         Ok(())
     }
 
+    fn hold(&self, requester: &str, reason: &str) -> Result<Box<dyn Send>, HoldError> {
+        if !self.begun.load(Ordering::SeqCst) {
+            return Err(HoldError::other(KeyboardError::GettingReady));
+        }
+        let hold = self.bus.hold(requester, reason);
+        Ok(Box::new(hold.map_err(HoldError::other)?))
+    }
+
     fn is_held(&self) -> bool {
         let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         hold.is_some()

@@ -11,6 +11,7 @@
 //! host: how much of it the host lives through, for hosts can be held and dilated one
 //! by one, and what the host's clock makes of that, which its guests see: [`hosts`].
 
+mod agreed;
 mod calibration;
 mod history;
 mod host;
@@ -92,10 +93,14 @@ struct State {
     map: ClockMap<Wall, Virtual>,
     /// counter → virtual, as readers have it.
     published: PageMap<Virtual>,
-    /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
+    /// Where it stops by itself, the earliest of the three below;
+    /// [`Instant::FAR_FUTURE`] for nowhere.
     ceiling: Instant<Virtual>,
     /// Where it is to stop for now.
     stop: Option<Instant<Virtual>>,
+    /// Where a pause lies that is agreed on with other machines;
+    /// [`Instant::FAR_FUTURE`] for nowhere.
+    bound: Instant<Virtual>,
     /// Beyond which it never goes; [`Instant::FAR_FUTURE`] for nowhere.
     end: Instant<Virtual>,
     /// The rate while running, if computing takes time.
@@ -116,6 +121,12 @@ struct State {
 }
 
 impl State {
+    /// After a change of the stop, the bound or the end.
+    fn set_ceiling(&mut self) {
+        let stop = self.stop.unwrap_or(Instant::FAR_FUTURE);
+        self.ceiling = stop.min(self.bound).min(self.end);
+    }
+
     /// The rate while the clock is not paused.
     fn going(&self) -> Rate {
         match self.compute {

@@ -16,6 +16,7 @@ mod enter;
 mod error;
 mod granter;
 mod grants;
+mod hold;
 mod hosts;
 mod obey;
 pub(crate) mod protocol;
@@ -32,7 +33,7 @@ use timeloom_sys::own;
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
 use crate::names::{Found, find, runtime_directory, socket_path};
-pub use client::{ControlError, Inside, connect, enter};
+pub use client::{ControlError, Held, Inside, connect, enter, hold};
 pub use controlled::{Controlled, Stepped, Welcome};
 pub use error::{HoldError, RunError};
 pub use granter::end_grants;
@@ -113,6 +114,9 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
             }
             (Ok(request), Some(by)) if grants(&request) => {
                 return granter::serve(controlled, by, stream, lines, request);
+            }
+            (Ok(Request::Hold { reason }), _) => {
+                return hold::serve(controlled, stream, lines, &reason);
             }
             (Ok(request), _) => obey(controlled, request).unwrap_or_else(Response::from),
             (Err(refusal), _) => refusal.into(),

@@ -1,5 +1,6 @@
 //! One fabric of time: a clock, the processes that live by it, a supervisor.
 
+mod agreed;
 mod hosts;
 mod registered;
 mod status;

@@ -280,7 +280,7 @@ fn report_leaks(session: &Session, tsc: Tsc) {
     }
 }
 
-fn parse_start(text: &str) -> Result<Instant<Utc>, String> {
+pub(crate) fn parse_start(text: &str) -> Result<Instant<Utc>, String> {
     let stamp: jiff::Timestamp = text
         .parse()
         .map_err(|error| format!("{error}; write it like 2019-06-03T00:00:00Z"))?;
@@ -315,7 +315,7 @@ fn rights_of(
     Ok(Some(Rights::new(account, capabilities)))
 }
 
-fn ignore_terminal_signals() {
+pub(crate) fn ignore_terminal_signals() {
     for signal in [Signal::INT, Signal::QUIT] {
         ignore(signal);
     }

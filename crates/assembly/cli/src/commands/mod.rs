@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use timeloom_exit::Failure;
 
+mod agent;
 mod check;
 mod clean;
 mod compare;
 mod control;
 mod doctor;
 mod exec;
+mod hold;
 mod inside;
 mod logs;
 mod manual;
@@ -44,6 +46,7 @@ enum Command {
     Ps(control::Ps),
     Pause(control::Pause),
     Resume(control::Resume),
+    Hold(hold::HoldCommand),
     Dilate(control::Dilate),
     Step(control::Step),
     RunUntil(control::RunUntil),
@@ -55,6 +58,7 @@ enum Command {
     New(new::New),
     Run(run::Run),
     Logs(logs::Logs),
+    Agent(agent::Agent),
     Check(check::Check),
     Schema(schema::Schema),
     Report(report::ReportCommand),
@@ -88,7 +92,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     use timeloom_guest::Request;
     if matches!(
         arguments.command,
-        Command::Exec(_) | Command::Run(_) | Command::Timeline(_)
+        Command::Exec(_) | Command::Run(_) | Command::Agent(_) | Command::Timeline(_)
     ) {
         // Each host and each client takes some. Refused, it is as it was.
         let _ = timeloom_sys::limit::raise_descriptors();
@@ -103,6 +107,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Ps(command) => command.run(),
         Command::Pause(command) => command.run(),
         Command::Resume(command) => command.run(),
+        Command::Hold(command) => command.run(),
         Command::Dilate(command) => command.run(),
         Command::Step(command) => command.run(),
         Command::RunUntil(command) => command.run(),
@@ -111,6 +116,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Register(command) => command.run(),
         Command::Unregister(command) => command.run(),
         Command::Run(command) => command.run(),
+        Command::Agent(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Schema(command) => command.run(),
         Command::Report(command) => command.run(),

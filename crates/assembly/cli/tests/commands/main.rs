@@ -1,5 +1,6 @@
 //! The commands as a user types them. (Whole experiments are in `run_e2e`.)
 
+mod agents;
 mod check;
 mod chrony;
 mod compare;

@@ -77,6 +77,7 @@ impl Clock {
             published: nothing,
             ceiling: Instant::FAR_FUTURE,
             stop: None,
+            bound: Instant::FAR_FUTURE,
             end: Instant::FAR_FUTURE,
             rate,
             compute: options.compute,

@@ -4,7 +4,8 @@
 //! wake-up, tens of microseconds. So the line that is published ends there
 //! ([`timeloom_page::PageMap::ceiling`]): every reader sees the clock stand at
 //! exactly that instant, whenever the pause follows that stops the processes. The end of
-//! a run is such an instant, for good.
+//! a run is such an instant, for good. A third is the bound that is agreed on with other
+//! machines ([`super::agreed`]). The clock stands at the earliest of them.
 
 use std::sync::atomic::Ordering;
 
@@ -99,12 +100,12 @@ impl Clock {
 
     /// Publishes the line that is in force, up to where it ends now. A stop that was
     /// passed is forgotten: no reader may see the clock go back.
-    fn publish_ceiling(&self, state: &mut State) {
+    pub(super) fn publish_ceiling(&self, state: &mut State) {
         let calibration = state.calibration.map();
         self.publish_all(state, |state, ticks| {
             let floor = state.published.at(Instant::from_ticks(ticks));
             state.stop = state.stop.filter(|stop| floor <= *stop);
-            state.ceiling = state.stop.unwrap_or(Instant::FAR_FUTURE).min(state.end);
+            state.set_ceiling();
             compose(&calibration, state, ticks, floor)
         });
     }

@@ -20,7 +20,26 @@ use crate::names::{list_sessions, socket_path};
 /// session's own refusal.
 pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, ControlError> {
     let chosen = choose(name)?;
-    ask(&chosen, request).map_err(|error| error.of(&chosen))
+    let answered = ask(&chosen, request).map_err(|error| error.of(&chosen));
+    answered.map(|(status, _)| status)
+}
+
+/// A session that is held, until this is dropped or the process ends.
+#[must_use = "dropping it lets the session go on"]
+#[derive(Debug)]
+pub struct Held(#[expect(dead_code, reason = "it is the hold")] UnixStream);
+
+/// Holds a session beside others that do, chosen as by [`connect`]. Returns how it
+/// stands then.
+///
+/// # Errors
+/// As [`connect`]; one that has no pause bus.
+pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, Held), ControlError> {
+    let reason = reason.to_owned();
+    let chosen = choose(name)?;
+    let held = ask(&chosen, &Request::Hold { reason });
+    held.map(|(status, stream)| (status, Held(stream)))
+        .map_err(|error| error.of(&chosen))
 }
 
 /// The session of this name; without one, the only one that is there.
@@ -113,15 +132,15 @@ fn begin(session: &str, request: &Request) -> Result<UnixStream, Broken> {
     Ok(stream)
 }
 
-fn ask(session: &str, request: &Request) -> Result<StatusText, Broken> {
+fn ask(session: &str, request: &Request) -> Result<(StatusText, UnixStream), Broken> {
     let stream = begin(session, request)?;
-    let answer = read_answer(stream, || match request {
+    let answer = read_answer(stream.try_clone()?, || match request {
         Request::Query => Err(Broken::Silent),
         // It may be busy with just that. Then it still says how it stands.
         _ => ask(session, &Request::Query).map(drop),
     })?;
     match serde_json::from_str(&answer) {
-        Ok(Response::Ok(status)) => Ok(status),
+        Ok(Response::Ok(status)) => Ok((status, stream)),
         Ok(Response::Error(text)) => Err(Broken::Refused(text)),
         Ok(Response::Exited(_)) | Err(_) => {
             Err(io::Error::other("it ended before it answered").into())

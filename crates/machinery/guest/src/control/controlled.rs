@@ -22,6 +22,21 @@ pub trait Controlled: Send + Sync {
     }
     /// Lets time skip while everything waits, or not any more.
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError>;
+    /// Makes it stand until what is returned is dropped, beside others that hold it.
+    ///
+    /// # Errors
+    /// When it cannot be done, or only one can hold it.
+    fn hold(&self, _requester: &str, _reason: &str) -> Result<Box<dyn Send>, HoldError> {
+        Err(HoldError::other(
+            "this session has no pause bus; `timeloom pause` stops it, \
+             `timeloom run` and `timeloom agent` make sessions with one",
+        ))
+    }
+    /// Whether its pauses are agreed on with other machines, so that nobody may change
+    /// its clock alone.
+    fn is_agreed(&self) -> bool {
+        false
+    }
     /// What it has beyond if its time moves by grants only.
     fn stepped(&self) -> Option<&dyn Stepped> {
         None

@@ -73,6 +73,10 @@ pub(crate) enum Refusal {
     NotStepped,
     /// A command comes in as the first request of its connection.
     EnterAlone,
+    /// Its pauses are agreed on with other machines.
+    Agreed,
+    /// A hold was asked for on a connection that serves something else.
+    HoldBeside,
     Hold(HoldError),
     Run(RunError),
     Seat(SeatError),
@@ -150,6 +154,13 @@ impl fmt::Display for Refusal {
             ),
             Self::EnterAlone => {
                 f.write_str("`enter` is the first request of a connection, and its last")
+            }
+            Self::Agreed => f.write_str(
+                "the pauses of this session are agreed on with other machines, \
+                 so its clock cannot be changed alone; `timeloom hold` or `pause` stops all",
+            ),
+            Self::HoldBeside => {
+                f.write_str("a hold lasts as long as its connection; ask for it on one of its own")
             }
             Self::Hold(error) => error.fmt(f),
             Self::Run(error) => error.fmt(f),

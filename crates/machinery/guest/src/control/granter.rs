@@ -161,7 +161,7 @@ fn grant<C: Controlled>(
 }
 
 /// The process at the other end, in words.
-fn peer(stream: &UnixStream) -> String {
+pub(crate) fn peer(stream: &UnixStream) -> String {
     match local::peer(stream).ok().and_then(|peer| peer.pid) {
         Some(pid) => format!("{} ({pid})", processes::name(pid)),
         None => "a process".to_owned(),

@@ -32,6 +32,16 @@ fn carry_out<C: Controlled>(
 ) -> Result<Option<Duration>, Refusal> {
     let held = controlled.upgrade().ok_or(Refusal::Ended)?;
     let session = held.session();
+    let changes_the_clock = matches!(
+        request,
+        Request::Dilate { .. }
+            | Request::Step { .. }
+            | Request::RunUntil { .. }
+            | Request::Host { .. }
+    );
+    if changes_the_clock && held.is_agreed() {
+        return Err(Refusal::Agreed);
+    }
     match request {
         Request::Pause => {
             held.pause()?;
@@ -45,6 +55,7 @@ fn carry_out<C: Controlled>(
         Request::Attach => return Err(Refusal::NotStepped),
         // Only as the first that is asked on a connection, which is its from then on.
         Request::Enter(_) => return Err(Refusal::EnterAlone),
+        Request::Hold { .. } => return Err(Refusal::HoldBeside),
         Request::Dilate { factor } => session.dilate(factor)?,
         Request::Query => {}
         Request::Register { pid } => session.register(pid)?,

@@ -47,6 +47,11 @@ pub enum Request {
     /// connection lasts; further requests come on it. (`Step` and `RunUntil` do
     /// the same, in a session whose time moves by grants.)
     Attach,
+    /// Make it stand for as long as this connection lasts, beside others that do.
+    Hold {
+        /// What for.
+        reason: String,
+    },
     /// To some of its hosts, while the others go on.
     Host {
         /// Their names.

@@ -1,0 +1,212 @@
+//! `timeloom agent`: one machine of a testbed of several.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use clap::{Args, ValueEnum};
+use timeloom_exit::Failure;
+use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, serve};
+use timeloom_run::agent::{
+    AgreedControl, AgreedSession, Bound, Bus, CommonTimeline, Key, MachineTimeline, Mode,
+    OnSilence, Peer, Settings, SystemTimeline,
+};
+use timeloom_time::{Duration, Instant, Utc};
+
+use super::control::parse_span;
+
+/// Run a program on one of several machines that share one virtual time
+///
+/// Each machine runs an agent and names all others by --peer. Time begins when all are
+/// there. When any of them is held (`timeloom hold`, `timeloom pause`), all stand at one
+/// virtual instant, and go on from it together when the last lets go.
+///
+/// The clocks agree as well as the machines' own: see --timeline. Datagrams are sealed with
+/// the key; what they say is not secret. Exits with the program's status, or 1 when the
+/// machines had to stop, and says why.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom agent --host a --listen 10.0.0.1:5500 --peer b=10.0.0.2:5500 \
+                  --key-file run.key -- ./controller\n         \
+                  (a key: `openssl rand -hex 32 > run.key`)"
+)]
+pub(crate) struct Agent {
+    /// This machine's name on the bus
+    #[arg(long, value_name = "NAME")]
+    host: String,
+    /// Where this machine listens for the others
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Another machine; given once for each
+    #[arg(long = "peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer)]
+    peers: Vec<(String, SocketAddr)>,
+    /// A machine that may come later (it says --join); nobody waits for it
+    #[arg(long = "late-peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer)]
+    late_peers: Vec<(String, SocketAddr)>,
+    /// Join a run under way: take part from the end of its next pause on
+    #[arg(long)]
+    join: bool,
+    /// A file with 64 hexadecimal digits: the key of this run, on all machines alike
+    #[arg(long, value_name = "FILE")]
+    key_file: PathBuf,
+    /// The clock that the machines share: this kernel's (machine: agents in namespaces of
+    /// one machine), or civil time as well as it is kept here (system: chrony, PTP)
+    #[arg(long, value_enum, default_value_t = TimelineChoice::System, value_name = "WHICH")]
+    timeline: TimelineChoice,
+    /// Pauses lie this much virtual time after their request, whatever the network takes
+    /// [default: as near as messages allow]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    look_ahead: Option<Duration>,
+    /// When a machine falls silent: stop all, or release what it held and go on without
+    /// it, if more than half are left
+    #[arg(long, value_enum, default_value_t = SilenceChoice::Stop, value_name = "WHAT")]
+    on_silence: SilenceChoice,
+    /// For how long a machine may say nothing; at most 1 s finds the dead within a second
+    #[arg(long, default_value = "800 ms", value_name = "SPAN", value_parser = parse_span)]
+    patience: Duration,
+    /// For how long all wait for all at the start
+    #[arg(long, default_value = "60 s", value_name = "SPAN", value_parser = parse_span)]
+    assembly: Duration,
+    /// What the clock shows at the start, e.g. 2019-06-03T00:00:00Z; on all machines alike
+    #[arg(long, value_name = "RFC3339", value_parser = super::exec::parse_start)]
+    start: Option<Instant<Utc>>,
+    /// Write one JSON object for each pause: where, how far ahead, how far this clock was off
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Name of the session, for `timeloom hold --name` and others [default: the host's]
+    #[arg(long)]
+    name: Option<String>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TimelineChoice {
+    Machine,
+    System,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SilenceChoice {
+    Stop,
+    Release,
+}
+
+impl Agent {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let bound = Bound::listen(self.listen, self.key()?, self.timeline(), self.settings())
+            .map_err(Failure::machine)?;
+        let session = Arc::new(Session::new(SessionOptions {
+            name: self.name.clone().unwrap_or_else(|| self.host.clone()),
+            clock: ClockOptions {
+                start: self.start,
+                paused: true,
+                ..ClockOptions::default()
+            },
+            warn: Box::new(|text| eprintln!("timeloom: {text}")),
+        })?);
+        // It stands before its first instruction until all go on.
+        let guest = session.spawn(&CommandSpec::new(self.command.clone()))?;
+        let testbed = Arc::new(AgreedSession::new(Arc::clone(&session), self.log()?));
+        let udp = bound
+            .start(&self.host, self.join, &self.peers(), testbed.clone())
+            .map_err(Failure::usage)?;
+        let line = Arc::new(udp.handle());
+        let bus = Bus::builder(Arc::new(timeloom_run::PausedTestbed(Arc::clone(&session))))
+            .host(self.host.as_str())
+            .wire(move |_, _| line)
+            .build();
+        let control = Arc::new(AgreedControl::new(Arc::clone(&session), bus));
+        serve(&control)?;
+        super::exec::ignore_terminal_signals();
+        udp.wait_for_start().map_err(Failure::run)?;
+        let status = loop {
+            if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
+                break Ok(ExitCode::from(status as u8));
+            }
+            if let Some(why) = udp.halted() {
+                session.kill_all();
+                guest.wait();
+                // The others must have heard it too.
+                std::thread::sleep(LOOK_EVERY * 5);
+                break Err(Failure::run(format!("the pause bus: {why}")));
+            }
+        };
+        udp.end();
+        status
+    }
+
+    fn key(&self) -> Result<Key, Failure> {
+        let file = self.key_file.display();
+        let text = std::fs::read_to_string(&self.key_file)
+            .map_err(|error| Failure::usage(format!("{file}: {error}")))?;
+        Key::from_hex(&text).ok_or_else(|| {
+            Failure::usage(format!(
+                "{file}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`"
+            ))
+        })
+    }
+
+    fn timeline(&self) -> Arc<dyn CommonTimeline> {
+        match self.timeline {
+            TimelineChoice::Machine => Arc::new(MachineTimeline),
+            TimelineChoice::System => Arc::new(SystemTimeline),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let beat = Duration::from_ns(self.patience.as_ns() / 8);
+        Settings {
+            mode: self.look_ahead.map_or(Mode::Immediate, Mode::Scheduled),
+            on_silence: match self.on_silence {
+                SilenceChoice::Stop => OnSilence::Stop,
+                SilenceChoice::Release => OnSilence::Release,
+            },
+            patience: self.patience,
+            assembly: self.assembly,
+            beat: beat.max(Duration::from_ms(1)),
+        }
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        let early = self.peers.iter().map(|peer| (peer, false));
+        let late = self.late_peers.iter().map(|peer| (peer, true));
+        early
+            .chain(late)
+            .map(|((name, address), late)| Peer {
+                name: name.clone(),
+                address: *address,
+                late,
+            })
+            .collect()
+    }
+
+    fn log(&self) -> Result<Option<Box<dyn Write + Send>>, Failure> {
+        let Some(path) = &self.log else {
+            return Ok(None);
+        };
+        let file = File::create(path)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        Ok(Some(Box::new(file)))
+    }
+}
+
+fn parse_peer(text: &str) -> Result<(String, SocketAddr), String> {
+    let (name, address) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("write it like b=10.0.0.2:5500")?;
+    let address = address
+        .parse()
+        .map_err(|error| format!("{address}: {error}; write it like b=10.0.0.2:5500"))?;
+    Ok((name.to_owned(), address))
+}
+
+/// How often a program that runs is looked after.
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);

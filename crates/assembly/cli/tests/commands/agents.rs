@@ -1,0 +1,355 @@
+//! Several machines under one virtual time: agents in network namespaces of their own,
+//! joined by the pause bus.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use timeloom_testing::{need, need_root};
+
+use crate::support::Scratch;
+
+/// Machines that can reach each other, until this is dropped. They are namespaces, each
+/// held by a process, and so is the switch between them.
+struct Machines {
+    /// The first one holds the switch.
+    holders: Vec<Child>,
+    scratch: Scratch,
+    tag: String,
+}
+
+/// An agent, killed with this.
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        for holder in &mut self.holders {
+            let _ = holder.kill();
+            let _ = holder.wait();
+        }
+    }
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+impl Machines {
+    fn new(tag: &str, count: usize) -> Self {
+        need_root();
+        need("ip", "iproute2");
+        for program in ["unshare", "nsenter"] {
+            need(program, "util-linux");
+        }
+        let holder = |_| {
+            let mut holder = Command::new("unshare")
+                .args(["--net", "sh", "-c", "echo here; exec sleep 3600"])
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("a network namespace");
+            let mut line = String::new();
+            let out = holder.stdout.take().expect("its output");
+            BufReader::new(out).read_line(&mut line).expect("it begins");
+            assert_eq!(line, "here\n");
+            holder
+        };
+        let machines = Self {
+            holders: (0..=count).map(holder).collect(),
+            scratch: Scratch::new(tag),
+            tag: format!("{tag}-{}", std::process::id()),
+        };
+        machines.ip(0, "link add br0 type bridge");
+        machines.ip(0, "link set br0 up");
+        for index in 1..=count {
+            let its = machines.holders[index].id();
+            machines.ip(
+                0,
+                &format!("link add h{index} type veth peer name eth0 netns {its}"),
+            );
+            machines.ip(0, &format!("link set h{index} master br0 up"));
+            machines.ip(index, &format!("address add 10.9.0.{index}/24 dev eth0"));
+            machines.ip(index, "link set eth0 up");
+            machines.ip(index, "link set lo up");
+        }
+        let key = "0123456789abcdef".repeat(4);
+        fs::write(machines.scratch.path("key"), key).expect("a key file");
+        machines
+    }
+
+    fn within(&self, index: usize, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        let net = format!("--net=/proc/{}/ns/net", self.holders[index].id());
+        command.arg(net).arg(program);
+        command
+    }
+
+    fn ip(&self, index: usize, arguments: &str) {
+        let done = self.within(index, "ip").args(arguments.split(' ')).output();
+        let done = done.expect("ip runs");
+        assert!(done.status.success(), "ip {arguments}: {done:?}");
+    }
+
+    fn session(&self, index: usize) -> String {
+        format!("{}-{}", self.tag, NAMES[index])
+    }
+
+    /// An agent on each of the first `count` machines, all running.
+    fn agents(&self, count: usize, more: &[&str]) -> Vec<Agent> {
+        let agents: Vec<Agent> = (0..count)
+            .map(|index| self.agent(index, count, more))
+            .collect();
+        for index in 0..count {
+            eventually("time begins", || {
+                match self.query(index)["paused"].as_bool() {
+                    Some(false) => Some(()),
+                    _ => None,
+                }
+            });
+        }
+        agents
+    }
+
+    fn agent(&self, index: usize, count: usize, more: &[&str]) -> Agent {
+        let mut command = self.within(index + 1, env!("CARGO_BIN_EXE_timeloom"));
+        command.args(["agent", "--timeline", "machine", "--host", NAMES[index]]);
+        command.args(["--name", &self.session(index)]);
+        command.args(["--listen", &format!("10.9.0.{}:5500", index + 1)]);
+        command.args(["--key-file", &self.scratch.text("key")]);
+        command.args(["--log", &self.scratch.text(NAMES[index])]);
+        for other in (0..count).filter(|other| *other != index) {
+            command.arg("--peer");
+            command.arg(format!("{}=10.9.0.{}:5500", NAMES[other], other + 1));
+        }
+        command.args(more).args(["--", "sleep", "86400"]);
+        let errors = fs::File::create(self.scratch.path(&format!("{index}.err")));
+        command.stderr(errors.expect("a file"));
+        Agent(command.stdout(Stdio::null()).spawn().expect("an agent"))
+    }
+
+    fn query(&self, index: usize) -> serde_json::Value {
+        let asked = timeloom(&["query", "--json", "--name", &self.session(index)]);
+        // Not there yet: no answer.
+        serde_json::from_slice(&asked.stdout).unwrap_or_default()
+    }
+
+    /// Holds the line on one machine until the input of what is returned ends; with the
+    /// virtual instant.
+    fn hold(&self, index: usize) -> (Child, i64) {
+        let mut hold = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+            .args(["hold", "--json", "--name", &self.session(index)])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("timeloom hold");
+        let mut line = String::new();
+        let out = hold.stdout.as_mut().expect("its output");
+        BufReader::new(out).read_line(&mut line).expect("it holds");
+        let status: serde_json::Value = serde_json::from_str(&line).expect("a status");
+        (hold, status["virtual_ns"].as_i64().expect("an instant"))
+    }
+
+    fn log(&self, index: usize) -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(self.scratch.path(NAMES[index])).expect("a log");
+        let lines = text.lines().map(serde_json::from_str);
+        lines.filter_map(Result::ok).collect()
+    }
+
+    fn errors(&self, index: usize) -> String {
+        let path = self.scratch.path(&format!("{index}.err"));
+        fs::read_to_string(path).expect("its errors")
+    }
+}
+
+fn timeloom(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        .args(arguments)
+        .output()
+        .expect("running timeloom")
+}
+
+/// Waits for it, for long.
+fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn let_go(mut hold: Child) {
+    drop(hold.stdin.take());
+    let ended = hold.wait().expect("it ends");
+    assert!(ended.success());
+}
+
+/// Nobody is found dead on a busy machine.
+const PATIENT: [&str; 2] = ["--patience", "60s"];
+
+/// Any machine pauses all; all stand at one instant to the nanosecond; and what a clock is
+/// off by does not grow.
+#[test]
+fn agents_take_turns_and_their_clocks_stay_together() {
+    const PAUSES: usize = 32;
+    let machines = Machines::new("agents", 4);
+    let agents = machines.agents(4, &PATIENT);
+    let mut last = 0;
+    for turn in 0..PAUSES {
+        let (hold, at) = machines.hold(turn % 4);
+        assert!(at > last, "time has passed: {last} {at}");
+        for index in 0..4 {
+            let status = machines.query(index);
+            assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
+        }
+        // Some are long, some short.
+        std::thread::sleep(Duration::from_millis((turn * 7 % 30) as u64));
+        for index in 0..4 {
+            assert_eq!(machines.query(index)["virtual_ns"].as_i64(), Some(at));
+        }
+        let_go(hold);
+        last = at;
+    }
+    let logs: Vec<_> = (0..4)
+        .map(|index| {
+            eventually("all pauses are in the log", || {
+                let log = machines.log(index);
+                (log.len() > PAUSES).then_some(log)
+            })
+        })
+        .collect();
+    drop(agents);
+    for pause in 0..=PAUSES {
+        let of = |index: usize| &logs[index][pause];
+        let at = of(0)["at_ns"].as_i64();
+        let resumed = of(0)["resumed_wall_ns"].as_i64();
+        for index in 0..4 {
+            assert_eq!(of(index)["pause"].as_u64(), Some(pause as u64));
+            assert_eq!(of(index)["at_ns"].as_i64(), at, "pause {pause}");
+            assert_eq!(of(index)["resumed_wall_ns"].as_i64(), resumed);
+        }
+        let asked = (0..4).filter(|index| of(*index)["asked"].as_bool() == Some(true));
+        let asked: Vec<usize> = asked.collect();
+        match pause.checked_sub(1) {
+            Some(turn) => assert_eq!(asked, [turn % 4], "pause {pause}"),
+            None => assert!(asked.is_empty(), "the stand before the start"),
+        }
+    }
+    // How far each clock was off the common line as a pause reached it, but for what the
+    // comparison itself may be off.
+    let off = |index: usize, pause: usize| {
+        let entry = &logs[index][pause];
+        let deviation = entry["deviation_ns"].as_i64().expect("it ran before").abs();
+        (deviation - entry["deviation_error_ns"].as_i64().expect("an error")).max(0)
+    };
+    for index in 0..4 {
+        let mut early: Vec<i64> = (1..=PAUSES / 2).map(|pause| off(index, pause)).collect();
+        let mut late: Vec<i64> = (PAUSES / 2 + 1..=PAUSES).map(|it| off(index, it)).collect();
+        early.sort_unstable();
+        late.sort_unstable();
+        eprintln!("{}: {early:?} {late:?}", NAMES[index]);
+        let (early, late) = (early[early.len() / 2], late[late.len() / 2]);
+        // The paper's boards part by 41 ms in 128 pauses: 320 µs for each.
+        assert!(late <= early + 100_000, "it grows: {early} {late}");
+        assert!(late < 100_000, "{late}");
+    }
+}
+
+/// Holds of two machines overlap: all stand until the last lets go.
+#[test]
+fn the_last_of_two_holds_lets_all_go() {
+    let machines = Machines::new("wired-or", 2);
+    let _agents = machines.agents(2, &PATIENT);
+    let (first, at) = machines.hold(0);
+    let (second, same) = machines.hold(1);
+    assert_eq!(at, same);
+    let_go(first);
+    std::thread::sleep(Duration::from_millis(50));
+    for index in 0..2 {
+        let status = machines.query(index);
+        assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
+        assert_eq!(status["paused"].as_bool(), Some(true), "{status}");
+    }
+    let_go(second);
+    for index in 0..2 {
+        eventually("it goes on", || {
+            (machines.query(index)["virtual_ns"].as_i64()? > at).then_some(())
+        });
+    }
+    // What would part the clocks is refused.
+    for request in [["dilate", "2"], ["run-until", "+1s"]] {
+        let asked = timeloom(&[&request[..], &["--name", &machines.session(0)]].concat());
+        let said = String::from_utf8_lossy(&asked.stderr);
+        assert!(said.contains("agreed on with other machines"), "{said}");
+    }
+}
+
+/// What a machine held that died is released, if so configured and enough are left.
+#[test]
+fn a_dead_holder_is_released() {
+    let machines = Machines::new("dead-holder", 3);
+    let mut agents = machines.agents(3, &["--patience", "3s", "--on-silence", "release"]);
+    let (mut hold, at) = machines.hold(1);
+    drop(agents.remove(1));
+    for index in [0, 2] {
+        eventually("the others go on", || {
+            (machines.query(index)["virtual_ns"].as_i64()? > at).then_some(())
+        });
+    }
+    let (again, later) = machines.hold(2);
+    assert!(later > at);
+    assert_eq!(machines.query(0)["virtual_ns"].as_i64(), Some(later));
+    let_go(again);
+    let _ = hold.kill();
+    let _ = hold.wait();
+}
+
+/// A cable that is pulled stops all, and its ends are named.
+#[test]
+fn a_pulled_cable_stops_all_and_says_where() {
+    let machines = Machines::new("cable", 2);
+    let mut agents = machines.agents(2, &["--patience", "3s"]);
+    machines.ip(0, "link set h2 down");
+    for (index, other) in [(0, "b"), (1, "a")] {
+        let ended = agents[index].0.wait().expect("it ends");
+        assert_eq!(ended.code(), Some(1));
+        let mut said = machines.errors(index);
+        said.retain(|letter| letter != '\n');
+        assert!(
+            said.contains(&format!("hears nothing from {other}")),
+            "{said}"
+        );
+        assert!(said.contains("the link"), "{said}");
+    }
+}
+
+/// A machine that comes late takes part from the next resume on.
+#[test]
+fn a_late_machine_joins_at_the_next_resume() {
+    let machines = Machines::new("joiner", 3);
+    let late = ["--late-peer", "c=10.9.0.3:5500"];
+    let _agents = machines.agents(2, &[&PATIENT[..], &late[..]].concat());
+    let _joiner = machines.agent(2, 3, &[&PATIENT[..], &["--join"]].concat());
+    eventually("its session is there", || {
+        machines.query(2)["paused"].as_bool()
+    });
+    // Whether it has been heard when a pause ends is not known: another pause, then.
+    eventually("it takes part", || {
+        let (hold, at) = machines.hold(0);
+        let takes_part = machines.query(2)["virtual_ns"].as_i64() == Some(at);
+        let_go(hold);
+        takes_part.then_some(())
+    });
+    let (hold, at) = machines.hold(2);
+    for index in 0..3 {
+        assert_eq!(machines.query(index)["virtual_ns"].as_i64(), Some(at));
+    }
+    let_go(hold);
+}

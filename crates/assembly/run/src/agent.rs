@@ -1,0 +1,213 @@
+//! A session on one of several machines: its pauses are agreed on with the others.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use timeloom_accord::{Mode, OnSilence, Settings};
+use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
+pub use timeloom_bus::{
+    Bound, Bus, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
+};
+use timeloom_guest::{Controlled, HoldError, Session};
+use timeloom_sys::wall_now;
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
+
+/// What is written of each pause, one JSON object to a line.
+type Log = Box<dyn Write + Send>;
+
+/// The session as the agreement sees it; keeps what its pauses were like.
+pub struct AgreedSession {
+    session: Arc<Session>,
+    state: Mutex<State>,
+}
+
+struct State {
+    log: Option<Log>,
+    pauses: u64,
+    /// The line that all clocks have followed since all went on.
+    line: Option<ClockMap<Wall, Virtual>>,
+    pause: Pause,
+}
+
+/// One pause, as far as it has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    /// This machine asked for it, or would have.
+    asked: bool,
+    /// What the clock showed when it was closed.
+    closed: Option<Instant<Virtual>>,
+    /// How far that was off the line, and how wrong the comparison may be.
+    deviation: Option<(Duration, Duration)>,
+    at: Option<Instant<Virtual>>,
+    stood: Option<Instant<Wall>>,
+}
+
+impl AgreedSession {
+    /// Writes of each pause to `log`, when it ends.
+    pub fn new(session: Arc<Session>, log: Option<Log>) -> Self {
+        Self {
+            session,
+            state: Mutex::new(State {
+                log,
+                pauses: 0,
+                line: None,
+                pause: Pause::default(),
+            }),
+        }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the clock shows, beside what all clocks should.
+    fn deviation(&self, line: &ClockMap<Wall, Virtual>) -> (Duration, Duration) {
+        let before = wall_now();
+        let shown = self.session.clock().now();
+        let width = wall_now() - before;
+        let half = Duration::from_ns(width.as_ns() / 2 + 1);
+        (shown - line.at(before + half), half)
+    }
+}
+
+impl State {
+    fn write(&mut self, resumed: Instant<Wall>, late: Duration) {
+        let pause = std::mem::take(&mut self.pause);
+        let Some(at) = pause.at else { return };
+        let number = self.pauses;
+        self.pauses += 1;
+        let Some(log) = &mut self.log else { return };
+        let line = serde_json::json!({
+            "pause": number,
+            "at_ns": at.as_ns(),
+            "asked": pause.asked,
+            "ahead_ns": pause.closed.map(|closed| (at - closed).as_ns()),
+            "deviation_ns": pause.deviation.map(|(deviation, _)| deviation.as_ns()),
+            "deviation_error_ns": pause.deviation.map(|(_, error)| error.as_ns()),
+            "stood_for_ns": pause.stood.map(|stood| (resumed - stood).as_ns()),
+            "resumed_wall_ns": resumed.as_ns(),
+            "late_ns": late.as_ns(),
+        });
+        // A log that is full must not end a run; what is missing is seen by its number.
+        let _ = writeln!(log, "{line}").and_then(|()| log.flush());
+    }
+}
+
+fn refused(error: impl ToString) -> TestbedError {
+    TestbedError::new(error.to_string())
+}
+
+impl AgreedTestbed for AgreedSession {
+    fn hold_alone(&self) -> Result<(), TestbedError> {
+        self.with(|state| state.pause.asked = true);
+        self.session.freeze_alone().map_err(refused)
+    }
+
+    fn close(
+        &self,
+        lead: Duration,
+        at_least: Option<Instant<Virtual>>,
+    ) -> Result<Instant<Virtual>, TestbedError> {
+        let line = self.with(|state| state.line);
+        let deviation = line.map(|line| self.deviation(&line));
+        let closed = self.session.clock().now();
+        let bound = self.session.clock().bound_at(lead, at_least);
+        self.with(|state| {
+            state.pause.closed = Some(closed);
+            state.pause.deviation = deviation;
+        });
+        Ok(bound)
+    }
+
+    fn stand(&self, at: Instant<Virtual>) -> Result<(), TestbedError> {
+        self.session.stand_at(at).map_err(refused)?;
+        self.with(|state| {
+            state.pause.at = Some(at);
+            state.pause.stood = Some(wall_now());
+        });
+        Ok(())
+    }
+
+    fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError> {
+        let late = self.session.resume_as_of(from, at).map_err(refused)?;
+        self.with(|state| {
+            state.line = Some(ClockMap::new(at, from, Rate::ONE));
+            state.write(at, late);
+        });
+        Ok(())
+    }
+
+    fn halt(&self) {
+        // What cannot be stopped now is ended by whoever ends the session.
+        let _ = self.session.pause();
+    }
+}
+
+/// The session under `timeloom pause`, `resume` and `hold`: each is one more that holds
+/// the line between the machines.
+pub struct AgreedControl {
+    session: Arc<Session>,
+    bus: Bus,
+    by_hand: Mutex<Option<Hold>>,
+}
+
+impl AgreedControl {
+    /// Holds are asked of `bus`.
+    pub fn new(session: Arc<Session>, bus: Bus) -> Self {
+        Self {
+            session,
+            bus,
+            by_hand: Mutex::new(None),
+        }
+    }
+
+    fn by_hand<T>(&self, change: impl FnOnce(&mut Option<Hold>) -> T) -> T {
+        change(&mut self.by_hand.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Controlled for AgreedControl {
+    fn pause(&self) -> Result<(), HoldError> {
+        if self.is_held() {
+            return Ok(());
+        }
+        let hold = self.bus.hold("user", "timeloom pause");
+        let hold = hold.map_err(HoldError::other)?;
+        self.by_hand(|by_hand| by_hand.replace(hold));
+        Ok(())
+    }
+
+    fn resume(&self) -> Result<(), HoldError> {
+        match self.by_hand(Option::take) {
+            Some(hold) => drop(hold),
+            None => return Err(HoldError::other("this machine was not paused by hand")),
+        }
+        Ok(())
+    }
+
+    fn is_held(&self) -> bool {
+        self.by_hand(|by_hand| by_hand.is_some())
+    }
+
+    fn hold(&self, requester: &str, reason: &str) -> Result<Box<dyn Send>, HoldError> {
+        let hold = self.bus.hold(requester, reason);
+        Ok(Box::new(hold.map_err(HoldError::other)?))
+    }
+
+    fn is_agreed(&self) -> bool {
+        true
+    }
+
+    fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
+        match on {
+            true => Err(HoldError::other(
+                "time does not skip where pauses are agreed on with other machines",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn session(&self) -> &Session {
+        &self.session
+    }
+}

@@ -1,0 +1,167 @@
+//! A clock whose pauses are agreed on with those of other machines.
+//!
+//! It is given a bound before anybody knows where all come to stand, which is later
+//! raised to just there; and it goes on as of an instant that all have agreed on,
+//! so that it owes nothing to when this machine's threads were woken. A bound is one
+//! beside the stop and the end of [`super::stop`]; the clock stands at the earliest.
+
+use timeloom_sys::wall_now;
+use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
+
+use super::history::Change;
+use super::waiting::Awaited;
+use super::{ChangeKind, Clock, compose};
+
+impl Clock {
+    /// Bounds the clock at `at_least`, or at `lead` after what it shows, and no lower
+    /// than what it shows. Returns where that is; no reader sees a later instant.
+    pub fn bound_at(&self, lead: Duration, at_least: Option<Instant<Virtual>>) -> Instant<Virtual> {
+        let mut state = self.lock();
+        let calibration = state.calibration.map();
+        self.publish_all(&mut state, |state, ticks| {
+            let shown = state.published.at(Instant::from_ticks(ticks));
+            state.bound = at_least.unwrap_or(shown + lead).max(shown);
+            state.set_ceiling();
+            compose(&calibration, state, ticks, shown)
+        });
+        self.changed.notify_all();
+        state.bound
+    }
+
+    /// Lets a bounded clock go on until `to`. One that stands at its bound goes on
+    /// from there without a jump.
+    pub fn raise_bound(&self, to: Instant<Virtual>) {
+        let mut state = self.lock();
+        if state.bound >= to {
+            return;
+        }
+        if state.paused_since.is_none() && state.map.at(wall_now()) >= state.ceiling {
+            let rate = state.going();
+            self.change(&mut state, ChangeKind::Resume, rate);
+        }
+        state.bound = to;
+        self.publish_ceiling(&mut state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until the clock shows `at`, or was paused elsewhere.
+    pub(crate) fn wait_for_bound(&self, at: Instant<Virtual>) {
+        // No program notices it.
+        self.wait_for(&[Awaited::Background(at)], |state| {
+            state.paused_since.is_some() || self.now() >= at
+        });
+    }
+
+    /// Lets a clock that stands at `from`, or has shown nothing later, go on without a
+    /// bound, as if it had done so when the machine's clock showed `at`. What has passed
+    /// since then it shows at once. Returns how late that was.
+    pub fn resume_as_of(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Duration {
+        while wall_now() < at {
+            std::hint::spin_loop();
+        }
+        let mut state = self.lock();
+        let rate = state.going();
+        state.bound = Instant::FAR_FUTURE;
+        state.set_ceiling();
+        state.map = ClockMap::new(at, from, rate);
+        let calibration = state.calibration.map();
+        self.publish_all(&mut state, |state, ticks| {
+            let floor = state.published.at(Instant::from_ticks(ticks)).max(from);
+            compose(&calibration, state, ticks, floor)
+        });
+        let map = state.map;
+        state.history.push(Change {
+            kind: ChangeKind::Resume,
+            map,
+        });
+        if let Some(since) = state.paused_since.take() {
+            state.paused_total += at - since;
+        }
+        self.notify();
+        wall_now() - at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::ClockOptions;
+    use crate::linux::memory::PageMapping;
+
+    fn clock() -> Clock {
+        let page = PageMapping::new(c"test-of-bounds").expect("a page");
+        Clock::new(Arc::new(page), &ClockOptions::default()).expect("a clock")
+    }
+
+    /// Of two stops the earlier counts, and the other is not forgotten.
+    #[test]
+    fn a_clock_has_several_stops_at_once() {
+        let clock = clock();
+        let bound = clock.bound_at(Duration::from_ms(50), None);
+        let far = bound + Duration::from_s(100);
+        clock.stop_at(far).expect("it is ahead");
+        assert!(clock.wait_until(bound, || false));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(clock.now(), bound);
+        clock.forget_stop();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(clock.now(), bound, "the bound holds");
+
+        let near = bound + Duration::from_ms(20);
+        clock.stop_at(near).expect("it is ahead");
+        let end = bound + Duration::from_ms(40);
+        clock.raise_bound(end);
+        assert!(clock.wait_until(near, || false));
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert_eq!(clock.now(), near, "the stop comes first");
+        clock.forget_stop();
+        assert!(clock.wait_until(end, || false));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(clock.now(), end);
+        assert_eq!(clock.pause(), end);
+    }
+
+    /// No reader sees the bound passed, and none sees a jump when it is raised.
+    #[test]
+    fn a_bound_that_comes_late_is_where_the_clock_is() {
+        let clock = clock();
+        let past = clock.now();
+        let bound = clock.bound_at(Duration::ZERO, Some(past));
+        assert!(bound >= past);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert_eq!(clock.now(), bound);
+        let before = wall_now();
+        clock.raise_bound(bound + Duration::from_s(100));
+        let (shown, passed) = (clock.now() - bound, wall_now() - before);
+        assert!(
+            shown <= passed + Duration::from_us(10),
+            "{shown:?} {passed:?}"
+        );
+    }
+
+    /// Whenever the thread comes that lets it go on, the line is the agreed one.
+    #[test]
+    fn it_goes_on_as_of_the_agreed_instant() {
+        let clock = clock();
+        for round in 0..20 {
+            let bound = clock.bound_at(Duration::from_us(100), None);
+            assert!(clock.wait_until(bound, || false));
+            assert_eq!(clock.pause(), bound);
+            let at = wall_now() + Duration::from_ms(round % 3 * 2 - 1);
+            let late = clock.resume_as_of(bound, at);
+            assert!(!late.is_negative());
+            let before = wall_now();
+            let shown = clock.now();
+            let after = wall_now();
+            let slack = Duration::from_us(100);
+            let line = ClockMap::<Wall, Virtual>::new(at, bound, timeloom_time::Rate::ONE);
+            assert!(
+                shown >= line.at(before - slack) && shown <= line.at(after + slack),
+                "{shown:?} {before:?} {after:?}"
+            );
+            assert!(!clock.is_paused());
+        }
+    }
+}

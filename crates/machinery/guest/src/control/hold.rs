@@ -1,0 +1,34 @@
+//! A hold that lasts as long as the connection on which it was asked for.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Weak;
+
+use crate::control::controlled::Controlled;
+use crate::control::error::Refusal;
+use crate::control::granter::peer;
+use crate::control::protocol::{Lines, Response, send};
+
+/// Holds, says how things stand, and lets go when the client does, or says anything.
+pub(super) fn serve<C: Controlled>(
+    controlled: &Weak<C>,
+    mut stream: UnixStream,
+    mut lines: Lines,
+    reason: &str,
+) {
+    let who = peer(&stream);
+    // Not held meanwhile: the session ends when its owner lets go of it.
+    let held = match controlled.upgrade() {
+        Some(session) => session.hold(&who, reason).map_err(Refusal::from),
+        None => Err(Refusal::Ended),
+    };
+    let (hold, response) = match (held, controlled.upgrade()) {
+        (Ok(hold), Some(session)) => (Some(hold), Response::Ok(session.session().status().into())),
+        (Ok(_), None) => (None, Refusal::Ended.into()),
+        (Err(refusal), _) => (None, refusal.into()),
+    };
+    send(&mut stream, &response);
+    if hold.is_some() {
+        let _ = lines.next_request();
+    }
+    drop(hold);
+}

@@ -1,0 +1,57 @@
+//! A session whose pauses are agreed on with those of other machines.
+
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+use super::Session;
+use crate::error::GuestError;
+use crate::supervise::supervisor::PATIENCE;
+
+impl Session {
+    /// Stops all processes while the clock goes on: who asks for a pause waits for the
+    /// others without computing.
+    ///
+    /// # Errors
+    /// When some cannot be stopped in time.
+    pub fn freeze_alone(&self) -> Result<(), GuestError> {
+        let _change = self.lock();
+        self.supervisor.freezer.freeze(PATIENCE)
+    }
+
+    /// Lets the clock go on to `at`, where it stands, and stops all processes.
+    ///
+    /// # Errors
+    /// When some cannot be stopped in time, or the clock has been paused elsewhere.
+    pub fn stand_at(&self, at: Instant<Virtual>) -> Result<(), GuestError> {
+        self.clock.raise_bound(at);
+        self.clock.wait_for_bound(at);
+        let stood = self.pause()?;
+        match stood == at {
+            true => Ok(()),
+            false => Err(GuestError::Usage(format!(
+                "the session's clock stands at {}, and not at {}, as was agreed",
+                stood - Instant::ZERO,
+                at - Instant::ZERO
+            ))),
+        }
+    }
+
+    /// Lets clock and processes go on from `from` as of `at`; waits until then. Returns
+    /// how late the clock was.
+    ///
+    /// # Errors
+    /// When the processes cannot be let go.
+    pub fn resume_as_of(
+        &self,
+        from: Instant<Virtual>,
+        at: Instant<Wall>,
+    ) -> Result<Duration, GuestError> {
+        let _change = self.lock();
+        let left = at - timeloom_sys::wall_now() - Duration::from_us(200);
+        if !left.is_negative() {
+            std::thread::sleep(std::time::Duration::from_nanos(left.as_ns() as u64));
+        }
+        let late = self.clock.resume_as_of(from, at);
+        self.supervisor.freezer.thaw()?;
+        Ok(late)
+    }
+}
