@@ -40,8 +40,6 @@ fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_
 miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of each test (8); nightly compiler
 	scripts/miri
 
-.PHONY: help build demo test fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
-
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
 	/usr/bin/python3 scripts/scale $(BINARY) runs/scale --simulated 1000 --mininet 100
 

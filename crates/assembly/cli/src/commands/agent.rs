@@ -100,7 +100,15 @@ enum SilenceChoice {
 
 impl Agent {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let bound = Bound::listen(self.listen, self.key()?, self.timeline(), self.settings())
+        let timeline = self.timeline();
+        let uncertainty = timeline.read().uncertainty;
+        if uncertainty >= UNSYNCHRONISED {
+            eprintln!(
+                "timeloom: this machine's civil time may be wrong by {uncertainty}, as its kernel \
+                 says: every pause lies that far ahead and is as slow to end; run chrony or PTP"
+            );
+        }
+        let bound = Bound::listen(self.listen, self.key()?, timeline, self.settings())
             .map_err(Failure::machine)?;
         let session = Arc::new(Session::new(SessionOptions {
             name: self.name.clone().unwrap_or_else(|| self.host.clone()),
@@ -207,6 +215,10 @@ fn parse_peer(text: &str) -> Result<(String, SocketAddr), String> {
         .map_err(|error| format!("{address}: {error}; write it like b=10.0.0.2:5500"))?;
     Ok((name.to_owned(), address))
 }
+
+/// From here on a clock's error is worth a word: the kernel says it of one that nobody
+/// has steered for half an hour.
+const UNSYNCHRONISED: Duration = Duration::from_s(1);
 
 /// How often a program that runs is looked after.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);

@@ -123,6 +123,27 @@ mod tests {
         assert_eq!(clock.pause(), end);
     }
 
+    /// No bound lets the clock go beyond the end of the run, and one before it holds.
+    #[test]
+    fn a_bound_stands_beside_the_end() {
+        let clock = clock();
+        let bound = clock.bound_at(Duration::from_ms(50), None);
+        let end = bound + Duration::from_ms(20);
+        clock.end_at(end);
+        assert!(clock.wait_until(bound, || false));
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert_eq!(clock.now(), bound, "the bound comes first");
+        clock.raise_bound(end + Duration::from_s(1));
+        assert!(clock.wait_until(end, || false));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(clock.now(), end);
+        assert_eq!(clock.pause(), end);
+        clock.resume_as_of(end, wall_now());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(clock.now(), end, "without a bound it is still the end");
+        assert_eq!(clock.reckon().virtual_time, end - Instant::ZERO);
+    }
+
     /// No reader sees the bound passed, and none sees a jump when it is raised.
     #[test]
     fn a_bound_that_comes_late_is_where_the_clock_is() {
