@@ -80,10 +80,11 @@ fn the_list_of_commands_has_both() {
     let here = Installed::new("listed");
     let (code, out, _) = here.timeloom(&["--help"]);
     assert_eq!(code, Some(0));
-    for line in [
-        "  bench       Measure this machine",
-        "  clock       Repeat the RVEC paper",
+    for (name, about) in [
+        ("bench", "Measure this machine"),
+        ("clock", "Repeat the RVEC paper"),
     ] {
-        assert!(out.contains(line), "{out}");
+        let mut rows = out.lines().filter_map(|line| line.trim().strip_prefix(name));
+        assert!(rows.any(|row| row.trim().starts_with(about)), "{out}");
     }
 }

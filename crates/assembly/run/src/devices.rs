@@ -86,7 +86,7 @@ fn start_one(
                 new: written.new,
                 register: format!("{} {}", written.table.name(), written.at),
                 who,
-                from: written.client.to_string(),
+                from: written.client.ip().to_string(),
             };
             scribe.event(&host, device, DeviceWrite::KIND, &told.to_string());
         }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 ///
 /// ```
 /// use timeloom_results::DeviceWrite;
-/// let text = "grid.storage.1.kw: 12 → 30.5 (holding 0) by plc at 10.0.0.1:40312";
+/// let text = "grid.storage.1.kw: 12 → 30.5 (holding 0) by plc at 10.0.0.1";
 /// let write: DeviceWrite = text.parse().unwrap();
 /// assert_eq!((write.old, write.new, &*write.who), (Some(12.0), 30.5, "plc"));
 /// assert_eq!(write.to_string(), text);
@@ -25,7 +25,8 @@ pub struct DeviceWrite {
     pub register: String,
     /// The host that has the address, with its program where it has one only.
     pub who: String,
-    /// The address and port that the request came from.
+    /// The address that the request came from. Its port is left out: the kernel chooses one,
+    /// and another in every run.
     pub from: String,
 }
 

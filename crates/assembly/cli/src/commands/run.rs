@@ -260,7 +260,7 @@ fn to_text(summary: &Summary, directory: &Path, report: &Result<PathBuf, String>
             summary.progress.virtual_time.as_s_f64()
         )),
         End::Failed(failure) => {
-            let at_s = failure.at.as_ns() as f64 * 1e-9;
+            let at_s = failure.at.as_ns() as f64 / 1e9;
             lines.push(format!("FAILED at {at_s} s of virtual time: {failure}"));
             if !failure.log.is_empty() {
                 lines.push(format!("the log of {} ends:", failure.culprit));

@@ -59,7 +59,7 @@ fn a_run_can_be_stepped_through() {
     let said = refused(&name, &["step", "1ms"]);
     assert!(said.contains("is running"), "{said}");
     let said = refused(&name, &["run-until", "1h"]);
-    assert!(said.contains("ended before"), "{said}");
+    assert!(said.contains("beyond the end of the run"), "{said}");
     assert!(run.wait().expect("it ends").success());
     fs::remove_dir_all(&directory).expect("its results");
 }

@@ -11,10 +11,13 @@ fn every_example_is_in_the_table_of_examples() {
         .filter(|name| !table.contains(&format!("| [{name}]({name}) |")))
         .collect();
     assert!(missing.is_empty(), "examples/README.md lacks {missing:?}");
-    let rows = table.lines().filter(|line| line.starts_with("| ["));
-    assert_eq!(
-        rows.count(),
-        folders.len(),
-        "a row of an example that is gone"
-    );
+    let rows = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| [")?.split_once(']'));
+    for (name, _) in rows {
+        assert!(
+            folders.iter().any(|folder| folder == name),
+            "a row of an example that is gone: {name}"
+        );
+    }
 }
