@@ -84,7 +84,9 @@ fn the_list_of_commands_has_both() {
         ("bench", "Measure this machine"),
         ("clock", "Repeat the RVEC paper"),
     ] {
-        let mut rows = out.lines().filter_map(|line| line.trim().strip_prefix(name));
+        let mut rows = out
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(name));
         assert!(rows.any(|row| row.trim().starts_with(about)), "{out}");
     }
 }

@@ -22,7 +22,7 @@ use crate::attention::Attention;
 use crate::error::RunError;
 use crate::judgement::{judge, outcome};
 use crate::outputs::Logs;
-use crate::programs::{ReadyBoard, Stage};
+use crate::programs::{Busy, ReadyBoard, Stage};
 use crate::record::Scribe;
 use crate::simulated::Network;
 use crate::testbed::{Door, Keyboard};
@@ -270,6 +270,7 @@ impl<'a> Run<'a> {
             over: &over,
             ready: &ready,
             attention: &attention,
+            busy: Busy::default(),
             planned_end,
         };
         let mut progress = Progress {
@@ -343,6 +344,7 @@ impl<'a> Run<'a> {
             let reckoning = clock.reckon();
             let (end, hold) = self.stop_for_good(planned_end, end, &over, &reporter);
             clock.wake();
+            stage.end_stragglers();
             (end, hold, reckoning)
         });
         progress.virtual_time = reckoning.virtual_time;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::Duration as StdDuration;
@@ -35,8 +35,30 @@ pub(crate) struct Stage<'a> {
     pub(crate) over: &'a AtomicBool,
     pub(crate) ready: &'a ReadyBoard,
     pub(crate) attention: &'a Attention,
+    /// The threads that start programs and see them through.
+    pub(crate) busy: Busy,
     /// When the run ends.
     pub(crate) planned_end: Instant<Virtual>,
+}
+
+/// How many threads start programs or wait for their ends.
+#[derive(Default)]
+pub(crate) struct Busy(Arc<AtomicUsize>);
+
+/// One of those threads, as long as this lives.
+struct OneBusy(Arc<AtomicUsize>);
+
+impl Busy {
+    fn one_more(&self) -> OneBusy {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        OneBusy(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for OneBusy {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Which programs are ready; those that come `after` wait here.
@@ -123,17 +145,17 @@ impl<'a> Stage<'a> {
             .spawn(&spec)
             .map_err(|error| error.to_string())?;
         drop(spec); // our end of its output
-        // The end of the run kills all that there are. This one may have come just after.
-        if self.over.load(Ordering::SeqCst) {
-            guest.signal(SIGKILL);
-        }
         self.session.watch_end(&guest);
         self.scribe
             .event(host, &program.name, "start", &program.run.join(" "));
         if condition.is_none() {
             self.ready.announce(&program.name);
         }
-        scope.spawn(move || self.watch(host, program, &guest, log, condition));
+        let busy = self.busy.one_more();
+        scope.spawn(move || {
+            let _busy = busy;
+            self.watch(host, program, &guest, log, condition);
+        });
         Ok(())
     }
 
@@ -146,7 +168,9 @@ impl<'a> Stage<'a> {
     ) where
         'a: 's,
     {
+        let busy = self.busy.one_more();
         scope.spawn(move || {
+            let _busy = busy;
             let over = || self.over.load(Ordering::SeqCst);
             let due = self
                 .session
@@ -160,6 +184,16 @@ impl<'a> Stage<'a> {
                 self.reporter.failed(&program.name, error);
             }
         });
+    }
+
+    /// Ends all programs when the run is over. One that was being started then comes
+    /// into the session's cgroup after the first kill, and would stand in the paused
+    /// session for ever.
+    pub(crate) fn end_stragglers(&self) {
+        while self.busy.0.load(Ordering::SeqCst) > 0 {
+            self.session.kill_all();
+            std::thread::sleep(STRAGGLERS_EVERY);
+        }
     }
 
     /// Sees a program through: readiness, then its end.
@@ -291,7 +325,8 @@ fn describe(status: i32) -> String {
     }
 }
 
-const SIGKILL: i32 = 9;
+/// How often what came late is ended when the run is over.
+const STRAGGLERS_EVERY: StdDuration = StdDuration::from_millis(50);
 
 /// How often readiness is looked at, in wall time.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(10);

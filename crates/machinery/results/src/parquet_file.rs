@@ -132,12 +132,7 @@ pub(crate) fn read<R: Row>(
     path: &Path,
     mut each: impl FnMut(R) -> Result<(), ResultsError>,
 ) -> Result<(), ResultsError> {
-    let bad = |error: ParquetError| ResultsError::malformed(path, error);
-    // A hostile footer makes the crate panic where it should refuse.
-    let open = std::panic::AssertUnwindSafe(|| SerializedFileReader::new(file));
-    let opened = std::panic::catch_unwind(open);
-    let opened = opened.map_err(|_| ResultsError::malformed(path, "its metadata are damaged"));
-    let reader = opened?.map_err(bad)?;
+    let reader = guarded(path, || SerializedFileReader::new(file))?;
     let schema = reader.metadata().file_metadata().schema_descr();
     let names: Vec<&str> = schema
         .columns()
@@ -156,12 +151,13 @@ pub(crate) fn read<R: Row>(
         .collect::<Result<_, _>>()?;
     let mut interner = Interner::default();
     for index in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(index).map_err(bad)?;
+        let group = guarded(path, || reader.get_row_group(index))?;
         let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
         let mut columns = Vec::with_capacity(places.len());
         for (&place, &(name, kind)) in places.iter().zip(R::COLUMNS) {
-            let cells =
-                read_column(group.as_ref(), place, rows, kind, &mut interner).map_err(bad)?;
+            let cells = guarded(path, || {
+                read_column(group.as_ref(), place, rows, kind, &mut interner)
+            })?;
             if cells.len() != rows {
                 return Err(ResultsError::malformed(
                     path,
@@ -179,6 +175,17 @@ pub(crate) fn read<R: Row>(
         }
     }
     Ok(())
+}
+
+/// Has the crate read something of a file that may be hostile. It panics at some of what it
+/// should refuse.
+fn guarded<T>(
+    path: &Path,
+    read: impl FnOnce() -> Result<T, ParquetError>,
+) -> Result<T, ResultsError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .map_err(|_| ResultsError::malformed(path, "it is damaged"))?
+        .map_err(|error| ResultsError::malformed(path, error))
 }
 
 fn read_column(
@@ -211,7 +218,7 @@ fn values<T: DataType>(
     mut column: ColumnReaderImpl<T>,
     rows: usize,
 ) -> Result<Vec<T::T>, ParquetError> {
-    let mut values = Vec::with_capacity(rows);
+    let mut values = Vec::with_capacity(rows.min(ROWS_PER_GROUP));
     // An optional column (a file somebody rewrote) needs room for its levels.
     let mut levels = Vec::new();
     while values.len() < rows {

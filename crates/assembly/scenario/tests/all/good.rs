@@ -301,7 +301,8 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "ecn",
                 "mtu",
             ];
-            let optional = ["ready", "network", "clock", "trace"].contains(&key.as_str())
+            let optional = ["ready", "network", "clock", "trace", "user", "capabilities"]
+                .contains(&key.as_str())
                 || path.ends_with("network.ptp")
                 || path.contains("links") && wire.contains(&key.as_str());
             match table.get(key) {

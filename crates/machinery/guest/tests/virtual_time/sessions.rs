@@ -182,7 +182,6 @@ fn a_session_that_is_not_there_is_said_so() {
 fn impossible_dilations_and_names_are_refused() {
     let line = CommandLine::new("impossible", User::Same);
     for arguments in [
-        ["--dilate", "0"],
         ["--dilate", "-1"],
         ["--dilate", "nan"],
         ["--dilate", "1e300"],
