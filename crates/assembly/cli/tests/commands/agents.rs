@@ -226,8 +226,9 @@ fn agents_take_turns_and_their_clocks_stay_together() {
         })
         .collect();
     drop(agents);
+    let entry = |index: usize, pause: usize| &logs[index][pause];
     for pause in 0..=PAUSES {
-        let of = |index: usize| &logs[index][pause];
+        let of = |index| entry(index, pause);
         let at = of(0)["at_ns"].as_i64();
         let resumed = of(0)["resumed_wall_ns"].as_i64();
         for index in 0..4 {
@@ -245,16 +246,16 @@ fn agents_take_turns_and_their_clocks_stay_together() {
     // How far each clock was off the common line as a pause reached it, but for what the
     // comparison itself may be off.
     let off = |index: usize, pause: usize| {
-        let entry = &logs[index][pause];
+        let entry = entry(index, pause);
         let deviation = entry["deviation_ns"].as_i64().expect("it ran before").abs();
         (deviation - entry["deviation_error_ns"].as_i64().expect("an error")).max(0)
     };
-    for index in 0..4 {
+    for (index, name) in NAMES.iter().enumerate().take(4) {
         let mut early: Vec<i64> = (1..=PAUSES / 2).map(|pause| off(index, pause)).collect();
         let mut late: Vec<i64> = (PAUSES / 2 + 1..=PAUSES).map(|it| off(index, it)).collect();
         early.sort_unstable();
         late.sort_unstable();
-        eprintln!("{}: {early:?} {late:?}", NAMES[index]);
+        eprintln!("{name}: {early:?} {late:?}");
         let (early, late) = (early[early.len() / 2], late[late.len() / 2]);
         // The paper's boards part by 41 ms in 128 pauses: 320 µs for each.
         let papers = 320_000 * PAUSES as i64 / 2;

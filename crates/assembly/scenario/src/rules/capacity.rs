@@ -261,14 +261,15 @@ mod tests {
     fn each_limit_is_named_with_what_is_needed_and_the_fix() {
         let needs = Needs::of(&plan(10));
         assert!(needs.lacking(&NONE).is_empty());
-        let lacking = |change: fn(&mut Limits)| {
+        type Change = fn(&mut Limits);
+        let lacking = |change: Change| {
             let mut limits = NONE;
             change(&mut limits);
             let lacking = needs.lacking(&limits);
             assert_eq!(lacking.len(), 1, "{lacking:?}");
             format!("{} {}", lacking[0].message, lacking[0].fix)
         };
-        let cases: [(&str, u64, fn(&mut Limits)); 8] = [
+        let cases: [(&str, u64, Change); 8] = [
             ("ulimit -Hn", needs.descriptors, |it| it.descriptors = 50),
             ("kernel.pid_max", needs.threads + needs.processes, |it| {
                 it.tasks = 50
