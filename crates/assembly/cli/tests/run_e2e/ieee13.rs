@@ -84,7 +84,7 @@ fn attack_is_told(directory: &RunDirectory) {
     for event in writes {
         let write: DeviceWrite = event.text.parse().expect("it can be read back");
         assert_eq!((&*event.host, &*event.source), ("controller", "storage"));
-        assert!(write.from.starts_with("10.0.0.1:"), "{write:?}");
+        assert_eq!(write.from, "10.0.0.1", "{write:?}");
         if write.signal == "grid.storage.1.kw" {
             assert!(last.is_none_or(|last| Some(last) == write.old), "{write:?}");
             last = Some(write.new);

@@ -80,6 +80,9 @@ pub(super) unsafe fn child(
             is_terminal,
         } = &spec.output
         {
+            // A session that was begun by nohup ignores it. Whoever comes in by a terminal
+            // must end with it.
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             let numbers = [0, 1, 2];
             let done = streams
                 .iter()
