@@ -300,11 +300,13 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "discipline",
                 "ecn",
                 "mtu",
+                "name",
             ];
             let optional = ["ready", "network", "clock", "trace", "user", "capabilities"]
                 .contains(&key.as_str())
                 || path.ends_with("network.ptp")
-                || path.contains("links") && wire.contains(&key.as_str());
+                || path.contains("links") && wire.contains(&key.as_str())
+                || path.contains("traffic") && key == "name";
             match table.get(key) {
                 Some(value) => compare(root, property, value, &format!("{path}.{key}")),
                 None => assert!(optional, "{path}.{key} is in the schema only"),
