@@ -20,11 +20,11 @@ use std::time::Duration;
 use crate::error::GuestError;
 use crate::names::PageName;
 use cgroup::CgroupFreezer;
-pub use cgroup::cgroup2_mount;
 pub(crate) use cgroup::{
     CGROUP_PREFIX, HELPERS_SUFFIX, cgroup_of, pids_below, remove_cgroup, remove_session,
 };
 use signals::SignalFreezer;
+pub use timeloom_sys::cgroup::mount as cgroup2_mount;
 
 /// How the processes of a session are stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

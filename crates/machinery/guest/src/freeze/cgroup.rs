@@ -34,7 +34,7 @@ struct HostGroup {
 
 impl CgroupFreezer {
     pub(super) fn new(session: &str) -> io::Result<Self> {
-        let mount = cgroup2_mount().ok_or(io::ErrorKind::Unsupported)?;
+        let mount = timeloom_sys::cgroup::mount().ok_or(io::ErrorKind::Unsupported)?;
         Ok(Self {
             removed: AtomicBool::new(false),
             whole: Group::new(mount.join(format!("{CGROUP_PREFIX}{session}")))?,
@@ -321,20 +321,7 @@ pub(crate) fn remove_cgroup(directory: &Path) {
 
 /// The cgroup that a process is in now.
 pub(crate) fn cgroup_of(pid: i32) -> Option<PathBuf> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(cgroup2_mount()?.join(path))
-}
-
-/// Where the cgroup v2 hierarchy is mounted, if it is.
-pub fn cgroup2_mount() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        right
-            .starts_with("cgroup2 ")
-            .then(|| left.split(' ').nth(4).map(PathBuf::from))?
-    })
+    timeloom_sys::cgroup::of(u32::try_from(pid).ok()?)
 }
 
 /// Every cgroup of ours begins with this.
