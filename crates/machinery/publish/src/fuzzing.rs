@@ -7,6 +7,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use timeloom_page::{ClockPage, MapCopy, PAGE_SIZE, Shown};
 
+use crate::RegionDirectory;
+
 /// A clock page, as words from its start, when the counter shows what the first word says.
 /// A reader gets an instant, whatever is there; and one that does not wait agrees with one
 /// that does.
@@ -37,4 +39,17 @@ pub fn clock_page(input: &[u8]) {
 /// What the last word of a timeline's page is to be.
 pub fn sum(words: &[u64]) -> u64 {
     crate::layout::sum(words)
+}
+
+/// Puts the sum that a region's directory should have into these bytes of one, which are
+/// a page at least.
+pub fn mend_region(bytes: &mut [u8]) {
+    // SAFETY: atomics alone, of which every content is one.
+    let mut page = unsafe { Box::new(MaybeUninit::<RegionDirectory>::zeroed()).assume_init() };
+    for (at, word) in bytes[..PAGE_SIZE].chunks_exact(8).enumerate() {
+        let word = u64::from_le_bytes(word.try_into().expect("eight"));
+        // SAFETY: within the page, and aligned as it is; it is ours alone.
+        unsafe { (&raw mut *page).cast::<u64>().add(at).write(word) };
+    }
+    bytes[56..64].copy_from_slice(&page.sum_of().to_le_bytes());
 }

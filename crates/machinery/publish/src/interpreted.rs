@@ -19,10 +19,10 @@ use crate::PAGE_SIZE;
 #[repr(align(4096))]
 struct Page([AtomicU64; PAGE_SIZE / 8]);
 
-/// By inode. A page stays for good: others may have it mapped.
-static PAGES: Mutex<BTreeMap<u64, &'static Page>> = Mutex::new(BTreeMap::new());
+/// By inode and offset. A page stays for good: others may have it mapped.
+static PAGES: Mutex<BTreeMap<(u64, u64), &'static Page>> = Mutex::new(BTreeMap::new());
 
-/// As the kernel's, for the first page of a file that is shared.
+/// As the kernel's, for one page of a file that is shared.
 ///
 /// # Safety
 /// As the call that it stands for; here, none is needed.
@@ -32,13 +32,13 @@ pub(crate) unsafe fn mmap(
     _: ProtFlags,
     _: MapFlags,
     fd: impl AsFd,
-    _: u64,
+    offset: u64,
 ) -> Result<*mut c_void> {
     let inode = metadata(fd)?.ino();
     let mut pages = PAGES.lock().map_err(|_| Errno::NOMEM)?;
     let new = || Page(core::array::from_fn(|_| AtomicU64::new(0)));
     let page: &Page = pages
-        .entry(inode)
+        .entry((inode, offset))
         .or_insert_with(|| Box::leak(Box::new(new())));
     Ok(page.0.as_ptr().cast_mut().cast())
 }

@@ -12,6 +12,8 @@
 //!   is `Send + Sync`. A writer stopped or killed in the middle of a publication
 //!   does not hold it up, because the copy in force is never written to
 //!   ([`Latch`]).
+//! - [`RegionWriter`] and [`RegionReader`] do the same for the guest of a virtual machine,
+//!   whose counter is another one.
 //! - [`foreign`] speaks other people's formats: vmclock, ClockBound segments,
 //!   chrony's SOCK samples, NTP's shared memory.
 //!
@@ -44,6 +46,8 @@ mod ntp_shm_memory;
 mod phc;
 mod reader;
 mod refusal;
+mod region;
+mod relation;
 mod sync;
 mod system_clock;
 #[cfg(target_arch = "x86_64")]
@@ -65,6 +69,11 @@ pub use ntp_shm_memory::NtpShm;
 pub use phc::{Phc, PhcLook};
 pub use reader::{PageReader, Reading};
 pub use refusal::Refusal;
+pub use region::{
+    MOST_TIMELINES, REGION_MAGIC, REGION_VERSION, Region, RegionDirectory, RegionEntry,
+    RegionReader, RegionWriter, RelationWriter, Slot, SlotWriter,
+};
+pub use relation::{Bounds, Relation, Translated};
 pub use system_clock::{SystemClock, Unusable};
 #[cfg(target_arch = "x86_64")]
 pub use tsc::{Tsc, TscError};

@@ -30,6 +30,11 @@ impl<T> Mapping<T> {
     /// Maps the first page of `fd`, which must be at least that long
     /// ([`length_of`]).
     pub(crate) fn new(fd: impl AsFd, writable: bool) -> rustix::io::Result<Self> {
+        Self::at(fd, 0, writable)
+    }
+
+    /// Maps the page of this number, from 0 on, under the same condition.
+    pub(crate) fn at(fd: impl AsFd, number: u32, writable: bool) -> rustix::io::Result<Self> {
         const { assert!(size_of::<T>() == PAGE_SIZE) };
         let write = if writable {
             ProtFlags::WRITE
@@ -45,7 +50,7 @@ impl<T> Mapping<T> {
                 ProtFlags::READ | write,
                 MapFlags::SHARED,
                 fd,
-                0,
+                u64::from(number) * PAGE_SIZE as u64,
             )
         }?;
         let page = NonNull::new(address.cast()).ok_or(rustix::io::Errno::NOMEM)?;

@@ -70,6 +70,13 @@ impl PageReader {
         Self::map(fd, domain)
     }
 
+    /// Opens the page of this number in a region, which is long enough for it, and whose
+    /// counter is of `domain`. It reads by [`Self::read_with`].
+    pub(crate) fn in_region(fd: impl AsFd, number: u32, domain: Domain) -> Result<Self, Refusal> {
+        let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
+        Self::of(Mapping::at(&fd, number, false).map_err(refused)?, domain)
+    }
+
     fn map(fd: impl AsFd, domain: Domain) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
         let found = length_of(&fd).map_err(refused)?;
@@ -77,7 +84,10 @@ impl PageReader {
         if found != expected {
             return Err(Refusal::Size { expected, found });
         }
-        let memory = Mapping::new(&fd, false).map_err(refused)?;
+        Self::of(Mapping::new(&fd, false).map_err(refused)?, domain)
+    }
+
+    fn of(memory: Mapping<TimelinePage>, domain: Domain) -> Result<Self, Refusal> {
         let page = memory.get();
         let kind = check_header(page, domain)?;
         let timeline = timeline_of(page);
@@ -256,6 +266,40 @@ impl PageReader {
         }
         let good = Line::of(&words).good(page, now);
         Ok(good.unwrap_or_else(|| doubtful(page, &segment, now)))
+    }
+
+    /// The words in force, for whoever gives them on; `None` when they are those of
+    /// `before`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn words_after(
+        &self,
+        before: Option<u32>,
+    ) -> Result<Option<(u32, [u64; WORDS])>, Refusal> {
+        let page = self.memory.get();
+        if before == Some(page.latch.sequence()) {
+            return Ok(None);
+        }
+        let (words, sequence) = page.latch.read(|copy, sequence| {
+            let words: [u64; WORDS] = core::array::from_fn(|index| copy[index].load(Relaxed));
+            (words, sequence)
+        });
+        PageSegment::from_words(&words)?;
+        self.meet_successor()?;
+        Ok(Some((sequence, words)))
+    }
+
+    /// The marker as it is now, and until when the daemon has shown itself.
+    pub(crate) fn beside(&self) -> (u64, u64) {
+        let page = self.memory.get();
+        let marker = page.disruption_marker().load(Relaxed);
+        (marker, page.alive_until().load(Relaxed))
+    }
+
+    /// The page's counter.
+    pub fn counter(&self) -> PageCounter {
+        self.kind
     }
 
     /// A successor that took the page over goes on with the same timeline, or else

@@ -6,5 +6,7 @@ mod killed_writer;
 mod page;
 mod real_counter;
 mod refusal;
+mod region;
+mod relation;
 mod strict_two_cores;
 mod worlds_through_the_page;

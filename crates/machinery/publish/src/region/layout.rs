@@ -1,0 +1,122 @@
+//! Where every byte of a region's first pages lies.
+
+use core::mem::{offset_of, size_of};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::PAGE_SIZE;
+use crate::latch::Latch;
+use crate::layout::sum;
+
+/// First word of a region: "TLRG", little-endian.
+pub const REGION_MAGIC: u32 = u32::from_le_bytes(*b"TLRG");
+
+/// Raised whenever the layout changes.
+pub const REGION_VERSION: u32 = 1;
+
+/// Timelines that a region may have.
+pub const MOST_TIMELINES: usize = 15;
+
+/// 64-bit words of a slot's name.
+pub(crate) const NAME_WORDS: usize = 8;
+
+/// The first page of a region: what is in it. All that is summed is written before the
+/// region is handed out, and never after.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct RegionDirectory {
+    /// [`REGION_MAGIC`].
+    pub magic: AtomicU32,
+    /// [`REGION_VERSION`].
+    pub version: AtomicU32,
+    /// Bytes of the region, a power of two.
+    pub size: AtomicU32,
+    /// How many slots are used, from the first on.
+    pub timelines: AtomicU32,
+    /// Whose counter the pages are by: their `owner`.
+    pub owner: AtomicU64,
+    /// A [`crate::PageCounter`].
+    pub counter: AtomicU32,
+    /// How far the guest's counter may differ in rate from the host's, in 10^-9.
+    pub drift_ppb: AtomicU32,
+    /// Differs with every relay.
+    pub incarnation: AtomicU64,
+    /// Ticks to allow on both sides of a measured relation.
+    pub slack: AtomicU64,
+    /// Nanoseconds per tick, 8.56 fixed point, rounded up.
+    pub tick_8_56: AtomicU64,
+    /// Sum over the words above and all slots.
+    pub sum: AtomicU64,
+    /// Changes whenever the guest's counter may have been moved.
+    pub generation: AtomicU64,
+    /// The host's counter when this was last stored.
+    pub stamp: AtomicU64,
+    pub(crate) reserved: [AtomicU64; 6],
+    /// The timelines: slot n is page n + 1.
+    pub slots: [Slot; MOST_TIMELINES],
+    pub(crate) rest: [AtomicU64; REST],
+}
+
+/// A timeline in the directory.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Slot {
+    /// Its id, low half first.
+    pub timeline: [AtomicU64; 2],
+    /// Its name's bytes, zeros behind them.
+    pub name: [AtomicU64; NAME_WORDS],
+}
+
+const REST: usize = (PAGE_SIZE - 128 - MOST_TIMELINES * size_of::<Slot>()) / 8;
+
+impl RegionDirectory {
+    /// The sum that `sum` should hold.
+    pub(crate) fn sum_of(&self) -> u64 {
+        let pair = |a: &AtomicU32, b: &AtomicU32| {
+            u64::from(a.load(Relaxed)) | (u64::from(b.load(Relaxed)) << 32)
+        };
+        let mut words = vec![
+            pair(&self.magic, &self.version),
+            pair(&self.size, &self.timelines),
+            self.owner.load(Relaxed),
+            pair(&self.counter, &self.drift_ppb),
+            self.incarnation.load(Relaxed),
+            self.slack.load(Relaxed),
+            self.tick_8_56.load(Relaxed),
+        ];
+        for slot in &self.slots {
+            let fields = slot.timeline.iter().chain(&slot.name);
+            words.extend(fields.map(|word| word.load(Relaxed)));
+        }
+        sum(&words)
+    }
+}
+
+/// A page of the guest's own: how its counter stands to the region's. Whoever keeps it
+/// measures; programs that read the region's timelines read this too.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub(crate) struct RelationPage {
+    pub(crate) magic: AtomicU32,
+    pub(crate) version: AtomicU32,
+    /// The guest's boot, as a page's `owner`: its counter is of one boot.
+    pub(crate) owner: AtomicU64,
+    /// The region's incarnation.
+    pub(crate) region: AtomicU64,
+    reserved: [AtomicU64; 5],
+    /// low, high, measured_at, growth, generation; 1 when there is a relation.
+    pub(crate) latch: Latch<RELATION_WORDS>,
+    rest: [AtomicU64; RELATION_REST],
+}
+
+pub(crate) const RELATION_WORDS: usize = 8;
+
+/// First word of a relation's page: "TLRL", little-endian.
+pub(crate) const RELATION_MAGIC: u32 = u32::from_le_bytes(*b"TLRL");
+
+const RELATION_REST: usize = (PAGE_SIZE - 64 - size_of::<Latch<RELATION_WORDS>>()) / 8;
+
+const _: () = assert!(size_of::<RegionDirectory>() == PAGE_SIZE);
+const _: () = assert!(size_of::<RelationPage>() == PAGE_SIZE);
+const _: () = assert!(offset_of!(RegionDirectory, generation) == 64);
+const _: () = assert!(offset_of!(RegionDirectory, slots) == 128);

@@ -1,0 +1,301 @@
+//! The guest's side of a region.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicU64, fence};
+use std::os::fd::AsFd;
+
+use timeloom_clock::quality::{Stamp, Status, TimelineId};
+
+use super::layout::{MOST_TIMELINES, REGION_MAGIC, REGION_VERSION, RegionDirectory, Slot};
+use super::relation_page::RelationReader;
+use crate::counter::{PageCounter, now_ticks};
+use crate::domain::Domain;
+use crate::memory::{Mapping, length_of};
+use crate::{PAGE_SIZE, PageReader, Reading, Refusal, RegionEntry, Relation};
+
+/// A region whose directory was found good.
+#[derive(Debug)]
+pub struct Region {
+    directory: Mapping<RegionDirectory>,
+    entries: Vec<RegionEntry>,
+    owner: u64,
+    incarnation: u64,
+    tick_8_56: u64,
+    slack: u64,
+    drift_ppb: u32,
+}
+
+impl Region {
+    /// Opens a region: behind a descriptor, such as that of a PCI device's memory.
+    ///
+    /// # Errors
+    /// When it is none of this version that can be read here, or says what none says.
+    pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
+        let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
+        let found = length_of(&fd).map_err(refused)?;
+        let expected = 2 * PAGE_SIZE as u64;
+        if found < expected {
+            return Err(Refusal::Size { expected, found });
+        }
+        let directory = Mapping::<RegionDirectory>::new(&fd, false).map_err(refused)?;
+        let page = directory.get();
+        let magic = page.magic.load(Acquire);
+        if magic != REGION_MAGIC {
+            return Err(Refusal::Magic(magic));
+        }
+        let version = page.version.load(Relaxed);
+        if version != REGION_VERSION {
+            return Err(Refusal::Version(version));
+        }
+        if page.sum.load(Relaxed) != page.sum_of() {
+            return Err(Refusal::Sum);
+        }
+        let counter = page.counter.load(Relaxed);
+        if PageCounter::from_number(counter) != Some(PageCounter::Tsc) {
+            return Err(Refusal::Counter(counter));
+        }
+        // Each field is loaded once, and what was loaded is what is used.
+        let expected = u64::from(page.size.load(Relaxed));
+        if !expected.is_power_of_two() || found < expected {
+            return Err(Refusal::Size { expected, found });
+        }
+        let absurd = |wrong, what| {
+            if wrong {
+                Err(Refusal::Absurd(what))
+            } else {
+                Ok(())
+            }
+        };
+        let timelines = page.timelines.load(Relaxed) as usize;
+        let room = (expected / PAGE_SIZE as u64).saturating_sub(1) as usize;
+        absurd(timelines > MOST_TIMELINES.min(room), "number of timelines")?;
+        let (tick_8_56, slack) = (page.tick_8_56.load(Relaxed), page.slack.load(Relaxed));
+        // 0.1 to 200 ns, and a thousandth.
+        absurd(!(ONE / 10..=201 * ONE).contains(&tick_8_56), "rate")?;
+        absurd(slack > MOST_SLACK, "slack")?;
+        let drift_ppb = page.drift_ppb.load(Relaxed);
+        absurd(drift_ppb > MOST_DRIFT_PPB, "drift")?;
+        let entries: Option<Vec<_>> = page.slots.iter().take(timelines).map(entry).collect();
+        Ok(Self {
+            entries: entries.ok_or(Refusal::Absurd("name"))?,
+            owner: page.owner.load(Relaxed),
+            incarnation: page.incarnation.load(Relaxed),
+            tick_8_56,
+            slack,
+            drift_ppb,
+            directory,
+        })
+    }
+
+    /// The timelines in it; the first is at index 0.
+    pub fn timelines(&self) -> &[RegionEntry] {
+        &self.entries
+    }
+
+    /// Differs with every relay.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Changes whenever the guest's counter may have been moved.
+    pub fn generation(&self) -> u64 {
+        self.directory.get().generation.load(Acquire)
+    }
+
+    /// What the host's counter showed a moment ago, while the host stamps.
+    #[inline(always)]
+    pub fn stamp(&self) -> u64 {
+        self.directory.get().stamp.load(Acquire)
+    }
+
+    /// What the host says that a measured relation may be off by: ticks, and 10^-9 of
+    /// what has passed since.
+    pub fn allowances(&self) -> (u64, u32) {
+        (self.slack, self.drift_ppb)
+    }
+}
+
+/// A timeline of the host as a guest reads it: `Send + Sync`, no lock.
+#[derive(Debug)]
+pub struct RegionReader {
+    page: PageReader,
+    region: Region,
+    relation: RelationReader,
+}
+
+impl RegionReader {
+    /// Opens the timeline at `index` of the region behind `region`. `relation` is the
+    /// page of whoever measures in this guest.
+    ///
+    /// # Errors
+    /// As [`Region::open`], and when there is no such timeline, or the page at its place
+    /// is another's.
+    pub fn open(region: impl AsFd, index: usize, relation: impl AsFd) -> Result<Self, Refusal> {
+        let opened = Region::open(&region)?;
+        let entry = opened.entries.get(index).ok_or(Refusal::Absurd("index"))?;
+        let owner = Domain::Machine { boot: opened.owner };
+        let page = PageReader::in_region(&region, index as u32 + 1, owner)?;
+        if page.timeline() != entry.timeline {
+            return Err(Refusal::Successor);
+        }
+        if page.counter() != PageCounter::Tsc {
+            return Err(Refusal::Counter(page.counter() as u32));
+        }
+        let reader = Self {
+            page,
+            relation: RelationReader::open(relation, opened.incarnation)?,
+            region: opened,
+        };
+        reader.read_ns()?;
+        Ok(reader)
+    }
+
+    /// Which timeline this is.
+    pub fn timeline(&self) -> TimelineId {
+        self.page.timeline()
+    }
+
+    /// The guest's counter now.
+    #[inline(always)]
+    pub fn ticks(&self) -> u64 {
+        now_ticks(PageCounter::Tsc)
+    }
+
+    /// Reads the timeline.
+    ///
+    /// # Errors
+    /// When the page is damaged or absurd.
+    pub fn read(&self) -> Result<Stamp, Refusal> {
+        self.read_ns().map(|reading| reading.stamp(self.timeline()))
+    }
+
+    /// Reads the timeline as plain numbers.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    #[inline]
+    pub fn read_ns(&self) -> Result<Reading, Refusal> {
+        self.read_with(|| self.ticks())
+    }
+
+    /// As [`Self::read_ns`], with what the guest's counter showed for it.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_event(&self) -> Result<(u64, Reading), Refusal> {
+        let own = Cell::new(0);
+        let reading = self.read_with(|| {
+            own.set(self.ticks());
+            own.get()
+        })?;
+        Ok((own.get(), reading))
+    }
+
+    /// The host's counter for a value of the guest's: the latest that it may show and
+    /// by how many ticks it may be earlier. `None` while no relation is known.
+    pub fn host_ticks(&self, own: u64) -> Option<(u64, u64)> {
+        let relation = self.relation_now()?;
+        let translated = relation.translate(own);
+        Some((translated.latest, translated.width))
+    }
+
+    /// As [`Self::read_ns`] with the guest's counter given.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    #[inline(always)]
+    pub fn read_with(&self, own: impl Fn() -> u64) -> Result<Reading, Refusal> {
+        let Some(relation) = self.relation_now() else {
+            return self.unmeasured();
+        };
+        // The page is asked for the latest that the host's counter may show: so it is
+        // never younger than it seems. Then the interval is made longer at its start.
+        let width = Cell::new(0);
+        let reading = self.page.read_with(|| {
+            let translated = relation.translate(own());
+            width.set(translated.width);
+            translated.latest
+        })?;
+        // After the counter: what moved that has changed this before.
+        fence(Acquire);
+        if self.generation() != relation.generation {
+            return self.unmeasured();
+        }
+        Ok(self.widened(reading, width.get()))
+    }
+
+    #[inline(always)]
+    fn widened(&self, reading: Reading, width: u64) -> Reading {
+        if !reading.bounded {
+            return reading;
+        }
+        let ns = (u128::from(width) * u128::from(self.region.tick_8_56)) >> 56;
+        let half_ns = u64::try_from(ns / 2 + 2).unwrap_or(u64::MAX >> 1);
+        Reading {
+            estimate_ns: reading.estimate_ns.saturating_sub_unsigned(half_ns),
+            below_ns: reading.below_ns.saturating_add(half_ns),
+            above_ns: reading.above_ns.saturating_add(half_ns),
+            ..reading
+        }
+    }
+
+    fn relation_now(&self) -> Option<Relation> {
+        let relation = self.relation.load()?;
+        (relation.generation == self.generation()).then_some(relation)
+    }
+
+    #[inline(always)]
+    fn generation(&self) -> u64 {
+        self.region.directory.get().generation.load(Relaxed)
+    }
+
+    /// What had no interval by itself says why as before.
+    #[cold]
+    fn unmeasured(&self) -> Result<Reading, Refusal> {
+        let said = self.page.read_with(|| 0)?;
+        let status = match said.status {
+            Status::NeverSynchronised | Status::Unauthenticated => said.status,
+            _ => Status::Disrupted,
+        };
+        Ok(Reading {
+            estimate_ns: 0,
+            below_ns: u64::MAX,
+            above_ns: u64::MAX,
+            status,
+            bounded: false,
+        })
+    }
+}
+
+/// A slot's contents; `None` when the name is no text of a name.
+fn entry(slot: &Slot) -> Option<RegionEntry> {
+    let half = |word: &AtomicU64| u128::from(word.load(Relaxed));
+    let id = half(&slot.timeline[0]) | half(&slot.timeline[1]) << 64;
+    let bytes: Vec<u8> = slot
+        .name
+        .iter()
+        .flat_map(|word| word.load(Relaxed).to_le_bytes())
+        .collect();
+    let length = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    let sound = length > 0 && bytes[length..].iter().all(|byte| *byte == 0);
+    let name = core::str::from_utf8(&bytes[..length])
+        .ok()
+        .filter(|_| sound)?;
+    Some(RegionEntry {
+        timeline: TimelineId(id),
+        name: name.to_owned(),
+    })
+}
+
+/// One nanosecond per tick.
+const ONE: u64 = 1 << 56;
+
+/// Ticks; a hundredth of a second on any processor, or less.
+const MOST_SLACK: u64 = 10_000_000;
+
+/// What no processor's counter is off by.
+const MOST_DRIFT_PPB: u32 = 1_000_000;

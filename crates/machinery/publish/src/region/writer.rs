@@ -1,0 +1,188 @@
+//! The host's side of a region: copies of its timelines' pages.
+
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::fence;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use timeloom_clock::quality::TimelineId;
+
+use super::layout::{MOST_TIMELINES, NAME_WORDS, REGION_MAGIC, REGION_VERSION, RegionDirectory};
+use crate::counter::{PageCounter, now_ticks};
+use crate::layout::{MAGIC, TimelinePage, VERSION};
+use crate::memory::{Mapping, machine};
+use crate::{CoreScale, PAGE_SIZE, PageReader, Refusal};
+
+/// A timeline to be put into a region.
+#[derive(Clone, Debug)]
+pub struct RegionEntry {
+    /// Its id.
+    pub timeline: TimelineId,
+    /// Its name, of at most 64 bytes.
+    pub name: String,
+}
+
+/// The owner of a region: a sealed memfd, to be given to an emulator read-only.
+#[derive(Debug)]
+pub struct RegionWriter {
+    directory: Mapping<RegionDirectory>,
+    fd: OwnedFd,
+    size: usize,
+    slots: Vec<SlotWriter>,
+}
+
+/// One timeline in a region.
+#[derive(Debug)]
+pub struct SlotWriter {
+    memory: Mapping<TimelinePage>,
+    /// Of the page that was copied last.
+    sequence: Option<u32>,
+}
+
+impl RegionWriter {
+    /// A region with these timelines, of which nothing is known yet. `scale` is the rate
+    /// of the time-stamp counter, by which all their pages are.
+    ///
+    /// # Errors
+    /// When the system refuses, or there are too many timelines or too long a name.
+    pub fn new(entries: &[RegionEntry], scale: &CoreScale) -> std::io::Result<Self> {
+        let fits = entries
+            .iter()
+            .all(|entry| entry.name.len() <= NAME_WORDS * 8);
+        if entries.len() > MOST_TIMELINES || !fits {
+            let what = format!("a region has room for {MOST_TIMELINES} timelines");
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what));
+        }
+        let size = (PAGE_SIZE * (1 + entries.len())).next_power_of_two();
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create("timeloom-region", flags)?;
+        rustix::fs::ftruncate(&fd, size as u64)?;
+        let directory = Mapping::<RegionDirectory>::new(&fd, true)?;
+        let incarnation = now_ticks(PageCounter::Tsc) ^ u64::from(std::process::id()) << 48;
+        let slot = |number: usize| {
+            let memory = Mapping::<TimelinePage>::at(&fd, number as u32 + 1, true)?;
+            let page = memory.get();
+            let id = entries[number].timeline.0;
+            page.version.store(VERSION, Relaxed);
+            page.size.store(PAGE_SIZE as u32, Relaxed);
+            page.counter.store(PageCounter::Tsc as u32, Relaxed);
+            page.timeline_low.store(id as u64, Relaxed);
+            page.timeline_high.store((id >> 64) as u64, Relaxed);
+            page.owner.store(machine(), Relaxed);
+            page.incarnation.store(incarnation, Relaxed);
+            page.magic.store(MAGIC, Relaxed);
+            page.header_sum.store(page.sum_of_header(), Release);
+            let sequence = None;
+            Ok(SlotWriter { memory, sequence })
+        };
+        let slots: rustix::io::Result<Vec<_>> = (0..entries.len()).map(slot).collect();
+        // After our own mappings: the seal forbids every later one.
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&fd, seals)?;
+        let writer = Self {
+            directory,
+            size,
+            slots: slots?,
+            fd,
+        };
+        writer.describe(entries, scale, incarnation);
+        Ok(writer)
+    }
+
+    fn describe(&self, entries: &[RegionEntry], scale: &CoreScale, incarnation: u64) {
+        let directory = self.directory.get();
+        directory.version.store(REGION_VERSION, Relaxed);
+        directory.size.store(self.size as u32, Relaxed);
+        directory.timelines.store(entries.len() as u32, Relaxed);
+        directory.owner.store(machine(), Relaxed);
+        directory.counter.store(PageCounter::Tsc as u32, Relaxed);
+        directory.drift_ppb.store(DRIFT_PPB, Relaxed);
+        directory.incarnation.store(incarnation, Relaxed);
+        let slack = scale
+            .rate
+            .units_until(SLACK_NS)
+            .unwrap_or(u64::from(u32::MAX));
+        directory.slack.store(slack, Relaxed);
+        let tick = u64::try_from((scale.rate.to_bits() >> 8) + 1).unwrap_or(u64::MAX);
+        // A thousandth more: the true rate may be a little more than the nominal one.
+        directory
+            .tick_8_56
+            .store(tick.saturating_add(tick / 1000), Relaxed);
+        for (slot, entry) in directory.slots.iter().zip(entries) {
+            slot.timeline[0].store(entry.timeline.0 as u64, Relaxed);
+            slot.timeline[1].store((entry.timeline.0 >> 64) as u64, Relaxed);
+            for (word, bytes) in slot.name.iter().zip(entry.name.as_bytes().chunks(8)) {
+                let mut eight = [0; 8];
+                eight[..bytes.len()].copy_from_slice(bytes);
+                word.store(u64::from_le_bytes(eight), Relaxed);
+            }
+        }
+        directory.generation.store(incarnation, Relaxed);
+        directory.magic.store(REGION_MAGIC, Relaxed);
+        directory.sum.store(directory.sum_of(), Release);
+    }
+
+    /// The descriptor for the emulator.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Bytes of the region, a power of two.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The timelines' pages, in the order of the entries.
+    pub fn slots(&mut self) -> &mut [SlotWriter] {
+        &mut self.slots
+    }
+
+    /// The guest's counter may have been moved: every reading is *disrupted* until the
+    /// guest has measured again.
+    pub fn displace(&self) {
+        self.directory.get().generation.fetch_add(1, SeqCst);
+    }
+
+    /// Stores what the counter shows, visible before this returns.
+    pub fn stamp(&self) {
+        let stamp = &self.directory.get().stamp;
+        stamp.store(now_ticks(PageCounter::Tsc), Relaxed);
+        // The next reading of the counter is after this store, for everybody.
+        fence(SeqCst);
+    }
+}
+
+impl SlotWriter {
+    /// Gives the guest what the page says now. It lives no longer than until `alive_most`.
+    ///
+    /// # Errors
+    /// When the page is damaged or has been taken over for something else; the guest then
+    /// keeps what it has, until the time it lives is over.
+    pub fn copy(&mut self, from: &PageReader, alive_most: u64) -> Result<(), Refusal> {
+        let page = self.memory.get();
+        let (marker, alive_until) = from.beside();
+        page.alive_until()
+            .store(alive_until.min(alive_most), Relaxed);
+        // Before the words that carry it: until then readers see a disruption.
+        page.disruption_marker().store(marker, Relaxed);
+        if let Some((sequence, words)) = from.words_after(self.sequence)? {
+            page.latch.publish(words);
+            self.sequence = Some(sequence);
+        }
+        Ok(())
+    }
+
+    /// Nothing is said any more from this value of the counter on.
+    pub fn end(&self, now: u64) {
+        self.memory.get().alive_until().store(now, Relaxed);
+    }
+}
+
+/// An emulator may read the counter early, before what orders it: measured at 0.2 to
+/// 0.7 µs, with a rare 4 µs when its thread changed the processor, which a measurement
+/// then sees as a contradiction.
+const SLACK_NS: u64 = 1_000;
+
+/// The guest's counter is the host's, so it has its rate. This much is allowed for between
+/// two measurements.
+const DRIFT_PPB: u32 = 1_000;
