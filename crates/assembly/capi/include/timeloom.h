@@ -94,9 +94,27 @@ typedef struct timeloom_change {
     const char *reason;
 } timeloom_change;
 
+/* What a controller may do. */
+enum timeloom_mode {
+    TIMELOOM_STOPPED = 0,     /* safe stop, and the beginning */
+    TIMELOOM_REJOINING = 1,   /* time is good again: meet the others, then ..._rejoined */
+    TIMELOOM_COORDINATED = 2, /* act with the others, by the timeline */
+    TIMELOOM_HOLD = 3         /* end the move under way, begin none */
+};
+
+/* When modes change. `regain` must be no looser than `keep`. */
+typedef struct timeloom_policy {
+    timeloom_requirement keep;   /* what a reading must meet to stay */
+    timeloom_requirement regain; /* what it must meet on the way back */
+    int64_t hold_for_ns;         /* in hold, before the safe stop */
+    int64_t steady_ns;           /* good for so long, without a break, on the way back */
+    int64_t blind_after_ns;      /* longest time without a reading */
+} timeloom_policy;
+
 typedef struct timeloom_timeline timeloom_timeline;
 typedef struct timeloom_binding timeloom_binding;
 typedef struct timeloom_timer timeloom_timer;
+typedef struct timeloom_degradation timeloom_degradation;
 
 /* Called from a thread of the library's. */
 typedef void (*timeloom_on_change)(const timeloom_change *change, void *context);
@@ -165,6 +183,33 @@ int timeloom_timer_start(const timeloom_timeline *timeline, int64_t first_ns, in
 /* Waits for a call under way, unless called from that. */
 void timeloom_timer_cancel(timeloom_timer *timer);
 
+/* Graceful degradation: a state machine that begins in TIMELOOM_STOPPED. `now_ns` is
+ * CLOCK_MONOTONIC, since the timeline may have no time to tell. After each input
+ * `mode` (may be NULL) is the one in force, one of enum timeloom_mode. Inputs may
+ * come from all threads, so also from the callback of timeloom_subscribe. */
+int timeloom_degradation_new(const timeloom_policy *policy, int64_t now_ns,
+                             timeloom_degradation **degradation);
+void timeloom_degradation_free(timeloom_degradation *degradation);
+/* A reading; one whose status is TIMELOOM_DAEMON_DEAD is never good enough. */
+int timeloom_degradation_read(const timeloom_degradation *degradation, int64_t now_ns,
+                              const timeloom_stamp *stamp, uint32_t *mode);
+/* What the subscription of a binding tells. */
+int timeloom_degradation_told(const timeloom_degradation *degradation, int64_t now_ns,
+                              const timeloom_change *change, uint32_t *mode);
+/* A reason of the program's own to leave: a command too late, a peer that left. */
+int timeloom_degradation_withdraw(const timeloom_degradation *degradation, int64_t now_ns,
+                                  uint32_t *mode);
+/* The program acts with the others again; only when TIMELOOM_REJOINING. */
+int timeloom_degradation_rejoined(const timeloom_degradation *degradation, int64_t now_ns,
+                                  uint32_t *mode);
+/* Time has passed. */
+int timeloom_degradation_wake(const timeloom_degradation *degradation, int64_t now_ns,
+                              uint32_t *mode);
+/* When ..._wake is due; TIMELOOM_VOID when nothing changes by itself. */
+int timeloom_degradation_next_wake(const timeloom_degradation *degradation, int64_t *at_ns);
+/* Why the mode in force was entered, in words, cut to `size` bytes with the zero. */
+int timeloom_degradation_reason(const timeloom_degradation *degradation, char *text, size_t size);
+
 #ifdef __cplusplus
 }
 #define TIMELOOM_SAME(what) static_assert(what, #what)
@@ -180,6 +225,8 @@ TIMELOOM_SAME(sizeof(timeloom_woken) == 64);
 TIMELOOM_SAME(offsetof(timeloom_woken, stamp) == 16);
 TIMELOOM_SAME(sizeof(timeloom_schedule) == 24);
 TIMELOOM_SAME(offsetof(timeloom_change, reason) == 24);
+TIMELOOM_SAME(sizeof(timeloom_policy) == 72);
+TIMELOOM_SAME(offsetof(timeloom_policy, hold_for_ns) == 48);
 #undef TIMELOOM_SAME
 
 #endif

@@ -6,6 +6,7 @@
 //! callback is C's.
 
 mod bindings;
+mod degradation;
 mod errors;
 mod timelines;
 mod timers;

@@ -57,6 +57,17 @@ pub(crate) struct CChange {
     pub(crate) reason: *const c_char,
 }
 
+/// `timeloom_policy`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CPolicy {
+    pub(crate) keep: CRequirement,
+    pub(crate) regain: CRequirement,
+    pub(crate) hold_for_ns: i64,
+    pub(crate) steady_ns: i64,
+    pub(crate) blind_after_ns: i64,
+}
+
 /// `timeloom_on_change`.
 pub(crate) type OnChange = unsafe extern "C" fn(*const CChange, *mut c_void);
 /// `timeloom_on_timer`.
@@ -169,3 +180,5 @@ const _: () = assert!(size_of::<CWoken>() == 64);
 const _: () = assert!(offset_of!(CWoken, stamp) == 16);
 const _: () = assert!(size_of::<CSchedule>() == 24);
 const _: () = assert!(offset_of!(CChange, reason) == 24);
+const _: () = assert!(size_of::<CPolicy>() == 72);
+const _: () = assert!(offset_of!(CPolicy, hold_for_ns) == 48);

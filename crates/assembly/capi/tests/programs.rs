@@ -105,6 +105,47 @@ fn the_c_example_commits() {
 }
 
 #[test]
+fn the_c_controller_leaves_when_its_daemon_is_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = root().join("examples/timeline/c/degrade.c");
+    let program = compile("cc", &["-std=c11"], &source, directory.path());
+    // In a session that skips: what is waited for is over at once, and no busy machine
+    // decides. The daemon is killed, so it tells nobody of anything.
+    let script = format!(
+        "$T timeline serve cell --tai-offset-s 37 \
+         --source 'system-clock,vouched_error=0 ns' & daemon=$!\n\
+         until $T timeline read cell 2>/dev/null >&2; do sleep 0.02; done\n\
+         {} cell 8 > $OUT &\n\
+         sleep 2; kill -9 $daemon; wait $!",
+        program.display()
+    );
+    let (timeloom, out) = (
+        timeloom_testing::built("timeloom"),
+        directory.path().join("out"),
+    );
+    let output = Command::new(&timeloom)
+        .args(["exec", "--quiet", "--skip", "--compute", "none", "--"])
+        .args(["sh", "-c", &script])
+        .env("T", &timeloom)
+        .env("OUT", &out)
+        .env("TIMELOOM_TIMELINES", directory.path())
+        .env("LD_LIBRARY_PATH", library())
+        .output()
+        .unwrap();
+    said(&output);
+    let out = std::fs::read_to_string(out).unwrap();
+    let modes: Vec<&str> = out
+        .lines()
+        .filter_map(|line| line.split(':').next())
+        .collect();
+    assert_eq!(
+        modes,
+        ["stopped", "coordinated", "hold", "stopped"],
+        "{out}"
+    );
+}
+
+#[test]
 fn the_cpp_example_keeps_its_period() {
     let directory = tempfile::tempdir().unwrap();
     let source = root().join("examples/timeline/cpp/control.cpp");

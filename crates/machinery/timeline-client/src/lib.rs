@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod binding;
+mod degrade;
 mod error;
 mod observation;
 mod timeline;
@@ -32,14 +33,16 @@ mod timer;
 mod wait;
 
 pub use binding::{Binding, Change, Subscription};
+pub use degrade::{BadPolicy, Degradation, Mode, Policy, Reason};
 pub use error::{BindError, OpenError, PastError, WaitError};
 pub use observation::{Observation, observe, read};
 pub use timeline::{Event, Timeline};
 pub use timer::Timer;
 pub use wait::{Schedule, Woken};
 
+pub use timeloom_clock::Monotonic;
 pub use timeloom_clock::quality::{
-    Interval, Order, OtherTimeline, Requirement, Stamp, Status, TimelineId,
+    Interval, Order, OtherTimeline, Requirement, Shortfall, Stamp, Status, TimelineId,
 };
 pub use timeloom_publish::{Reading, Refusal};
 pub use timeloom_timeline_protocol::{ClientError, Directory, TimelineName};

@@ -1,4 +1,5 @@
 //! A program's side of a timeline.
 
+mod degrade;
 mod verbs;
 mod wide;
