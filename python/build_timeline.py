@@ -12,7 +12,8 @@ import sysconfig
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SOURCE = HERE / "timeloom" / "_timeline.c"
+SOURCES = [HERE / "timeloom" / name for name in ("_timeline.c", "_degradation.c")]
+OWN_HEADER = HERE / "timeloom" / "_degradation.h"
 HEADER = HERE.parent / "crates" / "assembly" / "capi" / "include" / "timeloom.h"
 MADE = HERE / "timeloom" / "_timeline.abi3.so"
 
@@ -24,7 +25,7 @@ def main(arguments: list[str]) -> int:
         print(f"{python}/Python.h is missing (Debian: apt install python3-dev)", file=sys.stderr)
         return 3
     if "--if-needed" in arguments and MADE.exists():
-        newest = max(path.stat().st_mtime for path in (SOURCE, HEADER, library))
+        newest = max(path.stat().st_mtime for path in (*SOURCES, OWN_HEADER, HEADER, library))
         if MADE.stat().st_mtime > newest:
             return 0
     # Beside, then in its place: a program that has the old one loaded keeps it.
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> int:
         os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O2", "-std=c11", "-Wall", "-Wextra", "-Werror",
         # Python's own headers define what they do not use.
         "-Wno-missing-field-initializers", "-Wno-cast-function-type",
-        "-I", str(HEADER.parent), "-isystem", str(python), str(SOURCE), str(library),
+        "-I", str(HEADER.parent), "-isystem", str(python), *map(str, SOURCES), str(library),
         "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections", "-s", "-lpthread", "-ldl", "-lm", "-o", str(fresh),
     ]  # fmt: skip
     subprocess.run(command, check=True)

@@ -14,7 +14,8 @@ import pytest
 from worlds import timeloom_binary
 
 from timeloom.timeline import (
-    ErrorCode, Order, Requirement, Schedule, Stamp, Status, Timeline, TimelineError, Timer, Woken,
+    Degradation, ErrorCode, Mode, Order, Policy, Requirement, Schedule, Stamp, Status, Timeline, TimelineError,
+    Timer, Woken,
 )  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,3 +187,36 @@ def test_the_example(daemon: Daemon) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the lease is over" in done.stdout and "the clock is good" in done.stdout
+
+
+def test_a_controller_leaves_when_its_daemon_dies_and_its_policy_is_checked(tmp_path: Path) -> None:
+    made = Daemon(tmp_path)
+    loose = Requirement.within(10_000_000_000)
+    machine = Degradation(Policy(loose, Requirement.within(9_000_000_000), steady_ns=0, blind_after_ns=10**13))
+    assert machine.mode == Mode.STOPPED and machine.next_wake_ns is None
+    changes: queue.Queue[Mode] = queue.Queue()
+    with made.timeline.bind(loose) as binding:
+        binding.subscribe(lambda change: changes.put(machine.told(change)))
+        assert changes.get(timeout=PATIENCE_S) == Mode.STOPPED
+        assert machine.read(made.timeline.read()) == Mode.REJOINING
+        assert machine.rejoined() == Mode.COORDINATED
+        made.process.kill()
+        made.process.wait(PATIENCE_S)
+        assert changes.get(timeout=PATIENCE_S) in (Mode.HOLD, Mode.STOPPED)
+    with pytest.raises(TimelineError, match="looser"):
+        Degradation(Policy(Requirement.within(5), Requirement.within(6)))
+
+
+def test_a_controller_goes_by_what_it_reads_alone_too() -> None:
+    ms = 1_000_000
+    machine = Degradation(Policy.within(100_000), 0)
+    good = Stamp(0, 1, Status.OK, -50_000, 0, 50_000)
+    for at_ms in range(0, 1000, 50):
+        assert machine.read(good, at_ms * ms) == Mode.STOPPED
+    assert machine.next_wake_ns == 1000 * ms
+    assert machine.wake(1000 * ms) == Mode.REJOINING and machine.reason == "good for long enough"
+    assert machine.rejoined(1001 * ms) == Mode.COORDINATED
+    dead = Stamp(0, 1, Status.DAEMON_DEAD, -50_000, 0, 50_000)
+    assert machine.read(dead, 1010 * ms) == Mode.HOLD and machine.reason == "daemon dead"
+    assert machine.withdraw(1020 * ms) == Mode.HOLD
+    assert machine.wake(3010 * ms) == Mode.STOPPED

@@ -9,8 +9,7 @@
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <timeloom.h>
+#include "_degradation.h"
 
 static PyObject *error_type, *stamp_type, *binding_type, *timer_type;
 
@@ -22,6 +21,11 @@ static PyObject *fail(int code)
         Py_DECREF(value);
     }
     return NULL;
+}
+
+PyObject *timeline_fail(int code)
+{
+    return fail(code);
 }
 
 static void *new_object(PyObject *type)
@@ -125,6 +129,11 @@ static int is_stamp(PyObject *object)
         return 1;
     PyErr_SetString(PyExc_TypeError, "a Stamp is wanted");
     return 0;
+}
+
+const timeloom_stamp *timeline_stamp(PyObject *object)
+{
+    return is_stamp(object) ? &((Stamp *)object)->stamp : NULL;
 }
 
 static PyObject *stamp_compare(PyObject *self, PyObject *other)
@@ -590,7 +599,8 @@ PyMODINIT_FUNC PyInit__timeline(void)
     error_type = PyErr_NewException("timeloom._timeline.Error", NULL, NULL);
     if (!error_type || PyModule_AddObjectRef(module, "Error", error_type) < 0
         || !(stamp_type = add(module, "Stamp", &stamp_spec)) || !(binding_type = add(module, "Binding", &binding_spec))
-        || !(timer_type = add(module, "Timer", &timer_spec)) || !add(module, "Timeline", &timeline_spec)) {
+        || !(timer_type = add(module, "Timer", &timer_spec)) || !add(module, "Timeline", &timeline_spec)
+        || !add(module, "Degradation", &degradation_spec)) {
         Py_DECREF(module);
         return NULL;
     }

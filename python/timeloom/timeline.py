@@ -16,6 +16,8 @@ and can read and wait. The extension module is built by ``make build``.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -26,8 +28,8 @@ from timeloom._timeline import Error as TimelineError
 from timeloom._timeline import Stamp, Timer
 
 __all__ = [
-    "Binding", "Change", "ErrorCode", "Order", "Requirement", "Schedule", "Stamp", "Status",
-    "Timeline", "TimelineError", "Timer", "Woken",
+    "Binding", "Change", "Degradation", "ErrorCode", "Mode", "Order", "Policy", "Requirement", "Schedule",
+    "Stamp", "Status", "Timeline", "TimelineError", "Timer", "Woken",
 ]  # fmt: skip
 
 
@@ -109,6 +111,92 @@ class Schedule:
     start_ns: int = 0
     #: The last beginning that was waited for.
     last_ns: int | None = None
+
+
+class Mode(IntEnum):
+    """What a controller may do."""
+
+    #: Safe stop, and the beginning.
+    STOPPED = 0
+    #: Time is good again: meet the others with care, then say :meth:`Degradation.rejoined`.
+    REJOINING = 1
+    #: Act with the others, by the timeline.
+    COORDINATED = 2
+    #: End the move under way, begin none.
+    HOLD = 3
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When modes change."""
+
+    #: What a reading must meet to stay.
+    keep: Requirement
+    #: What it must meet on the way back; no looser.
+    regain: Requirement
+    #: In hold, before the safe stop.
+    hold_for_ns: int = 2_000_000_000
+    #: Good for so long, without a break, on the way back.
+    steady_ns: int = 1_000_000_000
+    #: Longest time without a reading.
+    blind_after_ns: int = 100_000_000
+
+    @classmethod
+    def within(cls, accuracy_ns: int) -> Policy:
+        """Leaves beyond ``accuracy_ns`` on either side, and comes back within three quarters of it."""
+        return cls(Requirement.within(accuracy_ns), Requirement.within(accuracy_ns // 4 * 3))
+
+
+class Degradation(_timeline.Degradation):
+    """When a controller must leave the others because its time is not good enough, and when it may come back.
+
+    Give it every reading and what the binding tells. It begins in :attr:`Mode.STOPPED`, reads no clock but
+    ``time.monotonic_ns`` where no ``now_ns`` is given, and may be used by all threads. Each input returns the mode then
+    in force; ``reason`` says why, ``next_wake_ns`` when something changes by itself.
+    """
+
+    def __new__(cls, policy: Policy, now_ns: int | None = None) -> Degradation:
+        def lengths(needed: Requirement) -> tuple[int, int, int]:
+            return needed.below_ns, needed.above_ns, needed.resolution_ns
+
+        times = (policy.hold_for_ns, policy.steady_ns, policy.blind_after_ns)
+        made = super().__new__(cls, _now(now_ns), lengths(policy.keep), lengths(policy.regain), *times)
+        made.mode, made._one = Mode.STOPPED, threading.Lock()
+        return made
+
+    #: The one in force.
+    mode: Mode
+    #: So that the mode of the last input is kept, whichever thread gave it.
+    _one: threading.Lock
+
+    def read(self, stamp: Stamp, now_ns: int | None = None) -> Mode:
+        """A reading of the timeline. One that says that the daemon is dead is never good enough."""
+        return self._give(self._read, now_ns, stamp)
+
+    def told(self, change: Change, now_ns: int | None = None) -> Mode:
+        """What the subscription of a binding tells."""
+        return self._give(self._told, now_ns, change.met, change.status)
+
+    def withdraw(self, now_ns: int | None = None) -> Mode:
+        """A reason of the program's own to leave: a command that came too late, a peer that has left."""
+        return self._give(self._withdraw, now_ns)
+
+    def rejoined(self, now_ns: int | None = None) -> Mode:
+        """The program acts with the others again; only when rejoining."""
+        return self._give(self._rejoined, now_ns)
+
+    def wake(self, now_ns: int | None = None) -> Mode:
+        """Time has passed."""
+        return self._give(self._wake, now_ns)
+
+    def _give(self, take: Callable[..., int], now_ns: int | None, *what: object) -> Mode:
+        with self._one:
+            self.mode = Mode(take(_now(now_ns), *what))
+            return self.mode
+
+
+def _now(now_ns: int | None) -> int:
+    return time.monotonic_ns() if now_ns is None else now_ns
 
 
 class Binding(_timeline.Binding):
