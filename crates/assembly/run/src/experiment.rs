@@ -21,7 +21,7 @@ use timeloom_time::{Duration, Instant, Utc, Virtual};
 use crate::attention::Attention;
 use crate::error::RunError;
 use crate::outputs::Logs;
-use crate::programs::{Busy, ReadyBoard, Stage};
+use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
 use crate::record::Scribe;
 use crate::simulated::Network;
 use crate::testbed::{Door, Keyboard};
@@ -299,20 +299,20 @@ impl<'a> Run<'a> {
             }
             let reached = reporter.clone();
             let over_ref = &over;
-            scope.spawn(move || {
+            in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
                 if clock.wait_until_in_the_background(planned_end, over) {
                     reached.reached();
                 }
             });
             let (plan, scribe) = (self.plan, self.scribe.clone());
-            scope.spawn(move || {
+            in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
                 hosts::record(plan, clock, &scribe, over);
             });
             let (plan, scribe) = (self.plan, self.scribe.clone());
             let (all, keepers) = (&self.hosts, &self.keepers);
-            scope.spawn(move || {
+            in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
                 timelines::record(plan, clock, all, keepers, &scribe, over);
             });

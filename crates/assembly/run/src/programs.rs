@@ -152,11 +152,14 @@ impl<'a> Stage<'a> {
             self.ready.announce(&program.name);
         }
         let busy = self.busy.one_more();
-        scope.spawn(move || {
+        let watch = move || {
             let _busy = busy;
             self.watch(host, program, &guest, log, condition);
-        });
-        Ok(())
+        };
+        std::thread::Builder::new()
+            .spawn_scoped(scope, watch)
+            .map(drop)
+            .map_err(|error| format!("no thread to watch it: {error}"))
     }
 
     /// Waits for a program's turn, then starts it.
@@ -169,7 +172,7 @@ impl<'a> Stage<'a> {
         'a: 's,
     {
         let busy = self.busy.one_more();
-        scope.spawn(move || {
+        let start = move || {
             let _busy = busy;
             let over = || self.over.load(Ordering::SeqCst);
             let due = self
@@ -183,7 +186,8 @@ impl<'a> Stage<'a> {
             {
                 self.reporter.failed(&program.name, error);
             }
-        });
+        };
+        in_thread(scope, self.reporter, &program.name, start);
     }
 
     /// Ends all programs when the run is over. One that was being started then comes
@@ -299,6 +303,18 @@ impl<'a> Stage<'a> {
                 return None;
             }
         }
+    }
+}
+
+/// Works beside the others of the run, which fails where there is no thread for it.
+pub(crate) fn in_thread<'s>(
+    scope: &'s Scope<'s, '_>,
+    reporter: &Reporter,
+    who: &str,
+    work: impl FnOnce() + Send + 's,
+) {
+    if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, work) {
+        reporter.failed(who, format!("no thread could be started for it: {error}"));
     }
 }
 

@@ -268,7 +268,7 @@ fn record(
     let mut file = directory.capture(name, start)?;
     let (frames, seen) = mpsc::channel::<TimedFrame>();
     let (scribe, name) = (scribe.clone(), name.to_owned());
-    let thread = std::thread::spawn(move || {
+    let write = move || {
         for (at, wall, frame) in seen {
             if let Some(spoofed) = watch.look(at, &frame) {
                 scribe.spoofed(at, &name, &spoofed);
@@ -277,7 +277,10 @@ fn record(
                 return scribe.failed(&format!("the capture of {name}: {error}"));
             }
         }
-    });
+    };
+    let thread = std::thread::Builder::new().spawn(write);
+    let thread =
+        thread.map_err(|error| RunError::Start(format!("no thread for a capture: {error}")))?;
     Ok((frames, thread))
 }
 

@@ -18,13 +18,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::GuestError;
+use crate::linux::processes;
 use crate::names::PageName;
 use cgroup::CgroupFreezer;
-pub(crate) use cgroup::{
-    CGROUP_PREFIX, HELPERS_SUFFIX, cgroup_of, pids_below, remove_cgroup, remove_session,
-};
+pub(crate) use cgroup::{CGROUP_PREFIX, HELPERS_SUFFIX, pids_below, remove_cgroup, remove_session};
 use signals::SignalFreezer;
-pub use timeloom_sys::cgroup::mount as cgroup2_mount;
 
 /// How the processes of a session are stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +34,8 @@ pub enum FreezeKind {
 }
 
 pub(crate) enum Freezer {
-    Cgroup(CgroupFreezer),
+    /// With the session's clock page, by which its processes are known.
+    Cgroup(CgroupFreezer, PageName),
     Signals(SignalFreezer),
 }
 
@@ -49,7 +48,7 @@ impl Freezer {
     /// whoever removes one session's cgroup would end the other's programs.)
     pub(crate) fn new(session: &str, page: &PageName) -> Result<Self, GuestError> {
         match CgroupFreezer::new(session) {
-            Ok(freezer) => Ok(Self::Cgroup(freezer)),
+            Ok(freezer) => Ok(Self::Cgroup(freezer, page.clone())),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(GuestError::Usage(format!(
                     "a session named `{session}` is already running, or was killed and has left its cgroup \
@@ -62,7 +61,7 @@ impl Freezer {
 
     pub(crate) fn kind(&self) -> FreezeKind {
         match self {
-            Self::Cgroup(_) => FreezeKind::Cgroup,
+            Self::Cgroup(..) => FreezeKind::Cgroup,
             Self::Signals(_) => FreezeKind::Signals,
         }
     }
@@ -70,7 +69,7 @@ impl Freezer {
     /// The cgroup, if there is one.
     pub(crate) fn cgroup(&self) -> Option<&Path> {
         match self {
-            Self::Cgroup(freezer) => Some(freezer.directory()),
+            Self::Cgroup(freezer, _) => Some(freezer.directory()),
             Self::Signals(_) => None,
         }
     }
@@ -79,27 +78,24 @@ impl Freezer {
     /// the session is stopped, or the host, it will not go on.
     pub(crate) fn adopt(&self, pid: i32, host: usize) -> Result<(), GuestError> {
         match self {
-            Self::Cgroup(freezer) => freezer.adopt(pid, host),
-            Self::Signals(freezer) => {
-                freezer.adopt(pid);
-                Ok(())
-            }
+            Self::Cgroup(freezer, _) => freezer.adopt(pid, host),
+            Self::Signals(freezer) => freezer.adopt(pid),
         }
     }
 
     /// To be called for a process that is about to be released by a tracer,
     /// under which it has missed what we do by signal.
     pub(crate) fn keep_stopped(&self, pid: i32) -> Result<(), GuestError> {
-        if let Self::Signals(freezer) = self {
-            freezer.adopt(pid);
+        match self {
+            Self::Cgroup(..) => Ok(()),
+            Self::Signals(freezer) => freezer.adopt(pid),
         }
-        Ok(())
     }
 
     /// Puts a process out of the session, to the cgroup `home` where it was before.
     pub(crate) fn let_go(&self, pid: i32, home: Option<&Path>) -> Result<(), GuestError> {
         match self {
-            Self::Cgroup(freezer) => freezer.let_go(pid, home),
+            Self::Cgroup(freezer, _) => freezer.let_go(pid, home),
             Self::Signals(freezer) => {
                 freezer.let_go(pid);
                 Ok(())
@@ -110,15 +106,26 @@ impl Freezer {
     /// All processes of the session.
     pub(crate) fn processes(&self) -> Vec<i32> {
         match self {
-            Self::Cgroup(freezer) => freezer.processes(),
+            Self::Cgroup(freezer, _) => freezer.processes(),
             Self::Signals(freezer) => freezer.processes(),
+        }
+    }
+
+    /// As [`Self::processes`], for who must miss none.
+    ///
+    /// # Errors
+    /// They cannot be looked at: no descriptor is left, or the cgroup was removed.
+    pub(crate) fn list(&self) -> Result<Vec<i32>, GuestError> {
+        match self {
+            Self::Cgroup(freezer, _) => freezer.list(),
+            Self::Signals(freezer) => freezer.list(),
         }
     }
 
     /// Those of one host.
     pub(crate) fn processes_of(&self, host: usize) -> Vec<i32> {
         match self {
-            Self::Cgroup(freezer) => freezer.processes_of(host),
+            Self::Cgroup(freezer, _) => freezer.processes_of(host),
             Self::Signals(freezer) => freezer.processes_of(host),
         }
     }
@@ -126,7 +133,7 @@ impl Freezer {
     /// Those of hosts that are not stopped by themselves.
     pub(crate) fn processes_not_held(&self) -> Vec<i32> {
         match self {
-            Self::Cgroup(freezer) => freezer.processes_not_held(),
+            Self::Cgroup(freezer, _) => freezer.processes_not_held(),
             Self::Signals(freezer) => freezer.processes_not_held(),
         }
     }
@@ -134,7 +141,7 @@ impl Freezer {
     /// Stops all; returns when all stand, or with an error after `patience`.
     pub(crate) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         match self {
-            Self::Cgroup(freezer) => freezer.freeze(patience),
+            Self::Cgroup(freezer, _) => freezer.freeze(patience),
             Self::Signals(freezer) => freezer.freeze(patience),
         }
     }
@@ -142,7 +149,7 @@ impl Freezer {
     /// Lets all go on but those of stopped hosts.
     pub(crate) fn thaw(&self) -> Result<(), GuestError> {
         match self {
-            Self::Cgroup(freezer) => freezer.thaw(),
+            Self::Cgroup(freezer, _) => freezer.thaw(),
             Self::Signals(freezer) => {
                 freezer.thaw();
                 Ok(())
@@ -153,7 +160,7 @@ impl Freezer {
     /// Stops those of one host, as [`Self::freeze`].
     pub(crate) fn freeze_host(&self, host: usize, patience: Duration) -> Result<(), GuestError> {
         match self {
-            Self::Cgroup(freezer) => freezer.freeze_host(host, patience),
+            Self::Cgroup(freezer, _) => freezer.freeze_host(host, patience),
             Self::Signals(freezer) => freezer.freeze_host(host, patience),
         }
     }
@@ -161,7 +168,7 @@ impl Freezer {
     /// Lets those of one host go on, unless the session is stopped.
     pub(crate) fn thaw_host(&self, host: usize) -> Result<(), GuestError> {
         match self {
-            Self::Cgroup(freezer) => freezer.thaw_host(host),
+            Self::Cgroup(freezer, _) => freezer.thaw_host(host),
             Self::Signals(freezer) => {
                 freezer.thaw_host(host);
                 Ok(())
@@ -173,7 +180,7 @@ impl Freezer {
     /// where there are no cgroups.
     pub(crate) fn helper(&self) -> io::Result<Option<PathBuf>> {
         match self {
-            Self::Cgroup(freezer) => freezer.helper().map(Some),
+            Self::Cgroup(freezer, _) => freezer.helper().map(Some),
             Self::Signals(_) => Ok(None),
         }
     }
@@ -183,7 +190,7 @@ impl Freezer {
     /// the freezer for longer than our own process lives.)
     pub(crate) fn remove(&self) {
         self.kill_all();
-        if let Self::Cgroup(freezer) = self {
+        if let Self::Cgroup(freezer, _) = self {
             freezer.remove();
         }
     }
@@ -191,8 +198,18 @@ impl Freezer {
     /// Kills everything in the session, frozen or not.
     pub(crate) fn kill_all(&self) {
         match self {
-            Self::Cgroup(freezer) => freezer.kill_all(),
+            Self::Cgroup(freezer, _) => freezer.kill_all(),
             Self::Signals(freezer) => freezer.kill_all(),
+        }
+    }
+
+    /// As [`Self::kill_all`], and what somebody has moved out of the cgroup as well.
+    pub(crate) fn kill_wherever_they_are(&self) {
+        self.kill_all();
+        if let Self::Cgroup(_, page) = self {
+            for pid in page.mapped_by() {
+                processes::kill_if(pid, |pid| page.is_page_of(pid));
+            }
         }
     }
 }

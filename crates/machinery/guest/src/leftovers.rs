@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use timeloom_sys::own;
 
 use crate::error::GuestError;
-use crate::freeze::{CGROUP_PREFIX, HELPERS_SUFFIX, cgroup2_mount, pids_below, remove_cgroup};
+use crate::freeze::{CGROUP_PREFIX, HELPERS_SUFFIX, pids_below, remove_cgroup};
 use crate::linux::processes;
 use crate::names::{PageName, pages_of, runtime_directory};
 pub(crate) use reaper::Reaper;
@@ -62,7 +62,7 @@ pub fn clean() -> Result<Leftovers, GuestError> {
     // What is there first, who lives second: a session that begins meanwhile is
     // then not taken for dead.
     let sockets: Vec<PathBuf> = entries(&directory).collect();
-    let cgroups: Vec<PathBuf> = cgroup2_mount()
+    let cgroups: Vec<PathBuf> = timeloom_sys::cgroup::mount()
         .iter()
         .flat_map(|mount| entries(mount))
         .collect();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use timeloom_page::PAGE_ADDRESS;
 use timeloom_sys::{local, own};
 
-use crate::linux::processes;
+use crate::linux::processes::{self, MappedMemfd};
 
 /// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER`, of which the
 /// supervisor's PID and the number make it another one for every session that
@@ -45,11 +45,29 @@ impl PageName {
         processes::others(|pid| self.is_page_of(pid))
     }
 
+    /// As [`Self::mapped_by`], for who must miss none.
+    ///
+    /// # Errors
+    /// There is no descriptor to look.
+    pub(crate) fn try_mapped_by(&self) -> io::Result<Vec<i32>> {
+        let own = std::process::id() as i32;
+        let mut found = Vec::new();
+        for pid in processes::try_all()? {
+            let memfds = processes::try_memfds_of(pid, PAGE_PREFIX)?;
+            if pid != own && pages_among(memfds).iter().any(|page| self.is_guests(page)) {
+                found.push(pid);
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_guests(&self, page: &MappedPage) -> bool {
+        !page.writable && page.name == *self
+    }
+
     /// Whether it is a process of the session.
     pub(crate) fn is_page_of(&self, pid: i32) -> bool {
-        pages_of(pid)
-            .iter()
-            .any(|page| !page.writable && page.name == *self)
+        pages_of(pid).iter().any(|page| self.is_guests(page))
     }
 
     /// A name for the image of a registered process of the session.
@@ -89,7 +107,11 @@ pub(crate) struct MappedPage {
 
 /// The clock pages that a process has mapped. Guests have theirs all at one address.
 pub(crate) fn pages_of(pid: i32) -> Vec<MappedPage> {
-    processes::memfds_of(pid, PAGE_PREFIX)
+    pages_among(processes::memfds_of(pid, PAGE_PREFIX))
+}
+
+fn pages_among(memfds: Vec<MappedMemfd>) -> Vec<MappedPage> {
+    memfds
         .into_iter()
         .filter(|memfd| memfd.writable || memfd.start == PAGE_ADDRESS)
         .map(|memfd| MappedPage {

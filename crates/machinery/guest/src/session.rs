@@ -248,10 +248,14 @@ impl Session {
 
     /// Makes the clock stand, then stops all processes. Returns the instant at
     /// which all stand.
+    ///
+    /// # Errors
+    /// When one cannot be stopped: then all are ended.
     pub fn pause(&self) -> Result<Instant<Virtual>, GuestError> {
         let _change = self.lock();
         let at = self.clock.pause();
-        self.supervisor.freezer.freeze(PATIENCE)?;
+        let stopped = self.supervisor.freezer.freeze(PATIENCE);
+        self.supervisor.or_end_all(stopped)?;
         Ok(at)
     }
 
@@ -268,6 +272,7 @@ impl Session {
         let was_paused = self.clock.is_paused();
         self.clock.pause();
         let frozen = self.supervisor.freezer.freeze(PATIENCE);
+        let frozen = self.supervisor.or_end_all(frozen);
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
         if frozen.is_ok() {
             self.supervisor.rebase_cpu_time(&hosts);

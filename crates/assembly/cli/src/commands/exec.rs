@@ -201,7 +201,9 @@ impl Exec {
             Some(stepped) => see_through(&session, &stepped, &guest, &interrupted),
             None => Ok(guest.wait()),
         };
-        let left = session.status().processes;
+        let left = session
+            .status()
+            .map_or_else(|_| Vec::new(), |status| status.processes);
         if !left.is_empty() && !quiet {
             let names: Vec<String> = left
                 .iter()

@@ -15,6 +15,7 @@ use crate::control::grants::Grants;
 use crate::control::obey::obey;
 use crate::control::protocol::{Lines, Request, Response, Standing, StatusText, send};
 use crate::control::until::{ahead, travel};
+use crate::error::GuestError;
 use crate::linux::processes;
 use crate::session::Session;
 
@@ -27,7 +28,8 @@ pub fn end_grants<C: Controlled>(controlled: &C, as_planned: bool) {
     };
     let grants = stepped.grants();
     // Not with the grants locked, which the status needs.
-    let answer = Response::Ok(stands(controlled.session(), grants, None, true));
+    let answer = stands(controlled.session(), grants, None, true);
+    let answer = answer.map_or_else(|error| Refusal::from(error).into(), Response::Ok);
     grants.close(as_planned, |connection| send(connection, &answer));
 }
 
@@ -91,7 +93,7 @@ fn answer<C: Controlled>(
     if ended {
         grants.note_that_the_end_is_known();
     }
-    Ok(Response::Ok(stands(session, grants, stood_for, ended)))
+    Ok(Response::Ok(stands(session, grants, stood_for, ended)?))
 }
 
 /// How things stand, for the granter.
@@ -100,16 +102,16 @@ fn stands(
     grants: &Grants,
     stood_for: Option<Duration>,
     ended: bool,
-) -> StatusText {
-    StatusText {
+) -> Result<StatusText, GuestError> {
+    Ok(StatusText {
         stopped_after_ns: stood_for.map(Duration::as_ns),
         standing: Some(Standing {
             next_deadline_ns: session.next_deadline().map(Instant::as_ns),
             ended,
             grants: grants.tally().grants,
         }),
-        ..session.status().into()
-    }
+        ..session.status()?.into()
+    })
 }
 
 fn until<C: Controlled>(

@@ -21,7 +21,7 @@ pub(crate) fn obey<C: Controlled>(
     Ok(Response::Ok(StatusText {
         stopped_after_ns: stopped_after.map(Duration::as_ns),
         directory: controlled.directory().map(Path::to_owned),
-        ..controlled.session().status().into()
+        ..controlled.session().status()?.into()
     }))
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct CgroupFreezer {
     /// It is not ours any more: another session may have one of this name.
     removed: AtomicBool,
     whole: Group,
+    /// Its `cgroup.stat`.
+    counts: File,
     hosts: Mutex<BTreeMap<usize, Arc<HostGroup>>>,
     /// How many groups there are for helpers.
     helpers: Mutex<usize>,
@@ -35,9 +37,11 @@ struct HostGroup {
 impl CgroupFreezer {
     pub(super) fn new(session: &str) -> io::Result<Self> {
         let mount = timeloom_sys::cgroup::mount().ok_or(io::ErrorKind::Unsupported)?;
+        let whole = Group::new(mount.join(format!("{CGROUP_PREFIX}{session}")))?;
         Ok(Self {
             removed: AtomicBool::new(false),
-            whole: Group::new(mount.join(format!("{CGROUP_PREFIX}{session}")))?,
+            counts: File::open(whole.directory.join("cgroup.stat"))?,
+            whole,
             hosts: Mutex::default(),
             helpers: Mutex::default(),
         })
@@ -70,6 +74,20 @@ impl CgroupFreezer {
         hosts.values().flat_map(|it| it.group.processes()).collect()
     }
 
+    /// As [`Self::processes`], for who must miss none.
+    pub(super) fn list(&self) -> Result<Vec<i32>, GuestError> {
+        let mut all = Vec::new();
+        for host in self.lock().values() {
+            let listing = format!(
+                "listing the processes in {}",
+                host.group.directory.display()
+            );
+            let pids = try_pids_in(&host.group.directory);
+            all.extend(pids.map_err(GuestError::system(listing))?);
+        }
+        Ok(all)
+    }
+
     pub(super) fn processes_of(&self, host: usize) -> Vec<i32> {
         let hosts = self.lock();
         let group = hosts.get(&host);
@@ -82,8 +100,21 @@ impl CgroupFreezer {
         going.flat_map(|it| it.group.processes()).collect()
     }
 
+    /// What was moved out of the groups by somebody does not stand. Where they removed
+    /// one as well, that is seen here.
     pub(super) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
-        self.whole.freeze(patience)
+        self.whole.freeze(patience)?;
+        let known = self.lock().len();
+        let looking = format!("looking at {}", self.directory().display());
+        let there = descendants(&self.counts).map_err(GuestError::system(looking))?;
+        if there < known {
+            return Err(GuestError::Unsupported(format!(
+                "somebody has removed {} of the {known} cgroups in {}",
+                known - there,
+                self.directory().display()
+            )));
+        }
+        Ok(())
     }
 
     pub(super) fn thaw(&self) -> Result<(), GuestError> {
@@ -120,7 +151,7 @@ impl CgroupFreezer {
     }
 
     pub(super) fn kill_all(&self) {
-        let _ = fs::write(self.directory().join("cgroup.kill"), "1");
+        let _ = with_spare(|| fs::write(self.directory().join("cgroup.kill"), "1"));
     }
 
     pub(super) fn remove(&self) {
@@ -195,6 +226,7 @@ impl Group {
     fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         let failed = || GuestError::system(format!("freezing {}", self.directory.display()));
         self.control.write_all_at(b"1", 0).map_err(failed())?;
+        // The files stay open where the directory was removed: then nothing stands.
         let begun = Instant::now();
         // Read, not polled for: the kernel limits the notification to one per
         // 10 ms, and the state is mostly there at the first look.
@@ -264,6 +296,18 @@ impl Drop for AheadOfGuests {
     }
 }
 
+/// How many groups there are in one, by its `cgroup.stat`.
+fn descendants(counts: &File) -> io::Result<usize> {
+    let mut text = [0u8; 512];
+    let length = counts.read_at(&mut text, 0)?;
+    let text = String::from_utf8_lossy(&text[..length]);
+    let count = text
+        .lines()
+        .find_map(|line| line.strip_prefix("nr_descendants "));
+    let count = count.and_then(|count| count.trim().parse().ok());
+    count.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 fn enter(directory: &Path, pid: i32) -> io::Result<()> {
     fs::write(directory.join("cgroup.procs"), pid.to_string())
 }
@@ -276,9 +320,12 @@ pub(crate) fn pids_below(directory: &Path) -> Vec<i32> {
 }
 
 fn pids_in(directory: &Path) -> Vec<i32> {
-    let text = with_spare(|| fs::read_to_string(directory.join("cgroup.procs")));
-    let text = text.unwrap_or_default();
-    text.lines().filter_map(|line| line.parse().ok()).collect()
+    try_pids_in(directory).unwrap_or_default()
+}
+
+fn try_pids_in(directory: &Path) -> io::Result<Vec<i32>> {
+    let text = with_spare(|| fs::read_to_string(directory.join("cgroup.procs")))?;
+    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
 fn groups_in(directory: &Path) -> Vec<PathBuf> {
@@ -317,11 +364,6 @@ pub(crate) fn remove_cgroup(directory: &Path) {
         // The killed leave the group when their parent, or we, reap them.
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// The cgroup that a process is in now.
-pub(crate) fn cgroup_of(pid: i32) -> Option<PathBuf> {
-    timeloom_sys::cgroup::of(u32::try_from(pid).ok()?)
 }
 
 /// Every cgroup of ours begins with this.

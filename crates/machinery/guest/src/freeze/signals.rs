@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS};
 
 use crate::error::GuestError;
+use crate::linux::pidfd::Pidfd;
 use crate::linux::processes;
 use crate::linux::remote::Alleged;
+use crate::linux::spare::with_spare;
 use crate::names::PageName;
 
 /// Stops the processes of a session by signal.
@@ -29,8 +31,8 @@ struct Standing {
     session: bool,
     /// Hosts, by their numbers.
     hosts: BTreeSet<usize>,
-    /// What was stopped, to be continued.
-    stopped: Vec<i32>,
+    /// What was stopped, to be continued: that process, and no other of its number.
+    stopped: Vec<(i32, Pidfd)>,
 }
 
 impl Standing {
@@ -42,24 +44,53 @@ impl Standing {
         host_of(pid).is_some_and(|host| self.hosts.contains(&host))
     }
 
-    fn stop(&mut self, pid: i32) {
-        // SAFETY: a process of our own session.
-        unsafe { libc::kill(pid, libc::SIGSTOP) };
-        if !self.stopped.contains(&pid) {
-            self.stopped.push(pid);
+    /// Stops a process, if it is one of the session still.
+    fn stop(&mut self, pid: i32, page: &PageName) -> Result<(), GuestError> {
+        let held = with_spare(|| Pidfd::of_process(pid));
+        let held = match held {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
+            other => other.map_err(GuestError::system(format!("holding process {pid}")))?,
+        };
+        if !page.is_page_of(pid) {
+            return Ok(());
+        }
+        send(pid, &held, libc::SIGSTOP)?;
+        if !self.has_stopped(pid) {
+            self.stopped.push((pid, held));
+        }
+        Ok(())
+    }
+
+    fn has_stopped(&self, pid: i32) -> bool {
+        self.stopped.iter().any(|(other, _)| *other == pid)
+    }
+
+    /// Once more, to one that was stopped already.
+    fn stop_again(&self, pid: i32) {
+        if let Some((_, held)) = self.stopped.iter().find(|(other, _)| *other == pid) {
+            let _ = held.send(libc::SIGSTOP);
         }
     }
 
     /// Continues what is not to stand any more.
     fn go_on(&mut self) {
-        for pid in std::mem::take(&mut self.stopped) {
+        for (pid, held) in std::mem::take(&mut self.stopped) {
             if self.concerns(pid) {
-                self.stopped.push(pid);
+                self.stopped.push((pid, held));
             } else {
-                // SAFETY: a process of our own session.
-                unsafe { libc::kill(pid, libc::SIGCONT) };
+                let _ = held.send(libc::SIGCONT);
             }
         }
+    }
+}
+
+/// To a process that may have ended.
+fn send(pid: i32, held: &Pidfd, signal: i32) -> Result<(), GuestError> {
+    match held.send(signal) {
+        Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
+            Err(GuestError::system(format!("stopping process {pid}"))(error))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -73,6 +104,11 @@ impl SignalFreezer {
 
     pub(super) fn processes(&self) -> Vec<i32> {
         self.page.mapped_by()
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<i32>, GuestError> {
+        let all = self.page.try_mapped_by();
+        all.map_err(GuestError::system("looking for the session's processes"))
     }
 
     pub(super) fn processes_of(&self, host: usize) -> Vec<i32> {
@@ -90,19 +126,20 @@ impl SignalFreezer {
         all
     }
 
-    pub(super) fn adopt(&self, pid: i32) {
+    pub(super) fn adopt(&self, pid: i32) -> Result<(), GuestError> {
         let mut standing = self.lock();
         if standing.concerns(pid) {
-            standing.stop(pid);
+            standing.stop(pid, &self.page)?;
         }
+        Ok(())
     }
 
     pub(super) fn let_go(&self, pid: i32) {
         let mut standing = self.lock();
-        if let Some(index) = standing.stopped.iter().position(|&other| other == pid) {
-            standing.stopped.swap_remove(index);
-            // SAFETY: a process of our own session.
-            unsafe { libc::kill(pid, libc::SIGCONT) };
+        let index = standing.stopped.iter().position(|(other, _)| *other == pid);
+        if let Some(index) = index {
+            let (_, held) = standing.stopped.swap_remove(index);
+            let _ = held.send(libc::SIGCONT);
         }
     }
 
@@ -133,8 +170,7 @@ impl SignalFreezer {
     pub(super) fn kill_all(&self) {
         let mut standing = self.lock();
         for pid in self.processes() {
-            // SAFETY: a process of our own session.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            processes::kill_if(pid, |pid| self.page.is_page_of(pid));
         }
         *standing = Standing::default();
     }
@@ -142,22 +178,25 @@ impl SignalFreezer {
     /// Stops all that is to stand.
     fn stop_all(&self, standing: &mut Standing, patience: Duration) -> Result<(), GuestError> {
         let begun = Instant::now();
+        // Its number may be another's by now.
+        standing.stopped.retain(|(_, held)| !held.has_ended());
         // Again until no new process is seen: one may fork while we look.
         loop {
-            let mut fresh = self.processes();
-            fresh.retain(|pid| !standing.stopped.contains(pid) && standing.concerns(*pid));
+            let mut fresh = self.list()?;
+            fresh.retain(|pid| !standing.has_stopped(*pid) && standing.concerns(*pid));
             if fresh.is_empty() {
                 return Ok(());
             }
-            fresh.iter().for_each(|&pid| standing.stop(pid));
+            for &pid in &fresh {
+                standing.stop(pid, &self.page)?;
+            }
             for &pid in &fresh {
                 let mut asked = Instant::now();
-                while !is_stopped(pid) {
+                while !is_stopped(pid)? {
                     // Again: the first may have gone to a thread that we follow
                     // through an exec, where it stops nobody else.
                     if asked.elapsed() > ASK_AGAIN {
-                        // SAFETY: a process of our own session.
-                        unsafe { libc::kill(pid, libc::SIGSTOP) };
+                        standing.stop_again(pid);
                         asked = Instant::now();
                     }
                     if begun.elapsed() > patience {
@@ -188,14 +227,15 @@ fn host_of(pid: i32) -> Option<usize> {
 ///
 /// A thread that waits for its `vfork` child takes no signal until that child
 /// executes or ends; the child is of the session and stopped, so it stands too.
-fn is_stopped(pid: i32) -> bool {
-    processes::threads(pid)
-        .into_iter()
-        .all(|thread| match processes::state(thread) {
-            None | Some('T' | 't' | 'Z' | 'X') => true,
-            Some('D') => processes::waits_for_vfork_child(thread),
-            Some(_) => false,
-        })
+fn is_stopped(pid: i32) -> Result<bool, GuestError> {
+    let threads = processes::try_threads(pid);
+    let looking = format!("looking at the threads of process {pid}");
+    let mut threads = threads.map_err(GuestError::system(looking))?.into_iter();
+    Ok(threads.all(|thread| match processes::state(thread) {
+        None | Some('T' | 't' | 'Z' | 'X') => true,
+        Some('D') => processes::waits_for_vfork_child(thread),
+        Some(_) => false,
+    }))
 }
 
 /// When a process that does not stop is sent the signal once more.

@@ -52,8 +52,19 @@ impl Pidfd {
     /// # Errors
     /// ESRCH when it has ended; EAGAIN when its user has too many signals queued.
     pub(crate) fn signal(&self, number: i32, info: &libc::siginfo_t) -> io::Result<()> {
-        let info = std::ptr::from_ref(info);
-        // SAFETY: the kernel reads a whole `siginfo_t`.
+        self.send_with(number, std::ptr::from_ref(info))
+    }
+
+    /// Sends a signal as `kill` does.
+    ///
+    /// # Errors
+    /// ESRCH when it has ended; EPERM when it became another user's.
+    pub(crate) fn send(&self, number: i32) -> io::Result<()> {
+        self.send_with(number, std::ptr::null())
+    }
+
+    fn send_with(&self, number: i32, info: *const libc::siginfo_t) -> io::Result<()> {
+        // SAFETY: the kernel reads a whole `siginfo_t`, or nothing.
         let sent = unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,

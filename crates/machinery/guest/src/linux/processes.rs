@@ -1,32 +1,64 @@
 //! What /proc tells about the processes of a session.
 
 use std::fs;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::arch::VFORK;
 use crate::linux::memory;
+use crate::linux::pidfd::Pidfd;
 use crate::linux::spare::with_spare;
 
-/// Identifiers under a directory of /proc.
-fn numbers_in(path: &str) -> Vec<i32> {
-    let Ok(entries) = with_spare(|| fs::read_dir(path)) else {
-        return Vec::new();
+/// Identifiers under a directory of /proc; none, if it is gone.
+fn numbers_in(path: &str) -> io::Result<Vec<i32>> {
+    let mut found = Vec::new();
+    let entries = match with_spare(|| fs::read_dir(path)) {
+        Err(error) if is_gone(&error) => return Ok(found),
+        other => other?,
     };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect()
+    for entry in entries {
+        match entry {
+            Ok(entry) => {
+                let name = entry.file_name();
+                found.extend(name.to_str().and_then(|it| it.parse::<i32>().ok()));
+            }
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether what was looked at has ended, and could be looked at before.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 /// All processes.
 pub(crate) fn all() -> Vec<i32> {
+    try_all().unwrap_or_default()
+}
+
+/// As [`all`], for who must miss none.
+///
+/// # Errors
+/// There is no descriptor or no memory to look.
+pub(crate) fn try_all() -> io::Result<Vec<i32>> {
     numbers_in("/proc")
 }
 
 /// The threads of a process; empty when it is gone.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
+    try_threads(pid).unwrap_or_default()
+}
+
+/// As [`threads`], for who must miss none.
+///
+/// # Errors
+/// As those of [`try_all`].
+pub(crate) fn try_threads(pid: i32) -> io::Result<Vec<i32>> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
@@ -124,7 +156,7 @@ pub(crate) fn thread_as_it_counts(pid: i32, number: i32) -> Option<i32> {
 
 /// Scheduler state, from /proc/PID/stat; `None` when it is gone.
 pub(crate) fn state(pid: i32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = with_spare(|| fs::read_to_string(format!("/proc/{pid}/stat"))).ok()?;
     behind_name(&stat)?.chars().next()
 }
 
@@ -165,12 +197,23 @@ pub(crate) struct MappedMemfd {
 /// a name is none, wherever it lies: by these names processes are found that are then
 /// stopped or killed.
 pub(crate) fn memfds_of(pid: i32, prefix: &str) -> Vec<MappedMemfd> {
-    let maps = with_spare(|| fs::read_to_string(format!("/proc/{pid}/maps")));
-    let maps = maps.unwrap_or_default();
-    match memfd_device() {
-        Some(device) => memfds_in(&maps, device, prefix).collect(),
-        None => Vec::new(),
-    }
+    try_memfds_of(pid, prefix).unwrap_or_default()
+}
+
+/// As [`memfds_of`], for who must miss none.
+///
+/// # Errors
+/// There is no descriptor to look. What another user's process has mapped is none of ours,
+/// and no error.
+pub(crate) fn try_memfds_of(pid: i32, prefix: &str) -> io::Result<Vec<MappedMemfd>> {
+    let maps = match with_spare(|| fs::read_to_string(format!("/proc/{pid}/maps"))) {
+        Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(Vec::new());
+        }
+        other => other?,
+    };
+    let device = memfd_device().ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
+    Ok(memfds_in(&maps, device, prefix).collect())
 }
 
 /// From /proc/PID/maps: `START-END r--s OFFSET DEVICE INODE /memfd:NAME (deleted)`.
@@ -195,17 +238,15 @@ fn memfds_in(maps: &str, device: &str, prefix: &str) -> impl Iterator<Item = Map
 
 /// Where the kernel keeps memfds, and nothing that has a name of its own.
 fn memfd_device() -> Option<&'static str> {
-    static DEVICE: OnceLock<Option<String>> = OnceLock::new();
-    let find = || {
-        let memfd = memory::memfd(c"timeloom-device").ok()?;
-        let device = memfd.metadata().ok()?.dev();
-        Some(format!(
-            "{:02x}:{:02x}",
-            libc::major(device),
-            libc::minor(device)
-        ))
-    };
-    DEVICE.get_or_init(find).as_deref()
+    static DEVICE: OnceLock<String> = OnceLock::new();
+    if let Some(known) = DEVICE.get() {
+        return Some(known);
+    }
+    // What failed for want of a descriptor is tried again.
+    let memfd = memory::memfd(c"timeloom-device").ok()?;
+    let device = memfd.metadata().ok()?.dev();
+    let text = format!("{:02x}:{:02x}", libc::major(device), libc::minor(device));
+    Some(DEVICE.get_or_init(|| text))
 }
 
 /// All processes but our own of which this is so.
@@ -218,29 +259,8 @@ pub(crate) fn others(is_so: impl Fn(i32) -> bool) -> Vec<i32> {
 
 /// Kills a process of which `is_so` is true, and no other that gets its number.
 pub(crate) fn kill_if(pid: i32, is_so: impl Fn(i32) -> bool) -> bool {
-    // SAFETY: no pointers; the descriptor is owned by nobody else.
-    let pidfd = unsafe {
-        let pidfd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        if pidfd < 0 {
-            return false;
-        }
-        OwnedFd::from_raw_fd(pidfd as RawFd)
-    };
-    if !is_so(pid) {
-        return false;
-    }
-    let none = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: a descriptor of ours, and no more than that.
-    let sent = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            libc::SIGKILL,
-            none,
-            0,
-        )
-    };
-    sent == 0
+    let held = with_spare(|| Pidfd::of_process(pid));
+    held.is_ok_and(|held| is_so(pid) && held.send(libc::SIGKILL).is_ok())
 }
 
 /// The time namespace in which a process lives, by its name in /proc.

@@ -63,9 +63,8 @@ impl Session {
         self.clock.hold_hosts(&indices(hosts));
         self.supervisor.timers.look_again();
         for host in hosts {
-            self.supervisor
-                .freezer
-                .freeze_host(host.index(), PATIENCE)?;
+            let stopped = self.supervisor.freezer.freeze_host(host.index(), PATIENCE);
+            self.supervisor.or_end_all(stopped)?;
         }
         for host in hosts {
             self.clock.forget_host_end(host.index());

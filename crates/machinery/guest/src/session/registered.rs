@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::Session;
 use crate::error::GuestError;
-use crate::freeze::cgroup_of;
 use crate::register::{Registration, register, release};
 use crate::supervise::listener;
 use crate::supervise::notify::Listener;
@@ -26,7 +25,7 @@ impl Session {
         let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());
         registered.retain(|registration| !registration.is_over());
         let tag = self.page_name.image_name(pid);
-        let home = cgroup_of(pid);
+        let home = timeloom_sys::cgroup::of(pid as u32);
         let supervisor = &self.supervisor;
         let name = std::ffi::CString::new(tag.as_str()).expect("no zero byte");
         let image = supervisor.injector.image.copy(&name)?;

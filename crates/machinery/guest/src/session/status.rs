@@ -6,6 +6,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::Session;
 use crate::clock::{Host, HostTime};
+use crate::error::GuestError;
 use crate::linux::processes::{self, Family};
 
 /// What a session is doing, for `timeloom query`.
@@ -49,10 +50,15 @@ pub struct Process {
 
 impl Session {
     /// What the session is doing.
-    pub fn status(&self) -> Status {
+    ///
+    /// # Errors
+    /// Its processes cannot be looked at; that there are none would be a lie.
+    pub fn status(&self) -> Result<Status, GuestError> {
+        // Looked at once for whether they can be.
+        self.supervisor.freezer.list()?;
         let (now, mut hosts) = self.clock.host_times();
         hosts.retain(|time| !time.host.name().is_empty());
-        Status {
+        Ok(Status {
             name: self.name.clone(),
             virtual_time: now,
             utc_ns: self.clock.civil().at(now).as_ns(),
@@ -63,7 +69,7 @@ impl Session {
             skipping: self.is_skipping(),
             hosts,
             processes: self.processes(),
-        }
+        })
     }
 
     fn processes(&self) -> Vec<Process> {

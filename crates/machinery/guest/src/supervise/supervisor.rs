@@ -132,13 +132,28 @@ impl Supervisor {
     pub(crate) fn kick_waiting(&self) -> Result<(), GuestError> {
         let stood = self.clock.is_paused();
         if !stood {
-            self.freezer.freeze(PATIENCE)?;
+            self.or_end_all(self.freezer.freeze(PATIENCE))?;
         }
-        kick::kick_waiting(&self.freezer.processes(), &self.injector.image.wait);
+        kick::kick_waiting(&self.freezer.list()?, &self.injector.image.wait);
         if !stood {
             self.freezer.thaw()?;
         }
         Ok(())
+    }
+
+    /// A process that was not stopped would go on while its clock stands. So where one
+    /// was not, all are ended, and it is said.
+    ///
+    /// # Errors
+    /// What `stopped` says, and what was done about it.
+    pub(crate) fn or_end_all(&self, stopped: Result<(), GuestError>) -> Result<(), GuestError> {
+        stopped.map_err(|error| {
+            self.freezer.kill_wherever_they_are();
+            let doing = "not all programs of the session could be stopped, so all were ended";
+            let error = GuestError::system(doing)(std::io::Error::other(error.to_string()));
+            (self.warn)(error.to_string());
+            error
+        })
     }
 
     /// An exec on this host is being followed, until [`Self::exec_ended`].

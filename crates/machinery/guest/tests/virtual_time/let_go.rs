@@ -260,6 +260,7 @@ fn what_a_program_has_started_is_let_go_with_it() {
         let names: Vec<String> = world
             .session
             .status()
+            .expect("they can be looked at")
             .processes
             .into_iter()
             .map(|process| process.name)

@@ -13,6 +13,7 @@ mod cpu_time;
 mod early_events;
 mod epolls;
 mod errors;
+mod faults;
 mod grants;
 mod hardware_clocks;
 mod host_clocks;

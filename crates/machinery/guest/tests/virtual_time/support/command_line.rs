@@ -74,6 +74,28 @@ impl CommandLine {
         command
     }
 
+    /// Sets a soft limit of a process of this user, as `prlimit` names it. It can be
+    /// raised again as far as the hard one, by whoever has no privilege for more.
+    pub(crate) fn limit(&self, pid: i32, resource: &str, most: u64) {
+        let mut command = match self.user {
+            User::Same => Command::new("prlimit"),
+            User::Nobody => {
+                let mut command = Command::new("setpriv");
+                command.args([
+                    "--reuid=65534",
+                    "--regid=65534",
+                    "--clear-groups",
+                    "prlimit",
+                ]);
+                command
+            }
+        };
+        command.arg(format!("--pid={pid}"));
+        command.arg(format!("--{resource}={most}:"));
+        let done = command.output().expect("prlimit is a part of util-linux");
+        assert!(done.status.success(), "{command:?}: {done:?}");
+    }
+
     /// `timeloom exec --name NAME ARGUMENTS`, leading a process group; its
     /// output goes to a file in the directory.
     pub(crate) fn exec(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Running {

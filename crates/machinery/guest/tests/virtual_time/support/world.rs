@@ -145,6 +145,7 @@ impl World {
     pub(crate) fn pids(&self) -> Vec<i32> {
         self.session
             .status()
+            .expect("they can be looked at")
             .processes
             .into_iter()
             .map(|process| process.pid)
