@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-foreign proof-timeline bench lint deny fmt clean
+.PHONY: help build demo test test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -53,6 +53,9 @@ test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and 
 test-phc: packages-phc ## Guests that see a hardware clock, and real phc2sys, in an emulated machine that has one (QEMU)
 	scripts/test-phc
 
+test-vm: packages-vm ## Timelines in real virtual machines: guests bind and read the truth, a hostile one hurts nobody (QEMU)
+	scripts/test-vm
+
 test-foreign: packages-foreign build ## Go's, CPython's and libfaketime's own tests of time: the same verdicts natively, dilated, paused; half an hour
 	scripts/test-foreign $(BINARY) --jobs 2
 
@@ -93,7 +96,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by what needs them.
-.PHONY: packages-build packages-demo packages-test packages-scale packages-mpi packages-aarch64 packages-phc packages-foreign
+.PHONY: packages-build packages-demo packages-test packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
@@ -112,5 +115,7 @@ packages-aarch64: packages-build
 		qemu-system-aarch64:qemu-system-arm cpio:cpio
 packages-phc: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static phc2sys:linuxptp cpio:cpio
+packages-vm: packages-build
+	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio
 packages-foreign: packages-build
 	@scripts/packages python3.11:python3.11 make:make dpkg-source:dpkg-dev @files:golang-1.19-go @files:golang-1.19-src @files:libpython3.11-testsuite @files:tzdata

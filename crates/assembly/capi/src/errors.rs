@@ -76,7 +76,7 @@ pub(crate) fn fail_wait(error: &WaitError) -> c_int {
 
 pub(crate) fn fail_past(error: &PastError) -> c_int {
     let code = match error {
-        PastError::NoDaemon => Code::NoDaemon,
+        PastError::NoDaemon | PastError::Guest => Code::NoDaemon,
         PastError::Daemon(client) => code_of_client(client),
     };
     fail(code, error)

@@ -297,6 +297,11 @@ impl PageReader {
         (marker, page.alive_until().load(Relaxed))
     }
 
+    /// Until when the daemon has shown that it lives, in ticks.
+    pub fn alive_until(&self) -> u64 {
+        self.beside().1
+    }
+
     /// The page's counter.
     pub fn counter(&self) -> PageCounter {
         self.kind

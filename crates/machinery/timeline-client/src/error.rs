@@ -47,6 +47,8 @@ pub enum WaitError {
 pub enum PastError {
     /// The timeline was opened by its page alone, which has no history.
     NoDaemon,
+    /// The program lives in a virtual machine, whose counter the daemon does not know.
+    Guest,
     /// The daemon did not do it: too old, in the future, or gone.
     Daemon(ClientError),
 }
@@ -87,6 +89,9 @@ impl fmt::Display for WaitError {
 impl fmt::Display for PastError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Guest => f.write_str(
+                "a past reading is not converted in a virtual machine: the daemon does not know its counter",
+            ),
             Self::NoDaemon => f.write_str(NO_DAEMON),
             Self::Daemon(error) => error.fmt(f),
         }

@@ -28,6 +28,7 @@ mod binding;
 mod degrade;
 mod error;
 mod observation;
+mod reader;
 mod timeline;
 mod timer;
 mod wait;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use timeloom_clock::counter::SharedStrict;
 use timeloom_clock::quality::{Interval, Requirement, Stamp, Status, TimelineId};
-use timeloom_publish::{PageReader, Reading, Refusal};
+use timeloom_publish::{PageReader, Reading, Refusal, RegionReader};
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_protocol::{
     Answer, Ask, ClientError, Connection, Directory, Page, TimelineName,
@@ -14,12 +14,13 @@ use timeloom_timeline_protocol::{
 
 use crate::binding::Binding;
 use crate::error::{BindError, OpenError, PastError};
+use crate::reader::Reader;
 
 /// An open timeline: `Send + Sync`; share one between all threads. Reads take no
 /// lock and no system call.
 #[derive(Debug)]
 pub struct Timeline {
-    reader: PageReader,
+    reader: Reader,
     strict: SharedStrict,
     daemon: Option<Daemon>,
 }
@@ -60,7 +61,16 @@ impl Timeline {
         let name: TimelineName = name.parse().map_err(OpenError::Name)?;
         let mut connection = Connection::open(directory, &name).map_err(OpenError::Daemon)?;
         let (page, fd) = connection.page().map_err(OpenError::Daemon)?;
-        let mut timeline = Self::open_fd(&fd)?;
+        let mut timeline = match page.index {
+            None => Self::open_fd(&fd)?,
+            // The guest of a virtual machine: a region of its host's, and what its own
+            // counter has to do with that.
+            Some(index) => {
+                let relation = connection.relation().map_err(OpenError::Daemon)?;
+                let reader = RegionReader::open(&fd, index as usize, &relation);
+                Self::of(Reader::Region(Box::new(reader.map_err(OpenError::Page)?)))
+            }
+        };
         timeline.daemon = Some(Daemon {
             directory: directory.clone(),
             page,
@@ -90,6 +100,10 @@ impl Timeline {
     }
 
     fn of_page(reader: PageReader) -> Self {
+        Self::of(Reader::Page(reader))
+    }
+
+    fn of(reader: Reader) -> Self {
         Self {
             reader,
             strict: SharedStrict::new(),
@@ -175,6 +189,9 @@ impl Timeline {
     /// # Errors
     /// When nothing is known of that time, or the daemon is not there.
     pub fn convert(&self, ticks: u64) -> Result<Stamp, PastError> {
+        if matches!(self.reader, Reader::Region(_)) {
+            return Err(PastError::Guest);
+        }
         let daemon = self.daemon.as_ref().ok_or(PastError::NoDaemon)?;
         let mut connection = daemon
             .connection

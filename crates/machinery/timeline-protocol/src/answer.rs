@@ -31,6 +31,8 @@ pub struct Reply {
 pub enum Answer {
     /// To [`crate::Ask::Open`]; the descriptor comes in the same packet.
     Page(Page),
+    /// To [`crate::Ask::Relation`]; the descriptor comes in the same packet.
+    Relation,
     /// To [`crate::Ask::Bind`].
     Bound {
         /// Number of the new binding; never used twice by one daemon.
@@ -96,6 +98,10 @@ pub struct Page {
     pub path: String,
     /// How far TAI is ahead of UTC, when the timeline is TAI and it is known.
     pub tai_offset_s: Option<i16>,
+    /// In the guest of a virtual machine: the descriptor is of a region, and the timeline
+    /// is the one of this index in it, from 0 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
 }
 
 /// What a timeline's nanoseconds count.

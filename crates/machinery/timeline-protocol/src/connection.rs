@@ -87,6 +87,18 @@ impl Connection {
         }
     }
 
+    /// In the guest of a virtual machine, the page that says how its counter stands to
+    /// the host's, for `timeloom_publish::RegionReader::open`.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn relation(&mut self) -> Result<OwnedFd, ClientError> {
+        match self.ask_for(Ask::Relation)? {
+            (Answer::Relation, Some(fd)) => Ok(fd),
+            _ => Err(ClientError::Ended),
+        }
+    }
+
     /// The next event, waited for until `patience` is over.
     ///
     /// # Errors

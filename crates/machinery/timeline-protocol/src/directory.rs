@@ -80,7 +80,8 @@ impl Directory {
         self.path.join(format!("{name}.sock"))
     }
 
-    /// The timelines that have a page here, by name; their daemons may be dead.
+    /// The timelines that have a page or a socket here, by name; their daemons may be
+    /// dead.
     pub fn names(&self) -> Vec<TimelineName> {
         if self.check().is_err() {
             return Vec::new();
@@ -90,10 +91,13 @@ impl Directory {
         };
         let name = |entry: std::fs::DirEntry| {
             let file = entry.file_name();
-            file.to_str()?.strip_suffix(".page")?.parse().ok()
+            let file = file.to_str()?;
+            let name = file.strip_suffix(".page");
+            name.or(file.strip_suffix(".sock"))?.parse().ok()
         };
         let mut names: Vec<_> = entries.flatten().filter_map(name).collect();
         names.sort();
+        names.dedup();
         names
     }
 }

@@ -53,6 +53,9 @@ pub enum Ask {
     },
     /// How the timeline is doing.
     Report,
+    /// In the guest of a virtual machine: how its counter stands to the host's, as a page
+    /// whose descriptor comes beside the reply.
+    Relation,
 }
 
 /// A requirement in plain numbers.

@@ -134,6 +134,7 @@ impl Timeline {
             resolution_ns: self.resolution.as_ns(),
             path: self.path.display().to_string(),
             tai_offset_s: self.tai_offset_s.filter(|_| self.scale == ScaleName::Tai),
+            index: None,
         }
     }
 

@@ -331,6 +331,10 @@ impl Client {
                         Err(error @ PastError::InFuture) => refuse(RefusalCode::InFuture, error),
                     })
             }
+            Ask::Relation => {
+                let why = "this machine is no guest of a relay: read the page itself";
+                Some(refuse(RefusalCode::BadRequest, why))
+            }
             Ask::Report => self
                 .timeline
                 .report()

@@ -25,6 +25,7 @@ mod sibling;
 mod sweep;
 mod table;
 mod timeline;
+mod vm;
 
 use sibling::{Sibling, Words};
 
@@ -71,6 +72,9 @@ enum Command {
     /// Keep clocks that know how good they are, and look at them
     #[command(subcommand)]
     Timeline(timeline::Timeline),
+    /// Give virtual machines the timelines of this machine
+    #[command(subcommand)]
+    Vm(vm::Vm),
     /// Measure this machine: medians of interleaved rounds, with their 5th and 95th
     /// percentile, and whether they reach the project's bars
     Bench(Words),
@@ -92,7 +96,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     use timeloom_guest::Request;
     if matches!(
         arguments.command,
-        Command::Exec(_) | Command::Run(_) | Command::Agent(_) | Command::Timeline(_)
+        Command::Exec(_)
+            | Command::Run(_)
+            | Command::Agent(_)
+            | Command::Timeline(_)
+            | Command::Vm(_)
     ) {
         // Each host and each client takes some. Refused, it is as it was.
         let _ = timeloom_sys::limit::raise_descriptors();
@@ -126,6 +134,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Clean(command) => command.run(),
         Command::Clock(words) => match Sibling::Clock.exec(&words)? {},
         Command::Timeline(command) => command.run(),
+        Command::Vm(command) => command.run(),
         Command::Bench(words) => match Sibling::Bench.exec(&words)? {},
         Command::Ptp(command) => command.run(),
     }

@@ -78,7 +78,7 @@ pub(crate) struct DirectoryArg {
 }
 
 impl DirectoryArg {
-    fn directory(&self) -> Directory {
+    pub(super) fn directory(&self) -> Directory {
         self.directory
             .clone()
             .map_or_else(Directory::usual, Directory::new)

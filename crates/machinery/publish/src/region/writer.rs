@@ -172,6 +172,11 @@ impl SlotWriter {
         Ok(())
     }
 
+    /// The next copy is of another page.
+    pub fn forget(&mut self) {
+        self.sequence = None;
+    }
+
     /// Nothing is said any more from this value of the counter on.
     pub fn end(&self, now: u64) {
         self.memory.get().alive_until().store(now, Relaxed);

@@ -1,0 +1,237 @@
+//! `timeloom vm`: the machine's timelines for its virtual machines.
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::{Args, Subcommand};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use timeloom_exit::{Failure, say};
+use timeloom_timeline_protocol::TimelineName;
+use timeloom_vm::{Agent, Relay, RelayError, devices, monitor, qemu};
+
+use super::timeline::DirectoryArg;
+
+#[derive(Subcommand)]
+pub(crate) enum Vm {
+    Run(Run),
+    Serve(Serve),
+    Guest(Guest),
+}
+
+impl Vm {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Run(command) => command.run(),
+            Self::Serve(command) => command.run(),
+            Self::Guest(command) => command.run(),
+        }
+    }
+}
+
+/// Which timelines a machine is given.
+#[derive(Args)]
+struct Given {
+    /// A timeline that the machine may read; may be repeated
+    #[arg(long = "timeline", value_name = "NAME", required = true)]
+    timelines: Vec<TimelineName>,
+    #[command(flatten)]
+    place: DirectoryArg,
+}
+
+impl Given {
+    #[cfg(target_arch = "x86_64")]
+    fn relay(self) -> Result<Relay, Failure> {
+        let counter = |error| Failure::run(format!("counting with the guest: {error}"));
+        let tsc = timeloom_publish::Tsc::trusted().map_err(counter)?;
+        let scale = tsc.calibrate().map_err(counter)?;
+        let relay = Relay::start(self.place.directory(), self.timelines, &scale);
+        relay.map_err(|error| match error {
+            RelayError::Counter(_) => Failure::usage(error),
+            error => Failure::run(error),
+        })
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn relay(self) -> Result<Relay, Failure> {
+        let _ = self.place.directory();
+        let what = "guests share a counter with their host only on x86-64 so far";
+        Err(Failure::usage(what))
+    }
+}
+
+/// Start a virtual machine that can read timelines of this one
+///
+/// QEMU is given its arguments and what belongs to the timelines: memory that the guest can
+/// only read, and a port by which it binds. In the guest `timeloom vm guest` serves programs.
+/// The exit code is QEMU's.
+#[derive(Args)]
+#[command(
+    after_help = "Example: timeloom vm run --timeline plant -- qemu-system-x86_64 -m 512 -nographic disk.img"
+)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    given: Given,
+    /// QEMU and its own arguments
+    #[arg(last = true, required = true, value_name = "QEMU")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let failed = |what: &'static str| {
+            move |error: std::io::Error| Failure::run(format!("{what}: {error}"))
+        };
+        let mut relay = self.given.relay()?;
+        let pair = || UnixStream::pair().map_err(failed("making a channel"));
+        let ((ours, port), (watched, told)) = (pair()?, pair()?);
+        let region = relay.region().try_clone_to_owned();
+        let region = region.map_err(failed("handing the region on"))?;
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).args(qemu::arguments(
+            &format!("/proc/self/fd/{}", region.as_raw_fd()),
+            relay.size(),
+            &format!("socket,fd={}", port.as_raw_fd()),
+            &format!("socket,fd={}", told.as_raw_fd()),
+        ));
+        for descriptor in [region, port.into(), told.into()] {
+            timeloom_sys::command::inherit(&mut command, descriptor);
+        }
+        timeloom_sys::command::die_with_parent(&mut command);
+        let mut signals =
+            Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed("catching signals"))?;
+        let mut child = command.spawn().map_err(|error| {
+            Failure::usage(format!("{}: {error}", self.command[0].to_string_lossy()))
+        })?;
+        // The emulator alone holds the other ends now.
+        drop(command);
+        relay
+            .connect(ours.into())
+            .map_err(failed("taking the channel"))?;
+        let relay = Arc::new(Mutex::new(relay));
+        let watching = relay.clone();
+        std::thread::spawn(move || watch(watched, &watching));
+        let id = Pid::from_child(&child);
+        std::thread::spawn(move || {
+            for _ in signals.forever() {
+                let _ = kill_process(id, Signal::TERM);
+            }
+        });
+        let status = child.wait().map_err(failed("waiting for QEMU"))?;
+        let code = status.code().or(status.signal().map(|signal| 128 + signal));
+        Ok(ExitCode::from(code.map_or(1, |code| code as u8)))
+    }
+}
+
+/// Keep a region for a virtual machine that others start, and print QEMU's arguments
+///
+/// The arguments are words for a shell, on one line. QEMU must be started while this runs,
+/// and by a user who may open this process's files.
+#[derive(Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    given: Given,
+    /// Directory for the two sockets that QEMU connects to; it is made
+    #[arg(long, value_name = "DIRECTORY")]
+    sockets: PathBuf,
+}
+
+impl Serve {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+            .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
+        let relay = self.given.relay()?;
+        let place = self.sockets;
+        let refused = |error| Failure::run(format!("{}: {error}", place.display()));
+        std::fs::create_dir_all(&place).map_err(refused)?;
+        let listen = |name: &str| {
+            let path = place.join(name);
+            let _ = std::fs::remove_file(&path);
+            UnixListener::bind(&path).map(|listener| (path, listener))
+        };
+        let (port_path, port) = listen("port").map_err(refused)?;
+        let (monitor_path, watched) = listen("monitor").map_err(refused)?;
+        let socket = |path: &PathBuf| {
+            let path = path.display().to_string().replace(',', ",,");
+            format!("socket,path={path}")
+        };
+        let region = format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            relay.region().as_raw_fd()
+        );
+        let words = qemu::arguments(
+            &region,
+            relay.size(),
+            &socket(&port_path),
+            &socket(&monitor_path),
+        );
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        say!("{}", words.join(" "));
+        let relay = Arc::new(Mutex::new(relay));
+        let (hearing, watching) = (relay.clone(), relay);
+        std::thread::spawn(move || {
+            for channel in port.incoming().flatten() {
+                let _ = lock(&hearing).connect(OwnedFd::from(channel));
+            }
+        });
+        std::thread::spawn(move || {
+            for stream in watched.incoming().flatten() {
+                watch(stream, &watching);
+            }
+        });
+        signals.forever().next();
+        for path in [port_path, monitor_path] {
+            let _ = std::fs::remove_file(path);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Serve the host's timelines to programs, in a virtual machine
+///
+/// Measures how this machine's counter stands to its host's, and takes the place of the
+/// daemon for programs: they open and bind timelines as anywhere. Needs the right to map
+/// PCI devices.
+#[derive(Args)]
+pub(crate) struct Guest {
+    #[command(flatten)]
+    place: DirectoryArg,
+}
+
+impl Guest {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+            .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
+        let missing = |error: std::io::Error| Failure::usage(error);
+        let region = devices::region().map_err(missing)?;
+        let port = devices::port().map_err(missing)?;
+        let directory = self.place.directory();
+        let agent = Agent::start(port.into(), region.into(), directory.clone())
+            .map_err(|error| Failure::run(format!("serving the host's timelines: {error}")))?;
+        for name in agent.timelines() {
+            eprintln!(
+                "timeloom: {name} of the host is at {}",
+                directory.path().display()
+            );
+        }
+        signals.forever().next();
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn watch(stream: UnixStream, relay: &Mutex<Relay>) {
+    if let Err(error) = monitor::watch(stream, || lock(relay).displace()) {
+        eprintln!("timeloom: the emulator's monitor: {error}");
+    }
+}
+
+fn lock(relay: &Mutex<Relay>) -> std::sync::MutexGuard<'_, Relay> {
+    relay.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,357 @@
+//! The guest's side: what programs in a guest meet in the place of a daemon.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::net::Shutdown;
+use timeloom_publish::{Refusal, Region, RelationWriter};
+use timeloom_timeline_protocol::{
+    Answer as DaemonAnswer, Ask, Directory, MOST_BYTES, Message, Reply, Request, TimelineName,
+    decode, encode, packet,
+};
+
+use crate::channel::Channel;
+use crate::frames::{Frames, message};
+use crate::measure::{Answer, Beat, Measured, own};
+use crate::words::{FromGuest, FromHost, VM_VERSION};
+
+/// A guest's agent, in threads that end when this is dropped.
+#[derive(Debug)]
+pub struct Agent {
+    shared: Arc<Shared>,
+    listeners: Vec<Arc<OwnedFd>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    channel: Channel,
+    region: Region,
+    /// For programs, read-only.
+    region_fd: OwnedFd,
+    relation: RelationWriter,
+    directory: Directory,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The last program's connection.
+    last: AtomicU64,
+    ended: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The hello that is under way or was answered.
+    nonce: u64,
+    welcome: bool,
+    answer: Option<Answer>,
+    measured: Measured,
+    programs: BTreeMap<u64, Arc<OwnedFd>>,
+}
+
+impl Agent {
+    /// Starts with the port and the region that the host has given this machine; programs
+    /// meet it in `directory`.
+    ///
+    /// # Errors
+    /// When the region is refused ([`Refusal`] as an [`io::Error`]), or the system refuses.
+    pub fn start(channel: OwnedFd, region: OwnedFd, directory: Directory) -> io::Result<Self> {
+        let refused = |refusal: Refusal| io::Error::other(refusal.to_string());
+        let opened = Region::open(&region).map_err(refused)?;
+        let names: Result<Vec<TimelineName>, _> = opened
+            .timelines()
+            .iter()
+            .map(|entry| entry.name.parse().map_err(io::Error::other))
+            .collect();
+        let names = names?;
+        directory.make()?;
+        let shared = Arc::new(Shared {
+            channel: Channel::new(channel)?,
+            relation: RelationWriter::new(opened.incarnation())?,
+            region: opened,
+            region_fd: region,
+            directory,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            // Not what another agent's numbers were.
+            last: AtomicU64::new(own()),
+            ended: AtomicBool::new(false),
+        });
+        let mut agent = Self {
+            shared: shared.clone(),
+            listeners: Vec::new(),
+            threads: Vec::new(),
+        };
+        for name in names {
+            let path = shared.directory.socket(&name);
+            let listener = Arc::new(packet::listen(&path)?);
+            // Whoever may enter the directory may read the time and bind.
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+            agent.listeners.push(listener.clone());
+            let accepting = shared.clone();
+            let accept = move || accepting.accept_all(&name, &listener);
+            agent.threads.push(std::thread::spawn(accept));
+        }
+        let hearing = shared.clone();
+        agent
+            .threads
+            .push(std::thread::spawn(move || hearing.hear()));
+        agent
+            .threads
+            .push(std::thread::spawn(move || shared.beat()));
+        Ok(agent)
+    }
+
+    /// The timelines that programs can open.
+    pub fn timelines(&self) -> impl Iterator<Item = &str> {
+        let entries = self.shared.region.timelines().iter();
+        entries.map(|entry| entry.name.as_str())
+    }
+
+    /// How often a measurement showed that the counter had been moved.
+    pub fn contradictions(&self) -> u64 {
+        self.shared.state().measured.contradictions
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Relaxed);
+        for entry in self.shared.region.timelines() {
+            if let Ok(name) = entry.name.parse() {
+                let _ = std::fs::remove_file(self.shared.directory.socket(&name));
+            }
+        }
+        for listener in &self.listeners {
+            let _ = rustix::net::shutdown(&**listener, Shutdown::Both);
+        }
+        self.shared.leave_programs();
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.shared.relation.publish(None);
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, message: &FromGuest) {
+        // What is lost is asked again, or its program finds out.
+        let _ = self.channel.send(message);
+    }
+
+    /// Says hello until it is answered, then that the guest lives; each beat measures.
+    fn beat(&self) {
+        let mut answered = Instant::now();
+        for sequence in 1.. {
+            if self.ended.load(Relaxed) {
+                return;
+            }
+            if !self.state().welcome {
+                self.hello();
+                answered = Instant::now();
+                continue;
+            }
+            match self.measure(sequence) {
+                Some(()) => answered = Instant::now(),
+                None if answered.elapsed() > crate::session::SILENCE => self.lose_host(),
+                None => {}
+            }
+            let pause = if sequence < QUICK { EARLY } else { BEAT };
+            self.wait(pause, |state| !state.welcome);
+        }
+    }
+
+    fn hello(&self) {
+        let mut nonce = [0; 8];
+        let drawn = rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty());
+        // Without a random number the counter will do: it must differ, no more.
+        let nonce = drawn.map_or_else(|_| own(), |_| u64::from_le_bytes(nonce));
+        self.state().nonce = nonce;
+        let version = VM_VERSION;
+        self.send(&FromGuest::Hello { nonce, version });
+        self.wait(BEAT, |state| state.welcome);
+    }
+
+    fn measure(&self, sequence: u64) -> Option<()> {
+        let mut beat = Beat::begin(&self.region);
+        self.send(&FromGuest::Beat { sequence });
+        let of = |answer: &Answer| answer.sequence == sequence;
+        let come = || self.state().answer.filter(of);
+        beat.watch(&self.region, || come().is_some());
+        let is = move |state: &State| state.answer.filter(of).is_some();
+        self.wait(BEAT * 2, is);
+        let answer = come()?;
+        if let Some(relation) = beat.end(&answer, &self.region) {
+            let known = self.state().measured.take(relation);
+            self.relation.publish(Some(&known));
+        }
+        Some(())
+    }
+
+    fn wait(&self, most: Duration, until: impl Fn(&State) -> bool) {
+        let state = self.state();
+        let going = |state: &mut State| !until(state) && !self.ended.load(Relaxed);
+        drop(self.changed.wait_timeout_while(state, most, going));
+    }
+
+    /// The host does not answer: bindings are gone, and programs are told.
+    fn lose_host(&self) {
+        self.state().welcome = false;
+        self.leave_programs();
+    }
+
+    fn leave_programs(&self) {
+        for program in std::mem::take(&mut self.state().programs).values() {
+            let _ = rustix::net::shutdown(&**program, Shutdown::Both);
+        }
+    }
+
+    fn hear(&self) {
+        let mut frames = Frames::default();
+        let mut buffer = vec![0; 16 * 1024];
+        while !self.ended.load(Relaxed) {
+            match self.channel.receive(&mut buffer, LOOK) {
+                Ok(0) => {}
+                Ok(length) => {
+                    let came = own();
+                    frames.take(&buffer[..length], |frame| {
+                        if let Some(said) = frame.and_then(message::<FromHost>) {
+                            self.handle(said, came);
+                        }
+                    });
+                }
+                // Nobody is at the other end now.
+                Err(_) => {
+                    frames.clear();
+                    std::thread::sleep(LOOK / 4);
+                }
+            }
+        }
+    }
+
+    fn handle(&self, said: FromHost, came: u64) {
+        let mut state = self.state();
+        match said {
+            FromHost::Welcome { nonce, version } => {
+                let expected = nonce == state.nonce && version == VM_VERSION;
+                if expected && !state.welcome {
+                    state.welcome = true;
+                    drop(state);
+                    // A new session has none of the old one's connections.
+                    self.leave_programs();
+                }
+            }
+            _ if !state.welcome => return,
+            FromHost::Beat {
+                sequence,
+                received,
+                sent,
+            } => {
+                state.answer = Some(Answer {
+                    sequence,
+                    received,
+                    sent,
+                    came,
+                });
+            }
+            FromHost::Tell {
+                connection,
+                message,
+            } => {
+                let program = state.programs.get(&connection).cloned();
+                drop(state);
+                if let Some(program) = program {
+                    self.tell(&program, &message);
+                }
+            }
+            FromHost::Closed { connection } => {
+                if let Some(program) = state.programs.remove(&connection) {
+                    let _ = rustix::net::shutdown(&*program, Shutdown::Both);
+                }
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// A program that does not take what it is told is cut off.
+    fn tell(&self, program: &OwnedFd, message: &Message) {
+        let is_page = matches!(
+            message,
+            Message::Reply(Reply {
+                answer: DaemonAnswer::Page(_),
+                ..
+            })
+        );
+        let fd = is_page.then(|| self.region_fd.as_fd());
+        if packet::send(program, &encode(message), fd, false).is_err() {
+            let _ = rustix::net::shutdown(program, Shutdown::Both);
+        }
+    }
+
+    fn accept_all(self: Arc<Self>, name: &TimelineName, listener: &OwnedFd) {
+        loop {
+            match packet::accept(listener) {
+                Ok(program) => {
+                    let (shared, name) = (self.clone(), name.clone());
+                    let number = self.last.fetch_add(1, Relaxed) + 1;
+                    let program = Arc::new(program);
+                    self.state().programs.insert(number, program.clone());
+                    std::thread::spawn(move || shared.serve(&name, number, &program));
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+                Err(_) if self.ended.load(Relaxed) => return,
+                Err(_) => std::thread::sleep(LOOK / 4),
+            }
+        }
+    }
+
+    /// Gives the host what a program asks.
+    fn serve(&self, name: &TimelineName, number: u64, program: &Arc<OwnedFd>) {
+        let mut buffer = vec![0; MOST_BYTES];
+        while let Ok(Some((length, _))) = packet::receive(&**program, &mut buffer) {
+            let Ok(request) = decode::<Request>(&buffer[..length]) else {
+                break;
+            };
+            if request.ask == Ask::Relation {
+                let reply = Message::Reply(Reply {
+                    id: request.id,
+                    answer: DaemonAnswer::Relation,
+                });
+                let fd = Some(self.relation.fd());
+                if packet::send(&**program, &encode(&reply), fd, true).is_err() {
+                    break;
+                }
+                continue;
+            }
+            // For as long as the host is being looked for.
+            self.wait(BEAT * 5, |state| state.welcome);
+            self.send(&FromGuest::Ask {
+                connection: number,
+                timeline: name.clone(),
+                request,
+            });
+        }
+        self.state().programs.remove(&number);
+        self.send(&FromGuest::Close { connection: number });
+    }
+}
+
+/// Between two beats.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// The first ones follow each other sooner, until the relation is close.
+const QUICK: u64 = 6;
+const EARLY: Duration = Duration::from_millis(260);
+
+/// For threads to see that all has ended.
+const LOOK: Duration = Duration::from_millis(400);

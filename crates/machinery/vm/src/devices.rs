@@ -1,0 +1,77 @@
+//! Finding in a guest what its host has given it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The port's name on both sides.
+pub const PORT: &str = "org.timeloom.timelines";
+
+/// The memory of the PCI device that is a region: that of an inter-VM shared memory device
+/// (1af4:1110) whose first word says so.
+///
+/// # Errors
+/// When there is none, or it cannot be opened.
+pub fn region() -> io::Result<File> {
+    region_under(Path::new("/sys/bus/pci/devices"))
+}
+
+fn region_under(devices: &Path) -> io::Result<File> {
+    for device in std::fs::read_dir(devices)? {
+        let path = device?.path();
+        let is = |file: &str, number: &str| {
+            std::fs::read_to_string(path.join(file)).is_ok_and(|text| text.trim() == number)
+        };
+        if is("vendor", "0x1af4") && is("device", "0x1110") {
+            // Memory is not answered for before it is enabled.
+            let _ = std::fs::write(path.join("enable"), "1");
+            let file = File::open(path.join("resource2"))?;
+            if timeloom_publish::Region::open(&file).is_ok() {
+                return Ok(file);
+            }
+        }
+    }
+    let what = "no PCI device 1af4:1110 has a region of timelines: is the machine started with the arguments of `timeloom vm`?";
+    Err(io::Error::new(io::ErrorKind::NotFound, what))
+}
+
+/// The port to the host.
+///
+/// # Errors
+/// When there is none, or another program has it.
+pub fn port() -> io::Result<File> {
+    let path = port_under(Path::new("/sys/class/virtio-ports"))?;
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+fn port_under(ports: &Path) -> io::Result<PathBuf> {
+    let found = std::fs::read_dir(ports).ok().into_iter().flatten();
+    for port in found {
+        let port = port?;
+        let name = std::fs::read_to_string(port.path().join("name")).unwrap_or_default();
+        if name.trim() == PORT {
+            return Ok(Path::new("/dev").join(port.file_name()));
+        }
+    }
+    let what = format!("no virtio port is called {PORT}: is virtio_console loaded?");
+    Err(io::Error::new(io::ErrorKind::NotFound, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_found_by_its_name() {
+        let ports = tempfile::tempdir().unwrap();
+        for (port, name) in [("vport0p1", "org.qemu.guest_agent.0\n"), ("vport1p1", PORT)] {
+            let directory = ports.path().join(port);
+            std::fs::create_dir(&directory).unwrap();
+            std::fs::write(directory.join("name"), name).unwrap();
+        }
+        let found = port_under(ports.path()).unwrap();
+        assert_eq!(found, Path::new("/dev/vport1p1"));
+        assert!(port_under(&ports.path().join("none")).is_err());
+        assert!(region_under(ports.path()).is_err());
+    }
+}

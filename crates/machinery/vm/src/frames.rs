@@ -1,0 +1,64 @@
+//! Messages in a stream of bytes.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// No frame is longer.
+pub const MOST_FRAME_BYTES: usize = 20 * 1024;
+
+/// Frames out of a stream: text between zero bytes, which JSON never has.
+///
+/// A stream over a serial port may begin in the middle of what somebody sent before, and
+/// break off anywhere. A zero ends whatever was there, so that what follows is read, and
+/// half a message costs no more than itself.
+#[derive(Debug, Default)]
+pub struct Frames {
+    pending: Vec<u8>,
+    /// More than a frame has come without an end.
+    too_long: bool,
+}
+
+impl Frames {
+    /// Takes what has come, and gives each frame that is whole; `None` for one that was
+    /// too long.
+    pub fn take(&mut self, bytes: &[u8], mut frame: impl FnMut(Option<&[u8]>)) {
+        let mut parts = bytes.split(|byte| *byte == 0).peekable();
+        while let Some(part) = parts.next() {
+            if self.pending.len() + part.len() > MOST_FRAME_BYTES {
+                self.too_long = true;
+                self.pending.clear();
+            }
+            if !self.too_long {
+                self.pending.extend_from_slice(part);
+            }
+            if parts.peek().is_none() {
+                return; // its end has not come
+            }
+            if std::mem::take(&mut self.too_long) {
+                frame(None);
+            } else if !self.pending.is_empty() {
+                frame(Some(&self.pending));
+            }
+            self.pending.clear();
+        }
+    }
+
+    /// Forgets what has begun.
+    pub fn clear(&mut self) {
+        self.pending.clear();
+        self.too_long = false;
+    }
+}
+
+/// A message with a zero before and behind it.
+pub(crate) fn frame<T: Serialize>(message: &T) -> Vec<u8> {
+    let mut bytes = vec![0];
+    serde_json::to_writer(&mut bytes, message).expect("messages are plain data with text keys");
+    bytes.push(0);
+    bytes
+}
+
+/// The message in a frame; `None` when there is none.
+pub(crate) fn message<T: DeserializeOwned>(frame: &[u8]) -> Option<T> {
+    serde_json::from_slice(frame).ok()
+}

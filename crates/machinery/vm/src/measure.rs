@@ -1,0 +1,97 @@
+//! One measurement of how the guest's counter stands to the host's, and what it becomes
+//! with those before.
+
+use std::time::{Duration, Instant};
+
+use timeloom_publish::{Bounds, PageCounter, Region, Relation, now_ticks};
+
+/// What a guest knows of its counter.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    relation: Option<Relation>,
+    /// How often a measurement contradicted what was known: the counter was moved.
+    pub(crate) contradictions: u64,
+}
+
+/// A beat that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beat {
+    generation: u64,
+    sent: u64,
+    bounds: Bounds,
+}
+
+impl Beat {
+    /// About to be sent.
+    pub(crate) fn begin(region: &Region) -> Self {
+        Self {
+            generation: region.generation(),
+            sent: own(),
+            bounds: Bounds::default(),
+        }
+    }
+
+    /// Looks at the host's stamps, which it stores while it answers, until `done` or for
+    /// no longer than it may take it.
+    pub(crate) fn watch(&mut self, region: &Region, mut done: impl FnMut() -> bool) {
+        let end = Instant::now() + LONGEST_WATCH;
+        while !done() && Instant::now() < end {
+            for _ in 0..64 {
+                let before = own();
+                let stamp = region.stamp();
+                // A region that was never stamped says nothing, and is no lower bound.
+                if stamp != 0 {
+                    self.bounds.saw(before, stamp, own());
+                }
+            }
+        }
+    }
+
+    /// The answer has come: what is known from this beat alone.
+    pub(crate) fn end(mut self, answer: &Answer, region: &Region) -> Option<Relation> {
+        self.bounds.guest_first(self.sent, answer.received);
+        self.bounds.host_first(answer.sent, answer.came);
+        let (slack, drift_ppb) = region.allowances();
+        let known = self
+            .bounds
+            .relation(answer.came, slack, drift_ppb, self.generation);
+        known.filter(|_| region.generation() == self.generation)
+    }
+}
+
+/// An answer to a beat.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) sequence: u64,
+    /// The host's counter.
+    pub(crate) received: u64,
+    /// The host's counter.
+    pub(crate) sent: u64,
+    /// The guest's counter when it had come.
+    pub(crate) came: u64,
+}
+
+impl Measured {
+    /// Takes a measurement in; what holds from now on.
+    pub(crate) fn take(&mut self, new: Relation) -> Relation {
+        let same = |old: &Relation| old.generation == new.generation;
+        let known = match self.relation.filter(same) {
+            None => new,
+            Some(old) => old.and(&new).unwrap_or_else(|| {
+                // Both were true when they were measured.
+                self.contradictions += 1;
+                new
+            }),
+        };
+        self.relation = Some(known);
+        known
+    }
+}
+
+/// The guest's counter.
+pub(crate) fn own() -> u64 {
+    now_ticks(PageCounter::Tsc)
+}
+
+/// A little longer than the host stamps.
+const LONGEST_WATCH: Duration = Duration::from_millis(8);

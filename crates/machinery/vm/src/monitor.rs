@@ -1,0 +1,82 @@
+//! What an emulator says of itself through its monitor (QMP): that its machine stops and
+//! goes on, by which the guest's counter is moved.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use serde::Deserialize;
+
+/// Calls `displaced` whenever the machine has stopped, gone on, was reset or migrated;
+/// until the emulator ends.
+///
+/// The event of a stop is sent once the machine stands, so it is known before the guest
+/// counts on, unless somebody continues it at once.
+///
+/// # Errors
+/// When the emulator does not speak the protocol.
+pub fn watch(mut stream: UnixStream, mut displaced: impl FnMut()) -> io::Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    stream.write_all(b"{\"execute\":\"qmp_capabilities\"}\n")?;
+    loop {
+        line.clear();
+        let read = lines.by_ref().take(MOST_LINE).read_line(&mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let said: Said = serde_json::from_str(&line).map_err(io::Error::other)?;
+        if said.event.as_deref().is_some_and(moves_the_counter) {
+            displaced();
+        }
+    }
+}
+
+/// An event, or something else.
+#[derive(Debug, Deserialize)]
+struct Said {
+    event: Option<String>,
+}
+
+fn moves_the_counter(event: &str) -> bool {
+    let events = [
+        "STOP",
+        "RESUME",
+        "RESET",
+        "SUSPEND",
+        "SUSPEND_DISK",
+        "WAKEUP",
+        "MIGRATION",
+    ];
+    events.contains(&event)
+}
+
+/// Bytes; an emulator's lines are far shorter.
+const MOST_LINE: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_seen_and_other_events_are_not() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut emulator = theirs.try_clone().unwrap();
+        let said = [
+            r#"{"QMP": {"version": {}, "capabilities": []}}"#,
+            r#"{"return": {}}"#,
+            r#"{"timestamp": {"seconds": 1}, "event": "STOP"}"#,
+            r#"{"event": "RTC_CHANGE", "data": {"offset": 78}}"#,
+            r#"{"event": "RESUME"}"#,
+        ];
+        for line in said {
+            writeln!(emulator, "{line}").unwrap();
+        }
+        drop((emulator, theirs.shutdown(std::net::Shutdown::Write)));
+        let mut seen = 0;
+        watch(ours, || seen += 1).unwrap();
+        assert_eq!(seen, 2);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"login: \n").unwrap();
+        assert!(watch(ours, || ()).is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! How much a guest may ask: what is more waits, and with it only this guest.
+
+use std::time::{Duration, Instant};
+
+/// Bytes and requests in a window.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    begun: Instant,
+    bytes: usize,
+    requests: usize,
+}
+
+impl Pace {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            begun: now,
+            bytes: 0,
+            requests: 0,
+        }
+    }
+
+    /// How long to wait after so much more at `now`.
+    pub(crate) fn take(&mut self, now: Instant, bytes: usize, requests: usize) -> Duration {
+        if now.duration_since(self.begun) >= WINDOW {
+            *self = Self::new(now);
+        }
+        self.bytes += bytes;
+        self.requests += requests;
+        if self.bytes < MOST_BYTES && self.requests < MOST_REQUESTS {
+            return Duration::ZERO;
+        }
+        WINDOW.saturating_sub(now.duration_since(self.begun))
+    }
+}
+
+const WINDOW: Duration = Duration::from_millis(20);
+
+/// Some 6 MB a second.
+const MOST_BYTES: usize = 128 * 1024;
+
+/// Some 2,000 a second.
+const MOST_REQUESTS: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_had_his_share_waits_for_the_next_window() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        assert_eq!(pace.take(now, 1000, MOST_REQUESTS - 1), Duration::ZERO);
+        let later = now + WINDOW / 4;
+        assert_eq!(pace.take(later, 0, 1), WINDOW * 3 / 4);
+        assert_eq!(pace.take(now + WINDOW, 1000, 1), Duration::ZERO);
+        assert!(pace.take(now + WINDOW, MOST_BYTES, 0) > Duration::ZERO);
+    }
+}

@@ -1,0 +1,444 @@
+//! The host's side of one virtual machine.
+
+use core::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use timeloom_publish::{
+    CoreScale, PageCounter, PageReader, Refusal, RegionEntry, RegionWriter, now_ticks,
+};
+use timeloom_timeline_protocol::{
+    Answer, Ask, ClientError, Connection as Client, Directory, MOST_BYTES, Message, RefusalCode,
+    Reply, Request, TimelineName, decode, encode, packet,
+};
+
+use crate::channel::Channel;
+use crate::frames::{Frames, message};
+use crate::pace::Pace;
+use crate::session::{Connection, MOST_BINDINGS, Session};
+use crate::words::{FromGuest, FromHost, VM_VERSION};
+
+/// The relay of one machine, in threads that end when this is dropped.
+#[derive(Debug)]
+pub struct Relay {
+    shared: Arc<Shared>,
+    region: OwnedFd,
+    size: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a relay has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RelayStats {
+    /// Messages that were understood.
+    pub frames: u64,
+    /// Those that were not.
+    pub malformed: u64,
+    /// Connections to daemons that the guest has open.
+    pub connections: usize,
+    /// Bindings that it has.
+    pub bindings: usize,
+}
+
+/// Why there is no relay.
+#[derive(Debug)]
+pub enum RelayError {
+    /// The daemon does not hand the timeline over.
+    Daemon(TimelineName, ClientError),
+    /// Its page cannot be read here.
+    Page(TimelineName, Refusal),
+    /// Its page is not by the processor's counter, the only one that guest and host share.
+    Counter(TimelineName),
+    /// The system refuses.
+    System(io::Error),
+}
+
+impl fmt::Display for RelayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Daemon(name, error) => write!(f, "{name}: {error}"),
+            Self::Page(name, refusal) => write!(f, "{name}: {refusal}"),
+            Self::Counter(name) => write!(
+                f,
+                "{name}: its daemon does not count by the processor's time-stamp counter, which is all that a guest shares with its host; run it where the kernel's clock source is tsc, outside of sessions"
+            ),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RelayError {}
+
+#[derive(Debug)]
+struct Shared {
+    /// The machine's port, while there is a machine.
+    channel: Mutex<Option<Arc<Channel>>>,
+    directory: Directory,
+    timelines: Vec<TimelineName>,
+    session: Session,
+    region: Mutex<RegionWriter>,
+    ended: AtomicBool,
+    frames: AtomicU64,
+    malformed: AtomicU64,
+}
+
+impl Relay {
+    /// Starts the relay of a machine that is to be started: its region is kept from now
+    /// on. `scale` is the rate of this machine's time-stamp counter.
+    ///
+    /// # Errors
+    /// [`RelayError`].
+    pub fn start(
+        directory: Directory,
+        timelines: Vec<TimelineName>,
+        scale: &CoreScale,
+    ) -> Result<Self, RelayError> {
+        let mut sources = Vec::new();
+        for name in &timelines {
+            sources.push(source(&directory, name)?);
+        }
+        let entries: Vec<_> = timelines
+            .iter()
+            .zip(&sources)
+            .map(|(name, source)| RegionEntry {
+                timeline: source.timeline(),
+                name: name.to_string(),
+            })
+            .collect();
+        let region = RegionWriter::new(&entries, scale).map_err(RelayError::System)?;
+        let fd = region.fd().try_clone_to_owned();
+        let shared = Arc::new(Shared {
+            channel: Mutex::new(None),
+            directory,
+            timelines,
+            session: Session::new(),
+            ended: AtomicBool::new(false),
+            frames: AtomicU64::new(0),
+            malformed: AtomicU64::new(0),
+            region: Mutex::new(region),
+        });
+        let size = shared.region().size();
+        // Before the guest looks, all that is known is there.
+        shared.copy(&mut sources);
+        let copying = shared.clone();
+        let tick_ns = scale.rate.as_f64();
+        let alive = (ALIVE.as_nanos() as f64 / tick_ns) as u64;
+        let copy = move || copying.keep_copying(sources, alive);
+        let threads = vec![std::thread::spawn(copy)];
+        Ok(Self {
+            shared,
+            region: fd.map_err(RelayError::System)?,
+            size,
+            threads,
+        })
+    }
+
+    /// Hears the guest whose port is the other end of `channel`, in place of one before.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn connect(&mut self, channel: OwnedFd) -> io::Result<()> {
+        let channel = Arc::new(Channel::new(channel)?);
+        // Another machine, another counter.
+        self.displace();
+        *self.shared.channel() = Some(channel.clone());
+        let hearing = self.shared.clone();
+        let hear = move || hearing.hear(&channel);
+        self.threads.push(std::thread::spawn(hear));
+        Ok(())
+    }
+
+    /// The region, for the emulator.
+    pub fn region(&self) -> BorrowedFd<'_> {
+        self.region.as_fd()
+    }
+
+    /// Bytes of the region.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The guest's counter may have been moved: its readings are *disrupted* until it has
+    /// measured again.
+    pub fn displace(&self) {
+        self.shared.region().displace();
+    }
+
+    /// What has been seen so far.
+    pub fn stats(&self) -> RelayStats {
+        let (connections, bindings) = self.shared.session.count();
+        RelayStats {
+            frames: self.shared.frames.load(Relaxed),
+            malformed: self.shared.malformed.load(Relaxed),
+            connections,
+            bindings,
+        }
+    }
+
+    /// Whether there is a machine at the other end of the channel.
+    pub fn is_connected(&self) -> bool {
+        self.shared.channel().is_some()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Relaxed);
+        self.shared.session.end();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        // Readers are told at once.
+        let now = now_ticks(PageCounter::Tsc);
+        for slot in self.shared.region().slots() {
+            slot.end(now);
+        }
+    }
+}
+
+/// The page of a timeline, from its daemon.
+fn source(directory: &Directory, name: &TimelineName) -> Result<PageReader, RelayError> {
+    let daemon = |error| RelayError::Daemon(name.clone(), error);
+    let mut client = Client::open(directory, name).map_err(daemon)?;
+    let (_, fd) = client.page().map_err(daemon)?;
+    let reader =
+        PageReader::open(&fd).map_err(|refusal| RelayError::Page(name.clone(), refusal))?;
+    if reader.counter() == PageCounter::Tsc {
+        Ok(reader)
+    } else {
+        Err(RelayError::Counter(name.clone()))
+    }
+}
+
+impl Shared {
+    fn channel(&self) -> MutexGuard<'_, Option<Arc<Channel>>> {
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn region(&self) -> MutexGuard<'_, RegionWriter> {
+        self.region.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the pages for as long as the relay lives. A daemon that has died is looked
+    /// for again: its successor has another page.
+    fn keep_copying(&self, mut sources: Vec<PageReader>, alive: u64) {
+        let mut looked = Instant::now();
+        while !self.ended.load(Relaxed) {
+            self.copy_until(
+                &mut sources,
+                now_ticks(PageCounter::Tsc).saturating_add(alive),
+            );
+            if looked.elapsed() > LOOK {
+                looked = Instant::now();
+                self.session.look();
+                for (index, name) in self.timelines.iter().enumerate() {
+                    let now = now_ticks(PageCounter::Tsc);
+                    if sources[index].alive_until() > now {
+                        continue;
+                    }
+                    if let Ok(successor) = source(&self.directory, name)
+                        && successor.timeline() == sources[index].timeline()
+                    {
+                        sources[index] = successor;
+                        self.region().slots()[index].forget();
+                    }
+                }
+            }
+            std::thread::sleep(COPY);
+        }
+    }
+
+    fn copy(&self, sources: &mut [PageReader]) {
+        self.copy_until(sources, u64::MAX >> 1);
+    }
+
+    fn copy_until(&self, sources: &mut [PageReader], alive_most: u64) {
+        let mut region = self.region();
+        for (slot, source) in region.slots().iter_mut().zip(sources) {
+            // A page that is refused is given on no further: the guest's grows old.
+            let _ = slot.copy(source, alive_most);
+        }
+    }
+
+    /// Takes in what the guest sends, until the emulator closes the channel.
+    fn hear(self: Arc<Self>, channel: &Arc<Channel>) {
+        let mut frames = Frames::default();
+        let mut buffer = vec![0; 16 * 1024];
+        let mut pace = Pace::new(Instant::now());
+        let mut stamped = None;
+        while !self.ended.load(Relaxed) {
+            let length = match channel.receive(&mut buffer, LOOK) {
+                Ok(0) => continue,
+                Ok(length) => length,
+                Err(_) => break,
+            };
+            let received = now_ticks(PageCounter::Tsc);
+            let mut requests = 0;
+            frames.take(&buffer[..length], |frame| {
+                match frame.and_then(message::<FromGuest>) {
+                    Some(said) => {
+                        requests += 1;
+                        self.frames.fetch_add(1, Relaxed);
+                        self.handle(said, received, &mut stamped);
+                    }
+                    None => drop(self.malformed.fetch_add(1, Relaxed)),
+                }
+            });
+            std::thread::sleep(pace.take(Instant::now(), length, requests));
+        }
+        self.session.end();
+        let mut now = self.channel();
+        if now.as_ref().is_some_and(|now| Arc::ptr_eq(now, channel)) {
+            *now = None;
+        }
+    }
+
+    fn handle(self: &Arc<Self>, said: FromGuest, received: u64, stamped: &mut Option<Instant>) {
+        match said {
+            FromGuest::Hello { nonce, .. } => {
+                self.session.begin();
+                let version = VM_VERSION;
+                self.tell(&FromHost::Welcome { nonce, version });
+            }
+            // Before a hello it may be what another guest left in the port.
+            _ if !self.session.is_live() => {}
+            FromGuest::Beat { sequence } => {
+                self.session.heard();
+                if stamped.is_none_or(|last| last.elapsed() > BETWEEN_STAMPS) {
+                    self.stamp();
+                    *stamped = Some(Instant::now());
+                }
+                let sent = now_ticks(PageCounter::Tsc);
+                self.tell(&FromHost::Beat {
+                    sequence,
+                    received,
+                    sent,
+                });
+            }
+            FromGuest::Ask {
+                connection,
+                timeline,
+                request,
+            } => {
+                self.session.heard();
+                self.ask(connection, &timeline, request);
+            }
+            FromGuest::Close { connection } => {
+                if let Some(open) = self.session.connection(connection) {
+                    open.end();
+                }
+            }
+        }
+    }
+
+    /// Stores what the counter shows, again and again, for a guest that watches. Nobody
+    /// else stores it.
+    fn stamp(&self) {
+        let region = self.region();
+        let end = Instant::now() + STAMPING;
+        while Instant::now() < end {
+            (0..64).for_each(|_| region.stamp());
+        }
+    }
+
+    fn ask(self: &Arc<Self>, number: u64, timeline: &TimelineName, request: Request) {
+        let Some(connection) = self.connection(number, timeline) else {
+            return self.tell(&FromHost::Closed { connection: number });
+        };
+        let refuse = |code, why: String| {
+            let answer = Answer::Refused { code, why };
+            let reply = Reply {
+                id: request.id,
+                answer,
+            };
+            self.tell(&FromHost::Tell {
+                connection: number,
+                message: Box::new(Message::Reply(reply)),
+            });
+        };
+        if matches!(request.ask, Ask::Convert { .. } | Ask::Relation) {
+            let why = "not through a relay: the daemon does not know the guest's counter";
+            return refuse(RefusalCode::BadRequest, why.to_owned());
+        }
+        if !connection.may(request.id, &request.ask) {
+            let why = format!("a guest's connection may have {MOST_BINDINGS} bindings");
+            return refuse(RefusalCode::TooMany, why);
+        }
+        if packet::send(&connection.socket, &encode(&request), None, true).is_err() {
+            connection.end();
+        }
+    }
+
+    /// The connection of this number; a new one when there is none.
+    fn connection(
+        self: &Arc<Self>,
+        number: u64,
+        timeline: &TimelineName,
+    ) -> Option<Arc<Connection>> {
+        let index = self.timelines.iter().position(|known| known == timeline)?;
+        if let Some(known) = self.session.connection(number) {
+            return (known.index == index as u32).then_some(known);
+        }
+        let socket = packet::connect(&self.directory.socket(timeline), PATIENCE).ok()?;
+        let connection = self.session.add(number, socket, index as u32)?;
+        let (shared, listening) = (self.clone(), connection.clone());
+        std::thread::spawn(move || shared.listen(number, &listening));
+        Some(connection)
+    }
+
+    /// Gives the guest what the daemon says, until that or the guest ends it.
+    fn listen(&self, number: u64, connection: &Arc<Connection>) {
+        let mut buffer = vec![0; MOST_BYTES];
+        while let Ok(Some((length, _))) = packet::receive(&connection.socket, &mut buffer) {
+            let Ok(mut message) = decode::<Message>(&buffer[..length]) else {
+                break;
+            };
+            connection.learn(&message);
+            if let Message::Reply(Reply {
+                answer: Answer::Page(page),
+                ..
+            }) = &mut message
+            {
+                page.index = Some(connection.index);
+                page.path.clear();
+            }
+            let message = Box::new(message);
+            self.tell(&FromHost::Tell {
+                connection: number,
+                message,
+            });
+        }
+        connection.end();
+        if self.session.remove(number, connection) {
+            self.tell(&FromHost::Closed { connection: number });
+        }
+    }
+
+    /// A guest that takes nothing loses what it has.
+    fn tell(&self, message: &FromHost) {
+        let channel = self.channel().clone();
+        if channel.is_none_or(|channel| channel.send(message).is_err()) {
+            self.session.end();
+        }
+    }
+}
+
+/// Between two looks at the pages: so much later a guest learns of a disruption.
+const COPY: Duration = Duration::from_millis(2);
+
+/// A guest whose relay has not shown itself for so long finds the daemon dead.
+const ALIVE: Duration = Duration::from_secs(2);
+
+/// Between two looks at what else may have ended.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a guest is shown stamps, and how seldom: a guest cannot make its host spin.
+const STAMPING: Duration = Duration::from_millis(2);
+const BETWEEN_STAMPS: Duration = Duration::from_millis(250);
+
+/// For a daemon that does not take a connection.
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,95 @@
+//! A host with a daemon of which the truth is known.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use timeloom_clock::quality::Status;
+use timeloom_publish::CoreScale;
+use timeloom_time::{Instant as At, Rate};
+use timeloom_timeline::config::DaemonConfig;
+use timeloom_timeline::{Daemon, serve};
+use timeloom_timeline_client::Timeline;
+use timeloom_timeline_protocol::TimelineName;
+use timeloom_vm::Relay;
+
+/// The machine's own clock is the reference: true by definition.
+const OWN: &str = r#"
+    [[timeline]]
+    name = "own"
+    tai_offset_s = 37
+    poll = { shortest = "20 ms", longest = "2 s" }
+    [[timeline.source]]
+    type = "system-clock"
+    vouched_error = "0 ns"
+"#;
+
+/// Waits for what must come, however busy the machine is.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// CLOCK_REALTIME as TAI.
+pub(crate) fn tai_ns() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.unwrap().as_nanos() as i64 + 37_000_000_000
+}
+
+pub(crate) struct Host {
+    pub(crate) daemon: Daemon,
+    _place: tempfile::TempDir,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let mut config: DaemonConfig = OWN.parse().unwrap();
+        config.directory = Some(place.path().to_owned());
+        Self {
+            daemon: serve(&config).unwrap(),
+            _place: place,
+        }
+    }
+
+    pub(crate) fn relay(&self) -> (Relay, OwnedFd) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let names: Vec<TimelineName> = vec!["own".parse().unwrap()];
+        // Slower than any processor: what is not known is the more.
+        let scale = CoreScale::new(At::ZERO, At::ZERO, Rate::from_ratio(2, 1).unwrap());
+        let directory = self.daemon.directory().clone();
+        let mut relay = Relay::start(directory, names, &scale).unwrap();
+        relay.connect(ours.into()).unwrap();
+        (relay, theirs.into())
+    }
+
+    pub(crate) fn bindings(&self) -> usize {
+        let timeline = self.daemon.timelines().next().unwrap();
+        timeline.report().unwrap().bindings
+    }
+}
+
+/// Waits for a good reading, then takes many, each of which must contain the truth.
+pub(crate) fn read_the_truth(timeline: &Timeline, readings: usize) {
+    wait_for("a good reading", || {
+        let stamp = timeline.read().unwrap();
+        (stamp.status() == Status::Ok).then_some(())
+    });
+    for _ in 0..readings {
+        let before_ns = tai_ns();
+        let stamp = timeline.read().unwrap();
+        let after_ns = tai_ns();
+        // A busy machine may be late with its daemon; then nothing is claimed.
+        let Some(interval) = stamp.interval() else {
+            continue;
+        };
+        assert!(interval.earliest().as_ns() <= after_ns);
+        assert!(interval.latest().as_ns() >= before_ns);
+    }
+}
