@@ -12,6 +12,7 @@ import pytest
 from test_timeline import PATIENCE_S, Daemon, daemon, truth_ns  # noqa: F401
 
 from timeloom.messages import Channel, Envelope, Malformed, Message
+from timeloom.seal import Seal, Unproved
 from timeloom.timeline import Order, Stamp, Status
 
 
@@ -86,3 +87,39 @@ def test_runs_with_other_prefixes_do_not_hear_each_other(daemon: Daemon) -> None
         here.publish("key", b"x")
         with pytest.raises(queue.Empty):
             got.get(timeout=0.2)
+
+
+def test_a_seal_holds_against_another_key_a_change_a_replay_and_another_name() -> None:
+    here, there = Seal(b"k" * 16), Seal(b"k" * 16)
+    first, second = here.seal("cell/move", b"one"), here.seal("cell/move", b"two")
+    assert there.open("cell/move", first) == b"one"
+    for again in (first, first[:-1] + b"x", second[:30] + b"x" + second[31:], b"", second[:40]):
+        with pytest.raises(Unproved):
+            there.open("cell/move", again)
+    with pytest.raises(Unproved):
+        there.open("cell/stop", second)
+    with pytest.raises(Unproved):
+        Seal(b"x" * 16).open("cell/move", second)
+    assert there.open("cell/move", second) == b"two"
+    with pytest.raises(ValueError, match="16 bytes"):
+        Seal(b"short")
+
+
+def test_a_channel_with_a_key_hears_nobody_without_it(daemon: Daemon) -> None:  # noqa: F811
+    timeline, endpoint, prefix = daemon.timeline, free_endpoint(), f"test-{uuid.uuid4().hex}"
+    got: queue.Queue[Message] = queue.Queue()
+    key = b"0123456789abcdef"
+    with (
+        Channel(timeline, prefix, listen=endpoint, key=key) as here,
+        Channel(timeline, prefix, connect=[endpoint], key=key) as there,
+        Channel(timeline, prefix, connect=[endpoint]) as rogue,
+    ):
+        here.subscribe("move", got.put)
+        assert there.wait_for_subscriber("move", PATIENCE_S) and rogue.wait_for_subscriber("move", PATIENCE_S)
+        rogue.publish("move", b"forged")
+        deadline = time.monotonic() + PATIENCE_S
+        while not here.unproved and time.monotonic() < deadline:
+            time.sleep(0.01)
+        there.publish("move", b"true")
+        assert got.get(timeout=PATIENCE_S).payload == b"true"
+        assert (here.unproved, here.dropped) == (1, 0) and got.empty()

@@ -9,7 +9,7 @@
 
 Over Zenoh, as a peer with explicit endpoints: nothing is looked for by multicast or gossip, and no router is needed.
 Every run takes a prefix of its own, so that two on one machine do not hear each other. Whoever can reach the endpoint
-can speak: bind it to an address of the experiment.
+can speak, and is not heard by who has a ``key``: then every message is sealed with it (:mod:`timeloom.seal`).
 
 Needs ``eclipse-zenoh``.
 """
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 import zenoh
 
+from timeloom.seal import Seal, Unproved
 from timeloom.timeline import Order, Stamp, Timeline
 
 #: Magic, version, flags, status, nothing; timeline high and low; earliest, estimate, latest, act at. Big-endian.
@@ -105,10 +106,19 @@ class Channel:
     """A place to publish and subscribe. Callbacks run in threads of the channel's."""
 
     def __init__(
-        self, timeline: Timeline, prefix: str, *, listen: str | None = None, connect: Sequence[str] = ()
+        self,
+        timeline: Timeline,
+        prefix: str,
+        *,
+        listen: str | None = None,
+        connect: Sequence[str] = (),
+        key: bytes | None = None,
     ):
         self.timeline = timeline
         self.prefix = prefix
+        self._seal = None if key is None else Seal(key)
+        #: Messages that were not sealed with ``key``, were changed, or were said before.
+        self.unproved = 0
         #: Messages that were malformed, or of another timeline.
         self.dropped = 0
         own = timeline.read()
@@ -130,7 +140,10 @@ class Channel:
     def publish(self, key: str, payload: bytes, act_at_ns: int | None = None) -> Stamp:
         """Send; returns when it was sent, as the receivers will see it."""
         stamp = self.timeline.read()
-        self._publisher(key).put(Envelope(stamp, act_at_ns, payload).encode())
+        data = Envelope(stamp, act_at_ns, payload).encode()
+        if self._seal is not None:
+            data = self._seal.seal(f"{self.prefix}/{key}", data)
+        self._publisher(key).put(data)
         return stamp
 
     def wait_for_subscriber(self, key: str, patience_s: float = 10.0) -> bool:
@@ -152,7 +165,13 @@ class Channel:
         def arrived(sample: zenoh.Sample) -> None:
             now = self.timeline.read()
             try:
-                envelope = Envelope.decode(sample.payload.to_bytes())
+                data = sample.payload.to_bytes()
+                if self._seal is not None:
+                    data = self._seal.open(str(sample.key_expr), data)
+                envelope = Envelope.decode(data)
+            except Unproved:
+                self.unproved += 1
+                return
             except Malformed:
                 self.dropped += 1
                 return

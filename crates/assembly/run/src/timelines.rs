@@ -86,7 +86,7 @@ fn keeper(
             ],
             // What its sources name is found from here.
             directory: directory.clone(),
-            essential: true,
+            essential: host.timelines.values().any(|timeline| timeline.essential),
             ..Program::default()
         },
         directory,
@@ -182,7 +182,13 @@ impl Watched<'_> {
         let truth = truth.get();
         match reading {
             None => {}
-            Some(Ok(reading)) => self.tell(&reading, &truth, scribe),
+            Some(Ok(reading)) => {
+                self.tell(&reading, &truth, scribe);
+                // A daemon that is started in its place makes a page of its own.
+                if reading.status == Status::DaemonDead {
+                    self.reader = None;
+                }
+            }
             Some(Err(refusal)) => {
                 scribe.event(&self.source, self.name, "trouble", &refusal.to_string());
                 self.reader = None;

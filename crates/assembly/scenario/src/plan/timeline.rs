@@ -66,6 +66,10 @@ pub struct TimelineSpec {
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "every_second", with = "words::DurationText")]
     pub every: Duration,
+    /// Whether the end of the daemon that keeps it fails the run. One daemon keeps all
+    /// of a host's; it may end only where all of them say so.
+    #[schemars(default = "yes")]
+    pub essential: bool,
 }
 
 /// What the nanoseconds of a timeline count.
@@ -165,6 +169,7 @@ impl Read for TimelineSpec {
             listen: fields.optional("listen"),
             sources: fields.required("sources"),
             every: fields.or("every", every_second()),
+            essential: fields.or("essential", true),
         }
     }
 }
@@ -189,4 +194,7 @@ fn alive() -> Duration {
 }
 fn every_second() -> Duration {
     Duration::from_s(1)
+}
+fn yes() -> bool {
+    true
 }
