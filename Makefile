@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline bench lint deny fmt clean
+.PHONY: help build demo test test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -63,6 +63,9 @@ proof-timeline: packages-test build ## Timelines over real ptp4l and chronyd, te
 	$(CARGO) test --release --locked -p timeloom-timeline --test all -- real_ptp4l:: real_chrony:: --include-ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p timeloom --test commands -- timelines:: --include-ignored --nocapture --test-threads 1
 	scripts/timeline-widths $(BINARY)
+
+robot-cell: packages-test build .venv/ready ## Two arms carry one part by time-stamped commands, through seven runs with and without faults; one page
+	examples/robot-cell/faults.sh $(BINARY) runs/robot-cell
 
 bench: packages-test build .venv/ready ## All benchmarks, as tables; and the proof of the demo at full length
 	$(BINARY) bench all

@@ -68,7 +68,11 @@ class Client:
 
     def write_float(self, address: int, value: float) -> None:
         """Sets two holding registers to a number."""
-        words = _words(value)
+        self.write_floats(address, [value])
+
+    def write_floats(self, address: int, values: Sequence[float]) -> None:
+        """Sets holding registers from ``address`` to so many numbers, all at one instant."""
+        words = [word for value in values for word in _words(value)]
         self._ask(lambda unit: self._client.write_registers(address, words, device_id=unit))
 
     def read_coil(self, address: int) -> bool:

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Runs the cell once for each fault, and makes one page of it.
+#
+#   examples/robot-cell/faults.sh TIMELOOM DIRECTORY [FAULT…]
+set -eu
+timeloom=$(realpath "$1")
+directory=$2
+shift 2
+here=$(dirname "$0")
+[ $# -gt 0 ] || set -- calm reference daemon slow pause rogue-unsigned rogue-signed
+mkdir -p "$directory"
+status=0
+pages=""
+for fault; do
+    on="--set attack.$fault.enabled=true"
+    ptp=none
+    case $fault in
+    calm) on="" ;;
+    daemon) on="$on --set attack.daemon-plain.enabled=true" ;;
+    rogue-*) ptp=${fault#rogue-} ;;
+    esac
+    case $ptp in
+    unsigned) source='{type="ptp4l", monitor="ptp4l.monitor", socket="ptp4l", domain=1, reference_error="0 ns"}' ;;
+    signed) source='{type="ptp", feed="ptp.feed", asymmetry="20 us", stamp_error="20 us"}' ;;
+    esac
+    rm -rf "${directory:?}/$fault"
+    # Names of hosts and of faults have no blanks, so that $on is several words.
+    # shellcheck disable=SC2086
+    set -- $on
+    if [ $ptp != none ]; then
+        for host in planner left right p-planner p-left p-right; do
+            set -- "$@" --set "system.hosts.$host.timelines.cell.sources=[$source]"
+        done
+    fi
+    # The session's name, by which a program of the run finds it: two may run at once.
+    name=cell-$fault-$$
+    echo "$fault: 30 s of virtual time"
+    TIMELOOM=$timeloom CELL_RUN=$name CELL_PTP=$ptp "$timeloom" run "$here/cell.toml" --name "$name" \
+        -o "$directory/$fault" "$@" >"$directory/$fault.out" 2>&1 || status=1
+    grep -E '^(FAILED|stopped)|: FAILS' "$directory/$fault.out" | sed "s/^/$fault: /" || true
+    pages="$pages $fault=$directory/$fault"
+done
+# shellcheck disable=SC2086
+PYTHONPATH="$here/../../python" "$here/../../.venv/bin/python" "$here/page.py" "$directory/robot-cell.html" $pages
+exit $status

@@ -1,0 +1,225 @@
+"""One page about the cell's runs: what each fault did to both cells, and how they stood at chosen instants.
+
+    page.py OUT.html NAME=RUN …
+
+Every number on it is read from the runs' tables.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from bisect import bisect_right
+from pathlib import Path
+
+import drawing
+
+from timeloom.results import Run
+
+FAULT_S = 12.0
+TOLERANCE_MM = 0.5
+STOPPED, REJOINING, COORDINATED, HOLD = range(4)
+STORIES = {
+    "calm": ("Nothing happens", "Both cells, without a fault."),
+    "reference": ("The reference stops", "The daemon of the reference's timeline is killed, and started ten seconds later."),
+    "daemon": ("A daemon dies", "The daemons on both left hosts are killed, and others started twelve seconds later."),
+    "slow": ("A link gets slow", "A camera sends ten seconds of pictures through the link to the left controllers."),
+    "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
+    "rogue-unsigned": ("A rogue clock lies, unsigned", "A better master appears on the network, whose time is wrong."),
+    "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where every Sync must be signed."),
+}
+
+
+class Signal:
+    """A recorded quantity: its value at an instant is the last sample's."""
+
+    def __init__(self, times: list[float], values: list[float]):
+        self.times, self.values = times, values
+
+    def at(self, t_s: float) -> float:
+        index = bisect_right(self.times, t_s) - 1
+        return self.values[max(index, 0)]
+
+    def first(self, from_s: float, wanted: set[float]) -> float | None:
+        pairs = zip(self.times, self.values, strict=True)
+        return next((t for t, value in pairs if t >= from_s and value in wanted), None)
+
+
+class Seen:
+    """A run as the page needs it."""
+
+    def __init__(self, name: str, directory: Path):
+        self.name, self.directory = name, directory
+        self.run = Run(directory)
+        table = self.run.arrow.signals(long=True).to_pydict()
+        rows: dict[str, tuple[list[float], list[float]]] = {}
+        for t_ns, source, signal, value in zip(
+            table["t_virtual_ns"], table["source"], table["name"], table["value"], strict=True
+        ):
+            times, values = rows.setdefault(f"{source}.{signal}", ([], []))
+            times.append(t_ns / 1e9)
+            values.append(value)
+        self.signals = {name: Signal(*pair) for name, pair in rows.items()}
+
+    def __getitem__(self, name: str) -> Signal:
+        return self.signals[name]
+
+    def worst_mm(self, cell: str) -> float:
+        return 1e3 * max(self[f"{cell}.error"].values)
+
+    def last(self, name: str) -> int:
+        return round(self[name].values[-1])
+
+    def leaves_s(self, side: str) -> float | None:
+        return self[f"cell.{side}.mode"].first(FAULT_S, {HOLD, STOPPED})
+
+    def returns_s(self, side: str) -> float | None:
+        left_s = self.leaves_s(side)
+        return None if left_s is None else self[f"cell.{side}.mode"].first(left_s, {COORDINATED})
+
+    def drops_s(self) -> float | None:
+        drops = self["plain.dropped"]
+        pairs = zip(drops.times, drops.values, strict=True)
+        return next((t for t, value in pairs if value >= 1), None)
+
+
+def seconds(t_s: float | None) -> str:
+    return "–" if t_s is None else f"{t_s:.2f} s"
+
+
+def summary(runs: list[Seen]) -> str:
+    head = (
+        "<tr><th>what happens at 12 s</th><th>cell</th><th class=n>worst error</th><th class=n>dropped</th>"
+        "<th class=n>placed</th><th class=n>late commands</th><th class=n>left leaves</th><th class=n>right leaves</th>"
+        "<th class=n>both back</th><th>checks</th></tr>"
+    )
+    rows = []
+    for seen in runs:
+        back = [seen.returns_s(side) for side in ("left", "right")]
+        both = None if None in back else max(back)
+        checks = [check for check in seen.run.check_list if check.applies]
+        held = sum(check.passed for check in checks)
+        verdict = "pass" if held == len(checks) else "fail"
+        for cell, label in (("cell", "asks how good time is"), ("plain", "plain clocks")):
+            late = sum(seen.last(f"{cell}.{side}.late") for side in ("left", "right"))
+            dropped = seen.last(f"{cell}.dropped")
+            first = cell == "cell"
+            rows.append(
+                f"<tr><td>{STORIES[seen.name][0] if first else ''}</td><td>{label}</td>"
+                f"<td class=n>{seen.worst_mm(cell):.3f} mm</td>"
+                f"<td class='n {'fail' if dropped else ''}'>{dropped}</td><td class=n>{seen.last(f'{cell}.placed')}</td>"
+                f"<td class=n>{late}</td>"
+                + (
+                    f"<td class=n>{seconds(seen.leaves_s('left'))}</td><td class=n>{seconds(seen.leaves_s('right'))}</td>"
+                    f"<td class=n>{seconds(both)}</td><td class={verdict}>{held} of {len(checks)} hold</td></tr>"
+                    if first
+                    else "<td class=n>never</td><td class=n>never</td><td></td><td></td></tr>"
+                )
+            )
+    return f"<div class=wide><table>{head}{''.join(rows)}</table></div>"
+
+
+def section(seen: Seen) -> str:
+    title, story = STORIES[seen.name]
+    end_s = seen["cell.error"].times[-1]
+    fault = None if seen.name == "calm" else FAULT_S
+    errors = drawing.plot(
+        "How far the arms' ends disagree",
+        "mm",
+        [("asks how good time is", "a", scaled(seen["cell.error"], 1e3)), ("plain clocks", "b", scaled(seen["plain.error"], 1e3))],
+        end_s,
+        top=2.0,
+        line=(TOLERANCE_MM, "the part slips"),
+        fault=fault,
+    )
+    widths = drawing.plot(
+        "Half of the interval of the controllers' timelines",
+        "us",
+        [(side, kind, scaled(seen[f"{side}.timeline.cell.half_width"], 1e6)) for side, kind in (("left", "a"), ("right", "b"))],
+        end_s,
+        top=300.0,
+        line=(100.0, "required"),
+        fault=fault,
+    )
+    modes = drawing.lanes(
+        "Modes", [(side, seen[f"cell.{side}.mode"]) for side in ("left", "right")], end_s, fault=fault
+    )
+    parts = drawing.plot(
+        "Parts dropped by plain clocks, and commands that came too late",
+        "",
+        [
+            ("dropped", "b", seen["plain.dropped"]),
+            ("late, plain", "c", added(seen["plain.left.late"], seen["plain.right.late"])),
+            ("late, left", "a", seen["cell.left.late"]),
+        ],
+        end_s,
+        top=None,
+        line=None,
+        fault=fault,
+    )
+    pictures = "".join(
+        f"<figure>{drawing.cell(seen, name, t_s)}<figcaption>{html.escape(label)}, {t_s:.2f} s: the ends are off by "
+        f"{seen[f'{name}.error'].at(t_s) * 1e3:.3f} mm</figcaption></figure>"
+        for name, label, t_s in instants(seen)
+    )
+    report = html.escape(f"{seen.directory.name}/report.html")
+    return (
+        f"<h2 id={seen.name}>{title}</h2><p>{story} <a href='{report}'>The run's own report</a>.</p>"
+        f"<div class=plots>{errors}{modes}{widths}{parts}</div><div class=cells>{pictures}</div>"
+    )
+
+
+def instants(seen: Seen) -> list[tuple[str, str, float]]:
+    """Which drawings tell the story: before it, when a controller leaves, when the plain cell drops, and at the end."""
+    carried = next((t for t, z, held in _held(seen) if held and z > 0.3), FAULT_S - 1.0)
+    found = [("cell", "Carrying", carried)]
+    leaves = [t for t in map(seen.leaves_s, ("left", "right")) if t is not None]
+    if leaves:
+        found.append(("cell", "Both have left", max(leaves)))
+    drops = seen.drops_s()
+    if drops is not None:
+        found.append(("plain", "Plain clocks: the part falls", drops))
+    back = [t for t in map(seen.returns_s, ("left", "right")) if t is not None]
+    if back:
+        found.append(("cell", "Together again", max(back)))
+    return found
+
+
+def _held(seen: Seen) -> list[tuple[float, float, bool]]:
+    held = seen["cell.held"]
+    return [(t, seen["cell.left.z"].at(t), bool(value)) for t, value in zip(held.times, held.values, strict=True)]
+
+
+def scaled(signal: Signal, by: float) -> Signal:
+    return Signal(signal.times, [value * by for value in signal.values])
+
+
+def added(first: Signal, second: Signal) -> Signal:
+    return Signal(first.times, [value + second.at(t) for t, value in zip(first.times, first.values, strict=True)])
+
+
+def main(out: str, given: list[str]) -> None:
+    runs = []
+    for pair in given:
+        name, _, directory = pair.partition("=")
+        if name not in STORIES or not directory:
+            sys.exit(f"page.py: {pair}: NAME=RUN is wanted, with one of {', '.join(STORIES)}")
+        runs.append(Seen(name, Path(directory)))
+    drop = sum(bool(seen.last("plain.dropped")) for seen in runs)
+    kept = all(seen.last("cell.dropped") == 0 for seen in runs)
+    lead = (
+        f"Two arms carry one part together by time-stamped commands. In {len(runs)} runs the cell that asks how good its "
+        f"time is {'never drops a part' if kept else '<b class=fail>drops parts</b>'}. Beside it the same cell with plain "
+        f"clocks drops parts in {drop} of them. The part slips when the arms' ends disagree by more than {TOLERANCE_MM} mm."
+    )
+    body = "".join(map(section, runs))
+    Path(out).write_text(
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>The robot cell</title><style>{drawing.STYLE}</style><main><h1>The robot cell</h1><p>{lead}</p>"
+        f"{summary(runs)}{body}</main></html>\n"
+    )
+    print(out)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
