@@ -23,7 +23,7 @@ STORIES = {
     "calm": ("Nothing happens", "Both cells, without a fault."),
     "reference": ("The reference stops", "The daemon of the reference's timeline is killed, and started ten seconds later."),
     "daemon": ("A daemon dies", "The daemons on both left hosts are killed, and others started twelve seconds later."),
-    "slow": ("A link gets slow", "A camera sends ten seconds of pictures through the link to the left controllers."),
+    "slow": ("A link gets slow", "A camera sends more pictures through the link to the left controllers than it takes."),
     "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
     "rogue-unsigned": ("A rogue clock lies, unsigned", "A better master appears on the network, whose time is wrong."),
     "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where every Sync must be signed."),
