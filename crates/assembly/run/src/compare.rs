@@ -194,6 +194,10 @@ fn sheet(
         title: format!("{} against {}", labels[1], labels[0]),
         lead: format!("{verdict} {first_difference}"),
         parts: vec![
+            Part::Text {
+                heading: "Signals over virtual time".to_owned(),
+                paragraphs: Vec::new(),
+            },
             Part::Figure {
                 charts: charts(signals, apart, &labels),
                 lead: "Both runs over virtual time.".to_owned(),
@@ -202,7 +206,7 @@ fn sheet(
             },
             Part::Table {
                 heading: "Every signal".to_owned(),
-                columns: COLUMNS.map(str::to_owned).to_vec(),
+                columns: named_columns(&labels),
                 rows: apart.iter().map(row).collect(),
                 note: "Apart at most, and the root of the mean square (RMS) over the virtual \
                        time that both cover, in the signal's unit."
@@ -210,6 +214,15 @@ fn sheet(
             },
         ],
     }
+}
+
+/// The columns, with the runs by name.
+fn named_columns(labels: &[String; 2]) -> Vec<String> {
+    let mut columns = COLUMNS.map(str::to_owned);
+    for (column, label) in columns[2..4].iter_mut().zip(labels) {
+        *column = format!("{label}, range");
+    }
+    columns.to_vec()
 }
 
 /// Those that are past first, then those that are furthest apart for their range.

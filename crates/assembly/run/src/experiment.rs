@@ -191,7 +191,8 @@ impl<'a> Run<'a> {
         let civil_start = session.clock().civil().at(Instant::ZERO);
         manifest.session_start = Some(civil_start);
         for (_, program) in plan.programs() {
-            manifest.add_program(&program_file(&program.directory, &program.run[0]));
+            let file = program_file(&program.directory, &program.run[0]);
+            manifest.add_program(&inputs::without_detours(&file));
         }
         inputs::keep(plan, directory, manifest)?;
         directory.write_manifest(manifest)?;

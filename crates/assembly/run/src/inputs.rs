@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use timeloom_results::{InputFile, Manifest, RunDirectory, sha256_file};
 use timeloom_scenario::Plan;
@@ -45,7 +45,7 @@ pub(crate) fn keep(
             _ => None,
         };
         manifest.inputs.push(InputFile {
-            path: path.display().to_string(),
+            path: without_detours(&path).display().to_string(),
             sha256,
             bytes,
             kept,
@@ -188,6 +188,22 @@ impl Found {
     }
 }
 
+/// The same file by a path without `.` and, where no symbolic link is in the way, `..`: it is
+/// read by people. Links stay, since the interpreter of a virtual environment is one.
+pub(crate) fn without_detours(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if plain.file_name().is_some() && !plain.is_symlink() => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 /// Where the interpreter of a virtual environment finds packages.
 fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
     let root = interpreter.parent().and_then(Path::parent);
@@ -251,6 +267,24 @@ mod tests {
             folder = folder.display()
         );
         timeloom_scenario::parse(&text, "x.toml", &[]).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn a_path_for_people_leads_to_the_same_file() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("far/below")).unwrap();
+        fs::create_dir(root.join("near")).unwrap();
+        fs::write(root.join("far/file"), "").unwrap();
+        let link = root.join("near/link");
+        std::os::unix::fs::symlink(root.join("far/below"), &link).unwrap();
+
+        let direct = root.join("near/./../far/below/../file");
+        assert_eq!(without_detours(&direct), root.join("far/file"));
+        let over_a_link = link.join("../file");
+        assert_eq!(without_detours(&over_a_link), over_a_link);
+        assert!(over_a_link.is_file());
+        assert_eq!(without_detours(Path::new("/../etc")), Path::new("/etc"));
     }
 
     #[test]

@@ -216,11 +216,16 @@ impl Opened {
         }
     }
 
-    /// What distinguishes the run: the attacks that it was planned with.
+    /// What distinguishes the run: the attacks that it was planned with, or its directory
+    /// where the scenario has none.
     fn own_label(&self) -> String {
         let Some(plan) = &self.plan else {
             return "this run".to_owned();
         };
+        if plan.attacks.is_empty() {
+            let directory = self.run.path().file_name().unwrap_or_default();
+            return directory.to_string_lossy().into_owned();
+        }
         let enabled = plan.attacks.iter().filter(|attack| attack.enabled);
         let attacks: Vec<String> = enabled.map(|a| format!("{} at {}", a.id, a.at)).collect();
         if attacks.is_empty() {

@@ -353,12 +353,17 @@ fn doubts(report: &Report, scribe: &Scribe) -> Vec<String> {
     if !report.untrusted() {
         return Vec::new();
     }
+    let dropped = match report.dropped_by_machine() {
+        0 => String::new(),
+        1 => "; it dropped one frame".to_owned(),
+        frames => format!("; it dropped {frames} frames"),
+    };
     let text = format!(
-        "This machine was too slow for the simulated network, so its results are not to be trusted: {} of {} events were more than 1 ms late, the worst by {}; it dropped {} frames.",
+        "This machine was too slow for the simulated network, so its results are not to be \
+         trusted: {} of {} events were more than 1 ms late, the worst by {}{dropped}.",
         lateness.late(),
         lateness.events(),
         lateness.worst(),
-        report.dropped_by_machine(),
     );
     scribe.event("local", "network", "untrusted", &text);
     vec![text]

@@ -77,6 +77,7 @@ fn table_and_page_say_how_far_they_are_apart_and_where_first() {
     );
     let page = std::fs::read_to_string(scratch.path("compare-a-b.html")).expect("the page");
     assert!(page.contains("<h1>b against a</h1>") && page.contains("<svg"));
+    assert!(page.contains(">a, range</th>") && page.contains(">b, range</th>"));
 
     let other = scratch.text("other.html");
     let ended = timeloom(&[

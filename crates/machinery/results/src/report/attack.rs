@@ -285,7 +285,7 @@ fn writes(out: &mut String, run: &RunData) {
     for ((who, register, signal), it) in all.iter().take(MOST_ROWS) {
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{} at {} s</td><td class=\"n\">{} at {} s</td>\
+            "<tr><td class=\"label\">{}</td><td class=\"label\">{}</td><td class=\"label\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} at {} s</td><td class=\"n\">{} at {} s</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} at {} s</td></tr>",
             escape(&shortened(who, NAME_CHARS)),
             escape(&shortened(register, NAME_CHARS)),

@@ -64,16 +64,21 @@ pub(super) fn section(
         figures.begin(out);
         out.push_str("<div class=\"grid2\">\n<div class=\"panel\">\n");
         draw_progress(out, runs, colours);
-        out.push_str("</div>\n<div class=\"panel\">\n");
-        table(out, &requesters, run);
-        out.push_str("</div>\n</div>\n");
-        figures.end(
-            out,
-            "Left: virtual time against wall time.",
-            "Where the curve is level the clock stands; the dashed line is a clock that is never paused. Right: the \
-             requesters; times are wall time, percentiles by nearest rank. Several may hold the clock at once, so their \
-             totals may exceed the time it stood.",
-        );
+        out.push_str("</div>\n");
+        let mut caption = "Where the curve is level the clock stands; the dashed line is a clock that is never paused."
+            .to_owned();
+        if !requesters.is_empty() {
+            out.push_str("<div class=\"panel\">\n");
+            table(out, &requesters, run);
+            out.push_str("</div>\n");
+            caption.push_str(
+                " The table has the requesters; times are wall time, percentiles by nearest rank. Several may hold the \
+                 clock at once, so their totals may exceed the time it stood; stopping and starting the programs adds \
+                 to it.",
+            );
+        }
+        out.push_str("</div>\n");
+        figures.end(out, "Virtual time against wall time.", &caption);
     } else if !requesters.is_empty() {
         table(out, &requesters, run);
     }
@@ -178,7 +183,7 @@ fn table(out: &mut String, requesters: &[Requester], run: &RunData) {
     ));
     for requester in requesters.iter().take(ROWS) {
         out.push_str(&format!(
-            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            "<tr><td class=\"label\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             escape(&shortened(&requester.name, NAME_CHARS)),
             requester.holds.len(),
             duration(requester.total),

@@ -23,7 +23,8 @@ pub(super) fn draw(out: &mut String, requesters: &[Requester], x: Range, marks: 
     let height = bottom + 34.0;
     let _ = writeln!(
         out,
-        "<svg class=\"lanes\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"Pauses of the clock by requester over virtual time\">"
+        "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"Pauses over time\">\n\
+         <svg class=\"lanes\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"Pauses of the clock by requester over virtual time\">"
     );
     for mark in marks
         .iter()
@@ -75,7 +76,7 @@ pub(super) fn draw(out: &mut String, requesters: &[Requester], x: Range, marks: 
     }
     let _ = writeln!(
         out,
-        "<path class=\"axis\" d=\"M{LEFT} {bottom:.1}H{RIGHT}\"/><text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">Virtual time (s)</text>\n</svg>",
+        "<path class=\"axis\" d=\"M{LEFT} {bottom:.1}H{RIGHT}\"/><text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">Virtual time (s)</text>\n</svg>\n</div>",
         (LEFT + RIGHT) / 2.0,
         height - 3.0
     );

@@ -215,8 +215,8 @@ fn distances(start: usize, neighbours: &[Vec<usize>]) -> BTreeMap<usize, usize> 
 fn draw_line(out: &mut String, line: &Line, glyphs: &[Glyph]) {
     let [a, b] = line.ends.map(|end| &glyphs[end]);
     let (colour, width, dash) = match line.worst {
-        Some(it) if it.peak_loss > 0.0 => ("#d55e00", 1.2 + 5.0 * it.load.min(1.0), ""),
-        Some(it) => ("#0072b2", 1.2 + 5.0 * it.load.min(1.0), ""),
+        Some(it) if it.peak_loss > 0.0 => ("#d55e00", width(it), ""),
+        Some(it) => ("#0072b2", width(it), ""),
         None => ("#3e454d", 0.8, "3 3"),
     };
     let _ = writeln!(
@@ -224,6 +224,11 @@ fn draw_line(out: &mut String, line: &Line, glyphs: &[Glyph]) {
         "<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"{colour}\" stroke-width=\"{width:.2}\" stroke-dasharray=\"{dash}\"/>",
         a.x, a.y, b.x, b.y
     );
+}
+
+/// How broad a link of that load is drawn.
+fn width(link: LinkSummary) -> f64 {
+    1.2 + 5.0 * link.load.min(1.0)
 }
 
 /// Load and loss, where there is any to speak of.
@@ -239,11 +244,14 @@ fn draw_figures(out: &mut String, line: &Line, glyphs: &[Glyph]) {
     if it.peak_loss > 0.0 {
         let _ = write!(text, ", loss {}", percent(it.loss));
     }
+    // Above the line; half the text's width to either side, a steep line rises into it.
+    let half_width = 2.8 * text.len() as f64;
+    let steepness = ((b.y - a.y) / (b.x - a.x).abs().max(1.0)).abs();
     let _ = writeln!(
         out,
-        "<text class=\"mark\" style=\"fill:var(--ink)\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+        "<text class=\"mark\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
         (a.x + b.x) / 2.0,
-        (a.y + b.y) / 2.0 - 4.0
+        (a.y + b.y) / 2.0 - 5.0 - width(it) / 2.0 - (half_width * steepness).min(MOST_RISE)
     );
 }
 
@@ -291,6 +299,8 @@ const WIDTH: f64 = 940.0;
 const SIDE: f64 = 60.0;
 const ROW: f64 = 46.0;
 const LEAST_HEIGHT: f64 = 110.0;
+/// Farther away, a figure would stand by another line.
+const MOST_RISE: f64 = 14.0;
 const SWEEPS: usize = 6;
 /// So many hosts at one node are drawn as one.
 const LEAST_GROUP: usize = 3;

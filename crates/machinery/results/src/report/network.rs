@@ -88,18 +88,21 @@ fn counted(topology: &Topology) -> String {
             .count()
     };
     let unseen = topology.links.iter().filter(|link| !link.recorded).count();
-    let mut text = format!(
-        "{} real and {} simulated hosts, {} switches, {} routers, {} links, {} simulated flows.",
-        count(NodeKind::Real),
-        count(NodeKind::Host),
-        count(NodeKind::Switch),
-        count(NodeKind::Router),
-        topology.links.len(),
-        topology.flows.len()
-    );
+    let counts = [
+        (count(NodeKind::Real), "real host"),
+        (count(NodeKind::Host), "simulated host"),
+        (count(NodeKind::Switch), "switch"),
+        (count(NodeKind::Router), "router"),
+        (topology.links.len(), "link"),
+        (topology.flows.len(), "simulated flow"),
+    ];
+    let some = counts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = some.map(|(count, what)| plural(*count, what)).collect();
+    let mut text = format!("{}.", words.join(", "));
     if unseen > 0 {
         text.push_str(&format!(
-            " {unseen} links were not recorded; one that a check or panel names always is."
+            " Not recorded: {}; one that a check or panel names always is.",
+            plural(unseen, "link")
         ));
     }
     text
@@ -220,9 +223,10 @@ fn plot(
 }
 
 fn tables(out: &mut String, data: &NetworkData, links: &[Option<LinkSummary>]) {
-    let mut order: Vec<usize> = (0..links.len())
-        .filter(|index| links[*index].is_some())
-        .collect();
+    let recorded = links.iter().flatten().count();
+    let busy =
+        |index: &usize| links[*index].is_some_and(|it| it.peak_load > 0.0 || it.peak_loss > 0.0);
+    let mut order: Vec<usize> = (0..links.len()).filter(busy).collect();
     order.sort_by(|a, b| {
         let load = |index: &usize| links[*index].map_or(0.0, |link| link.load);
         load(b).total_cmp(&load(a))
@@ -236,7 +240,7 @@ fn tables(out: &mut String, data: &NetworkData, links: &[Option<LinkSummary>]) {
         let Some(link) = links[*index] else { continue };
         let about = &data.topology.links[*index];
         out.push_str(&format!(
-            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+            "<tr><td class=\"label\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             escape(&shortened(&about.name, NAME_CHARS)),
             with_prefix(about.rate_bps as f64, "bit/s"),
@@ -250,11 +254,14 @@ fn tables(out: &mut String, data: &NetworkData, links: &[Option<LinkSummary>]) {
         ));
     }
     out.push_str("</tbody>\n</table>\n");
-    let left = order.len().saturating_sub(MOST_ROWS);
-    if left > 0 {
-        out.push_str(&format!(
-            "<p class=\"other\">{left} more carried less.</p>\n"
-        ));
+    let (idle, shown) = (recorded - order.len(), order.len().min(MOST_ROWS));
+    let rest = [
+        (order.len() - shown, "carried less"),
+        (idle, "carried nothing"),
+    ];
+    for (count, what) in rest.into_iter().filter(|(count, _)| *count > 0) {
+        let links = plural(count, "link");
+        out.push_str(&format!("<p class=\"other\">{links} {what}.</p>\n"));
     }
     if data.topology.flows.is_empty() {
         return;
@@ -272,7 +279,7 @@ fn tables(out: &mut String, data: &NetworkData, links: &[Option<LinkSummary>]) {
             value.map_or("–".to_owned(), |value| with_prefix(value, unit))
         };
         out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            "<tr><td class=\"label\">{}</td><td class=\"label\">{}</td><td class=\"label\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             escape(&shortened(&flow.name, NAME_CHARS)),
             escape(&shortened(&flow.from, NAME_CHARS)),
             escape(&shortened(&flow.to, NAME_CHARS)),
@@ -308,6 +315,16 @@ impl NetworkData {
     }
 }
 
+/// `1 switch`, `2 switches`.
+fn plural(count: usize, what: &str) -> String {
+    let ending = match count {
+        1 => "",
+        _ if what.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{count} {what}{ending}")
+}
+
 /// `12.3 Mbit/s`.
 fn with_prefix(value: f64, unit: &str) -> String {
     let range = Range {
@@ -327,7 +344,8 @@ fn of_seconds(greatest_s: f64) -> (f64, &'static str) {
         s if s >= 1.0 || s <= 0.0 => (1.0, ""),
         s if s >= 1e-3 => (1e-3, "m"),
         s if s >= 1e-6 => (1e-6, "µ"),
-        _ => (1e-9, "n"),
+        s if s >= 1e-9 => (1e-9, "n"),
+        _ => (1e-12, "p"),
     }
 }
 

@@ -29,7 +29,9 @@ pub(super) struct Requester {
 
 /// Pairs every pause with its resume. Hosts write rows about the same change
 /// under the same number, which then count once. The length is the one that
-/// the resume (or the pause) states, else the wall time between the two.
+/// the resume states, else the wall time between the two. (What a pause states is how long
+/// it took to stop the programs.) The pause with which a run ends is nobody's: no time
+/// comes after it.
 pub(super) fn holds(rows: &[ClockRow]) -> Vec<Hold> {
     let mut seen = std::collections::HashSet::new();
     let mut pending: HashMap<Arc<str>, &ClockRow> = HashMap::new();
@@ -39,29 +41,31 @@ pub(super) fn holds(rows: &[ClockRow]) -> Vec<Hold> {
             continue;
         }
         match row.action {
-            ClockAction::Pause if row.duration > Duration::ZERO => {
-                holds.push(hold(row, row.duration))
-            }
             ClockAction::Pause => {
                 pending.insert(row.requester.clone(), row);
             }
-            ClockAction::Resume | ClockAction::End => match pending.remove(&row.requester) {
+            ClockAction::Resume => match pending.remove(&row.requester) {
                 Some(pause) => holds.push(hold(pause, length(pause, row))),
                 // A resume by somebody who did not pause lets everybody go.
-                None if !pending.is_empty() => {
-                    let mut let_go: Vec<Hold> = pending
-                        .drain()
-                        .map(|(_, pause)| hold(pause, length(pause, row)))
-                        .collect();
-                    let_go.sort_by(|a, b| (a.at, &a.requester).cmp(&(b.at, &b.requester)));
-                    holds.extend(let_go);
-                }
-                None => {}
+                None => let_all_go(&mut pending, row, &mut holds),
             },
+            ClockAction::End => {
+                pending.remove(&row.requester);
+                let_all_go(&mut pending, row, &mut holds);
+            }
             _ => {}
         }
     }
     holds
+}
+
+fn let_all_go(pending: &mut HashMap<Arc<str>, &ClockRow>, row: &ClockRow, holds: &mut Vec<Hold>) {
+    let mut let_go: Vec<Hold> = pending
+        .drain()
+        .map(|(_, pause)| hold(pause, length(pause, row)))
+        .collect();
+    let_go.sort_by(|a, b| (a.at, &a.requester).cmp(&(b.at, &b.requester)));
+    holds.extend(let_go);
 }
 
 /// The requesters, the one who held the clock longest first.
@@ -152,6 +156,35 @@ mod tests {
             [
                 ("person", 1, Duration::from_ms(100)),
                 ("grid", 1, Duration::from_ms(10))
+            ]
+        );
+    }
+
+    #[test]
+    fn how_long_stopping_took_is_not_how_long_it_stood() {
+        use ClockAction::{End, Pause, Resume};
+        let stated = |row: ClockRow, ms| ClockRow {
+            duration: Duration::from_ms(ms),
+            ..row
+        };
+        let rows = [
+            stated(row(1, "a", Pause, "grid", 1), 1),
+            stated(row(2, "a", Resume, "grid", 41), 40),
+            stated(row(3, "a", Pause, "person", 50), 1),
+            stated(row(4, "a", Pause, "timeloom", 70), 1),
+            row(0, "a", End, "timeloom", 71),
+            stated(row(5, "a", Resume, "timeloom", 90), 20),
+        ];
+        let lengths: Vec<(Arc<str>, Duration)> = holds(&rows)
+            .into_iter()
+            .map(|hold| (hold.requester, hold.length))
+            .collect();
+        let until_the_end = Duration::from_ms(21);
+        assert_eq!(
+            lengths,
+            [
+                ("grid".into(), Duration::from_ms(40)),
+                ("person".into(), until_the_end)
             ]
         );
     }

@@ -214,7 +214,7 @@ impl Plot<'_> {
                 out,
                 "<rect x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\" opacity=\"0.06\"/>\
                  <path d=\"M{from:.1} {TOP}V{BOTTOM}\" stroke=\"{colour}\" stroke-width=\"1\" stroke-dasharray=\"4 2.5\"/>\
-                 <text class=\"mark\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" style=\"fill:{colour}\">{}</text>",
+                 <text class=\"mark\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
                 to - from,
                 BOTTOM - TOP,
                 escape(&shortened(&mark.text, 40)),

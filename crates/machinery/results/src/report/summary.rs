@@ -26,6 +26,9 @@ pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colo
         missing(out, "the report was asked for without any run.");
     } else {
         table(out, runs, colours);
+        if let Some(sentence) = not_asked(spec, runs) {
+            out.push_str(&format!("<p class=\"from\">{sentence}</p>\n"));
+        }
     }
     runs.iter()
         .flat_map(|run| &run.problems)
@@ -47,6 +50,19 @@ pub(super) fn notes(out: &mut String, notes: &[String]) {
          time. The report contains everything it shows and loads nothing.</footer>\n",
         env!("CARGO_PKG_VERSION")
     ));
+}
+
+/// Which sections are not there because the scenario asks for nothing that they would hold.
+fn not_asked(spec: &ReportSpec, runs: &[RunData]) -> Option<&'static str> {
+    let no_checks = runs.iter().all(|run| run.checks.is_empty());
+    match (spec.panels.is_empty(), no_checks) {
+        (true, true) => {
+            Some("The scenario names no panel to draw, and demands nothing that could be checked.")
+        }
+        (true, false) => Some("The scenario names no panel to draw."),
+        (false, true) => Some("The scenario demands nothing that could be checked."),
+        (false, false) => None,
+    }
 }
 
 fn origin(runs: &[RunData]) -> String {

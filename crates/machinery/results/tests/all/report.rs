@@ -114,7 +114,7 @@ fn what_is_missing_is_said_and_nothing_panics() {
         "manifest.json could not be read",
         "no record of its clock",
         "no run has a manifest",
-        "demanded nothing",
+        "demands nothing",
     ] {
         assert!(text.contains(said), "`{said}` is not said in:\n{text}");
     }
