@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo test test-report test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -33,6 +33,9 @@ test: packages-test .venv/ready ## Every test that this machine can run; says at
 test-faults: packages-test .venv/ready ## The table of faults (docs/faults.md): each with the test that shows what holds
 	$(CARGO) build --locked --workspace
 	scripts/test-faults
+
+test-report: packages-report build .venv/ready ## Every kind of page in Chromium, at two widths, light and dark: console, contrast, headings, keyboard; leaves pictures
+	PATH="$$PWD/.venv/bin:$$PATH" scripts/test-report $(BINARY) runs/test-report
 
 fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz
@@ -99,7 +102,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by what needs them.
-.PHONY: packages-build packages-demo packages-test packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-foreign
+.PHONY: packages-build packages-demo packages-test packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
@@ -109,6 +112,8 @@ packages-test: packages-demo
 	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ps:procps traceroute:traceroute ptp4l:linuxptp @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools nginx:nginx-light sqlite3:sqlite3 curl:curl
 	@scripts/chronyd
+packages-report: packages-build
+	@scripts/packages chromium:chromium
 packages-scale: packages-build
 	@scripts/packages @files:python3 ip:iproute2 ping:iputils-ping mn:mininet brctl:bridge-utils
 packages-mpi: packages-build
