@@ -119,7 +119,10 @@ impl Sweep {
         let plan = |point: &Point| {
             timeloom_scenario::load(&self.scenario, &point.sets()).map_err(|errors| {
                 let text = errors.render(colour);
-                Failure::usage(format!("with {}:\n{text}", point.sets().join(", ")))
+                Failure::usage(match point.sets().as_slice() {
+                    [] => text,
+                    sets => format!("with {}:\n{text}", sets.join(", ")),
+                })
             })
         };
         all.iter().map(plan).collect()

@@ -162,6 +162,66 @@ fn mistakes_are_found_before_anything_is_run() {
     );
 }
 
+/// A simulated network of more than a hundred million datagrams in a second, which no
+/// machine computes as fast as they pass.
+const TOO_MUCH: &str = r#"
+schema = "timeloom/1"
+name = "busy"
+time = { duration = "300 ms" }
+[system]
+links = [{ between = ["a", "net-switch"] }]
+[system.hosts.a]
+address = "10.77.0.2/24"
+[network]
+[[network.generate]]
+name = "net"
+shape = "star"
+size = 2
+access = { rate = "100 Gbit/s" }
+[[network.traffic]]
+from = "net-h0"
+to = "net-h1"
+kind = "udp"
+bytes = 18
+rate = "100 Gbit/s"
+"#;
+
+#[test]
+fn runs_that_are_not_to_be_trusted_are_told_from_failures_and_have_the_exit_code() {
+    let scratch = Scratch::new("sweep-untrusted");
+    fs::write(scratch.path("short.toml"), TOO_MUCH).unwrap();
+    let ended = sweep(&scratch, &["--seeds", "2"]);
+    assert_eq!(ended.code, Some(4), "{}{}", ended.out, ended.err);
+    let told = result(&ended);
+    assert_eq!(ends(&told), ["untrusted", "untrusted"]);
+    assert_eq!(told["passed"], false);
+    let why = told["runs"][0]["culprit"].as_str().unwrap();
+    assert!(why.contains("too slow"), "{why}");
+    let page = fs::read_to_string(scratch.path("swept/sweep.html")).expect("the page");
+    assert!(page.contains("0 of 2 runs passed") && page.contains("untrusted"));
+
+    // They have results, so they are kept; who wants them again says so.
+    let begun = || manifest(&scratch, "0001_seed=1")["started"].clone();
+    let first = begun();
+    let kept = sweep(&scratch, &["--seeds", "2"]);
+    assert_eq!(kept.code, Some(4), "{}", kept.err);
+    assert_eq!(
+        (&result(&kept)["kept"], begun()),
+        (&2.into(), first.clone())
+    );
+    let again = sweep(&scratch, &["--seeds", "2", "--retry-failed"]);
+    assert_eq!(again.code, Some(4), "{}", again.err);
+    assert_ne!(begun(), first);
+
+    // One that fails counts before.
+    let program = "[[system.hosts.a.programs]]\nname = \"p\"\nrun = [\"false\"]\n";
+    let worse = Scratch::new("sweep-worse");
+    fs::write(worse.path("short.toml"), format!("{TOO_MUCH}{program}")).unwrap();
+    let ended = sweep(&worse, &[]);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.out, ended.err);
+    assert_eq!(ends(&result(&ended)), ["failed"]);
+}
+
 fn remove(directory: &Path) {
     fs::remove_dir_all(directory).unwrap();
 }
