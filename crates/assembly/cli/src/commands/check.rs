@@ -8,7 +8,7 @@ use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_scenario::{Machine, Plan, Plant, ScenarioErrors, load_asking, load_for};
 
-/// Check a scenario: every key and rule, and that its programs exist here.
+/// Check a scenario: every key and rule, and that its programs exist here
 ///
 /// All mistakes are shown at once, each where it stands and with its fix.
 /// When there are none, each plant is started, for as long as it takes to say which signals

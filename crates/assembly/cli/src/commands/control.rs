@@ -135,7 +135,7 @@ pub(crate) struct Dilate {
     /// fast. `inf` lets the clock stand, as `pause`; with 0 waiting takes no wall
     /// time, as `skip on`. Of a host: the session's seconds per second of it, from
     /// 0.001 to 1000, or `inf`
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, value_parser = parse_factor)]
     factor: f64,
     #[command(flatten)]
     whom: Whom,
@@ -214,6 +214,12 @@ struct When {
     at: Duration,
     /// From now, else since the session began.
     relative: bool,
+}
+
+/// What is no possible factor is refused later, with what is possible there.
+pub(crate) fn parse_factor(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| "write a number, such as `10` or `0.5`, or `inf`".to_owned())
 }
 
 pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {

@@ -14,7 +14,7 @@ use clap::Args;
 use serde::Serialize;
 use timeloom_exit::{Failure, say};
 
-/// Say what this machine can do, by trying it.
+/// Say what this machine can do, by trying it
 ///
 /// For each need: ok, degraded (it works, with the loss that is named) or
 /// missing, with what follows from it and what to do. Nothing is changed.

@@ -17,7 +17,7 @@ use timeloom_sys::command::{Signal, ignore};
 use timeloom_sys::rights::{Capability, Rights};
 use timeloom_time::{Duration, Instant, Utc};
 
-use super::control::parse_span;
+use super::control::{parse_factor, parse_span};
 use super::inside;
 
 /// Run a program under a virtual clock
@@ -36,7 +36,7 @@ use super::inside;
 pub(crate) struct Exec {
     /// Wall seconds per virtual second. As with `timeloom dilate`: with 0 waiting takes
     /// no wall time (--skip), and `inf` lets the clock stand (--paused)
-    #[arg(long, default_value_t = 1.0, value_name = "F")]
+    #[arg(long, default_value_t = 1.0, value_name = "F", value_parser = parse_factor)]
     dilate: f64,
     /// What the clock shows at the start, e.g. 2019-06-03T00:00:00Z [default: the machine's time]
     #[arg(long, value_name = "RFC3339", value_parser = parse_start)]

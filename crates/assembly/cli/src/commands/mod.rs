@@ -31,7 +31,12 @@ use sibling::{Sibling, Words};
 
 /// Real programs, simulated networks and simulated physics in one fabric of time.
 #[derive(Parser)]
-#[command(name = "timeloom", version, arg_required_else_help = true)]
+#[command(
+    name = "timeloom",
+    version,
+    arg_required_else_help = true,
+    after_help = "To begin:  timeloom doctor                      # what this machine can do\n           timeloom exec --dilate 3 -- sleep 1  # one program on a clock of its own\n           timeloom new tank plant; timeloom run plant/experiment.toml"
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

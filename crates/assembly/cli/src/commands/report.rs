@@ -8,7 +8,7 @@ use timeloom_exit::{Failure, say};
 use timeloom_run::report::{LabelledRun, ReportError, ReportRequest, report};
 use timeloom_time::Duration;
 
-/// Write report.html about a run, and print where it is.
+/// Write report.html about a run, and print where it is
 ///
 /// What is drawn is said by `[[panel]]` in the run's scenario; without any,
 /// one panel for each unit that was recorded. A run that was killed is made
@@ -20,7 +20,7 @@ use timeloom_time::Duration;
 pub(crate) struct ReportCommand {
     /// The run directory
     directory: PathBuf,
-    /// What the report calls this run [default: its attacks]
+    /// What the report calls this run [default: its attacks, or its directory]
     #[arg(long)]
     label: Option<String>,
     /// Another run to draw over it; may be repeated

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use timeloom_exit::{Failure, say};
 
-/// Print the JSON Schema of scenario files.
+/// Print the JSON Schema of scenario files
 ///
 /// An editor with a TOML language server completes and explains keys with it.
 /// It knows shapes only; `timeloom check` knows the rules.

@@ -46,7 +46,8 @@ pub(crate) struct Serve {
     /// A file with one or several timelines (docs/timeline.md)
     #[arg(long)]
     config: Option<PathBuf>,
-    /// What knows the time; may be repeated
+    /// What knows the time: chrony, ptp, ptp4l, system-clock, phc, clockbound, vmclock,
+    /// timeline, peer or simulated, with its keys (docs/timeline.md); may be repeated
     #[arg(
         long = "source",
         value_name = "TYPE[,KEY=VALUE]...",
