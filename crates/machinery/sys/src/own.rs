@@ -129,27 +129,10 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(theme: &str) -> Self {
-            let name = format!("timeloom-own-{theme}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn what_is_made_is_for_one_user_and_may_be_made_again() {
-        let scratch = Scratch::new("made");
-        let path = scratch.0.join("a/b");
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("a/b");
         assert!(check(&path).unwrap_err().is_absent());
         for _ in 0..2 {
             make(&path, 0o700).unwrap();
@@ -160,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_link_is_not_followed() {
-        let scratch = Scratch::new("link");
-        let (target, link) = (scratch.0.join("target"), scratch.0.join("link"));
+        let scratch = tempfile::tempdir().unwrap();
+        let (target, link) = (scratch.path().join("target"), scratch.path().join("link"));
         make(&target, 0o700).unwrap();
         symlink(&target, &link).unwrap();
         let refused = make(&link, 0o700).unwrap_err().to_string();
@@ -170,24 +153,24 @@ mod tests {
 
     #[test]
     fn one_that_others_may_write_is_refused() {
-        let scratch = Scratch::new("writable");
+        let scratch = tempfile::tempdir().unwrap();
         for mode in [0o777, 0o720, 0o702, 0o1777] {
-            fs::set_permissions(&scratch.0, fs::Permissions::from_mode(mode)).unwrap();
-            let refused = make(&scratch.0, 0o700).unwrap_err().to_string();
+            fs::set_permissions(scratch.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let refused = make(scratch.path(), 0o700).unwrap_err().to_string();
             assert!(refused.contains("chmod go-w"), "{mode:o}: {refused}");
         }
     }
 
     #[test]
     fn one_of_another_user_is_refused() {
-        let scratch = Scratch::new("owner");
+        let scratch = tempfile::tempdir().unwrap();
         if !rustix::process::geteuid().is_root() {
             let roots = check(Path::new("/usr"));
             assert!(roots.is_ok(), "root is trusted by everybody: {roots:?}");
             return;
         }
-        chown(&scratch.0, Some(65534), None).unwrap();
-        let refused = make(&scratch.0, 0o700).unwrap_err().to_string();
+        chown(scratch.path(), Some(65534), None).unwrap();
+        let refused = make(scratch.path(), 0o700).unwrap_err().to_string();
         assert!(refused.contains("uid 65534"), "{refused}");
     }
 }

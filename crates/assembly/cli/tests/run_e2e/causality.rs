@@ -3,9 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Finished, Lab, Sample, Scenario, samples, stands};
-
-const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
+use crate::support::{Finished, Lab, POLL, Sample, Scenario, samples, stands};
 
 /// A solver that takes 50 ms of wall time for every answer.
 fn slow(duration: &str) -> Lab {

@@ -19,33 +19,14 @@ use crate::schema::text_schema;
 use crate::suggest;
 use crate::tree::Node;
 
-/// Written as the text that `FromStr` reads.
-macro_rules! serialize_as_text {
+/// Read by `FromStr` from a text, and written as that text.
+macro_rules! as_text {
     ($($type:ty),*) => {$(
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
-    )*};
-}
-serialize_as_text!(
-    BitRate,
-    CoreFrequency,
-    FrequencyError,
-    Ipv4Interface,
-    Ready,
-    SignalName,
-    Size,
-    User,
-    CapabilityName,
-    Condition,
-    Assertion
-);
-
-/// Read by `FromStr` from a text.
-macro_rules! read_from_text {
-    ($($type:ty),*) => {$(
         impl FromNode for $type {
             fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
                 let text = String::from_node(node, context)?;
@@ -56,7 +37,7 @@ macro_rules! read_from_text {
         }
     )*};
 }
-read_from_text!(
+as_text!(
     BitRate,
     CoreFrequency,
     FrequencyError,

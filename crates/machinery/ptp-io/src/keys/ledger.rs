@@ -174,23 +174,6 @@ mod tests {
 
     use super::*;
 
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let name = format!("timeloom-ledger-{}-{name}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     fn stream(node: u8, epoch: u8) -> Stream {
         Stream {
             source: PortIdentity {
@@ -205,23 +188,23 @@ mod tests {
 
     #[test]
     fn what_was_reserved_stays_so_when_the_file_is_read_again() {
-        let scratch = Scratch::new("again");
-        make(&scratch.0, 3).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        make(scratch.path(), 3).unwrap();
         let gm = stream(1, 3);
         {
-            let lock = KeyLock::take(&scratch.0).unwrap();
-            let mut ledger = FileLedger::open(&scratch.0, 3, &lock).unwrap();
+            let lock = KeyLock::take(scratch.path()).unwrap();
+            let mut ledger = FileLedger::open(scratch.path(), 3, &lock).unwrap();
             assert_eq!(ledger.reserve(&gm, 100, 140, 64), Some(100));
             assert_eq!(ledger.reserve(&gm, 100, 140, 64), None, "164 is beyond");
             assert_eq!(ledger.clone().reserve(&gm, 150, 190, 64), Some(164));
             assert_eq!(ledger.reserve(&stream(2, 3), 5, 10, 64), Some(5));
             assert_eq!(ledger.reserve(&stream(1, 4), 5, 10, 64), None, "epoch");
             // A second program is told so.
-            let error = KeyLock::take(&scratch.0).unwrap_err();
+            let error = KeyLock::take(scratch.path()).unwrap_err();
             assert!(error.to_string().contains("another program"), "{error}");
         }
-        let lock = KeyLock::take(&scratch.0).unwrap();
-        let mut ledger = FileLedger::open(&scratch.0, 3, &lock).unwrap();
+        let lock = KeyLock::take(scratch.path()).unwrap();
+        let mut ledger = FileLedger::open(scratch.path(), 3, &lock).unwrap();
         assert_eq!(ledger.beyond(gm.source.clock), 228);
         assert_eq!(ledger.beyond(ClockIdentity([9; 8])), 0);
         assert_eq!(ledger.reserve(&gm, 100, 220, 64), None);
@@ -231,29 +214,29 @@ mod tests {
 
     #[test]
     fn a_key_without_its_ledger_is_refused_and_a_disk_that_is_full_reserves_nothing() {
-        let scratch = Scratch::new("missing");
-        let lock = KeyLock::take(&scratch.0).unwrap();
-        let error = FileLedger::open(&scratch.0, 1, &lock).unwrap_err();
+        let scratch = tempfile::tempdir().unwrap();
+        let lock = KeyLock::take(scratch.path()).unwrap();
+        let error = FileLedger::open(scratch.path(), 1, &lock).unwrap_err();
         assert!(error.to_string().contains("is missing"), "{error}");
-        make(&scratch.0, 1).unwrap();
-        fs::rename(path_of(&scratch.0, 1), path_of(&scratch.0, 2)).unwrap();
-        let error = FileLedger::open(&scratch.0, 2, &lock).unwrap_err();
+        make(scratch.path(), 1).unwrap();
+        fs::rename(path_of(scratch.path(), 1), path_of(scratch.path(), 2)).unwrap();
+        let error = FileLedger::open(scratch.path(), 2, &lock).unwrap_err();
         assert!(error.to_string().contains("ledger of epoch 1"), "{error}");
-        make(&scratch.0, 1).unwrap();
-        let mut ledger = FileLedger::open(&scratch.0, 1, &lock).unwrap();
+        make(scratch.path(), 1).unwrap();
+        let mut ledger = FileLedger::open(scratch.path(), 1, &lock).unwrap();
         let gm = stream(1, 1);
         assert_eq!(ledger.reserve(&gm, 7, 20, 64), Some(7));
         // The directory is gone: nothing can be written.
-        fs::remove_dir_all(&scratch.0).unwrap();
+        fs::remove_dir_all(scratch.path()).unwrap();
         assert_eq!(ledger.reserve(&gm, 80, 100, 64), None);
     }
 
     #[test]
     fn there_are_not_more_grandmasters_than_there_can_be() {
-        let scratch = Scratch::new("most");
-        make(&scratch.0, 1).unwrap();
-        let lock = KeyLock::take(&scratch.0).unwrap();
-        let mut ledger = FileLedger::open(&scratch.0, 1, &lock).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        make(scratch.path(), 1).unwrap();
+        let lock = KeyLock::take(scratch.path()).unwrap();
+        let mut ledger = FileLedger::open(scratch.path(), 1, &lock).unwrap();
         for node in 0..=255 {
             assert_eq!(ledger.reserve(&stream(node, 1), 1, 9, 64), Some(1));
         }

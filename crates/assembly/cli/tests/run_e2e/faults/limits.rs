@@ -2,7 +2,7 @@
 
 use timeloom_results::SignalRow;
 
-use crate::support::{Lab, Scenario};
+use crate::support::{Lab, POLL, Scenario};
 
 const FLOOD: &str = "import os, time\nfor n in range(2000): os.write(1, b'%05d ' % n + b'y' * 93 + b'\\n')\ntime.sleep(1000)";
 
@@ -57,12 +57,7 @@ fn a_log_ends_at_its_limit_with_a_line_and_a_count() {
 #[test]
 fn a_record_at_its_limit_ends_the_run_with_all_rows_until_then() {
     let scenario = Scenario::lasting("600 s")
-        .program(
-            'b',
-            "client",
-            &["python3", "poll.py", "10.0.0.10", "0.02"],
-            "",
-        )
+        .program('b', "client", POLL, "")
         .plant("{}")
         .and("[results]\njournal_limit = \"20 KiB\"\n");
     let lab = Lab::new(&scenario);

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Lab, Scenario, marked_processes, patiently};
-
-const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
+use crate::support::{Lab, POLL, Scenario, marked_processes, patiently};
 
 #[test]
 fn a_plant_that_somebody_stops_is_named_with_the_time_it_had() {

@@ -1,6 +1,6 @@
 //! What gets away from its parent does not get away from the run.
 
-use crate::support::{Lab, Scenario, marked_processes, patiently};
+use crate::support::{Lab, POLL, Scenario, marked_processes, patiently};
 
 use std::time::Duration;
 
@@ -19,12 +19,7 @@ fn sleepers(lab: &Lab) -> usize {
 #[test]
 fn what_a_plant_starts_in_a_session_of_its_own_ends_with_the_run() {
     let scenario = Scenario::lasting("1 s")
-        .program(
-            'b',
-            "client",
-            &["python3", "poll.py", "10.0.0.10", "0.02"],
-            "",
-        )
+        .program('b', "client", POLL, "")
         .plant("{ stray = true }");
     let lab = Lab::new(&scenario);
     lab.run(&[]).succeeded();
@@ -34,12 +29,7 @@ fn what_a_plant_starts_in_a_session_of_its_own_ends_with_the_run() {
 #[test]
 fn what_a_plant_starts_in_a_session_of_its_own_ends_with_a_killed_supervisor() {
     let scenario = Scenario::lasting("600 s")
-        .program(
-            'b',
-            "client",
-            &["python3", "poll.py", "10.0.0.10", "0.02"],
-            "",
-        )
+        .program('b', "client", POLL, "")
         .plant("{ stray = true }");
     let lab = Lab::new(&scenario);
     let mut run = lab.start(&[]);

@@ -5,6 +5,9 @@ use std::fmt::Write;
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// Asks the meter for its walk, fifty times a second.
+pub(crate) const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
+
 /// A scenario in the making. The two hosts are `a` and `b`.
 pub(crate) struct Scenario {
     duration: String,
