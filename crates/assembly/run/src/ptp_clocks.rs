@@ -168,7 +168,7 @@ fn keys_of(
         epoch,
     };
     let keys = signing.keys(world, clocks);
-    keys.map_err(|error| RunError::Plan(format!("keys for PTP clocks: {error:?}")))
+    keys.map_err(|error| RunError::Plan(format!("keys for PTP clocks: {error}")))
 }
 
 fn rogue_of(rogue: PtpRogue) -> Rogue {

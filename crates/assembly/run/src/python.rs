@@ -30,7 +30,10 @@ pub(crate) fn provide(plan: &Plan, run: &Path) -> Result<Plan, RunError> {
     let mut give = |run: &[String], env: &mut BTreeMap<String, String>, directory: &Path| {
         let path = package.path_for(run, env, directory);
         let path = path.map_err(|error| {
-            RunError::Start(format!("the package `timeloom` for {run:?}: {error}"))
+            RunError::Start(format!(
+                "the package `timeloom` for `{}`: {error}",
+                run.join(" ")
+            ))
         })?;
         env.extend(path.map(|path| (VARIABLE.to_owned(), path)));
         Ok::<_, RunError>(())

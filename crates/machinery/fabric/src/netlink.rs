@@ -111,7 +111,10 @@ impl RouteSocket {
                     words,
                 })
             }
-            other => Err(unexpected(&format!("{other:?}"))),
+            NetlinkPayload::Done(_) => Err(unexpected("the end of a list")),
+            NetlinkPayload::Noop => Err(unexpected("nothing")),
+            NetlinkPayload::Overrun(_) => Err(unexpected("an overrun")),
+            _ => Err(unexpected("a message of a kind that is not known")),
         }
     }
 }

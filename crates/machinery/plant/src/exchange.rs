@@ -273,7 +273,7 @@ impl Access<'_> {
 }
 
 fn since(began: time::Instant) -> Duration {
-    Duration::from_ns(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX))
+    Duration::from(began.elapsed())
 }
 
 impl fmt::Display for ExchangeError {

@@ -217,7 +217,11 @@ impl PlantProcess {
                 .refuse(Op::Write, message, Some((*name).to_owned())));
         }
         if let Some(to) = to.filter(|to| *to < self.at) {
-            let message = format!("{to:?} lies before {:?}, where the plant stands", self.at);
+            let message = format!(
+                "{} lies before {}, where the plant stands",
+                to - Instant::ZERO,
+                self.at - Instant::ZERO
+            );
             return Err(self.conversation.refuse(Op::Advance, message, None));
         }
         while let Some(to) = to {

@@ -218,7 +218,7 @@ impl Driver {
                     match group.check(&packet.bytes) {
                         Ok(bytes) => packet.bytes = bytes,
                         Err(error) => {
-                            let reason = format!("group: {error:?}");
+                            let reason = format!("group: {error}");
                             *self.counters.dropped.entry(reason).or_default() += 1;
                             continue;
                         }
@@ -384,7 +384,7 @@ impl Driver {
                 *self
                     .counters
                     .failures
-                    .entry(format!("{:?}", failure.reason))
+                    .entry(failure.reason.to_string())
                     .or_default() += 1;
             }
             _ => {}
@@ -401,6 +401,6 @@ fn name_of(reason: DropReason) -> String {
                 || "malformed".to_owned(),
                 |error| format!("malformed: {}", error.reason()),
             ),
-        other => format!("{other:?}"),
+        other => other.to_string(),
     }
 }

@@ -1,5 +1,7 @@
 //! The counters that a page's line may start from.
 
+use std::fmt;
+
 use timeloom_clock::Core;
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Counter, Instant, Rate};
@@ -31,6 +33,16 @@ impl PageCounter {
             3 => Some(Self::HostRaw),
             _ => None,
         }
+    }
+}
+
+impl fmt::Display for PageCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tsc => "the processor's counter",
+            Self::Monotonic => "CLOCK_MONOTONIC",
+            Self::HostRaw => "the host's crystal (CLOCK_MONOTONIC_RAW)",
+        })
     }
 }
 

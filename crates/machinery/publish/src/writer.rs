@@ -80,7 +80,7 @@ impl fmt::Display for WriterError {
         match self {
             Self::Taken => f.write_str("another daemon keeps this timeline"),
             Self::Counter(counter) => {
-                write!(f, "nothing counts by {counter:?} where this program lives")
+                write!(f, "nothing counts by {counter} where this program lives")
             }
             Self::Domain(refusal) => refusal.fmt(f),
             Self::Io(error) => write!(f, "cannot make the timeline's page: {error}"),

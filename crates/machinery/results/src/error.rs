@@ -62,7 +62,10 @@ pub enum ResultsError {
     },
     /// NaN and infinities are refused: JSON cannot hold them, and a plot or a
     /// deviation that meets one later could not say where it came from.
-    #[error("signal {name} at {at:?} has the value {value}, which is not a finite number")]
+    #[error(
+        "signal {name} at {} has the value {value}, which is not a finite number",
+        *at - Instant::ZERO
+    )]
     NotFinite {
         /// `source.name` of the signal.
         name: String,

@@ -142,7 +142,7 @@ impl Tally {
             }
             Report::State { state, .. } => self.state = Some(*state),
             Report::Dropped { reason, .. } => {
-                *self.dropped.entry(format!("{reason:?}")).or_default() += 1;
+                *self.dropped.entry(reason.to_string()).or_default() += 1;
             }
             Report::Failure { failure, .. } => {
                 let reason = failure.reason.to_string();

@@ -1,5 +1,7 @@
 //! What a clock has to say about itself.
 
+use std::fmt;
+
 use timeloom_wire::{ClockIdentity, ParseError, PortIdentity, TimeInterval};
 
 use crate::security::Failure;
@@ -98,6 +100,27 @@ pub enum DropReason {
     Flood,
     /// All 48-bit sequence numbers of this key are used up: nothing is sent.
     SequenceUsedUp,
+}
+
+impl fmt::Display for DropReason {
+    /// As logs and counters have it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed(_) => "malformed",
+            Self::Domain => "another domain",
+            Self::Version => "unknown version",
+            Self::NoStamp => "no arrival stamp",
+            Self::LostStamp => "departure stamp lost",
+            Self::QueueFull => "too many Syncs wait",
+            Self::Unmatched => "Sync or Follow_Up without the other",
+            Self::Residence => "absurd residence",
+            Self::NotForUs => "not for this kind of clock",
+            Self::NoNextHop => "next hop unknown",
+            Self::Profile => "not as the profile asks",
+            Self::Flood => "flood of signatures",
+            Self::SequenceUsedUp => "sequence numbers used up",
+        })
+    }
 }
 
 impl From<ParseError> for DropReason {

@@ -103,3 +103,9 @@ impl core::fmt::Debug for Duration {
         write!(f, "{} ns", self.0)
     }
 }
+impl From<core::time::Duration> for Duration {
+    /// What is longer than 292 years becomes that.
+    fn from(length: core::time::Duration) -> Self {
+        Self::from_ns(i64::try_from(length.as_nanos()).unwrap_or(i64::MAX))
+    }
+}

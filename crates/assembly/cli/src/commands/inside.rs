@@ -53,7 +53,7 @@ pub(crate) fn run(
         .map_err(|error| Failure::run(format!("finding the working directory: {error}")))?;
     let text = |word: &OsString| {
         let word = word.clone().into_string();
-        word.map_err(|word| Failure::usage(format!("{word:?} is not UTF-8")))
+        word.map_err(|word| Failure::usage(format!("`{}` is not UTF-8", word.to_string_lossy())))
     };
     let is_interactive = stdin().is_terminal() && stdout().is_terminal();
     let entry = Entry {

@@ -105,7 +105,7 @@ fn a_laboratory_with_an_attack() {
     assert!(
         told["violations"]
             .to_string()
-            .contains("Unsigned between tc1 and tc2"),
+            .contains("unsigned between tc1 and tc2"),
         "{told}"
     );
     for file in ["evidence.jsonl", "slave.pcapng"] {

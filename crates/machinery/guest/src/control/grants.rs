@@ -163,8 +163,8 @@ impl Grants {
         };
         if alone >= self.patience {
             return Lookout::GaveUp(format!(
-                "{who}; time stood at {stands}, and for {:?} nobody came to move it on",
-                self.patience
+                "{who}; time stood at {stands}, and for {} nobody came to move it on",
+                Duration::from(self.patience)
             ));
         }
         if state.warned || alone < (self.patience / 2).min(WARN_AFTER) {
@@ -172,8 +172,8 @@ impl Grants {
         }
         state.warned = true;
         Lookout::Alone(format!(
-            "{who}; time stands at {stands}, and the session ends unless somebody grants it time within {:?}",
-            self.patience
+            "{who}; time stands at {stands}, and the session ends unless somebody grants it time within {}",
+            Duration::from(self.patience)
         ))
     }
 
@@ -251,7 +251,7 @@ impl Grants {
     pub(crate) fn count(&self, begins: bool) {
         let mut state = self.lock();
         let now = StdInstant::now();
-        let since = Duration::from_ns((now - state.waiting_since).as_nanos() as i64);
+        let since = Duration::from(now - state.waiting_since);
         state.waiting_since = now;
         if begins {
             state.tally.grants += 1;

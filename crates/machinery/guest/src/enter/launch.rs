@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use timeloom_sys::rights::Rights;
 
@@ -86,8 +87,11 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
         },
         STEP_DIRECTORY => GuestError::System {
             doing: format!(
-                "entering the working directory of `{program}`, {:?}",
+                "entering the working directory of `{program}`, {}",
                 spec.directory
+                    .as_deref()
+                    .unwrap_or(Path::new("."))
+                    .display()
             ),
             source,
         },

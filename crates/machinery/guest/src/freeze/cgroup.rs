@@ -241,8 +241,9 @@ impl Group {
             }
             if begun.elapsed() > patience {
                 return Err(GuestError::Unsupported(format!(
-                    "a process in {} could not be stopped within {patience:?} (is it stuck in the kernel?)",
-                    self.directory.display()
+                    "a process in {} could not be stopped within {} (is it stuck in the kernel?)",
+                    self.directory.display(),
+                    timeloom_time::Duration::from(patience)
                 )));
             }
             // Busy processes stop when they are scheduled next: give way.

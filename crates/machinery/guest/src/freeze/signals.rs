@@ -201,8 +201,9 @@ impl SignalFreezer {
                     }
                     if begun.elapsed() > patience {
                         return Err(GuestError::Unsupported(format!(
-                            "process {pid} ({}) could not be stopped within {patience:?}",
-                            processes::name(pid)
+                            "process {pid} ({}) could not be stopped within {}",
+                            processes::name(pid),
+                            timeloom_time::Duration::from(patience)
                         )));
                     }
                     std::thread::yield_now();

@@ -398,7 +398,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
         assert_eq!(running.wait(), 1);
         let said = line.output();
         let own = format!("({})", std::process::id());
-        for words in ["timeloom: granter: ", &own, "for 3s nobody came"] {
+        for words in ["timeloom: granter: ", &own, "for 3 s nobody came"] {
             assert!(said.contains(words), "no {words:?} in {said}");
         }
         line.expect_nothing_left();

@@ -44,7 +44,7 @@ impl Names {
 
     fn violation(&self, reason: Reason, suspect: &Suspect) -> Violation {
         Violation {
-            reason: format!("{reason:?}"),
+            reason: reason.to_string(),
             after: suspect.after.map(|clock| self.of(clock)),
             before: self.of(suspect.before),
         }
@@ -109,7 +109,7 @@ impl Observer for Evidence {
             Report::State { state, grandmaster } => Line::State {
                 t_ns,
                 node,
-                state: format!("{state:?}").to_lowercase(),
+                state: state.to_string(),
                 grandmaster: grandmaster.map(|clock| self.names.of(clock)),
             },
             Report::Relayed {

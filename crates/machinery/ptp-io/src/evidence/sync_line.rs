@@ -44,7 +44,7 @@ impl SyncLine {
 
     fn hop_name(&self, hop: &HopRecord) -> String {
         hop.clock
-            .map_or_else(|| format!("{:?}", hop.signer), |clock| self.names.of(clock))
+            .map_or_else(|| hop.signer.to_string(), |clock| self.names.of(clock))
     }
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for SyncLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = &self.record;
         let (source, sequence) = (self.source(), record.sequence);
-        write!(f, "{source} #{sequence} {:?}", record.verdict)?;
+        write!(f, "{source} #{sequence} {}", record.verdict.word())?;
         if let (Some(offset), Some(delay)) = (record.offset, record.path_delay) {
             let (offset, delay) = (offset.round_ns(), delay.round_ns());
             write!(f, ": offset {offset} ns, delay {delay} ns")?;

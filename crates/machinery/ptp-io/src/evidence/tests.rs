@@ -64,7 +64,7 @@ fn a_record_is_a_line_to_the_last_bit() {
     assert_eq!(
         serde_json::to_string(&lines[0]).unwrap(),
         format!(
-            r#"{{"type":"sync","t_ns":{t_ns},"node":"slave","source":"gm-1","sequence":3,"arrival_ns":1000000500,"origin_ns":1000000000,"correction_ns":300.5,"hops":[{{"clock":"tc","ingress":1,"egress":2,"contribution_ns":0.0000152587890625,"verdict":"holds"}}],"offset_ns":-7.0,"path_delay_ns":100.0,"verdict":"rejected","failures":[{{"reason":"Delayed","after":null,"before":"tc"}}]}}"#
+            r#"{{"type":"sync","t_ns":{t_ns},"node":"slave","source":"gm-1","sequence":3,"arrival_ns":1000000500,"origin_ns":1000000000,"correction_ns":300.5,"hops":[{{"clock":"tc","ingress":1,"egress":2,"contribution_ns":0.0000152587890625,"verdict":"holds"}}],"offset_ns":-7.0,"path_delay_ns":100.0,"verdict":"rejected","failures":[{{"reason":"delayed","after":null,"before":"tc"}}]}}"#
         )
     );
     assert_eq!(

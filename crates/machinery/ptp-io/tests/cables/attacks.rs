@@ -67,16 +67,16 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
     );
     let noticed: Vec<_> = violations(report)
         .into_iter()
-        .filter(|(_, v)| v.reason != "Delayed" && v.reason != "Missing")
+        .filter(|(_, v)| v.reason != "delayed" && v.reason != "missing")
         .collect();
     let delayed = violations(report)
         .iter()
-        .any(|(node, v)| node == "slave" && v.reason == "Delayed");
+        .any(|(node, v)| node == "slave" && v.reason == "delayed");
     if attack == Attack::Malformed {
         let dropped = &report.counters["tc3"].dropped;
         let by_reason = dropped
             .keys()
-            .filter(|reason| reason.starts_with("malformed") || *reason == "Version")
+            .filter(|reason| reason.starts_with("malformed") || *reason == "unknown version")
             .count();
         assert!(by_reason >= 4, "{}", told());
         assert!(

@@ -175,7 +175,7 @@ fn a_monitor_reports_what_a_strict_slave_refuses_and_goes_on() {
         assert!(
             sync.violations()
                 .iter()
-                .any(|violation| violation.reason == "Unsigned"),
+                .any(|violation| violation.reason == "unsigned"),
             "{sync:?}"
         );
     }

@@ -214,7 +214,7 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
             && sync
                 .violations()
                 .iter()
-                .any(|violation| violation.reason == "Epoch")
+                .any(|violation| violation.reason == "epoch")
     });
 }
 

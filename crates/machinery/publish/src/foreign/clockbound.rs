@@ -5,6 +5,8 @@
 //! Updated under its readers: generation odd, fields, generation even and never
 //! 0 again (after 65534 comes 2).
 
+use std::fmt;
+
 use timeloom_clock::quality::{Interval, Status};
 use timeloom_clock::timeline::{Segment, UtcView};
 use timeloom_time::{Duration, Instant};
@@ -56,6 +58,18 @@ pub enum ClockStatus {
     FreeRunning = 2,
     /// The counter was disrupted.
     Disrupted = 3,
+}
+
+impl fmt::Display for ClockStatus {
+    /// As ClockBound's own programs have it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "unknown",
+            Self::Synchronized => "synchronized",
+            Self::FreeRunning => "free-running",
+            Self::Disrupted => "disrupted",
+        })
+    }
 }
 
 impl ClockStatus {

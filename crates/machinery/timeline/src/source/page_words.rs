@@ -64,7 +64,7 @@ fn check(
     now_ns: i64,
 ) -> Result<Duration, Untold> {
     if !matches!(status, ClockStatus::Synchronized | ClockStatus::FreeRunning) {
-        return Err(Untold(format!("ClockBound's status is {status:?}")));
+        return Err(Untold(format!("ClockBound's status is {status}")));
     }
     let absurd = || Untold::because("the segment's numbers make no sense");
     if now_ns > ns(void_after).ok_or_else(absurd)? {

@@ -113,7 +113,7 @@ impl ClockBound {
         if let Ok(segment) = SegmentV3::parse(bytes) {
             return self.read_v3(era, &segment, tai_offset);
         }
-        let segment = SegmentV2::parse(bytes).map_err(|bad| Untold(format!("{bad:?}")))?;
+        let segment = SegmentV2::parse(bytes).map_err(|bad| Untold(bad.to_string()))?;
         let pair = self.0.clock.realtime();
         let error = error_v2(&segment, read_ns(ClockId::Monotonic))?;
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
@@ -158,7 +158,7 @@ impl Source for VmclockPage {
             let sequence = u32::from_le_bytes(bytes.get(12..16)?.try_into().ok()?);
             (sequence & 1 == 0).then_some(sequence)
         })?;
-        let page = Vmclock::parse(&bytes).map_err(|bad| Untold(format!("{bad:?}")))?;
+        let page = Vmclock::parse(&bytes).map_err(|bad| Untold(bad.to_string()))?;
         let ticks = now_ticks(self.0.clock.kind());
         let (utc_or_tai, error) = shows_vmclock(&page, ticks, self.0.clock.kind())?;
         let shows = if page.time_type == vmclock::TIME_TAI {

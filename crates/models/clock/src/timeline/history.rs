@@ -33,7 +33,9 @@ pub enum PastError {
 impl fmt::Display for PastError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooOld { oldest: Some(at) } => write!(f, "nothing is known before {at:?}"),
+            Self::TooOld { oldest: Some(at) } => {
+                write!(f, "nothing is known before {}", *at - Instant::ZERO)
+            }
             Self::TooOld { oldest: None } => f.write_str("nothing is known of the past"),
             Self::InFuture => f.write_str("the stamp lies in the future"),
         }

@@ -46,6 +46,17 @@ pub enum GroupError {
     Code,
 }
 
+impl std::fmt::Display for GroupError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "no message",
+            Self::Unprotected => "no authentication TLV",
+            Self::Association => "another policy or key",
+            Self::Code => "the code is not the message's",
+        })
+    }
+}
+
 /// Octets of the code: the left half of HMAC-SHA256.
 const ICV: usize = 16;
 /// Octets of the TLV in front of the code, type and length among them.

@@ -36,6 +36,17 @@ pub enum KeyError {
     Shared,
 }
 
+impl std::fmt::Display for KeyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Proof => "the proof of possession does not hold",
+            Self::Index => "another clock has this index, or the index is too large",
+            Self::Twice => "the clock has a key of this epoch already",
+            Self::Shared => "another clock has this very key",
+        })
+    }
+}
+
 /// The keys of a domain. Every key in it has proven possession.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRing {

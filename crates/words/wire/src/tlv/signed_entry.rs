@@ -34,6 +34,15 @@ pub enum Signer {
     Index(u16),
 }
 
+impl core::fmt::Display for Signer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Identity(clock) => clock.fmt(f),
+            Self::Index(place) => write!(f, "clock {place} of the key file"),
+        }
+    }
+}
+
 /// One hop: who, through which ports, and how much it added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {

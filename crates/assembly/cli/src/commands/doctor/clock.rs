@@ -191,7 +191,10 @@ fn date(session: &Session) -> Result<String, String> {
     let status = guest.wait_for(Some(PATIENCE));
     if status.is_none() {
         guest.signal(libc::SIGKILL);
-        return Err(format!("`date` did not end within {PATIENCE:?}"));
+        return Err(format!(
+            "`date` did not end within {} s",
+            PATIENCE.as_secs()
+        ));
     }
     let mut shown = String::new();
     ours.read_to_string(&mut shown)

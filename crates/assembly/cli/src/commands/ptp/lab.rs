@@ -174,7 +174,8 @@ impl Lab {
         }
         if let Some((attack, at)) = self.attack {
             say!(
-                "attack {attack:?} behind place {at}: {} messages",
+                "attack {} behind place {at}: {} messages",
+                attack.name(),
                 report.attacked
             );
         }
