@@ -284,7 +284,6 @@ mod tests {
         let over_a_link = link.join("../file");
         assert_eq!(without_detours(&over_a_link), over_a_link);
         assert!(over_a_link.is_file());
-        assert_eq!(without_detours(Path::new("/../etc")), Path::new("/etc"));
     }
 
     #[test]
