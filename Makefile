@@ -31,7 +31,7 @@ test: packages-test .venv/ready ## Every test that this machine can run; says at
 	@scripts/exclusions
 
 test-faults: packages-test .venv/ready ## The table of faults (docs/faults.md): each with the test that shows what holds
-	$(CARGO) build --locked --workspace
+	$(CARGO) build --locked --workspace --all-targets
 	scripts/test-faults
 
 test-report: packages-report build .venv/ready ## Every kind of page in Chromium, at two widths, light and dark: console, contrast, headings, keyboard; leaves pictures

@@ -27,7 +27,7 @@ mod true_time;
 mod waiting;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 use timeloom_page::{CounterKind, PageMap};
 use timeloom_sys::wall_now;
@@ -68,6 +68,8 @@ pub enum ChangeKind {
 pub struct Clock {
     page: Arc<PageMapping<Virtual>>,
     counter: Counter,
+    /// Said once the kernel keeps time with another counter.
+    distrusted: OnceLock<String>,
     /// Drawn for each session, so that a page tells whose it is.
     number: u64,
     /// The counter that guests see, if it is not the machine's.
@@ -160,6 +162,11 @@ impl Clock {
                 "The kernel does not trust the processor's counter here; clock reads make a system call and are slower.",
             ),
         }
+    }
+
+    /// In a sentence, why what guests saw of this clock is not to be trusted.
+    pub fn distrusted(&self) -> Option<&str> {
+        self.distrusted.get().map(String::as_str)
     }
 
     /// Whether guests see a virtual time-stamp counter.

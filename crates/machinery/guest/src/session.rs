@@ -144,6 +144,7 @@ impl Session {
         self.threads
             .push(thread(move || serve_hosts(&supervisor, &ended))?);
         let clock = Arc::downgrade(&self.clock);
+        let supervisor = Arc::downgrade(&self.supervisor);
         // Ends by itself when the session is gone; nobody waits for it.
         thread(move || {
             for turn in 0u32.. {
@@ -151,6 +152,11 @@ impl Session {
                 std::thread::sleep(StdDuration::from_millis(if turn < 5 { 50 } else { 1000 }));
                 let Some(clock) = clock.upgrade() else { return };
                 clock.calibrate();
+                if let Some(doubt) = clock.look_at_counter()
+                    && let Some(supervisor) = supervisor.upgrade()
+                {
+                    (supervisor.warn)(doubt.to_owned());
+                }
             }
         })?;
         Ok(())

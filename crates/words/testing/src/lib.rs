@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod built;
+mod memory;
 mod orphans;
 mod tools;
 
 pub use built::{BUILD, built};
+pub use memory::MemoryLimit;
 pub use orphans::{OrphansTurn, orphans_turn};
 pub use tools::{find, is_root, need, need_root};

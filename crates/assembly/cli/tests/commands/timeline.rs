@@ -1,9 +1,12 @@
 //! `timeloom timeline` as people and their scripts use it: real processes, a
 //! real kill.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use timeloom_testing::MemoryLimit;
 
 /// A short life, so that its end can be watched.
 const CONFIG: &str = r#"
@@ -134,6 +137,49 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     );
     assert_eq!(String::from_utf8_lossy(&watched.stdout).lines().count(), 3);
     drop(successor);
+}
+
+/// As if killed by hand; what it had published stays, and a successor goes on.
+#[test]
+fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let mut daemon = Daemon::start(directory);
+    wait_for(directory, |reading| reading["status"] == "ok");
+    let limit = MemoryLimit::of(daemon.0.id());
+    limit.set(0);
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let status = loop {
+        // Each connection takes a little.
+        timeline(directory, &["list", "--json"]);
+        if let Some(status) = daemon.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it lives by no memory");
+    };
+    assert_eq!(status.signal(), Some(9), "{status}");
+    wait_for(directory, |reading| reading["status"] == "daemon_dead");
+    let _successor = Daemon::start(directory);
+    wait_for(directory, |reading| reading["status"] == "ok");
+}
+
+/// Readers see that nobody keeps the page, and when somebody does again.
+#[test]
+fn a_daemon_that_somebody_stops_is_dead_until_it_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let daemon = Daemon::start(directory);
+    wait_for(directory, |reading| reading["status"] == "ok");
+    let pid = daemon.0.id() as i32;
+    // SAFETY: our own child, which has not been waited for.
+    unsafe { libc::kill(pid, libc::SIGSTOP) };
+    let dead = wait_for(directory, |reading| reading["status"] == "daemon_dead");
+    assert_eq!(dead["timeline"].as_str().map(str::len), Some(32), "{dead}");
+    wait_for(directory, |reading| reading["latest_ns"].is_null());
+    // SAFETY: as above.
+    unsafe { libc::kill(pid, libc::SIGCONT) };
+    let again = wait_for(directory, |reading| reading["status"] == "ok");
+    assert!(again["earliest_ns"].as_i64() <= again["latest_ns"].as_i64());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::support::{
 
 /// Two programs, one of which starts more, a plant and a capture, for far
 /// longer than the test lasts.
-fn long() -> Lab {
+pub(crate) fn long() -> Lab {
     Lab::new(
         &Scenario::lasting("600 s")
             .program(
@@ -32,7 +32,7 @@ fn long() -> Lab {
 }
 
 /// Starts it and gets it to run, or to stand by `timeloom pause`.
-fn under_way(lab: &Lab, paused: bool) -> Running<'_> {
+pub(crate) fn under_way(lab: &Lab, paused: bool) -> Running<'_> {
     let mut run = lab.start(&[]);
     run.wait_until(0.4);
     // Supervisor, keeper, plant, client, shell and two sleeps; three stations
@@ -47,7 +47,7 @@ fn under_way(lab: &Lab, paused: bool) -> Running<'_> {
     run
 }
 
-fn assert_recorded(directory: &RunDirectory) {
+pub(crate) fn assert_recorded(directory: &RunDirectory) {
     let series = directory
         .series(&["world.t_ns"])
         .expect("the signals can be read");
@@ -101,7 +101,7 @@ fn sigterm_ends_a_run_that_stands() {
 }
 
 /// What a killed run has recorded is whole again after `timeloom report`.
-fn assert_recovered(lab: &Lab) {
+pub(crate) fn assert_recovered(lab: &Lab) {
     let path = lab.run_path();
     let directory = RunDirectory::open(&path).expect("there is a run directory");
     assert!(!directory.is_finished(), "nobody was there to finish it");
@@ -124,17 +124,21 @@ fn assert_recovered(lab: &Lab) {
     assert!(events.iter().any(|row| &*row.source == "parent"));
 }
 
-fn kill(paused: bool) {
-    let lab = long();
-    let run = under_way(&lab, false);
-    // Signals reach the journal's file within two seconds of each other. That
-    // they can be read while the run goes on is a part of what is shown.
+/// Signals reach the journal's file within two seconds of each other. That they can be
+/// read while the run goes on is a part of what is shown.
+pub(crate) fn wait_for_signals(lab: &Lab) {
     let recorded = patiently(Duration::from_secs(120), || {
         let directory = RunDirectory::open(lab.run_path()).expect("there is a run directory");
         let series = directory.series(&["world.t_ns"]);
         series.is_ok_and(|series| series[0].samples.len() >= 4)
     });
     assert!(recorded, "no signals reach the journal");
+}
+
+fn kill(paused: bool) {
+    let lab = long();
+    let run = under_way(&lab, false);
+    wait_for_signals(&lab);
     if paused {
         run.control("pause").expect("it can be paused");
     }

@@ -84,6 +84,8 @@ impl Run<'_> {
         if let Some(network) = self.network {
             manifest.untrusted.extend(network.stop(&self.scribe));
         }
+        let doubt = self.session.clock().distrusted();
+        manifest.untrusted.extend(doubt.map(str::to_owned));
         for (name, capture) in self.captures {
             let statistics = capture.stop();
             if statistics.dropped_by_kernel > 0 {

@@ -6,6 +6,7 @@ use timeloom_time::{ClockMap, Counter as CounterScale, Instant, Rate, Wall};
 
 use crate::arch::CLOCKSOURCE;
 use crate::error::GuestError;
+use crate::linux::spare::with_spare;
 
 /// The cycle counter in use.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +30,8 @@ impl Counter {
     /// The processor's if the kernel itself keeps time with it, for then it has
     /// checked that it runs evenly and alike on all processors.
     pub(crate) fn detect() -> Self {
-        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-        let trusted = std::fs::read_to_string(path).is_ok_and(|name| name.trim() == CLOCKSOURCE);
         Self {
-            kind: if trusted {
+            kind: if kernel_counts_by().as_deref() == Some(CLOCKSOURCE) {
                 CounterKind::Tsc
             } else {
                 CounterKind::Monotonic
@@ -42,6 +41,15 @@ impl Counter {
 
     pub(crate) fn kind(self) -> CounterKind {
         self.kind
+    }
+
+    /// What the kernel keeps time with now, if that is not this counter any more: it
+    /// leaves a counter that it finds unstable, and never comes back.
+    pub(crate) fn left_for(self) -> Option<String> {
+        match self.kind {
+            CounterKind::Tsc => kernel_counts_by().filter(|name| name != CLOCKSOURCE),
+            CounterKind::Monotonic => None,
+        }
     }
 
     pub(crate) fn ticks(self) -> u64 {
@@ -71,6 +79,13 @@ impl Counter {
             .expect("eight attempts")
             .1
     }
+}
+
+/// The kernel's clock source; none, where it cannot be asked.
+fn kernel_counts_by() -> Option<String> {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let name = with_spare(|| std::fs::read_to_string(path)).ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// The line from counter to wall and what it rests on.

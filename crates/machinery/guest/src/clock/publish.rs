@@ -24,6 +24,23 @@ impl Clock {
         });
     }
 
+    /// Whether the kernel still keeps time with the counter that guests read; a
+    /// sentence when it was seen first that it does not. To be called as
+    /// [`Self::calibrate`].
+    pub(crate) fn look_at_counter(&self) -> Option<&str> {
+        if self.distrusted.get().is_some() {
+            return None;
+        }
+        let other = self.counter.left_for()?;
+        Some(self.distrusted.get_or_init(|| {
+            format!(
+                "The kernel does not keep time with the processor's counter any more, but with \
+                 {other}: it has found that counter unstable, or somebody has chosen. Guests \
+                 read it since the session began."
+            )
+        }))
+    }
+
     /// Publishes a new line on the session's page, and what follows from it on
     /// those of all hosts, at one instant: all pages are closed before `next`
     /// is given the counter.

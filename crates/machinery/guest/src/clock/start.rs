@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use timeloom_page::PageMap;
 use timeloom_sys::clock::{ClockId, read_ns};
@@ -99,6 +99,7 @@ impl Clock {
         Ok(Self {
             page,
             counter,
+            distrusted: OnceLock::new(),
             number: drawn(),
             tsc,
             state: Mutex::new(state),

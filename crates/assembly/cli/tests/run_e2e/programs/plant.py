@@ -4,7 +4,8 @@ Written against docs/plant-protocol.md by hand, because the library would not le
 
 config: slow_ms (wall time of each advance), start_ms (of init), stray (leave a child in a session of its
 own), misdeed and after_ns (virtual time from
-the first request to the one that it is done on; for `abort-unasked`, wall time from init).
+the first request to the one that it is done on; for `abort-unasked`, wall time from init; `eat` waits
+for a file of this name, too).
 """
 
 import json
@@ -63,6 +64,14 @@ def init(request):
     return {"name": "test", "signals": [{"name": n, "unit": "1", "writable": n == "set"} for n in values]}
 
 
+def eat():
+    """Takes memory, until somebody ends it; or not, which would be seen."""
+    kept = []
+    while len(kept) < 1024:
+        kept.append(bytearray(b"x") * (1 << 20))
+    sys.exit(3)
+
+
 def misbehave(op, request):
     """Returns whether the request has been dealt with."""
     global first_ns
@@ -75,6 +84,8 @@ def misbehave(op, request):
     if misdeed == "abort":
         print("the solver diverges", file=sys.stderr, flush=True)
         os.abort()
+    if misdeed == "eat" and os.path.exists("eat"):
+        eat()
     if misdeed == "hang":
         time.sleep(600)
     if misdeed == "nonsense":

@@ -50,6 +50,7 @@ impl Lab {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         for (file, text) in [
+            ("eat.py", include_str!("../programs/eat.py")),
             ("mortal.py", include_str!("../programs/mortal.py")),
             ("plant.py", include_str!("../programs/plant.py")),
             ("poll.py", include_str!("../programs/poll.py")),
@@ -86,6 +87,16 @@ impl Lab {
         self.start_file(&self.path().join("scenario.toml"), sets)
     }
 
+    /// Starts the scenario where `file` is in the place of the machine's file `place`.
+    pub(crate) fn start_seeing(&self, file: &Path, place: &Path) -> Running<'_> {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+        command.arg("mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"");
+        command.arg("sh").arg(file).arg(place);
+        command.arg(env!("CARGO_BIN_EXE_timeloom"));
+        self.begin(command, &self.path().join("scenario.toml"), &[], &[])
+    }
+
     /// Starts a scenario from elsewhere.
     pub(crate) fn start_file(&self, scenario: &Path, sets: &[&str]) -> Running<'_> {
         self.start_as(scenario, &[], sets)
@@ -97,7 +108,17 @@ impl Lab {
     }
 
     fn start_as(&self, scenario: &Path, options: &[&str], sets: &[&str]) -> Running<'_> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        let command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        self.begin(command, scenario, options, sets)
+    }
+
+    fn begin(
+        &self,
+        mut command: Command,
+        scenario: &Path,
+        options: &[&str],
+        sets: &[&str],
+    ) -> Running<'_> {
         command.args(["run", "--name", &self.name, "-o"]);
         command.arg(self.run_path()).args(options).arg(scenario);
         command.args(sets.iter().flat_map(|set| ["--set", set]));
@@ -192,6 +213,14 @@ impl Running<'_> {
         let log = self.lab.run_path().join(format!("logs/{program}.log"));
         self.wait_for(&format!("{program} does not say {text:?}"), |_| {
             fs::read_to_string(&log).is_ok_and(|log| log.contains(text))
+        });
+    }
+
+    /// Waits until it has warned of something with `text` in it.
+    pub(crate) fn wait_for_warning(&mut self, text: &str) {
+        let said = self.lab.path().join("stderr");
+        self.wait_for(&format!("it does not warn of {text:?}"), |_| {
+            fs::read_to_string(&said).is_ok_and(|said| said.contains(text))
         });
     }
 

@@ -1,0 +1,108 @@
+//! Memory that runs out for one process: the kernel's out-of-memory killer, really, and
+//! for nobody else.
+//!
+//! By a control group of version 1 or 2, whichever has the machine's memory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A limit of the memory of processes. What they had before may or may not count.
+#[derive(Debug)]
+pub struct MemoryLimit {
+    directory: PathBuf,
+    file: &'static str,
+    /// Made by us, to be removed.
+    own: bool,
+}
+
+impl MemoryLimit {
+    /// A limit for this process, none yet. A guest of a session stays in the session's
+    /// group: the limit is then that group's.
+    ///
+    /// # Panics
+    /// Without root, or where no group limits memory.
+    #[must_use]
+    pub fn of(pid: u32) -> Self {
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc");
+        let (mount, version) = hierarchy(&mounts).expect("a mounted control group for memory");
+        let limit = match version {
+            1 => Self::made(mount, pid, "memory.limit_in_bytes"),
+            _ => {
+                // Below the root, groups have what the root passes on.
+                let passed = fs::write(mount.join("cgroup.subtree_control"), "+memory");
+                passed.expect("the root group passes its memory on");
+                Self::of_session(mount, pid).unwrap_or_else(|| Self::made(mount, pid, "memory.max"))
+            }
+        };
+        // Swapped out is not run out.
+        let no_swap = [("memory.swappiness", "0"), ("memory.swap.max", "0")];
+        for (file, value) in no_swap {
+            let file = limit.directory.join(file);
+            if file.exists() {
+                let _ = fs::write(file, value);
+            }
+        }
+        limit
+    }
+
+    fn made(mount: &Path, pid: u32, file: &'static str) -> Self {
+        let directory = mount.join(format!("timeloom-test-memory-{pid}"));
+        fs::create_dir(&directory).expect("a control group of our own");
+        let limit = Self {
+            directory,
+            file,
+            own: true,
+        };
+        fs::write(limit.directory.join("cgroup.procs"), pid.to_string()).expect("it lives");
+        limit
+    }
+
+    fn of_session(mount: &Path, pid: u32) -> Option<Self> {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let whole = path.split('/').next()?;
+        whole.starts_with("timeloom.").then(|| Self {
+            directory: mount.join(whole),
+            file: "memory.max",
+            own: false,
+        })
+    }
+
+    /// So many bytes and no more, from now on.
+    ///
+    /// # Panics
+    /// When the group is gone.
+    pub fn set(&self, bytes: u64) {
+        fs::write(self.directory.join(self.file), bytes.to_string()).expect("a limit is set");
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // The killed are in it until somebody has waited for them.
+        for _ in 0..200 {
+            if !self.own || fs::remove_dir(&self.directory).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+/// Where memory is limited, and by which version.
+fn hierarchy(mounts: &str) -> Option<(&Path, u32)> {
+    let of = |kind: &str, option: Option<&str>| {
+        mounts.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let has = |option| {
+                fields
+                    .get(3)
+                    .is_some_and(|all| all.split(',').any(|it| it == option))
+            };
+            (fields.get(2) == Some(&kind) && option.is_none_or(has)).then(|| Path::new(fields[1]))
+        })
+    };
+    of("cgroup", Some("memory"))
+        .map(|mount| (mount, 1))
+        .or_else(|| of("cgroup2", None).map(|mount| (mount, 2)))
+}
