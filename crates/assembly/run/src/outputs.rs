@@ -1,6 +1,7 @@
 //! What programs print, and packets on recorded links, on the virtual clock.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::net::Ipv4Addr;
@@ -14,6 +15,7 @@ use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabri
 use timeloom_guest::Clock;
 use timeloom_results::{CutLog, LeftOut, Limited, LogWriter, RunDirectory};
 use timeloom_scenario::{Capture, Medium, Plan};
+use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
@@ -56,6 +58,22 @@ impl<'a> Logs<'a> {
             limit: plan.results.log_limit.as_bytes(),
             left_out: Mutex::default(),
         }
+    }
+
+    /// Where a program with these rights may write, if it is not who Timeloom is: the
+    /// variable that names the place.
+    pub(crate) fn place(
+        &self,
+        name: &str,
+        rights: Option<&Rights>,
+    ) -> Result<Option<(&'static str, OsString)>, RunError> {
+        let Some(account) = rights.and_then(Rights::account) else {
+            return Ok(None);
+        };
+        let place = self
+            .directory
+            .place_for(name, account.user, account.group)?;
+        Ok(Some(("TIMELOOM_FILES", place.into_os_string())))
     }
 
     /// The logs that are not whole.

@@ -37,6 +37,10 @@ pub(crate) fn start(
         let log = PlantLog::pipe(input, last_lines);
         let mut spec = spec(name, plant, log).map_err(RunError::Start)?;
         spec.cgroup = session.helper_cgroup()?;
+        let place = logs.place(&format!("plant-{name}"), spec.rights.as_ref())?;
+        if let Some((variable, place)) = place {
+            spec.env.push((variable.into(), place));
+        }
         let process = PlantProcess::start(&spec, &init(plan, plant, &plant.record.signals))
             .map_err(|error| RunError::Start(error.to_string()))?;
         let (scribe, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());

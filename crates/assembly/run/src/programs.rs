@@ -130,13 +130,19 @@ impl<'a> Stage<'a> {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|error| format!("namespace of {host}: {error}"))?;
+        let rights = rights::of(program.user.as_ref(), program.capabilities.as_deref())?;
+        let mut env = self.environment(host, &program.env);
+        let place = self.logs.place(&program.name, rights.as_ref());
+        if let Some((variable, place)) = place.map_err(|error| error.to_string())? {
+            env.insert(variable.into(), place);
+        }
         let spec = CommandSpec {
             argv: program.run.iter().map(Into::into).collect(),
-            env: self.environment(host, &program.env),
+            env,
             directory: Some(program.directory.clone()),
             output: Output::To(output),
             network: Some(network),
-            rights: rights::of(program.user.as_ref(), program.capabilities.as_deref())?,
+            rights,
             host: self.hosts.get(host).cloned(),
             name: Some(program.name.clone()),
         };

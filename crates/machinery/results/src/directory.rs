@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use timeloom_time::{Instant, Utc};
 
 use crate::parquet_file::TableWriter;
+use crate::place;
 use crate::recorder::lock_journal;
 use crate::table::Row;
 use crate::tree::{Tree, partial};
@@ -125,6 +126,13 @@ impl RunDirectory {
         let (file, path) = self.create_new("logs", name, "log")?;
         let last = path.file_name().unwrap_or_default().to_string_lossy();
         Ok((file, format!("logs/{last}")))
+    }
+
+    /// Makes `files/NAME` for a program of another user, who may write there and nowhere
+    /// else in this directory. The name is made one for a file, as that of a log.
+    pub fn place_for(&self, name: &str, user: u32, group: u32) -> Result<PathBuf, ResultsError> {
+        let path = place::make(&self.tree, &stem(name), user, group)?;
+        std::path::absolute(&path).map_err(ResultsError::io(&path))
     }
 
     /// Sets room aside, without which a run whose disk is full could not say how it ended.
@@ -312,6 +320,7 @@ impl RunDirectory {
         for table in TABLES {
             self.tree.remove(&table_name(table))?;
         }
+        place::remove_all(&self.tree)?;
         self.tree.remove_files("net")?;
         self.tree.remove_files("inputs")?;
         self.tree.remove_files("logs")

@@ -46,6 +46,7 @@ mod log;
 mod manifest;
 mod merged;
 mod parquet_file;
+mod place;
 mod recorder;
 pub mod report;
 mod rows;

@@ -129,6 +129,51 @@ fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
     }
 }
 
+/// What a program of another user keeps is kept with the run; others cannot look at it.
+#[test]
+fn a_program_of_another_user_has_a_place_in_the_run_directory() {
+    let keep = "echo data > \"$TIMELOOM_FILES/kept\" && ln -s /etc \"$TIMELOOM_FILES/away\" \
+                && mkdir \"$TIMELOOM_FILES/more\" && touch \"$TIMELOOM_FILES/more/one\" \
+                && echo kept; sleep 1000";
+    let pry = "cd .. ; for try in 'cat run/files/keeper/kept' 'touch run/files/mine' \
+               'touch run/manifest.json' 'touch run/mine'; do $try 2>/dev/null && echo \"did $try\"; \
+               done; cd \"$TIMELOOM_FILES\" && pwd; echo pried; sleep 1000";
+    let lab = Lab::new(
+        &Scenario::lasting("300 ms")
+            .program(
+                'a',
+                "keeper",
+                &["sh", "-c", keep],
+                "user = \"3141592:2718281\"\nready = \"log:kept\"",
+            )
+            .program(
+                'b',
+                "pryer",
+                &[
+                    "sh",
+                    "-c",
+                    &format!("cd /; cd \"$TIMELOOM_FILES/..\"; {pry}"),
+                ],
+                "user = \"65534\"\nafter = [\"keeper\"]\nready = \"log:pried\"",
+            ),
+    );
+    let searched = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(lab.path(), searched).expect("it is ours");
+    lab.run(&[]).succeeded();
+    lab.assert_nothing_left();
+    let kept = lab.run_path().join("files/keeper/kept");
+    assert_eq!(fs::read_to_string(&kept).expect("it was kept"), "data\n");
+    assert_eq!(owner(&kept), 3_141_592);
+    let pryer = lines(&lab, "pryer");
+    let own = lab.run_path().join("files/pryer").display().to_string();
+    assert_eq!(pryer, [own, "pried".to_owned()]);
+    // What an earlier run's programs kept goes with it, and no link is followed.
+    let second = lab.start_with(&["--replace"], &[]).wait().succeeded();
+    assert!(second.directory().is_finished());
+    assert!(Path::new("/etc/passwd").exists());
+    assert_eq!(fs::read_to_string(&kept).expect("kept anew"), "data\n");
+}
+
 /// A plant that is nobody answers as any other.
 #[test]
 fn a_plant_is_who_it_is_said_to_be() {
