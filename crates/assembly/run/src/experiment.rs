@@ -5,7 +5,7 @@ mod ending;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
 use timeloom_bus::Bus;
@@ -360,15 +360,32 @@ impl<'a> Run<'a> {
         }
         let keepers = self.keepers.iter();
         let keepers = keepers.map(|keeper| (keeper.host.as_str(), &keeper.program));
+        let mut due = Vec::new();
         for (host, program) in keepers.chain(self.plan.programs()) {
             if program.start == Duration::ZERO && program.after.is_empty() {
-                if let Err(error) = stage.start_now(scope, host, program) {
-                    stage.reporter.failed(&program.name, error);
-                }
+                due.push((host, program));
             } else {
                 stage.start_later(scope, host, program);
             }
         }
+        // Few begin in the order of the file. A start is mostly waiting, for the kernel and
+        // for the program's own first steps, so many are started side by side.
+        let is_ordered = due.len() <= MANY || self.plan.time.compute == Compute::None;
+        let next = AtomicUsize::new(0);
+        let start = || {
+            while let Some(&(host, program)) = due.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = stage.start_now(scope, host, program) {
+                    stage.reporter.failed(&program.name, error);
+                }
+            }
+        };
+        std::thread::scope(|beside| {
+            for _ in 1..if is_ordered { 1 } else { AT_ONCE } {
+                // Without one it only takes longer.
+                let _ = std::thread::Builder::new().spawn_scoped(beside, start);
+            }
+            start();
+        });
     }
 
     /// A plant that nobody asks tells nobody that it has died.
@@ -382,6 +399,12 @@ impl<'a> Run<'a> {
         }
     }
 }
+
+/// More programs than this are started side by side.
+const MANY: usize = 16;
+
+/// So many.
+const AT_ONCE: usize = 8;
 
 /// Who grants the run time, if its time is granted.
 fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
