@@ -34,6 +34,12 @@ struct Daemon {
     connection: Mutex<Connection>,
 }
 
+impl Daemon {
+    fn connect(&self) -> Result<Connection, ClientError> {
+        Connection::open(&self.directory, &self.page.name)
+    }
+}
+
 /// Something that happened, with the local counter, so that it can be converted
 /// again when more is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +203,16 @@ impl Timeline {
             .connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match connection.ask(Ask::Convert { ticks }) {
+        let ask = Ask::Convert { ticks };
+        let answer = match connection.ask(ask.clone()) {
+            // A daemon ends connections that were silent for long.
+            Err(ClientError::Broken(_) | ClientError::Ended) => {
+                *connection = daemon.connect().map_err(PastError::Daemon)?;
+                connection.ask(ask)
+            }
+            other => other,
+        };
+        match answer {
             Ok(Answer::Stamp(text)) => {
                 let status = Status::from(text.status);
                 let Some(interval) = text.interval else {
@@ -224,8 +239,7 @@ impl Timeline {
     /// had), or the daemon is not there.
     pub fn bind(&self, requirement: Requirement) -> Result<Binding, BindError> {
         let daemon = self.daemon.as_ref().ok_or(BindError::NoDaemon)?;
-        let connection =
-            Connection::open(&daemon.directory, &daemon.page.name).map_err(BindError::Daemon)?;
+        let connection = daemon.connect().map_err(BindError::Daemon)?;
         Binding::new(connection, requirement)
     }
 }

@@ -37,9 +37,8 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
 /// Connects to the daemon at `path`. If it takes no connections, nor packets later, that
 /// is an error after `patience` ([`io::ErrorKind::WouldBlock`]).
 pub fn connect(path: &Path, patience: core::time::Duration) -> io::Result<OwnedFd> {
-    use rustix::net::sockopt::{Timeout, set_socket_timeout};
     let socket = socket()?;
-    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    set_send_patience(&socket, patience)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
@@ -115,4 +114,10 @@ pub fn receive(
 pub fn set_patience(socket: impl AsFd, patience: Option<core::time::Duration>) -> io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     Ok(set_socket_timeout(socket, Timeout::Recv, patience)?)
+}
+
+/// How long a send may wait.
+pub fn set_send_patience(socket: impl AsFd, patience: core::time::Duration) -> io::Result<()> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    Ok(set_socket_timeout(socket, Timeout::Send, Some(patience))?)
 }

@@ -69,6 +69,9 @@ pub struct TimelineConfig {
     /// How long the daemon may be silent before readers call it dead.
     #[serde(default = "five_seconds", deserialize_with = "length")]
     pub alive_for: Duration,
+    /// How long a program may be connected without a binding and say nothing.
+    #[serde(default = "minute", deserialize_with = "length")]
+    pub idle_for: Duration,
     /// How many sources may err by more than they state; a minority without.
     #[serde(default)]
     pub tolerated_liars: Option<usize>,
@@ -160,11 +163,14 @@ impl DaemonConfig {
                 timeline.fresh_for,
                 timeline.time_to_live,
                 timeline.alive_for,
+                timeline.idle_for,
                 timeline.poll.shortest,
                 timeline.poll.longest,
             ];
             if lengths.iter().any(|length| *length <= Duration::ZERO) {
-                return bad("fresh_for, time_to_live, alive_for and poll must be positive");
+                return bad(
+                    "fresh_for, time_to_live, alive_for, idle_for and poll must be positive",
+                );
             }
             if timeline
                 .accuracy
@@ -229,6 +235,7 @@ impl TimelineConfig {
             fresh_for: sixteen_seconds(),
             time_to_live: thousand_seconds(),
             alive_for: five_seconds(),
+            idle_for: minute(),
             tolerated_liars: None,
             demand_authentication: false,
             listen: None,
@@ -318,6 +325,10 @@ fn thousand_seconds() -> Duration {
 
 fn five_seconds() -> Duration {
     Duration::from_s(5)
+}
+
+fn minute() -> Duration {
+    Duration::from_s(60)
 }
 
 fn length<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use rustix::net::Shutdown;
 use timeloom_clock::timeline::{BindingId, Disturbance, PastError};
 use timeloom_publish::{PageReader, WriterError};
+use timeloom_time::Duration;
 
 use crate::clients::{Admitted, Clients};
 use crate::config::{BadConfig, DaemonConfig, SourceConfig, TimelineConfig};
@@ -142,6 +143,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
             }
         };
         let clients = Clients::new(config.timelines.len());
+        let idle_for = timeline_config.idle_for;
         let served = ServedTimeline {
             timeline: timeline.clone(),
             keeper: Some(keeper),
@@ -152,7 +154,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
         if let Some(address) = &timeline_config.listen {
             answer_peers(timeline_config, address, &timeline, &daemon.ended)?;
         }
-        std::thread::spawn(move || accept_all(&timeline, &listener, &clients));
+        std::thread::spawn(move || accept_all(&timeline, &listener, &clients, idle_for));
     }
     let hangs = config
         .timelines
@@ -228,14 +230,14 @@ impl Drop for Daemon {
     }
 }
 
-fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients) {
+fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients, idle_for: Duration) {
     loop {
         match packet::accept(listener) {
             Ok(socket) => {
                 // Who is not let in, or cannot be served, is closed at once.
                 if let Some(admitted) = clients.admit(socket) {
                     let timeline = timeline.clone();
-                    let serve = move || Client::new(timeline, admitted).serve();
+                    let serve = move || Client::new(timeline, admitted).serve(idle_for);
                     let _ = std::thread::Builder::new().spawn(serve);
                 }
             }
@@ -268,11 +270,25 @@ impl Client {
         }
     }
 
-    fn serve(mut self) {
+    /// Until its program goes; or says nothing for so long, and has no binding; or does
+    /// not take an answer for so long.
+    fn serve(mut self, idle_for: Duration) {
+        let patience = core::time::Duration::from_nanos(idle_for.as_ns().max(1) as u64);
+        if packet::set_patience(&*self.socket, Some(patience)).is_err()
+            || packet::set_send_patience(&*self.socket, patience).is_err()
+        {
+            return;
+        }
         let mut buffer = vec![0; MOST_BYTES];
         loop {
             let request = match packet::receive(&*self.socket, &mut buffer) {
                 Ok(Some((length, _))) => decode::<Request>(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.bindings.is_empty() {
+                        break;
+                    }
+                    continue;
+                }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     Err(timeloom_timeline_protocol::NoMessage(error.to_string()))
                 }

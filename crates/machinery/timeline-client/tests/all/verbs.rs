@@ -8,9 +8,10 @@ use timeloom_time::{Duration, Instant};
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};
 use timeloom_timeline_client::{
-    BindError, Change, Directory, OpenError, Order, PastError, Requirement, Schedule, Status,
-    Timeline, Timer, WaitError,
+    BindError, Change, ClientError, Directory, OpenError, Order, PastError, Requirement, Schedule,
+    Status, Timeline, Timer, WaitError,
 };
+use timeloom_timeline_protocol::Connection;
 
 const PATIENCE: StdDuration = StdDuration::from_secs(120);
 
@@ -23,12 +24,17 @@ struct World {
 impl World {
     /// A daemon and its timeline, once that is `Ok`.
     fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With further keys of the timeline.
+    fn with(keys: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut config: DaemonConfig = toml::from_str(
-            "[[timeline]]\nname = \"cell\"\ntai_offset_s = 37\nalive_for = \"2 s\"\n\
-             poll = { shortest = \"20 ms\", longest = \"100 ms\" }\n\
-             source = [{ type = \"system-clock\", vouched_error = \"0 ns\" }]\n",
-        )
+        let mut config: DaemonConfig = toml::from_str(&format!(
+            "[[timeline]]\nname = \"cell\"\ntai_offset_s = 37\nalive_for = \"2 s\"\n{keys}\n\
+             poll = {{ shortest = \"20 ms\", longest = \"100 ms\" }}\n\
+             source = [{{ type = \"system-clock\", vouched_error = \"0 ns\" }}]\n",
+        ))
         .unwrap();
         config.directory = Some(directory.path().to_owned());
         let daemon = Some(serve(&config).unwrap());
@@ -235,6 +241,22 @@ fn past_stamps_are_converted_and_unknown_ones_refused() {
         world.timeline.convert(soon),
         Err(PastError::Daemon(_))
     ));
+}
+
+/// The daemon ends who was silent for long; its program notices nothing.
+#[test]
+fn a_question_after_a_long_silence_is_answered() {
+    let world = World::with("idle_for = \"200 ms\"");
+    let place = Directory::new(world.directory.path());
+    let name = world.timeline.name().unwrap();
+    let later = Connection::open(&place, name);
+    // It was opened after the timeline's own, and is ended after it.
+    let ended = later.unwrap().next_event(PATIENCE);
+    assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
+    let event = world.timeline.event().unwrap();
+    for _ in 0..3 {
+        world.timeline.convert(event.ticks).unwrap();
+    }
 }
 
 #[test]

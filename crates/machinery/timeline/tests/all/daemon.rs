@@ -270,3 +270,24 @@ fn idle_connections_keep_nobody_else_out() {
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
     drop(idle);
 }
+
+/// Who wants nothing and says nothing is let go without anybody needing his place.
+#[test]
+fn a_connection_without_a_binding_ends_after_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let idle_for = Duration::from_millis(300);
+    let settings = OWN.replace("poll =", "idle_for = \"300 ms\"\npoll =");
+    let daemon = serve(&config(directory.path(), &settings)).unwrap();
+    let mut bound = Connection::open(daemon.directory(), &own()).unwrap();
+    let binding = bind(&mut bound, 1_000_000_000);
+    let mut unbound = Connection::open(daemon.directory(), &own()).unwrap();
+    let once = bind(&mut unbound, 1_000_000_000);
+    let began = std::time::Instant::now();
+    unbound.ask(Ask::Unbind { binding: once }).unwrap();
+    let ended = unbound.next_event(Duration::from_secs(120));
+    assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
+    assert!(began.elapsed() >= idle_for);
+    // It said nothing for longer than that.
+    let answer = bound.ask(Ask::Get { binding }).unwrap();
+    assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
+}
