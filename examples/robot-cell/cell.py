@@ -14,7 +14,7 @@ from typing import Any
 
 from timeloom.messages import Envelope, Malformed
 from timeloom.seal import Seal, Unproved
-from timeloom.timeline import Binding, Degradation, Policy, Status, Timeline, TimelineError
+from timeloom.timeline import Binding, Degradation, Policy, Stamp, Status, Timeline, TimelineError
 
 SIDES = ("left", "right")
 #: What each needs of its time.
@@ -25,20 +25,17 @@ PORT = 7447
 
 
 class Clock:
-    """A timeline read as a plain clock is: one number, whatever it is worth. Without an interval it runs on by the
-    host's crystal from the last one, and where a daemon has died it looks for another."""
+    """Time as one number: a timeline's estimate, or with a plain clock what the host shows. Without an interval it runs
+    on by the host's crystal from the last one."""
 
     def __init__(self, post: Post):
         self.post = post
         self._last = (0, 0)
-        self._retry_s = 0.0
 
     def estimate_ns(self) -> int:
+        if self.post.timeline is None:
+            return time.time_ns()
         now_ns, stamp = time.monotonic_ns(), self.post.timeline.read()
-        if stamp.status == Status.DAEMON_DEAD and now_ns / 1e9 >= self._retry_s:
-            self._retry_s = now_ns / 1e9 + 0.5
-            if self.post.renew():
-                stamp = self.post.timeline.read()
         if stamp.estimate_ns is not None:
             self._last = (stamp.estimate_ns, now_ns)
         return self._last[0] + now_ns - self._last[1]
@@ -53,9 +50,11 @@ class Post:
 
     def __init__(self, who: str, others: list[str], plain: bool):
         self.who = who
-        self.timeline = opened()
+        #: None with a plain clock.
+        self.timeline = None if plain else opened()
         self._prefix = "plain" if plain else "cell"
-        self._seal = Seal(key(self._prefix))
+        # The plain cell has no secret; its seal keeps nobody out.
+        self._seal = Seal(bytes(32) if plain else key())
         self._to = [(address, PORT) for address in others]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("0.0.0.0", PORT))
@@ -68,7 +67,7 @@ class Post:
 
     def say(self, topic: str, what: dict[str, Any], act_at_ns: int | None = None) -> None:
         body = json.dumps({"topic": topic} | what).encode()
-        data = self._seal.seal(self._prefix, Envelope(self.timeline.read(), act_at_ns, body).encode())
+        data = self._seal.seal(self._prefix, Envelope(self.read(), act_at_ns, body).encode())
         for address in self._to:
             try:
                 self._socket.sendto(data, address)
@@ -98,10 +97,14 @@ class Post:
         if topic == "beat":
             self.beat = what
         elif topic == "move":
-            latest_ns, act_at_ns = self.timeline.read().latest_ns, envelope.act_at_ns or 0
+            latest_ns, act_at_ns = self.read().latest_ns, envelope.act_at_ns or 0
             self.moves.append((what, act_at_ns, latest_ns is not None and latest_ns <= act_at_ns))
         else:
             self.states[topic] = what
+
+    def read(self) -> Stamp:
+        """A reading; a plain clock has none."""
+        return Stamp(0, 0, Status.NEVER_SYNCHRONISED) if self.timeline is None else self.timeline.read()
 
     def renew(self) -> bool:
         """Opens the timeline anew, after its daemon has died; whether there is one again."""
@@ -157,9 +160,9 @@ def opened() -> Timeline:
         time.sleep(0.02)
 
 
-def key(prefix: str) -> bytes:
+def key() -> bytes:
     """The cell's key, which the first who asks makes."""
-    place = Path(os.environ["TIMELOOM_TIMELINES"]).parent / f"{prefix}.key"
+    place = Path(os.environ["TIMELOOM_TIMELINES"]).parent / "cell.key"
     try:
         with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as made:
             made.write(secrets.token_bytes(32))

@@ -7,8 +7,8 @@ has heard so from the other. Only with both does it act: at an instant of its ow
 so that what happens to its time afterwards moves nothing any more. Who cannot promise leaves: it ends what is under way,
 and begins nothing until its time is good and the others are there again.
 
-With ``--plain`` it acts by the same timeline as by a plain clock: nobody asks how good it is, a command that comes too late
-is executed at once, and nothing is promised.
+With ``--plain`` it acts by the host's clock: nobody can ask how good it is, a command that comes too late is executed at
+once, and nothing is promised.
 """
 
 from __future__ import annotations

@@ -1,9 +1,20 @@
 #!/bin/sh
-# The daemon of this host's timeline is killed, and after so many seconds another is
-# started in its place. One that is killed tells nobody of anything.
+# What keeps this host's time is killed, and started again after so many seconds: the
+# daemon of its timeline, and SNTP. One that is killed tells nobody of anything.
 set -eu
 timeloom=${TIMELOOM:-timeloom}
-at=$TIMELOOM_TIMELINES
-kill -9 "$(pgrep -f "timeline serve --config $at/")"
+python=../../.venv/bin/python
+# Those of this host alone: they live in its network.
+here="--ns $$ --nslist net"
+# shellcheck disable=SC2086
+daemon=$(pgrep $here -f 'timeline serve --config' || true)
+# shellcheck disable=SC2086
+sntp=$(pgrep $here -f 'sntp.py' || true)
+how=$(tr '\0' '\n' <"/proc/${sntp:-self}/cmdline" | tail -n 1)
+# shellcheck disable=SC2086
+kill -9 $daemon $sntp
 sleep "$1"
-exec "$timeloom" timeline serve --config "$at/timelines.toml" --directory "$at"
+[ -z "$sntp" ] || "$python" sntp.py "$how" &
+[ -z "$daemon" ] || exec "$timeloom" timeline serve --config "$TIMELOOM_TIMELINES/timelines.toml" \
+    --directory "$TIMELOOM_TIMELINES"
+wait

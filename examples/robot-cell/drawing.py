@@ -24,7 +24,7 @@ h3 { font-size: 13px; margin: 0 0 2px; } a { color: var(--a); } p { max-width: 9
 th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--thin); vertical-align: bottom; }
 .n { text-align: right; white-space: nowrap; } .pass { color: var(--good); } .fail { color: var(--bad); font-weight: 600; }
 .plots { display: grid; grid-template-columns: 1fr 1fr; gap: 18px 28px; } .plots > div { min-width: 0; }
-.cells { display: grid; grid-template-columns: repeat(auto-fit, minmax(230px, 1fr)); gap: 14px; margin-top: 14px; }
+.cells { display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 14px; margin-top: 14px; }
 @media (max-width: 760px) { .plots { grid-template-columns: 1fr; } }
 figure { margin: 0; } figcaption, .keys { font-size: 12px; color: var(--soft); } svg { width: 100%; height: auto; display: block; }
 svg text { font-size: 10.5px; fill: var(--soft); } .key { margin-right: 14px; white-space: nowrap; }
@@ -129,13 +129,13 @@ def cell(seen: Any, name: str, t_s: float) -> str:
     if held or fallen:
         below = [(x, y, z - 0.02 if held else 0.0) for x, y, z in ends]
         shapes.append(f"<path class='part {'fallen' if fallen else ''}' d='M{'L'.join(map(_seen, below))}' />")
-    return f"<svg viewBox='0 0 320 210' role=img aria-label='The cell at {t_s:.2f} s'>{''.join(shapes)}</svg>"
+    return f"<svg viewBox='0 0 320 195' role=img aria-label='The cell at {t_s:.2f} s'>{''.join(shapes)}</svg>"
 
 
 def _seen(place: Any) -> str:
     """Oblique projection: y to the right, z up, x towards the reader."""
     x, y, z = place
-    return f"{160 + 150 * y - 45 * x:.1f} {120 - 150 * z + 75 * x:.1f}"
+    return f"{178 + 145 * y - 42 * x:.1f} {122 - 150 * z + 75 * x:.1f}"
 
 
 def _across(end_s: float) -> Any:

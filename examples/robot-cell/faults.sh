@@ -29,7 +29,7 @@ for fault; do
     # shellcheck disable=SC2086
     set -- $on
     if [ $ptp != none ]; then
-        for host in planner left right p-planner p-left p-right; do
+        for host in planner left right; do
             set -- "$@" --set "system.hosts.$host.timelines.cell.sources=[$source]"
         done
     fi

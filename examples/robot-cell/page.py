@@ -21,8 +21,8 @@ TOLERANCE_MM = 0.5
 STOPPED, REJOINING, COORDINATED, HOLD = range(4)
 STORIES = {
     "calm": ("Nothing happens", "Both cells, without a fault."),
-    "reference": ("The reference stops", "The daemon of the reference's timeline is killed, and started ten seconds later."),
-    "daemon": ("A daemon dies", "The daemons on both left hosts are killed, and others started twelve seconds later."),
+    "reference": ("The reference stops", "What tells the reference's time is killed, and started again twelve seconds later."),
+    "daemon": ("A daemon dies", "What keeps both left hosts' time is killed, and started again twelve seconds later."),
     "slow": ("A link gets slow", "A camera sends more pictures through the link to the left controllers than it takes."),
     "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
     "rogue-unsigned": ("A rogue clock lies, unsigned", "A better master appears on the network, whose time is wrong."),
@@ -208,7 +208,7 @@ def main(out: str, given: list[str]) -> None:
     drop = sum(bool(seen.last("plain.dropped")) for seen in runs)
     kept = all(seen.last("cell.dropped") == 0 for seen in runs)
     lead = (
-        f"Two arms carry one part together by time-stamped commands. In {len(runs)} runs the cell that asks how good its "
+        f"Two arms carry one part together by time-stamped commands. In {len(runs)} run{'s' * (len(runs) > 1)} the cell that asks how good its "
         f"time is {'never drops a part' if kept else '<b class=fail>drops parts</b>'}. Beside it the same cell with plain "
         f"clocks drops parts in {drop} of them. The part slips when the arms' ends disagree by more than {TOLERANCE_MM} mm."
     )

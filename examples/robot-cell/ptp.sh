@@ -1,24 +1,35 @@
 #!/bin/sh
 # Where CELL_PTP says `unsigned`, the real ptp4l; where it says `signed`, our own PTP with
-# every Sync signed; else nothing. A master, the slave of a host, which
-# tells its timeline of what it hears, or a rogue: a master that says it is the best, on a host whose clock is wrong.
-# Nobody touches a clock.
+# every Sync signed, and ptp4l for the plain clocks; else nothing.
+#
+#   ptp.sh master | slave HOST | plain | rogue
+#
+# A slave tells its host's timeline of what it hears, and touches no clock; a plain one
+# steers its host's. A rogue says that it is the best master, on a host whose clock is wrong.
 set -eu
 timeloom=${TIMELOOM:-timeloom}
 keys=${TIMELOOM_TIMELINES:-.}/../keys
-slaves="planner left right p-planner p-left p-right"
-case ${CELL_PTP:-none}-$1 in
-unsigned-*)
-    state=$(mktemp -d)
-    trap 'rm -rf "$state"' EXIT
+slaves="planner left right"
+state=$(mktemp -d)
+trap 'rm -rf "$state"' EXIT
+
+linuxptp() {
+    free=1
+    socket=$state/ptp4l
+    more=""
     case $1 in
-    slave) role="slaveOnly 1
-slave_event_monitor $TIMELOOM_TIMELINES/ptp4l.monitor
-uds_address $TIMELOOM_TIMELINES/ptp4l" ;;
-    rogue) role="priority1 1
-uds_address $state/ptp4l" ;;
-    *) role="priority1 100
-uds_address $state/ptp4l" ;;
+    slave)
+        socket=$TIMELOOM_TIMELINES/ptp4l
+        more="slaveOnly 1
+slave_event_monitor $TIMELOOM_TIMELINES/ptp4l.monitor"
+        ;;
+    plain)
+        free=0
+        more="slaveOnly 1
+step_threshold 0.0001"
+        ;;
+    rogue) more="priority1 1" ;;
+    master) more="priority1 100" ;;
     esac
     cat >"$state/ptp4l.conf" <<EOT
 [global]
@@ -27,13 +38,19 @@ network_transport L2
 domainNumber 1
 logSyncInterval -2
 logMinDelayReqInterval -2
-free_running 1
-$role
+free_running $free
+uds_address $socket
+$more
 EOT
-    /usr/sbin/ptp4l -f "$state/ptp4l.conf" -i eth0 -m -q &
-    wait $!
-    ;;
-signed-master)
+    /usr/sbin/ptp4l -f "$state/ptp4l.conf" -i eth0 -m -q
+}
+
+# By UDP, since a switch hands the Ethernet frames for measuring a link to nobody.
+signed() {
+    "$timeloom" ptp "$@" -i eth0 --transport udp4 --sync-interval=-2
+}
+
+make_keys() {
     mkdir -m 700 "$keys.new"
     "$timeloom" ptp keygen "$keys.new/ops" --authority
     "$timeloom" ptp keygen "$keys.new/gm" --name gm --clock 0200000000000001
@@ -48,13 +65,23 @@ signed-master)
         cp "$keys.new/ops/ring.toml" "$keys.new/ops/authority.pub" "$keys.new/$who/"
     done
     mv "$keys.new" "$keys"
-    exec "$timeloom" ptp gm -i eth0 --transport udp4 --sync-interval=-2 --auth inline-ed25519 --keys "$keys/gm"
+}
+
+case ${CELL_PTP:-none}-$1 in
+none-*) exec sleep infinity ;;
+unsigned-* | *-plain) linuxptp "$1" & ;;
+signed-master)
+    make_keys
+    linuxptp master &
+    signed gm --auth inline-ed25519 --keys "$keys/gm" &
     ;;
 signed-slave)
     until [ -d "$keys" ]; do sleep 0.05; done
-    exec "$timeloom" ptp slave -i eth0 --transport udp4 --sync-interval=-2 --auth inline-ed25519 \
-        --keys "$keys/$2" --feed "$TIMELOOM_TIMELINES/ptp.feed"
+    signed slave --auth inline-ed25519 --keys "$keys/$2" --feed "$TIMELOOM_TIMELINES/ptp.feed" &
     ;;
-signed-rogue) exec "$timeloom" ptp gm -i eth0 --transport udp4 --sync-interval=-2 --priority1 1 ;;
-*) exec sleep infinity ;;
+signed-rogue)
+    linuxptp rogue &
+    signed gm --priority1 1 &
+    ;;
 esac
+wait
