@@ -1,12 +1,12 @@
 """The plant: two six-joint arms at 1 kHz, and the long part that they carry together.
 
 Each arm has a controller of its own on board, as the real ones have: told where to go and how long that may take, it
-moves its tool along a straight line (minimum jerk), finds the joints for each millisecond, and its servos follow. It
-knows no clock but its own period. A move begins at the instant at which its number, ``go``, is written.
+moves its tool along a straight line (minimum jerk), finds the joints for each millisecond, and its servos follow.
+It knows no clock but its own period. A move begins at the instant at which its number, ``go``, is written.
 
-The part is rigid. Both grippers hold it, so their ends must keep their distance and direction; what they disagree by
-beyond that is ``error``. Past the tolerance the part slips, and is dropped. Nobody feels a force: nothing but time keeps
-the arms together.
+The part is rigid. Both grippers hold it, so their ends must keep their distance and direction; what they disagree
+by beyond that is ``error``. Past the tolerance the part slips, and is dropped. Nobody feels a force: nothing but time
+keeps the arms together.
 """
 
 from __future__ import annotations

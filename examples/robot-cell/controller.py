@@ -2,13 +2,13 @@
 
     controller.py SIDE --planner ADDRESS --peer ADDRESS --arm ADDRESS [--plain]
 
-A move is a promise between both controllers. Each says that it has the command in time and by good time, then that it
-has heard so from the other. Only with both does it act: at an instant of its own clock that it settles when it promises,
-so that what happens to its time afterwards moves nothing any more. Who cannot promise leaves: it ends what is under way,
-and begins nothing until its time is good and the others are there again.
+A move is a promise between both controllers. Each says that it has the command in time and by good time, then that
+it has heard so from the other. Only with both does it act: at an instant of its own crystal that it settles when it
+promises, so that what happens to its time afterwards moves nothing any more. Who cannot promise leaves: it ends what
+is under way, and begins nothing until its time is good and the others are there again.
 
-With ``--plain`` it acts by the host's clock: nobody can ask how good it is, a command that comes too late is executed at
-once, and nothing is promised.
+With ``--plain`` it acts by the host's clock: nobody can ask how good it is, a command that comes too late is executed
+at once, and nothing is promised.
 """
 
 from __future__ import annotations

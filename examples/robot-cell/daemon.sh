@@ -14,7 +14,11 @@ how=$(tr '\0' '\n' <"/proc/${sntp:-self}/cmdline" | tail -n 1)
 # shellcheck disable=SC2086
 kill -9 $daemon $sntp
 sleep "$1"
-[ -z "$sntp" ] || "$python" sntp.py "$how" &
-[ -z "$daemon" ] || exec "$timeloom" timeline serve --config "$TIMELOOM_TIMELINES/timelines.toml" \
-    --directory "$TIMELOOM_TIMELINES"
+if [ -n "$sntp" ]; then
+    "$python" sntp.py "$how" &
+fi
+if [ -n "$daemon" ]; then
+    exec "$timeloom" timeline serve --config "$TIMELOOM_TIMELINES/timelines.toml" \
+        --directory "$TIMELOOM_TIMELINES"
+fi
 wait

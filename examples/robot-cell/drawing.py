@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from typing import Any
 
 import arms
 import ur5
 
 STYLE = """
-:root { color-scheme: light dark; --page: #fff; --ink: #1c1f23; --soft: #5b636d; --line: #d5d9de; --thin: #e6e9ec;
-  --a: #005a8f; --b: #b04600; --c: #7a5aa0; --good: #00694d; --warn: #c98a00; --bad: #b04600; --idle: #8b939c; }
-@media (prefers-color-scheme: dark) { :root { --page: #15181c; --ink: #e6e9ec; --soft: #a3abb5; --line: #3b424a;
-  --thin: #2a3037; --a: #6cb6e8; --b: #f08a4b; --c: #b79be0; --good: #4cc29a; --warn: #e0b04a; --bad: #f08a4b; } }
+:root { color-scheme: light dark; --page: #fff; --ink: #1c1f23; --soft: #5b636d; --line: #d5d9de;
+  --thin: #e6e9ec;
+  --a: #005a8f; --b: #b04600; --c: #7a5aa0; --good: #00694d; --warn: #c98a00; --bad: #b04600;
+  --idle: #8b939c; }
+@media (prefers-color-scheme: dark) { :root { --page: #15181c; --ink: #e6e9ec; --soft: #a3abb5;
+  --line: #3b424a;
+  --thin: #2a3037; --a: #6cb6e8; --b: #f08a4b; --c: #b79be0; --good: #4cc29a; --warn: #e0b04a;
+  --bad: #f08a4b; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 Charter, Georgia, "Liberation Serif", serif; }
 main { max-width: 1080px; margin: 0 auto; padding: 32px 20px 60px; }
-h1 { font-size: 27px; margin: 0 0 6px; } h2 { font-size: 18px; margin: 36px 0 6px; border-top: 1px solid var(--line);
-  padding-top: 10px; } h3, table, figcaption, .keys, svg text { font-family: Helvetica, Arial, "Liberation Sans", sans-serif; }
-h3 { font-size: 13px; margin: 0 0 2px; } a { color: var(--a); } p { max-width: 92ch; margin: 0 0 10px; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--thin); vertical-align: bottom; }
-.n { text-align: right; white-space: nowrap; } .pass { color: var(--good); } .fail { color: var(--bad); font-weight: 600; }
-.plots { display: grid; grid-template-columns: 1fr 1fr; gap: 18px 28px; } .plots > div { min-width: 0; }
-.cells { display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 14px; margin-top: 14px; }
+h1 { font-size: 27px; margin: 0 0 6px; } h2 { font-size: 18px; margin: 36px 0 6px; border-top: 1px
+  solid var(--line);
+  padding-top: 10px; } h3, table, figcaption, .keys, svg text { font-family: Helvetica, Arial,
+  "Liberation Sans", sans-serif; }
+h3 { font-size: 13px; margin: 0 0 2px; } a { color: var(--a); } p { max-width: 92ch; margin: 0 0
+  10px; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 12.5px;
+  font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--thin);
+  vertical-align: bottom; }
+.n { text-align: right; white-space: nowrap; } .pass { color: var(--good); } .fail { color:
+  var(--bad); font-weight: 600; }
+.plots { display: grid; grid-template-columns: 1fr 1fr; gap: 18px 28px; } .plots > div { min-width:
+  0; }
+.cells { display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 14px;
+  margin-top: 14px; }
 @media (max-width: 760px) { .plots { grid-template-columns: 1fr; } }
-figure { margin: 0; } figcaption, .keys { font-size: 12px; color: var(--soft); } svg { width: 100%; height: auto; display: block; }
+figure { margin: 0; } figcaption, .keys { font-size: 12px; color: var(--soft); } svg { width: 100%;
+  height: auto; display: block; }
 svg text { font-size: 10.5px; fill: var(--soft); } .key { margin-right: 14px; white-space: nowrap; }
 .key i { display: inline-block; width: 18px; height: 3px; margin-right: 5px; vertical-align: 3px; }
-.trace { fill: none; stroke-width: 1.4; stroke-linejoin: round; } .grid { stroke: var(--thin); } .fault { stroke: var(--bad);
+.trace { fill: none; stroke-width: 1.4; stroke-linejoin: round; } .grid { stroke: var(--thin); }
+  .fault { stroke: var(--bad);
   stroke-dasharray: 3 3; } .limit { stroke: var(--ink); stroke-dasharray: 5 3; stroke-width: 0.9; }
-.bone { stroke: var(--soft); stroke-width: 5; stroke-linecap: round; stroke-linejoin: round; fill: none; }
-.joint { fill: var(--page); stroke: var(--soft); stroke-width: 1.4; } .part { stroke: var(--a); stroke-width: 7; stroke-linecap: round; }
-.fallen { stroke: var(--bad); } .floor { fill: none; stroke: var(--line); } .claw { fill: var(--ink); }
+.bone { stroke: var(--soft); stroke-width: 5; stroke-linecap: round; stroke-linejoin: round; fill:
+  none; }
+.joint { fill: var(--page); stroke: var(--soft); stroke-width: 1.4; } .part { stroke: var(--a);
+  stroke-width: 7; stroke-linecap: round; }
+.fallen { stroke: var(--bad); } .floor { fill: none; stroke: var(--line); } .claw { fill:
+  var(--ink); }
 """
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 500, 170, 44, 20
@@ -74,9 +92,7 @@ def plot(
             gap, before = (gap if before is None else min(t - before, 0.5)), t
             points.append(f"{'M' if move else 'L'}{x(t):.1f} {y(value):.1f}")
         shapes.append(f"<path class=trace style='stroke: var(--{kind})' d='{''.join(points)}' />")
-    keys = "".join(
-        f"<span class=key><i style='background: var(--{kind})'></i>{html.escape(name)}</span>" for name, kind, _ in traces
-    )
+    keys = _keys((name, kind) for name, kind, _ in traces)
     head = f"{html.escape(title)}{f' [{unit}]' if unit else ''}".replace("[us]", "[µs]")
     return f"<div><h3>{head}</h3><div class=keys>{keys}</div>{_svg(''.join(shapes), HEIGHT)}</div>"
 
@@ -101,9 +117,7 @@ def lanes(title: str, rows: list[tuple[str, Any]], end_s: float, fault: float | 
             )
     if fault is not None:
         shapes.append(f"<line class=fault x1={x(fault):.1f} x2={x(fault):.1f} y1=6 y2={HEIGHT - BOTTOM} />")
-    keys = "".join(
-        f"<span class=key><i style='background: var(--{kind})'></i>{name}</span>" for name, kind in MODES.values()
-    )
+    keys = _keys(MODES.values())
     return f"<div><h3>{html.escape(title)}</h3><div class=keys>{keys}</div>{_svg(''.join(shapes), HEIGHT)}</div>"
 
 
@@ -130,6 +144,12 @@ def cell(seen: Any, name: str, t_s: float) -> str:
         below = [(x, y, z - 0.02 if held else 0.0) for x, y, z in ends]
         shapes.append(f"<path class='part {'fallen' if fallen else ''}' d='M{'L'.join(map(_seen, below))}' />")
     return f"<svg viewBox='0 0 320 195' role=img aria-label='The cell at {t_s:.2f} s'>{''.join(shapes)}</svg>"
+
+
+def _keys(named: Iterable[tuple[str, str]]) -> str:
+    return "".join(
+        f"<span class=key><i style='background: var(--{kind})'></i>{html.escape(name)}</span>" for name, kind in named
+    )
 
 
 def _seen(place: Any) -> str:

@@ -17,7 +17,6 @@ for fault; do
     case $fault in
     calm) on="" ;;
     daemon) on="$on --set attack.daemon-plain.enabled=true" ;;
-    slow) on="$on --set network.traffic.pictures.start=12s" ;;
     rogue-*) ptp=${fault#rogue-} ;;
     esac
     case $ptp in

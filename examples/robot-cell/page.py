@@ -21,9 +21,9 @@ TOLERANCE_MM = 0.5
 STOPPED, REJOINING, COORDINATED, HOLD = range(4)
 STORIES = {
     "calm": ("Nothing happens", "Both cells, without a fault."),
-    "reference": ("The reference stops", "What tells the reference's time is killed, and started again twelve seconds later."),
-    "daemon": ("A daemon dies", "What keeps both left hosts' time is killed, and started again twelve seconds later."),
-    "slow": ("A link gets slow", "A camera sends more pictures through the link to the left controllers than it takes."),
+    "reference": ("The reference stops", "What tells the time is killed, and started again twelve seconds later."),
+    "daemon": ("A daemon dies", "What keeps the left hosts' time is killed, and started again after twelve seconds."),
+    "slow": ("A link gets slow", "A camera fills the link that leads to the left controllers."),
     "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
     "rogue-unsigned": ("A rogue clock lies, unsigned", "A better master appears on the network, whose time is wrong."),
     "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where every Sync must be signed."),
@@ -107,10 +107,12 @@ def summary(runs: list[Seen]) -> str:
             rows.append(
                 f"<tr><td>{STORIES[seen.name][0] if first else ''}</td><td>{label}</td>"
                 f"<td class=n>{seen.worst_mm(cell):.3f} mm</td>"
-                f"<td class='n {'fail' if dropped else ''}'>{dropped}</td><td class=n>{seen.last(f'{cell}.placed')}</td>"
+                f"<td class='n {'fail' if dropped else ''}'>{dropped}</td>"
+                f"<td class=n>{seen.last(f'{cell}.placed')}</td>"
                 f"<td class=n>{late}</td>"
                 + (
-                    f"<td class=n>{seconds(seen.leaves_s('left'))}</td><td class=n>{seconds(seen.leaves_s('right'))}</td>"
+                    f"<td class=n>{seconds(seen.leaves_s('left'))}</td>"
+                    f"<td class=n>{seconds(seen.leaves_s('right'))}</td>"
                     f"<td class=n>{seconds(both)}</td><td class={verdict}>{held} of {len(checks)} hold</td></tr>"
                     if first
                     else "<td class=n>never</td><td class=n>never</td><td></td><td></td></tr>"
@@ -126,7 +128,10 @@ def section(seen: Seen) -> str:
     errors = drawing.plot(
         "How far the arms' ends disagree",
         "mm",
-        [("asks how good time is", "a", scaled(seen["cell.error"], 1e3)), ("plain clocks", "b", scaled(seen["plain.error"], 1e3))],
+        [
+            ("asks how good time is", "a", scaled(seen["cell.error"], 1e3)),
+            ("plain clocks", "b", scaled(seen["plain.error"], 1e3)),
+        ],
         end_s,
         top=2.0,
         line=(TOLERANCE_MM, "the part slips"),
@@ -135,7 +140,10 @@ def section(seen: Seen) -> str:
     widths = drawing.plot(
         "Half of the interval of the controllers' timelines",
         "us",
-        [(side, kind, scaled(seen[f"{side}.timeline.cell.half_width"], 1e6)) for side, kind in (("left", "a"), ("right", "b"))],
+        [
+            ("left", "a", scaled(seen["left.timeline.cell.half_width"], 1e6)),
+            ("right", "b", scaled(seen["right.timeline.cell.half_width"], 1e6)),
+        ],
         end_s,
         top=300.0,
         line=(100.0, "required"),
@@ -208,9 +216,10 @@ def main(out: str, given: list[str]) -> None:
     drop = sum(bool(seen.last("plain.dropped")) for seen in runs)
     kept = all(seen.last("cell.dropped") == 0 for seen in runs)
     lead = (
-        f"Two arms carry one part together by time-stamped commands. In {len(runs)} run{'s' * (len(runs) > 1)} the cell that asks how good its "
-        f"time is {'never drops a part' if kept else '<b class=fail>drops parts</b>'}. Beside it the same cell with plain "
-        f"clocks drops parts in {drop} of them. The part slips when the arms' ends disagree by more than {TOLERANCE_MM} mm."
+        f"Two arms carry one part together by time-stamped commands. In {len(runs)} run{'s' * (len(runs) > 1)} the cell "
+        f"that asks how good its time is {'never drops a part' if kept else '<b class=fail>drops parts</b>'}. "
+        f"Beside it the same cell with plain clocks drops parts in {drop} of them. "
+        f"The part slips when the arms' ends disagree by more than {TOLERANCE_MM} mm."
     )
     body = "".join(map(section, runs))
     Path(out).write_text(

@@ -3,7 +3,8 @@
     sntp.py serve            answers with this host's clock
     sntp.py ADDRESS          asks twice a second, and sets this host's clock
 
-It believes that the way there takes as long as the way back, as the protocol does, and says nobody how far off it may be.
+It believes that the way there takes as long as the way back, as the protocol does, and tells nobody how far off it
+may be.
 """
 
 import select
