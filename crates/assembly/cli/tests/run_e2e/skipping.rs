@@ -80,6 +80,40 @@ fn an_end_is_recorded_when_it_happened_and_after_what_was_printed() {
     }
 }
 
+/// A child that ends is off the kernel's lists before its parent is woken. Whether it is
+/// left standing in between is the machine's affair: beside busy processes one in some
+/// thousand was.
+#[test]
+fn no_time_passes_while_a_child_ends() {
+    let forks = "
+import os, time
+for number in range(2000):
+    begun = time.monotonic_ns()
+    child = os.fork()
+    if child == 0:
+        os.nice(19)
+        os._exit(0)
+    os.waitpid(child, 0)
+    if time.monotonic_ns() != begun:
+        print('time passed by child', number)
+print('done')
+time.sleep(99)
+";
+    let ticks = "import time\nwhile True: time.sleep(0.01)";
+    let lab = Lab::new(
+        &Scenario::lasting("1 s")
+            .program('a', "forks", &["python3", "-u", "-c", forks], "")
+            .program('a', "ticks", &["python3", "-c", ticks], ""),
+    );
+    let run = lab
+        .run(&["time.mode=skip", "time.compute=none"])
+        .succeeded();
+    assert_eq!(
+        log_lines(run.directory().path(), "forks"),
+        [(0, "done".to_owned())]
+    );
+}
+
 #[test]
 fn a_program_starts_when_the_one_before_is_ready() {
     let ready = "ready = \"log:said\"\nready_timeout = \"3000 s\"";

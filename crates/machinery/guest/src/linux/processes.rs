@@ -167,6 +167,32 @@ pub(crate) fn thread_state(thread: i32) -> Option<char> {
     behind_name(&stat)?.chars().next()
 }
 
+/// The children that a thread has started and that nobody has waited for; none where the
+/// kernel does not list them (CONFIG_PROC_CHILDREN).
+pub(crate) fn children(thread: i32) -> Vec<i32> {
+    let path = format!("/proc/{thread}/task/{thread}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let numbers = text.split_ascii_whitespace();
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+/// Whether a process is about to end, and its parent does not know yet.
+pub(crate) fn is_ending(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| is_ending_in(&stat).unwrap_or(false))
+}
+
+/// From /proc/PID/stat: the third field is the state, the ninth the kernel's flags.
+fn is_ending_in(stat: &str) -> Option<bool> {
+    let mut fields = behind_name(stat)?.split_ascii_whitespace();
+    let state = fields.next()?;
+    let flags: u32 = fields.nth(5)?.parse().ok()?;
+    Some(flags & PF_EXITING != 0 && !matches!(state, "Z" | "X"))
+}
+
+/// From <linux/sched.h>.
+const PF_EXITING: u32 = 4;
+
 /// What follows the name in /proc/PID/stat: from the third field on.
 pub(crate) fn behind_name(stat: &str) -> Option<&str> {
     // The name, in parentheses, may contain anything.
@@ -318,6 +344,39 @@ mod tests {
         assert_eq!(found[0].start, 0x67ff_ffff_f000);
         assert!(!found[0].writable);
         assert!(memfds_in(&maps, "00:01", "page-b").next().is_none());
+    }
+
+    #[test]
+    fn who_ends_does_so_until_the_parent_knows() {
+        let stat = |state, flags| format!("7 (a) b (c) {state} 1 7 7 0 -1 {flags} 93 0 0");
+        for (state, flags, is_ending) in [
+            ("R", 4_194_304, false),
+            ("R", 4_194_308, true),
+            ("D", 4, true),
+            ("Z", 4_194_308, false),
+            ("X", 4, false),
+        ] {
+            assert_eq!(
+                is_ending_in(&stat(state, flags)),
+                Some(is_ending),
+                "{state} {flags}"
+            );
+        }
+        assert_eq!(is_ending_in("7 (a) R 1"), None);
+        assert!(!is_ending(std::process::id() as i32));
+    }
+
+    #[test]
+    fn a_child_is_listed_until_it_is_waited_for() {
+        let mut child = std::process::Command::new("true")
+            .spawn()
+            .expect("it starts");
+        // SAFETY: no arguments.
+        let this = unsafe { libc::gettid() };
+        let pid = child.id() as i32;
+        assert!(children(this).contains(&pid));
+        child.wait().expect("it ends");
+        assert!(!children(this).contains(&pid));
     }
 
     #[test]

@@ -47,6 +47,15 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// A child of these that is about to end, of which its parent does not know yet. The
+    /// kernel takes it off the cgroup's list before it wakes the parent. A busy machine
+    /// may leave it standing in between: all that are listed sleep then.
+    pub(crate) fn ending_child(&self) -> Option<i32> {
+        let threads = self.counts.iter().map(|(thread, _)| *thread);
+        let mut children = threads.flat_map(processes::children);
+        children.find(|&child| processes::is_ending(child))
+    }
+
     /// What the scheduler has counted of the threads.
     pub(crate) fn counts(&self) -> &[(i32, String)] {
         &self.counts
