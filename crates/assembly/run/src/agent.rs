@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use crate::placed::{Secret, Serve, WhichTimeline};
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
@@ -12,8 +13,60 @@ use timeloom_guest::{Controlled, HoldError, Session};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
-/// What is written of each pause, one JSON object to a line.
-type Log = Box<dyn Write + Send>;
+/// What an agreed pause was like on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgreedPause {
+    /// Counts them. Number 0 is the stand before the start.
+    pub number: u64,
+    /// Where all stood.
+    pub at: Instant<Virtual>,
+    /// Whether this machine asked for it, or meant to.
+    pub asked: bool,
+    /// How far that was ahead of what the clock showed when it got its ceiling.
+    pub ahead: Option<Duration>,
+    /// How far the clock was off the agreed line just before, and by how much that
+    /// comparison may be wrong.
+    pub deviation: Option<(Duration, Duration)>,
+    /// From when on all stood here.
+    pub stood: Option<Instant<Wall>>,
+    /// When all went on.
+    pub resumed: Instant<Wall>,
+    /// How much later the clock did so here.
+    pub late: Duration,
+}
+
+/// Hears of each pause, when it ends.
+pub type HearPause = Box<dyn FnMut(&AgreedPause) + Send>;
+
+/// Writes one JSON object for each pause, one to a line.
+pub fn json_lines(mut log: Box<dyn Write + Send>) -> HearPause {
+    Box::new(move |pause| {
+        let line = serde_json::json!({
+            "pause": pause.number,
+            "at_ns": pause.at.as_ns(),
+            "asked": pause.asked,
+            "ahead_ns": pause.ahead.map(Duration::as_ns),
+            "deviation_ns": pause.deviation.map(|(deviation, _)| deviation.as_ns()),
+            "deviation_error_ns": pause.deviation.map(|(_, error)| error.as_ns()),
+            "stood_for_ns": pause.stood.map(|stood| (pause.resumed - stood).as_ns()),
+            "resumed_wall_ns": pause.resumed.as_ns(),
+            "late_ns": pause.late.as_ns(),
+        });
+        // A log that is full must not end a run; what is missing is seen by its number.
+        let _ = writeln!(log, "{line}").and_then(|()| log.flush());
+    })
+}
+
+/// How agents agree whose pauses lie so far ahead, and who may be silent for so long.
+pub fn settings(look_ahead: Option<Duration>, patience: Duration) -> Settings {
+    let beat = Duration::from_ns(patience.as_ns() / 8);
+    Settings {
+        mode: look_ahead.map_or(Mode::Immediate, Mode::Scheduled),
+        patience,
+        beat: beat.max(Duration::from_ms(1)),
+        ..Settings::default()
+    }
+}
 
 /// The session as the agreement sees it; keeps what its pauses were like.
 pub struct AgreedSession {
@@ -22,7 +75,7 @@ pub struct AgreedSession {
 }
 
 struct State {
-    log: Option<Log>,
+    hear: Option<HearPause>,
     pauses: u64,
     /// The line that all clocks have followed since all went on.
     line: Option<ClockMap<Wall, Virtual>>,
@@ -43,12 +96,12 @@ struct Pause {
 }
 
 impl AgreedSession {
-    /// Writes of each pause to `log`, when it ends.
-    pub fn new(session: Arc<Session>, log: Option<Log>) -> Self {
+    /// Tells `hear` of each pause, when it ends.
+    pub fn new(session: Arc<Session>, hear: Option<HearPause>) -> Self {
         Self {
             session,
             state: Mutex::new(State {
-                log,
+                hear,
                 pauses: 0,
                 line: None,
                 pause: Pause::default(),
@@ -71,25 +124,22 @@ impl AgreedSession {
 }
 
 impl State {
-    fn write(&mut self, resumed: Instant<Wall>, late: Duration) {
+    fn tell(&mut self, resumed: Instant<Wall>, late: Duration) {
         let pause = std::mem::take(&mut self.pause);
         let Some(at) = pause.at else { return };
         let number = self.pauses;
         self.pauses += 1;
-        let Some(log) = &mut self.log else { return };
-        let line = serde_json::json!({
-            "pause": number,
-            "at_ns": at.as_ns(),
-            "asked": pause.asked,
-            "ahead_ns": pause.closed.map(|closed| (at - closed).as_ns()),
-            "deviation_ns": pause.deviation.map(|(deviation, _)| deviation.as_ns()),
-            "deviation_error_ns": pause.deviation.map(|(_, error)| error.as_ns()),
-            "stood_for_ns": pause.stood.map(|stood| (resumed - stood).as_ns()),
-            "resumed_wall_ns": resumed.as_ns(),
-            "late_ns": late.as_ns(),
+        let Some(hear) = &mut self.hear else { return };
+        hear(&AgreedPause {
+            number,
+            at,
+            asked: pause.asked,
+            ahead: pause.closed.map(|closed| at - closed),
+            deviation: pause.deviation,
+            stood: pause.stood,
+            resumed,
+            late,
         });
-        // A log that is full must not end a run; what is missing is seen by its number.
-        let _ = writeln!(log, "{line}").and_then(|()| log.flush());
     }
 }
 
@@ -132,7 +182,7 @@ impl AgreedTestbed for AgreedSession {
         let late = self.session.resume_as_of(from, at).map_err(refused)?;
         self.with(|state| {
             state.line = Some(ClockMap::new(at, from, Rate::ONE));
-            state.write(at, late);
+            state.tell(at, late);
         });
         Ok(())
     }

@@ -20,6 +20,7 @@ use crate::verdict::Reporter;
 /// Starts every device.
 pub(crate) fn start(
     plan: &Plan,
+    writers: &Writers,
     fabric: &Fabric,
     plants: &BTreeMap<String, Arc<Exchange>>,
     scribe: &Scribe,
@@ -28,12 +29,12 @@ pub(crate) fn start(
     plan.system
         .devices
         .iter()
-        .map(|(name, device)| start_one(plan, (name, device), fabric, plants, scribe, reporter))
+        .map(|(name, device)| start_one(writers, (name, device), fabric, plants, scribe, reporter))
         .collect()
 }
 
 fn start_one(
-    plan: &Plan,
+    writers: &Writers,
     (name, device): (&str, &Device),
     fabric: &Fabric,
     plants: &BTreeMap<String, Arc<Exchange>>,
@@ -63,7 +64,7 @@ fn start_one(
         unit_id: device.unit,
         max_connections: MOST_CONNECTIONS,
     };
-    let writers = writers(plan);
+    let writers = writers.clone();
     let (reporter, told) = (reporter.clone(), scribe.clone());
     let on_trouble = move |device: &str, trouble: Trouble| {
         let text = trouble.to_string();
@@ -96,8 +97,11 @@ fn start_one(
         .map_err(|error| RunError::Start(format!("device `{name}`: {error}")))
 }
 
+/// A host, and who it is in words, by address.
+pub(crate) type Writers = BTreeMap<IpAddr, (String, String)>;
+
 /// Who has which address: the host, and the host with its program where that is the only one.
-fn writers(plan: &Plan) -> BTreeMap<IpAddr, (String, String)> {
+pub(crate) fn writers(plan: &Plan) -> Writers {
     let writer = |(name, host): (&String, &timeloom_scenario::Host)| {
         let programs: Vec<&str> = (plan.programs())
             .filter(|(other, _)| other == name)

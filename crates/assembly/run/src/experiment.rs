@@ -11,9 +11,10 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    ClockOptions, FreezeKind, Grants, Lookout, ProcFiles, Session, SessionOptions, UnhandledCall,
-    serve,
+    ClockOptions, FreezeKind, Grants, HoldError, Lookout, ProcFiles, Session, SessionOptions,
+    UnhandledCall, serve,
 };
+use timeloom_portal::Tunnels;
 use timeloom_results::{Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
 use timeloom_scenario::{Compute, Mode, OpenFlow, Plan, Proc};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -21,8 +22,9 @@ use timeloom_time::{Duration, Instant, Utc, Virtual};
 use crate::attention::Attention;
 use crate::error::RunError;
 use crate::outputs::Logs;
+use crate::placed::{Together, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
-use crate::record::Scribe;
+use crate::record::{LOCAL, Scribe};
 use crate::simulated::Network;
 use crate::testbed::{Door, Keyboard};
 use crate::verdict::{End, Reporter, Verdict};
@@ -93,6 +95,18 @@ impl Summary {
 /// When it could not begin. A failure after that is in the summary and in the
 /// results, with all that was recorded until then.
 pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
+    match plan.placement.is_spread() {
+        true => conduct(plan, options),
+        false => run_here(plan, options, None),
+    }
+}
+
+/// As [`run`], on this machine, perhaps as one of several.
+pub(crate) fn run_here(
+    plan: &Plan,
+    options: Options,
+    together: Option<&Together>,
+) -> Result<Summary, RunError> {
     let directory = match options.replace {
         true => RunDirectory::replace(&options.directory)?,
         false => RunDirectory::create(&options.directory)?,
@@ -104,7 +118,7 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     manifest.time_mode = plan.time.mode.to_string();
     directory.write_manifest(&manifest)?;
     let plan = &python::provide(plan, &options.directory)?;
-    let begun = Run::prepare(plan, &options, &directory, &mut manifest);
+    let begun = Run::prepare(plan, together, &options, &directory, &mut manifest);
     match begun {
         Ok(run) => run.go(options, manifest),
         Err(error) => {
@@ -125,11 +139,13 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
 /// before what answers, the session last.
 struct Run<'a> {
     plan: &'a Plan,
+    together: Option<&'a Together>,
     directory: &'a RunDirectory,
     logs: Logs<'a>,
     devices: Vec<timeloom_plant::modbus::ModbusDevice>,
     network: Option<Network>,
     captures: BTreeMap<String, timeloom_fabric::Capture>,
+    tunnels: Option<Tunnels>,
     plants: std::collections::BTreeMap<String, Arc<timeloom_plant::Exchange>>,
     fabric: Fabric,
     keyboard: Arc<Keyboard>,
@@ -145,6 +161,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn prepare(
         plan: &'a Plan,
+        together: Option<&'a Together>,
         options: &Options,
         directory: &'a RunDirectory,
         manifest: &mut Manifest,
@@ -194,7 +211,10 @@ impl<'a> Run<'a> {
             let file = program_file(&program.directory, &program.run[0]);
             manifest.add_program(&inputs::without_detours(&file));
         }
-        inputs::keep(plan, directory, manifest)?;
+        if together.is_none() {
+            // Else they are kept where they come from.
+            inputs::keep(plan, directory, manifest)?;
+        }
         directory.write_manifest(manifest)?;
 
         let verdict = Verdict::new(session.clock());
@@ -205,28 +225,51 @@ impl<'a> Run<'a> {
             Arc::clone(&recorder),
             Arc::clone(session.clock()),
             verdict.reporter(),
+            together.map_or(LOCAL, |together| &together.name),
         );
         session.clock().on_host_change(scribe.host_sink());
-        let bus = pause_bus::build(plan, &session, &scribe, verdict.reporter(), &options.warn);
+        let bus = pause_bus::build(
+            plan,
+            &session,
+            &scribe,
+            verdict.reporter(),
+            &options.warn,
+            together,
+        );
         // Early, since a session that does not answer counts as dead: `timeloom
         // clean` would take its cgroup away.
         let keyboard = Arc::new(Keyboard::new(
             Arc::clone(&session),
-            bus.clone(),
+            (bus.clone(), together.is_some()),
             plan.time.skips(),
             grants(plan, &session),
             &options.directory,
         ));
         serve(&keyboard)?;
-        let fabric = Fabric::build(&network::specification(plan))?;
+        let whole = together.map_or(plan, |together| &together.whole);
+        let ends = together.map_or(&[][..], |together| &together.ends);
+        let mut spec = network::specification(plan, ends);
+        if together.is_some() {
+            // Two machines must not give one to two stations.
+            let macs = network::macs(whole);
+            for station in &mut spec.stations {
+                station.mac = macs.get(&station.name).copied();
+            }
+        }
+        let fabric = Fabric::build(&spec)?;
         keyboard.open(Door::of(plan, &fabric, &keepers, &scribe)?);
         let reporter = verdict.reporter();
         let plants = plants::start(plan, &session, &logs, &bus, &scribe, &reporter)?;
         let clock = session.clock();
         let network = Network::start(plan, &fabric, directory, clock, civil_start, &scribe)?;
-        let devices = devices::start(plan, &fabric, &plants, &scribe, &reporter)?;
+        let tunnels = match together {
+            Some(together) => together.lay_tunnels(&fabric, clock)?,
+            None => None,
+        };
+        let writers = devices::writers(whole);
+        let devices = devices::start(plan, &writers, &fabric, &plants, &scribe, &reporter)?;
         let captures = outputs::captures(
-            plan,
+            (plan, whole, ends),
             &fabric,
             directory,
             clock,
@@ -235,11 +278,13 @@ impl<'a> Run<'a> {
         )?;
         Ok(Self {
             plan,
+            together,
             directory,
             logs,
             devices,
             network,
             captures,
+            tunnels,
             plants,
             fabric,
             keyboard,
@@ -256,7 +301,8 @@ impl<'a> Run<'a> {
     fn go(self, mut options: Options, manifest: Manifest) -> Result<Summary, RunError> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
-        let ready = ReadyBoard::default();
+        let own = ReadyBoard::default();
+        let ready = self.together.map_or(&own, |together| &*together.ready);
         let attention = Attention::default();
         let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let stage = Stage {
@@ -268,7 +314,7 @@ impl<'a> Run<'a> {
             scribe: &self.scribe,
             reporter: &reporter,
             over: &over,
-            ready: &ready,
+            ready,
             attention: &attention,
             busy: Busy::default(),
             planned_end,
@@ -283,7 +329,9 @@ impl<'a> Run<'a> {
             self.schedule(scope, &stage);
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
-            self.scribe.clock_edge(ClockAction::Start);
+            if self.together.is_none() {
+                self.scribe.clock_edge(ClockAction::Start);
+            }
             if self.plan.time.skips() {
                 if let Some(ahead) = self.network.as_ref().and_then(Network::ahead) {
                     self.session.let_go_ahead(ahead);
@@ -295,7 +343,13 @@ impl<'a> Run<'a> {
                     attention.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
-            if let Err(error) = self.keyboard.begin() {
+            let go = || match self.together {
+                Some(together) => together
+                    .begin(&self.session, &self.scribe)
+                    .map_err(HoldError::other),
+                None => self.session.resume().map_err(HoldError::from),
+            };
+            if let Err(error) = self.keyboard.begin(go) {
                 reporter.failed("session", error.to_string());
             }
             let reached = reporter.clone();
@@ -328,6 +382,9 @@ impl<'a> Run<'a> {
                     Some(Lookout::Alone(text)) => (options.warn)(text),
                     Some(Lookout::GaveUp(text)) => reporter.failed("granter", text),
                     Some(Lookout::Fine) | None => {}
+                }
+                if let Some(why) = self.together.and_then(|it| it.line.halted()) {
+                    reporter.failed("pause bus", why);
                 }
                 if let Some(trouble) = self.fabric.trouble() {
                     reporter.failed(OpenFlow::HOST, trouble);
@@ -429,7 +486,7 @@ fn program_file(directory: &Path, word: &str) -> PathBuf {
         .unwrap_or_else(|| word.into())
 }
 
-fn civil_now() -> Instant<Utc> {
+pub(crate) fn civil_now() -> Instant<Utc> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Instant::from_ns(since.map_or(0, |since| since.as_nanos() as i64))
 }

@@ -55,7 +55,7 @@ pub(crate) fn keep(
 }
 
 /// The files, in an order that depends on the plan alone.
-fn find(plan: &Plan) -> Vec<PathBuf> {
+pub(crate) fn find(plan: &Plan) -> Vec<PathBuf> {
     let mut found = Found::default();
     for (_, program) in plan.programs() {
         found.words(&program.directory, &program.run, &program.env);

@@ -24,6 +24,7 @@ mod network;
 mod network_signals;
 mod outputs;
 mod pause_bus;
+mod placed;
 mod plants;
 mod programs;
 mod ptp_clocks;

@@ -1,12 +1,14 @@
 //! The plan's network as the fabric wants it.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use timeloom_fabric::{LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
-use timeloom_scenario::{Ipv4Interface, Medium, Plan};
+use timeloom_fabric::{LinkSpec, MacAddress, NetworkSpec, OpenFlowSpec, StationSpec};
+use timeloom_scenario::{Ipv4Interface, Medium, Plan, TunnelEnd};
 
-/// Hosts and field devices become stations alike.
-pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
+/// Hosts and field devices become stations alike. Links to other agents end in stations
+/// of their own.
+pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
     let hosts = plan
         .system
         .hosts
@@ -46,15 +48,19 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
                     b: name.clone(),
                     rate_bits_per_s: None,
                 });
-                stations.push(StationSpec {
-                    name,
-                    // Nobody asks for it: a station has to have one.
-                    address: Ipv4Addr::from(LINK_LOCAL + index as u32),
-                    prefix_len: 32,
-                    mac: None,
-                });
+                stations.push(in_between(name, index));
             }
         }
+    }
+    for end in tunnels {
+        let name = uplink(end.link);
+        links.push(LinkSpec {
+            a: end.node.clone(),
+            b: name.clone(),
+            // The tunnel has it.
+            rate_bits_per_s: None,
+        });
+        stations.push(in_between(name, end.link));
     }
     let switches = plan.system.switches.iter();
     let mut switches: Vec<String> = switches
@@ -84,8 +90,26 @@ pub(crate) fn specification(plan: &Plan) -> NetworkSpec {
     }
 }
 
-/// The name of the station that stands between a real switch and the model, at
-/// link number `index`. No node of a scenario can have it.
+fn in_between(name: String, link: usize) -> StationSpec {
+    StationSpec {
+        name,
+        // Nobody asks for it: a station has to have one.
+        address: Ipv4Addr::from(LINK_LOCAL + link as u32),
+        prefix_len: 32,
+        mac: None,
+    }
+}
+
+/// The hardware addresses of a plan's stations, which are the same on each machine.
+pub(crate) fn macs(plan: &Plan) -> BTreeMap<String, MacAddress> {
+    let spec = specification(plan, &[]);
+    let macs = spec.macs();
+    let names = spec.stations.into_iter().map(|station| station.name);
+    names.zip(macs).collect()
+}
+
+/// The name of the station that stands between a real switch and the model, or a node and
+/// another agent, at link number `index`. No node of a scenario can have it.
 pub(crate) fn uplink(index: usize) -> String {
     format!("up.{index}")
 }

@@ -11,14 +11,15 @@ use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionread};
-use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric};
+use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric, MacAddress};
 use timeloom_guest::Clock;
 use timeloom_results::{CutLog, LeftOut, Limited, LogWriter, RunDirectory};
-use timeloom_scenario::{Capture, Medium, Plan};
+use timeloom_scenario::{Capture, Medium, Plan, TunnelEnd};
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
+use crate::network;
 use crate::record::Scribe;
 use crate::spoofing::SpoofWatch;
 use crate::verdict::Reporter;
@@ -239,19 +240,20 @@ const TAIL_BYTES: usize = 64 * 1024;
 /// Who has which address and interface, in a network of kernel parts.
 fn stations<'a>(
     plan: &'a Plan,
-    fabric: &'a Fabric,
+    macs: &'a BTreeMap<String, MacAddress>,
 ) -> impl Iterator<Item = (&'a str, Ipv4Addr, [u8; 6])> {
     let hosts = plan.system.hosts.iter();
     let hosts = hosts.map(|(name, host)| (name, host.address.address));
     let devices = plan.system.devices.iter();
     let devices = devices.map(|(name, device)| (name, device.address.address));
     let all = hosts.chain(devices);
-    all.filter_map(|(name, address)| Some((name.as_str(), address, fabric.mac(name)?.0)))
+    all.filter_map(|(name, address)| Some((name.as_str(), address, macs.get(name)?.0)))
 }
 
-/// Begins to record the plan's links. Each recording ends when it is dropped.
+/// Begins to record the links of `plan`, which is `whole` or a share of it. Each recording
+/// ends when it is dropped.
 pub(crate) fn captures(
-    plan: &Plan,
+    (plan, whole, tunnels): (&Plan, &Plan, &[TunnelEnd]),
     fabric: &Fabric,
     directory: &RunDirectory,
     clock: &Arc<Clock>,
@@ -259,21 +261,24 @@ pub(crate) fn captures(
     (scribe, reporter): (&Scribe, &Reporter),
 ) -> Result<BTreeMap<String, Recording>, RunError> {
     let mut recordings = BTreeMap::new();
+    let macs = network::macs(whole);
     let is_real = |capture: &&Capture| {
-        let link = plan.link_of(capture);
+        let link = whole.link_of(capture);
         // A link that the scenario does not list is one of a generated network.
-        link.is_some_and(|link| plan.medium(link) == Medium::Kernel)
+        link.is_some_and(|link| whole.medium(link) == Medium::Kernel)
     };
     for capture in plan.captures.iter().filter(is_real) {
         let [a, b] = &capture.link;
         let name = format!("{a}-{b}");
+        let end = tunnels.iter().find(|end| [&end.node, &end.peer] == [a, b]);
+        let far = end.map_or_else(|| b.clone(), |end| network::uplink(end.link));
         let port = fabric
-            .link_interface(a, b)
+            .link_interface(a, &far)
             .ok_or_else(|| RunError::Plan(format!("there is no link {name} to capture")))?;
         let mut file = directory.capture(&name, start)?;
         let (clock, scribe, link) = (Arc::clone(clock), scribe.clone(), name.clone());
         let reporter = reporter.clone();
-        let mut watch = SpoofWatch::new(stations(plan, fabric), true);
+        let mut watch = SpoofWatch::new(stations(whole, &macs), true);
         let mut failed = false;
         let sink = move |frame: CapturedFrame| {
             if failed {

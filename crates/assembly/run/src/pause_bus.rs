@@ -7,6 +7,7 @@ use timeloom_guest::Session;
 use timeloom_scenario::{Mode, Plan};
 use timeloom_time::Duration;
 
+use crate::placed::Together;
 use crate::record::{ClockSink, Scribe};
 use crate::testbed::PausedTestbed;
 use crate::verdict::Reporter;
@@ -18,6 +19,7 @@ pub(crate) fn build(
     scribe: &Scribe,
     reporter: Reporter,
     warn: &Arc<dyn Fn(String) + Send + Sync>,
+    together: Option<&Together>,
 ) -> Bus {
     let testbed: Arc<dyn Testbed> = match plan.time.mode {
         Mode::Virtual | Mode::Skip | Mode::Stepped => Arc::new(PausedTestbed(Arc::clone(session))),
@@ -27,8 +29,12 @@ pub(crate) fn build(
         }
     };
     let warn = Arc::clone(warn);
-    Bus::builder(testbed)
-        .records(ClockSink(scribe.clone()))
+    let mut bus = Bus::builder(testbed);
+    if let Some(together) = together {
+        let line = Arc::clone(&together.line);
+        bus = bus.host(together.name.as_str()).wire(move |_, _| line);
+    }
+    bus.records(ClockSink(scribe.clone()))
         .watch(LONG_STAND, move |stand: LongStand| {
             let who: Vec<String> = stand
                 .holders

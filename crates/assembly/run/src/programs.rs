@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Scope;
 use std::time::Duration as StdDuration;
 
@@ -66,12 +66,29 @@ impl Drop for OneBusy {
 pub(crate) struct ReadyBoard {
     ready: Mutex<Vec<String>>,
     changed: Condvar,
+    /// Tells other machines of the programs here.
+    tell: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
 }
 
 impl ReadyBoard {
+    /// A program here is ready.
     fn announce(&self, name: &str) {
+        self.hear(name);
+        if let Some(tell) = self.tell.get() {
+            tell(name);
+        }
+    }
+
+    /// A program is ready, perhaps on another machine.
+    pub(crate) fn hear(&self, name: &str) {
         self.lock().push(name.to_owned());
         self.changed.notify_all();
+    }
+
+    /// From now on others are told of the programs here.
+    pub(crate) fn tell(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        // There is one way to them.
+        let _ = self.tell.set(Box::new(tell));
     }
 
     /// Waits for all of `names`; false when the run ended first.

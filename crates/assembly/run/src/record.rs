@@ -9,6 +9,7 @@ use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, Sign
 use timeloom_scenario::{Attack, NETWORK};
 use timeloom_time::{Duration, Instant, Virtual};
 
+use crate::agent::AgreedPause;
 use crate::spoofing::Spoofed;
 use crate::verdict::Reporter;
 
@@ -19,26 +20,38 @@ pub(crate) struct Scribe {
     recorder: Arc<Recorder>,
     clock: Arc<Clock>,
     reporter: Reporter,
+    /// What this machine is called in columns that tell machines apart.
+    machine: Arc<str>,
 }
 
-/// The one machine that there is, in columns that tell machines apart.
-const LOCAL: &str = "local";
+/// The machine on which a run was started, where that is the only one.
+pub(crate) const LOCAL: &str = "local";
 
 impl Scribe {
-    pub(crate) fn new(recorder: Arc<Recorder>, clock: Arc<Clock>, reporter: Reporter) -> Self {
+    pub(crate) fn new(
+        recorder: Arc<Recorder>,
+        clock: Arc<Clock>,
+        reporter: Reporter,
+        machine: &str,
+    ) -> Self {
         Self {
             recorder,
             clock,
             reporter,
+            machine: machine.into(),
         }
     }
 
-    /// Something happened now.
+    /// Something happened now, at a host or on this machine ([`LOCAL`]).
     pub(crate) fn event(&self, host: &str, source: &str, kind: &str, text: &str) {
+        let host = match host {
+            LOCAL => Arc::clone(&self.machine),
+            host => host.into(),
+        };
         self.check(self.recorder.event(&EventRow {
             t_virtual: self.clock.now(),
             t_wall: self.clock.wall(),
-            host: host.into(),
+            host,
             source: source.into(),
             kind: kind.into(),
             text: text.into(),
@@ -50,7 +63,7 @@ impl Scribe {
         self.check(self.recorder.event(&EventRow {
             t_virtual: at,
             t_wall: self.clock.wall(),
-            host: LOCAL.into(),
+            host: Arc::clone(&self.machine),
             source: source.into(),
             kind: kind.into(),
             text: text.into(),
@@ -74,7 +87,7 @@ impl Scribe {
         self.check(self.recorder.signal(&SignalRow {
             t_virtual: sample.t,
             t_wall: self.clock.wall(),
-            host: LOCAL.into(),
+            host: Arc::clone(&self.machine),
             source: Arc::clone(plant),
             name: sample.signal.into(),
             value: sample.value,
@@ -93,7 +106,7 @@ impl Scribe {
         self.check(self.recorder.signal(&SignalRow {
             t_virtual: at,
             t_wall: self.clock.wall(),
-            host: LOCAL.into(),
+            host: Arc::clone(&self.machine),
             source: NETWORK.into(),
             name: Arc::clone(name),
             value,
@@ -171,12 +184,47 @@ impl Scribe {
             seq: 0,
             t_virtual: self.clock.now(),
             t_wall: self.clock.wall(),
-            host: LOCAL.into(),
+            host: Arc::clone(&self.machine),
             action,
             requester: "timeloom".into(),
             reason: reason.into(),
             duration: Duration::ZERO,
         }));
+    }
+
+    /// A pause that was agreed on with other machines has ended; the first is the stand
+    /// before the start.
+    pub(crate) fn agreed_pause(&self, pause: &AgreedPause) {
+        let row = |action: ClockAction, t_wall| ClockRow {
+            seq: pause.number,
+            t_virtual: pause.at,
+            t_wall,
+            host: Arc::clone(&self.machine),
+            reason: action.as_str().into(),
+            action,
+            requester: "agents".into(),
+            duration: Duration::ZERO,
+        };
+        if pause.number == 0 {
+            return self.check(self.recorder.clock(&row(ClockAction::Start, pause.resumed)));
+        }
+        let edges = [
+            ("stop", pause.stood.unwrap_or(pause.resumed)),
+            ("go", pause.resumed),
+        ];
+        for (edge, at) in edges {
+            self.check(
+                self.recorder
+                    .clock(&row(ClockAction::Other(edge.into()), at)),
+            );
+        }
+        let ahead = pause.ahead.filter(|_| pause.asked);
+        let deviation = pause.deviation.map(|(deviation, _)| deviation);
+        for (name, length) in [("pause.ahead", ahead), ("pause.deviation", deviation)] {
+            if let Some(length) = length {
+                self.host_sample(&self.machine, pause.at, name, length.as_s_f64(), "s");
+            }
+        }
     }
 
     /// What cannot be kept ends the run.

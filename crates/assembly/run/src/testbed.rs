@@ -43,6 +43,8 @@ pub(crate) struct Keyboard {
     /// Whether the run has begun. Until then the clock stands for its own
     /// reasons, and letting go of a hold must not set it going.
     begun: AtomicBool,
+    /// Whether pauses are agreed on with other machines.
+    agreed: bool,
     /// Whether time skips in the plan's time mode.
     may_skip: bool,
     stepped: Option<Granter>,
@@ -97,7 +99,7 @@ impl Keyboard {
     /// With `grants`, time moves by those only.
     pub(crate) fn new(
         session: Arc<Session>,
-        bus: Bus,
+        (bus, agreed): (Bus, bool),
         may_skip: bool,
         grants: Option<Arc<Grants>>,
         directory: &Path,
@@ -107,6 +109,7 @@ impl Keyboard {
             bus,
             hold: Mutex::new(None),
             begun: AtomicBool::new(false),
+            agreed,
             may_skip,
             stepped: grants.map(|grants| Granter {
                 grants,
@@ -123,12 +126,15 @@ impl Keyboard {
         let _ = self.door.set(door);
     }
 
-    /// Lets the run begin: its clock goes, or stands from now on for its granter.
+    /// Lets the run begin: its clock goes (by `go`), or stands from now on for its granter.
     /// It may be paused by hand.
-    pub(crate) fn begin(&self) -> Result<(), HoldError> {
+    pub(crate) fn begin(
+        &self,
+        go: impl FnOnce() -> Result<(), HoldError>,
+    ) -> Result<(), HoldError> {
         let begun = match &self.stepped {
             Some(_) => self.stand(),
-            None => self.session.resume().map_err(HoldError::from),
+            None => go(),
         };
         self.begun.store(true, Ordering::SeqCst);
         if let Some(stepped) = &self.stepped {
@@ -230,6 +236,10 @@ impl Controlled for Keyboard {
         }
         self.session.set_skipping(on);
         Ok(())
+    }
+
+    fn is_agreed(&self) -> bool {
+        self.agreed
     }
 
     fn stepped(&self) -> Option<&dyn Stepped> {

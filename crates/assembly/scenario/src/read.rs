@@ -176,6 +176,14 @@ impl Fields<'_> {
         }
     }
 
+    /// Paths of files, each made absolute.
+    pub(crate) fn paths(&mut self, key: &'static str) -> Vec<PathBuf> {
+        let given: Vec<String> = self.or_default(key);
+        let base = self.context.base.clone().unwrap_or_default();
+        let join = |path: &String| base.join(path).components().collect();
+        given.iter().map(join).collect()
+    }
+
     /// A directory, made absolute; that of the scenario file in its absence.
     pub(crate) fn directory(&mut self, key: &'static str) -> PathBuf {
         let given: String = self.or(key, ".".to_owned());

@@ -28,7 +28,8 @@ mod watchdog;
 mod wire;
 
 pub use agreed::{
-    AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp, UdpError,
+    AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
+    UdpError, parse_key,
 };
 pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;

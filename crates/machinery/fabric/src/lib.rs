@@ -64,3 +64,4 @@ pub use namespace::Namespace;
 pub use openflow::{CONTROLLER, OpenFlowSpec};
 pub use probe::{Feature, probe};
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};
+pub use tbf::queue_bytes;

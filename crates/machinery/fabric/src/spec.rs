@@ -184,7 +184,7 @@ impl NetworkSpec {
 
     /// The MAC address of every station, in the order of the list: the given
     /// ones, and for the others one that nobody else has.
-    pub(crate) fn macs(&self) -> Vec<MacAddress> {
+    pub fn macs(&self) -> Vec<MacAddress> {
         let mut taken: HashSet<MacAddress> = self
             .stations
             .iter()

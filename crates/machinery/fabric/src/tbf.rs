@@ -49,6 +49,17 @@ pub(crate) enum QueueOf {
     Port,
 }
 
+/// How many bytes wait for a link of this rate (none: as fast as the machine can) before more
+/// is dropped: at a host or field device, or at a switch's port.
+pub fn queue_bytes(rate_bits_per_s: Option<u64>, is_station: bool) -> usize {
+    let queue = match is_station {
+        true => QueueOf::Station,
+        false => QueueOf::Port,
+    };
+    let rate = rate_bits_per_s.unwrap_or(u64::MAX);
+    Bucket::new(rate, queue).queue_bytes as usize
+}
+
 impl Bucket {
     fn new(rate_bits_per_s: u64, queue: QueueOf) -> Self {
         let bytes_per_s = rate_bits_per_s / 8;

@@ -18,6 +18,9 @@
 //! late the engine was, since a machine that cannot keep up makes results that
 //! cannot be trusted ([`Report::untrusted`]).
 //!
+//! **Links to other machines** ([`Tunnels`]) carry frames of the kernel's network, without a
+//! model, and stand when the clock does.
+//!
 //! What this crate is not: it decides nothing about the network (that is
 //! `net`), makes no namespaces (`fabric`) and writes no files; captures go to a
 //! sink of its owner's.
@@ -36,6 +39,7 @@ mod portals;
 mod segment;
 mod tap;
 mod timing;
+mod tunnel;
 mod vnet;
 
 pub use emulation::{Arrive, Capture, Emulation, Options, Report, Sample};
@@ -49,3 +53,4 @@ pub use segment::segments;
 pub use tap::Tap;
 pub use timeloom_engine::Awake;
 pub use timing::{Commanded, Follow, Timing};
+pub use tunnel::{TunnelEnd, TunnelKey, TunnelReport, Tunnels};

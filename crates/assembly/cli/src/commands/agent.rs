@@ -7,14 +7,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration as StdDuration;
 
 use clap::{Args, ValueEnum};
 use timeloom_exit::Failure;
 use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, serve};
 use timeloom_run::agent::{
-    AgreedControl, AgreedSession, Bound, Bus, CommonTimeline, Key, MachineTimeline, Mode,
-    OnSilence, Peer, Settings, SystemTimeline,
+    AgreedControl, AgreedSession, Bound, Bus, CommonTimeline, Key, MachineTimeline, OnSilence,
+    Peer, Secret, Serve, Settings, SystemTimeline, WhichTimeline, json_lines, settings,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
@@ -29,16 +30,33 @@ use super::control::parse_span;
 /// The clocks agree as well as the machines' own: see --timeline. Datagrams are sealed with
 /// the key; what they say is not secret. Exits with the program's status, or 1 when the
 /// machines had to stop, and says why.
+///
+/// With --serve it waits for runs instead: `timeloom run` gives each agent of [placement]
+/// its share of the scenario and the files, and collects the results. Whoever has the key
+/// can run programs here, with the rights of the agent.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom agent --host a --listen 10.0.0.1:5500 --peer b=10.0.0.2:5500 \
                   --key-file run.key -- ./controller\n         \
+                  timeloom agent --serve --listen 10.0.0.1:5500 --key-file run.key\n         \
                   (a key: `openssl rand -hex 32 > run.key`)"
 )]
 pub(crate) struct Agent {
+    /// Wait for runs, one after the other, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["host", "peers", "late_peers", "join", "look_ahead",
+          "on_silence", "patience", "assembly", "start", "log", "command"])]
+    serve: bool,
+    /// With --serve: where files of runs go; made if it is not there
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "serve",
+        default_value = "timeloom-agent"
+    )]
+    directory: PathBuf,
     /// This machine's name on the bus
-    #[arg(long, value_name = "NAME")]
-    host: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "serve")]
+    host: Option<String>,
     /// Where this machine listens for the others
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
@@ -82,7 +100,11 @@ pub(crate) struct Agent {
     #[arg(long)]
     name: Option<String>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    #[arg(
+        required_unless_present = "serve",
+        trailing_var_arg = true,
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
 }
 
@@ -100,6 +122,9 @@ enum SilenceChoice {
 
 impl Agent {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let Some(host) = self.host.clone() else {
+            return self.serve();
+        };
         let timeline = self.timeline();
         let uncertainty = timeline.read().uncertainty;
         if uncertainty >= UNSYNCHRONISED {
@@ -108,10 +133,15 @@ impl Agent {
                  says: every pause lies that far ahead and is as slow to end; run chrony or PTP"
             );
         }
-        let bound = Bound::listen(self.listen, self.key()?, timeline, self.settings())
-            .map_err(Failure::machine)?;
+        let bound = Bound::listen(
+            self.listen,
+            self.key_of(Key::from_hex)?,
+            timeline,
+            self.settings(),
+        )
+        .map_err(Failure::machine)?;
         let session = Arc::new(Session::new(SessionOptions {
-            name: self.name.clone().unwrap_or_else(|| self.host.clone()),
+            name: self.name.clone().unwrap_or_else(|| host.clone()),
             clock: ClockOptions {
                 start: self.start,
                 paused: true,
@@ -121,13 +151,16 @@ impl Agent {
         })?);
         // It stands before its first instruction until all go on.
         let guest = session.spawn(&CommandSpec::new(self.command.clone()))?;
-        let testbed = Arc::new(AgreedSession::new(Arc::clone(&session), self.log()?));
+        let testbed = Arc::new(AgreedSession::new(
+            Arc::clone(&session),
+            self.log()?.map(json_lines),
+        ));
         let udp = bound
-            .start(&self.host, self.join, &self.peers(), testbed.clone())
+            .start(&host, self.join, &self.peers(), testbed.clone())
             .map_err(Failure::usage)?;
         let line = Arc::new(udp.handle());
         let bus = Bus::builder(Arc::new(timeloom_run::PausedTestbed(Arc::clone(&session))))
-            .host(self.host.as_str())
+            .host(host.as_str())
             .wire(move |_, _| line)
             .build();
         let control = Arc::new(AgreedControl::new(Arc::clone(&session), bus));
@@ -150,11 +183,40 @@ impl Agent {
         status
     }
 
-    fn key(&self) -> Result<Key, Failure> {
+    /// Runs what comes.
+    fn serve(self) -> Result<ExitCode, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))
+                .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
+        }
+        let listen = self.listen;
+        let serve = Serve {
+            address: listen,
+            secret: self.key_of(Secret::from_hex)?,
+            directory: self.directory,
+            timeline: match self.timeline {
+                TimelineChoice::Machine => WhichTimeline::Machine,
+                TimelineChoice::System => WhichTimeline::System,
+            },
+            session: self.name,
+            timeloom: std::env::current_exe()
+                .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
+            stop,
+            say: Arc::new(|text| eprintln!("timeloom agent: {text}")),
+        };
+        serve
+            .run()
+            .map_err(|error| Failure::machine(format!("serving at {listen}: {error}")))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What `read` makes of the key file.
+    fn key_of<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Failure> {
         let file = self.key_file.display();
         let text = std::fs::read_to_string(&self.key_file)
             .map_err(|error| Failure::usage(format!("{file}: {error}")))?;
-        Key::from_hex(&text).ok_or_else(|| {
+        read(&text).ok_or_else(|| {
             Failure::usage(format!(
                 "{file}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`"
             ))
@@ -169,16 +231,13 @@ impl Agent {
     }
 
     fn settings(&self) -> Settings {
-        let beat = Duration::from_ns(self.patience.as_ns() / 8);
         Settings {
-            mode: self.look_ahead.map_or(Mode::Immediate, Mode::Scheduled),
             on_silence: match self.on_silence {
                 SilenceChoice::Stop => OnSilence::Stop,
                 SilenceChoice::Release => OnSilence::Release,
             },
-            patience: self.patience,
             assembly: self.assembly,
-            beat: beat.max(Duration::from_ms(1)),
+            ..settings(self.look_ahead, self.patience)
         }
     }
 

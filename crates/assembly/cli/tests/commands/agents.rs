@@ -2,103 +2,11 @@
 //! joined by the pause bus.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use timeloom_testing::{need, need_root};
-
-use crate::support::Scratch;
-
-/// Machines that can reach each other, until this is dropped. They are namespaces, each
-/// held by a process, and so is the switch between them.
-struct Machines {
-    /// The first one holds the switch.
-    holders: Vec<Child>,
-    scratch: Scratch,
-    tag: String,
-}
-
-/// An agent, killed with this.
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Machines {
-    fn drop(&mut self) {
-        for holder in &mut self.holders {
-            let _ = holder.kill();
-            let _ = holder.wait();
-        }
-    }
-}
-
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+use crate::support::machines::{Agent, Machines, NAMES, eventually, let_go, timeloom};
 
 impl Machines {
-    fn new(tag: &str, count: usize) -> Self {
-        need_root();
-        need("ip", "iproute2");
-        for program in ["unshare", "nsenter"] {
-            need(program, "util-linux");
-        }
-        let holder = |_| {
-            let mut holder = Command::new("unshare")
-                .args(["--net", "sh", "-c", "echo here; exec sleep 3600"])
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("a network namespace");
-            let mut line = String::new();
-            let out = holder.stdout.take().expect("its output");
-            BufReader::new(out).read_line(&mut line).expect("it begins");
-            assert_eq!(line, "here\n");
-            holder
-        };
-        let machines = Self {
-            holders: (0..=count).map(holder).collect(),
-            scratch: Scratch::new(tag),
-            tag: format!("{tag}-{}", std::process::id()),
-        };
-        machines.ip(0, "link add br0 type bridge");
-        machines.ip(0, "link set br0 up");
-        for index in 1..=count {
-            let its = machines.holders[index].id();
-            machines.ip(
-                0,
-                &format!("link add h{index} type veth peer name eth0 netns {its}"),
-            );
-            machines.ip(0, &format!("link set h{index} master br0 up"));
-            machines.ip(index, &format!("address add 10.9.0.{index}/24 dev eth0"));
-            machines.ip(index, "link set eth0 up");
-            machines.ip(index, "link set lo up");
-        }
-        let key = "0123456789abcdef".repeat(4);
-        fs::write(machines.scratch.path("key"), key).expect("a key file");
-        machines
-    }
-
-    fn within(&self, index: usize, program: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        let net = format!("--net=/proc/{}/ns/net", self.holders[index].id());
-        command.arg(net).arg(program);
-        command
-    }
-
-    fn ip(&self, index: usize, arguments: &str) {
-        let done = self.within(index, "ip").args(arguments.split(' ')).output();
-        let done = done.expect("ip runs");
-        assert!(done.status.success(), "ip {arguments}: {done:?}");
-    }
-
-    fn session(&self, index: usize) -> String {
-        format!("{}-{}", self.tag, NAMES[index])
-    }
-
     /// An agent on each of the first `count` machines, all running.
     fn agents(&self, count: usize, more: &[&str]) -> Vec<Agent> {
         let agents: Vec<Agent> = (0..count)
@@ -132,28 +40,6 @@ impl Machines {
         Agent(command.stdout(Stdio::null()).spawn().expect("an agent"))
     }
 
-    fn query(&self, index: usize) -> serde_json::Value {
-        let asked = timeloom(&["query", "--json", "--name", &self.session(index)]);
-        // Not there yet: no answer.
-        serde_json::from_slice(&asked.stdout).unwrap_or_default()
-    }
-
-    /// Holds the line on one machine until the input of what is returned ends; with the
-    /// virtual instant.
-    fn hold(&self, index: usize) -> (Child, i64) {
-        let mut hold = Command::new(env!("CARGO_BIN_EXE_timeloom"))
-            .args(["hold", "--json", "--name", &self.session(index)])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("timeloom hold");
-        let mut line = String::new();
-        let out = hold.stdout.as_mut().expect("its output");
-        BufReader::new(out).read_line(&mut line).expect("it holds");
-        let status: serde_json::Value = serde_json::from_str(&line).expect("a status");
-        (hold, status["virtual_ns"].as_i64().expect("an instant"))
-    }
-
     fn log(&self, index: usize) -> Vec<serde_json::Value> {
         let text = fs::read_to_string(self.scratch.path(NAMES[index])).expect("a log");
         let lines = text.lines().map(serde_json::from_str);
@@ -164,31 +50,6 @@ impl Machines {
         let path = self.scratch.path(&format!("{index}.err"));
         fs::read_to_string(path).expect("its errors")
     }
-}
-
-fn timeloom(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_timeloom"))
-        .args(arguments)
-        .output()
-        .expect("running timeloom")
-}
-
-/// Waits for it, for long.
-fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn let_go(mut hold: Child) {
-    drop(hold.stdin.take());
-    let ended = hold.wait().expect("it ends");
-    assert!(ended.success());
 }
 
 /// Nobody is found dead on a busy machine.

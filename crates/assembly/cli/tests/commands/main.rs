@@ -9,6 +9,7 @@ mod dvfs;
 mod host_control;
 mod new;
 mod output;
+mod placement;
 mod ptp;
 mod ptp4l;
 mod report;

@@ -11,6 +11,7 @@ use timeloom_time::{Instant, Virtual};
 use super::{Progress, Run, Summary, civil_now};
 use crate::error::RunError;
 use crate::judgement::{judge, outcome};
+use crate::placed::tell;
 use crate::timelines;
 use crate::verdict::{End, Reporter};
 
@@ -86,6 +87,11 @@ impl Run<'_> {
         }
         let doubt = self.session.clock().distrusted();
         manifest.untrusted.extend(doubt.map(str::to_owned));
+        if let Some(tunnels) = self.tunnels {
+            manifest
+                .untrusted
+                .extend(tell(&tunnels.stop(), &self.scribe));
+        }
         for (name, capture) in self.captures {
             let statistics = capture.stop();
             if statistics.dropped_by_kernel > 0 {

@@ -9,6 +9,7 @@ mod medium;
 mod network;
 mod openflow;
 mod panels;
+mod placement;
 mod ptp;
 mod results;
 mod served;
@@ -29,13 +30,14 @@ pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};
 pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
+pub use placement::{AgentPlace, Part, Placement, TunnelEnd};
 pub use ptp::{
     PTP_SIGNALS, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole, PtpSecurity,
     PtpTransport,
 };
 pub use results::Results;
 pub use served::{Service, ServiceKind, ServingHost};
-pub use simulation::{Place, Placement, Plant, Record, Simulation};
+pub use simulation::{Plant, Record, Simulation};
 pub use system::{
     Device, Host, Link, Program, Protocol, Register, RegisterTable, RegisterType, System,
 };

@@ -1,5 +1,4 @@
-//! The `[simulation]` and `[placement]` tables: who computes which part of the
-//! physical world, and where things run.
+//! The `[simulation]` table: who computes which part of the physical world.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -74,24 +73,6 @@ pub struct Record {
     pub every: Duration,
 }
 
-/// Where things run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Placement {
-    /// Where all that is not placed elsewhere runs.
-    #[schemars(default)]
-    pub default: Place,
-}
-
-/// A place where parts of an experiment run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Place {
-    /// The machine on which the run is started.
-    #[default]
-    Local,
-}
-
 impl Read for Simulation {
     const NOUN: &'static str = "[simulation]";
 
@@ -133,16 +114,6 @@ impl Read for Record {
         Self {
             signals: fields.or_default("signals"),
             every: fields.or("every", Duration::MAX),
-        }
-    }
-}
-
-impl Read for Placement {
-    const NOUN: &'static str = "[placement]";
-
-    fn read_table(fields: &mut Fields<'_>) -> Self {
-        Self {
-            default: fields.or_default("default"),
         }
     }
 }

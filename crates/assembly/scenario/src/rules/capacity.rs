@@ -10,6 +10,9 @@ use super::{Rules, at};
 use crate::plan::{Medium, Plan};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
+    if rules.plan.placement.is_spread() {
+        return;
+    }
     let path = at(&[], ["system"]);
     for lack in Needs::of(rules.plan).lacking(&Limits::of_this_machine()) {
         rules.misplaced(&path, lack.message, lack.fix);

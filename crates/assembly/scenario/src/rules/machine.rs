@@ -12,6 +12,10 @@ use super::{Rules, at};
 use crate::words::User;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
+    if rules.plan.placement.is_spread() {
+        // The agents look at what they have themselves.
+        return;
+    }
     for placed in rules.programs() {
         user(rules, &placed.path, placed.program.user.as_ref());
         // The tools of a disabled attack need not be installed.

@@ -11,6 +11,7 @@ mod names;
 mod network;
 mod openflow;
 mod panels;
+mod placement;
 pub(crate) mod plants;
 mod programs;
 mod ptp;
@@ -45,6 +46,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     programs::check(&mut rules);
     events::check(&mut rules);
     panels::check(&mut rules);
+    placement::check(&mut rules);
     if machine == Machine::Checked {
         machine::check(&mut rules);
         capacity::check(&mut rules);

@@ -8,7 +8,7 @@ mod testbed;
 mod timeline;
 mod udp;
 
-pub use seal::Key;
+pub use seal::{Key, parse_key};
 pub use testbed::AgreedTestbed;
 pub use timeline::{CommonTimeline, MachineTimeline, SystemTimeline};
 pub use udp::{Bound, Peer, Udp, UdpError};

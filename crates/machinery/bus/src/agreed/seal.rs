@@ -15,15 +15,7 @@ impl Key {
 
     /// From 64 hexadecimal digits, as in a key file.
     pub fn from_hex(text: &str) -> Option<Self> {
-        let text = text.trim();
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
-        }
-        let mut bytes = [0; 32];
-        for (at, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-        }
-        Some(Self::new(&bytes))
+        parse_key(text).map(|bytes| Self::new(&bytes))
     }
 
     pub(crate) fn seal(&self, datagram: &Datagram) -> [u8; SEALED] {
@@ -49,6 +41,19 @@ impl Key {
                 == 0;
         same.then_some(datagram)
     }
+}
+
+/// The bytes that a key file says: 64 hexadecimal digits.
+pub fn parse_key(text: &str) -> Option<[u8; 32]> {
+    let text = text.trim();
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
 }
 
 impl core::fmt::Debug for Key {

@@ -63,7 +63,8 @@ struct State {
     granted: Option<Instant<Virtual>>,
     halted: Option<Halt>,
     resumed: bool,
-    orders: Sender<Order>,
+    /// None when it takes part no more.
+    orders: Option<Sender<Order>>,
 }
 
 /// Why there is no line.
@@ -95,6 +96,14 @@ impl Bound {
             timeline,
             settings,
         })
+    }
+
+    /// The address on which it listens.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
     }
 
     /// Takes part as `me`, from the start or (`joins`) from the next resume on. Hosts
@@ -149,7 +158,7 @@ impl Bound {
                 granted: None,
                 halted: None,
                 resumed: false,
-                orders,
+                orders: Some(orders),
             }),
             changed: Condvar::new(),
             refused: AtomicU64::new(0),
@@ -208,6 +217,7 @@ impl Udp {
     /// Takes part no more. The others find this host silent.
     pub fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
+        self.0.lock().orders = None;
     }
 }
 
@@ -262,7 +272,9 @@ impl Shared {
                         state.halted = Some(halt);
                         self.changed.notify_all();
                     }
-                    let _ = state.orders.send(order);
+                    if let Some(orders) = &state.orders {
+                        let _ = orders.send(order);
+                    }
                 }
             }
         }

@@ -13,14 +13,17 @@ use super::waiting::Awaited;
 use super::{ChangeKind, Clock, compose};
 
 impl Clock {
-    /// Bounds the clock at `at_least`, or at `lead` after what it shows, and no lower
-    /// than what it shows. Returns where that is; no reader sees a later instant.
+    /// Bounds the clock at `at_least`, or at `lead` after what it shows, no lower than what
+    /// it shows, and no higher than its end. Returns where that is; no reader sees a later
+    /// instant.
     pub fn bound_at(&self, lead: Duration, at_least: Option<Instant<Virtual>>) -> Instant<Virtual> {
         let mut state = self.lock();
         let calibration = state.calibration.map();
         self.publish_all(&mut state, |state, ticks| {
             let shown = state.published.at(Instant::from_ticks(ticks));
-            state.bound = at_least.unwrap_or(shown + lead).max(shown);
+            // All clocks of a run end where this one does: none would come to a later one.
+            let bound = at_least.unwrap_or(shown + lead).min(state.end);
+            state.bound = bound.max(shown);
             state.set_ceiling();
             compose(&calibration, state, ticks, shown)
         });
@@ -121,6 +124,20 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert_eq!(clock.now(), end);
         assert_eq!(clock.pause(), end);
+    }
+
+    /// Where the run ends before a bound could be reached, the bound is that end: else
+    /// everybody would wait for an instant that never comes.
+    #[test]
+    fn a_bound_beyond_the_end_is_the_end() {
+        let clock = clock();
+        let end = clock.now() + Duration::from_ms(20);
+        clock.end_at(end);
+        assert_eq!(clock.bound_at(Duration::from_s(1), None), end);
+        let later = Some(end + Duration::from_s(2));
+        assert_eq!(clock.bound_at(Duration::ZERO, later), end);
+        clock.wait_for_bound(end);
+        assert_eq!(clock.now(), end);
     }
 
     /// No bound lets the clock go beyond the end of the run, and one before it holds.

@@ -1,5 +1,7 @@
 //! Runs the real binary and looks at what it says.
 
+pub(crate) mod machines;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 

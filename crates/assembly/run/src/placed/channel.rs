@@ -1,0 +1,291 @@
+//! A conversation over TCP in which each side knows that the other has the key.
+//!
+//! Both draw a number first, so that no conversation can be played again. Then come frames:
+//! kind, length, content, and a seal of keyed BLAKE3 over these and the frame's number.
+//! What is said is not secret. A frame that is not sealed ends the conversation.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::secret::{Secret, draw, same};
+
+/// The side that sends.
+#[derive(Debug)]
+pub(super) struct Sender {
+    stream: TcpStream,
+    key: [u8; 32],
+    count: u64,
+}
+
+/// The side that is sent to.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    stream: TcpStream,
+    key: [u8; 32],
+    count: u64,
+}
+
+/// Who opened the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Run,
+    Agent,
+}
+
+/// What a frame holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Message(Vec<u8>),
+    Bytes(Vec<u8>),
+}
+
+/// Greets the other side, within `patience`.
+///
+/// # Errors
+/// When it is no agent or no run, or says nothing.
+pub(super) fn greet(
+    stream: TcpStream,
+    side: Side,
+    secret: &Secret,
+    patience: Duration,
+) -> io::Result<(Sender, Receiver)> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    let mine = draw()?;
+    let mut greeting = MAGIC.to_vec();
+    greeting.extend_from_slice(&mine);
+    (&stream).write_all(&greeting)?;
+    let mut magic = [0; MAGIC.len()];
+    (&stream).read_exact(&mut magic)?;
+    if magic != *MAGIC {
+        return Err(bad("what answers is no Timeloom of this version"));
+    }
+    let mut theirs = [0; 32];
+    (&stream).read_exact(&mut theirs)?;
+    let nonces = match side {
+        Side::Run => [&mine, &theirs],
+        Side::Agent => [&theirs, &mine],
+    };
+    let [to_agent, to_run] =
+        ["to the agent", "to the run"].map(|way| secret.of_channel(nonces, way));
+    let (send, receive) = match side {
+        Side::Run => (to_agent, to_run),
+        Side::Agent => (to_run, to_agent),
+    };
+    let mut sender = Sender {
+        stream: stream.try_clone()?,
+        key: send,
+        count: 0,
+    };
+    let mut receiver = Receiver {
+        stream,
+        key: receive,
+        count: 0,
+    };
+    // Each proves that it has the key before it believes anything.
+    sender.frame(BYTES, HELLO)?;
+    match receiver.frame(HELLO.len())? {
+        Content::Bytes(bytes) if bytes == HELLO => Ok((sender, receiver)),
+        _ => Err(bad("the other side does not begin as it should")),
+    }
+}
+
+impl Sender {
+    /// Says something.
+    pub(super) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_vec(message)?;
+        self.frame(MESSAGE, &text)
+    }
+
+    /// Sends `length` bytes of `content`.
+    pub(super) fn content(&mut self, content: &mut impl Read, length: u64) -> io::Result<()> {
+        let mut left = length;
+        let mut buffer = vec![0; PIECE];
+        while left > 0 {
+            let most = left.min(PIECE as u64) as usize;
+            content.read_exact(&mut buffer[..most])?;
+            self.frame(BYTES, &buffer[..most])?;
+            left -= most as u64;
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, kind: u8, content: &[u8]) -> io::Result<()> {
+        if content.len() > MOST_BYTES {
+            return Err(bad("a message is too long"));
+        }
+        let length = (content.len() as u32).to_be_bytes();
+        let seal = seal(&self.key, self.count, kind, content);
+        self.count += 1;
+        let mut bytes = Vec::with_capacity(content.len() + 21);
+        bytes.push(kind);
+        bytes.extend_from_slice(&length);
+        bytes.extend_from_slice(content);
+        bytes.extend_from_slice(&seal);
+        self.stream.write_all(&bytes)
+    }
+}
+
+impl Receiver {
+    /// For how long to wait for the next; for ever without.
+    pub(super) fn patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(patience)
+    }
+
+    /// Ends the conversation for both sides, from any thread.
+    pub(super) fn hang_up(&self) -> io::Result<TcpStream> {
+        self.stream.try_clone()
+    }
+
+    /// The next message.
+    pub(super) fn hear<M: DeserializeOwned>(&mut self) -> io::Result<M> {
+        match self.frame(MOST_BYTES)? {
+            Content::Message(text) => Ok(serde_json::from_slice(&text)?),
+            Content::Bytes(_) => Err(bad("content without a message before it")),
+        }
+    }
+
+    /// Takes `length` bytes of content to `out`.
+    pub(super) fn content(&mut self, out: &mut impl Write, length: u64) -> io::Result<()> {
+        let mut left = length;
+        while left > 0 {
+            match self.frame(PIECE)? {
+                Content::Bytes(bytes) if !bytes.is_empty() && bytes.len() as u64 <= left => {
+                    out.write_all(&bytes)?;
+                    left -= bytes.len() as u64;
+                }
+                _ => return Err(bad("content of another length than was said")),
+            }
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, most: usize) -> io::Result<Content> {
+        let mut head = [0; 5];
+        self.stream.read_exact(&mut head)?;
+        let [kind, length @ ..] = head;
+        let length = u32::from_be_bytes(length) as usize;
+        if length > most {
+            return Err(bad("a message is too long"));
+        }
+        // Takes no more memory than came.
+        let mut content = Vec::new();
+        (&mut self.stream)
+            .take(length as u64)
+            .read_to_end(&mut content)?;
+        let mut seal_given = [0; SEAL];
+        self.stream.read_exact(&mut seal_given)?;
+        let right = content.len() == length
+            && same(&seal(&self.key, self.count, kind, &content), &seal_given);
+        self.count += 1;
+        match kind {
+            _ if !right => Err(bad("the other side has another key")),
+            MESSAGE => Ok(Content::Message(content)),
+            BYTES => Ok(Content::Bytes(content)),
+            _ => Err(bad("a message of an unknown kind")),
+        }
+    }
+}
+
+fn seal(key: &[u8; 32], count: u64, kind: u8, content: &[u8]) -> [u8; SEAL] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher.update(&count.to_be_bytes());
+    hasher.update(&[kind]);
+    hasher.update(&(content.len() as u32).to_be_bytes());
+    hasher.update(content);
+    let hash = hasher.finalize();
+    let mut seal = [0; SEAL];
+    seal.copy_from_slice(&hash.as_bytes()[..SEAL]);
+    seal
+}
+
+fn bad(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+const MAGIC: &[u8; 16] = b"timeloom agent 1";
+const HELLO: &[u8] = b"hello";
+const MESSAGE: u8 = 0;
+const BYTES: u8 = 1;
+const SEAL: usize = 16;
+/// Of one frame. A plan is some tens of kilobytes.
+const MOST_BYTES: usize = 16 << 20;
+/// Files go in pieces of this size.
+const PIECE: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn secret(digit: &str) -> Secret {
+        Secret::from_hex(&digit.repeat(64)).expect("a key")
+    }
+
+    fn pair(there: &Secret, here: &Secret) -> [io::Result<(Sender, Receiver)>; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let to = listener.local_addr().expect("its address");
+        let there = there.clone();
+        let thread = std::thread::spawn(move || {
+            let stream = TcpStream::connect(to).expect("it listens");
+            greet(stream, Side::Run, &there, Duration::from_secs(60))
+        });
+        let (stream, _) = listener.accept().expect("somebody comes");
+        let agent = greet(stream, Side::Agent, here, Duration::from_secs(60));
+        [thread.join().expect("no panic"), agent]
+    }
+
+    #[test]
+    fn messages_and_content_arrive_in_their_order() {
+        let [run, agent] = pair(&secret("a"), &secret("a")).map(|side| side.expect("greeted"));
+        let (mut say, _keep) = run;
+        let (_, mut hear) = agent;
+        let content: Vec<u8> = (0..600_000_u32).map(|at| at as u8).collect();
+        let sent = content.clone();
+        let thread = std::thread::spawn(move || {
+            say.say(&"first").expect("said");
+            say.content(&mut &sent[..], sent.len() as u64)
+                .expect("sent");
+            say.say(&7).expect("said");
+            say
+        });
+        assert_eq!(hear.hear::<String>().expect("a text"), "first");
+        let mut got = Vec::new();
+        hear.content(&mut got, 600_000).expect("content");
+        assert_eq!(got, content);
+        assert_eq!(hear.hear::<u8>().expect("a number"), 7);
+        drop(thread.join().expect("no panic"));
+    }
+
+    #[test]
+    fn who_has_another_key_is_not_heard() {
+        for side in pair(&secret("a"), &secret("b")) {
+            let error = side.expect_err("it must be refused");
+            assert!(
+                error.to_string().contains("another key")
+                    || error.kind() == io::ErrorKind::UnexpectedEof
+                    || error.kind() == io::ErrorKind::ConnectionReset,
+                "{error}"
+            );
+        }
+    }
+
+    /// A frame of an earlier conversation, or one that is sent twice, has another seal.
+    #[test]
+    fn what_was_said_before_is_not_heard_again() {
+        let [run, agent] = pair(&secret("a"), &secret("a")).map(|side| side.expect("greeted"));
+        let (mut say, _keep) = run;
+        let (_, mut hear) = agent;
+        say.say(&1).expect("said");
+        say.count -= 1;
+        say.say(&1).expect("said");
+        assert_eq!(hear.hear::<u8>().expect("the first"), 1);
+        hear.hear::<u8>().expect_err("the second has its number");
+    }
+}

@@ -1,0 +1,453 @@
+//! The side of a spread run that started it: it gives each agent its share, hears how far
+//! they are, and makes one run directory of what they did. It takes no part in the run.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver as Inbox, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use timeloom_results::{Failure, Manifest, Outcome, RunDirectory};
+use timeloom_scenario::Plan;
+use timeloom_time::{Duration, Instant};
+
+use super::channel::{Receiver, Sender, Side, greet};
+use super::merge::merge;
+use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
+use super::parcel::{pack, receive, send};
+use super::secret::{Secret, draw};
+use super::serve::{TABLES, WhichTimeline};
+use crate::error::RunError;
+use crate::experiment::{Options, Progress, Summary, civil_now};
+use crate::inputs;
+use crate::judgement::{judge, outcome};
+use crate::verdict::End;
+
+/// Runs a plan on its agents and leaves one complete run directory here.
+///
+/// # Errors
+/// When it could not begin. A failure after that is in the summary and in the results.
+pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError> {
+    let mut plan = plan.clone();
+    // All agents show the same civil time.
+    plan.time.start.get_or_insert_with(civil_now);
+    let directory = match options.replace {
+        true => RunDirectory::replace(&options.directory)?,
+        false => RunDirectory::create(&options.directory)?,
+    };
+    let scenario = plan.to_toml();
+    directory.write_scenario(&scenario)?;
+    let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
+    manifest.time_mode = plan.time.mode.to_string();
+    manifest.session_start = plan.time.start;
+    inputs::keep(&plan, &directory, &mut manifest)?;
+    directory.write_manifest(&manifest)?;
+    let conducted = Conductor::gather(&plan).map(|conductor| conductor.go(options));
+    let (agents, end) = match conducted {
+        Ok(done) => done,
+        Err(why) => {
+            manifest.outcome = Outcome::Failed;
+            manifest.culprit = Some(why.clone());
+            manifest.ended = Some(civil_now());
+            let _ = directory.write_manifest(&manifest);
+            return Err(RunError::Start(why));
+        }
+    };
+    put_away(&plan, &directory, agents, end, manifest)
+}
+
+/// The agents, all prepared.
+struct Conductor<'a> {
+    plan: &'a Plan,
+    agents: Vec<Agent>,
+}
+
+/// One agent, as far as it is known.
+struct Agent {
+    name: String,
+    sender: Sender,
+    receiver: Option<Receiver>,
+    found: Whereabouts,
+    timeline: WhichTimeline,
+    lengths: Lengths,
+    /// How it ended, once it has; or that it is gone.
+    ended: Option<Ended>,
+    results: PathBuf,
+}
+
+/// What an agent's thread hears.
+enum Heard {
+    Said(FromAgent),
+    /// Its results are here.
+    Over(Ended),
+    Gone(String),
+}
+
+impl<'a> Conductor<'a> {
+    /// Gives all agents their shares.
+    fn gather(plan: &'a Plan) -> Result<Self, String> {
+        let file = plan.placement.key_file.as_deref();
+        let file = file.ok_or("agents need a key")?;
+        let text =
+            fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let secret = Secret::from_hex(&text).ok_or_else(|| {
+            format!(
+                "{}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`",
+                file.display()
+            )
+        })?;
+        let nonce = draw().map_err(|error| format!("drawing a number: {error}"))?;
+        let nonce = nonce.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        let agents: Result<Vec<Agent>, String> = thread::scope(|scope| {
+            let prepare = |(name, place): (&'a String, &'a timeloom_scenario::AgentPlace)| {
+                let (secret, nonce) = (&secret, &nonce);
+                scope.spawn(move || {
+                    prepare(plan, name, &place.address, secret, nonce)
+                        .map_err(|why| format!("agent {name} ({}): {why}", place.address))
+                })
+            };
+            let threads: Vec<_> = plan.placement.agents.iter().map(prepare).collect();
+            let joined = threads.into_iter().map(|thread| {
+                let done = thread.join();
+                done.unwrap_or_else(|_| Err("a thread has panicked".to_owned()))
+            });
+            joined.collect()
+        });
+        let agents = agents?;
+        if let Some(pair) = agents
+            .windows(2)
+            .find(|it| it[0].timeline != it[1].timeline)
+        {
+            return Err(format!(
+                "agents {} and {} go by different clocks: start all with one --timeline",
+                pair[0].name, pair[1].name
+            ));
+        }
+        Ok(Self { plan, agents })
+    }
+
+    /// Lets them begin together, and returns when all have ended.
+    fn go(mut self, mut options: Options) -> (Vec<Agent>, End) {
+        let members: Vec<Whereabouts> = self.agents.iter().map(|it| it.found.clone()).collect();
+        let (heard, inbox) = mpsc::channel();
+        let mut threads = Vec::new();
+        for (index, agent) in self.agents.iter_mut().enumerate() {
+            agent.results = options.directory.join(format!("from-{}", agent.name));
+            let members = members.clone();
+            if let Err(error) = agent.sender.say(&ToAgent::Begin { members }) {
+                let _ = heard.send((index, Heard::Gone(error.to_string())));
+            }
+            let (receiver, heard) = (agent.receiver.take(), heard.clone());
+            let results = agent.results.clone();
+            let most = self.plan.results.journal_limit.as_bytes();
+            threads.push(thread::spawn(move || {
+                let Some(mut receiver) = receiver else { return };
+                let tell = |what| heard.send((index, what)).is_ok();
+                let gone = listen(&mut receiver, &results, most, &tell);
+                if let Err(error) = gone {
+                    tell(Heard::Gone(error.to_string()));
+                }
+            }));
+        }
+        let end = self.listen(&mut options, &inbox);
+        for agent in &mut self.agents {
+            // One that is gone needs no word.
+            let _ = agent.sender.say(&ToAgent::Done);
+        }
+        for thread in threads {
+            let _ = thread.join();
+        }
+        (self.agents, end)
+    }
+
+    /// Until all have ended: the first cause counts.
+    fn listen(&mut self, options: &mut Options, inbox: &Inbox<(usize, Heard)>) -> End {
+        let mut end: Option<End> = None;
+        let mut stopped: Option<StdInstant> = None;
+        while self.agents.iter().any(|agent| agent.ended.is_none()) {
+            match inbox.recv_timeout(LOOK_EVERY) {
+                Ok((index, heard)) => {
+                    if let Some(cause) = self.heard(index, heard, options) {
+                        end.get_or_insert(cause);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if options.interrupted.load(Ordering::SeqCst) {
+                end.get_or_insert(End::Interrupted);
+            }
+            (options.progress)(&self.progress());
+            match stopped {
+                None if end.is_some() => {
+                    stopped = Some(StdInstant::now());
+                    for agent in &mut self.agents {
+                        let _ = agent.sender.say(&ToAgent::Stop);
+                    }
+                }
+                Some(since) if since.elapsed() > STOPPED_WITHIN => break,
+                _ => {}
+            }
+        }
+        end.unwrap_or(End::Reached)
+    }
+
+    /// What follows from it for the whole: a reason to end.
+    fn heard(&mut self, index: usize, heard: Heard, options: &Options) -> Option<End> {
+        let name = self.agents[index].name.clone();
+        let at = Instant::from_ns(self.agents[index].lengths.virtual_ns);
+        let failed = |what: String| {
+            Some(End::Failed(Failure {
+                culprit: format!("agent {name}"),
+                what,
+                at,
+                log: Vec::new(),
+            }))
+        };
+        match heard {
+            Heard::Said(FromAgent::Progress(lengths)) => self.agents[index].lengths = lengths,
+            Heard::Said(FromAgent::Warning { text }) => {
+                (options.warn)(format!("agent {name}: {text}"));
+            }
+            Heard::Said(FromAgent::Ready { program }) => {
+                for (other, agent) in self.agents.iter_mut().enumerate() {
+                    if other != index {
+                        let program = program.clone();
+                        let _ = agent.sender.say(&ToAgent::Ready { program });
+                    }
+                }
+            }
+            Heard::Said(_) => return failed("it says what was not asked".to_owned()),
+            Heard::Over(ended) => {
+                for call in &ended.unhandled {
+                    (options.warn)(format!("agent {name}: not virtualised: {call}"));
+                }
+                self.agents[index].lengths = ended.lengths;
+                let how = ended.how.clone();
+                self.agents[index].ended = Some(ended);
+                return match how {
+                    How::Reached => None,
+                    How::Interrupted => failed("its run was stopped there".to_owned()),
+                    How::NotBegun(why) => failed(why),
+                    How::Failed(failure) => Some(End::Failed(Failure {
+                        culprit: failure.culprit.clone(),
+                        what: format!("{} (on agent {name})", failure.what),
+                        ..failure
+                    })),
+                };
+            }
+            Heard::Gone(why) => {
+                let place = &self.plan.placement.agents[&name].address;
+                self.agents[index].ended.get_or_insert(Ended {
+                    how: How::NotBegun(why.clone()),
+                    lengths: Lengths::default(),
+                    unhandled: Vec::new(),
+                    results: Vec::new(),
+                });
+                return failed(format!("the conversation with {place} broke off: {why}"));
+            }
+        }
+        None
+    }
+
+    fn progress(&self) -> Progress {
+        let slowest = self.agents.iter().map(|agent| agent.lengths);
+        let slowest = slowest.min_by_key(|lengths| lengths.virtual_ns);
+        progress(self.plan, slowest.unwrap_or_default())
+    }
+}
+
+fn progress(plan: &Plan, lengths: Lengths) -> Progress {
+    Progress {
+        virtual_time: Duration::from_ns(lengths.virtual_ns),
+        planned: plan.time.duration,
+        wall: Duration::from_ns(lengths.wall_ns),
+        paused: Duration::from_ns(lengths.paused_ns),
+    }
+}
+
+/// Gives one agent its share; it has everything that it needs then.
+fn prepare(
+    plan: &Plan,
+    name: &str,
+    address: &str,
+    secret: &Secret,
+    nonce: &str,
+) -> Result<Agent, String> {
+    let address: SocketAddr = address
+        .parse()
+        .map_err(|_| "it has no address".to_owned())?;
+    let parcel = pack(&plan.part(name).plan, &plan.placement.files)?;
+    let say = |error: io::Error| error.to_string();
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(say)?;
+    let (mut sender, mut receiver) = greet(stream, Side::Run, secret, PATIENCE).map_err(say)?;
+    let prepare = Prepare {
+        agent: name.to_owned(),
+        nonce: nonce.to_owned(),
+        plan: plan.to_toml(),
+        files: parcel.iter().map(|sent| sent.entry.clone()).collect(),
+    };
+    // An agent that is busy says so and hears no more.
+    let sent = sender
+        .say(&ToAgent::Prepare(Box::new(prepare)))
+        .and_then(|()| send(&mut sender, &parcel));
+    receiver.patience(Some(PREPARED_WITHIN)).map_err(say)?;
+    let answer = receiver.hear::<FromAgent>();
+    let answer = answer.map_err(|error| sent.err().unwrap_or(error).to_string())?;
+    let at = |port| SocketAddr::new(address.ip(), port);
+    match answer {
+        FromAgent::Prepared {
+            bus,
+            tunnels,
+            timeline,
+        } => Ok(Agent {
+            name: name.to_owned(),
+            found: Whereabouts {
+                name: name.to_owned(),
+                bus: at(bus),
+                tunnels: at(tunnels),
+            },
+            timeline,
+            sender,
+            receiver: Some(receiver),
+            lengths: Lengths::default(),
+            ended: None,
+            results: PathBuf::new(),
+        }),
+        FromAgent::Refused { why } => Err(why),
+        _ => Err("it says what was not asked".to_owned()),
+    }
+}
+
+/// Tells what an agent says, to the end; its results go to `results`.
+fn listen(
+    receiver: &mut Receiver,
+    results: &Path,
+    most_bytes: u64,
+    tell: &dyn Fn(Heard) -> bool,
+) -> io::Result<()> {
+    // It says how far it is several times a second.
+    receiver.patience(Some(SILENT_FOR))?;
+    loop {
+        match receiver.hear::<FromAgent>()? {
+            FromAgent::Ended(ended) => {
+                fs::create_dir(results)?;
+                receive(receiver, &ended.results, results, most_bytes, is_result)?;
+                tell(Heard::Over(*ended));
+                return Ok(());
+            }
+            said => {
+                if !tell(Heard::Said(said)) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// The files that an agent may send.
+fn is_result(name: &str) -> bool {
+    let plain = |stem: &str| {
+        let of_names = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        !stem.is_empty() && !stem.starts_with('.') && stem.chars().all(of_names)
+    };
+    let inside = |folder: &str, end: &str| {
+        let name = name
+            .strip_prefix(folder)
+            .and_then(|it| it.strip_suffix(end));
+        name.is_some_and(plain)
+    };
+    TABLES.contains(&name) || inside("logs/", ".log") || inside("net/", ".pcapng")
+}
+
+/// Makes one run directory of those that came.
+fn put_away(
+    plan: &Plan,
+    directory: &RunDirectory,
+    agents: Vec<Agent>,
+    mut end: End,
+    mut manifest: Manifest,
+) -> Result<Summary, RunError> {
+    let came = agents.iter().filter(|agent| agent.results.is_dir());
+    let shares: Vec<(String, &Path)> = came
+        .map(|agent| (agent.name.clone(), agent.results.as_path()))
+        .collect();
+    let merged = merge(directory, &shares);
+    for agent in &agents {
+        // What could not be merged is not thrown away.
+        if merged.is_ok() && agent.results.is_dir() {
+            let _ = fs::remove_dir_all(&agent.results);
+        }
+    }
+    let lengths: BTreeMap<i64, Lengths> = agents
+        .iter()
+        .map(|agent| (agent.lengths.virtual_ns, agent.lengths))
+        .collect();
+    let slowest = lengths.values().next().copied().unwrap_or_default();
+    let progress = progress(plan, slowest);
+    let judged = merged.and_then(|told| {
+        manifest.untrusted = told.untrusted;
+        manifest.degraded_modes = told.degraded_modes;
+        for one in told.manifests {
+            manifest.pauses = manifest.pauses.max(one.pauses);
+            manifest.cut_logs.extend(one.cut_logs);
+            for program in one.programs {
+                if !manifest.programs.contains(&program) {
+                    manifest.programs.push(program);
+                }
+            }
+        }
+        let checks = judge(plan, directory).map_err(|error| error.to_string())?;
+        directory
+            .write_checks(&checks)
+            .map_err(|error| error.to_string())?;
+        Ok(checks)
+    });
+    let checks = judged.unwrap_or_else(|what| {
+        if end == End::Reached {
+            end = End::Failed(Failure {
+                culprit: "results".to_owned(),
+                what,
+                at: Instant::ZERO + progress.virtual_time,
+                log: Vec::new(),
+            });
+        }
+        Vec::new()
+    });
+    manifest.ended = Some(civil_now());
+    manifest.virtual_duration = progress.virtual_time;
+    manifest.wall_duration = progress.wall;
+    manifest.paused_total = progress.paused;
+    let summary = Summary {
+        end,
+        checks,
+        progress,
+        unhandled: Vec::new(),
+        untrusted: manifest.untrusted.clone(),
+    };
+    if let End::Failed(failure) = &summary.end {
+        manifest.failure = Some(failure.clone());
+    }
+    (manifest.outcome, manifest.culprit) = outcome(&summary);
+    directory.write_manifest(&manifest)?;
+    Ok(summary)
+}
+
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
+/// For what belongs to a conversation's beginning.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);
+/// To put files away and to open sockets.
+const PREPARED_WITHIN: StdDuration = StdDuration::from_secs(120);
+/// An agent that says nothing for so long is gone. (That its clock and its links are not
+/// there any more the other agents notice within the scenario's patience.)
+const SILENT_FOR: StdDuration = StdDuration::from_secs(120);
+/// From the word to stop until the results are here.
+const STOPPED_WITHIN: StdDuration = StdDuration::from_secs(120);

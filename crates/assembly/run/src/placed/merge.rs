@@ -1,0 +1,149 @@
+//! The run directories of agents as one, by virtual time.
+//!
+//! Rows of all agents stand in the order of their virtual instants. Wall clocks of different
+//! machines cannot be compared: each row's is moved by as much as brings the agents' common
+//! start together. The edges of agreed pauses, which each agent writes down, are one
+//! agent's, since their instants are the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use timeloom_results::{
+    ClockAction, ClockRow, EventRow, LabelRow, Manifest, ResultsError, Row, RunDirectory, SignalRow,
+};
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+/// What the manifests say together.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) untrusted: Vec<String>,
+    pub(super) degraded_modes: Vec<String>,
+    pub(super) manifests: Vec<Manifest>,
+}
+
+/// One agent's results.
+struct Share {
+    name: String,
+    run: RunDirectory,
+    /// What its rows' wall instants are moved by.
+    moved: Duration,
+}
+
+/// Puts the results of `agents` (name, and where they are) into `whole`.
+///
+/// # Errors
+/// Results that cannot be read or written, with the agent's name.
+pub(super) fn merge(whole: &RunDirectory, agents: &[(String, &Path)]) -> Result<Told, String> {
+    let mut told = Told::default();
+    let mut shares = Vec::new();
+    let mut first: Option<Instant<Wall>> = None;
+    for (name, path) in agents {
+        let named = |error: ResultsError| format!("the results of agent {name}: {error}");
+        let run = RunDirectory::open(*path).map_err(named)?;
+        let manifest = run.manifest().map_err(named)?;
+        let from = |text: &String| format!("On agent {name}: {text}");
+        told.untrusted.extend(manifest.untrusted.iter().map(from));
+        told.degraded_modes
+            .extend(manifest.degraded_modes.iter().map(from));
+        told.manifests.push(manifest);
+        let mut start = None;
+        let found = run.for_each(|row: ClockRow| {
+            if row.action == ClockAction::Start {
+                start = start.or(Some(row.t_wall));
+            }
+            Ok(())
+        });
+        found.map_err(named)?;
+        first = first.or(start);
+        let moved = match (first, start) {
+            (Some(first), Some(start)) => first - start,
+            _ => Duration::ZERO,
+        };
+        shares.push(Share {
+            name: name.clone(),
+            run,
+            moved,
+        });
+    }
+    let recorder = whole.recorder().map_err(|error| error.to_string())?;
+    let written = |result: Result<(), ResultsError>| result.map_err(|error| error.to_string());
+    for row in rows(&shares, |row: &mut SignalRow, by| {
+        row.t_wall += by;
+        Some(row.t_virtual)
+    })? {
+        written(recorder.signal(&row))?;
+    }
+    for row in rows(&shares, |row: &mut EventRow, by| {
+        row.t_wall += by;
+        Some(row.t_virtual)
+    })? {
+        written(recorder.event(&row))?;
+    }
+    for row in rows(&shares, |row: &mut LabelRow, _| Some(row.start))? {
+        written(recorder.label(&row))?;
+    }
+    let leader = shares.first().map(|share| share.name.clone());
+    let clock = rows(&shares, |row: &mut ClockRow, by| {
+        row.t_wall += by;
+        let is_common = match &row.action {
+            ClockAction::Start | ClockAction::End => true,
+            ClockAction::Other(edge) => matches!(&**edge, "stop" | "go"),
+            _ => false,
+        };
+        let counts = !is_common || leader.as_deref() == Some(&*row.host);
+        counts.then_some(row.t_virtual)
+    })?;
+    for (seq, mut row) in (0..).zip(clock) {
+        row.seq = seq;
+        written(recorder.clock(&row))?;
+    }
+    recorder.finish().map_err(|error| error.to_string())?;
+    for (name, path) in agents {
+        copy(whole, path).map_err(|error| format!("the results of agent {name}: {error}"))?;
+    }
+    Ok(told)
+}
+
+/// The rows of all agents by their virtual instants; those of one instant in the order of the
+/// agents, and of one agent in its own. `see` may change a row, and leaves out those of which
+/// it says no instant.
+fn rows<R: Row>(
+    shares: &[Share],
+    see: impl Fn(&mut R, Duration) -> Option<Instant<Virtual>>,
+) -> Result<Vec<R>, String> {
+    let mut all: Vec<(Instant<Virtual>, R)> = Vec::new();
+    for share in shares {
+        let read = share.run.for_each(|mut row: R| {
+            if let Some(at) = see(&mut row, share.moved) {
+                all.push((at, row));
+            }
+            Ok(())
+        });
+        read.map_err(|error| format!("the results of agent {}: {error}", share.name))?;
+    }
+    // It keeps the order of equals.
+    all.sort_by_key(|(at, _)| *at);
+    Ok(all.into_iter().map(|(_, row)| row).collect())
+}
+
+/// Logs and captures: names of programs and links are of one agent each.
+fn copy(whole: &RunDirectory, from: &Path) -> io::Result<()> {
+    let mut taken = BTreeMap::new();
+    for folder in ["logs", "net"] {
+        let there = from.join(folder);
+        if !there.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(there)? {
+            let entry = entry?;
+            let to = whole.path().join(folder).join(entry.file_name());
+            if to.exists() || taken.insert(to.clone(), ()).is_some() {
+                return Err(io::Error::other(format!("{} is there twice", to.display())));
+            }
+            fs::rename(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! A run that is spread over agents, each on a machine of its own.
+//!
+//! Whoever starts the run ([`conduct`]) gives each agent ([`serve`]) the plan and the files
+//! that its programs name. An agent takes its share of the plan ([`timeloom_scenario::Part`])
+//! and makes an ordinary run of it, in an ordinary run directory. What is different is in
+//! [`Together`]: the pause bus reaches the other agents, time begins when all are there,
+//! links to other agents are tunnels, and what waits for a program of another agent hears
+//! that it is ready. At the end the run directories come back and become one ([`merge`]).
+//!
+//! The conversation is [`message`]s in a [`channel`] that is sealed with the agents' key.
+//! Pauses and frames never pass through it: those go from agent to agent.
+
+mod channel;
+mod conduct;
+mod merge;
+mod message;
+mod parcel;
+mod rewrite;
+mod secret;
+mod serve;
+mod together;
+
+pub(crate) use conduct::conduct;
+pub use secret::Secret;
+pub use serve::{Serve, WhichTimeline};
+pub(crate) use together::{Together, tell};

@@ -1,0 +1,268 @@
+//! Files on their way: which an agent gets for its share of a plan, and how either side
+//! puts away what comes without writing anywhere else.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use timeloom_scenario::{Plan, Program};
+
+use super::channel::{Receiver, Sender};
+use super::message::Entry;
+use crate::inputs;
+
+/// A file to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) path: PathBuf,
+    pub(super) entry: Entry,
+}
+
+/// The files that the programs and plants of a plan are given, and those that `more` names,
+/// with all that is in directories.
+///
+/// # Errors
+/// In words: a file that may not be sent, or that cannot be read.
+pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, String> {
+    let mut paths: BTreeSet<PathBuf> = BTreeSet::new();
+    for path in inputs::find(plan) {
+        paths.insert(normal(&path));
+    }
+    let programs = plan.programs().map(|(_, program)| program);
+    let programs = programs.map(|Program { run, directory, .. }| (run, directory));
+    let plants = plan.simulation.plants.values();
+    let plants = plants.map(|plant| (&plant.run, &plant.directory));
+    for (run, directory) in programs.chain(plants) {
+        let executable = normal(&directory.join(&run[0]));
+        if run[0].contains('/') && executable.is_file() && !is_installed(&executable) {
+            paths.insert(executable);
+        }
+    }
+    for path in more {
+        gather(&normal(path), &mut paths)?;
+    }
+    let mut left = MOST_BYTES_IN_ALL;
+    let mut parcel = Vec::new();
+    for path in paths {
+        let sent = entry_of(path)?;
+        left = left.checked_sub(sent.entry.bytes).ok_or_else(|| {
+            let most = MOST_BYTES_IN_ALL >> 20;
+            format!("the files for an agent have more than {most} MiB in all")
+        })?;
+        parcel.push(sent);
+    }
+    match parcel.len() <= MOST_FILES {
+        true => Ok(parcel),
+        false => Err(format!("an agent would get more than {MOST_FILES} files")),
+    }
+}
+
+fn entry_of(path: PathBuf) -> Result<Sent, String> {
+    let shown = path.display();
+    let metadata = fs::metadata(&path).map_err(|error| format!("{shown}: {error}"))?;
+    let mode = metadata.permissions().mode();
+    if mode & 0o004 == 0 {
+        // What goes to an agent is not encrypted.
+        return Err(format!(
+            "{shown} is not for everybody to read, and what is sent to agents is not secret: \
+             put it on the agent under an absolute path outside of the scenario's directory, \
+             or let everybody read it"
+        ));
+    }
+    let name = path.strip_prefix("/").unwrap_or(&path).to_str();
+    let name = name.ok_or_else(|| format!("the path {shown} is not UTF-8"))?;
+    let entry = Entry {
+        name: name.to_owned(),
+        bytes: metadata.len(),
+        executable: mode & 0o100 != 0,
+    };
+    Ok(Sent { path, entry })
+}
+
+/// All files of a directory; links in it are not followed.
+fn gather(path: &Path, paths: &mut BTreeSet<PathBuf>) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let kind = fs::symlink_metadata(path).map_err(failed)?.file_type();
+    if kind.is_file() {
+        paths.insert(path.to_owned());
+    } else if kind.is_dir() {
+        for entry in fs::read_dir(path).map_err(failed)? {
+            if paths.len() > MOST_FILES {
+                return Err(format!("an agent would get more than {MOST_FILES} files"));
+            }
+            gather(&entry.map_err(failed)?.path(), paths)?;
+        }
+    }
+    Ok(())
+}
+
+/// What belongs to a machine: its own directories, and virtual environments of Python, which
+/// are of no use anywhere else.
+pub(super) fn is_installed(path: &Path) -> bool {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let places = [
+        "/usr", "/bin", "/sbin", "/lib", "/opt", "/proc", "/dev", "/nix",
+    ];
+    let is_of_system = places.iter().any(|place| real.starts_with(place));
+    let environment = path.parent().and_then(Path::parent);
+    is_of_system || environment.is_some_and(|root| root.join("pyvenv.cfg").is_file())
+}
+
+/// The path without `.` and `..`, by its words alone.
+pub(super) fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// Sends the content of each.
+pub(super) fn send(sender: &mut Sender, parcel: &[Sent]) -> io::Result<()> {
+    for sent in parcel {
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", sent.path.display()))
+        };
+        let mut file = File::open(&sent.path).map_err(named)?;
+        sender.content(&mut file, sent.entry.bytes).map_err(named)?;
+    }
+    Ok(())
+}
+
+/// Takes the content of `entries` to new files below `root`, which exists and is ours.
+/// Those that `admits` does not let in end the conversation, as do more than `most_bytes`.
+pub(super) fn receive(
+    receiver: &mut Receiver,
+    entries: &[Entry],
+    root: &Path,
+    most_bytes: u64,
+    admits: impl Fn(&str) -> bool,
+) -> io::Result<()> {
+    let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let all = entries
+        .iter()
+        .try_fold(0_u64, |sum, entry| sum.checked_add(entry.bytes));
+    if entries.len() > MOST_FILES || all.is_none_or(|all| all > most_bytes) {
+        return Err(bad("more or larger files than there is room for".to_owned()));
+    }
+    for entry in entries {
+        if !is_beneath(&entry.name) || !admits(&entry.name) {
+            return Err(bad(format!(
+                "a file that may not be sent: {:?}",
+                entry.name
+            )));
+        }
+        let path = root.join(&entry.name);
+        if let Some(folder) = path.parent() {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true).mode(0o755).create(folder)?;
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            // No other of this name, and no link.
+            .create_new(true)
+            .mode(if entry.executable { 0o755 } else { 0o644 })
+            .open(&path)?;
+        receiver.content(&mut file, entry.bytes)?;
+    }
+    Ok(())
+}
+
+/// Whether a name can only be of something below: words between slashes, none of them
+/// special. (Links that would lead away there are none: only files are made.)
+fn is_beneath(name: &str) -> bool {
+    let plain = |word: &str| {
+        !word.is_empty() && word != "." && word != ".." && word.len() <= 255 && !word.contains('\0')
+    };
+    name.len() <= 4_000 && name.split('/').all(plain)
+}
+
+const MOST_FILES: usize = 10_000;
+/// That one agent gets.
+pub(super) const MOST_BYTES_IN_ALL: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        for name in ["a", "home/user/case.py", "..a/b..", "a b/ü"] {
+            assert!(is_beneath(name), "{name}");
+        }
+        for name in [
+            "",
+            "/etc/passwd",
+            "..",
+            "a/../../b",
+            "a//b",
+            "a/",
+            "./a",
+            "a\0b",
+        ] {
+            assert!(!is_beneath(name), "{name:?}");
+        }
+        assert!(!is_beneath(&"a".repeat(300)));
+    }
+
+    #[test]
+    fn a_path_is_told_by_its_words() {
+        let normal = |path| normal(Path::new(path)).display().to_string();
+        assert_eq!(normal("/a/b/../../c/./d"), "/c/d");
+        assert_eq!(normal("/.."), "/");
+    }
+
+    /// An executable of the scenario's is sent, one of the machine's is not; and of a
+    /// directory all that is in it.
+    #[test]
+    fn what_an_agent_lacks_is_packed() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let folder = temporary.path().join("case");
+        fs::create_dir_all(folder.join("data/deep")).expect("directories");
+        for name in ["plc", "data/one", "data/deep/two"] {
+            fs::write(folder.join(name), name).expect("a file");
+        }
+        let text = format!(
+            r#"
+            schema = "timeloom/1"
+            name = "x"
+            time = {{ duration = "1 s" }}
+            [system.hosts.a]
+            address = "10.0.0.1/24"
+            [[system.hosts.a.programs]]
+            name = "p"
+            directory = "{0}"
+            run = ["./plc"]
+            [[system.hosts.a.programs]]
+            name = "q"
+            directory = "{0}"
+            run = ["/bin/sh", "-c", "true"]
+            "#,
+            folder.display()
+        );
+        let plan = timeloom_scenario::parse(&text, "x.toml", &[]).expect("a plan");
+        let names = |more: &[PathBuf]| -> Vec<String> {
+            let parcel = pack(&plan, more).expect("a parcel");
+            let name = |sent: &Sent| {
+                let path = sent.path.strip_prefix(&folder).expect("in the folder");
+                path.display().to_string()
+            };
+            parcel.iter().map(name).collect()
+        };
+        assert_eq!(names(&[]), ["plc"]);
+        let more = [folder.join("data")];
+        assert_eq!(names(&more), ["data/deep/two", "data/one", "plc"]);
+        let private = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(folder.join("data/one"), private).expect("ours");
+        let refused = pack(&plan, &more).expect_err("it is private");
+        assert!(refused.contains("data/one"), "{refused}");
+    }
+}

@@ -1,0 +1,186 @@
+//! A plan as an agent runs it: what was sent lies below a directory of the agent's, at the
+//! path that it had where it came from.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use timeloom_scenario::Plan;
+use timeloom_sys::account::Account;
+
+use super::message::Entry;
+use super::parcel::normal;
+
+/// Where files that were sent are.
+pub(super) struct Mirror<'a> {
+    pub(super) root: &'a Path,
+    pub(super) files: &'a [Entry],
+}
+
+impl Mirror<'_> {
+    /// Lets all programs and plants of a plan find what was sent.
+    ///
+    /// # Errors
+    /// A directory that cannot be made.
+    pub(super) fn apply(&self, plan: &mut Plan) -> std::io::Result<()> {
+        let hosts = plan.system.hosts.values_mut();
+        let own = hosts.flat_map(|host| &mut host.programs);
+        let hostile = plan.attacks.iter_mut();
+        let hostile = hostile.flat_map(|attack| &mut attack.programs);
+        for program in own.chain(hostile) {
+            self.command(&mut program.run, &mut program.env, &mut program.directory)?;
+        }
+        for plant in plan.simulation.plants.values_mut() {
+            self.command(&mut plant.run, &mut plant.env, &mut plant.directory)?;
+            for value in plant.config.values_mut() {
+                self.texts(value);
+            }
+        }
+        Ok(())
+    }
+
+    fn command(
+        &self,
+        run: &mut [String],
+        env: &mut BTreeMap<String, String>,
+        directory: &mut PathBuf,
+    ) -> std::io::Result<()> {
+        let (first, rest) = run.split_first_mut().expect("a checked command");
+        if first.contains('/') {
+            // Else it would be looked for beside what was sent.
+            let path = normal(&directory.join(&*first));
+            let path = self.path(&path).unwrap_or(path);
+            *first = path.to_string_lossy().into_owned();
+        }
+        for word in rest {
+            *word = match word.split_once('=') {
+                Some((name, value)) => format!("{name}={}", self.word(value)),
+                None => self.word(word),
+            };
+        }
+        for value in env.values_mut() {
+            let words = value.split(':').map(|word| self.word(word));
+            *value = words.collect::<Vec<_>>().join(":");
+        }
+        let there = normal(directory);
+        *directory = self.root.join(there.strip_prefix("/").unwrap_or(&there));
+        fs::create_dir_all(directory)
+    }
+
+    fn texts(&self, value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => *text = self.word(text),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.texts(item)),
+            serde_json::Value::Object(table) => {
+                table.values_mut().for_each(|item| self.texts(item));
+            }
+            _ => {}
+        }
+    }
+
+    fn word(&self, word: &str) -> String {
+        let path = match word.starts_with('/') {
+            true => self.path(&normal(Path::new(word))),
+            false => None,
+        };
+        path.map_or_else(
+            || word.to_owned(),
+            |path| path.to_string_lossy().into_owned(),
+        )
+    }
+
+    /// Where a file that was sent is, or a directory with some.
+    fn path(&self, path: &Path) -> Option<PathBuf> {
+        let name = path.strip_prefix("/").ok()?;
+        let is_sent = |entry: &Entry| Path::new(&entry.name).starts_with(name);
+        let known = name.components().next().is_some() && self.files.iter().any(is_sent);
+        known.then(|| self.root.join(name))
+    }
+}
+
+/// What this machine lacks for a plan, in words.
+pub(super) fn lacking(plan: &Plan) -> Option<String> {
+    let programs = plan.programs().map(|(host, program)| {
+        let who = format!("program `{}` of host {host}", program.name);
+        let user = program.user.as_ref();
+        (who, &program.run, &program.directory, &program.env, user)
+    });
+    let plants = plan.simulation.plants.iter().map(|(name, plant)| {
+        let user = plant.user.as_ref();
+        let who = format!("plant `{name}`");
+        (who, &plant.run, &plant.directory, &plant.env, user)
+    });
+    programs
+        .chain(plants)
+        .find_map(|(who, run, directory, env, user)| {
+            let user = user.filter(|user| !matches!(Account::of(&user.0), Ok(Some(_))));
+            if let Some(user) = user {
+                return Some(format!("there is no user `{user}`, as whom {who} runs"));
+            }
+            let is_there = match run[0].contains('/') {
+                true => is_executable(Path::new(&run[0])),
+                false => {
+                    let path = env.get("PATH").map(Into::into);
+                    let path = path
+                        .or_else(|| std::env::var_os("PATH"))
+                        .unwrap_or_default();
+                    std::env::split_paths(&path)
+                        .any(|entry| is_executable(&directory.join(entry).join(&run[0])))
+                }
+            };
+            (!is_there).then(|| format!("there is no `{}`, which {who} runs", run[0]))
+        })
+}
+
+fn is_executable(path: &Path) -> bool {
+    let metadata = fs::metadata(path);
+    metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_name_what_was_sent_lead_to_it() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = temporary.path();
+        let entry = |name: &str| Entry {
+            name: name.to_owned(),
+            bytes: 0,
+            executable: false,
+        };
+        let files = [entry("home/u/case/a.py"), entry("home/u/python/x.py")];
+        let mirror = Mirror {
+            root,
+            files: &files,
+        };
+        let text = r#"
+            schema = "timeloom/1"
+            name = "x"
+            time = { duration = "1 s" }
+            [system.hosts.a]
+            address = "10.0.0.1/24"
+            [[system.hosts.a.programs]]
+            name = "p"
+            directory = "/home/u/case"
+            run = ["../.venv/bin/python", "a.py", "--in=/home/u/case/a.py", "/home/u/else"]
+            env = { PYTHONPATH = "/home/u/python:../python:/srv/python" }
+            "#;
+        let mut plan = timeloom_scenario::parse(text, "x.toml", &[]).expect("a plan");
+        mirror.apply(&mut plan).expect("directories");
+        let root = root.display();
+        let program = &plan.system.hosts["a"].programs[0];
+        assert_eq!(program.run[0], "/home/u/.venv/bin/python");
+        assert_eq!(program.run[1], "a.py");
+        assert_eq!(program.run[2], format!("--in={root}/home/u/case/a.py"));
+        assert_eq!(program.run[3], "/home/u/else");
+        let path = format!("{root}/home/u/python:../python:/srv/python");
+        assert_eq!(program.env["PYTHONPATH"], path);
+        assert_eq!(program.directory, Path::new(&format!("{root}/home/u/case")));
+        let lacks = lacking(&plan).expect("no such Python");
+        assert!(lacks.contains("/home/u/.venv/bin/python"), "{lacks}");
+        assert!(lacks.contains("`p` of host a"), "{lacks}");
+    }
+}

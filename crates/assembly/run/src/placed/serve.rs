@@ -1,0 +1,470 @@
+//! An agent that waits for work: it takes its share of a plan, runs it, and sends back what
+//! came of it. One run at a time.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use serde::{Deserialize, Serialize};
+use timeloom_bus::{Bound, CommonTimeline, MachineTimeline, Peer, SystemTimeline};
+use timeloom_portal::TunnelKey;
+use timeloom_scenario::Plan;
+
+use super::channel::{Receiver, Sender, Side, greet};
+use super::message::{Ended, Entry, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
+use super::parcel::{MOST_BYTES_IN_ALL, Sent, receive, send};
+use super::rewrite::{Mirror, lacking};
+use super::secret::Secret;
+use super::together::{Line, Together, Ways};
+use crate::experiment::{Options, Progress, Summary, run_here};
+use crate::programs::ReadyBoard;
+use crate::verdict::End;
+
+/// The clock that agents share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhichTimeline {
+    /// This kernel's: agents in namespaces of one machine.
+    Machine,
+    /// Civil time, as well as it is kept here.
+    System,
+}
+
+impl WhichTimeline {
+    fn open(self) -> Arc<dyn CommonTimeline> {
+        match self {
+            Self::Machine => Arc::new(MachineTimeline),
+            Self::System => Arc::new(SystemTimeline),
+        }
+    }
+}
+
+/// An agent that serves whoever has the key.
+pub struct Serve {
+    /// Where runs find it. Its other sockets are at the same IP address.
+    pub address: SocketAddr,
+    /// What it shares with runs.
+    pub secret: Secret,
+    /// Where it puts all files. Nobody else may write there.
+    pub directory: PathBuf,
+    /// The clock that it shares with other agents.
+    pub timeline: WhichTimeline,
+    /// The name of its sessions; what the run calls the agent, without.
+    pub session: Option<String>,
+    /// The program `timeloom`.
+    pub timeloom: PathBuf,
+    /// Set from outside to end it, and the run that goes on.
+    pub stop: Arc<AtomicBool>,
+    /// Told what happens, in sentences for a person.
+    pub say: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl Serve {
+    /// Serves until [`Self::stop`] is set.
+    ///
+    /// # Errors
+    /// When it cannot listen, or has no directory of its own.
+    pub fn run(self) -> io::Result<()> {
+        own_directory(&self.directory)?;
+        let listener = TcpListener::bind(self.address)?;
+        listener.set_nonblocking(true)?;
+        (self.say)(format!(
+            "waits for runs at {}; files go to {}",
+            self.address,
+            self.directory.display()
+        ));
+        let agent = Arc::new(Agent {
+            serve: self,
+            busy: Mutex::new(()),
+            runs: AtomicU64::new(0),
+            guests: Arc::new(AtomicU64::new(0)),
+        });
+        while !agent.serve.stop.load(Ordering::SeqCst) {
+            match listener.accept() {
+                Ok((stream, from)) if agent.guests.load(Ordering::SeqCst) < MOST_GUESTS => {
+                    let one = Guest::new(&agent.guests);
+                    let its = Arc::clone(&agent);
+                    thread::spawn(move || {
+                        let _one = one;
+                        if let Err(error) = its.converse(stream, from) {
+                            (its.serve.say)(format!("{from}: {error}"));
+                        }
+                    });
+                }
+                // Too many at once, or nobody.
+                Ok(_) | Err(_) => thread::sleep(LOOK_EVERY),
+            }
+        }
+        let given_up = StdInstant::now() + ENDS_WITHIN;
+        while agent.guests.load(Ordering::SeqCst) > 0 && StdInstant::now() < given_up {
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+/// The directory, made if it is not there; nobody else may write in it.
+fn own_directory(path: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(io::Error::new(
+                error.kind(),
+                format!("{}: {error}", path.display()),
+            ));
+        }
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path)?;
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    match found.is_dir() && is_ours && found.mode() & 0o022 == 0 {
+        true => Ok(()),
+        false => Err(io::Error::other(format!(
+            "{} is not a directory in which nobody else may write",
+            path.display()
+        ))),
+    }
+}
+
+struct Agent {
+    serve: Serve,
+    busy: Mutex<()>,
+    runs: AtomicU64,
+    guests: Arc<AtomicU64>,
+}
+
+/// One conversation, as long as this lives.
+struct Guest(Arc<AtomicU64>);
+
+impl Guest {
+    fn new(count: &Arc<AtomicU64>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A run's directory, removed with all in it.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is in the agent's own directory.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A run for which everything is here.
+struct Ready {
+    plan: Plan,
+    together: Together,
+}
+
+/// Where the other agents reach this one.
+struct Sockets {
+    bound: Bound,
+    tunnels: UdpSocket,
+    key: TunnelKey,
+}
+
+impl Agent {
+    fn converse(&self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        let (mut sender, mut receiver) = greet(stream, Side::Agent, &self.serve.secret, PATIENCE)?;
+        receiver.patience(Some(PATIENCE))?;
+        let ToAgent::Prepare(prepare) = receiver.hear()? else {
+            return Err(io::Error::other("a run begins by saying what it is"));
+        };
+        let Ok(_busy) = self.busy.try_lock() else {
+            let why = "it is at work for another run".to_owned();
+            return sender.say(&FromAgent::Refused { why });
+        };
+        let number = self.runs.fetch_add(1, Ordering::SeqCst);
+        let root = format!("run-{}-{number}", std::process::id());
+        let scratch = Scratch(self.serve.directory.join(root));
+        fs::DirBuilder::new().mode(0o755).create(&scratch.0)?;
+        let files = scratch.0.join("files");
+        fs::create_dir(&files)?;
+        receive(
+            &mut receiver,
+            &prepare.files,
+            &files,
+            MOST_BYTES_IN_ALL,
+            |_| true,
+        )?;
+        let prepared = self.sockets(&prepare).and_then(|sockets| {
+            let ready = self.prepare(&prepare, &files)?;
+            Ok((ready, sockets))
+        });
+        let (ready, sockets) = match prepared {
+            Ok(both) => both,
+            Err(why) => {
+                (self.serve.say)(format!("{from}: refused: {why}"));
+                return sender.say(&FromAgent::Refused { why });
+            }
+        };
+        let Sockets {
+            bound,
+            tunnels,
+            key,
+        } = sockets;
+        sender.say(&FromAgent::Prepared {
+            bus: bound.address().map_err(io::Error::other)?.port(),
+            tunnels: tunnels.local_addr()?.port(),
+            timeline: self.serve.timeline,
+        })?;
+        receiver.patience(Some(TOGETHER_WITHIN))?;
+        let ToAgent::Begin { members } = receiver.hear()? else {
+            return Err(io::Error::other("the run did not begin"));
+        };
+        (self.serve.say)(format!("{from}: runs `{}`", ready.plan.name));
+        let others = || members.iter().filter(|it| it.name != prepare.agent);
+        let peer = |other: &Whereabouts| Peer {
+            name: other.name.clone(),
+            address: other.bus,
+            late: false,
+        };
+        *lock(&ready.together.ways) = Some(Ways {
+            bound,
+            peers: others().map(peer).collect(),
+            socket: tunnels,
+            key,
+            tunnels: others().map(|it| (it.name.clone(), it.tunnels)).collect(),
+        });
+        self.execute(&ready, &scratch.0, sender, receiver)?;
+        (self.serve.say)(format!("{from}: done"));
+        Ok(())
+    }
+
+    /// What the others are to reach.
+    fn sockets(&self, prepare: &Prepare) -> Result<Sockets, String> {
+        let nonce = timeloom_bus::parse_key(&prepare.nonce);
+        let nonce = nonce.ok_or("the run has no number")?;
+        let (key, tunnel_key) = self.serve.secret.of_run(&nonce);
+        let plan = timeloom_scenario::parse(&prepare.plan, "the plan", &[]);
+        let plan = plan.map_err(|errors| format!("the plan: {errors}"))?;
+        let any = SocketAddr::new(self.serve.address.ip(), 0);
+        let settings = Together::settings(&plan);
+        let bound = Bound::listen(any, key, self.serve.timeline.open(), settings);
+        let bound = bound.map_err(|error| error.to_string())?;
+        let tunnels =
+            UdpSocket::bind(any).map_err(|error| format!("listening on {any}: {error}"))?;
+        Ok(Sockets {
+            bound,
+            tunnels,
+            key: tunnel_key,
+        })
+    }
+
+    fn prepare(&self, prepare: &Prepare, files: &Path) -> Result<Ready, String> {
+        let whole = timeloom_scenario::parse(&prepare.plan, "the plan", &[]);
+        let whole = whole.map_err(|errors| format!("the plan: {errors}"))?;
+        if !whole.placement.agents.contains_key(&prepare.agent) {
+            return Err(format!("the plan has no agent `{}`", prepare.agent));
+        }
+        let mut part = whole.part(&prepare.agent);
+        let mirror = Mirror {
+            root: files,
+            files: &prepare.files,
+        };
+        let mirrored = mirror.apply(&mut part.plan);
+        mirrored.map_err(|error| format!("a directory for files: {error}"))?;
+        if let Some(lacks) = lacking(&part.plan) {
+            return Err(lacks);
+        }
+        Ok(Ready {
+            plan: part.plan,
+            together: Together {
+                name: prepare.agent.clone(),
+                whole,
+                ends: part.tunnels,
+                line: Arc::new(Line::default()),
+                ready: Arc::new(ReadyBoard::default()),
+                ways: Mutex::new(None),
+            },
+        })
+    }
+
+    /// Runs it, sends the results, and stays on the bus until nobody needs it any more.
+    fn execute(
+        &self,
+        ready: &Ready,
+        scratch: &Path,
+        sender: Sender,
+        mut receiver: Receiver,
+    ) -> io::Result<()> {
+        let sender = Arc::new(Mutex::new(sender));
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let board = Arc::clone(&ready.together.ready);
+        let out = Arc::clone(&sender);
+        board.tell(move |program| {
+            let program = program.to_owned();
+            // If it cannot be said, the run is about to be interrupted.
+            let _ = lock(&out).say(&FromAgent::Ready { program });
+        });
+        receiver.patience(None)?;
+        let hung_up = receiver.hang_up()?;
+        let stop = Arc::clone(&interrupted);
+        let listener = thread::spawn(move || {
+            loop {
+                match receiver.hear() {
+                    Ok(ToAgent::Ready { program }) => board.hear(&program),
+                    Ok(ToAgent::Stop) => stop.store(true, Ordering::SeqCst),
+                    // The run is over, or nobody is there who wants it.
+                    _ => return stop.store(true, Ordering::SeqCst),
+                }
+            }
+        });
+        let results = scratch.join("results");
+        let options = self.options(&ready.together.name, &results, &sender, &interrupted);
+        let ran = run_here(&ready.plan, options, Some(&ready.together));
+        let parcel = gather(&results);
+        let ended = Ended {
+            results: parcel.iter().map(|sent| sent.entry.clone()).collect(),
+            ..ended(ran)
+        };
+        let told = {
+            let mut sender = lock(&sender);
+            sender
+                .say(&FromAgent::Ended(Box::new(ended)))
+                .and_then(|()| send(&mut sender, &parcel))
+        };
+        // The others may still be on their way to the end.
+        let given_up = StdInstant::now() + ENDS_WITHIN;
+        while told.is_ok() && !listener.is_finished() && StdInstant::now() < given_up {
+            thread::sleep(LOOK_EVERY);
+        }
+        ready.together.line.end();
+        let _ = hung_up.shutdown(std::net::Shutdown::Both);
+        let _ = listener.join();
+        told
+    }
+
+    fn options(
+        &self,
+        name: &str,
+        results: &Path,
+        sender: &Arc<Mutex<Sender>>,
+        interrupted: &Arc<AtomicBool>,
+    ) -> Options {
+        let (out, stop) = (Arc::clone(sender), Arc::clone(&self.serve.stop));
+        let end = Arc::clone(interrupted);
+        let warnings = Arc::clone(sender);
+        Options {
+            directory: results.to_owned(),
+            replace: false,
+            timeloom: self.serve.timeloom.clone(),
+            session: self
+                .serve
+                .session
+                .clone()
+                .unwrap_or_else(|| name.to_owned()),
+            interrupted: Arc::clone(interrupted),
+            progress: Box::new(move |progress| {
+                let said = lock(&out).say(&FromAgent::Progress(lengths(progress)));
+                if said.is_err() || stop.load(Ordering::SeqCst) {
+                    end.store(true, Ordering::SeqCst);
+                }
+            }),
+            warn: Arc::new(move |text| {
+                let _ = lock(&warnings).say(&FromAgent::Warning { text });
+            }),
+        }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lengths(progress: &Progress) -> Lengths {
+    Lengths {
+        virtual_ns: progress.virtual_time.as_ns(),
+        wall_ns: progress.wall.as_ns(),
+        paused_ns: progress.paused.as_ns(),
+    }
+}
+
+fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
+    let (how, lengths, unhandled) = match ran {
+        Ok(summary) => {
+            let how = match summary.end {
+                End::Reached => How::Reached,
+                End::Interrupted => How::Interrupted,
+                End::Failed(failure) => How::Failed(failure),
+            };
+            let call = |call: &timeloom_guest::UnhandledCall| {
+                format!(
+                    "{} {} × {} ({})",
+                    call.program, call.call, call.count, call.outcome
+                )
+            };
+            let unhandled = summary.unhandled.iter().map(call).collect();
+            (how, lengths(&summary.progress), unhandled)
+        }
+        Err(error) => (
+            How::NotBegun(error.to_string()),
+            Lengths::default(),
+            Vec::new(),
+        ),
+    };
+    Ended {
+        how,
+        lengths,
+        unhandled,
+        results: Vec::new(),
+    }
+}
+
+/// The files of a run directory that are sent back.
+fn gather(results: &Path) -> Vec<Sent> {
+    let mut names: Vec<String> = TABLES.map(str::to_owned).into();
+    for folder in ["logs", "net"] {
+        let entries = fs::read_dir(results.join(folder)).into_iter().flatten();
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+        let inside = entries.flatten().filter_map(name);
+        names.extend(inside.map(|name| format!("{folder}/{name}")));
+    }
+    let sent = |name: String| {
+        let path = results.join(&name);
+        // Not what a link leads to.
+        let found = fs::symlink_metadata(&path)
+            .ok()
+            .filter(fs::Metadata::is_file)?;
+        let entry = Entry {
+            name,
+            bytes: found.len(),
+            executable: false,
+        };
+        Some(Sent { path, entry })
+    };
+    names.into_iter().filter_map(sent).collect()
+}
+
+/// Of a run directory: what is in it beside folders.
+pub(super) const TABLES: [&str; 5] = [
+    "manifest.json",
+    "signals.parquet",
+    "events.parquet",
+    "clock.parquet",
+    "labels.parquet",
+];
+
+/// For what belongs to a conversation's beginning.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);
+/// Until all other agents have all their files.
+const TOGETHER_WITHIN: StdDuration = StdDuration::from_secs(600);
+/// For what belongs to its end.
+const ENDS_WITHIN: StdDuration = StdDuration::from_secs(120);
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(50);
+/// Conversations at once; all but one are told that the agent is busy.
+const MOST_GUESTS: u64 = 16;

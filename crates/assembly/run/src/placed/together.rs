@@ -1,0 +1,200 @@
+//! What makes a run one of several that share a virtual time.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use timeloom_accord::Settings;
+use timeloom_bus::{Bound, Cause, Peer, TestbedError, Udp, Wire};
+use timeloom_fabric::Fabric;
+use timeloom_guest::{Clock, Session};
+use timeloom_portal::{
+    Follow, PacketOptions, PacketPort, TunnelEnd as End, TunnelKey, TunnelReport, Tunnels,
+};
+use timeloom_scenario::{Plan, TunnelEnd};
+use timeloom_time::{ClockMap, Instant, Virtual, Wall};
+
+use crate::agent::AgreedSession;
+use crate::error::RunError;
+use crate::network;
+use crate::programs::ReadyBoard;
+use crate::record::Scribe;
+
+/// What an agent's run has beside its share of the plan.
+pub(crate) struct Together {
+    /// What the run calls this agent.
+    pub(crate) name: String,
+    /// The plan of which its own is a share.
+    pub(crate) whole: Plan,
+    /// Its ends of the links to other agents.
+    pub(crate) ends: Vec<TunnelEnd>,
+    /// The pause bus. It outlives the run: others may still need an answer.
+    pub(crate) line: Arc<Line>,
+    /// Which programs are ready, of any agent.
+    pub(crate) ready: Arc<ReadyBoard>,
+    /// What is used once.
+    pub(crate) ways: Mutex<Option<Ways>>,
+}
+
+/// The ways to the other agents.
+pub(crate) struct Ways {
+    pub(crate) bound: Bound,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) socket: UdpSocket,
+    pub(crate) key: TunnelKey,
+    /// Where the others' tunnels are, by agent.
+    pub(crate) tunnels: BTreeMap<String, SocketAddr>,
+}
+
+/// The pause bus of an agent's run, which is there once all agents are.
+#[derive(Default)]
+pub(crate) struct Line(OnceLock<Udp>);
+
+impl Line {
+    /// Why the run has stopped for good, in words, if it has.
+    pub(crate) fn halted(&self) -> Option<String> {
+        self.0.get()?.halted()
+    }
+
+    /// Takes part no more.
+    pub(crate) fn end(&self) {
+        if let Some(udp) = self.0.get() {
+            udp.end();
+        }
+    }
+}
+
+impl Wire for Line {
+    fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
+        match self.0.get() {
+            Some(udp) => udp.raise(cause),
+            None => Err(TestbedError::new(
+                "the agents are not together yet".to_owned(),
+            )),
+        }
+    }
+
+    fn lower(&self, cause: Cause<'_>, at: Instant<Virtual>) -> Result<(), TestbedError> {
+        match self.0.get() {
+            Some(udp) => udp.lower(cause, at),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The session's clock, for tunnels that follow it.
+struct SessionClock(Arc<Clock>);
+
+impl Follow for SessionClock {
+    fn map(&self) -> ClockMap<Wall, Virtual> {
+        self.0.map()
+    }
+
+    fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        self.0.map_and_stop()
+    }
+}
+
+impl Together {
+    /// How the agents of a plan agree.
+    pub(super) fn settings(plan: &Plan) -> Settings {
+        let placement = &plan.placement;
+        crate::agent::settings(placement.look_ahead, placement.patience)
+    }
+
+    /// Joins the links that lead to other agents to the run's network.
+    pub(crate) fn lay_tunnels(
+        &self,
+        fabric: &Fabric,
+        clock: &Arc<Clock>,
+    ) -> Result<Option<Tunnels>, RunError> {
+        let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ways) = ways.as_ref().filter(|_| !self.ends.is_empty()) else {
+            return Ok(None);
+        };
+        let failed = |error| RunError::Start(format!("a link to another agent: {error}"));
+        let mut ends = Vec::new();
+        for end in &self.ends {
+            let station = fabric.station(&network::uplink(end.link));
+            let station = station.expect("the fabric was told of it");
+            let options = PacketOptions {
+                // The stations cut and sum their frames themselves.
+                offloads: false,
+                ..PacketOptions::default()
+            };
+            let peer = ways.tunnels.get(&end.agent).copied();
+            let is_host = self
+                .whole
+                .system
+                .switches
+                .iter()
+                .all(|name| *name != end.node);
+            ends.push(End {
+                link: u16::try_from(end.link)
+                    .map_err(|_| RunError::Plan("more links than can be told apart".to_owned()))?,
+                end: u8::from(end.node > end.peer),
+                peer: peer.ok_or_else(|| {
+                    RunError::Start(format!("where agent {} is was not said", end.agent))
+                })?,
+                rate_bits_per_s: end.rate.map(|rate| rate.as_bits_per_s()),
+                queue_bytes: timeloom_fabric::queue_bytes(
+                    end.rate.map(|rate| rate.as_bits_per_s()),
+                    is_host,
+                ),
+                port: PacketPort::open(station, "eth0", options).map_err(failed)?,
+                name: format!("{}-{}", end.node, end.peer),
+            });
+        }
+        let socket = ways.socket.try_clone().map_err(|error| {
+            RunError::Start(format!("the socket for links to other agents: {error}"))
+        })?;
+        let clock_of = Box::new(SessionClock(Arc::clone(clock)));
+        let tunnels = Tunnels::start(socket, ways.key.clone(), ends, clock_of).map_err(failed)?;
+        clock.on_change(tunnels.waker());
+        Ok(Some(tunnels))
+    }
+
+    /// Says that this run is prepared, and waits until all are and time has begun.
+    ///
+    /// # Errors
+    /// In words, when the agents do not come together.
+    pub(crate) fn begin(&self, session: &Arc<Session>, scribe: &Scribe) -> Result<(), String> {
+        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        let ways = ways.take().ok_or("it has begun already")?;
+        let told = scribe.clone();
+        let told = Box::new(move |pause: &_| told.agreed_pause(pause));
+        let testbed = Arc::new(AgreedSession::new(Arc::clone(session), Some(told)));
+        let udp = ways.bound.start(&self.name, false, &ways.peers, testbed);
+        let udp = udp.map_err(|error| error.to_string())?;
+        // It is set once.
+        let _ = self.line.0.set(udp.handle());
+        udp.wait_for_start()
+    }
+}
+
+/// What is to be said of the links to other agents, and why results are not to be trusted.
+pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for report in reports {
+        let text = format!(
+            "{} frames sent, {} received, {} dropped by the queue, {} lost between the machines, \
+             {} refused; the slowest took {}",
+            report.sent,
+            report.received,
+            report.dropped,
+            report.lost,
+            report.refused,
+            report.slowest
+        );
+        scribe.event("local", &report.name, "tunnel", &text);
+        let lost = report.lost + report.refused + report.dropped_by_machine;
+        if lost > 0 {
+            doubts.push(format!(
+                "The link {} to another agent lost {lost} frames that the link of the scenario \
+                 would not have lost.",
+                report.name
+            ));
+        }
+    }
+    doubts
+}

@@ -1,0 +1,176 @@
+//! Placement: every part on an agent that exists, and nothing spread that cannot be.
+
+use std::net::SocketAddr;
+
+use timeloom_time::Duration;
+
+use super::{Rules, at};
+use crate::plan::{Compute, Mode, Placement, Plan};
+use crate::suggest;
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    if !rules.was_read(&["placement"]) {
+        return;
+    }
+    let placement = &rules.plan.placement;
+    if !placement.is_spread() {
+        return unspread(rules);
+    }
+    for (name, agent) in &placement.agents {
+        address(rules, name, &agent.address);
+    }
+    if placement.key_file.is_none() {
+        let help = "add `key_file = \"agents.key\"`, made by `openssl rand -hex 32`, which \
+                    the agents were given too";
+        rules.misplaced(&path(&[]), "agents need a key", help);
+    }
+    if placement.patience < LEAST_PATIENCE {
+        let help = "the default is `800 ms`";
+        rules.broken(
+            &path(&["patience"]),
+            format!("agents say something less often than every {LEAST_PATIENCE}"),
+            help,
+        );
+    }
+    places(rules);
+    alike(rules);
+    together(rules);
+}
+
+/// Without agents there is one place.
+fn unspread(rules: &mut Rules<'_>) {
+    let placement = &rules.plan.placement;
+    let mut named = vec![(path(&["default"]), &placement.default)];
+    for (table, placed) in [("nodes", &placement.nodes), ("plants", &placement.plants)] {
+        named.extend(
+            placed
+                .iter()
+                .map(|(name, place)| (path(&[table, name]), place)),
+        );
+    }
+    named.retain(|(_, place)| *place != Placement::LOCAL);
+    for (path, place) in named {
+        let help = "add `[placement.agents.NAME]` with its `address`, or leave it out";
+        rules.broken(&path, format!("there is no agent `{place}`"), help);
+    }
+}
+
+fn address(rules: &mut Rules<'_>, name: &str, address: &str) {
+    let here = path(&["agents", name]);
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name == Placement::LOCAL || name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+        let message = format!("`{name}` cannot be the name of an agent");
+        let help = "use letters, digits, `-` and `_`; `local` is this machine";
+        rules.misplaced(&here, message, help);
+    }
+    let parsed = address.parse::<SocketAddr>();
+    if !parsed.is_ok_and(|address| address.port() > 0 && !address.ip().is_unspecified())
+        && rules.part_was_read(&here, "address")
+    {
+        let message = format!("`{address}` is not where an agent can be reached");
+        let help = "write an IP address and a port, as in `10.0.0.1:5500`";
+        rules.broken(&at(&here, ["address"]), message, help);
+    }
+}
+
+/// Who is placed exists, and so does where.
+fn places(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let placement = &plan.placement;
+    let agents = || placement.agents.keys().map(String::as_str);
+    let nodes: Vec<&str> = nodes(plan).collect();
+    let plants: Vec<&str> = plan.simulation.plants.keys().map(String::as_str).collect();
+    let tables = [
+        ("nodes", "node", &placement.nodes, &nodes),
+        ("plants", "plant", &placement.plants, &plants),
+    ];
+    for (table, noun, placed, known) in tables {
+        for (name, place) in placed {
+            let path = path(&[table, name]);
+            if !known.contains(&name.as_str()) {
+                let help = suggest::hint(name, noun, known.iter().copied());
+                rules.misplaced(&path, format!("there is no {noun} `{name}`"), help);
+            } else if !placement.agents.contains_key(place) {
+                let help = suggest::hint(place, "agent", agents().collect::<Vec<_>>());
+                rules.broken(&path, format!("there is no agent `{place}`"), help);
+            }
+        }
+    }
+    let node = |name: &&&str| placement.of_node(name) == placement.default;
+    let plant = |name: &&&str| placement.of_plant(name) == placement.default;
+    let left = nodes
+        .iter()
+        .find(node)
+        .or_else(|| plants.iter().find(plant));
+    if let Some(name) = left
+        && !placement.agents.contains_key(&placement.default)
+    {
+        let message = format!("`{name}` is placed on no agent");
+        let help = "name one under [placement.nodes] or [placement.plants], or as `default`; \
+                    this machine can run an agent too";
+        rules.misplaced(&path(&[]), message, help);
+    }
+    for name in placement.agents.keys() {
+        if !nodes.iter().any(|node| placement.of_node(node) == name) {
+            let message = format!("the agent `{name}` has nothing to run");
+            let help = "place a host, device or switch on it, or leave it out";
+            rules.misplaced(&path(&["agents", name]), message, help);
+        }
+    }
+}
+
+/// A device and its plant speak without a network between them.
+fn together(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let placement = &plan.placement;
+    for (name, device) in &plan.system.devices {
+        let apart = device
+            .registers
+            .iter()
+            .map(|register| &register.signal.plant)
+            .find(|plant| placement.of_plant(plant) != placement.of_node(name));
+        if let Some(plant) = apart {
+            let message = format!("the device `{name}` is not where its plant `{plant}` is");
+            let help = format!("place both on one agent; the link of `{name}` may lead to another");
+            rules.misplaced(&path(&["nodes"]), message, help);
+        }
+    }
+}
+
+/// What is not spread yet.
+fn alike(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let real = "agents share only real time between pauses";
+    if plan.time.mode != Mode::Virtual && rules.was_read(&["time", "mode"]) {
+        rules.broken(&["time", "mode"], real, "use `mode = \"virtual\"`");
+    }
+    if plan.time.dilation != 1.0 && rules.was_read(&["time", "dilation"]) {
+        rules.broken(&["time", "dilation"], real, "leave it out");
+    }
+    if plan.time.compute == Compute::None {
+        rules.broken(&["time", "compute"], real, "leave it out");
+    }
+    if plan.network.is_some() {
+        let message = "a simulated network is not spread over agents";
+        rules.misplaced(&at(&[], ["network"]), message, "leave [network] out");
+    }
+    if plan.system.openflow.is_some() {
+        let message = "switches that speak OpenFlow are not spread over agents";
+        rules.misplaced(&at(&[], ["system", "openflow"]), message, "leave it out");
+    }
+}
+
+fn nodes(plan: &Plan) -> impl Iterator<Item = &str> {
+    let system = &plan.system;
+    let stations = system.hosts.keys().chain(system.devices.keys());
+    stations.chain(&system.switches).map(String::as_str)
+}
+
+fn path(more: &[&str]) -> Vec<String> {
+    let more = more.iter().map(|part| (*part).to_owned());
+    std::iter::once("placement".to_owned())
+        .chain(more)
+        .collect()
+}
+
+const LEAST_PATIENCE: Duration = Duration::from_ms(50);

@@ -1,0 +1,94 @@
+//! A frame between machines: which link, its number there, when it left, its bytes, and a
+//! seal of keyed BLAKE3 over all of it.
+
+use timeloom_time::{Instant, Virtual};
+
+/// The secret of a run's tunnels, drawn or derived for nothing else.
+#[derive(Clone)]
+pub struct TunnelKey([u8; 32]);
+
+impl TunnelKey {
+    /// From bytes that all machines of a run have.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        Self(blake3::derive_key("timeloom tunnel 1", bytes))
+    }
+}
+
+impl core::fmt::Debug for TunnelKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("TunnelKey(..)")
+    }
+}
+
+/// What a datagram says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Datagram<'a> {
+    pub(super) link: u16,
+    /// Which end of the link sends it: else it could be sent back.
+    pub(super) end: u8,
+    pub(super) number: u64,
+    pub(super) at: Instant<Virtual>,
+    pub(super) frame: &'a [u8],
+}
+
+impl Datagram<'_> {
+    pub(super) fn seal(&self, key: &TunnelKey, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.link.to_be_bytes());
+        out.push(self.end);
+        out.extend_from_slice(&self.number.to_be_bytes());
+        out.extend_from_slice(&self.at.as_ns().to_be_bytes());
+        out.extend_from_slice(self.frame);
+        let hash = blake3::keyed_hash(&key.0, out);
+        out.extend_from_slice(&hash.as_bytes()[..SEAL]);
+    }
+}
+
+/// `None` for what nobody with the key has sent.
+pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>> {
+    let (body, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
+    let (link, rest) = body.split_first_chunk::<2>()?;
+    let (end, rest) = rest.split_first()?;
+    let (number, rest) = rest.split_first_chunk::<8>()?;
+    let (at, frame) = rest.split_first_chunk::<8>()?;
+    let hash = blake3::keyed_hash(&key.0, body);
+    // Compared without telling by its duration where the difference is.
+    let differs = seal.iter().zip(hash.as_bytes());
+    let differs = differs.fold(0, |sum, (a, b)| sum | (a ^ b)) != 0;
+    (!differs).then(|| Datagram {
+        link: u16::from_be_bytes(*link),
+        end: *end,
+        number: u64::from_be_bytes(*number),
+        at: Instant::from_ns(i64::from_be_bytes(*at)),
+        frame,
+    })
+}
+
+const SEAL: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_has_the_key_is_heard() {
+        let key = TunnelKey::new(&[1; 32]);
+        let sent = Datagram {
+            link: 300,
+            end: 1,
+            number: 7,
+            at: Instant::from_ns(5),
+            frame: b"a frame",
+        };
+        let mut bytes = Vec::new();
+        sent.seal(&key, &mut bytes);
+        assert_eq!(open(&key, &bytes), Some(sent));
+        assert_eq!(open(&TunnelKey::new(&[2; 32]), &bytes), None);
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert_eq!(open(&key, &other), None, "byte {at}");
+            assert_eq!(open(&key, &bytes[..at]), None, "{at} bytes");
+        }
+    }
+}
