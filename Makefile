@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo test test-report test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -49,6 +49,12 @@ scale: packages-scale build ## How many hosts this machine carries: start, pause
 test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
 	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target
 	scripts/test-mpi target/release/timeloom-peering-mpi
+
+ieee13-agents: packages-demo build .venv/ready ## The voltage case spread over three agents, beside one machine: both must sag
+	examples/ieee13/agents.sh $(BINARY) runs/agents
+
+test-bridges: packages-build .venv-bridges/ready ## FMUs of FMI 2 and 3, and HELICS federations, as plants: with the real packages
+	PYTHONPATH=python .venv-bridges/bin/python -m pytest -q python/bridges
 
 test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and guests in an emulated machine (QEMU)
 	scripts/test-aarch64
@@ -91,7 +97,7 @@ fmt: ## Format the sources
 
 clean: ## Remove what was built (not what was measured)
 	$(CARGO) clean
-	rm -rf .venv
+	rm -rf .venv .venv-bridges
 
 # The Python environment: plants, example programs, tests. The package itself is
 # used from this tree through a .pth file, so that there is no second copy.
@@ -99,6 +105,12 @@ clean: ## Remove what was built (not what was measured)
 	python3 -m venv .venv
 	.venv/bin/pip install --quiet --require-hashes -r python/requirements.lock
 	.venv/bin/python -c "import pathlib, site; pathlib.Path(site.getsitepackages()[0], 'timeloom.pth').write_text(str(pathlib.Path('python').resolve()))"
+	touch $@
+
+# Other simulators, which only the tests of the bridges to them need.
+.venv-bridges/ready: python/bridges.lock | packages-build
+	python3 -m venv .venv-bridges
+	.venv-bridges/bin/pip install --quiet --require-hashes -r python/bridges.lock
 	touch $@
 
 # Debian packages, by what needs them.

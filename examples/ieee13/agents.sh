@@ -1,0 +1,37 @@
+#!/bin/sh
+# The case with the attack, on one machine and spread over three agents (here processes of one
+# machine that speak over loopback), one after the other: both must show the sag.
+#
+#   examples/ieee13/agents.sh TIMELOOM DIRECTORY
+#
+# What differs: with agents every exchange with the grid is a pause that lies some milliseconds
+# after it was asked for, which the hosts live through. So messages have other instants, and the
+# storage is left at another output when the attack cuts it off.
+set -eu
+timeloom=$1
+directory=$2
+scenario=$(dirname "$0")/ieee13.toml
+mkdir -p "$directory"
+key=$directory/agents.key
+(umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$key")
+agents=""
+trap 'for agent in $agents; do kill "$agent" 2>/dev/null || true; done; wait' EXIT
+
+set -- --set "placement.key_file=$(realpath "$key")" --set "placement.patience=20 s"
+for agent in a:7751 b:7752 c:7753; do
+    name=${agent%:*}
+    place=127.0.0.1:${agent#*:}
+    "$timeloom" agent --serve --timeline machine --listen "$place" --key-file "$key" \
+        --name "ieee13-$name" --directory "$directory/agent-$name" 2>"$directory/agent-$name.log" &
+    agents="$agents $!"
+    set -- "$@" --set "placement.agents.$name.address=$place"
+done
+for node in controller:a s1:a attacker:b s2:b s3:b; do
+    set -- "$@" --set "placement.nodes.${node%:*}=${node#*:}"
+done
+for name in a b c; do
+    until grep -q 'waits for runs' "$directory/agent-$name.log"; do sleep 0.2; done
+done
+"$timeloom" run "$scenario" --replace -o "$directory/three" --set placement.default=c "$@"
+"$timeloom" run "$scenario" --replace -o "$directory/one"
+"$timeloom" compare "$directory/one" "$directory/three" || true
