@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
@@ -184,7 +184,7 @@ impl Agent {
         let ToAgent::Prepare(prepare) = receiver.hear()? else {
             return Err(io::Error::other("a run begins by saying what it is"));
         };
-        let Ok(_busy) = self.busy.try_lock() else {
+        let Some(_busy) = self.take_turn() else {
             let why = "it is at work for another run".to_owned();
             return sender.say(&FromAgent::Refused { why });
         };
@@ -243,6 +243,19 @@ impl Agent {
         self.execute(&ready, &scratch.0, sender, receiver)?;
         (self.serve.say)(format!("{from}: done"));
         Ok(())
+    }
+
+    /// One run at a time. The last may just be on its way out.
+    fn take_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let given_up = StdInstant::now() + PATIENCE;
+        loop {
+            match self.busy.try_lock() {
+                Ok(turn) => return Some(turn),
+                Err(TryLockError::Poisoned(turn)) => return Some(turn.into_inner()),
+                Err(TryLockError::WouldBlock) if StdInstant::now() > given_up => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(LOOK_EVERY),
+            }
+        }
     }
 
     /// What the others are to reach.
@@ -382,7 +395,7 @@ impl Agent {
     }
 }
 
-fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
