@@ -77,6 +77,10 @@ fn agents_take_turns_and_their_clocks_stay_together() {
             assert_eq!(machines.query(index)["virtual_ns"].as_i64(), Some(at));
         }
         let_go(hold);
+        // Who asks before the last has been heard to let go joins that pause.
+        eventually("time goes on", || {
+            (machines.query((turn + 1) % 4)["virtual_ns"].as_i64()? > at).then_some(())
+        });
         last = at;
     }
     let logs: Vec<_> = (0..4)
