@@ -73,7 +73,7 @@ proof-timeline: packages-test build ## Timelines over real ptp4l and chronyd, te
 	$(CARGO) test --release --locked -p timeloom --test commands -- timelines:: --include-ignored --nocapture --test-threads 1
 	scripts/timeline-widths $(BINARY)
 
-robot-cell: packages-test build .venv/ready ## Two arms carry one part by time-stamped commands, through seven runs with and without faults; one page
+robot-cell: packages-test build .venv/ready ## Two arms carry one part by time-stamped commands, through eight runs with and without faults; one page
 	examples/robot-cell/faults.sh $(BINARY) runs/robot-cell
 
 bench: packages-test build .venv/ready ## All benchmarks, as tables; and the proof of the demo at full length

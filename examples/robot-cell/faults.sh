@@ -7,7 +7,7 @@ timeloom=$(realpath "$1")
 directory=$2
 shift 2
 here=$(dirname "$0")
-[ $# -gt 0 ] || set -- calm reference daemon slow pause rogue-unsigned rogue-signed
+[ $# -gt 0 ] || set -- calm reference daemon slow one-way pause rogue-unsigned rogue-signed
 mkdir -p "$directory"
 status=0
 pages=""
@@ -17,6 +17,8 @@ for fault; do
     case $fault in
     calm) on="" ;;
     daemon) on="$on --set attack.daemon-plain.enabled=true" ;;
+    slow) on="$on --set attack.slow-back.enabled=true" ;;
+    one-way) on="--set attack.slow.enabled=true" ;;
     rogue-*) ptp=${fault#rogue-} ;;
     esac
     case $ptp in

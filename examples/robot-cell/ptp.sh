@@ -36,6 +36,7 @@ step_threshold 0.0001"
 time_stamping software
 network_transport L2
 domainNumber 1
+logAnnounceInterval -2
 logSyncInterval -2
 logMinDelayReqInterval -2
 free_running $free
@@ -47,7 +48,7 @@ EOT
 
 # By UDP, since a switch hands the Ethernet frames for measuring a link to nobody.
 signed() {
-    "$timeloom" ptp "$@" -i eth0 --transport udp4 --sync-interval=-2
+    "$timeloom" ptp "$@" -i eth0 --transport udp4 --sync-interval=-2 --announce-interval=-2
 }
 
 make_keys() {
