@@ -22,15 +22,15 @@ for fault; do
     rogue-*) ptp=${fault#rogue-} ;;
     esac
     case $ptp in
-    unsigned) source='{type="ptp4l", monitor="ptp4l.monitor", socket="ptp4l", domain=1, reference_error="0 ns"}' ;;
-    signed) source='{type="ptp", feed="ptp.feed", asymmetry="20 us", stamp_error="20 us"}' ;;
+    unsigned) hosts="planner left right" source='{type="ptp4l", monitor="ptp4l.monitor", socket="ptp4l", domain=1, reference_error="0 ns"}' ;;
+    signed) hosts=left source='{type="ptp", feed="ptp.feed", asymmetry="10 us", stamp_error="10 us"}' ;;
     esac
     rm -rf "${directory:?}/$fault"
     # Names of hosts and of faults have no blanks, so that $on is several words.
     # shellcheck disable=SC2086
     set -- $on
     if [ $ptp != none ]; then
-        for host in planner left right; do
+        for host in $hosts; do
             set -- "$@" --set "system.hosts.$host.timelines.cell.sources=[$source]"
         done
     fi

@@ -9,7 +9,8 @@
 set -eu
 timeloom=${TIMELOOM:-timeloom}
 keys=${TIMELOOM_TIMELINES:-.}/../keys
-slaves="planner left right"
+# Who signs knows one neighbour on its link: one signed slave in this network.
+slaves="left"
 state=$(mktemp -d)
 trap 'rm -rf "$state"' EXIT
 
@@ -77,8 +78,11 @@ signed-master)
     signed gm --auth inline-ed25519 --keys "$keys/gm" &
     ;;
 signed-slave)
+    [ "$2" = left ] || exec sleep infinity
     until [ -d "$keys" ]; do sleep 0.05; done
-    signed slave --auth inline-ed25519 --keys "$keys/$2" --feed "$TIMELOOM_TIMELINES/ptp.feed" &
+    # Nobody steers the crystal: it runs away from one Sync to the next.
+    signed slave --auth inline-ed25519 --keys "$keys/$2" --feed "$TIMELOOM_TIMELINES/ptp.feed" \
+        --jump-bound "1 ms" &
     ;;
 signed-rogue)
     linuxptp rogue &

@@ -85,7 +85,7 @@ def test_the_cell_leaves_before_its_arms_disagree_and_the_plain_one_drops_the_pa
     binary, name = timeloom_binary(), f"cell-test-{os.getpid()}"
     command = [binary, "run", str(CELL / "cell.toml"), "--name", name, "-o", str(tmp_path / "run")]
     for change in (
-        "time.duration=16 s",
+        "time.duration=15 s",
         "attack.reference.enabled=true",
         f"attack.reference.at={FAULT_S} s",
         'attack.reference.programs.reference.run=["./daemon.sh", "8"]',
