@@ -98,8 +98,7 @@ fn every_input_has_a_fuzzer_and_every_fuzzer_is_an_input() {
     assert!(INPUTS.is_sorted_by_key(|(name, _)| *name));
 }
 
-/// What a fuzzer has found. A fuzzer ends at each panic, also at one that is caught, so these
-/// are no seeds.
+/// What a fuzzer has found, and panics inside of what the product catches.
 #[test]
 fn what_was_found_does_no_harm_any_more() {
     let found: &[u8] = include_bytes!("found/parquet-footer");
