@@ -26,8 +26,8 @@ STORIES = {
     "slow": ("A link gets slow", "Cameras fill the link that leads to the left controllers, for ten seconds."),
     "one-way": ("A link gets slow one way", "The same link, filled on the way to the left controllers only."),
     "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
-    "rogue-unsigned": ("A rogue clock lies, unsigned", "A better master appears on the network, whose time is wrong."),
-    "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where every Sync must be signed."),
+    "rogue-unsigned": ("A rogue clock lies, unsigned", "A better PTP master appears, whose time is wrong. Plain clocks go by SNTP."),
+    "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where the left controller asks for signatures."),
 }
 
 

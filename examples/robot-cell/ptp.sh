@@ -1,21 +1,20 @@
 #!/bin/sh
 # Where CELL_PTP says `unsigned`, the real ptp4l; where it says `signed`, our own PTP with
-# every Sync signed, and ptp4l for the plain clocks; else nothing.
+# every Sync signed; else nothing.
 #
-#   ptp.sh master | slave HOST | plain | rogue
+#   ptp.sh master | slave HOST | rogue
 #
-# A slave tells its host's timeline of what it hears, and touches no clock; a plain one
-# steers its host's. A rogue says that it is the best master, on a host whose clock is wrong.
+# A slave tells its host's timeline of what it hears. A rogue says that it is the best
+# master, on a host whose clock is wrong. Nobody touches a clock.
 set -eu
 timeloom=${TIMELOOM:-timeloom}
 keys=${TIMELOOM_TIMELINES:-.}/../keys
 # Who signs knows one neighbour on its link: one signed slave in this network.
 slaves="left"
-state=$(mktemp -d)
-trap 'rm -rf "$state"' EXIT
 
 linuxptp() {
-    free=1
+    state=$(mktemp -d)
+    trap 'rm -rf "$state"' EXIT
     socket=$state/ptp4l
     more=""
     case $1 in
@@ -23,11 +22,6 @@ linuxptp() {
         socket=$TIMELOOM_TIMELINES/ptp4l
         more="slaveOnly 1
 slave_event_monitor $TIMELOOM_TIMELINES/ptp4l.monitor"
-        ;;
-    plain)
-        free=0
-        more="slaveOnly 1
-step_threshold 0.0001"
         ;;
     rogue) more="priority1 1" ;;
     master) more="priority1 100" ;;
@@ -40,7 +34,7 @@ domainNumber 1
 logAnnounceInterval -2
 logSyncInterval -2
 logMinDelayReqInterval -2
-free_running $free
+free_running 1
 uds_address $socket
 $more
 EOT
@@ -71,10 +65,9 @@ make_keys() {
 
 case ${CELL_PTP:-none}-$1 in
 none-*) exec sleep infinity ;;
-unsigned-* | *-plain) linuxptp "$1" & ;;
+unsigned-*) linuxptp "$1" & ;;
 signed-master)
     make_keys
-    linuxptp master &
     signed gm --auth inline-ed25519 --keys "$keys/gm" &
     ;;
 signed-slave)
@@ -84,9 +77,6 @@ signed-slave)
     signed slave --auth inline-ed25519 --keys "$keys/$2" --feed "$TIMELOOM_TIMELINES/ptp.feed" \
         --jump-bound "1 ms" &
     ;;
-signed-rogue)
-    linuxptp rogue &
-    signed gm --priority1 1 &
-    ;;
+signed-rogue) signed gm --priority1 1 & ;;
 esac
 wait
