@@ -25,7 +25,7 @@ use crate::outputs::Logs;
 use crate::placed::{Together, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
 use crate::record::{LOCAL, Scribe};
-use crate::simulated::Network;
+use crate::simulated::{Network, Surroundings};
 use crate::testbed::{Door, Keyboard};
 use crate::verdict::{End, Reporter, Verdict};
 use crate::{devices, hosts, inputs, network, outputs, pause_bus, plants, python, timelines};
@@ -261,7 +261,15 @@ impl<'a> Run<'a> {
         let reporter = verdict.reporter();
         let plants = plants::start(plan, &session, &logs, &bus, &scribe, &reporter)?;
         let clock = session.clock();
-        let network = Network::start(plan, &fabric, directory, clock, civil_start, &scribe)?;
+        let around = Surroundings {
+            fabric: &fabric,
+            directory,
+            clock,
+            civil_start,
+            scribe: &scribe,
+            reporter: &reporter,
+        };
+        let network = Network::start(plan, &around)?;
         let tunnels = match together {
             Some(together) => together.lay_tunnels(&fabric, clock)?,
             None => None,

@@ -17,6 +17,7 @@ pub mod compare;
 mod devices;
 mod error;
 mod experiment;
+mod flow_stats;
 mod hosts;
 mod inputs;
 mod judgement;

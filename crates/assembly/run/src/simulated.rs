@@ -1,45 +1,63 @@
-//! A run's network as a model: portals at the stations, the session's clock,
-//! captures, and what is to be said at the end.
+//! A run's network as a model: portals at the stations, the session's clock, captures, in one
+//! engine or in several.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+mod captures;
+mod ending;
+mod engines;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
-use timeloom_net::{Node, World};
+use timeloom_net::{Node, Owner};
 use timeloom_portal::{
-    Address, Arrive, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Report, Tap,
-    Timing,
+    Address, Arrive, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Tap, Timing,
 };
 use timeloom_results::{NodeKind, RunDirectory, Topology};
-use timeloom_scenario::{Background, Mode, NETWORK, Plan, Simulated};
+use timeloom_scenario::{Background, Mode, NETWORK, Parts, Plan, Simulated};
 use timeloom_time::{ClockMap, Duration, Instant, Utc, Virtual, Wall};
 
 use crate::error::RunError;
+use crate::flow_stats::FlowStats;
 use crate::network;
 use crate::network_signals;
 use crate::ptp_clocks::{self, PtpClocks};
 use crate::record::Scribe;
 use crate::servers;
-use crate::spoofing::SpoofWatch;
+use crate::verdict::Reporter;
+use captures::Captures;
+use engines::Lines;
 
 /// A simulated network that runs.
 pub(crate) struct Network {
-    /// Ended before the captures.
-    emulation: Option<Emulation>,
+    /// One for each engine. Ended before the captures.
+    emulations: Vec<Emulation>,
     captures: Vec<JoinHandle<()>>,
     signals: JoinHandle<()>,
-    clocks: PtpClocks,
-    servers: Vec<(String, Node)>,
-    traffic: Vec<(String, Background)>,
+    /// By engine.
+    residents: Vec<Residents>,
+    traffic: Vec<Flow>,
+    parts: Option<Parts>,
     idle: Arc<AtomicBool>,
 }
 
+/// Who lives in an engine's part and has something to say at the end.
+struct Residents {
+    clocks: PtpClocks,
+    servers: Vec<(String, Node)>,
+}
+
+/// A flow, and which engines have its ends.
+struct Flow {
+    name: String,
+    how: Background,
+    ends: [Owner; 2],
+}
+
 /// The session's clock, for an emulation that follows it.
+#[derive(Clone)]
 struct SessionClock {
     clock: Arc<Clock>,
     idle: Arc<AtomicBool>,
@@ -68,30 +86,127 @@ impl Follow for SessionClock {
     }
 }
 
+/// What a network is started with.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) directory: &'a RunDirectory,
+    pub(crate) clock: &'a Arc<Clock>,
+    pub(crate) civil_start: Instant<Utc>,
+    pub(crate) scribe: &'a Scribe,
+    pub(crate) reporter: &'a Reporter,
+}
+
 impl Network {
     /// Joins every station of the fabric to the plan's simulated network;
     /// `None` where it has none.
-    pub(crate) fn start(
-        plan: &Plan,
-        fabric: &Fabric,
-        directory: &RunDirectory,
-        clock: &Arc<Clock>,
-        civil_start: Instant<Utc>,
-        scribe: &Scribe,
-    ) -> Result<Option<Self>, RunError> {
-        let Some(built) = plan.simulated() else {
+    pub(crate) fn start(plan: &Plan, around: &Surroundings<'_>) -> Result<Option<Self>, RunError> {
+        let Some(simulated) = build(plan)? else {
             return Ok(None);
         };
-        let mut simulated = built.map_err(|fault| {
-            RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message))
-        })?;
+        let failed = |error| RunError::Start(format!("the simulated network: {error}"));
+        let scribe = around.scribe;
+        let captures = Captures::start(
+            plan,
+            &simulated,
+            around.directory,
+            around.civil_start,
+            scribe,
+        )?;
+        let (signals, topology) = network_signals::start(plan, &simulated, scribe);
+        around.directory.write_topology(&topology)?;
+        scribe.event("local", NETWORK, "topology", &counted(&topology));
+        let traffic = flows(plan, &simulated);
+        let parts = simulated.parts.clone();
+        let laid = |error| RunError::Start(format!("a line between two engines: {error}"));
+        let mut lines = match &parts {
+            Some(parts) => Some(Lines::lay(parts).map_err(laid)?),
+            None => None,
+        };
+        let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
+        let idle = Arc::new(AtomicBool::new(false));
+        let skips = plan.time.skips();
+        let follow = SessionClock {
+            clock: Arc::clone(around.clock),
+            idle: Arc::clone(&idle),
+            announces: skips || plan.time.mode == Mode::Stepped,
+        };
+        let mut network = Self {
+            emulations: Vec::new(),
+            captures: Vec::new(),
+            signals: signals.writer,
+            residents: Vec::new(),
+            traffic,
+            parts,
+            idle,
+        };
+        let mut whole = Some(simulated);
+        for (here, look) in (0..).zip(signals.looks) {
+            // Each engine has a world of its own, and all are alike.
+            let mut simulated = match whole.take() {
+                Some(simulated) => simulated,
+                None => build(plan)?.expect("it was built before"),
+            };
+            let portals = network.portals(plan, around.fabric, &simulated, here)?;
+            network.settle(plan, &mut simulated, here, around)?;
+            let mut options = Options {
+                watch: captures.ports(),
+                capture: captures.of_engine(),
+                // Where others say when time goes on, a processor may doze meanwhile.
+                awake: !follow.announces,
+                sample: Some((signals.every, look)),
+                ..Options::default()
+            };
+            if skips {
+                // Skipping waits for this thread, which had better not doze.
+                options.moderation = Duration::ZERO;
+            }
+            let name = network
+                .parts
+                .as_ref()
+                .map(|parts| &*parts.names[usize::from(here)]);
+            options.died = Some(engines::died(settings, name, scribe, around.reporter));
+            let several = network.parts.as_ref().zip(settings).zip(lines.as_mut());
+            if let Some(((parts, settings), lines)) = several {
+                parts.cut().apply(&mut simulated.world, here);
+                let peers = lines.portal(&mut simulated.world, parts, settings, here);
+                let usual = options.moderation;
+                let (mode, dilation) = (settings.mode, plan.time.dilation);
+                options.moderation = engines::moderation(usual, parts, mode, dilation);
+                options.peers = Some(peers);
+            }
+            let timing = Timing::Follow(Box::new(follow.clone()));
+            let emulation =
+                Emulation::start(simulated.world, portals, timing, options).map_err(failed)?;
+            around.clock.on_change(emulation.waker());
+            network.emulations.push(emulation);
+        }
+        network.captures = captures.threads;
+        Ok(Some(network))
+    }
+
+    /// Whether engine `here` has a node.
+    fn owns(&self, here: Owner, node: Node) -> bool {
+        let parts = self.parts.as_ref();
+        parts.is_none_or(|parts| parts.cut().owners()[node.0 as usize] == here)
+    }
+
+    /// The portals of the stations that engine `here` has.
+    fn portals(
+        &self,
+        plan: &Plan,
+        fabric: &Fabric,
+        simulated: &Simulated,
+        here: Owner,
+    ) -> Result<Portals, RunError> {
         let failed = |error| RunError::Start(format!("the simulated network: {error}"));
         let mut portals = Portals::new();
-        let system = &plan.system;
-        let stations = system.hosts.keys().chain(system.devices.keys());
+        let stations = plan.system.hosts.keys().chain(plan.system.devices.keys());
         for name in stations.filter(|name| !plan.is_real(name)) {
             let node = simulated.nodes[name];
-            let Some(address) = address(&simulated, name) else {
+            if !self.owns(here, node) {
+                continue;
+            }
+            let Some(address) = address(simulated, name) else {
                 continue; // a single host needs no network
             };
             let station = fabric
@@ -108,6 +223,9 @@ impl Network {
                 .map_err(failed)?;
         }
         for (index, node) in &simulated.uplinks {
+            if !self.owns(here, *node) {
+                continue;
+            }
             let name = network::uplink(*index);
             let station = fabric.station(&name).expect("the fabric was told of it");
             let port = PacketPort::open(station, "eth0", PacketOptions::default());
@@ -116,81 +234,23 @@ impl Network {
                 .join(*node, &name, port, Default::default())
                 .map_err(failed)?;
         }
-        let stations = system.hosts.keys().chain(system.devices.keys());
-        let addresses: Vec<(&str, Ipv4Addr, [u8; 6])> = stations
-            .filter(|name| !plan.is_real(name))
-            .filter_map(|name| {
-                let own = address(&simulated, name)?;
-                Some((name.as_str(), own.address, own.mac))
-            })
-            .collect();
-        let mut links = BTreeMap::new();
-        let mut captures = Vec::new();
-        for capture in &plan.captures {
-            let Some(cable) = simulated.names.between(&capture.link) else {
-                continue; // the fabric's capture has it
-            };
-            let (there, back) = (cable.there, cable.back);
-            let name = capture.link.join("-");
-            let watch = SpoofWatch::new(
-                addresses.iter().map(|(name, ip, mac)| (*name, *ip, *mac)),
-                false,
-            );
-            let (frames, thread) = record(&name, directory, civil_start, scribe, watch)?;
-            links.insert(there, frames.clone());
-            links.insert(back, frames);
-            captures.push(thread);
-        }
-        let traffic = plan.network.as_ref().map_or(&[][..], |n| &n.traffic);
-        let traffic = traffic
-            .iter()
-            .zip(&simulated.traffic)
-            .map(|(what, how)| (format!("{} to {}", what.from, what.to), *how))
-            .collect();
-        let (signals, topology) = network_signals::start(plan, &simulated, scribe);
-        directory.write_topology(&topology)?;
-        scribe.event("local", NETWORK, "topology", &counted(&topology));
-        let clocks = PtpClocks::start(plan, &mut simulated, civil_start, scribe)?;
-        let servers = servers::start(plan, &mut simulated)?;
-        let idle = Arc::new(AtomicBool::new(false));
-        let skips = plan.time.skips();
-        let follow = SessionClock {
-            clock: Arc::clone(clock),
-            idle: Arc::clone(&idle),
-            announces: skips || plan.time.mode == Mode::Stepped,
-        };
-        let mut options = Options {
-            watch: links.keys().copied().collect(),
-            // Where others say when time goes on, a processor may doze meanwhile.
-            awake: !follow.announces,
-            sample: Some((signals.every, signals.look)),
-            ..Options::default()
-        };
-        if skips {
-            // Skipping waits for this thread, which had better not doze.
-            options.moderation = Duration::ZERO;
-        }
-        if !links.is_empty() {
-            options.capture = Some(Box::new(move |port, at, wall, frame: &[u8]| {
-                if let Some(frames) = links.get(&port) {
-                    // The recorder ends after us, unless its disk is full.
-                    let _ = frames.send((at, wall, frame.to_vec()));
-                }
-            }));
-        }
-        let timing = Timing::Follow(Box::new(follow));
-        let emulation =
-            Emulation::start(simulated.world, portals, timing, options).map_err(failed)?;
-        clock.on_change(emulation.waker());
-        Ok(Some(Self {
-            emulation: Some(emulation),
-            captures,
-            signals: signals.writer,
-            clocks,
-            servers,
-            traffic,
-            idle,
-        }))
+        Ok(portals)
+    }
+
+    /// Lets the plan's clocks and servers live in the world of engine `here`. All worlds have
+    /// all of them, as they have all nodes; each wakes its own only.
+    fn settle(
+        &mut self,
+        plan: &Plan,
+        simulated: &mut Simulated,
+        here: Owner,
+        around: &Surroundings<'_>,
+    ) -> Result<(), RunError> {
+        let clocks = PtpClocks::start(plan, simulated, around.civil_start, around.scribe)?;
+        let mut servers = servers::start(plan, simulated)?;
+        servers.retain(|(_, node)| self.owns(here, *node));
+        self.residents.push(Residents { clocks, servers });
+        Ok(())
     }
 
     /// Whether nothing happens in it before what it has announced.
@@ -202,44 +262,77 @@ impl Network {
     pub(crate) fn ahead(
         &self,
     ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
-        self.emulation.as_ref().map(Emulation::ahead)
+        self.emulations.first().map(Emulation::ahead)
     }
 
     /// Ends it; what is to be said about it goes to the scribe, and what makes
     /// the results doubtful comes back.
     pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<String> {
-        let Some(emulation) = self.emulation.take() else {
-            return Vec::new();
-        };
-        let traffic = std::mem::take(&mut self.traffic);
-        let clocks = self.clocks.nodes();
-        let servers = std::mem::take(&mut self.servers);
-        let told = emulation.with(move |engine| {
-            let world = &engine.model;
-            let tell = |(name, how): (String, Background)| ("traffic", tell(world, &name, how));
-            let traffic = traffic.into_iter().map(tell);
-            let clocks = clocks
-                .iter()
-                .filter_map(|(name, node)| Some(("ptp", ptp_clocks::tell(world, name, *node)?)));
-            let servers = servers
-                .iter()
-                .filter_map(|(name, node)| Some(("served", servers::tell(world, name, *node)?)));
-            traffic.chain(clocks).chain(servers).collect::<Vec<_>>()
-        });
-        for (kind, text) in told.unwrap_or_default() {
-            scribe.event("local", "network", kind, &text);
+        let residents = std::mem::take(&mut self.residents);
+        let mut flows: Vec<Vec<FlowStats>> = Vec::new();
+        for (here, (emulation, residents)) in (0..).zip(self.emulations.iter().zip(&residents)) {
+            let mut clocks = residents.clocks.nodes();
+            clocks.retain(|(_, node)| self.owns(here, *node));
+            let servers = residents.servers.clone();
+            let traffic: Vec<Background> = self.traffic.iter().map(|flow| flow.how).collect();
+            let told = emulation.with(move |engine| {
+                let world = &engine.model;
+                let flows = traffic.iter().map(|how| FlowStats::of(world, *how));
+                let clocks = clocks.iter().filter_map(|(name, node)| {
+                    Some(("ptp", ptp_clocks::tell(world, name, *node)?))
+                });
+                let servers = servers.iter().filter_map(|(name, node)| {
+                    Some(("served", servers::tell(world, name, *node)?))
+                });
+                (flows.collect(), clocks.chain(servers).collect::<Vec<_>>())
+            });
+            // An engine that has died tells nothing.
+            let (stats, told) = told.unwrap_or_default();
+            flows.push(stats);
+            for (kind, text) in told {
+                scribe.event("local", "network", kind, &text);
+            }
         }
-        let report = emulation.stop();
-        self.clocks.stop();
+        for (place, flow) in self.traffic.iter().enumerate() {
+            let [from, to] = flow.ends.map(|end| flows[usize::from(end)].get(place));
+            if let (Some(from), Some(to)) = (from, to) {
+                let stats = FlowStats::joined(*from, *to);
+                scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
+            }
+        }
+        let emulations = self.emulations.drain(..);
+        let reports: Vec<_> = emulations.map(Emulation::stop).collect();
+        for mut residents in residents {
+            residents.clocks.stop();
+        }
         for thread in self.captures.drain(..) {
             let _ = thread.join();
         }
         let _ = self.signals.join();
-        match report {
-            Some(report) => doubts(&report, scribe),
-            None => vec!["The simulated network's thread has died.".to_owned()],
-        }
+        ending::doubts(&reports, self.parts.as_ref(), scribe)
     }
+}
+
+/// The plan's simulated network, if it has one.
+fn build(plan: &Plan) -> Result<Option<Simulated>, RunError> {
+    let built = plan.simulated().transpose();
+    built.map_err(|fault| RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message)))
+}
+
+fn flows(plan: &Plan, simulated: &Simulated) -> Vec<Flow> {
+    let owner = |node: Node| {
+        let parts = simulated.parts.as_ref();
+        parts.map_or(0, |parts| parts.cut().owners()[node.0 as usize])
+    };
+    let traffic = plan.network.as_ref().map_or(&[][..], |n| &n.traffic);
+    let traffic = traffic.iter().zip(&simulated.traffic);
+    traffic
+        .map(|(what, how)| Flow {
+            name: format!("{} to {}", what.from, what.to),
+            how: *how,
+            ends: how.ends(&simulated.world).map(owner),
+        })
+        .collect()
 }
 
 fn address(simulated: &Simulated, name: &str) -> Option<Address> {
@@ -251,70 +344,6 @@ fn address(simulated: &Simulated, name: &str) -> Option<Address> {
         mac: world.mac(port),
         gateway: world.gateway(node),
     })
-}
-
-/// When a frame passed, virtually and by the wall clock, and its bytes.
-type TimedFrame = (Instant<Virtual>, Instant<Wall>, Vec<u8>);
-
-/// Writes what comes through the channel to `net/NAME.pcapng`, in a thread of
-/// its own, so that the disk does not delay the network.
-fn record(
-    name: &str,
-    directory: &RunDirectory,
-    start: Instant<Utc>,
-    scribe: &Scribe,
-    mut watch: SpoofWatch,
-) -> Result<(mpsc::Sender<TimedFrame>, JoinHandle<()>), RunError> {
-    let mut file = directory.capture(name, start)?;
-    let (frames, seen) = mpsc::channel::<TimedFrame>();
-    let (scribe, name) = (scribe.clone(), name.to_owned());
-    let write = move || {
-        for (at, wall, frame) in seen {
-            if let Some(spoofed) = watch.look(at, &frame) {
-                scribe.spoofed(at, &name, &spoofed);
-            }
-            if let Err(error) = file.packet(at, wall, &frame, None) {
-                return scribe.failed(&format!("the capture of {name}: {error}"));
-            }
-        }
-    };
-    let thread = std::thread::Builder::new().spawn(write);
-    let thread =
-        thread.map_err(|error| RunError::Start(format!("no thread for a capture: {error}")))?;
-    Ok((frames, thread))
-}
-
-fn tell(world: &World, name: &str, how: Background) -> String {
-    match how {
-        Background::Flow(flow) => {
-            let stats = world.tcp(flow);
-            format!(
-                "{name}: {} bytes by TCP, {} segments sent again, {} timeouts",
-                stats.delivered_bytes, stats.retransmitted, stats.timeouts
-            )
-        }
-        Background::Fluid(flow) => {
-            let stats = world.fluid(flow);
-            format!(
-                "{name}: {:.0} bytes of fluid, {:.0} lost, slowed down {} times",
-                stats.delivered_bytes, stats.lost_bytes, stats.slowed
-            )
-        }
-        Background::Source(source) => {
-            let stats = world.traffic(source);
-            let mean_ns = stats.delay_sum_ns / stats.received.max(1);
-            format!(
-                "{name}: {} packets sent, {} arrived ({} bytes), {} lost, {} out of order; one way took {} on average and {} at most",
-                stats.sent,
-                stats.received,
-                stats.received_bytes,
-                stats.expected.saturating_sub(stats.received),
-                stats.reordered,
-                Duration::from_ns(mean_ns as i64),
-                Duration::from_ns(stats.delay_max_ns as i64)
-            )
-        }
-    }
 }
 
 fn counted(topology: &Topology) -> String {
@@ -334,37 +363,4 @@ fn counted(topology: &Topology) -> String {
         topology.links.len(),
         topology.flows.len()
     )
-}
-
-fn doubts(report: &Report, scribe: &Scribe) -> Vec<String> {
-    let lateness = &report.lateness;
-    let summary = format!(
-        "{} events, {} frames in, {} out; at most {} late, 99 % within {}; {} refused, {} malformed, {} dropped by this machine",
-        report.events,
-        report.ports.iter().map(|port| port.received).sum::<u64>(),
-        report.ports.iter().map(|port| port.sent).sum::<u64>(),
-        lateness.worst(),
-        lateness.quantile(0.99),
-        report.ports.iter().map(|port| port.refused).sum::<u64>(),
-        report.counters.malformed + report.ports.iter().map(|port| port.malformed).sum::<u64>(),
-        report.dropped_by_machine(),
-    );
-    scribe.event("local", "network", "summary", &summary);
-    if !report.untrusted() {
-        return Vec::new();
-    }
-    let dropped = match report.dropped_by_machine() {
-        0 => String::new(),
-        1 => "; it dropped one frame".to_owned(),
-        frames => format!("; it dropped {frames} frames"),
-    };
-    let text = format!(
-        "This machine was too slow for the simulated network, so its results are not to be \
-         trusted: {} of {} events were more than 1 ms late, the worst by {}{dropped}.",
-        lateness.late(),
-        lateness.events(),
-        lateness.worst(),
-    );
-    scribe.event("local", "network", "untrusted", &text);
-    vec![text]
 }

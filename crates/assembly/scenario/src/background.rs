@@ -20,6 +20,17 @@ pub enum Background {
     Fluid(FluidId),
 }
 
+impl Background {
+    /// The hosts at which it begins and ends.
+    pub fn ends(self, world: &World) -> [Node; 2] {
+        match self {
+            Self::Flow(flow) => world.flow_ends(flow),
+            Self::Source(source) => world.source_ends(source),
+            Self::Fluid(flow) => world.fluid_ends(flow),
+        }
+    }
+}
+
 /// The key that is wrong, what is wrong with it, and the fix.
 pub(crate) type Wrong = (&'static str, String, String);
 

@@ -3,6 +3,7 @@
 
 mod fault;
 mod naming;
+mod parts;
 
 use std::collections::HashMap;
 
@@ -17,7 +18,8 @@ use crate::plan::{Discipline, Generate, Medium, Network, Plan, PtpRole, Shape, W
 use crate::suggest;
 pub use fault::Fault;
 use fault::{is_station, table_of};
-pub use naming::{FLOW_SIGNALS, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames};
+pub use naming::{CUT_SIGNALS, FLOW_SIGNALS, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames};
+pub use parts::Parts;
 
 /// The network of a plan, ready to run.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub struct Simulated {
     pub traffic: Vec<Background>,
     /// What its cables and its traffic are called in the results.
     pub names: NetworkNames,
+    /// Who has which part of it, where it is to run in several engines.
+    pub parts: Option<Parts>,
 }
 
 impl Plan {
@@ -137,9 +141,11 @@ impl<'a> Maker<'a> {
         let clocks = self.clocks(&world)?;
         let hosts = self.hosts(&world)?;
         let traffic = self.traffic(&mut world)?;
-        let names = NetworkNames::new(plan, &world, &links);
+        let parts = self.parts(&world, &uplinks)?;
+        let names = NetworkNames::new(plan, &world, &links, parts.as_ref());
         Ok(Simulated {
             names,
+            parts,
             world,
             nodes: self.nodes,
             links,

@@ -34,9 +34,10 @@ mod socket;
 mod sync;
 mod transport;
 mod varint;
+mod waiting;
 
 pub use cut::{Cut, CutError};
-pub use portal::{Portal, PortalStats};
+pub use portal::{AdjacencyReport, Portal, PortalStats};
 pub use ring::Ring;
 pub use run::{Gateway, Pause, run};
 pub use socket::Socket;

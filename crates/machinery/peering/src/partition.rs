@@ -6,10 +6,16 @@
 //! (Fiduccia and Mattheyses, 1982). More than two parts come from cutting
 //! again. Deterministic.
 
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+mod load;
+mod proposal;
 
-use timeloom_net::{Cable, Node, Owner, World};
+use std::collections::{BTreeMap, BinaryHeap};
+
+use timeloom_net::{Owner, World};
 use timeloom_time::Duration;
+
+use load::Load;
+pub use proposal::{Proposal, propose, spread};
 
 /// A graph with weights.
 #[derive(Clone, Debug, Default)]
@@ -64,97 +70,7 @@ const COARSE: usize = 64;
 /// and traffic are estimated from the world's flows and sources, each by a
 /// path with the fewest hops.
 pub fn of_world(world: &World, parts: Owner, shortest: Duration) -> Vec<Owner> {
-    let cables: Vec<_> = world.cables().collect();
-    let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); world.nodes()];
-    for cable in &cables {
-        neighbours[cable.from.0 as usize].push(cable.to.0);
-    }
-    // Every node and cable costs a little, traffic or not.
-    let mut work = vec![1u64; world.nodes()];
-    let mut traffic: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-    let mut by_start: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (Node(from), Node(to)) in world.traffic_ends() {
-        by_start.entry(from).or_default().push(to);
-    }
-    for (from, ends) in by_start {
-        let before = paths(&neighbours, from);
-        for end in ends {
-            let mut at = end;
-            work[at as usize] += TRAFFIC;
-            while at != from && before[at as usize] != u32::MAX {
-                let previous = before[at as usize];
-                work[previous as usize] += TRAFFIC;
-                *traffic.entry(ordered(at, previous)).or_default() += TRAFFIC;
-                at = previous;
-            }
-        }
-    }
-    // Nodes at short cables become one.
-    let mut group: Vec<u32> = (0..world.nodes() as u32).collect();
-    // Rates do not cross from engine to engine, so fluid keeps nodes together, too.
-    let whole = |cable: &&Cable| cable.delay < shortest || world.has_fluid(cable.port);
-    for cable in cables.iter().filter(whole) {
-        let (a, b) = (root(&mut group, cable.from.0), root(&mut group, cable.to.0));
-        group[a.max(b) as usize] = a.min(b);
-    }
-    let mut number: BTreeMap<u32, u32> = BTreeMap::new();
-    let place: Vec<u32> = (0..world.nodes() as u32)
-        .map(|node| {
-            let root = root(&mut group, node);
-            let next = number.len() as u32;
-            *number.entry(root).or_insert(next)
-        })
-        .collect();
-    let mut graph = Graph::new(number.len());
-    graph.nodes.fill(0);
-    for (node, work) in work.iter().enumerate() {
-        graph.nodes[place[node] as usize] += work;
-    }
-    let mut edges: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-    for cable in cables.iter().step_by(2) {
-        let (a, b) = (place[cable.from.0 as usize], place[cable.to.0 as usize]);
-        if a != b {
-            let load = traffic.get(&ordered(cable.from.0, cable.to.0));
-            *edges.entry(ordered(a, b)).or_default() += 1 + load.copied().unwrap_or(0);
-        }
-    }
-    for ((a, b), cost) in edges {
-        graph.edges[a as usize].push((b, cost));
-        graph.edges[b as usize].push((a, cost));
-    }
-    let parts = partition(&graph, parts);
-    place.iter().map(|place| parts[*place as usize]).collect()
-}
-
-/// The weight of a flow on a node or cable beside that of the node or cable.
-const TRAFFIC: u64 = 16;
-
-fn ordered(a: u32, b: u32) -> (u32, u32) {
-    (a.min(b), a.max(b))
-}
-
-fn root(group: &mut [u32], mut at: u32) -> u32 {
-    while group[at as usize] != at {
-        group[at as usize] = group[group[at as usize] as usize];
-        at = group[at as usize];
-    }
-    at
-}
-
-/// From each node the one before it on a path with the fewest hops.
-fn paths(neighbours: &[Vec<u32>], from: u32) -> Vec<u32> {
-    let mut before = vec![u32::MAX; neighbours.len()];
-    before[from as usize] = from;
-    let mut queue = VecDeque::from([from]);
-    while let Some(at) = queue.pop_front() {
-        for &next in &neighbours[at as usize] {
-            if before[next as usize] == u32::MAX {
-                before[next as usize] = at;
-                queue.push_back(next);
-            }
-        }
-    }
-    before
+    Load::of(world, &[]).cut(world, parts, shortest)
 }
 
 /// Cuts a graph into `parts`, numbered from 0.

@@ -18,10 +18,38 @@ use crate::transport::{Endpoint, Transport, Udp};
 /// Another engine, as OSPF has it of a router (RFC 2328, section 1.2): how to reach it, and
 /// over which links.
 #[derive(Debug)]
-struct Adjacency {
-    transport: Transport,
+pub(crate) struct Adjacency {
+    pub(crate) transport: Transport,
     /// Our links that lead there.
     links: Vec<PortId>,
+    /// The delay of the shortest: nothing that happens here reaches there sooner.
+    pub(crate) ahead: Duration,
+    /// How late packets came from there, and how many came at all late.
+    lateness: Lateness,
+    late: u64,
+}
+
+/// What has come from one engine and gone there.
+#[derive(Clone, Debug)]
+pub struct AdjacencyReport {
+    /// The other engine.
+    pub there: Owner,
+    /// Whether it is here.
+    pub is_present: bool,
+    /// What was counted on the way.
+    pub stats: PeerStats,
+    /// How late its packets came, in virtual time: one entry for each that was taken over.
+    pub lateness: Lateness,
+    /// How many came after their instant, by however little.
+    pub late: u64,
+}
+
+impl AdjacencyReport {
+    /// Packets that the simulated network had not lost and that never arrived: those that
+    /// found no room, and those to an engine that is gone without farewell.
+    pub fn lost(&self) -> u64 {
+        self.stats.dropped_full + self.stats.dropped_away + self.stats.lost
+    }
 }
 
 /// What has come through a portal, beyond single peers.
@@ -46,14 +74,16 @@ pub struct PortalStats {
 #[derive(Debug)]
 pub struct Portal {
     here: Owner,
-    cut: Cut,
+    pub(crate) cut: Cut,
     key: Key,
     epoch: u64,
     statics: Statics,
-    adjacencies: Vec<Adjacency>,
+    pub(crate) adjacencies: Vec<Adjacency>,
     /// By engine: its place in `adjacencies`.
     by_owner: Vec<Option<usize>>,
     lateness: Lateness,
+    limit: Limit,
+    pub(crate) waits: bool,
     stats: PortalStats,
     /// What the engine follows; real time unless somebody says otherwise.
     pace: Option<Pace>,
@@ -79,6 +109,8 @@ impl Portal {
             adjacencies: Vec::new(),
             by_owner,
             lateness: Lateness::new(limit),
+            limit,
+            waits: false,
             stats: PortalStats::default(),
             pace: None,
         }
@@ -106,8 +138,15 @@ impl Portal {
         for port in &links {
             world.set_link_up(*port, false);
         }
+        let ahead = links.iter().map(|port| world.delay(*port)).min();
         self.by_owner[usize::from(there)] = Some(self.adjacencies.len());
-        self.adjacencies.push(Adjacency { transport, links });
+        self.adjacencies.push(Adjacency {
+            transport,
+            links,
+            ahead: ahead.unwrap_or(Duration::MAX),
+            lateness: Lateness::new(self.limit),
+            late: 0,
+        });
     }
 
     /// What the engine follows from now on: how long a packet may wait for others
@@ -143,6 +182,7 @@ impl Portal {
         let (statics, stats, lateness) = (&self.statics, &mut self.stats, &mut self.lateness);
         for adjacency in &mut self.adjacencies {
             let horizon = engine.now() + adjacency.transport.config().horizon;
+            let (late_here, lateness_here) = (&mut adjacency.late, &mut adjacency.lateness);
             let mut take = |packet: &Packet, bytes: &[u8]| {
                 if packet.at > horizon || engine.model.packets_alive() > MOST_PACKETS {
                     stats.refused += 1;
@@ -154,8 +194,11 @@ impl Portal {
                     return;
                 };
                 stats.taken += 1;
-                stats.late += u64::from(late > Duration::ZERO);
+                let is_late = u64::from(late > Duration::ZERO);
+                stats.late += is_late;
                 lateness.record(late, 1);
+                *late_here += is_late;
+                lateness_here.record(late, 1);
             };
             let mut events = Vec::new();
             match &mut adjacency.transport {
@@ -279,6 +322,20 @@ impl Portal {
     /// How late packets came, in virtual time.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
+    }
+
+    /// What has come from each other engine and gone there.
+    pub fn adjacencies(&self) -> impl Iterator<Item = AdjacencyReport> + '_ {
+        self.adjacencies.iter().map(|adjacency| {
+            let (there, is_present, stats) = adjacency.transport.status();
+            AdjacencyReport {
+                there,
+                is_present,
+                stats,
+                lateness: adjacency.lateness.clone(),
+                late: adjacency.late,
+            }
+        })
     }
 
     /// What has come through.

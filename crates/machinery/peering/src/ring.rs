@@ -9,10 +9,15 @@
 //!
 //! Whether the other engine is here: it leaves a sign of life now and then, on the
 //! clock that all threads of a machine share, and one that it goes.
+//!
+//! Engines that wait for one another also leave promises here: before which instant
+//! nothing more will come ([`promise`]).
 
 mod neighbour;
+mod promise;
 
 pub(crate) use neighbour::Neighbour;
+use promise::Promise;
 
 use core::sync::atomic::{AtomicI64, Ordering};
 use std::io;
@@ -20,6 +25,7 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use timeloom_net::{Kind, Packet};
+use timeloom_time::{Instant, Wall};
 
 use crate::bell::Bell;
 use crate::exact::Batch;
@@ -41,18 +47,23 @@ struct Side {
     /// When it last showed itself, ns on the wall clock; [`NOBODY`] before it has,
     /// and once it has gone.
     seen: AtomicI64,
+    /// Before which instant nothing more comes from it.
+    promise: Promise,
     bell: Bell,
 }
 
 const NOBODY: i64 = i64::MIN;
+/// In its place once it has said farewell: nothing is missing.
+const FAREWELL: i64 = i64::MIN + 1;
 /// Bytes of real packets for each packet that fits: few packets are real where
-/// there are many.
-const BYTES_EACH: usize = 64;
+/// there are many. What is not used is no memory.
+const BYTES_EACH: usize = 256;
 
 impl Side {
     fn new() -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             seen: AtomicI64::new(NOBODY),
+            promise: Promise::new(),
             bell: Bell::new()?,
         }))
     }
@@ -60,7 +71,7 @@ impl Side {
 
 impl Ring {
     /// Room that suffices unless the other thread gets no processor for milliseconds:
-    /// two MiB of packets in each direction, as much again for bytes.
+    /// two MiB of packets in each direction, and eight for bytes.
     pub const PACKETS: usize = 1 << 15;
 
     /// Both ends of a line with room for so many packets in each direction.
@@ -95,6 +106,12 @@ impl Ring {
                 theirs: one,
             },
         ))
+    }
+
+    /// Counts as here from now on, though its thread has not begun: so that what the
+    /// other engine sends first is not lost. For whoever starts both.
+    pub fn greet(&self, now: Instant<Wall>) {
+        self.ours.seen.store(now.as_ns(), Ordering::Release);
     }
 
     /// Puts in packets, and the bytes of the real ones among them one after the
@@ -149,7 +166,9 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        self.ours.seen.store(NOBODY, Ordering::Release);
+        if self.ours.seen.load(Ordering::Relaxed) != FAREWELL {
+            self.ours.seen.store(NOBODY, Ordering::Release);
+        }
         self.theirs.bell.ring();
     }
 }

@@ -1,5 +1,6 @@
 //! A simulated network that runs, seen from outside its thread ([`worker`]).
 
+mod meeting;
 mod worker;
 
 use std::sync::mpsc::{self, Sender};
@@ -8,11 +9,14 @@ use std::thread::{Builder, JoinHandle};
 
 use timeloom_engine::{Engine, Lateness, Limit, Pace, Paced};
 use timeloom_net::{Counters, LARGE, PortId, World};
+use timeloom_peering::{AdjacencyReport, Portal as PeeringPortal};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::{PortReport, PortalError, Portals, Timing};
+use meeting::Meeting;
+use timeloom_sys::wall_now;
 use worker::{Sampler, Worker};
 
 /// Where what was captured on watched links goes: out of which port of the model
@@ -23,9 +27,9 @@ pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8])
 /// Told how far a network has gone ahead of a clock ([`Emulation::ahead`]).
 pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
-/// Looks at the model at an instant up to which it has lived, and no further. Runs in the
-/// emulation's thread.
-pub type Sample = Box<dyn FnMut(Instant<Virtual>, &mut World) + Send>;
+/// Looks at the model at an instant up to which it has lived, and no further, and at what has
+/// been exchanged with other engines. Runs in the emulation's thread.
+pub type Sample = Box<dyn FnMut(Instant<Virtual>, &mut World, &[AdjacencyReport]) + Send>;
 
 /// How an emulation runs.
 pub struct Options {
@@ -60,7 +64,15 @@ pub struct Options {
     /// Who looks at the model, and how often in virtual time: at zero first. In a quiet
     /// network a sample is taken when the next event comes, which changes nothing of it.
     pub sample: Option<(Duration, Sample)>,
+    /// The way to the other engines of this network, of which the world has one part
+    /// ([`timeloom_peering::Cut::apply`]).
+    pub peers: Option<PeeringPortal>,
+    /// Told when the thread dies of a fault in the model, with what it said.
+    pub died: Option<Died>,
 }
+
+/// Told that an engine has died, and of what.
+pub type Died = Box<dyn FnOnce(&str) + Send>;
 
 impl Default for Options {
     fn default() -> Self {
@@ -74,6 +86,8 @@ impl Default for Options {
             watch: Vec::new(),
             capture: None,
             sample: None,
+            peers: None,
+            died: None,
         }
     }
 }
@@ -101,6 +115,8 @@ pub struct Report {
     pub first: bool,
     /// Whether the processors were kept awake.
     pub awake: bool,
+    /// What was exchanged with the other engines of this network.
+    pub adjacencies: Vec<AdjacencyReport>,
 }
 
 impl Report {
@@ -145,7 +161,11 @@ impl Emulation {
         let failed = |error| PortalError::kernel("start the emulation", error);
         let alarm = Alarm::new().map_err(failed)?;
         let descriptors: Vec<_> = portals.0.iter().map(|a| a.port.descriptor()).collect();
-        let poll = Poll::new(&alarm, &descriptors, options.spin).map_err(failed)?;
+        let mut poll = Poll::new(&alarm, &descriptors, options.spin).map_err(failed)?;
+        let mut peers = options.peers;
+        if let Some(peers) = &peers {
+            poll.add_peers(peers.descriptors()).map_err(failed)?;
+        }
         for attachment in &mut portals.0 {
             attachment.joins = options.join && attachment.port.takes_trains();
             world.open_frames(attachment.node);
@@ -156,6 +176,10 @@ impl Emulation {
         let by_node = portals.0.iter().enumerate();
         let by_node = by_node.map(|(index, a)| (a.node, index)).collect();
         let mut engine: Engine<World> = Engine::new(world);
+        if let Some(peers) = &mut peers {
+            // Who has been greeted is here from the first packet on.
+            peers.poll(&mut engine, wall_now()).map_err(failed)?;
+        }
         engine.with(|world, agenda| world.start(agenda));
         let pace = match &timing {
             Timing::Follow(clock) => Pace::Clock(clock.map()),
@@ -182,10 +206,12 @@ impl Emulation {
             scratch: Vec::new(),
             sleeps: 0,
             cpu: None,
+            peers: peers.map(Meeting::new),
         };
+        let died = options.died;
         let thread = Builder::new()
             .name("emulation".to_owned())
-            .spawn(move || worker.run())
+            .spawn(move || observed(worker, died))
             .map_err(failed)?;
         Ok(Self {
             alarm,
@@ -273,6 +299,20 @@ impl Emulation {
         self.command(Command::Stop);
         self.thread.take()?.join().ok()
     }
+}
+
+/// Runs a worker, and tells when it dies.
+fn observed(worker: Worker, died: Option<Died>) -> Worker {
+    // The worker is gone with the panic: nothing half-done is seen by anybody.
+    let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || worker.run()));
+    ran.unwrap_or_else(|panic| {
+        if let Some(died) = died {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            died(text.unwrap_or("it panicked"));
+        }
+        std::panic::resume_unwind(panic)
+    })
 }
 
 impl Drop for Emulation {

@@ -23,6 +23,8 @@ pub(crate) struct Alarm(Arc<OwnedFd>);
 
 /// The number under which an alarm reports itself.
 const ALARM: u64 = u64::MAX;
+/// The number under which the ways to other engines report themselves.
+const PEERS: u64 = u64::MAX - 1;
 
 impl Alarm {
     pub(crate) fn new() -> io::Result<Self> {
@@ -53,6 +55,17 @@ impl Poll {
             spin,
             wake_latency: WakeLatency::default(),
         })
+    }
+
+    /// Wakes up for other engines, too; who is woken sees for itself what there is.
+    pub(crate) fn add_peers<'a>(
+        &mut self,
+        peers: impl Iterator<Item = BorrowedFd<'a>>,
+    ) -> io::Result<()> {
+        for peer in peers {
+            self.epoll.add(&peer, PEERS)?;
+        }
+        Ok(())
     }
 
     /// Stops listening to a port that is gone.
@@ -115,7 +128,7 @@ impl Poll {
         for number in numbers {
             if number == ALARM {
                 alarm.silence();
-            } else {
+            } else if number != PEERS {
                 ready.push(number as usize);
             }
         }

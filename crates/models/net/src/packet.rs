@@ -112,7 +112,8 @@ pub struct Packet {
     pub kind: Kind,
     /// Hops left.
     pub ttl: u8,
-    /// [`Packet::LOST`], [`Packet::STAMPED`], [`Packet::ECE`], [`Packet::CWR`].
+    /// [`Packet::LOST`], [`Packet::STAMPED`], [`Packet::ECE`], [`Packet::CWR`], and between
+    /// engines whether the bytes are a frame's.
     pub flags: u8,
     /// IP type of service; the three high bits are the precedence, the two low
     /// ones say what becomes of it in congestion (RFC 3168, section 5).
@@ -129,6 +130,9 @@ impl Packet {
     pub const ECE: u8 = 4;
     /// In a segment: its sender has slowed down because of that.
     pub const CWR: u8 = 8;
+    /// Of a real packet that comes from another engine: its bytes begin with the Ethernet
+    /// header.
+    pub(crate) const FRAMED: u8 = 16;
     /// In [`Packet::tos`]: its transport knows marks of congestion, ECT(0).
     pub const ECN_CAPABLE: u8 = 2;
     /// In [`Packet::tos`]: it has met congestion, CE; and the field's bits.

@@ -40,6 +40,11 @@ impl World {
         Ipv4Addr::from(self.ports.address(port).bits)
     }
 
+    /// The node that has a port.
+    pub fn node_of(&self, port: PortId) -> Node {
+        Node(self.ports[port].node)
+    }
+
     /// The first port of a node.
     pub fn port_of(&self, node: Node) -> Option<PortId> {
         let port = self.ports.first_of(node.0);
@@ -146,6 +151,18 @@ impl World {
     /// What has become of a source's packets.
     pub fn traffic(&self, source: SourceId) -> TrafficStats {
         self.sources[source.0 as usize].stats()
+    }
+
+    /// Where a flow begins and ends.
+    pub fn flow_ends(&self, flow: FlowId) -> [Node; 2] {
+        let flow = &self.flows[flow.0 as usize];
+        [flow.from, flow.to].map(|port| self.node_of(port))
+    }
+
+    /// Where a source's packets begin and end.
+    pub fn source_ends(&self, source: SourceId) -> [Node; 2] {
+        let source = &self.sources[source.0 as usize];
+        [source.from(), source.to()].map(|port| self.node_of(port))
     }
 
     /// Where flows, then sources, begin and end.

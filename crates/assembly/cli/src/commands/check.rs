@@ -57,6 +57,9 @@ impl Check {
     fn say_good(&self, plan: &Plan) {
         if !self.json {
             say!("{}: {}", plan.name, plan.summary());
+            for line in plan.cut_report() {
+                say!("  {line}");
+            }
             return;
         }
         let attacks: Vec<&str> = plan
@@ -78,6 +81,7 @@ impl Check {
             "attacks": attacks,
             "checks": plan.checks.iter().filter(|check| plan.applies(check)).count(),
             "panels": plan.panels.len(),
+            "engines": plan.cut_report(),
         });
         say!("{object}");
     }

@@ -4,6 +4,7 @@
 //! [`crate::parse`] checks.
 
 mod clock;
+mod engines;
 mod events;
 mod medium;
 mod network;
@@ -25,6 +26,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, GovernorPolicy, Temperature};
+pub use engines::{EngineFailure, EngineMode, Engines};
 pub use events::{Attack, Capture, Check, Condition};
 pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};

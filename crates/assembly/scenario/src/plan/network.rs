@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
-use crate::plan::{Named, Ptp, PtpClock, ServingHost};
+use crate::plan::{Engines, Named, Ptp, PtpClock, ServingHost};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate};
 
@@ -51,6 +51,9 @@ pub struct Network {
     /// Simulated hosts that serve real programs, by their names.
     #[schemars(default)]
     pub hosts: Named<ServingHost>,
+    /// The engines that run it, where they are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engines: Option<Engines>,
 }
 
 /// What a link does to packets, alike in both directions. What is left out is
@@ -319,6 +322,7 @@ impl Read for Network {
             ptp: fields.or_default("ptp"),
             clocks: fields.or_default("clocks"),
             hosts: fields.or_default("hosts"),
+            engines: fields.optional("engines"),
         }
     }
 }

@@ -4,6 +4,7 @@
 mod capacity;
 mod clocks;
 mod devices;
+mod engines;
 mod events;
 mod islands;
 mod machine;
@@ -36,6 +37,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     names::check(&mut rules);
     served::check(&mut rules);
     islands::check(&mut rules);
+    engines::check(&mut rules);
     network::check(&mut rules, machine);
     openflow::check(&mut rules);
     clocks::check(&mut rules, machine);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use timeloom_net::{PortId, World};
 
+use super::Parts;
 use crate::plan::Plan;
 use crate::suggest;
 
@@ -16,6 +17,9 @@ pub const LINK_SIGNALS: [&str; 5] = ["throughput", "load", "loss", "delay", "que
 
 /// What is recorded of each flow.
 pub const FLOW_SIGNALS: [&str; 3] = ["throughput", "loss", "delay"];
+
+/// What is recorded of each direction in which packets go from one engine to another.
+pub const CUT_SIGNALS: [&str; 3] = ["packets", "late", "lost"];
 
 /// A cable of a simulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +41,17 @@ pub struct NetworkNames {
     pub cables: Vec<NamedCable>,
     /// The flows, in the order of `network.traffic`.
     pub flows: Vec<String>,
+    /// The directions between engines, as in [`Parts::adjacent`].
+    pub cuts: Vec<String>,
 }
 
 impl NetworkNames {
-    pub(super) fn new(plan: &Plan, world: &World, links: &[Option<(PortId, PortId)>]) -> Self {
+    pub(super) fn new(
+        plan: &Plan,
+        world: &World,
+        links: &[Option<(PortId, PortId)>],
+        parts: Option<&Parts>,
+    ) -> Self {
         let mut used = HashSet::new();
         let mut cables = Vec::new();
         let mut of_links = HashSet::new();
@@ -77,8 +88,13 @@ impl NetworkNames {
             let ends = || format!("{}-{}", flow.from, flow.to);
             unique(&mut used, &flow.name.clone().unwrap_or_else(ends))
         });
+        let cuts = parts.into_iter().flat_map(|parts| {
+            let pairs = parts.adjacent().into_iter();
+            pairs.map(|(from, to)| parts.cut_name(from, to))
+        });
         Self {
             flows: flows.collect(),
+            cuts: cuts.collect(),
             cables,
         }
     }
@@ -104,6 +120,10 @@ impl NetworkNames {
             "flow" => {
                 let names = self.flows.iter().map(String::as_str);
                 ("flow", names.collect(), &FLOW_SIGNALS)
+            }
+            "cut" => {
+                let names = self.cuts.iter().map(String::as_str);
+                ("cut", names.collect(), &CUT_SIGNALS)
             }
             _ => {
                 let help = "write `net.link.NAME.QUANTITY` or `net.flow.NAME.QUANTITY`";

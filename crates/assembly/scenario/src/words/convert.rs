@@ -10,9 +10,9 @@ use super::{
 };
 use crate::assertion::Assertion;
 use crate::plan::{
-    Compute, Condition, Discipline, GovernorPolicy, Mode, Proc, Protocol, PtpAttack, PtpPolicy,
-    PtpProfile, PtpRole, PtpSecurity, PtpTransport, RegisterTable, RegisterType, ServiceKind,
-    Shape, TimelineScale, TrafficKind, TrafficModel, Tsc,
+    Compute, Condition, Discipline, EngineFailure, EngineMode, GovernorPolicy, Mode, Proc,
+    Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole, PtpSecurity, PtpTransport, RegisterTable,
+    RegisterType, ServiceKind, Shape, TimelineScale, TrafficKind, TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -143,6 +143,8 @@ read_from_words! {
         "http" => Self::Http,
     }
     TimelineScale { "tai" => Self::Tai, "local" => Self::Local }
+    EngineMode { "free" => Self::Free, "exact" => Self::Exact }
+    EngineFailure { "stop" => Self::Stop, "continue" => Self::Continue }
     TrafficModel { "packet" => Self::Packet, "fluid" => Self::Fluid }
     RegisterType {
         "bit" => Self::Bit,

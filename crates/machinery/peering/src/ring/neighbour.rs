@@ -4,9 +4,9 @@ use core::sync::atomic::Ordering;
 use std::os::fd::BorrowedFd;
 
 use timeloom_net::{Owner, Packet};
-use timeloom_time::{Instant, Wall};
+use timeloom_time::{Instant, Virtual, Wall};
 
-use super::{NOBODY, Ring};
+use super::{FAREWELL, NOBODY, Ring};
 use crate::exact::Batch;
 use crate::peer::{PeerConfig, PeerEvent, PeerStats};
 
@@ -20,7 +20,11 @@ pub(crate) struct Neighbour {
     out: Batch,
     /// What has come.
     into: Batch,
+    /// Before which instant nothing more comes.
+    safe: Instant<Virtual>,
     present: bool,
+    /// Whether it has said farewell.
+    parted: bool,
     spoke: Option<Instant<Wall>>,
     stats: PeerStats,
 }
@@ -36,7 +40,9 @@ impl Neighbour {
             config,
             out: Batch::default(),
             into: Batch::default(),
+            safe: Instant::ZERO,
             present: false,
+            parted: false,
             spoke: None,
             stats: PeerStats::default(),
         }
@@ -62,7 +68,8 @@ impl Neighbour {
     #[inline]
     pub(crate) fn put(&mut self, packet: &Packet, bytes: &[u8]) {
         if !self.present {
-            self.stats.dropped_away += 1;
+            // To one that has ended its part in order nothing more is said.
+            self.stats.dropped_away += u64::from(!self.parted);
             return;
         }
         self.out.packets.push(*packet);
@@ -71,7 +78,12 @@ impl Neighbour {
 
     /// Hands what has come to `act`.
     pub(crate) fn receive(&mut self, act: impl FnMut(&Packet, &[u8])) {
+        let promised = self.ring.theirs.promise.made();
         self.ring.take(BUDGET, &mut self.into);
+        // What is left in the ring may arrive sooner.
+        if self.into.packets.len() < BUDGET {
+            self.safe = promised;
+        }
         if !self.into.packets.is_empty() {
             self.stats.packets_received += self.into.packets.len() as u64;
             self.into.for_each(act);
@@ -95,7 +107,8 @@ impl Neighbour {
             self.ring.ours.seen.store(now.as_ns(), Ordering::Release);
         }
         let seen = self.ring.theirs.seen.load(Ordering::Acquire);
-        let gone = seen == NOBODY;
+        self.parted = seen == FAREWELL;
+        let gone = seen == NOBODY || self.parted;
         let silent = !gone && now - Instant::from_ns(seen) > self.config.silence;
         match (self.present, gone || silent) {
             (false, false) => {
@@ -115,7 +128,7 @@ impl Neighbour {
     /// Sends what is left and says farewell.
     pub(crate) fn close(&mut self, now: Instant<Wall>) {
         self.poll(now);
-        self.ring.ours.seen.store(NOBODY, Ordering::Release);
+        self.ring.ours.seen.store(FAREWELL, Ordering::Release);
         self.ring.theirs.bell.ring();
         self.present = false;
     }
@@ -124,6 +137,47 @@ impl Neighbour {
     pub(crate) fn next_wake(&self) -> Instant<Wall> {
         let spoke = self.spoke;
         spoke.map_or(Instant::ZERO, |spoke| spoke + self.config.heartbeat)
+    }
+
+    /// Before which instant nothing more comes from it; of one that is away, never.
+    pub(crate) fn safe(&self) -> Instant<Virtual> {
+        if self.present {
+            self.safe
+        } else {
+            Instant::FAR_FUTURE
+        }
+    }
+
+    /// Whether it has promised meanwhile that nothing more comes up to `until`.
+    pub(crate) fn has_promised(&self, until: Instant<Virtual>) -> bool {
+        !self.present || self.ring.theirs.promise.made() > until
+    }
+
+    /// Promises that nothing more goes there before `at`, and rings who waits for that. After
+    /// [`Neighbour::poll`].
+    pub(crate) fn promise(&self, at: Instant<Virtual>) {
+        if self.ring.ours.promise.make(at) {
+            self.ring.theirs.bell.ring();
+        }
+    }
+
+    /// Asks for a promise that reaches `at`.
+    pub(crate) fn wish(&self, at: Instant<Virtual>) {
+        if self.present && self.ring.theirs.promise.wish(at) {
+            self.ring.theirs.bell.ring();
+        }
+    }
+
+    /// Which promise of ours it waits for.
+    pub(crate) fn wished(&self) -> Option<Instant<Virtual>> {
+        self.ring.ours.promise.wished()
+    }
+
+    /// Whether there is something that [`Neighbour::receive`] has not seen.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.ring.into.is_empty()
+            || self.present && self.ring.theirs.promise.made() > self.safe
+            || self.ring.theirs.seen.load(Ordering::Acquire) <= FAREWELL && self.present
     }
 
     /// We are about to sleep on [`Neighbour::descriptor`]. False when something has

@@ -2,7 +2,7 @@
 
 use timeloom_net::topology::{dumbbell, ring};
 use timeloom_net::{BuildError, FluidConfig, FluidPattern, LinkConfig, NetworkBuilder, TcpConfig};
-use timeloom_peering::partition::{Graph, of_world, partition};
+use timeloom_peering::partition::{Graph, of_world, partition, propose, spread};
 use timeloom_peering::{Cut, CutError};
 use timeloom_time::Duration;
 
@@ -147,5 +147,59 @@ fn a_cut_without_delay_is_refused_with_the_place() {
     assert_eq!(
         Cut::new(&world, vec![0]).unwrap_err(),
         CutError::Owners(2, 1)
+    );
+}
+
+/// Four sites in a row: 1 ms, 20 ms and 5 ms between them, with two hosts each.
+fn sites() -> (timeloom_net::World, Vec<timeloom_net::Node>) {
+    let mut network = NetworkBuilder::new(1);
+    let link = |us| LinkConfig {
+        delay: Duration::from_us(us),
+        ..LinkConfig::default()
+    };
+    let routers: Vec<_> = (0..4)
+        .map(|number| network.router(format!("r{number}")))
+        .collect();
+    for (between, us) in routers.windows(2).zip([1_000, 20_000, 5_000]) {
+        network.connect(between[0], between[1], link(us));
+    }
+    for (number, router) in routers.iter().enumerate() {
+        for host in 0..2 {
+            let host = network.host(format!("h{number}-{host}"));
+            network.connect(host, *router, link(0));
+        }
+    }
+    (network.build().unwrap(), routers)
+}
+
+#[test]
+fn the_longest_cable_is_cut_where_that_shares_the_work_well() {
+    let (world, routers) = sites();
+    let two = propose(&world, 2, &[]).unwrap();
+    assert_eq!(two.cut.lookahead(), Duration::from_ms(20));
+    assert!(two.imbalance() < 1.01, "{two:?}");
+    assert_eq!(two.cut.links().len(), 2, "one cable");
+    let four = propose(&world, 4, &[]).unwrap();
+    assert_eq!(four.cut.lookahead(), Duration::from_ms(1));
+    let five = propose(&world, 5, &[]);
+    assert!(five.is_none(), "cables without delay stay whole");
+    // With all real programs at one end, the middle is not where the work is.
+    let busy = [routers[3], routers[2]];
+    let laden = propose(&world, 2, &busy).unwrap();
+    assert_eq!(laden.cut.lookahead(), Duration::from_ms(5), "{laden:?}");
+}
+
+#[test]
+fn what_nobody_has_named_goes_with_the_nearest_that_somebody_has() {
+    let (world, routers) = sites();
+    let owners = spread(&world, &[(routers[0], 0), (routers[3], 1)]);
+    let found: Vec<_> = routers.iter().map(|node| owners[node.0 as usize]).collect();
+    assert_eq!(found, [0, 0, 1, 1]);
+    let cut = Cut::new(&world, owners).unwrap();
+    let lookahead = cut.lookahead();
+    assert_eq!(
+        lookahead,
+        Duration::from_ms(20),
+        "hosts go with their routers"
     );
 }

@@ -15,6 +15,7 @@ use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
+use super::meeting::Meeting;
 use super::{Capture, Command, Report, Sample};
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
@@ -42,6 +43,8 @@ pub(super) struct Worker {
     pub(super) sleeps: u64,
     /// What it took in all, once it has ended.
     pub(super) cpu: Option<Duration>,
+    /// The engines that have the other parts of the network.
+    pub(super) peers: Option<Meeting>,
 }
 
 /// Who looks at the model, and when next.
@@ -58,6 +61,13 @@ impl Sampler {
             look,
             next: Instant::ZERO,
         }
+    }
+
+    /// Takes the sample that is due.
+    fn look(&mut self, world: &mut World, peers: Option<&Meeting>) {
+        let adjacencies = peers.map(Meeting::report).unwrap_or_default();
+        (self.look)(self.next, world, &adjacencies);
+        self.next += self.every;
     }
 }
 
@@ -92,18 +102,29 @@ impl Worker {
                 if self.sampler.is_some() {
                     self.advance();
                 }
+                if let Some(peers) = &mut self.peers {
+                    peers.close();
+                }
                 return Ok(());
             }
             let began = wall_now();
+            self.stop = Instant::FAR_FUTURE;
             if let Timing::Follow(clock) = &self.timing {
                 let (map, stop) = clock.map_and_stop();
                 self.stop = stop;
                 self.paced.follow(map, stop);
             }
+            let target = self.paced.pace().limit(began).min(self.stop);
+            self.hear_peers(began)?;
             self.catch_up(began);
+            if self.stop < target && self.stop <= self.paced.engine.now() {
+                self.await_peers(target)?;
+                continue;
+            }
             let taken_in = self.take_in(&mut ready);
             let wake = self.advance();
             let handed_out = self.hand_out();
+            self.tell_peers()?;
             if wake == Wake::Now {
                 // Behind; see what the portals have, without sleeping.
                 self.sleep(Some(Instant::ZERO), &mut ready)?;
@@ -120,11 +141,66 @@ impl Worker {
             if let Timing::Follow(clock) = &self.timing {
                 clock.asleep(self.paced.engine.next_wake());
             }
-            self.sleep(until, &mut ready)?;
+            self.sleep_for_peers(until, &mut ready)?;
             if let Timing::Follow(clock) = &self.timing {
                 clock.awake();
             }
         }
+    }
+
+    /// Takes in what other engines have sent, and learns how far they let this one go.
+    fn hear_peers(&mut self, now: Instant<Wall>) -> io::Result<()> {
+        let Some(peers) = &mut self.peers else {
+            return Ok(());
+        };
+        let pace = self.paced.pace();
+        let safe = peers.receive(&mut self.paced.engine, pace, now)?;
+        self.stop = self.stop.min(safe);
+        self.paced.set_stop(self.stop);
+        Ok(())
+    }
+
+    /// Sends other engines what has left this one.
+    fn tell_peers(&mut self) -> io::Result<()> {
+        match &mut self.peers {
+            Some(peers) => peers.send(&mut self.paced.engine),
+            None => Ok(()),
+        }
+    }
+
+    /// The clock is at `target`, and other engines may still send what arrives before: says
+    /// how far this one is, and waits for them. What the portals have waits as well, for it
+    /// would be stamped too early.
+    fn await_peers(&mut self, target: Instant<Virtual>) -> io::Result<()> {
+        self.hand_out();
+        self.tell_peers()?;
+        if let Some(peers) = &self.peers {
+            peers.await_others(target);
+        }
+        Ok(())
+    }
+
+    /// Sleeps until `until`, unless other engines want something sooner.
+    fn sleep_for_peers(
+        &mut self,
+        until: Option<Instant<Wall>>,
+        ready: &mut Vec<usize>,
+    ) -> io::Result<()> {
+        let Some(peers) = &self.peers else {
+            return self.sleep(until, ready);
+        };
+        let pace = self.paced.pace();
+        let map = match &pace {
+            Pace::Clock(map) => Some(map),
+            Pace::Free | Pace::Granted(_) => None,
+        };
+        let soon = peers.doze(self.paced.engine.next_wake(), map);
+        let until = until.map_or(soon, |until| until.min(soon));
+        let slept = self.sleep(Some(until), ready);
+        if let Some(peers) = &self.peers {
+            peers.wake();
+        }
+        slept
     }
 
     /// Brings the model to the present, so that what is taken in now is
@@ -163,8 +239,7 @@ impl Worker {
             }
             let engine = &mut self.paced.engine;
             engine.run_until(sampler.next, 1);
-            (sampler.look)(sampler.next, &mut engine.model);
-            sampler.next += sampler.every;
+            sampler.look(&mut engine.model, self.peers.as_ref());
         };
         self.sampler = Some(sampler);
         wake
@@ -265,8 +340,7 @@ impl Worker {
                 return engine.now();
             }
             engine.run_until(sampler.next, 1);
-            (sampler.look)(sampler.next, &mut engine.model);
-            sampler.next += sampler.every;
+            sampler.look(&mut engine.model, self.peers.as_ref());
         }
         self.paced.run_ahead(limit, AHEAD, World::has_frame)
     }
@@ -305,6 +379,7 @@ impl Worker {
             sleeps: self.sleeps,
             first: self.first,
             awake: self.awake,
+            adjacencies: self.peers.as_ref().map(Meeting::report).unwrap_or_default(),
         }
     }
 }

@@ -17,6 +17,7 @@ use timeloom_time::Duration;
 
 use crate::ids::Token;
 use crate::link::Offered;
+use crate::node::raw::is_known_here_only;
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::crossings::{Arrival, Crossings, Owner};
 use crate::tables::slab::PacketId;
@@ -95,15 +96,18 @@ impl World {
             return;
         }
         packet.link = port;
-        if packet.kind == Kind::Raw {
+        if packet.kind == Kind::Raw || is_known_here_only(&packet) {
             // On a cut link trains are always cut, so this is one segment.
-            let Some(bytes) = self.bytes_to_leave(&packet) else {
-                self.crossings.count_lost();
-                return;
-            };
-            packet.size = bytes.len() as u16;
-            packet.set_segments(0, 1, 0);
-            self.crossings.push(packet, &bytes);
+            let bytes = self.bytes_to_leave(&mut packet);
+            match u16::try_from(bytes.len()) {
+                Ok(size) => {
+                    packet.size = size;
+                    packet.set_segments(0, 1, 0);
+                    self.crossings.push(packet, &bytes);
+                }
+                // A frame that has no room for its own header.
+                Err(_) => self.crossings.count_lost(),
+            }
             return self.outside.return_scratch(bytes);
         }
         self.crossings.push(packet, &[]);
@@ -162,7 +166,7 @@ impl World {
             }
             Kind::Udp | Kind::EchoRequest | Kind::EchoReply => index < self.sources.len(),
             Kind::ArpRequest | Kind::ArpReply => true,
-            Kind::Raw => bytes.len() == usize::from(packet.size) && bytes.len() >= 20,
+            Kind::Raw => bytes.len() == usize::from(packet.size) && bytes.len() >= LEAST_BYTES,
         };
         ours && belongs
             && exists(packet.src)
@@ -171,3 +175,6 @@ impl World {
             && station(packet.dst_mac)
     }
 }
+
+/// A frame has a header at least, and an IP packet one of 20 bytes.
+const LEAST_BYTES: usize = 14;

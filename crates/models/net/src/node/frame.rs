@@ -181,7 +181,11 @@ impl World {
         Some(taken)
     }
 
-    fn with_frame<R>(&mut self, packet: &Packet, take: impl FnOnce(Frame<'_>) -> R) -> R {
+    pub(super) fn with_frame<R>(
+        &mut self,
+        packet: &Packet,
+        take: impl FnOnce(Frame<'_>) -> R,
+    ) -> R {
         let mut head = self.outside.take_scratch();
         let macs = [packet.src_mac, packet.dst_mac].map(|key| self.outside.macs.mac(key));
         let (rest, offload) = if packet.kind == Kind::Raw {

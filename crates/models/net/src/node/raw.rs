@@ -12,8 +12,9 @@ use timeloom_time::{Instant, Virtual};
 use crate::bytes::{self, ArpMessage, IpHeader};
 use crate::ids::{Node, NodeRole};
 use crate::node::arp::reply_to_stranger;
-use crate::packet::{NIL, Packet, PortId};
+use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::tables::buffers::{Content, Description, ETHERNET, Offload};
+use crate::tables::macs::Macs;
 use crate::tables::outside::{Opened, Outbox};
 use crate::tables::slab::PacketId;
 use crate::world::World;
@@ -85,25 +86,40 @@ impl World {
         Some(taken)
     }
 
-    /// What a real packet carries, for another engine: from the IP header on,
-    /// or an ARP message. `None` for what only this engine understands. The
-    /// caller gives the buffer back as the scratch buffer.
-    pub(crate) fn bytes_to_leave(&mut self, packet: &Packet) -> Option<Vec<u8>> {
-        match self.packets.buffers.get(packet.flow).content {
-            Content::Ip => Some(self.assemble(packet)),
-            Content::Arp => {
+    /// What a real packet carries, for another engine: from the IP header on, or an ARP
+    /// message. Where the other engine would not know what it is, or whose its MAC addresses
+    /// are, the whole frame, and the packet says so. The caller gives the buffer back as the
+    /// scratch buffer.
+    pub(crate) fn bytes_to_leave(&mut self, packet: &mut Packet) -> Vec<u8> {
+        let is_raw = packet.kind == Kind::Raw;
+        let content = is_raw.then(|| self.packets.buffers.get(packet.flow).content);
+        let here_only = is_known_here_only(packet);
+        match content {
+            Some(Content::Ip) if !here_only => return self.assemble(packet),
+            Some(Content::Arp) if !here_only => {
                 let mut scratch = self.outside.take_scratch();
                 scratch.clear();
                 scratch.extend_from_slice(self.packets.buffers.get(packet.flow).inner());
-                Some(scratch)
+                return scratch;
             }
-            Content::Other => None,
+            _ => {}
         }
+        let bytes = self.frame_to_leave(packet);
+        if !is_raw {
+            packet.sack_to = 0;
+        }
+        packet.kind = Kind::Raw;
+        packet.flags |= Packet::FRAMED;
+        (packet.src_mac, packet.dst_mac) = (PortId::NONE, PortId::NONE);
+        bytes
     }
 
     /// Takes the bytes of a real packet from another engine in; false when they
     /// are none.
     pub(crate) fn take_over_bytes(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        if packet.flags & Packet::FRAMED != 0 {
+            return self.take_over_frame(packet, bytes);
+        }
         let ip = IpHeader::read(bytes).filter(|ip| usize::from(ip.length) == bytes.len());
         let content = match ip {
             Some(_) => Content::Ip,
@@ -120,6 +136,18 @@ impl World {
         packet.sack_to = ip.map_or(0, |ip| bytes::flow_hash(&ip, bytes));
         packet.set_segments(0, 1, 0);
         packet.flow = self.packets.buffers.fill(bytes, what);
+        true
+    }
+
+    fn take_over_frame(&mut self, packet: &mut Packet, frame: &[u8]) -> bool {
+        let Some((read, what)) = self.read_frame(frame, Offload::default()) else {
+            return false;
+        };
+        packet.flags &= !Packet::FRAMED;
+        (packet.src_mac, packet.dst_mac) = (read.src_mac, read.dst_mac);
+        (packet.size, packet.sack_to) = (read.size, read.sack_to);
+        packet.set_segments(0, 1, 0);
+        packet.flow = self.packets.buffers.fill(frame, what);
         true
     }
 
@@ -151,6 +179,20 @@ impl World {
         }
         scratch.drain(..usize::from(ETHERNET));
         scratch
+    }
+
+    /// The whole frame of a packet of a real program or of an ARP message, with all its
+    /// checksums, in the scratch buffer, which the caller gives back.
+    fn frame_to_leave(&mut self, packet: &Packet) -> Vec<u8> {
+        let mut whole = Vec::new();
+        self.with_frame(packet, |frame| {
+            whole.extend_from_slice(frame.head);
+            whole.extend_from_slice(frame.rest);
+            if let Some(checksum) = frame.offload.checksum {
+                bytes::complete(&mut whole, checksum.start, checksum.offset);
+            }
+        });
+        whole
     }
 
     /// A packet of a real program has come to the end of a link.
@@ -320,4 +362,13 @@ impl World {
             self.transmit(port, id, agenda);
         }
     }
+}
+
+/// Whether a packet has MAC addresses under numbers that only this engine knows, or is an ARP
+/// message for somebody whom no engine knows.
+pub(super) fn is_known_here_only(packet: &Packet) -> bool {
+    let is_arp = matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply);
+    Macs::is_own(packet.src_mac)
+        || Macs::is_own(packet.dst_mac)
+        || is_arp && packet.dst == PortId::NONE
 }

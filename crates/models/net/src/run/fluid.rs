@@ -234,6 +234,12 @@ impl World {
         }
     }
 
+    /// Where a fluid flow begins and ends.
+    pub fn fluid_ends(&self, flow: FluidId) -> [Node; 2] {
+        let flow = &self.fluid.flows[flow.0 as usize];
+        [flow.from, flow.to].map(|port| self.node_of(port))
+    }
+
     /// What has become of a fluid flow.
     pub fn fluid(&self, flow: FluidId) -> FluidStats {
         let flow = &self.fluid.flows[flow.0 as usize];

@@ -60,6 +60,11 @@ impl Macs {
         Some(PortId(number))
     }
 
+    /// Whether a number is this engine's own: another one does not know whose it is.
+    pub(crate) fn is_own(key: PortId) -> bool {
+        key.0 >= OTHERS && key != PortId::NONE
+    }
+
     /// The address that has this number.
     pub(crate) fn mac(&self, key: PortId) -> [u8; 6] {
         if key == PortId::NONE {

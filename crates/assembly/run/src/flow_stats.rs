@@ -1,0 +1,67 @@
+//! What a flow of background traffic has done, as its two ends know it: in several engines
+//! they may be in two.
+
+use timeloom_net::{FluidStats, TcpStats, TrafficStats, World};
+use timeloom_scenario::Background;
+use timeloom_time::Duration;
+
+/// What a flow has done.
+#[derive(Clone, Copy)]
+pub(crate) enum FlowStats {
+    Tcp(TcpStats),
+    Source(TrafficStats),
+    Fluid(FluidStats),
+}
+
+impl FlowStats {
+    pub(crate) fn of(world: &World, how: Background) -> Self {
+        match how {
+            Background::Flow(flow) => Self::Tcp(world.tcp(flow)),
+            Background::Source(source) => Self::Source(world.traffic(source)),
+            Background::Fluid(flow) => Self::Fluid(world.fluid(flow)),
+        }
+    }
+
+    /// What the engine of the sender knows and what that of the receiver does.
+    pub(crate) fn joined(sender: Self, receiver: Self) -> Self {
+        match (sender, receiver) {
+            (Self::Tcp(sender), Self::Tcp(receiver)) => Self::Tcp(TcpStats {
+                delivered_bytes: receiver.delivered_bytes,
+                ..sender
+            }),
+            (Self::Source(sender), Self::Source(receiver)) => Self::Source(TrafficStats {
+                sent: sender.sent,
+                ..receiver
+            }),
+            // Rates do not cross from engine to engine.
+            (sender, _) => sender,
+        }
+    }
+
+    /// In words, of the flow that is called `name`.
+    pub(crate) fn tell(&self, name: &str) -> String {
+        match self {
+            Self::Tcp(stats) => format!(
+                "{name}: {} bytes by TCP, {} segments sent again, {} timeouts",
+                stats.delivered_bytes, stats.retransmitted, stats.timeouts
+            ),
+            Self::Fluid(stats) => format!(
+                "{name}: {:.0} bytes of fluid, {:.0} lost, slowed down {} times",
+                stats.delivered_bytes, stats.lost_bytes, stats.slowed
+            ),
+            Self::Source(stats) => {
+                let mean_ns = stats.delay_sum_ns / stats.received.max(1);
+                format!(
+                    "{name}: {} packets sent, {} arrived ({} bytes), {} lost, {} out of order; one way took {} on average and {} at most",
+                    stats.sent,
+                    stats.received,
+                    stats.received_bytes,
+                    stats.expected.saturating_sub(stats.received),
+                    stats.reordered,
+                    Duration::from_ns(mean_ns as i64),
+                    Duration::from_ns(stats.delay_max_ns as i64)
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! From what was counted by two instants, what happened between them.
+
+use std::sync::Arc;
+
+use timeloom_net::{FluidStats, LinkStats, TcpStats, TrafficStats, World};
+use timeloom_scenario::{Background, NamedCable};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::seen::{CutSeen, LinkSeen};
+use crate::flow_stats::FlowStats;
+
+/// A sample: when, of which signal, value and unit.
+pub(super) type Row = (Instant<Virtual>, Arc<str>, f64, &'static str);
+
+/// One direction of a link.
+#[derive(Default)]
+struct Direction {
+    before: LinkStats,
+    /// Bytes that had left by then, and bytes of fluid that had come and were lost.
+    sent_bytes: f64,
+    fluid: (f64, f64),
+}
+
+/// A link, and how far it was.
+pub(super) struct LinkMeter {
+    directions: [Direction; 2],
+    rate_bps: f64,
+    delay: Duration,
+    throughput: Arc<str>,
+    load: Arc<str>,
+    loss: Arc<str>,
+    delays: Arc<str>,
+    queue: Arc<str>,
+}
+
+/// What one direction did in an interval.
+#[derive(Default)]
+struct Figures {
+    throughput_bps: f64,
+    loss: f64,
+    wait_s: f64,
+    queue: f64,
+}
+
+impl LinkMeter {
+    pub(super) fn new(cable: &NamedCable, world: &World) -> Self {
+        let name = |quantity: &str| Arc::from(format!("link.{}.{quantity}", cable.name));
+        Self {
+            directions: Default::default(),
+            rate_bps: world.rate_bps(cable.there) as f64,
+            delay: world.delay(cable.there),
+            throughput: name("throughput"),
+            load: name("load"),
+            loss: name("loss"),
+            delays: name("delay"),
+            queue: name("queue"),
+        }
+    }
+
+    /// From what was seen of both directions, the worse of each figure.
+    pub(super) fn measure(
+        &mut self,
+        at: Instant<Virtual>,
+        every: Duration,
+        seen: [&LinkSeen; 2],
+        rows: &mut Vec<Row>,
+    ) {
+        let mut worst = Figures::default();
+        for (direction, seen) in self.directions.iter_mut().zip(seen) {
+            let now = direction.measure(every, self.rate_bps, seen);
+            worst.throughput_bps = worst.throughput_bps.max(now.throughput_bps);
+            worst.loss = worst.loss.max(now.loss);
+            worst.wait_s = worst.wait_s.max(now.wait_s);
+            worst.queue = worst.queue.max(now.queue);
+        }
+        let load = worst.throughput_bps / self.rate_bps;
+        rows.extend([
+            (
+                at,
+                Arc::clone(&self.throughput),
+                worst.throughput_bps,
+                "bit/s",
+            ),
+            (at, Arc::clone(&self.load), load, "1"),
+            (at, Arc::clone(&self.loss), worst.loss, "1"),
+            (
+                at,
+                Arc::clone(&self.delays),
+                self.delay.as_s_f64() + worst.wait_s,
+                "s",
+            ),
+            (at, Arc::clone(&self.queue), worst.queue, "packets"),
+        ]);
+    }
+}
+
+impl Direction {
+    fn measure(&mut self, every: Duration, rate_bps: f64, seen: &LinkSeen) -> Figures {
+        let (stats, fluid) = (seen.stats, seen.fluid);
+        // A packet counts as sent when that is certain; what still waits has not left.
+        let backlog_bytes = seen.backlog.as_s_f64() * rate_bps / 8.0;
+        let came = stats.bytes as f64 + fluid.arrived_bytes - fluid.lost_bytes;
+        let sent_bytes = (came - backlog_bytes).max(self.sent_bytes);
+
+        let before = std::mem::replace(&mut self.before, stats);
+        let packets = stats.packets - before.packets;
+        let dropped = stats.dropped - before.dropped;
+        let gone = dropped + (stats.lost - before.lost);
+        let waited_ns = stats.waited_ns - before.waited_ns;
+        let (fluid_came, fluid_lost) = (
+            fluid.arrived_bytes - self.fluid.0,
+            fluid.lost_bytes - self.fluid.1,
+        );
+        self.fluid = (fluid.arrived_bytes, fluid.lost_bytes);
+        let figures = Figures {
+            throughput_bps: (sent_bytes - self.sent_bytes) * 8.0 / every.as_s_f64(),
+            loss: share(gone as f64, (packets + dropped) as f64).max(share(fluid_lost, fluid_came)),
+            wait_s: share(waited_ns as f64 * 1e-9, packets as f64),
+            queue: f64::from(seen.waiting) + fluid.waiting_bytes / FLUID_PACKET,
+        };
+        self.sent_bytes = sent_bytes;
+        figures
+    }
+}
+
+/// A flow, and how far it was: bytes delivered, and of what came or should have come how much
+/// was lost.
+pub(super) struct FlowMeter {
+    /// Payload of a segment of a TCP.
+    segment_bytes: f64,
+    delivered_bytes: f64,
+    expected: f64,
+    lost: f64,
+    arrived: (u64, u64),
+    throughput: Arc<str>,
+    loss: Arc<str>,
+    delay: Arc<str>,
+}
+
+impl FlowMeter {
+    pub(super) fn new(name: &str, how: Background, world: &World) -> Self {
+        let segment_bytes = match how {
+            Background::Flow(flow) => f64::from(world.segment_bytes(flow)),
+            Background::Source(_) | Background::Fluid(_) => 1.0,
+        };
+        let name = |quantity: &str| Arc::from(format!("flow.{name}.{quantity}"));
+        Self {
+            segment_bytes,
+            delivered_bytes: 0.0,
+            expected: 0.0,
+            lost: 0.0,
+            arrived: (0, 0),
+            throughput: name("throughput"),
+            loss: name("loss"),
+            delay: name("delay"),
+        }
+    }
+
+    pub(super) fn measure(
+        &mut self,
+        at: Instant<Virtual>,
+        every: Duration,
+        stats: FlowStats,
+        rows: &mut Vec<Row>,
+    ) {
+        let (delivered, expected, lost, delay_s) = match stats {
+            FlowStats::Tcp(stats) => of_tcp(&stats, self.segment_bytes),
+            FlowStats::Source(stats) => self.of_source(&stats),
+            FlowStats::Fluid(stats) => of_fluid(&stats),
+        };
+        let bits = (delivered - self.delivered_bytes) * 8.0;
+        let loss = share(lost - self.lost, expected - self.expected);
+        (self.delivered_bytes, self.expected, self.lost) = (delivered, expected, lost);
+        rows.push((
+            at,
+            Arc::clone(&self.throughput),
+            bits / every.as_s_f64(),
+            "bit/s",
+        ));
+        rows.push((at, Arc::clone(&self.loss), loss, "1"));
+        if let Some(delay_s) = delay_s {
+            rows.push((at, Arc::clone(&self.delay), delay_s, "s"));
+        }
+    }
+
+    /// Of datagrams, the delay is the mean of those that came in the interval.
+    fn of_source(&mut self, stats: &TrafficStats) -> (f64, f64, f64, Option<f64>) {
+        let came = stats.received - self.arrived.0;
+        let delay_ns = stats.delay_sum_ns - self.arrived.1;
+        self.arrived = (stats.received, stats.delay_sum_ns);
+        let delay_s = (came > 0).then(|| delay_ns as f64 * 1e-9 / came as f64);
+        let lost = stats.expected.saturating_sub(stats.received);
+        (
+            stats.received_bytes as f64,
+            stats.expected as f64,
+            lost as f64,
+            delay_s,
+        )
+    }
+}
+
+/// Of a TCP, the delay is its smoothed round trip, and what it sent again counts as lost.
+fn of_tcp(stats: &TcpStats, segment_bytes: f64) -> (f64, f64, f64, Option<f64>) {
+    let delivered = stats.delivered_bytes as f64;
+    let segments = delivered / segment_bytes;
+    let again = stats.retransmitted as f64;
+    let rtt_s = stats.smoothed_rtt.as_s_f64();
+    (
+        delivered,
+        segments + again,
+        again,
+        (rtt_s > 0.0).then_some(rtt_s),
+    )
+}
+
+fn of_fluid(stats: &FluidStats) -> (f64, f64, f64, Option<f64>) {
+    let rtt_s = stats.round_trip.as_s_f64();
+    let delay_s = (rtt_s > 0.0).then_some(rtt_s);
+    (
+        stats.delivered_bytes,
+        stats.sent_bytes,
+        stats.lost_bytes,
+        delay_s,
+    )
+}
+
+/// A part of a whole; of nothing, none.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 {
+        (part / whole).max(0.0)
+    } else {
+        0.0
+    }
+}
+
+/// A direction between two engines, and how far it was.
+pub(super) struct CutMeter {
+    before: CutSeen,
+    packets: Arc<str>,
+    late: Arc<str>,
+    lost: Arc<str>,
+}
+
+impl CutMeter {
+    pub(super) fn new(name: &str) -> Self {
+        let name = |quantity: &str| Arc::from(format!("cut.{name}.{quantity}"));
+        Self {
+            before: CutSeen::default(),
+            packets: name("packets"),
+            late: name("late"),
+            lost: name("lost"),
+        }
+    }
+
+    pub(super) fn measure(
+        &mut self,
+        at: Instant<Virtual>,
+        every: Duration,
+        now: CutSeen,
+        rows: &mut Vec<Row>,
+    ) {
+        let before = std::mem::replace(&mut self.before, now);
+        let packets = now.packets.saturating_sub(before.packets) as f64;
+        let late = now.late.saturating_sub(before.late) as f64;
+        let lost = now.lost.saturating_sub(before.lost) as f64;
+        let rate = packets / every.as_s_f64();
+        rows.push((at, Arc::clone(&self.packets), rate, "1/s"));
+        rows.push((at, Arc::clone(&self.late), share(late, packets), "1"));
+        rows.push((at, Arc::clone(&self.lost), lost, "packets"));
+    }
+}
+
+/// What counts as a packet of fluid that waits.
+const FLUID_PACKET: f64 = 1500.0;

@@ -1,0 +1,178 @@
+//! What an engine sees of its part of a network at an instant, and that put together from
+//! all engines.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender};
+
+use timeloom_net::{FluidLinkStats, LinkStats, Owner, PortId, World};
+use timeloom_peering::AdjacencyReport;
+use timeloom_scenario::{Background, NamedCable, Parts, Simulated};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::flow_stats::FlowStats;
+
+/// What was counted at one direction of a link.
+#[derive(Clone, Copy, Default)]
+pub(super) struct LinkSeen {
+    pub(super) stats: LinkStats,
+    pub(super) fluid: FluidLinkStats,
+    pub(super) backlog: Duration,
+    pub(super) waiting: u32,
+}
+
+/// What was counted of one direction between engines.
+#[derive(Clone, Copy, Default)]
+pub(super) struct CutSeen {
+    /// Packets that came, and those of them that came after their instant.
+    pub(super) packets: u64,
+    pub(super) late: u64,
+    /// Packets that never did.
+    pub(super) lost: u64,
+}
+
+/// What is seen of a network, by the places of directions of links (two for each), flows and
+/// directions between engines. Of several engines, each sees the ends that it has.
+#[derive(Clone, Default)]
+pub(super) struct Seen {
+    pub(super) links: BTreeMap<usize, LinkSeen>,
+    /// Of a flow, what its sender's end knows and what its receiver's does.
+    pub(super) senders: BTreeMap<usize, FlowStats>,
+    pub(super) receivers: BTreeMap<usize, FlowStats>,
+    pub(super) cuts: BTreeMap<usize, CutSeen>,
+}
+
+impl Seen {
+    fn join(&mut self, other: Self) {
+        self.links.extend(other.links);
+        self.senders.extend(other.senders);
+        self.receivers.extend(other.receivers);
+        for (place, cut) in other.cuts {
+            let sum = self.cuts.entry(place).or_default();
+            // One end knows what came, the other what it could not send.
+            sum.packets += cut.packets;
+            sum.late += cut.late;
+            sum.lost += cut.lost;
+        }
+    }
+}
+
+/// What is to be looked at in one engine.
+pub(super) struct View {
+    links: Vec<(usize, PortId)>,
+    senders: Vec<(usize, Background)>,
+    receivers: Vec<(usize, Background)>,
+    here: Owner,
+    cuts: BTreeMap<(Owner, Owner), usize>,
+}
+
+impl View {
+    /// That of engine `here`; of the cables, those that are recorded.
+    pub(super) fn new(simulated: &Simulated, cables: &[&NamedCable], here: Owner) -> Self {
+        let parts = simulated.parts.as_ref();
+        let owner = |node: timeloom_net::Node| {
+            parts.map_or(here, |parts| parts.cut().owners()[node.0 as usize])
+        };
+        let world = &simulated.world;
+        let ports = cables.iter().flat_map(|cable| [cable.there, cable.back]);
+        let links = ports.enumerate();
+        let links = links.filter(|(_, port)| owner(world.node_of(*port)) == here);
+        let ends = |how: &Background| how.ends(world).map(owner);
+        let flows = || simulated.traffic.iter().copied().enumerate();
+        let senders = flows().filter(|(_, how)| ends(how)[0] == here);
+        let receivers = flows().filter(|(_, how)| ends(how)[1] == here);
+        let adjacent = parts.map(Parts::adjacent).unwrap_or_default();
+        Self {
+            links: links.collect(),
+            senders: senders.collect(),
+            receivers: receivers.collect(),
+            here,
+            cuts: adjacent.into_iter().zip(0..).collect(),
+        }
+    }
+
+    pub(super) fn look(
+        &self,
+        at: Instant<Virtual>,
+        world: &mut World,
+        adjacencies: &[AdjacencyReport],
+    ) -> Seen {
+        let mut seen = Seen::default();
+        for (place, port) in &self.links {
+            let link = LinkSeen {
+                stats: world.link(*port),
+                fluid: world.fluid_link(*port),
+                backlog: world.backlog(*port, at),
+                waiting: world.waiting(*port, at),
+            };
+            seen.links.insert(*place, link);
+        }
+        let stats = |flows: &[(usize, Background)]| {
+            let flows = flows.iter();
+            flows
+                .map(|(place, how)| (*place, FlowStats::of(world, *how)))
+                .collect()
+        };
+        seen.senders = stats(&self.senders);
+        seen.receivers = stats(&self.receivers);
+        for report in adjacencies {
+            if let Some(place) = self.cuts.get(&(report.there, self.here)) {
+                let cut = seen.cuts.entry(*place).or_default();
+                (cut.packets, cut.late) = (report.lateness.events(), report.late);
+            }
+            if let Some(place) = self.cuts.get(&(self.here, report.there)) {
+                seen.cuts.entry(*place).or_default().lost = report.lost();
+            }
+        }
+        seen
+    }
+}
+
+/// What an engine says of its samples.
+pub(super) enum Word {
+    Saw(Instant<Virtual>, Seen),
+    /// It takes no more.
+    Ended,
+}
+
+/// An engine's end of the line to the writer.
+pub(super) struct Speaker {
+    pub(super) words: Sender<Word>,
+}
+
+impl Drop for Speaker {
+    fn drop(&mut self) {
+        // The writer ends after us.
+        let _ = self.words.send(Word::Ended);
+    }
+}
+
+/// Hands `act` what so many engines have seen together, sample by sample. An engine that has
+/// ended is not waited for.
+pub(super) fn put_together(
+    words: Receiver<Word>,
+    engines: usize,
+    mut act: impl FnMut(Instant<Virtual>, &Seen),
+) {
+    let mut parts: BTreeMap<Instant<Virtual>, (usize, Seen)> = BTreeMap::new();
+    let mut living = engines;
+    for word in words {
+        match word {
+            Word::Saw(at, seen) => {
+                let (count, whole) = parts.entry(at).or_default();
+                *count += 1;
+                whole.join(seen);
+            }
+            Word::Ended => living -= 1,
+        }
+        while let Some(first) = parts.first_entry() {
+            if first.get().0 < living.max(1) {
+                break;
+            }
+            let (at, (_, seen)) = first.remove_entry();
+            act(at, &seen);
+        }
+    }
+    for (at, (_, seen)) in parts {
+        act(at, &seen);
+    }
+}

@@ -1,0 +1,111 @@
+//! Captures of simulated links: from the engines' threads to files.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use timeloom_net::PortId;
+use timeloom_portal::Capture;
+use timeloom_results::RunDirectory;
+use timeloom_scenario::{Plan, Simulated};
+use timeloom_time::{Instant, Utc, Virtual, Wall};
+
+use super::address;
+use crate::error::RunError;
+use crate::record::Scribe;
+use crate::spoofing::SpoofWatch;
+
+/// The captures of a plan's simulated links.
+#[derive(Default)]
+pub(super) struct Captures {
+    /// By port of the model: where goes what leaves through it.
+    links: BTreeMap<PortId, mpsc::Sender<TimedFrame>>,
+    /// Each ends with the last engine.
+    pub(super) threads: Vec<JoinHandle<()>>,
+}
+
+impl Captures {
+    pub(super) fn start(
+        plan: &Plan,
+        simulated: &Simulated,
+        directory: &RunDirectory,
+        civil_start: Instant<Utc>,
+        scribe: &Scribe,
+    ) -> Result<Self, RunError> {
+        let stations = plan.system.hosts.keys().chain(plan.system.devices.keys());
+        let addresses: Vec<(&str, Ipv4Addr, [u8; 6])> = stations
+            .filter(|name| !plan.is_real(name))
+            .filter_map(|name| {
+                let own = address(simulated, name)?;
+                Some((name.as_str(), own.address, own.mac))
+            })
+            .collect();
+        let mut captures = Self::default();
+        for capture in &plan.captures {
+            let Some(cable) = simulated.names.between(&capture.link) else {
+                continue; // the fabric's capture has it
+            };
+            let name = capture.link.join("-");
+            let watch = SpoofWatch::new(
+                addresses.iter().map(|(name, ip, mac)| (*name, *ip, *mac)),
+                false,
+            );
+            let (frames, thread) = record(&name, directory, civil_start, scribe, watch)?;
+            captures.links.insert(cable.there, frames.clone());
+            captures.links.insert(cable.back, frames);
+            captures.threads.push(thread);
+        }
+        Ok(captures)
+    }
+
+    /// The ports whose links are captured.
+    pub(super) fn ports(&self) -> Vec<PortId> {
+        self.links.keys().copied().collect()
+    }
+
+    /// For one engine: where it puts what it sees at the ends of links that it has.
+    pub(super) fn of_engine(&self) -> Option<Capture> {
+        if self.links.is_empty() {
+            return None;
+        }
+        let links = self.links.clone();
+        Some(Box::new(move |port, at, wall, frame: &[u8]| {
+            if let Some(frames) = links.get(&port) {
+                // The recorder ends after us, unless its disk is full.
+                let _ = frames.send((at, wall, frame.to_vec()));
+            }
+        }))
+    }
+}
+
+/// When a frame passed, virtually and by the wall clock, and its bytes.
+type TimedFrame = (Instant<Virtual>, Instant<Wall>, Vec<u8>);
+
+/// Writes what comes through the channel to `net/NAME.pcapng`, in a thread of
+/// its own, so that the disk does not delay the network.
+fn record(
+    name: &str,
+    directory: &RunDirectory,
+    start: Instant<Utc>,
+    scribe: &Scribe,
+    mut watch: SpoofWatch,
+) -> Result<(mpsc::Sender<TimedFrame>, JoinHandle<()>), RunError> {
+    let mut file = directory.capture(name, start)?;
+    let (frames, seen) = mpsc::channel::<TimedFrame>();
+    let (scribe, name) = (scribe.clone(), name.to_owned());
+    let write = move || {
+        for (at, wall, frame) in seen {
+            if let Some(spoofed) = watch.look(at, &frame) {
+                scribe.spoofed(at, &name, &spoofed);
+            }
+            if let Err(error) = file.packet(at, wall, &frame, None) {
+                return scribe.failed(&format!("the capture of {name}: {error}"));
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().spawn(write);
+    let thread =
+        thread.map_err(|error| RunError::Start(format!("no thread for a capture: {error}")))?;
+    Ok((frames, thread))
+}

@@ -1,0 +1,53 @@
+//! Several engines for a simulated network.
+
+use timeloom_time::Duration;
+
+use super::{Rules, at};
+use crate::plan::Mode;
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let Some(engines) = plan.network.as_ref().and_then(|it| it.engines.as_ref()) else {
+        return;
+    };
+    let path = at(&[], ["network", "engines"]);
+    if plan.time.mode == Mode::Stepped || plan.time.skips() {
+        let message = "time cannot skip or be granted over several engines yet";
+        let help = "none of them knows alone when the next packet is due: leave out \
+                    `network.engines`, or choose the time mode `virtual`";
+        return rules.misplaced(&path, message, help);
+    }
+    let was_read = rules.part_was_read(&path, "count") && rules.part_was_read(&path, "parts");
+    if was_read && engines.count.is_some() != engines.parts.is_empty() {
+        let message = "either `count` or `parts` says which engines there are";
+        let help = "write `count = 2`, or name the nodes of each: \
+                    `parts = { west = [\"r1\"], east = [\"r2\"] }`";
+        rules.misplaced(&path, message, help);
+    }
+    let count = engines.names().len();
+    if was_read && !(1..=MOST).contains(&count) {
+        let message = format!("a network has 1 to {MOST} engines");
+        let help = "more than the machine has processors do not make it faster";
+        rules.misplaced(&path, message, help);
+    }
+    for name in engines.parts.keys() {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(plain) {
+            let message = format!("`{name}` is no name of an engine");
+            let help = "write letters, digits and `_`: it stands in the names of signals";
+            rules.broken(&at(&path, ["parts", name]), message, help);
+        }
+    }
+    if !(0.0..=1.0).contains(&engines.late_share) {
+        let help = "a share lies in 0 … 1; 0.1 % is 0.001";
+        rules.broken(&at(&path, ["late_share"]), "this is no share", help);
+    }
+    if engines.late_after <= Duration::ZERO {
+        let message = "a packet is late after a time, not at once";
+        let help = "leave it out to have 1 ms";
+        rules.broken(&at(&path, ["late_after"]), message, help);
+    }
+}
+
+/// Engines that a network may have.
+const MOST: usize = 64;

@@ -1,0 +1,189 @@
+//! A network in several engines: who has which part, and what that is expected to cost.
+
+use timeloom_net::{Node, Owner, World};
+use timeloom_peering::partition::{self, Proposal};
+use timeloom_peering::{Cut, CutError};
+
+use super::{Fault, Maker, Uplinks, addresses};
+use crate::plan::{EngineMode, Engines, Plan};
+use crate::suggest;
+
+/// The parts of a simulated network, each for an engine of its own.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// What the engines are called, in their order.
+    pub names: Vec<String>,
+    /// Who has which node, and each engine's share of the work.
+    pub proposal: Proposal,
+}
+
+impl Parts {
+    /// The cut.
+    pub fn cut(&self) -> &Cut {
+        &self.proposal.cut
+    }
+
+    /// Directions in which packets go from one engine to another, in order.
+    pub fn adjacent(&self) -> Vec<(Owner, Owner)> {
+        let links = self.cut().links().iter();
+        let mut pairs: Vec<_> = links.map(|(_, from, to)| (*from, *to)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs
+    }
+
+    /// What a direction is called, as in `net.cut.west-east.late`.
+    pub fn cut_name(&self, from: Owner, to: Owner) -> String {
+        let name = |owner: Owner| &self.names[usize::from(owner)];
+        format!("{}-{}", name(from), name(to))
+    }
+}
+
+impl Maker<'_> {
+    pub(super) fn parts(&self, world: &World, uplinks: &Uplinks) -> Result<Option<Parts>, Fault> {
+        let Some(engines) = &self.network.engines else {
+            return Ok(None);
+        };
+        let stations = addresses(self.plan).map(|(name, _)| self.nodes[name]);
+        let plugs = uplinks.iter().map(|(_, node)| *node);
+        let stations: Vec<Node> = stations.chain(plugs).collect();
+        let proposal = match engines.count {
+            Some(count) => partition::propose(world, count, &stations).ok_or_else(|| {
+                let message = format!("this network cannot be cut into {count} parts");
+                let help = "only links with a `delay` can be cut, and those that fluid traffic \
+                            passes cannot: write fewer engines, or give links a `delay`";
+                fault(&["count"], message, help)
+            })?,
+            None => {
+                let owners = partition::spread(world, &self.seeds(world, engines)?);
+                let cut = Cut::new(world, owners).map_err(|error| cut_fault(&error))?;
+                Proposal::of_cut(world, cut, &stations)
+            }
+        };
+        Ok(Some(Parts {
+            names: engines.names(),
+            proposal,
+        }))
+    }
+
+    /// The nodes that are named, and their engines.
+    fn seeds(&self, world: &World, engines: &Engines) -> Result<Vec<(Node, Owner)>, Fault> {
+        let mut seeds: Vec<(Node, Owner)> = Vec::new();
+        for (owner, (engine, names)) in (0..).zip(&engines.parts) {
+            for (index, name) in names.iter().enumerate() {
+                let path = ["parts", engine.as_str(), &index.to_string()];
+                let nodes = self.matching(world, name);
+                if nodes.is_empty() {
+                    let known = self.nodes.keys().map(String::as_str);
+                    let help = suggest::hint(name, "node", known);
+                    return Err(fault(&path, format!("`{name}` is no node"), &help));
+                }
+                for node in nodes {
+                    let other = seeds.iter().find(|(seed, _)| *seed == node);
+                    if let Some((_, other)) = other.filter(|(_, other)| *other != owner) {
+                        let other = engines.parts.keys().nth(usize::from(*other));
+                        let other = other.map_or("", String::as_str);
+                        let node = world.name(node);
+                        let message = format!("`{node}` is a part of engine `{other}`");
+                        return Err(fault(&path, message, "a node has one engine"));
+                    }
+                    seeds.push((node, owner));
+                }
+            }
+        }
+        Ok(seeds)
+    }
+
+    /// The nodes that a name, or the beginning of one, stands for.
+    fn matching(&self, world: &World, name: &str) -> Vec<Node> {
+        match name.strip_suffix('*') {
+            None => self.nodes.get(name).copied().into_iter().collect(),
+            Some(start) => {
+                let nodes = (0..world.nodes() as u32).map(Node);
+                nodes
+                    .filter(|node| world.name(*node).starts_with(start))
+                    .collect()
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Where the network of several engines is cut and what that is expected to cost, for
+    /// people; empty where there is one engine.
+    pub fn cut_report(&self) -> Vec<String> {
+        let built = self.simulated().and_then(Result::ok);
+        let Some((built, network)) = built.zip(self.network.as_ref()) else {
+            return Vec::new();
+        };
+        let Some((parts, engines)) = built.parts.as_ref().zip(network.engines.as_ref()) else {
+            return Vec::new();
+        };
+        let mut lines = Vec::new();
+        for (owner, name) in (0..).zip(&parts.names) {
+            let owners = parts.cut().owners();
+            let nodes = owners.iter().filter(|other| **other == owner).count();
+            let share = parts.proposal.shares[usize::from(owner)] * 100.0;
+            lines.push(format!(
+                "engine {name}: {nodes} nodes, {share:.0} % of the estimated work"
+            ));
+        }
+        let cables = built.names.cables.iter().filter(|cable| {
+            let links = parts.cut().links();
+            links.iter().any(|(port, ..)| *port == cable.there)
+        });
+        let cables: Vec<String> = cables
+            .map(|cable| format!("{} ({})", cable.name, built.world.delay(cable.there)))
+            .collect();
+        let shown = cables.len().min(MOST_SHOWN);
+        let more = match cables.len() - shown {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        lines.push(format!("cut: {}{more}", cables[..shown].join(", ")));
+        lines.push(self.cost_of_cut(parts, engines));
+        lines
+    }
+
+    fn cost_of_cut(&self, parts: &Parts, engines: &Engines) -> String {
+        let lookahead = parts.cut().lookahead();
+        if parts.cut().links().is_empty() {
+            return "nothing is cut".to_owned();
+        }
+        let of_machine = lookahead.as_s_f64() * self.time.dilation;
+        let busiest = parts.proposal.imbalance() / parts.names.len() as f64;
+        let gain = 1.0 / busiest;
+        let speed = format!("at best {gain:.1} times what one engine carries");
+        match engines.mode {
+            EngineMode::Free => format!(
+                "cost: a packet has {:.0} us of the machine's time to cross, or it is late; {speed}",
+                of_machine * 1e6
+            ),
+            EngineMode::Exact => format!(
+                "cost: up to {:.0} agreements a second of the machine's time; {speed}",
+                1.0 / of_machine
+            ),
+        }
+    }
+}
+
+fn cut_fault(error: &CutError) -> Fault {
+    let help = match error {
+        CutError::NoDelay(..) => "name both in one engine, or give the link a `delay`",
+        _ => "name all nodes on its path in one engine",
+    };
+    fault(&["parts"], error.to_string(), help)
+}
+
+fn fault(path: &[&str], message: String, help: &str) -> Fault {
+    let start = ["network", "engines"].iter();
+    Fault {
+        path: start.chain(path).map(|part| (*part).to_owned()).collect(),
+        is_table: false,
+        message,
+        help: help.to_owned(),
+    }
+}
+
+/// Cut links that are named; a fat tree has hundreds.
+const MOST_SHOWN: usize = 8;

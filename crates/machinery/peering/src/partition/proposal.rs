@@ -1,0 +1,119 @@
+//! Which cut to take: the one whose shortest cut cable is longest, among those that share
+//! the work well.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use timeloom_net::{Node, Owner, World};
+use timeloom_time::Duration;
+
+use super::load::Load;
+use crate::Cut;
+
+/// A cut, and what is expected of it.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// The cut.
+    pub cut: Cut,
+    /// Of each engine, its share of the work, as estimated from the traffic.
+    pub shares: Vec<f64>,
+}
+
+impl Proposal {
+    /// That of a cut that somebody else has made; `stations` are the hosts of real programs.
+    pub fn of_cut(world: &World, cut: Cut, stations: &[Node]) -> Self {
+        let shares = Load::of(world, stations).shares(cut.owners(), cut.engines());
+        Self { cut, shares }
+    }
+
+    /// The work of the busiest engine over what it would be if all had the same: 1 at best.
+    pub fn imbalance(&self) -> f64 {
+        let most = self.shares.iter().copied().fold(0.0, f64::max);
+        most * self.shares.len() as f64
+    }
+
+    fn at(world: &World, load: &Load, parts: Owner, shortest: Duration) -> Option<Self> {
+        let owners = load.cut(world, parts, shortest);
+        let shares = load.shares(&owners, parts);
+        if (0..parts).any(|part| !owners.contains(&part)) {
+            return None;
+        }
+        let cut = Cut::new(world, owners).ok()?;
+        Some(Self { cut, shares })
+    }
+}
+
+/// A cut into so many parts. Each delay that cables have is tried as the shortest that may be
+/// cut, longest first, for it is what the engines have to agree or to pass packets in; the
+/// first cut that shares the work well is taken, or else the one that shares it best.
+/// `stations` are the hosts of real programs. `None` where there is no such cut: too few
+/// nodes that are joined by cables with a delay.
+pub fn propose(world: &World, parts: Owner, stations: &[Node]) -> Option<Proposal> {
+    let load = Load::of(world, stations);
+    let mut delays: Vec<Duration> = world.cables().map(|cable| cable.delay).collect();
+    delays.retain(|delay| *delay > Duration::ZERO);
+    delays.sort_unstable();
+    delays.dedup();
+    let mut best: Option<Proposal> = None;
+    for shortest in spaced(&delays) {
+        let Some(found) = Proposal::at(world, &load, parts, shortest) else {
+            continue;
+        };
+        if found.imbalance() <= FAIR {
+            return Some(found);
+        }
+        let fairer = |best: &Proposal| found.imbalance() < best.imbalance();
+        if best.as_ref().is_none_or(fairer) {
+            best = Some(found);
+        }
+    }
+    best
+}
+
+/// Of a sorted list, some [`TRIES`] entries: the last first, and the first always.
+fn spaced(delays: &[Duration]) -> impl Iterator<Item = Duration> + '_ {
+    let step = delays.len().div_ceil(TRIES).max(1);
+    let chosen = delays.iter().rev().step_by(step);
+    let is_left_out = !delays.len().saturating_sub(1).is_multiple_of(step);
+    chosen
+        .chain(delays.first().filter(move |_| is_left_out))
+        .copied()
+}
+
+/// One owner for each node: that of the nearest of `seeds`, by delay and then by hops, so that
+/// long cables are cut. Of two that are as near, the one with the lower number. A node that no
+/// seed reaches gets owner 0.
+pub fn spread(world: &World, seeds: &[(Node, Owner)]) -> Vec<Owner> {
+    let mut neighbours: Vec<Vec<(u32, i64)>> = vec![Vec::new(); world.nodes()];
+    for cable in world.cables() {
+        let next = (cable.to.0, cable.delay.as_ns().max(0));
+        neighbours[cable.from.0 as usize].push(next);
+    }
+    let mut owners: Vec<Option<Owner>> = vec![None; world.nodes()];
+    let mut queue: BinaryHeap<Reverse<(i64, u32, Owner, u32)>> = seeds
+        .iter()
+        .map(|(node, owner)| Reverse((0, 0, *owner, node.0)))
+        .collect();
+    while let Some(Reverse((delay, hops, owner, node))) = queue.pop() {
+        if owners[node as usize].is_some() {
+            continue;
+        }
+        owners[node as usize] = Some(owner);
+        for (next, more) in &neighbours[node as usize] {
+            if owners[*next as usize].is_none() {
+                let delay = delay.saturating_add(*more);
+                queue.push(Reverse((delay, hops + 1, owner, *next)));
+            }
+        }
+    }
+    owners
+        .into_iter()
+        .map(|owner| owner.unwrap_or_default())
+        .collect()
+}
+
+/// How much more than its part the busiest engine may have for the longest cables to be cut
+/// all the same.
+const FAIR: f64 = 1.3;
+/// Delays that are tried: each costs a partition of the whole network.
+const TRIES: usize = 12;
