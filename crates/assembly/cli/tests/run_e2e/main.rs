@@ -12,6 +12,7 @@ mod clients;
 mod control;
 mod culprits;
 mod endings;
+mod engines;
 mod faults;
 mod getting_in;
 mod ieee13;

@@ -2,6 +2,7 @@
 
 mod bad;
 mod documents;
+mod engines;
 mod fuzz;
 mod good;
 mod sets;

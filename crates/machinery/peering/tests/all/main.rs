@@ -3,6 +3,7 @@
 mod codec;
 mod common;
 mod exact;
+mod frames;
 mod message;
 mod partition;
 mod peer;

@@ -153,10 +153,7 @@ fn a_cut_without_delay_is_refused_with_the_place() {
 /// Four sites in a row: 1 ms, 20 ms and 5 ms between them, with two hosts each.
 fn sites() -> (timeloom_net::World, Vec<timeloom_net::Node>) {
     let mut network = NetworkBuilder::new(1);
-    let link = |us| LinkConfig {
-        delay: Duration::from_us(us),
-        ..LinkConfig::default()
-    };
+    let link = |us| LinkConfig::new(1_000_000_000, Duration::from_us(us));
     let routers: Vec<_> = (0..4)
         .map(|number| network.router(format!("r{number}")))
         .collect();

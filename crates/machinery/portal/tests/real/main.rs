@@ -2,6 +2,7 @@
 
 mod carry;
 mod clocks;
+mod engines;
 mod messages;
 mod ptp;
 mod world;

@@ -1,0 +1,160 @@
+//! One simulated network in two engines: a program in one's part talks to one in the other's.
+
+use crate::support::{Lab, log_lines, timeloom};
+
+/// 20 ms between the routers, which are two engines'. Pings, pings in fragments, one whose time
+/// to live ends at the first router, a page of 300,000 bytes; beside them simulated traffic.
+const FAR: &str = r#"
+schema = "timeloom/1"
+name = "two"
+time = { duration = "20 s" }
+[network]
+routers = ["r1", "r2"]
+traffic = [
+    { from = "bg-l0", to = "bg-r0", kind = "cubic", name = "bulk" },
+    { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "datagrams" },
+]
+[network.engines]
+parts = { west = ["r1", "bg-left"], east = ["r2", "bg-right"] }
+[[network.generate]]
+name = "bg"
+shape = "dumbbell"
+size = 1
+trunk = { delay = "5 ms", rate = "10 Mbit/s" }
+[system]
+links = [
+    { between = ["near", "r1"] },
+    { between = ["r1", "r2"], rate = "100 Mbit/s", delay = "20 ms" },
+    { between = ["r2", "far"] },
+]
+[system.hosts.far]
+address = "10.2.0.2/24"
+[[system.hosts.far.programs]]
+name = "web"
+run = ["python3", "-u", "-c", """
+import http.server
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "300000")
+        self.end_headers()
+        self.wfile.write(b"x" * 300000)
+server = http.server.HTTPServer(("0.0.0.0", 80), Page)
+print("listening")
+server.serve_forever()
+"""]
+ready = "log:listening"
+[system.hosts.near]
+address = "10.1.0.2/24"
+[[system.hosts.near.programs]]
+name = "ask"
+run = ["sh", "-c", """
+ping -c 5 -i 0.2 -W 10 10.2.0.2
+ping -c 1 -W 10 -s 4000 10.2.0.2
+ping -c 1 -W 10 -t 1 10.2.0.2
+curl -sS -o /dev/null -w 'got %{size_download} bytes, %{http_code}' http://10.2.0.2/
+"""]
+after = ["web"]
+essential = false
+[[capture]]
+link = ["r1", "r2"]
+[[check]]
+name = "crosses"
+assert = "max(net.cut.west-east.packets) > 0"
+[[check]]
+name = "comes-back"
+assert = "max(net.cut.east-west.packets) > 0"
+[[check]]
+name = "nothing-lost-between-engines"
+assert = "max(net.cut.east-west.lost) == 0"
+[[check]]
+name = "both-ends-of-a-tcp"
+assert = "max(net.flow.bulk.throughput) > 5e6"
+[[check]]
+name = "its-round-trip"
+assert = "min(net.flow.bulk.delay) >= 0.01"
+[[check]]
+name = "datagrams"
+assert = "min(net.flow.datagrams.delay) >= 0.005"
+[[check]]
+name = "one-link-two-engines"
+assert = "max(net.link.r1-r2.throughput) > 1e5"
+"#;
+
+fn crosses(mode: &str) {
+    let lab = Lab::with_text(FAR);
+    let run = lab.run(&[&format!("network.engines.mode={mode}")]);
+    assert!([0, 4].contains(&run.code), "{mode}: {}", run.output());
+    lab.assert_nothing_left();
+    let lines = log_lines(run.directory().path(), "ask");
+    let all: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
+    let text = all.join("\n");
+    assert!(text.contains("5 packets transmitted, 5 received"), "{text}");
+    assert!(
+        text.contains("4008 bytes from 10.2.0.2"),
+        "fragments: {text}"
+    );
+    assert!(
+        text.contains("From 10.1.0.1 icmp_seq=1 Time to live exceeded"),
+        "{text}"
+    );
+    assert!(text.contains("got 300000 bytes, 200"), "{text}");
+    let took = all.iter().filter_map(|line| line.split("time=").nth(1));
+    let took_ms: Vec<f64> = took
+        .map(|rest| rest.split(' ').next().unwrap().parse().expect("a number"))
+        .collect();
+    assert_eq!(took_ms.len(), 6, "{text}");
+    assert!(
+        took_ms.iter().all(|took| *took >= 40.0),
+        "twice 20 ms: {text}"
+    );
+    let directory = run.directory();
+    for check in directory.checks().expect("the checks can be read") {
+        assert!(
+            check.passed,
+            "{mode}: {}: {}",
+            check.name, check.explanation
+        );
+    }
+    let events = directory.events().expect("readable");
+    let cuts = events.iter().filter(|event| &*event.kind == "cut");
+    let cuts: Vec<&str> = cuts.map(|event| &*event.text).collect();
+    assert_eq!(cuts.len(), 2, "{cuts:?}");
+    assert!(cuts.iter().all(|cut| cut.contains(" 0 lost")), "{cuts:?}");
+    if mode == "exact" {
+        let in_time = |cut: &&str| cut.contains(" 0 of them after their instant");
+        assert!(cuts.iter().all(in_time), "{cuts:?}");
+    }
+    // Both engines' ends of the link are in one capture: pings there, and back.
+    let capture = std::fs::read(directory.path().join("net/r1-r2.pcapng")).expect("it is there");
+    for ends in [[10, 1, 0, 2, 10, 2, 0, 2], [10, 2, 0, 2, 10, 1, 0, 2]] {
+        let found = capture.windows(8).filter(|part| *part == ends).count();
+        assert!(found >= 5, "{ends:?}: {found}");
+    }
+}
+
+#[test]
+fn programs_talk_across_a_cut_where_engines_do_not_wait() {
+    crosses("free");
+}
+
+#[test]
+fn programs_talk_across_a_cut_where_engines_wait_for_one_another() {
+    crosses("exact");
+}
+
+#[test]
+fn a_check_says_where_the_network_is_cut() {
+    let lab = Lab::with_text(FAR);
+    let file = lab.path().join("scenario.toml");
+    let output = timeloom(&["check", file.to_str().expect("a name")]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("cut: r1-r2 (20 ms), bg-left-bg-right (5 ms)"),
+        "{said}"
+    );
+    assert!(
+        said.contains("5000 us of the machine's time to cross"),
+        "{said}"
+    );
+}

@@ -1,0 +1,143 @@
+//! Frames of real programs cross a cut as they are, whatever they are and whoever sends them.
+
+use std::net::Ipv4Addr;
+
+use timeloom_engine::Engine;
+use timeloom_net::{Frame, LARGE, LinkConfig, NetworkBuilder, Node, Offload, World};
+use timeloom_peering::Cut;
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// A frame that came out: where, when, and its bytes.
+type Out = (Node, Instant<Virtual>, Vec<u8>);
+
+/// Hosts a and b at switches with 1 ms between, and at b's switch a host of the model.
+fn lan() -> (World, Node, Node) {
+    let mut network = NetworkBuilder::new(3);
+    let quick = LinkConfig::new(1_000_000_000, Duration::ZERO);
+    let long = LinkConfig::new(1_000_000_000, Duration::from_ms(1));
+    let (left, right) = (network.switch("left"), network.switch("right"));
+    network.connect(left, right, long);
+    for (number, (name, switch)) in [("a", left), ("b", right), ("model", right)]
+        .into_iter()
+        .enumerate()
+    {
+        let host = network.host(name);
+        let (port, _) = network.connect(host, switch, quick.clone());
+        network.set_address(port, Ipv4Addr::new(10, 0, 0, 1 + number as u8), 24);
+    }
+    let mut world = network.build().unwrap();
+    let (a, b) = (Node(2), Node(3));
+    assert_eq!((world.name(a), world.name(b)), ("a", "b"));
+    world.open_frames(a);
+    world.open_frames(b);
+    (world, a, b)
+}
+
+fn put(engine: &mut Engine<World>, node: Node, frame: &[u8]) {
+    let mut buffer = frame.to_vec();
+    buffer.resize(LARGE, 0);
+    engine.with(|world, agenda| {
+        world.send_frame(node, &mut buffer, frame.len(), Offload::default(), agenda);
+    });
+}
+
+fn take(engine: &mut Engine<World>, out: &mut Vec<Out>) {
+    let own = |node, frame: Frame<'_>| (node, frame.at, [frame.head, frame.rest].concat());
+    out.extend(std::iter::from_fn(|| engine.model.take_frame(own)));
+}
+
+/// What comes out when these frames are put in, in one engine or in two.
+fn run(frames: &[(Node, Vec<u8>)], engines: usize) -> Vec<Out> {
+    let owners = |world: &World| -> Vec<u16> {
+        let names = (0..world.nodes() as u32).map(|node| world.name(Node(node)).to_owned());
+        let left = ["left", "a"];
+        let side = |name: String| u16::from(engines == 2 && !left.contains(&&*name));
+        names.map(side).collect()
+    };
+    let mut all: Vec<Engine<World>> = (0..engines)
+        .map(|here| {
+            let (mut world, ..) = lan();
+            let cut = Cut::new(&world, owners(&world)).unwrap();
+            cut.apply(&mut world, here as u16);
+            Engine::new(world)
+        })
+        .collect();
+    let owners = owners(&all[0].model);
+    for (node, frame) in frames {
+        put(&mut all[usize::from(owners[node.0 as usize])], *node, frame);
+    }
+    let mut out = Vec::new();
+    // Windows as long as the cut cable, so that nothing comes too late.
+    for window in 1..=20 {
+        let end = Instant::ZERO + Duration::from_ms(window);
+        for engine in &mut all {
+            engine.run_until(end - Duration::from_ns(1), u64::MAX);
+            take(engine, &mut out);
+        }
+        for here in 0..engines {
+            let crossings = all[here].model.crossings();
+            let packets = std::mem::take(&mut crossings.packets);
+            let bytes = std::mem::take(&mut crossings.bytes);
+            let mut rest = &bytes[..];
+            for packet in packets {
+                let is_real = packet.kind == timeloom_net::Kind::Raw;
+                let length = if is_real { packet.size.into() } else { 0 };
+                let (bytes, after) = rest.split_at(length);
+                rest = after;
+                let late =
+                    all[1 - here].with(|world, agenda| world.take_over(&packet, bytes, agenda));
+                assert_eq!(late, Some(Duration::ZERO), "{packet:?}");
+            }
+        }
+    }
+    out
+}
+
+const STRANGER: [u8; 6] = [0x52, 0x54, 0, 1, 2, 3];
+
+fn ethernet(dst: [u8; 6], src: [u8; 6], kind: u16, rest: &[u8]) -> Vec<u8> {
+    [&dst[..], &src, &kind.to_be_bytes(), rest].concat()
+}
+
+/// An ARP request for `target` of somebody whom no engine knows.
+fn arp(target: [u8; 4]) -> Vec<u8> {
+    let mut message = vec![0, 1, 8, 0, 6, 4, 0, 1];
+    message.extend(STRANGER);
+    message.extend([10, 0, 0, 77]);
+    message.extend([0; 6]);
+    message.extend(target);
+    ethernet([0xff; 6], STRANGER, 0x0806, &message)
+}
+
+#[test]
+fn frames_of_any_kind_cross_a_cut_as_they_are() {
+    let (_, a, b) = lan();
+    let ptp = ethernet([1, 0x1b, 0x19, 0, 0, 0], STRANGER, 0x88f7, &[7; 44]);
+    let ipv6 = ethernet([0x33, 0x33, 0, 0, 0, 1], STRANGER, 0x86dd, &[0x60; 60]);
+    let back = ethernet(STRANGER, [0x52, 0x54, 0, 9, 9, 9], 0x88b5, &[9; 46]);
+    let frames = [(a, ptp.clone()), (a, ipv6.clone()), (b, back.clone())];
+    let whole = run(&frames, 1);
+    let bytes = |node: Node| -> Vec<&[u8]> {
+        let of = whole.iter().filter(|(at, ..)| *at == node);
+        of.map(|(_, _, bytes)| &bytes[..]).collect()
+    };
+    assert_eq!(bytes(b), [&ptp[..], &ipv6], "in one engine");
+    assert_eq!(bytes(a), [&back[..]]);
+    assert_eq!(sorted(run(&frames, 2)), sorted(whole), "and in two");
+}
+
+/// The reply is the model's, and for an address that only one engine has seen.
+#[test]
+fn a_stranger_is_answered_across_a_cut() {
+    let (_, a, _) = lan();
+    let frames = [(a, arp([10, 0, 0, 3]))];
+    let whole = run(&frames, 1);
+    let replies = whole.iter().filter(|(node, ..)| *node == a).count();
+    assert_eq!(replies, 1, "{whole:?}");
+    assert_eq!(sorted(run(&frames, 2)), sorted(whole));
+}
+
+fn sorted(mut out: Vec<Out>) -> Vec<Out> {
+    out.sort();
+    out
+}

@@ -1,0 +1,288 @@
+//! Several engines that follow one clock: they wait for one another where they are told to,
+//! and one that dies is told of. Needs no root.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use timeloom_clock::RateError;
+use timeloom_engine::{Engine, Limit};
+use timeloom_net::topology::dumbbell;
+use timeloom_net::{
+    Arrival, FrameView, LinkConfig, NetworkBuilder, Node, Outgoing, Owner, Pattern, ReceivedFrame,
+    Resident, Size, TcpConfig, TrafficConfig, World,
+};
+use timeloom_peering::datagram::Key;
+use timeloom_peering::peer::PeerConfig;
+use timeloom_peering::{Cut, Endpoint, Portal, Ring};
+use timeloom_portal::{Commanded, Emulation, Follow, Options, Portals, Timing};
+use timeloom_ptp::Profile;
+use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Tally, Transport};
+use timeloom_sys::wall_now;
+use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
+
+const LONG: StdDuration = StdDuration::from_secs(120);
+
+/// Four hosts on each side of a cable of 1 ms; all send over it, by datagrams and by TCP.
+fn network() -> (World, Vec<Owner>) {
+    let mut network = NetworkBuilder::new(9);
+    let access = LinkConfig::new(100_000_000, Duration::from_us(10));
+    let trunk = LinkConfig::new(50_000_000, Duration::from_ms(1));
+    let made = dumbbell(&mut network, "", 4, &access, &trunk);
+    let mut world = network.build().unwrap();
+    for (left, right) in made.left.iter().zip(&made.right) {
+        let mean = Duration::from_us(900);
+        let random = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(700));
+        world.add_traffic(*left, *right, random.clone()).unwrap();
+        world.add_traffic(*right, *left, random).unwrap();
+        world.add_tcp(*right, *left, TcpConfig::default()).unwrap();
+    }
+    let side = |node| {
+        let name = world.name(Node(node));
+        Owner::from(name.starts_with('r'))
+    };
+    let owners = (0..world.nodes() as u32).map(side).collect();
+    (world, owners)
+}
+
+/// A clock that stops by itself.
+struct Until(Arc<Commanded>, Instant<Virtual>);
+
+impl Follow for Until {
+    fn map(&self) -> ClockMap<Wall, Virtual> {
+        self.0.map()
+    }
+
+    fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        (self.0.map(), self.1)
+    }
+}
+
+/// Two engines of one network, which stand at zero and live up to `end`. `prepare` may change a
+/// world before it starts.
+fn two(
+    make: impl Fn() -> (World, Vec<Owner>),
+    (waits, end): (bool, Instant<Virtual>),
+    mut prepare: impl FnMut(Owner, &mut World, &mut Options),
+) -> (Vec<Emulation>, Arc<Commanded>) {
+    let clock = Arc::new(Commanded::new(Rate::STOPPED));
+    let (left, right) = Ring::pair(Ring::PACKETS).unwrap();
+    left.greet(wall_now());
+    right.greet(wall_now());
+    let start = |(here, ring): (Owner, Ring)| {
+        let (mut world, owners) = make();
+        let cut = Cut::new(&world, owners).unwrap();
+        cut.apply(&mut world, here);
+        let key = Key::new([0; 32]);
+        let mut peers = Portal::new(&world, cut, here, key, 1, Limit::default());
+        if waits {
+            peers.wait_for_others();
+        }
+        let config = PeerConfig {
+            silence: Duration::from_s(600),
+            ..PeerConfig::default()
+        };
+        peers.add(&mut world, 1 - here, Endpoint::Ring(ring), config);
+        let mut options = Options {
+            peers: Some(peers),
+            ..Options::default()
+        };
+        prepare(here, &mut world, &mut options);
+        let timing = Timing::Follow(Box::new(Until(Arc::clone(&clock), end)));
+        Emulation::start(world, Portals::new(), timing, options).unwrap()
+    };
+    let engines = [(0, left), (1, right)].map(start).into_iter().collect();
+    (engines, clock)
+}
+
+fn set_rate(engines: &[Emulation], clock: &Arc<Commanded>, rate: Rate) {
+    clock.set_rate(rate);
+    engines.iter().for_each(Emulation::wake);
+}
+
+fn wait_until(engine: &Emulation, end: Instant<Virtual>) {
+    let began = StdInstant::now();
+    while engine.report().expect("it lives").now < end {
+        assert!(began.elapsed() < LONG, "it does not get to {end:?}");
+        std::thread::sleep(StdDuration::from_millis(5));
+    }
+}
+
+/// All of it in one engine.
+fn one(mut world: World, end: Instant<Virtual>) -> World {
+    world.note_arrivals();
+    let mut single: Engine<World> = Engine::new(world);
+    single.with(|world, agenda| world.start(agenda));
+    single.run_until(end, u64::MAX);
+    single.model
+}
+
+/// However late the machine runs the threads: in its own time each packet is where and when it
+/// is in one engine. With a pause in the middle.
+#[test]
+fn engines_that_wait_have_every_packet_at_the_instant_of_one_engine() {
+    let end = Instant::ZERO + Duration::from_ms(300);
+    let expected = sorted(one(network().0, end).arrivals());
+    assert!(expected.len() > 3_000, "{} packets", expected.len());
+
+    let (engines, clock) = two(network, (true, end), |_, world, _| world.note_arrivals());
+    set_rate(&engines, &clock, Rate::ONE);
+    wait_until(&engines[0], Instant::ZERO + Duration::from_ms(100));
+    set_rate(&engines, &clock, Rate::STOPPED);
+    std::thread::sleep(StdDuration::from_millis(20));
+    set_rate(&engines, &clock, Rate::ONE);
+    let mut found = Vec::new();
+    for engine in &engines {
+        wait_until(engine, end);
+        found.extend(
+            engine
+                .with(|engine| engine.model.arrivals().to_vec())
+                .unwrap(),
+        );
+        let adjacent = engine.report().unwrap().adjacencies.remove(0);
+        assert!(adjacent.lateness.events() > 500, "{adjacent:?}");
+        assert_eq!((adjacent.late, adjacent.lost()), (0, 0), "{adjacent:?}");
+    }
+    assert_eq!(sorted(&found), expected);
+}
+
+fn sorted(arrivals: &[Arrival]) -> Vec<(Instant<Virtual>, u8, u32, u32)> {
+    let all = arrivals.iter();
+    let mut all: Vec<_> = all
+        .map(|one| (one.at, one.kind as u8, one.flow, one.seq))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// A grandmaster, two transparent clocks with a cable of 1 ms between them, and a slave, all
+/// of them wrong; beside them traffic that fills the cable now and then.
+fn clocks(transport: Transport) -> (World, Vec<Owner>) {
+    let mut network = NetworkBuilder::new(4);
+    let [gm, slave, from, to] = ["gm", "slave", "from", "to"].map(|name| network.host(name));
+    let [s1, s2] = ["s1", "s2"].map(|name| network.switch(name));
+    let fast = LinkConfig::new(100_000_000, Duration::from_us(1));
+    for (host, switch) in [(gm, s1), (slave, s2), (from, s1), (to, s2)] {
+        network.connect(host, switch, fast.clone());
+    }
+    network.connect(s1, s2, LinkConfig::new(10_000_000, Duration::from_ms(1)));
+    let mut world = network.build().unwrap();
+    let mean = Duration::from_us(1_500);
+    let load = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(1_400));
+    world.add_traffic(from, to, load).unwrap();
+    for (node, role, ppb) in [
+        (gm, Role::Grandmaster, 0),
+        (s1, Role::Transparent, 30_000),
+        (s2, Role::Transparent, -45_000),
+        (slave, Role::Slave { steers: true }, -20_000),
+    ] {
+        let mut options = NodeOptions::new(role, Profile::DEFAULT_PEER_TO_PEER);
+        options.transport = transport;
+        options.clock = ClockOptions {
+            seed: u64::from(node.0),
+            ..ClockOptions::default()
+        };
+        options.clock.crystal.frequency = RateError::from_ppb(ppb);
+        assert!(PtpNode::attach(&mut world, node, &options));
+    }
+    let east = [slave, to, s2];
+    let nodes = (0..world.nodes() as u32).map(Node);
+    let owners = nodes
+        .map(|node| Owner::from(east.contains(&node)))
+        .collect();
+    (world, owners)
+}
+
+/// What each clock has done and measured.
+fn tallies(world: &World, owners: &[Owner], here: Owner) -> Vec<(u32, Tally)> {
+    let nodes = (0..world.nodes() as u32).filter(|node| owners[*node as usize] == here);
+    let clocks = nodes.filter_map(|node| Some((node, PtpNode::at(world, Node(node))?.tally())));
+    clocks.collect()
+}
+
+/// Their messages cross by layer 2 as by UDP, and the time that they wait in the queue of the
+/// cut cable is in their correction.
+#[test]
+fn ptp_clocks_of_two_engines_measure_what_those_of_one_do() {
+    let end = Instant::ZERO + Duration::from_s(12);
+    for transport in [Transport::Layer2, Transport::Udp4] {
+        let (world, owners) = clocks(transport);
+        let all = vec![0; owners.len()];
+        let expected = tallies(&one(world, end), &all, 0);
+        let slave = expected.iter().find(|(node, _)| *node == 1).unwrap();
+        assert!(slave.1.measured >= 5, "{slave:?}");
+
+        let (engines, clock) = two(|| clocks(transport), (true, end), |_, _, _| ());
+        set_rate(&engines, &clock, Rate::from_ratio(8, 1).unwrap());
+        let mut found = Vec::new();
+        for (here, engine) in (0..).zip(&engines) {
+            wait_until(engine, end);
+            let owners = owners.clone();
+            let of = engine.with(move |engine| tallies(&engine.model, &owners, here));
+            found.extend(of.unwrap());
+        }
+        found.sort_by_key(|(node, _)| *node);
+        assert_eq!(found, expected);
+    }
+}
+
+/// A machine whose program has a fault.
+#[derive(Debug)]
+struct Faulty(Instant<Virtual>);
+
+impl Resident for Faulty {
+    fn wants(&self, _: &FrameView<'_>) -> bool {
+        false
+    }
+    fn handle_frame(&mut self, _: Instant<Virtual>, _: &ReceivedFrame<'_>, _: &mut Outgoing) {}
+    fn handle_departure(
+        &mut self,
+        _: Instant<Virtual>,
+        _: usize,
+        _: u64,
+        _: Option<Instant<Virtual>>,
+        _: &mut Outgoing,
+    ) {
+    }
+    fn handle_wake(&mut self, _: Instant<Virtual>, _: &mut Outgoing) {
+        panic!("the faulty one is due");
+    }
+    fn next_wake(&self) -> Option<Instant<Virtual>> {
+        Some(self.0)
+    }
+}
+
+#[test]
+fn an_engine_that_dies_is_told_of_and_the_other_goes_on() {
+    for waits in [false, true] {
+        let (told, deaths) = channel();
+        let for_ever = Instant::FAR_FUTURE;
+        let (mut engines, clock) = two(network, (waits, for_ever), |here, world, options| {
+            let told = told.clone();
+            options.died = Some(Box::new(move |what| {
+                told.send((here, what.to_owned())).unwrap();
+            }));
+            if here == 1 {
+                let right = (0..)
+                    .map(Node)
+                    .find(|node| world.name(*node) == "r0")
+                    .unwrap();
+                let fault = Faulty(Instant::ZERO + Duration::from_ms(50));
+                assert!(world.attach(right, Box::new(fault)));
+            }
+        });
+        set_rate(&engines, &clock, Rate::ONE);
+        let told = deaths.recv_timeout(LONG).expect("it is told");
+        assert_eq!(told, (1, "the faulty one is due".to_owned()));
+        wait_until(&engines[0], Instant::ZERO + Duration::from_ms(200));
+        let adjacent = engines[0].report().unwrap().adjacencies.remove(0);
+        assert!(!adjacent.is_present, "{adjacent:?}");
+        assert!(
+            adjacent.lost() > 0,
+            "what is sent there is lost: {adjacent:?}"
+        );
+        assert!(engines.pop().unwrap().stop().is_none(), "it has died");
+        let report = engines.pop().unwrap().stop().expect("it lives");
+        assert!(report.events > 0);
+    }
+}
