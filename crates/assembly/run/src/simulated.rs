@@ -16,7 +16,7 @@ use timeloom_portal::{
     Address, Arrive, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Tap, Timing,
 };
 use timeloom_results::{NodeKind, RunDirectory, Topology};
-use timeloom_scenario::{Background, Mode, NETWORK, Parts, Plan, Simulated};
+use timeloom_scenario::{Background, Fault, Mode, NETWORK, Parts, Plan, Simulated};
 use timeloom_time::{ClockMap, Duration, Instant, Utc, Virtual, Wall};
 
 use crate::error::RunError;
@@ -100,7 +100,7 @@ impl Network {
     /// Joins every station of the fabric to the plan's simulated network;
     /// `None` where it has none.
     pub(crate) fn start(plan: &Plan, around: &Surroundings<'_>) -> Result<Option<Self>, RunError> {
-        let Some(simulated) = build(plan)? else {
+        let Some(simulated) = built(plan.simulated())? else {
             return Ok(None);
         };
         let failed = |error| RunError::Start(format!("the simulated network: {error}"));
@@ -144,7 +144,7 @@ impl Network {
             // Each engine has a world of its own, and all are alike.
             let mut simulated = match whole.take() {
                 Some(simulated) => simulated,
-                None => build(plan)?.expect("it was built before"),
+                None => built(plan.simulated_again())?.expect("it was built before"),
             };
             let portals = network.portals(plan, around.fabric, &simulated, here)?;
             network.settle(plan, &mut simulated, here, around)?;
@@ -313,10 +313,11 @@ impl Network {
     }
 }
 
-/// The plan's simulated network, if it has one.
-fn build(plan: &Plan) -> Result<Option<Simulated>, RunError> {
-    let built = plan.simulated().transpose();
-    built.map_err(|fault| RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message)))
+/// A network, if the plan has one.
+fn built(made: Option<Result<Simulated, Fault>>) -> Result<Option<Simulated>, RunError> {
+    let wrong =
+        |fault: Fault| RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message));
+    made.transpose().map_err(wrong)
 }
 
 fn flows(plan: &Plan, simulated: &Simulated) -> Vec<Flow> {

@@ -24,27 +24,34 @@ impl Load {
     /// That of the world's flows and sources, each by a path with the fewest hops, and of
     /// `stations`, where real programs are.
     pub(super) fn of(world: &World, stations: &[Node]) -> Self {
-        let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); world.nodes()];
-        for cable in world.cables() {
-            neighbours[cable.from.0 as usize].push(cable.to.0);
-        }
         // Every node and cable costs a little, traffic or not.
         let mut work = vec![1u64; world.nodes()];
         let mut traffic: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-        let mut by_start: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let inner = Inner::of(world);
+        let mut by_start: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for (Node(from), Node(to)) in world.traffic_ends() {
-            by_start.entry(from).or_default().push(to);
+            by_start
+                .entry(inner.anchor(from))
+                .or_default()
+                .push((from, to));
         }
-        for (from, ends) in by_start {
-            let before = paths(&neighbours, from);
-            for end in ends {
+        for (start, flows) in by_start {
+            let before = paths(&inner.neighbours, start);
+            for (from, to) in flows {
+                let end = inner.anchor(to);
+                let mut path = vec![to, end];
                 let mut at = end;
-                work[at as usize] += TRAFFIC;
-                while at != from && before[at as usize] != u32::MAX {
-                    let previous = before[at as usize];
-                    work[previous as usize] += TRAFFIC;
-                    *traffic.entry(ordered(at, previous)).or_default() += TRAFFIC;
-                    at = previous;
+                while at != start && before[at as usize] != u32::MAX {
+                    at = before[at as usize];
+                    path.push(at);
+                }
+                path.push(from);
+                path.dedup();
+                for node in &path {
+                    work[*node as usize] += TRAFFIC;
+                }
+                for ends in path.windows(2) {
+                    *traffic.entry(ordered(ends[0], ends[1])).or_default() += TRAFFIC;
                 }
             }
         }
@@ -103,6 +110,49 @@ impl Load {
         }
         let total = shares.iter().sum::<f64>().max(1.0);
         shares.iter().map(|share| share / total).collect()
+    }
+}
+
+/// The nodes that paths may pass: most nodes of a large network are hosts at a single cable,
+/// through which no path leads.
+struct Inner {
+    /// By node; of a host at a single cable nothing.
+    neighbours: Vec<Vec<u32>>,
+    /// By node: where its paths begin, itself or the node at its only cable.
+    anchors: Vec<u32>,
+}
+
+impl Inner {
+    fn of(world: &World) -> Self {
+        let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); world.nodes()];
+        for cable in world.cables() {
+            neighbours[cable.from.0 as usize].push(cable.to.0);
+        }
+        let is_leaf = |node: u32| match neighbours[node as usize][..] {
+            // Of two that have only one another, both stay.
+            [only] => neighbours[only as usize].len() > 1,
+            _ => false,
+        };
+        let leaves: Vec<bool> = (0..world.nodes() as u32).map(is_leaf).collect();
+        let anchor = |node: usize| match leaves[node] {
+            true => neighbours[node][0],
+            false => node as u32,
+        };
+        let anchors = (0..world.nodes()).map(anchor).collect();
+        for (node, list) in neighbours.iter_mut().enumerate() {
+            if leaves[node] {
+                list.clear();
+            }
+            list.retain(|next| !leaves[*next as usize]);
+        }
+        Self {
+            neighbours,
+            anchors,
+        }
+    }
+
+    fn anchor(&self, node: u32) -> u32 {
+        self.anchors[node as usize]
     }
 }
 

@@ -196,7 +196,8 @@ fn clocks(transport: Transport) -> (World, Vec<Owner>) {
 /// What each clock has done and measured.
 fn tallies(world: &World, owners: &[Owner], here: Owner) -> Vec<(u32, Tally)> {
     let nodes = (0..world.nodes() as u32).filter(|node| owners[*node as usize] == here);
-    let clocks = nodes.filter_map(|node| Some((node, PtpNode::at(world, Node(node))?.tally())));
+    let clocks =
+        nodes.filter_map(|node| Some((node, PtpNode::at(world, Node(node))?.tally().clone())));
     clocks.collect()
 }
 
