@@ -22,7 +22,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let message = "either `count` or `parts` says which engines there are";
         let help = "write `count = 2`, or name the nodes of each: \
                     `parts = { west = [\"r1\"], east = [\"r2\"] }`";
-        rules.misplaced(&path, message, help);
+        return rules.misplaced(&path, message, help);
     }
     let count = engines.names().len();
     if was_read && !(1..=MOST).contains(&count) {

@@ -302,8 +302,16 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "mtu",
                 "name",
             ];
-            let optional = ["ready", "network", "clock", "trace", "user", "capabilities"]
-                .contains(&key.as_str())
+            let optional = [
+                "ready",
+                "network",
+                "engines",
+                "clock",
+                "trace",
+                "user",
+                "capabilities",
+            ]
+            .contains(&key.as_str())
                 || path.ends_with("network.ptp")
                 || path.contains("links") && wire.contains(&key.as_str())
                 || path.contains("traffic") && key == "name";

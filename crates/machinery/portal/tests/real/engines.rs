@@ -211,7 +211,7 @@ fn ptp_clocks_of_two_engines_measure_what_those_of_one_do() {
         let all = vec![0; owners.len()];
         let expected = tallies(&one(world, end), &all, 0);
         let slave = expected.iter().find(|(node, _)| *node == 1).unwrap();
-        assert!(slave.1.measured >= 5, "{slave:?}");
+        assert!(slave.1.measured >= 3, "{slave:?}");
 
         let (engines, clock) = two(|| clocks(transport), (true, end), |_, _, _| ());
         set_rate(&engines, &clock, Rate::from_ratio(8, 1).unwrap());
@@ -278,10 +278,12 @@ fn an_engine_that_dies_is_told_of_and_the_other_goes_on() {
         wait_until(&engines[0], Instant::ZERO + Duration::from_ms(200));
         let adjacent = engines[0].report().unwrap().adjacencies.remove(0);
         assert!(!adjacent.is_present, "{adjacent:?}");
-        assert!(
-            adjacent.lost() > 0,
-            "what is sent there is lost: {adjacent:?}"
-        );
+        let dropped = engines[0].with(|engine| {
+            let world = &engine.model;
+            let links = world.cables().map(|cable| world.link(cable.port).dropped);
+            links.sum::<u64>()
+        });
+        assert!(dropped > Some(0), "what is sent there is lost on the link");
         assert!(engines.pop().unwrap().stop().is_none(), "it has died");
         let report = engines.pop().unwrap().stop().expect("it lives");
         assert!(report.events > 0);

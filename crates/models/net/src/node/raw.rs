@@ -105,9 +105,8 @@ impl World {
             _ => {}
         }
         let bytes = self.frame_to_leave(packet);
-        if !is_raw {
-            packet.sack_to = 0;
-        }
+        // An ARP message of the model is as long on a wire as Ethernet makes it.
+        packet.sack_to = u32::from(packet.size);
         packet.kind = Kind::Raw;
         packet.flags |= Packet::FRAMED;
         (packet.src_mac, packet.dst_mac) = (PortId::NONE, PortId::NONE);
@@ -145,7 +144,9 @@ impl World {
         };
         packet.flags &= !Packet::FRAMED;
         (packet.src_mac, packet.dst_mac) = (read.src_mac, read.dst_mac);
-        (packet.size, packet.sack_to) = (read.size, read.sack_to);
+        let said = u16::try_from(packet.sack_to).unwrap_or(0);
+        packet.size = read.size.max(said.min(LEAST_ON_WIRE));
+        packet.sack_to = read.sack_to;
         packet.set_segments(0, 1, 0);
         packet.flow = self.packets.buffers.fill(frame, what);
         true
@@ -363,6 +364,9 @@ impl World {
         }
     }
 }
+
+/// Bytes of an Ethernet frame's payload with its padding (IEEE 802.3).
+const LEAST_ON_WIRE: u16 = 46;
 
 /// Whether a packet has MAC addresses under numbers that only this engine knows, or is an ARP
 /// message for somebody whom no engine knows.
