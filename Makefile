@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -45,6 +45,9 @@ miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of ea
 
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
 	/usr/bin/python3 scripts/scale $(BINARY) runs/scale --simulated 1000 --mininet 100
+
+scale-engines: build .venv/ready ## How large a simulated network this machine carries, in one engine and in two
+	.venv/bin/python scripts/scale-engines $(BINARY) runs/scale-engines
 
 test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
 	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target
