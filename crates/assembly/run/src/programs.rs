@@ -67,8 +67,11 @@ pub(crate) struct ReadyBoard {
     ready: Mutex<Vec<String>>,
     changed: Condvar,
     /// Tells other machines of the programs here.
-    tell: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+    tell: OnceLock<Tell>,
 }
+
+/// What is done with the name of a program that is ready.
+type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
 impl ReadyBoard {
     /// A program here is ready.
