@@ -23,7 +23,7 @@ for fault; do
     esac
     case $ptp in
     unsigned) hosts="planner left right" source='{type="ptp4l", monitor="ptp4l.monitor", socket="ptp4l", domain=1, reference_error="0 ns"}' ;;
-    signed) hosts=left source='{type="ptp", feed="ptp.feed", asymmetry="10 us", stamp_error="10 us"}' ;;
+    signed) hosts=left source='{type="ptp", feed="ptp.feed", asymmetry="20 us", stamp_error="20 us"}' ;;
     esac
     rm -rf "${directory:?}/$fault"
     # Names of hosts and of faults have no blanks, so that $on is several words.

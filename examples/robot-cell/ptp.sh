@@ -43,7 +43,7 @@ EOT
 
 # By UDP, since a switch hands the Ethernet frames for measuring a link to nobody.
 signed() {
-    "$timeloom" ptp "$@" -i eth0 --transport udp4 --sync-interval=-2 --announce-interval=-2
+    "$timeloom" ptp "$@" -i eth0 --transport udp4 --sync-interval=-3 --announce-interval=-2
 }
 
 make_keys() {
