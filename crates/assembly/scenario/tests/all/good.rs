@@ -313,6 +313,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
             ]
             .contains(&key.as_str())
                 || path.ends_with("network.ptp")
+                || path.ends_with("scenario.placement")
                 || path.contains("links") && wire.contains(&key.as_str())
                 || path.contains("traffic") && key == "name";
             match table.get(key) {
