@@ -65,8 +65,8 @@ test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and 
 test-phc: packages-phc ## Guests that see a hardware clock, and real phc2sys, in an emulated machine that has one (QEMU)
 	scripts/test-phc
 
-test-vm: packages-vm ## Timelines in real virtual machines: guests bind and read the truth, a hostile one hurts nobody (QEMU)
-	scripts/test-vm
+test-vm: packages-vm build ## Real virtual machines (QEMU): guests bind and read the truth, a hostile one hurts nobody; one lives in a session
+	scripts/test-vm $(BINARY)
 
 test-foreign: packages-foreign build ## Go's, CPython's and libfaketime's own tests of time: the same verdicts natively, dilated, paused; half an hour
 	scripts/test-foreign $(BINARY) --jobs 2

@@ -16,7 +16,7 @@ use timeloom_guest::{
 };
 use timeloom_portal::Tunnels;
 use timeloom_results::{Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
-use timeloom_scenario::{Compute, Mode, OpenFlow, Plan, Proc};
+use timeloom_scenario::{Compute, Mode, OpenFlow, Plan, Proc, Program};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::attention::Attention;
@@ -28,7 +28,9 @@ use crate::record::{LOCAL, Scribe};
 use crate::simulated::{Network, Surroundings};
 use crate::testbed::{Door, Keyboard};
 use crate::verdict::{End, Reporter, Verdict};
-use crate::{devices, hosts, inputs, network, outputs, pause_bus, plants, python, timelines};
+use crate::{
+    devices, hosts, inputs, machines, network, outputs, pause_bus, plants, python, timelines,
+};
 
 /// What a run needs to know besides its plan.
 pub struct Options {
@@ -155,6 +157,8 @@ struct Run<'a> {
     bus: Bus,
     hosts: hosts::Hosts,
     keepers: Vec<timelines::TimelineDaemon>,
+    /// The emulators of virtual machines, with their hosts.
+    machines: Vec<(String, Program)>,
     session: Arc<Session>,
 }
 
@@ -190,6 +194,8 @@ impl<'a> Run<'a> {
         })?);
         let hosts = hosts::add(plan, &session)?;
         let keepers = timelines::prepare(plan, directory, &options.timeloom)?;
+        let machines = machines::programs(plan);
+        manifest.degraded_modes.extend(machines::leaks(plan));
         if session.freeze_kind() == FreezeKind::Signals {
             manifest.degraded_modes.push(
                 "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may notice.".into(),
@@ -207,7 +213,8 @@ impl<'a> Run<'a> {
         session.clock().end_at(Instant::ZERO + plan.time.duration);
         let civil_start = session.clock().civil().at(Instant::ZERO);
         manifest.session_start = Some(civil_start);
-        for (_, program) in plan.programs() {
+        let emulators = machines.iter().map(|(_, program)| program);
+        for program in emulators.chain(plan.programs().map(|(_, program)| program)) {
             let file = program_file(&program.directory, &program.run[0]);
             manifest.add_program(&inputs::without_detours(&file));
         }
@@ -302,6 +309,7 @@ impl<'a> Run<'a> {
             bus,
             hosts,
             keepers,
+            machines,
             session,
         })
     }
@@ -425,8 +433,10 @@ impl<'a> Run<'a> {
         }
         let keepers = self.keepers.iter();
         let keepers = keepers.map(|keeper| (keeper.host.as_str(), &keeper.program));
+        let machines = self.machines.iter();
+        let machines = machines.map(|(host, program)| (host.as_str(), program));
         let mut due = Vec::new();
-        for (host, program) in keepers.chain(self.plan.programs()) {
+        for (host, program) in keepers.chain(machines).chain(self.plan.programs()) {
             if program.start == Duration::ZERO && program.after.is_empty() {
                 due.push((host, program));
             } else {

@@ -21,6 +21,7 @@ mod flow_stats;
 mod hosts;
 mod inputs;
 mod judgement;
+mod machines;
 mod network;
 mod network_signals;
 mod outputs;

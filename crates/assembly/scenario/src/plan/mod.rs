@@ -6,6 +6,7 @@
 mod clock;
 mod engines;
 mod events;
+mod machine;
 mod medium;
 mod network;
 mod openflow;
@@ -28,6 +29,7 @@ use serde::Serialize;
 pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, GovernorPolicy, Temperature};
 pub use engines::{EngineFailure, EngineMode, Engines};
 pub use events::{Attack, Capture, Check, Condition};
+pub use machine::{MachineProfile, MachineSpec};
 pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};
 pub use openflow::OpenFlow;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::plan::network::Wire;
-use crate::plan::{ClockSpec, Named, OpenFlow, TimelineSpec};
+use crate::plan::{ClockSpec, MachineSpec, Named, OpenFlow, TimelineSpec};
 use crate::read::{Fields, Read};
 use crate::words::{self, CapabilityName, Ipv4Interface, Ready, SignalName, User};
 
@@ -56,6 +56,11 @@ impl Host {
     pub fn timeline_program(name: &str) -> String {
         format!("timelines-{name}")
     }
+
+    /// What the emulator is called that is the virtual machine of the host `name`.
+    pub fn machine_program(name: &str) -> String {
+        format!("machine-{name}")
+    }
 }
 
 impl Link {
@@ -78,6 +83,9 @@ pub struct Host {
     /// The timelines that it keeps, by name.
     #[schemars(default)]
     pub timelines: Named<TimelineSpec>,
+    /// The virtual machine on it, whose whole time is the session's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineSpec>,
     /// What it runs.
     #[schemars(default)]
     pub programs: Vec<Program>,
@@ -299,6 +307,7 @@ impl Read for Host {
             address: fields.required("address"),
             clock: fields.optional("clock"),
             timelines: fields.or_default("timelines"),
+            machine: fields.optional("machine"),
             programs: fields.or_default("programs"),
         }
     }

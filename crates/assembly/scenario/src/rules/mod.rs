@@ -8,6 +8,7 @@ mod engines;
 mod events;
 mod islands;
 mod machine;
+mod machines;
 mod names;
 mod network;
 mod openflow;
@@ -42,6 +43,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     openflow::check(&mut rules);
     clocks::check(&mut rules, machine);
     timelines::check(&mut rules);
+    machines::check(&mut rules);
     ptp::check(&mut rules);
     devices::check(&mut rules);
     schedule::check(&mut rules);
@@ -51,6 +53,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     placement::check(&mut rules);
     if machine == Machine::Checked {
         machine::check(&mut rules);
+        machines::files(&mut rules);
         capacity::check(&mut rules);
     }
 }

@@ -33,7 +33,14 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             (path, Host::timeline_program(name))
         })
         .collect();
-    for (path, name) in &keepers {
+    let machines: Vec<(Vec<String>, String)> = (plan.system.hosts.iter())
+        .filter(|(_, host)| host.machine.is_some())
+        .map(|(name, _)| {
+            let path = at(&[], ["system", "hosts", name, "machine"]);
+            (path, Host::machine_program(name))
+        })
+        .collect();
+    for (path, name) in keepers.iter().chain(&machines) {
         programs.add(rules, path.clone(), name);
     }
     for placed in rules.programs() {

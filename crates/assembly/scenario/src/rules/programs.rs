@@ -1,8 +1,9 @@
 //! Programs and simulators: what is run, and what waits for what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Placed, Rules, at};
+use crate::plan::Host;
 use crate::suggest;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -49,12 +50,22 @@ fn waits(rules: &mut Rules<'_>, programs: &[Placed<'_>]) {
         .enumerate()
         .map(|(index, placed)| (placed.program.name.as_str(), index))
         .collect();
+    // A virtual machine is one that waits for nothing.
+    let machines: BTreeSet<String> = (rules.plan.system.hosts.iter())
+        .filter(|(_, host)| host.machine.is_some())
+        .map(|(name, _)| Host::machine_program(name))
+        .collect();
     let mut edges: Vec<Vec<usize>> = vec![Vec::new(); programs.len()];
     for (index, placed) in programs.iter().enumerate() {
         for (number, name) in placed.program.after.iter().enumerate() {
             let path = at(&placed.path, ["after", &number.to_string()]);
+            if machines.contains(name) {
+                continue;
+            }
             let Some(&other) = by_name.get(name.as_str()) else {
-                let help = suggest::hint(name, "other program", by_name.keys().copied());
+                let known = by_name.keys().copied();
+                let known = known.chain(machines.iter().map(String::as_str));
+                let help = suggest::hint(name, "other program", known);
                 rules.broken(&path, format!("there is no program `{name}`"), help);
                 continue;
             };

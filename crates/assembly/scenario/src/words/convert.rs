@@ -10,9 +10,9 @@ use super::{
 };
 use crate::assertion::Assertion;
 use crate::plan::{
-    Compute, Condition, Discipline, EngineFailure, EngineMode, GovernorPolicy, Mode, Proc,
-    Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole, PtpSecurity, PtpTransport, RegisterTable,
-    RegisterType, ServiceKind, Shape, TimelineScale, TrafficKind, TrafficModel, Tsc,
+    Compute, Condition, Discipline, EngineFailure, EngineMode, GovernorPolicy, MachineProfile,
+    Mode, Proc, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole, PtpSecurity, PtpTransport,
+    RegisterTable, RegisterType, ServiceKind, Shape, TimelineScale, TrafficKind, TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -75,6 +75,7 @@ read_from_words! {
     Proc { "virtual" => Self::Virtual, "machine" => Self::Machine }
     GovernorPolicy { "ondemand" => Self::Ondemand, "schedutil" => Self::Schedutil }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
+    MachineProfile { "exact" => Self::Exact, "fast" => Self::Fast }
     Protocol { "modbus-tcp" => Self::ModbusTcp }
     RegisterTable {
         "input" => Self::Input,

@@ -1,5 +1,6 @@
 //! Bad files: each mistake is found where it stands, and all of them at once.
 
+mod machines;
 mod network;
 mod programs;
 mod results;
@@ -47,10 +48,11 @@ const fn here(replace: &'static str, with: &'static str, message: &'static str) 
 }
 
 /// By the part of a file that they are about.
-const CASES: [&[Case]; 6] = [
+const CASES: [&[Case]; 7] = [
     shape::CASES,
     time::CASES,
     timelines::CASES,
+    machines::CASES,
     network::CASES,
     programs::CASES,
     results::CASES,

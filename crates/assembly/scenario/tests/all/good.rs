@@ -35,6 +35,22 @@ fn everything_is_understood() {
         Some(Ready::Log("sending".to_owned()))
     );
     assert_eq!(sensor.programs[0].directory, std::path::Path::new("/lab"));
+    let machine = plan.system.hosts["attacker"].machine.as_ref().unwrap();
+    let emulator = machine.program("attacker");
+    assert_eq!(emulator.name, "machine-attacker");
+    let words = emulator.run.join(" ");
+    assert!(
+        words.starts_with("qemu-system-x86_64 -accel tcg "),
+        "{words}"
+    );
+    for part in [
+        "-m 512 -smp 2 -kernel vmlinuz",
+        "-append console=ttyS0 panic=-1 clocksource=hpet tsc=unstable quiet -initrd initrd",
+        "-netdev user,id=net,hostfwd=tcp::8080-:8080",
+        "-device virtio-rng-pci",
+    ] {
+        assert!(words.contains(part), "{part} in {words}");
+    }
     let registers = &plan.system.devices["generator"].registers;
     assert_eq!(
         (registers[0].kind, registers[0].width()),
@@ -310,6 +326,8 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "trace",
                 "user",
                 "capabilities",
+                "machine",
+                "disk",
             ]
             .contains(&key.as_str())
                 || path.ends_with("network.ptp")

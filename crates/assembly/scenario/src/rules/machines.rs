@@ -1,0 +1,106 @@
+//! Virtual machines: that QEMU would start them, and that their time is the session's.
+
+use std::path::Path;
+
+use super::{Rules, at};
+use crate::plan::{MachineProfile, MachineSpec, Mode, Tsc};
+
+pub(super) fn check(rules: &mut Rules<'_>) {
+    for (host, described) in &rules.plan.system.hosts {
+        if let Some(machine) = &described.machine {
+            let path = at(&[], ["system", "hosts", host, "machine"]);
+            starts(rules, machine, &path);
+            counts(rules, machine, &path);
+        }
+    }
+}
+
+fn starts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
+    if machine.kernel.is_some() == machine.disk.is_some() {
+        let message = "a virtual machine starts from a `kernel` or from a `disk`";
+        let help = "give one of the two";
+        return rules.misplaced(path, message, help);
+    }
+    if machine.initramfs.is_some() && machine.kernel.is_none() {
+        let help = "give its `kernel` too";
+        rules.broken(
+            &at(path, ["initramfs"]),
+            "an initial file system is for a `kernel`",
+            help,
+        );
+    }
+    if !(1..=16).contains(&machine.processors) && rules.part_was_read(path, "processors") {
+        let message = format!("{} processors are out of range", machine.processors);
+        rules.broken(&at(path, ["processors"]), message, "give 1 to 16");
+    }
+}
+
+fn counts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
+    let time = &rules.plan.time;
+    let virtual_time = time.mode != Mode::Real && rules.was_read(&["time", "mode"]);
+    let exact = machine.profile == MachineProfile::Exact && rules.part_was_read(path, "profile");
+    let native = time.tsc == Tsc::Native && rules.was_read(&["time", "tsc"]);
+    if exact && virtual_time && native {
+        let message =
+            "its kernel would count by the machine's own counter, and jump with each pause";
+        let help = "write `tsc = \"emulate\"` under `[time]`, or `profile = \"fast\"` here, by which its counter leaks real time";
+        rules.misplaced(path, message, help);
+    }
+    for (index, argument) in machine.arguments.iter().enumerate() {
+        let (message, help) = match argument.trim_start_matches('-') {
+            "icount" => (
+                "counting instructions (`-icount`) makes a machine's time its own: it has nothing to do with the session's",
+                "leave it out; emulation follows the session without",
+            ),
+            "enable-kvm" => (
+                "KVM's counter and clock bypass the session: they do not stand when it pauses",
+                "leave it out; QEMU emulates",
+            ),
+            "accel" | "machine" | "M" if names_kvm(machine.arguments.get(index + 1)) => (
+                "KVM's counter and clock bypass the session: they do not stand when it pauses",
+                "leave it out; QEMU emulates",
+            ),
+            _ => continue,
+        };
+        let path = at(path, ["arguments", &index.to_string()]);
+        rules.broken(&path, message, help);
+    }
+}
+
+fn names_kvm(value: Option<&String>) -> bool {
+    let words = |value: &String| {
+        let mut words = value.split([',', ':', '=']);
+        words.any(|word| word == "kvm")
+    };
+    value.is_some_and(words)
+}
+
+/// Whether the files are on this machine. (That QEMU is, is looked at with the programs.)
+pub(super) fn files(rules: &mut Rules<'_>) {
+    for (host, described) in &rules.plan.system.hosts {
+        let Some(machine) = &described.machine else {
+            continue;
+        };
+        let path = at(&[], ["system", "hosts", host, "machine"]);
+        let files = [
+            ("kernel", &machine.kernel),
+            ("initramfs", &machine.initramfs),
+            ("disk", &machine.disk),
+        ];
+        for (key, file) in files {
+            let Some(file) = file else { continue };
+            let whole = machine.directory.join(Path::new(file));
+            if !whole.is_file() {
+                let message = format!("there is no file {}", whole.display());
+                rules.broken(&at(&path, [key]), message, "name one that is there");
+            }
+        }
+        let emulator = std::env::var_os("PATH").is_some_and(|paths| {
+            std::env::split_paths(&paths).any(|path| path.join("qemu-system-x86_64").is_file())
+        });
+        if !emulator {
+            let help = "install it: apt-get install qemu-system-x86";
+            rules.misplaced(&path, "QEMU is not on this machine", help);
+        }
+    }
+}

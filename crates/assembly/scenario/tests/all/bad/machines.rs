@@ -1,0 +1,54 @@
+//! Virtual machines on hosts.
+
+use super::{Case, case, here};
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "profile = \"fast\"",
+        "profile = \"exact\"",
+        "[system.hosts.attacker.machine]",
+        "its kernel would count by the machine's own counter",
+    ),
+    here(
+        "profile = \"fast\"",
+        "profile = \"slow\"",
+        "`slow` is not known here",
+    ),
+    case(
+        "initramfs = \"initrd\"",
+        "disk = \"disk.img\"",
+        "[system.hosts.attacker.machine]",
+        "starts from a `kernel` or from a `disk`",
+    ),
+    case(
+        "kernel = \"vmlinuz\"",
+        "disk = \"disk.img\"",
+        "initramfs = \"initrd\"",
+        "an initial file system is for a `kernel`",
+    ),
+    here(
+        "processors = 2",
+        "processors = 0",
+        "0 processors are out of range",
+    ),
+    here(
+        "arguments = [\"-device\", \"virtio-rng-pci\"]",
+        "arguments = [\"-icount\", \"3\"]",
+        "(`-icount`) makes a machine's time its own",
+    ),
+    here(
+        "arguments = [\"-device\", \"virtio-rng-pci\"]",
+        "arguments = [\"-machine\", \"q35,accel=kvm\"]",
+        "KVM's counter and clock bypass the session",
+    ),
+    here(
+        "arguments = [\"-device\", \"virtio-rng-pci\"]",
+        "arguments = [\"--enable-kvm\"]",
+        "KVM's counter and clock bypass the session",
+    ),
+    here(
+        "name = \"sensor\"\n",
+        "name = \"machine-attacker\"\n",
+        "a second program is called `machine-attacker`",
+    ),
+];
