@@ -65,7 +65,7 @@ test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and 
 test-phc: packages-phc ## Guests that see a hardware clock, and real phc2sys, in an emulated machine that has one (QEMU)
 	scripts/test-phc
 
-test-vm: packages-vm build ## Real virtual machines (QEMU): guests bind and read the truth, a hostile one hurts nobody; one lives in a session
+test-vm: packages-vm build ## Real virtual machines (QEMU): guests bind and read the truth, a hostile one hurts nobody; one lives in a session; a container
 	scripts/test-vm $(BINARY)
 
 test-foreign: packages-foreign build ## Go's, CPython's and libfaketime's own tests of time: the same verdicts natively, dilated, paused; half an hour
@@ -139,6 +139,6 @@ packages-aarch64: packages-build
 packages-phc: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static phc2sys:linuxptp cpio:cpio
 packages-vm: packages-build
-	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio
+	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio crun:crun
 packages-foreign: packages-build
 	@scripts/packages python3.11:python3.11 make:make dpkg-source:dpkg-dev @files:golang-1.19-go @files:golang-1.19-src @files:libpython3.11-testsuite @files:tzdata

@@ -16,6 +16,7 @@ use timeloom_results::{InputFile, Manifest, RunDirectory, sha256_file};
 use timeloom_scenario::Plan;
 
 use crate::error::RunError;
+use crate::machines;
 
 /// Hashes and keeps the inputs of a plan; the manifest lists them.
 ///
@@ -59,6 +60,9 @@ pub(crate) fn find(plan: &Plan) -> Vec<PathBuf> {
     let mut found = Found::default();
     for (_, program) in plan.programs() {
         found.words(&program.directory, &program.run, &program.env);
+    }
+    for (_, machine) in machines::programs(plan) {
+        found.words(&machine.directory, &machine.run, &machine.env);
     }
     for plant in plan.simulation.plants.values() {
         found.words(&plant.directory, &plant.run, &plant.env);
