@@ -63,7 +63,7 @@ impl Poll {
         peers: impl Iterator<Item = BorrowedFd<'a>>,
     ) -> io::Result<()> {
         for peer in peers {
-            self.epoll.add(&peer, PEERS)?;
+            self.epoll.add(peer, PEERS)?;
         }
         Ok(())
     }
