@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -52,6 +52,10 @@ scale-engines: build .venv/ready ## How large a simulated network this machine c
 test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one engine; and its speed
 	$(CARGO) build --release --locked --manifest-path $(MPI) --target-dir target
 	scripts/test-mpi target/release/timeloom-peering-mpi
+
+agents-pauses: packages-build build ## Agents hold each other in turns: stop and resume by hosts and processes; 10,000 pauses at the same nanosecond on four
+	scripts/agents-pauses $(BINARY) runs/agents-pauses
+	scripts/agents-pauses $(BINARY) runs/agents-pauses --hosts 4 --processes 1 --pauses 10000
 
 ieee13-agents: packages-demo build .venv/ready ## The voltage case spread over three agents, beside one machine: both must sag
 	examples/ieee13/agents.sh $(BINARY) runs/agents

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from worlds import ROOT, timeloom_binary
 
-from timeloom.control import Controller, Granter, Refused, SessionEnded, Standing
+from timeloom.control import Controller, Granter, Hold, Refused, SessionEnded, Standing
 
 PATIENCE_S = 60
 SLEEPER = """
@@ -189,3 +189,51 @@ def test_a_host_stands_while_the_session_goes_on(run: str) -> None:
         at = controller.dilate(2, hosts=["bob"])
         assert at.hosts["bob"].dilation == 2 and at.dilation == 1
         assert not controller.resume(hosts=["alice"]).hosts["alice"].paused
+
+
+RUN = """
+schema = "timeloom/1"
+name = "held"
+time = { duration = "1000 s" }
+[system.hosts.plc]
+address = "10.0.0.1/24"
+[[system.hosts.plc.programs]]
+name = "plc"
+run = ["/bin/sleep", "1000"]
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a run makes network namespaces: root")
+def test_holds_overlap_and_the_last_lets_go(tmp_path: Path) -> None:
+    scenario = tmp_path / "held.toml"
+    scenario.write_text(RUN)
+    name = f"held-{os.getpid()}"
+    run = subprocess.Popen([timeloom_binary(), "run", "--name", name, "-o", tmp_path / "run", scenario])
+    try:
+        with Controller(name, wait_s=PATIENCE_S) as testbed:
+
+            def wait_until_after(instant_ns: int) -> None:
+                due = time.monotonic() + PATIENCE_S
+                while testbed.state().now_ns <= instant_ns:
+                    assert time.monotonic() < due
+                    time.sleep(0.01)
+
+            wait_until_after(0)  # it has got ready
+            with Hold("one", name) as first:
+                second = Hold("two", name)
+                assert first.now_ns == second.now_ns > 0
+                assert first.now_s == first.now_ns / 1e9
+            assert testbed.state() == testbed.state()
+            assert testbed.state().now_ns == second.now_ns, "the other still holds it"
+            second.close()
+            wait_until_after(second.now_ns)
+        with pytest.raises(SessionEnded):
+            Hold("none", f"{name}-other", wait_s=0.1)
+    finally:
+        run.terminate()
+        run.wait(PATIENCE_S)
+
+
+def test_a_session_without_a_bus_says_so(sleeper: Session) -> None:
+    with pytest.raises(Refused, match="bus"):
+        Hold("nothing", sleeper.name, wait_s=PATIENCE_S)

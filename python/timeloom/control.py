@@ -16,6 +16,11 @@ wherever it was not granted more, however long the simulator computes::
             compute_the_next(0.1)
             testbed.grant(testbed.standing.now_s + 0.1)
 
+:class:`Hold` makes a run, or all machines of a pause bus, stand beside others that hold them::
+
+    with Hold("solving") as hold:
+        solve_until(hold.now_s)
+
 Needs nothing but the standard library.
 """
 
@@ -241,6 +246,46 @@ class Granter:
         status = self._connection.ask(request)
         standing = status["standing"]
         return Standing(status["virtual_ns"], standing["next_deadline_ns"], standing["ended"], standing["grants"])
+
+
+class Hold:
+    """A share in the pause: the testbed stands, on all its machines, until this and all others are closed.
+
+    It is for programs outside of the testbed: one inside would stand too, and never let go. Whoever ends, in whatever
+    way, lets go.
+
+    Args:
+        reason: what for, in the records.
+        name: of the session, as for :class:`Controller`.
+        wait_s: how long to wait for the session to be there.
+
+    Raises:
+        SessionEnded: it was not there in time, or ended before it stood.
+        Refused: it has no pause bus (``timeloom exec`` has none), or is still getting ready.
+    """
+
+    def __init__(self, reason: str, name: str | None = None, wait_s: float = 10.0):
+        self._connection = _Connection(name, wait_s)
+        try:
+            #: The virtual instant at which all stand.
+            self.now_ns: int = self._connection.ask({"op": "hold", "reason": reason})["virtual_ns"]
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def now_s(self) -> float:
+        return self.now_ns / 1e9
+
+    def close(self) -> None:
+        """Let go."""
+        self._connection.close()
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def runtime_directory() -> Path:
