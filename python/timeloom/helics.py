@@ -107,8 +107,8 @@ class Federation(Plant):
         while not h.helicsFederateIsAsyncOperationCompleted(self._federate):
             if time.monotonic() > due:
                 behind = self._behind()
-                # Else the library waits on, also for the end of this process.
-                h.helicsFederateLocalError(self._federate, 1, "out of patience")
+                # Else the library waits on, also at the end of this process.
+                h.helicsCoreDisconnect(h.helicsFederateGetCore(self._federate))
                 raise PlantError(f"the federation did not {what} within {self._patience_s} s; {behind}")
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, 0.002)
