@@ -58,8 +58,9 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             (Attempt::Busy(thread), Some((same, since))) if thread == same => {
                 if since.elapsed() > LONG_BUSY {
                     (supervisor.warn)(format!(
-                        "time does not skip: thread {thread} of {} has been running for {LONG_BUSY:?} (does it spin on the clock?)",
-                        processes::name(processes::process_of(thread))
+                        "time does not skip: thread {thread} of {} has been running for {} s (does it spin on the clock?)",
+                        processes::name(processes::process_of(thread)),
+                        LONG_BUSY.as_secs()
                     ));
                     None
                 } else {
