@@ -95,7 +95,7 @@ fn links_and_flows_are_signals_and_the_report_draws_them() {
     let report = report.expect("there is a report");
     for told in [
         "The simulated network",
-        "1 real and 4 simulated hosts",
+        "1 real host, 4 simulated hosts, ",
         "class=\"map\"",
     ] {
         assert!(report.contains(told), "no {told:?} in the report");
