@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod guests;
+mod machines;
 mod networks;
 mod plants;
 mod ptp;
@@ -22,7 +23,7 @@ pub use runs::remove_directory;
 pub type Input = fn(&[u8]);
 
 /// Each by its name, which its fuzzer and its seeds have too.
-pub const INPUTS: [(&str, Input); 18] = [
+pub const INPUTS: [(&str, Input); 20] = [
     ("clock_page", timelines::clock_page),
     ("control_socket", guests::control_socket),
     ("foreign_page", timelines::foreign_page),
@@ -41,6 +42,8 @@ pub const INPUTS: [(&str, Input); 18] = [
     ("timeline_page", timelines::timeline_page),
     ("timeline_socket", timelines::socket),
     ("vdso", guests::vdso),
+    ("vm_frames", machines::frames),
+    ("vm_region", machines::region),
 ];
 
 /// The input of this name.

@@ -17,6 +17,8 @@ mod agent;
 mod channel;
 pub mod devices;
 mod frames;
+#[doc(hidden)]
+pub mod fuzzing;
 mod measure;
 pub mod monitor;
 mod pace;

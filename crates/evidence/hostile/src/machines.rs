@@ -1,0 +1,91 @@
+//! Virtual machines: what a guest reads of its host, and what either hears of the other.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use timeloom_publish::fuzzing::mend_region;
+use timeloom_publish::{
+    MOST_TIMELINES, PAGE_SIZE, Refusal, Region, RegionReader, Relation, RelationWriter,
+};
+
+use crate::split;
+
+/// The region that a host gives its guest, as it is and with its sums put right: whatever
+/// is in it, a guest gets a reading or a refusal, and no closer than it knows its counter.
+///
+/// Input: 8 bytes of what the guest's counter shows; of its relation, 8 bytes each of the
+/// lower end, of its width, of when it was measured, and of its growth; the region.
+pub(crate) fn region(input: &[u8]) {
+    let (head, bytes) = split::<40>(input);
+    let [own, low, width, measured_at, growth_0_64] = core::array::from_fn(|index| {
+        u64::from_le_bytes(head[8 * index..][..8].try_into().expect("eight"))
+    });
+    let relation = |generation| Relation {
+        low: low as i64,
+        high: (low as i64).saturating_add_unsigned(width),
+        measured_at,
+        growth_0_64,
+        generation,
+    };
+    let _ = read(bytes, own, &relation);
+    if bytes.len() >= PAGE_SIZE {
+        let mut sound = bytes.to_vec();
+        mend_region(&mut sound);
+        let _ = read(&sound, own, &relation);
+    }
+}
+
+fn read(bytes: &[u8], own: u64, relation: &dyn Fn(u64) -> Relation) -> Result<(), Refusal> {
+    let file = memory(bytes);
+    let region = Region::open(&file)?;
+    assert!(region.timelines().len() <= MOST_TIMELINES.min(bytes.len() / PAGE_SIZE - 1));
+    for entry in region.timelines() {
+        assert!(!entry.name.is_empty() && !entry.name.contains('\0'));
+    }
+    let relation = relation(region.generation());
+    let known = RelationWriter::new(region.incarnation()).expect("memory");
+    for index in 0..=region.timelines().len() {
+        let opened = RegionReader::open(&file, index, known.fd());
+        if index == region.timelines().len() {
+            assert!(opened.is_err(), "there is no timeline {index}");
+            continue;
+        }
+        let Ok(reader) = opened else { continue };
+        assert_eq!(reader.timeline(), region.timelines()[index].timeline);
+        known.publish(None);
+        let unmeasured = reader.read_with(|| own);
+        assert!(!unmeasured.is_ok_and(|reading| reading.bounded), "{own}");
+        known.publish(Some(&relation));
+        let reading = reader.read_with(|| own);
+        let Some((latest, width)) = reader.host_ticks(own) else {
+            assert!(!reading.is_ok_and(|reading| reading.bounded));
+            continue;
+        };
+        // Both ends of the relation are in what the reader allows for.
+        for end in [relation.low, relation.high] {
+            let earlier = latest.wrapping_sub(own.wrapping_add(end as u64));
+            assert!(earlier <= width, "{relation:?} at {own}: {latest} {width}");
+        }
+    }
+    // A region is no page of a relation.
+    assert!(RegionReader::open(&file, 0, &file).is_err());
+    Ok(())
+}
+
+/// A file of these bytes and no more: what is read behind its last page is a fault.
+fn memory(bytes: &[u8]) -> File {
+    let file = memfd_create("timeloom-hostile", MemfdFlags::CLOEXEC).expect("memory");
+    let file = File::from(file);
+    file.write_all_at(bytes, 0).expect("memory can be written");
+    file
+}
+
+/// What comes through the port between a guest and its host.
+///
+/// Input: one byte, in pieces of how many bytes less one it comes; the stream.
+pub(crate) fn frames(input: &[u8]) {
+    if let Some((piece, stream)) = input.split_first() {
+        timeloom_vm::fuzzing::stream(stream, usize::from(*piece) + 1);
+    }
+}
