@@ -69,7 +69,7 @@ fn a_record_is_a_line_to_the_last_bit() {
     );
     assert_eq!(
         lines[0].to_string(),
-        "gm-1 #3 Rejected: offset -7 ns, delay 100 ns, 1 hops; Delayed upstream of tc"
+        "gm-1 #3 rejected: offset -7 ns, delay 100 ns, 1 hops; delayed upstream of tc"
     );
 }
 
