@@ -45,6 +45,8 @@ mod verdict;
 
 pub use error::RunError;
 pub use experiment::{Options, Progress, Summary, run};
+#[doc(hidden)]
+pub use placed::fuzzing;
 pub use plants::signals_of;
 pub use testbed::PausedTestbed;
 pub use verdict::End;

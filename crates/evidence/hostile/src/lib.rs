@@ -8,6 +8,7 @@
 //! It reads nothing itself, and no product uses it. docs/security.md says who sends what.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod guests;
 mod machines;
 mod networks;
@@ -23,7 +24,9 @@ pub use runs::remove_directory;
 pub type Input = fn(&[u8]);
 
 /// Each by its name, which its fuzzer and its seeds have too.
-pub const INPUTS: [(&str, Input); 20] = [
+pub const INPUTS: [(&str, Input); 23] = [
+    ("agent_hears", agents::hears),
+    ("agent_results", agents::results),
     ("clock_page", timelines::clock_page),
     ("control_socket", guests::control_socket),
     ("foreign_page", timelines::foreign_page),
@@ -41,6 +44,7 @@ pub const INPUTS: [(&str, Input); 20] = [
     ("time_server", timelines::time_server),
     ("timeline_page", timelines::timeline_page),
     ("timeline_socket", timelines::socket),
+    ("tunnel", agents::tunnel),
     ("vdso", guests::vdso),
     ("vm_frames", machines::frames),
     ("vm_region", machines::region),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use timeloom_results::{ClockRow, EventRow, LabelRow, ResultsError, Row, RunDirectory, SignalRow};
 
@@ -15,7 +15,7 @@ pub(crate) fn directory(input: &[u8]) {
         return;
     };
     // One directory, written and read by one thread at a time.
-    let place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = place();
     let file = FILES[usize::from(*which) % FILES.len()];
     lay_out(&place, file, content).expect("there is room for a small file");
     if let Ok(run) = RunDirectory::open(&*place) {
@@ -74,6 +74,11 @@ fn lay_out(place: &Path, file: &str, content: &[u8]) -> std::io::Result<()> {
     fs::write(place.join(file), content)
 }
 
+/// A directory of this process's, for one at a time.
+pub(crate) fn place() -> MutexGuard<'static, PathBuf> {
+    PLACE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// In memory, where there is such a place.
 static PLACE: LazyLock<Mutex<PathBuf>> = LazyLock::new(|| {
     let memory = Path::new("/dev/shm");
@@ -86,8 +91,8 @@ static PLACE: LazyLock<Mutex<PathBuf>> = LazyLock::new(|| {
     Mutex::new(place)
 });
 
-/// Removes what [`directory`] wrote to. A fuzzer leaves one directory behind.
+/// Removes what inputs wrote to. A fuzzer leaves one directory behind.
 pub fn remove_directory() {
-    let place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = place();
     let _ = fs::remove_dir_all(&*place);
 }

@@ -53,4 +53,6 @@ pub use segment::segments;
 pub use tap::Tap;
 pub use timeloom_engine::Awake;
 pub use timing::{Commanded, Follow, Timing};
+#[doc(hidden)]
+pub use tunnel::fuzzing;
 pub use tunnel::{TunnelEnd, TunnelKey, TunnelReport, Tunnels};

@@ -15,16 +15,16 @@ use super::secret::{Secret, draw, same};
 
 /// The side that sends.
 #[derive(Debug)]
-pub(super) struct Sender {
-    stream: TcpStream,
+pub(super) struct Sender<S = TcpStream> {
+    stream: S,
     key: [u8; 32],
     count: u64,
 }
 
 /// The side that is sent to.
 #[derive(Debug)]
-pub(super) struct Receiver {
-    stream: TcpStream,
+pub(super) struct Receiver<S = TcpStream> {
+    stream: S,
     key: [u8; 32],
     count: u64,
 }
@@ -77,16 +77,8 @@ pub(super) fn greet(
         Side::Run => (to_agent, to_run),
         Side::Agent => (to_run, to_agent),
     };
-    let mut sender = Sender {
-        stream: stream.try_clone()?,
-        key: send,
-        count: 0,
-    };
-    let mut receiver = Receiver {
-        stream,
-        key: receive,
-        count: 0,
-    };
+    let mut sender = Sender::with_key(stream.try_clone()?, send);
+    let mut receiver = Receiver::with_key(stream, receive);
     // Each proves that it has the key before it believes anything.
     sender.frame(BYTES, HELLO)?;
     match receiver.frame(HELLO.len())? {
@@ -95,7 +87,13 @@ pub(super) fn greet(
     }
 }
 
-impl Sender {
+impl<S: Write> Sender<S> {
+    /// One that greets nobody: with the key of a direction.
+    pub(super) fn with_key(stream: S, key: [u8; 32]) -> Self {
+        let count = 0;
+        Self { stream, key, count }
+    }
+
     /// Says something.
     pub(super) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_vec(message)?;
@@ -115,7 +113,8 @@ impl Sender {
         Ok(())
     }
 
-    fn frame(&mut self, kind: u8, content: &[u8]) -> io::Result<()> {
+    /// Sends one frame, of any kind.
+    pub(super) fn frame(&mut self, kind: u8, content: &[u8]) -> io::Result<()> {
         if content.len() > MOST_BYTES {
             return Err(bad("a message is too long"));
         }
@@ -140,6 +139,14 @@ impl Receiver {
     /// Ends the conversation for both sides, from any thread.
     pub(super) fn hang_up(&self) -> io::Result<TcpStream> {
         self.stream.try_clone()
+    }
+}
+
+impl<S: Read> Receiver<S> {
+    /// One that greets nobody: with the key of a direction.
+    pub(super) fn with_key(stream: S, key: [u8; 32]) -> Self {
+        let count = 0;
+        Self { stream, key, count }
     }
 
     /// The next message.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -81,7 +81,7 @@ struct Agent {
 }
 
 /// What an agent's thread hears.
-enum Heard {
+pub(super) enum Heard {
     Said(FromAgent),
     /// Its results are here.
     Over(Ended),
@@ -151,7 +151,9 @@ impl<'a> Conductor<'a> {
             threads.push(thread::spawn(move || {
                 let Some(mut receiver) = receiver else { return };
                 let tell = |what| heard.send((index, what)).is_ok();
-                let gone = listen(&mut receiver, &results, most, &tell);
+                // It says how far it is several times a second.
+                let gone = receiver.patience(Some(SILENT_FOR));
+                let gone = gone.and_then(|()| listen(&mut receiver, &results, most, &tell));
                 if let Err(error) = gone {
                     tell(Heard::Gone(error.to_string()));
                 }
@@ -334,14 +336,12 @@ fn prepare(
 }
 
 /// Tells what an agent says, to the end; its results go to `results`.
-fn listen(
-    receiver: &mut Receiver,
+pub(super) fn listen<S: Read>(
+    receiver: &mut Receiver<S>,
     results: &Path,
     most_bytes: u64,
     tell: &dyn Fn(Heard) -> bool,
 ) -> io::Result<()> {
-    // It says how far it is several times a second.
-    receiver.patience(Some(SILENT_FOR))?;
     loop {
         match receiver.hear::<FromAgent>()? {
             FromAgent::Ended(ended) => {
@@ -360,7 +360,7 @@ fn listen(
 }
 
 /// The files that an agent may send.
-fn is_result(name: &str) -> bool {
+pub(super) fn is_result(name: &str) -> bool {
     let plain = |stem: &str| {
         let of_names = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         !stem.is_empty() && !stem.starts_with('.') && stem.chars().all(of_names)

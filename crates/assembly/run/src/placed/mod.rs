@@ -12,6 +12,7 @@
 
 mod channel;
 mod conduct;
+pub mod fuzzing;
 mod merge;
 mod message;
 mod parcel;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -152,8 +152,8 @@ pub(super) fn send(sender: &mut Sender, parcel: &[Sent]) -> io::Result<()> {
 
 /// Takes the content of `entries` to new files below `root`, which exists and is ours.
 /// Those that `admits` does not let in end the conversation, as do more than `most_bytes`.
-pub(super) fn receive(
-    receiver: &mut Receiver,
+pub(super) fn receive<S: Read>(
+    receiver: &mut Receiver<S>,
     entries: &[Entry],
     root: &Path,
     most_bytes: u64,

@@ -164,8 +164,8 @@ impl Drop for Scratch {
 }
 
 /// A run for which everything is here.
-struct Ready {
-    plan: Plan,
+pub(super) struct Ready {
+    pub(super) plan: Plan,
     together: Together,
 }
 
@@ -202,7 +202,7 @@ impl Agent {
             |_| true,
         )?;
         let prepared = self.sockets(&prepare).and_then(|sockets| {
-            let ready = self.prepare(&prepare, &files)?;
+            let ready = ready(&prepare, &files)?;
             Ok((ready, sockets))
         });
         let (ready, sockets) = match prepared {
@@ -275,35 +275,6 @@ impl Agent {
             bound,
             tunnels,
             key: tunnel_key,
-        })
-    }
-
-    fn prepare(&self, prepare: &Prepare, files: &Path) -> Result<Ready, String> {
-        let whole = timeloom_scenario::parse(&prepare.plan, "the plan", &[]);
-        let whole = whole.map_err(|errors| format!("the plan: {errors}"))?;
-        if !whole.placement.agents.contains_key(&prepare.agent) {
-            return Err(format!("the plan has no agent `{}`", prepare.agent));
-        }
-        let mut part = whole.part(&prepare.agent);
-        let mirror = Mirror {
-            root: files,
-            files: &prepare.files,
-        };
-        let mirrored = mirror.apply(&mut part.plan);
-        mirrored.map_err(|error| format!("a directory for files: {error}"))?;
-        if let Some(lacks) = lacking(&part.plan) {
-            return Err(lacks);
-        }
-        Ok(Ready {
-            plan: part.plan,
-            together: Together {
-                name: prepare.agent.clone(),
-                whole,
-                ends: part.tunnels,
-                line: Arc::new(Line::default()),
-                ready: Arc::new(ReadyBoard::default()),
-                ways: Mutex::new(None),
-            },
         })
     }
 
@@ -393,6 +364,39 @@ impl Agent {
             }),
         }
     }
+}
+
+/// The share of an agent, of which all files are below `files`.
+///
+/// # Errors
+/// In words: what is wrong with the plan, or lacks here.
+pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, String> {
+    let whole = timeloom_scenario::parse(&prepare.plan, "the plan", &[]);
+    let whole = whole.map_err(|errors| format!("the plan: {errors}"))?;
+    if !whole.placement.agents.contains_key(&prepare.agent) {
+        return Err(format!("the plan has no agent `{}`", prepare.agent));
+    }
+    let mut part = whole.part(&prepare.agent);
+    let mirror = Mirror {
+        root: files,
+        files: &prepare.files,
+    };
+    let mirrored = mirror.apply(&mut part.plan);
+    mirrored.map_err(|error| format!("a directory for files: {error}"))?;
+    if let Some(lacks) = lacking(&part.plan) {
+        return Err(lacks);
+    }
+    Ok(Ready {
+        plan: part.plan,
+        together: Together {
+            name: prepare.agent.clone(),
+            whole,
+            ends: part.tunnels,
+            line: Arc::new(Line::default()),
+            ready: Arc::new(ReadyBoard::default()),
+            ways: Mutex::new(None),
+        },
+    })
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -39,9 +39,14 @@ impl Datagram<'_> {
         out.extend_from_slice(&self.number.to_be_bytes());
         out.extend_from_slice(&self.at.as_ns().to_be_bytes());
         out.extend_from_slice(self.frame);
-        let hash = blake3::keyed_hash(&key.0, out);
-        out.extend_from_slice(&hash.as_bytes()[..SEAL]);
+        close(key, out);
     }
+}
+
+/// Puts the seal behind what it is of.
+pub(super) fn close(key: &TunnelKey, out: &mut Vec<u8>) {
+    let hash = blake3::keyed_hash(&key.0, out);
+    out.extend_from_slice(&hash.as_bytes()[..SEAL]);
 }
 
 /// `None` for what nobody with the key has sent.

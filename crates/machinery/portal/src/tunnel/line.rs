@@ -84,13 +84,13 @@ impl Incoming {
     /// A frame of this number left the other machine at `at`. One that came before, or that
     /// later ones overtook, is refused, as is one for which there is no room.
     pub(super) fn arrive(&mut self, number: u64, at: Instant<Virtual>, frame: &[u8]) {
-        if number <= self.newest || self.bytes + frame.len() > MOST_BYTES_HELD {
+        if number <= self.newest || self.bytes + cost(frame) > MOST_BYTES_HELD {
             self.refused += 1;
             return;
         }
         self.lost += number - self.newest - 1;
         self.newest = number;
-        self.bytes += frame.len();
+        self.bytes += cost(frame);
         self.waiting.insert((at, number), frame.to_vec());
     }
 
@@ -106,7 +106,7 @@ impl Incoming {
             return None;
         }
         let frame = first.remove();
-        self.bytes -= frame.len();
+        self.bytes -= cost(&frame);
         Some((at, frame))
     }
 }
@@ -117,6 +117,11 @@ const OVERHEAD_BYTES: usize = 24;
 const SMALLEST_SLOT_BYTES: usize = 84;
 /// No more is kept of what comes while the clock stands.
 const MOST_BYTES_HELD: usize = 64 << 20;
+
+/// What keeping a frame takes. An empty one is not free: any number of them could come.
+fn cost(frame: &[u8]) -> usize {
+    frame.len() + 128
+}
 
 #[cfg(test)]
 mod tests {
@@ -152,6 +157,19 @@ mod tests {
         let mut line = Outgoing::new(None, 1_000);
         line.offer(&[1; 100], at(3));
         assert_eq!(line.take(at(3)), Some((at(3), vec![1; 100])));
+    }
+
+    #[test]
+    fn frames_without_bytes_take_room_too() {
+        let mut line = Incoming::default();
+        for number in 1..=1_000_000 {
+            line.arrive(number, at(10), &[]);
+        }
+        assert!(line.refused > 0, "as many as anybody sends");
+        let refused = line.refused;
+        while line.take(at(10)).is_some() {}
+        line.arrive(1_000_001, at(11), &[]);
+        assert_eq!(line.refused, refused, "there is room again");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! One thread serves all links of a machine. It decides nothing about when clocks stand.
 
 mod datagram;
+pub mod fuzzing;
 mod line;
 
 use std::net::{SocketAddr, UdpSocket};

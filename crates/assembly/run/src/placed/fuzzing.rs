@@ -1,0 +1,147 @@
+//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: both sides of the
+//! conversation between a run and an agent, with what must hold of them. Not for programs.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::channel::{Receiver, Sender};
+use super::conduct::{Heard, is_result, listen};
+use super::message::{Entry, ToAgent};
+use super::parcel::{MOST_BYTES_IN_ALL, receive};
+use super::serve::ready;
+
+/// A stream of somebody without the key: not a byte of it is taken for said.
+///
+/// # Panics
+/// When one is.
+pub fn unsealed(stream: &[u8]) {
+    let heard = Receiver::with_key(stream, KEY).hear::<serde_json::Value>();
+    assert!(heard.is_err(), "{heard:?}");
+    let mut taken = Vec::new();
+    let content = Receiver::with_key(stream, KEY).content(&mut taken, 1);
+    assert!(content.is_err() && taken.is_empty(), "{taken:?}");
+}
+
+/// What a run that has the key says to an agent, as frames (kind, content), to the empty
+/// directory `files`: what it sends lies there whole, or it is refused; and no program of its
+/// plan begins outside of there.
+///
+/// # Panics
+/// When that does not hold.
+pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
+    let stream = sealed(frames);
+    let mut receiver = Receiver::with_key(&stream[..], KEY);
+    let Ok(said) = receiver.hear::<ToAgent>() else {
+        return;
+    };
+    reads_again(&said);
+    let ToAgent::Prepare(prepare) = said else {
+        return;
+    };
+    let _ = timeloom_bus::parse_key(&prepare.nonce);
+    let taken = receive(
+        &mut receiver,
+        &prepare.files,
+        files,
+        MOST_BYTES_IN_ALL,
+        |_| true,
+    );
+    check(taken, &prepare.files, files);
+    let Ok(ready) = ready(&prepare, files) else {
+        return;
+    };
+    for (_, program) in ready.plan.programs() {
+        is_inside(&program.directory, files);
+    }
+    for plant in ready.plan.simulation.plants.values() {
+        is_inside(&plant.directory, files);
+    }
+}
+
+/// What an agent that has the key says to the run, as [`to_agent`]; its results go to
+/// `results`, which is not there yet.
+///
+/// # Panics
+/// When that does not hold.
+pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
+    let stream = sealed(frames);
+    let over = std::cell::RefCell::new(None);
+    let tell = |heard: Heard| {
+        match heard {
+            Heard::Said(said) => reads_again(&said),
+            Heard::Over(ended) => drop(over.borrow_mut().replace(ended.results)),
+            Heard::Gone(_) => unreachable!("only the conductor says so"),
+        }
+        true
+    };
+    let mut receiver = Receiver::with_key(&stream[..], KEY);
+    let ended = listen(&mut receiver, results, MOST_BYTES, &tell);
+    let came = over.take();
+    assert_eq!(ended.is_ok(), came.is_some());
+    let entries = came.unwrap_or_default();
+    assert!(entries.iter().all(|entry| is_result(&entry.name)));
+    if results.exists() {
+        check(ended, &entries, results);
+    }
+}
+
+/// As the product seals them.
+fn sealed(frames: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    let mut sender = Sender::with_key(&mut stream, KEY);
+    for (kind, content) in frames {
+        let sent = sender.frame(*kind, content);
+        sent.expect("it is short, and memory takes it");
+    }
+    stream
+}
+
+fn reads_again<M: Serialize + DeserializeOwned>(said: &M) {
+    let text = serde_json::to_vec(said).expect("plain data");
+    let again: M = serde_json::from_slice(&text).expect("what was written is read");
+    assert_eq!(serde_json::to_vec(&again).expect("plain data"), text);
+}
+
+/// What was taken is there, and nothing but directories and files is.
+fn check(taken: io::Result<()>, entries: &[Entry], root: &Path) {
+    let mut found = Vec::new();
+    gather(root, &mut found);
+    if taken.is_err() {
+        return;
+    }
+    assert_eq!(found.len(), entries.len(), "{found:?} of {entries:?}");
+    for entry in entries {
+        assert!(
+            found.contains(&(root.join(&entry.name), entry.bytes)),
+            "{entry:?}"
+        );
+    }
+}
+
+fn gather(folder: &Path, found: &mut Vec<(std::path::PathBuf, u64)>) {
+    for entry in fs::read_dir(folder).expect("ours") {
+        let path = entry.expect("ours").path();
+        let metadata = fs::symlink_metadata(&path).expect("ours");
+        match metadata.is_dir() {
+            true => gather(&path, found),
+            false => {
+                assert!(metadata.is_file(), "{} is no file", path.display());
+                found.push((path, metadata.len()));
+            }
+        }
+    }
+}
+
+fn is_inside(path: &Path, root: &Path) {
+    let goes_up = path.components().any(|part| part == Component::ParentDir);
+    assert!(path.starts_with(root) && !goes_up, "{}", path.display());
+    assert!(path.is_dir(), "{} is not there", path.display());
+}
+
+const KEY: [u8; 32] = [7; 32];
+/// Of results.
+const MOST_BYTES: u64 = 1 << 20;

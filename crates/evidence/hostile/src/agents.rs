@@ -1,0 +1,74 @@
+//! Scenarios that are spread over agents: what a run and its agents say and send to each
+//! other, and the links between machines.
+
+use std::fs;
+use std::path::Path;
+
+use timeloom_time::Instant;
+
+use crate::runs::place;
+use crate::split;
+
+/// What an agent hears at its port: from somebody without the key, and from a run that has
+/// it, with a plan and the files of it.
+///
+/// Input: frames, each one byte of kind, two of length (big-endian), content.
+pub(crate) fn hears(input: &[u8]) {
+    timeloom_run::fuzzing::unsealed(input);
+    beside_nothing(|inside| {
+        fs::create_dir(inside).expect("an empty place");
+        timeloom_run::fuzzing::to_agent(&frames(input), inside);
+    });
+}
+
+/// What a run hears of an agent that has the key, with its results.
+///
+/// Input: frames, as of [`hears`].
+pub(crate) fn results(input: &[u8]) {
+    beside_nothing(|inside| timeloom_run::fuzzing::from_agent(&frames(input), inside));
+}
+
+fn frames(mut input: &[u8]) -> Vec<(u8, &[u8])> {
+    let mut frames = Vec::new();
+    while let [kind, high, low, rest @ ..] = input {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let (content, rest) = rest.split_at(length.min(rest.len()));
+        frames.push((*kind, content));
+        input = rest;
+    }
+    frames
+}
+
+/// A directory in which `read` may have one of this name, and nothing else changes.
+fn beside_nothing(read: impl FnOnce(&Path)) {
+    let place = place();
+    let around = place.join("agent");
+    let _ = fs::remove_dir_all(&around);
+    fs::create_dir_all(&around).expect("there is room for a directory");
+    fs::write(around.join("beside"), "as it was").expect("there is room for a small file");
+    read(&around.join("inside"));
+    let names = fs::read_dir(&around).expect("ours");
+    let others = names.filter(|entry| entry.as_ref().expect("ours").file_name() != "inside");
+    assert_eq!(others.count(), 1, "something new lies beside");
+    let beside = fs::read(around.join("beside")).expect("it is still there");
+    assert_eq!(beside, b"as it was");
+    fs::remove_dir_all(&around).expect("ours");
+}
+
+/// What another machine sends through a tunnel: a datagram, and a link's frames.
+///
+/// Input: the datagram; read again, 8 bytes of the link's rate (little-endian; 0: none),
+/// then frames of 17 bytes: 8 of a number, 8 of the instant at which it left, its length.
+pub(crate) fn tunnel(input: &[u8]) {
+    timeloom_portal::fuzzing::datagram(input);
+    let (rate, frames) = split::<8>(input);
+    let rate = Some(u64::from_le_bytes(rate)).filter(|rate| *rate != 0);
+    let frame = |bytes: &[u8]| {
+        let (number, rest) = split::<8>(bytes);
+        let (at_ns, rest) = split::<8>(rest);
+        let at = Instant::from_ns(i64::from_le_bytes(at_ns));
+        (u64::from_le_bytes(number), at, rest[0])
+    };
+    let frames: Vec<_> = frames.chunks_exact(17).map(frame).collect();
+    timeloom_portal::fuzzing::line(&frames, rate);
+}
