@@ -214,7 +214,9 @@ impl Session {
             view,
             warn: &self.supervisor.warn,
         };
-        launch(spec, &how, move |pid, descriptor| {
+        // Time does not skip, whoever it is that has it started.
+        let on_its_way = self.supervisor.starting(host.index());
+        let launched = launch(spec, &how, move |pid, descriptor| {
             if let Some(name) = &spec.name {
                 let mut programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
                 programs.push((pid, name.clone()));
@@ -231,7 +233,9 @@ impl Session {
             if let Err(error) = std::thread::Builder::new().spawn(serve) {
                 (supervisor.warn)(format!("no thread to serve process {pid}: {error}"));
             }
-        })
+        });
+        drop(on_its_way);
+        launched
     }
 
     /// A new cgroup for a process that works for this session without living by its clock

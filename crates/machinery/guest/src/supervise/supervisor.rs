@@ -33,7 +33,8 @@ pub(crate) struct Supervisor {
     /// Processes that were launched and are not under the freezer yet.
     pub(crate) newcomers: Mutex<Vec<i32>>,
     children: Mutex<Children>,
-    /// The hosts (their numbers) of the execs that are being followed.
+    /// The hosts (their numbers) of the programs that are being started and of the execs
+    /// that are being followed.
     execs: Mutex<Vec<usize>>,
     /// Processor time of guests, once the rate has changed.
     pub(crate) cpu_time: CpuTime,
@@ -51,6 +52,18 @@ pub(crate) struct Supervisor {
     pub(crate) quiet: OnceLock<QuietCheck>,
     /// Lets what follows the clock go ahead of it.
     pub(crate) ahead: OnceLock<GoAhead>,
+}
+
+/// A program is on its way from its fork to its exec.
+pub(crate) struct Starting<'a> {
+    supervisor: &'a Supervisor,
+    host: usize,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.supervisor.exec_ended(self.host);
+    }
 }
 
 /// Whether nothing outside the guests is about to happen to them.
@@ -171,6 +184,15 @@ impl Supervisor {
 
     fn execs(&self) -> MutexGuard<'_, Vec<usize>> {
         self.execs.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A program is being started on this host, as long as this is kept.
+    pub(crate) fn starting(&self, host: usize) -> Starting<'_> {
+        self.exec_begun(host);
+        Starting {
+            supervisor: self,
+            host,
+        }
     }
 
     /// Whether a program is on its way into the session. One that executes on a host
