@@ -1,6 +1,6 @@
 //! A run that is spread over agents, each on a machine of its own.
 //!
-//! Whoever starts the run ([`conduct`]) gives each agent ([`serve`]) the plan and the files
+//! Whoever starts the run ([`mod@conduct`]) gives each agent ([`serve`]) the plan and the files
 //! that its programs name. An agent takes its share of the plan ([`timeloom_scenario::Part`])
 //! and makes an ordinary run of it, in an ordinary run directory. What is different is in
 //! [`Together`]: the pause bus reaches the other agents, time begins when all are there,

@@ -297,5 +297,5 @@ const ONE: u64 = 1 << 56;
 /// Ticks; a hundredth of a second on any processor, or less.
 const MOST_SLACK: u64 = 10_000_000;
 
-/// What no processor's counter is off by.
-const MOST_DRIFT_PPB: u32 = 1_000_000;
+/// What no processor's counter is off by: a relation takes less than a ten-thousandth.
+const MOST_DRIFT_PPB: u32 = 99_999;
