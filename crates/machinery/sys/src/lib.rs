@@ -14,6 +14,7 @@
 //! - [`own`], [`local`]: where programs of one user meet, and how they connect there.
 //! - [`command`]: what a child does between fork and exec. [`rights`], [`account`]: who it
 //!   is, and what it may do.
+//! - [`signals`]: which of them a thread takes.
 //! - [`limit`]: how many descriptors this process may have open, and its children.
 //! - [`memory`]: what lies at an address, if anything does.
 //! - [`trial`]: what this machine allows.
@@ -35,6 +36,7 @@ pub mod own;
 pub mod packet;
 pub mod rights;
 pub mod schedule;
+pub mod signals;
 pub mod stamps;
 pub mod tap;
 pub mod trial;

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -72,6 +73,49 @@ pub fn send(
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
             Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// As [`send`]; a receiver who does not take his packets for so long is an error
+/// ([`io::ErrorKind::WouldBlock`]). The socket has no timeout of its own: in a session
+/// every call by which the program sends or receives would then be trapped.
+pub fn send_within(
+    socket: impl AsFd,
+    packet: &[u8],
+    fd: Option<BorrowedFd<'_>>,
+    patience: core::time::Duration,
+) -> io::Result<()> {
+    loop {
+        match send(&socket, packet, fd, false) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if !is_ready(&socket, PollFlags::OUT, patience)? {
+                    return Err(error);
+                }
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Whether a packet, or the end, comes within so long.
+pub fn is_there(socket: impl AsFd, patience: core::time::Duration) -> io::Result<bool> {
+    is_ready(socket, PollFlags::IN, patience)
+}
+
+fn is_ready(
+    socket: impl AsFd,
+    wanted: PollFlags,
+    patience: core::time::Duration,
+) -> io::Result<bool> {
+    let begun = std::time::Instant::now();
+    loop {
+        let left = patience.saturating_sub(begun.elapsed());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut asked = [PollFd::new(&socket, wanted)];
+        match poll(&mut asked, Some(&left)) {
+            Err(Errno::INTR) => {}
+            other => return Ok(other? > 0),
         }
     }
 }

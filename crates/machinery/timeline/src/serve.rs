@@ -274,21 +274,15 @@ impl Client {
     /// not take an answer for so long.
     fn serve(mut self, idle_for: Duration) {
         let patience = core::time::Duration::from_nanos(idle_for.as_ns().max(1) as u64);
-        if packet::set_patience(&*self.socket, Some(patience)).is_err()
-            || packet::set_send_patience(&*self.socket, patience).is_err()
-        {
-            return;
-        }
         let mut buffer = vec![0; MOST_BYTES];
         loop {
+            match packet::is_there(&*self.socket, patience) {
+                Ok(true) => {}
+                Ok(false) if !self.bindings.is_empty() => continue,
+                Ok(false) | Err(_) => break,
+            }
             let request = match packet::receive(&*self.socket, &mut buffer) {
                 Ok(Some((length, _))) => decode::<Request>(&buffer[..length]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if self.bindings.is_empty() {
-                        break;
-                    }
-                    continue;
-                }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     Err(timeloom_timeline_protocol::NoMessage(error.to_string()))
                 }
@@ -305,7 +299,7 @@ impl Client {
             };
             let fd = matches!(answer, Answer::Page(_)).then(|| self.timeline.page());
             let packet = encode(&Message::Reply(Reply { id, answer }));
-            if packet::send(&*self.socket, &packet, fd, true).is_err() {
+            if packet::send_within(&*self.socket, &packet, fd, patience).is_err() {
                 break;
             }
         }

@@ -1,0 +1,89 @@
+//! Which signals a thread takes.
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// As long as this is kept, its thread takes none of some signals. Threads that it starts
+/// meanwhile never take them.
+#[derive(Debug)]
+pub struct Blocked {
+    before: libc::sigset_t,
+    /// It belongs to its thread.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Blocked {
+    /// Blocks signals of these numbers.
+    ///
+    /// # Errors
+    /// There is no such signal.
+    pub fn new(signals: &[i32]) -> io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: room for a set.
+        let mut set = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            set.assume_init()
+        };
+        for &signal in signals {
+            // SAFETY: a set of ours.
+            if unsafe { libc::sigaddset(&raw mut set, signal) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: a whole set to be read, and one to be written.
+        let failed =
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, before.as_mut_ptr()) };
+        if failed != 0 {
+            return Err(io::Error::from_raw_os_error(failed));
+        }
+        Ok(Self {
+            // SAFETY: written by the call, which did not fail.
+            before: unsafe { before.assume_init() },
+            of_this_thread: PhantomData,
+        })
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: a whole set to be read; it was this thread's.
+        unsafe {
+            libc::pthread_sigmask(
+                libc::SIG_SETMASK,
+                &raw const self.before,
+                std::ptr::null_mut(),
+            )
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_blocked(signal: i32) -> bool {
+        let status = std::fs::read_to_string("/proc/thread-self/status").expect("it can be read");
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        let mask = u64::from_str_radix(line.expect("there is one").trim(), 16).expect("a mask");
+        mask & (1 << (signal - 1)) != 0
+    }
+
+    #[test]
+    fn threads_started_meanwhile_never_take_them() {
+        assert!(!is_blocked(libc::SIGUSR2));
+        let blocked = Blocked::new(&[libc::SIGUSR2]).expect("there is one");
+        assert!(is_blocked(libc::SIGUSR2) && !is_blocked(libc::SIGUSR1));
+        let (go, wait) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            wait.recv().expect("it is told");
+            is_blocked(libc::SIGUSR2)
+        });
+        drop(blocked);
+        assert!(!is_blocked(libc::SIGUSR2));
+        go.send(()).expect("it waits");
+        assert!(other.join().expect("it ends"));
+        assert!(Blocked::new(&[-1]).is_err());
+    }
+}
