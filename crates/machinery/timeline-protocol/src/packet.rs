@@ -161,7 +161,7 @@ pub fn set_patience(socket: impl AsFd, patience: Option<core::time::Duration>) -
 }
 
 /// How long a send may wait.
-pub fn set_send_patience(socket: impl AsFd, patience: core::time::Duration) -> io::Result<()> {
+fn set_send_patience(socket: impl AsFd, patience: core::time::Duration) -> io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     Ok(set_socket_timeout(socket, Timeout::Send, Some(patience))?)
 }

@@ -151,7 +151,7 @@ mod tests {
             bytes: 0,
             executable: false,
         };
-        let files = [entry("home/u/case/a.py"), entry("home/u/python/x.py")];
+        let files = [entry("srv/u/case/a.py"), entry("srv/u/python/x.py")];
         let mirror = Mirror {
             root,
             files: &files,
@@ -164,23 +164,23 @@ mod tests {
             address = "10.0.0.1/24"
             [[system.hosts.a.programs]]
             name = "p"
-            directory = "/home/u/case"
-            run = ["../.venv/bin/python", "a.py", "--in=/home/u/case/a.py", "/home/u/else"]
-            env = { PYTHONPATH = "/home/u/python:../python:/srv/python" }
+            directory = "/srv/u/case"
+            run = ["../.venv/bin/python", "a.py", "--in=/srv/u/case/a.py", "/srv/u/else"]
+            env = { PYTHONPATH = "/srv/u/python:../python:/srv/python" }
             "#;
         let mut plan = timeloom_scenario::parse(text, "x.toml", &[]).expect("a plan");
         mirror.apply(&mut plan).expect("directories");
         let root = root.display();
         let program = &plan.system.hosts["a"].programs[0];
-        assert_eq!(program.run[0], "/home/u/.venv/bin/python");
+        assert_eq!(program.run[0], "/srv/u/.venv/bin/python");
         assert_eq!(program.run[1], "a.py");
-        assert_eq!(program.run[2], format!("--in={root}/home/u/case/a.py"));
-        assert_eq!(program.run[3], "/home/u/else");
-        let path = format!("{root}/home/u/python:../python:/srv/python");
+        assert_eq!(program.run[2], format!("--in={root}/srv/u/case/a.py"));
+        assert_eq!(program.run[3], "/srv/u/else");
+        let path = format!("{root}/srv/u/python:../python:/srv/python");
         assert_eq!(program.env["PYTHONPATH"], path);
-        assert_eq!(program.directory, Path::new(&format!("{root}/home/u/case")));
+        assert_eq!(program.directory, Path::new(&format!("{root}/srv/u/case")));
         let lacks = lacking(&plan).expect("no such Python");
-        assert!(lacks.contains("/home/u/.venv/bin/python"), "{lacks}");
+        assert!(lacks.contains("/srv/u/.venv/bin/python"), "{lacks}");
         assert!(lacks.contains("`p` of host a"), "{lacks}");
     }
 }
