@@ -57,8 +57,8 @@ test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one 
 	scripts/test-mpi target/release/timeloom-peering-mpi
 
 agents-pauses: packages-build build ## Agents hold each other in turns: stop and resume by hosts and processes; 10,000 pauses at the same nanosecond on four
-	scripts/agents-pauses $(BINARY) runs/agents-pauses
-	scripts/agents-pauses $(BINARY) runs/agents-pauses --hosts 4 --processes 1 --pauses 10000
+	$(BINARY) bench pause --hosts 1,2,4 --processes 1,2,4,8,16 --figures runs/agents-pauses
+	$(BINARY) bench pause --hosts 4 --processes 1 --pauses 10000
 
 ieee13-agents: packages-demo build .venv/ready ## The voltage case spread over three agents, beside one machine: both must sag
 	examples/ieee13/agents.sh $(BINARY) runs/agents

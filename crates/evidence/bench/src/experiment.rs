@@ -54,13 +54,18 @@ impl Experiment {
         let written = self
             .write(directory)
             .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
+        self.print(json);
+        eprintln!("timeloom: {}", written.page.display());
+        Ok(())
+    }
+
+    /// Prints its rows, if `json`, or its tables.
+    pub fn print(&self, json: bool) {
         if json {
             self.rows.iter().for_each(|row| say!("{row}"));
         } else {
             say!("{}", self.text());
         }
-        eprintln!("timeloom: {}", written.page.display());
-        Ok(())
     }
 
     /// The page's tables as text.

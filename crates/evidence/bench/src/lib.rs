@@ -11,8 +11,8 @@
 //! clock under test.
 //!
 //! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`),
-//! `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`. The metric names are part of the
-//! outward contract.
+//! `machines/*` (pauses that several agree on), `exec`, `plant`, `net/*`, `ptp/*`,
+//! `timeline/*`. The metric names are part of the outward contract.
 //!
 //! Not here: assertions. A bar that is missed is reported, not an error; who
 //! gates on it reads the JSON.
@@ -23,6 +23,7 @@ mod error;
 mod exec;
 mod experiment;
 mod figure;
+mod machines;
 mod net;
 mod pause;
 mod plant;
@@ -47,6 +48,7 @@ use std::str::FromStr;
 pub use error::BenchError;
 pub use experiment::{Experiment, Written};
 pub use figure::{Better, Figure, TABLE_HEADER};
+pub use machines::{Machines, pause_of_machines};
 pub use net::{NET_FIGURES, NET_GROUPS, TCP_LOSSES, net_figures, validate_tcp};
 pub use ptp::write_ptp_document;
 pub use stats::{median, percentile};

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use timeloom_bench::{
-    NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures, worker_main,
+    Machines, NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures,
+    pause_of_machines, worker_main,
 };
 use timeloom_exit::{Failure, say};
 
@@ -30,7 +31,22 @@ struct Bench {
     /// Print one JSON object per figure and line
     #[arg(long)]
     json: bool,
-    /// ptp: also write the curves as a page with charts into this directory;
+    /// pause: instead, pauses that so many machines agree on (agents of this one, over
+    /// loopback), as a table; 1,2,4 are those of Figure 7 of Hannon et al., PADS 2019
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',',
+          value_parser = clap::value_parser!(u64).range(1..=64))]
+    hosts: Vec<u64>,
+    /// pause: with --hosts, so many processes on each of them
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', requires = "hosts",
+          default_values = ["1", "2", "4", "8", "16"],
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    processes: Vec<u64>,
+    /// pause: with --hosts, so many pauses of each [default: 128, with --quick 16]
+    #[arg(long, value_name = "NUMBER", requires = "hosts",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pauses: Option<u64>,
+    /// ptp: also write the curves as a page with charts into this directory; pause with
+    /// --hosts: write table and charts there;
     /// net: measure the paper's figures instead, as tables and plots (minutes)
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
@@ -77,6 +93,9 @@ impl Bench {
         }
         if let Some(directory) = &self.validate {
             return self.validate(&name, directory);
+        }
+        if !self.hosts.is_empty() {
+            return self.machines(&name);
         }
         let names = match name.as_str() {
             "all" => Name::ALL.to_vec(),
@@ -129,6 +148,25 @@ impl Bench {
             return Err(Failure::usage("only `net` has models to validate"));
         }
         timeloom_bench::validate_tcp(&self.options()?)?.deliver(directory, self.json)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Pauses that machines agree on.
+    fn machines(&self, name: &str) -> Result<ExitCode, Failure> {
+        if name != "pause" {
+            return Err(Failure::usage("--hosts is of `pause`"));
+        }
+        let numbers = |of: &[u64]| of.iter().map(|number| *number as usize).collect();
+        let machines = Machines {
+            hosts: numbers(&self.hosts),
+            processes: numbers(&self.processes),
+            pauses: self.pauses.unwrap_or(if self.quick { 16 } else { 128 }) as usize,
+        };
+        let measured = pause_of_machines(&self.options()?, &machines)?;
+        match &self.figures {
+            Some(directory) => measured.deliver(directory, self.json)?,
+            None => measured.print(self.json),
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

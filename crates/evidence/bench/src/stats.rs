@@ -23,6 +23,24 @@ pub fn percentile(samples: &[f64], percent: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
+/// Between these lies the median of what the samples were drawn from, with 95 %
+/// confidence, whatever its distribution (order statistics; normal approximation of the
+/// binomial). Of few samples, the least and the greatest.
+///
+/// # Panics
+/// Without samples.
+pub(crate) fn median_interval(samples: &[f64]) -> (f64, f64) {
+    assert!(!samples.is_empty(), "an interval of nothing");
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len() as f64;
+    let half = 1.96 * count.sqrt() / 2.0;
+    // Ranks count from 1.
+    let low = (count / 2.0 - half).floor().max(1.0) as usize;
+    let high = (1.0 + count / 2.0 + half).ceil().min(count) as usize;
+    (sorted[low - 1], sorted[high - 1])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +65,13 @@ mod tests {
     #[test]
     fn an_outlier_does_not_move_the_median() {
         assert_eq!(median(&[1.0, 1.0, 1.0, 1.0, 1e9]), 1.0);
+    }
+
+    /// Ranks 40 and 61 of a hundred (Conover, Practical Nonparametric Statistics, 3.2).
+    #[test]
+    fn the_interval_of_a_median_has_the_ranks_of_the_textbook() {
+        let samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(median_interval(&samples), (40.0, 61.0));
+        assert_eq!(median_interval(&[3.0, 1.0, 2.0]), (1.0, 3.0));
     }
 }

@@ -1,11 +1,11 @@
-//! `clock-read --quick` and `timeline --quick` end to end. No timing is asserted: machines differ.
+//! `clock-read --quick`, `timeline --quick` and `pause --hosts` end to end. No timing is asserted: machines differ.
 //!
 //! The test program is its own worker, so it has a `main` instead of the usual
 //! harness.
 
 use std::process::ExitCode;
 
-use timeloom_bench::{Name, Options, run, worker_main};
+use timeloom_bench::{Machines, Name, Options, pause_of_machines, run, worker_main};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -18,6 +18,8 @@ fn main() -> ExitCode {
     println!("test clock_read_gives_all_its_figures ... ok");
     timeline_gives_all_its_figures();
     println!("test timeline_gives_all_its_figures ... ok");
+    machines_agree_on_each_pause_and_have_a_table();
+    println!("test machines_agree_on_each_pause_and_have_a_table ... ok");
     ExitCode::SUCCESS
 }
 
@@ -42,13 +44,7 @@ fn timeline_gives_all_its_figures() {
 }
 
 fn check(name: Name, metrics: &[&str], rounds: u64) {
-    let own = std::env::current_exe().expect("a program knows its path");
-    let options = Options {
-        quick: true,
-        only: None,
-        worker: vec![own.into(), WORKER.into()],
-        remark: |text| eprintln!("{text}"),
-    };
+    let options = options();
     let mut lines = Vec::new();
     run(name, &options, &mut |figure| lines.push(figure.json())).expect("this machine can do it");
     for metric in metrics {
@@ -61,6 +57,48 @@ fn check(name: Name, metrics: &[&str], rounds: u64) {
         assert!(number("p5") > 0.0, "{line}");
         assert_eq!(figure["n"], rounds);
         assert_eq!(figure["better"], "lower");
+    }
+}
+
+/// That the machines stood at one instant is demanded of every pause on the way.
+fn machines_agree_on_each_pause_and_have_a_table() {
+    let machines = Machines {
+        hosts: vec![1, 3],
+        processes: vec![1, 4],
+        pauses: 6,
+    };
+    let measured = pause_of_machines(&options(), &machines).expect("this machine can do it");
+    let row = |metric: &str| {
+        let row = measured.rows.iter().find(|row| row["metric"] == metric);
+        row.unwrap_or_else(|| panic!("no {metric} in {:#?}", measured.rows))
+    };
+    for combination in ["1x1", "1x4", "3x1", "3x4"] {
+        for key in ["own_stop", "stop", "own_resume", "resume", "running"] {
+            let row = row(&format!("{key}_{combination}_ns"));
+            let number = |key: &str| row[key].as_f64().expect("a number");
+            assert!(0.0 < number("low") && number("low") <= number("value"));
+            assert!(number("value") <= number("high"), "{row}");
+        }
+    }
+    // Each machine has one of its own at each pause; of all together there is one.
+    assert_eq!(row("own_stop_3x4_ns")["n"], 18);
+    assert_eq!(row("stop_3x4_ns")["n"], 6);
+    // The paper has four processes on one board, and no three boards.
+    assert_eq!(row("own_stop_1x4_ns")["paper_ns"], 97_800.0);
+    assert!(row("own_stop_3x4_ns")["paper_ns"].is_null());
+    let text = measured.text();
+    for word in ["3 × 4", "97.8", "each process"] {
+        assert!(text.contains(word), "{text}");
+    }
+}
+
+fn options() -> Options {
+    let own = std::env::current_exe().expect("a program knows its path");
+    Options {
+        quick: true,
+        only: None,
+        worker: vec![own.into(), WORKER.into()],
+        remark: |text| eprintln!("{text}"),
     }
 }
 

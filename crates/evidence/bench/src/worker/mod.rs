@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::cores::pin;
+use crate::machines::agent;
 use crate::shared::SharedBoard;
 use crate::ticks;
 
@@ -42,6 +43,9 @@ fn serve(socket: &str) -> std::io::Result<()> {
     let mut line = String::new();
     while lines.read_line(&mut line)? > 0 {
         let woken = ticks::now();
+        if let Some(words) = line.strip_prefix("agent ") {
+            return agent::serve(words.trim_end(), stream, lines);
+        }
         let answer =
             obey(line.trim_end(), woken, &mut stream).unwrap_or_else(|| format!("what? {line}"));
         stream.write_all(format!("{}\n", answer.trim_end()).as_bytes())?;
@@ -62,6 +66,7 @@ fn serve(socket: &str) -> std::io::Result<()> {
 /// | `spawn` | ticks of fork + exec of /bin/true + wait |
 /// | `sleep NS COUNT` | ticks that a sleep of NS lasts, the median of COUNT |
 /// | `brood COUNT` | `ok`; has that many children, which wait until they are ended |
+/// | `agent NAME KEY` | see [`agent::serve`], which takes over |
 /// | `stamp` | the counter as soon as the command was read |
 /// | `spin PATH SLOT` | `ok` at once; then spins on the board for ever |
 fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
