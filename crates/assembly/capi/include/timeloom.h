@@ -1,4 +1,5 @@
-/* Timeloom's timelines: a time that says how far it may be from true.
+/* Timeloom's timelines: a time that says how far it may be from true. And holds: a testbed
+ * that stands while a program outside of it computes (at the end).
  *
  * For C11 and later and C++11 and later. Link with -ltimeloom.
  *
@@ -31,7 +32,9 @@ enum timeloom_error {
     TIMELOOM_VOID = -5,           /* the timeline has no interval; see the status */
     TIMELOOM_DAEMON_FAILED = -6,  /* it refused, or the connection broke */
     TIMELOOM_OTHER_TIMELINE = -7, /* stamps of different timelines do not compare */
-    TIMELOOM_SYSTEM = -8          /* no thread could be made, or the like */
+    TIMELOOM_SYSTEM = -8,         /* no thread could be made, or the like */
+    TIMELOOM_NO_SESSION = -9,     /* no session of this name, or several and none was named */
+    TIMELOOM_REFUSED_HOLD = -10   /* the session has no pause bus, is not ready, or is stuck */
 };
 
 enum timeloom_status {
@@ -115,6 +118,7 @@ typedef struct timeloom_timeline timeloom_timeline;
 typedef struct timeloom_binding timeloom_binding;
 typedef struct timeloom_timer timeloom_timer;
 typedef struct timeloom_degradation timeloom_degradation;
+typedef struct timeloom_held timeloom_held;
 
 /* Called from a thread of the library's. */
 typedef void (*timeloom_on_change)(const timeloom_change *change, void *context);
@@ -209,6 +213,16 @@ int timeloom_degradation_wake(const timeloom_degradation *degradation, int64_t n
 int timeloom_degradation_next_wake(const timeloom_degradation *degradation, int64_t *at_ns);
 /* Why the mode in force was entered, in words, cut to `size` bytes with the zero. */
 int timeloom_degradation_reason(const timeloom_degradation *degradation, char *text, size_t size);
+
+/* Holds a run, or all machines of a pause bus, beside others that do: it stands when this
+ * returns, at the virtual instant `at_ns` since it began (may be NULL), until the last has
+ * let go. `session` is its name; NULL will do when only one runs. `reason` goes into the
+ * records. For programs outside of the testbed: one inside would stand too, and never let
+ * go. A process that ends, in whatever way, lets go. May take as long as all need to stand;
+ * holds may be let go of in another thread. Not to be used in a child after fork(), which
+ * holds as well until it ends or executes another program. */
+int timeloom_hold(const char *session, const char *reason, timeloom_held **held, int64_t *at_ns);
+void timeloom_let_go(timeloom_held *held);
 
 #ifdef __cplusplus
 }

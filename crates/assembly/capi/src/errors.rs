@@ -5,6 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::fmt::Display;
 use std::ffi::CString;
 
+use timeloom_guest::ControlError;
 use timeloom_timeline_client::{BindError, ClientError, OpenError, PastError, Status, WaitError};
 
 /// `enum timeloom_error`.
@@ -20,6 +21,8 @@ pub(crate) enum Code {
     DaemonFailed = -6,
     OtherTimeline = -7,
     System = -8,
+    NoSession = -9,
+    RefusedHold = -10,
 }
 
 thread_local! {
@@ -78,6 +81,14 @@ pub(crate) fn fail_past(error: &PastError) -> c_int {
     let code = match error {
         PastError::NoDaemon | PastError::Guest => Code::NoDaemon,
         PastError::Daemon(client) => code_of_client(client),
+    };
+    fail(code, error)
+}
+
+pub(crate) fn fail_hold(error: &ControlError) -> c_int {
+    let code = match error {
+        ControlError::NoSession { .. } => Code::NoSession,
+        _ => Code::RefusedHold,
     };
     fail(code, error)
 }

@@ -1,4 +1,4 @@
-//! `libtimeloom`: the verbs of `timeloom-timeline-client` for C. The interface
+//! `libtimeloom`: the verbs of `timeloom-timeline-client` for C, and holds. The interface
 //! and its promises are in `include/timeloom.h`; here is nothing but translation.
 //!
 //! Every pointer from a caller is checked for NULL and otherwise believed, as C
@@ -8,6 +8,7 @@
 mod bindings;
 mod degradation;
 mod errors;
+mod holds;
 mod timelines;
 mod timers;
 mod types;

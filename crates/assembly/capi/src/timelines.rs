@@ -19,7 +19,7 @@ pub(crate) struct CTimeline(pub(crate) Arc<Timeline>);
 ///
 /// # Safety
 /// `text` is NULL or ends in a zero byte, and lives for the call.
-unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
     if text.is_null() {
         return None;
     }

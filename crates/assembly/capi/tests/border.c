@@ -118,6 +118,13 @@ int main(int argc, char **argv)
     EXPECT((int)mode, TIMELOOM_STOPPED);
     timeloom_degradation_free(machine);
     timeloom_degradation_free(NULL);
+    timeloom_held *held = NULL;
+    EXPECT(timeloom_hold("nobody", NULL, &held, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_hold("\xff", "why", &held, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_hold("nobody", "why", NULL, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_hold("nobody", "why", &held, NULL), TIMELOOM_NO_SESSION);
+    EXPECT(held == NULL, 1);
+    timeloom_let_go(NULL);
     timeloom_unbind(NULL);
     timeloom_timer_cancel(NULL);
     timeloom_close(NULL);

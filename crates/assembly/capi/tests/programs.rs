@@ -1,8 +1,10 @@
 //! C and C++ programs against `libtimeloom` and a daemon: the examples as they
 //! stand, and one that does everything wrong.
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::serve;
@@ -167,4 +169,158 @@ fn a_careless_caller_is_refused_by_every_function() {
         &["cell", page.to_str().unwrap()],
     ));
     assert_eq!(out, "all refused\n");
+}
+
+/// The example holds an agent's session for as long as its problem lasts, and one that is
+/// killed lets go.
+#[test]
+fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
+    timeloom_testing::need_root();
+    let directory = tempfile::tempdir().unwrap();
+    let source = root().join("examples/hold/solve.c");
+    let program = compile("cc", &["-std=c11"], &source, directory.path());
+    let testbed = Testbed::start(directory.path());
+    let mut solver = testbed.solver(&program);
+    let at = standing_at(&mut solver);
+    std::thread::sleep(Duration::from_millis(50));
+    let status = testbed.status();
+    assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
+    assert_eq!(status["paused"].as_bool(), Some(true), "{status}");
+
+    // A second one holds the same stand; the first alone does not end it.
+    let mut second = testbed.solver(&program);
+    assert_eq!(standing_at(&mut second), at);
+    let mut problem = solver.stdin.take().unwrap();
+    problem.write_all(b"1 2 3.5").unwrap();
+    drop(problem);
+    let mut rest = String::new();
+    solver
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_to_string(&mut rest)
+        .unwrap();
+    assert_eq!(rest, "solved: 6.5\n");
+    assert!(solver.wait().unwrap().success());
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(testbed.status()["virtual_ns"].as_i64(), Some(at));
+    second.kill().unwrap();
+    second.wait().unwrap();
+    testbed.eventually("time goes on", |now| now > at);
+}
+
+/// What cannot be held says why, by number and in words.
+#[test]
+fn a_c_program_is_told_why_it_may_not_hold() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = root().join("examples/hold/solve.c");
+    let program = compile("cc", &["-std=c11"], &source, directory.path());
+    let solve = |name: &str| {
+        let ended = Command::new(&program)
+            .arg(name)
+            .env("LD_LIBRARY_PATH", library())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        (ended.status.code(), said)
+    };
+    let name = format!("capi-plain-{}", std::process::id());
+    let (code, said) = solve(&name);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        said.contains(&format!("there is no session `{name}`")),
+        "{said}"
+    );
+    // A plain session stands by itself; it has no bus on which several could hold it.
+    let timeloom = timeloom_testing::built("timeloom");
+    let mut plain = Command::new(&timeloom)
+        .args(["exec", "--quiet", "--name", &name, "--", "sh", "-c"])
+        .arg("echo here; read line")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(plain.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let (code, said) = solve(&name);
+    drop(plain.stdin.take());
+    plain.wait().unwrap();
+    assert_eq!((code, &*line), (Some(4), "here\n"), "{said}");
+    assert!(said.contains("pause bus"), "{said}");
+}
+
+/// An agent alone on its pause bus, with a program that sleeps; ended with this.
+struct Testbed {
+    agent: Child,
+    name: String,
+}
+
+impl Testbed {
+    fn start(directory: &Path) -> Self {
+        let name = format!("capi-hold-{}", std::process::id());
+        std::fs::write(directory.join("key"), "0123456789abcdef".repeat(4)).unwrap();
+        let agent = Command::new(timeloom_testing::built("timeloom"))
+            .args(["agent", "--timeline", "machine", "--listen", "127.0.0.1:0"])
+            .args(["--host", &name, "--key-file"])
+            .arg(directory.join("key"))
+            .args(["--", "sleep", "86400"])
+            .spawn()
+            .unwrap();
+        let testbed = Self { agent, name };
+        testbed.eventually("time begins", |now| now > 0);
+        testbed
+    }
+
+    fn status(&self) -> serde_json::Value {
+        let asked = Command::new(timeloom_testing::built("timeloom"))
+            .args(["query", "--json", "--name", &self.name])
+            .output()
+            .unwrap();
+        // Not there yet: no answer.
+        serde_json::from_slice(&asked.stdout).unwrap_or_default()
+    }
+
+    fn eventually(&self, what: &str, over: impl Fn(i64) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !self.status()["virtual_ns"].as_i64().is_some_and(&over) {
+            assert!(Instant::now() < deadline, "{what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn solver(&self, program: &Path) -> Child {
+        Command::new(program)
+            .arg(&self.name)
+            .env("LD_LIBRARY_PATH", library())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        let _ = self.agent.kill();
+        let _ = self.agent.wait();
+    }
+}
+
+/// Where the testbed stands, as a solver says it. One byte at a time: what follows is read
+/// later.
+fn standing_at(solver: &mut Child) -> i64 {
+    let out = solver.stdout.as_mut().unwrap();
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while out.read(&mut byte).unwrap() == 1 && byte != [b'\n'] {
+        line.push(byte[0]);
+    }
+    let line = String::from_utf8(line).unwrap();
+    let at = line
+        .strip_prefix("stands at ")
+        .and_then(|rest| rest.strip_suffix(" ns"));
+    at.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap()
 }
