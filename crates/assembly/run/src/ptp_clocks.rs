@@ -15,7 +15,6 @@ use timeloom_ptp_net::{
 };
 use timeloom_scenario::{
     Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpRole, PtpSecurity, PtpTransport,
-    Simulated,
 };
 use timeloom_time::{Duration, Instant, Utc};
 use timeloom_wire::tlv::Suite;
@@ -33,22 +32,23 @@ pub(crate) struct PtpClocks {
 
 impl PtpClocks {
     /// Lets the plan's clocks live in the network. True time at virtual time zero
-    /// is `start`, as hosts see it.
+    /// is `start`, as hosts see it. `world` is the part of the network that has the nodes of which
+    /// `is_here` says so; the clocks at others are those of other engines.
     pub(crate) fn start(
         plan: &Plan,
-        simulated: &mut Simulated,
+        nodes: &[(String, Node)],
+        (world, is_here): (&mut World, impl Fn(Node) -> bool),
         start: Instant<Utc>,
         scribe: &Scribe,
     ) -> Result<Self, RunError> {
-        let nodes = std::mem::take(&mut simulated.clocks);
+        let here = || nodes.iter().filter(|(_, node)| is_here(*node)).cloned();
         let Some(network) = plan.network.as_ref().filter(|_| !nodes.is_empty()) else {
             return Ok(Self {
-                nodes,
+                nodes: Vec::new(),
                 thread: None,
             });
         };
         let profile = profile_of(&network.ptp);
-        let world = &mut simulated.world;
         let (told, all) = mpsc::channel::<(Arc<str>, Event)>();
         let roles = nodes
             .iter()
@@ -59,9 +59,12 @@ impl PtpClocks {
             .iter()
             .map(|(name, node)| (PtpNode::identity_at(world, *node), name.clone()));
         let names = Names(names.collect());
-        for (name, node) in &nodes {
+        for (name, node) in nodes {
             let mut options = options_of(plan, name, &network.clocks[name], profile, start);
             options.security = keys.next();
+            if !is_here(*node) {
+                continue;
+            }
             if !PtpNode::attach(world, *node, &options) {
                 return Err(RunError::Plan(format!("`{name}` is no place for a clock")));
             }
@@ -104,12 +107,12 @@ impl PtpClocks {
             }
         });
         Ok(Self {
-            nodes,
+            nodes: here().collect(),
             thread: Some(thread),
         })
     }
 
-    /// Where they are.
+    /// Where those of this engine are.
     pub(crate) fn nodes(&self) -> Vec<(String, Node)> {
         self.nodes.clone()
     }

@@ -3,21 +3,21 @@
 
 use timeloom_net::server::{Server, ServerOptions, Service};
 use timeloom_net::{Node, World};
-use timeloom_scenario::{Plan, ServiceKind, Simulated};
+use timeloom_scenario::{Plan, ServiceKind};
 
 use crate::error::RunError;
 use crate::hosts::seed_of;
 
-/// Lets the plan's servers live in the network; where they are comes back.
+/// Lets those of the plan's servers live in `world` that are at these nodes of it.
 pub(crate) fn start(
     plan: &Plan,
-    simulated: &mut Simulated,
-) -> Result<Vec<(String, Node)>, RunError> {
-    let nodes = std::mem::take(&mut simulated.hosts);
+    nodes: &[(String, Node)],
+    world: &mut World,
+) -> Result<(), RunError> {
     let Some(network) = &plan.network else {
-        return Ok(nodes);
+        return Ok(());
     };
-    for (name, node) in &nodes {
+    for (name, node) in nodes {
         let host = &network.hosts[name];
         let services = host.services.iter();
         let services = services.map(|service| {
@@ -35,11 +35,11 @@ pub(crate) fn start(
             buffer_bytes: usize::try_from(host.buffer).unwrap_or(usize::MAX),
             seed: seed_of(plan.seed, name),
         };
-        if !Server::attach(&mut simulated.world, *node, &options) {
+        if !Server::attach(world, *node, &options) {
             return Err(RunError::Plan(format!("`{name}` is no place for a server")));
         }
     }
-    Ok(nodes)
+    Ok(())
 }
 
 /// What a server has done, in words.

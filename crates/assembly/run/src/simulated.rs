@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
-use timeloom_net::{Node, Owner};
+use timeloom_net::{Node, Owner, World};
 use timeloom_portal::{
     Address, Arrive, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Tap, Timing,
 };
@@ -139,15 +139,10 @@ impl Network {
             parts,
             idle,
         };
-        let mut whole = Some(simulated);
         for (here, look) in (0..).zip(signals.looks) {
-            // Each engine has a world of its own, and all are alike.
-            let mut simulated = match whole.take() {
-                Some(simulated) => simulated,
-                None => built(plan.simulated_again())?.expect("it was built before"),
-            };
             let portals = network.portals(plan, around.fabric, &simulated, here)?;
-            network.settle(plan, &mut simulated, here, around)?;
+            let mut world = part(&simulated, here);
+            network.settle(plan, &simulated, (&mut world, here), around)?;
             let mut options = Options {
                 watch: captures.ports(),
                 capture: captures.of_engine(),
@@ -167,16 +162,14 @@ impl Network {
             options.died = Some(engines::died(settings, name, scribe, around.reporter));
             let several = network.parts.as_ref().zip(settings).zip(lines.as_mut());
             if let Some(((parts, settings), lines)) = several {
-                parts.cut().apply(&mut simulated.world, here);
-                let peers = lines.portal(&mut simulated.world, parts, settings, here);
+                let peers = lines.portal(&mut world, parts, settings, here);
                 let usual = options.moderation;
                 let (mode, dilation) = (settings.mode, plan.time.dilation);
                 options.moderation = engines::moderation(usual, parts, mode, dilation);
                 options.peers = Some(peers);
             }
             let timing = Timing::Follow(Box::new(follow.clone()));
-            let emulation =
-                Emulation::start(simulated.world, portals, timing, options).map_err(failed)?;
+            let emulation = Emulation::start(world, portals, timing, options).map_err(failed)?;
             around.clock.on_change(emulation.waker());
             network.emulations.push(emulation);
         }
@@ -237,18 +230,21 @@ impl Network {
         Ok(portals)
     }
 
-    /// Lets the plan's clocks and servers live in the world of engine `here`. All worlds have
-    /// all of them, as they have all nodes; each wakes its own only.
+    /// Lets the clocks and servers that engine `here` has live in its world.
     fn settle(
         &mut self,
         plan: &Plan,
-        simulated: &mut Simulated,
-        here: Owner,
+        simulated: &Simulated,
+        (world, here): (&mut World, Owner),
         around: &Surroundings<'_>,
     ) -> Result<(), RunError> {
-        let clocks = PtpClocks::start(plan, simulated, around.civil_start, around.scribe)?;
-        let mut servers = servers::start(plan, simulated)?;
+        let is_here = |node| self.owns(here, node);
+        let (start, scribe) = (around.civil_start, around.scribe);
+        let place = (&mut *world, is_here);
+        let clocks = PtpClocks::start(plan, &simulated.clocks, place, start, scribe)?;
+        let mut servers = simulated.hosts.clone();
         servers.retain(|(_, node)| self.owns(here, *node));
+        servers::start(plan, &servers, world)?;
         self.residents.push(Residents { clocks, servers });
         Ok(())
     }
@@ -270,9 +266,8 @@ impl Network {
     pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<String> {
         let residents = std::mem::take(&mut self.residents);
         let mut flows: Vec<Vec<FlowStats>> = Vec::new();
-        for (here, (emulation, residents)) in (0..).zip(self.emulations.iter().zip(&residents)) {
-            let mut clocks = residents.clocks.nodes();
-            clocks.retain(|(_, node)| self.owns(here, *node));
+        for (emulation, residents) in self.emulations.iter().zip(&residents) {
+            let clocks = residents.clocks.nodes();
             let servers = residents.servers.clone();
             let traffic: Vec<Background> = self.traffic.iter().map(|flow| flow.how).collect();
             let told = emulation.with(move |engine| {
@@ -310,6 +305,15 @@ impl Network {
         }
         let _ = self.signals.join();
         ending::doubts(&reports, self.parts.as_ref(), scribe)
+    }
+}
+
+/// What engine `here` has of a network.
+fn part(simulated: &Simulated, here: Owner) -> World {
+    let world = &simulated.world;
+    match &simulated.parts {
+        Some(parts) => parts.cut().part(world, here),
+        None => world.part(&vec![here; world.nodes()].into(), here),
     }
 }
 

@@ -59,24 +59,7 @@ impl Plan {
     }
 }
 
-impl Plan {
-    /// The simulated network once more, for a further engine: without the choice of where it is
-    /// cut, which is that of [`Plan::simulated`]; `None` where the plan has none.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn simulated_again(&self) -> Option<Result<Simulated, Fault>> {
-        let network = self.network.as_ref()?;
-        let maker = Maker {
-            is_again: true,
-            ..Maker::new(self, network)
-        };
-        Some(maker.make())
-    }
-}
-
 struct Maker<'a> {
-    is_again: bool,
     plan: &'a Plan,
     network: &'a Network,
     builder: NetworkBuilder,
@@ -86,7 +69,6 @@ struct Maker<'a> {
 impl<'a> Maker<'a> {
     fn new(plan: &'a Plan, network: &'a Network) -> Self {
         Self {
-            is_again: false,
             plan,
             network,
             builder: NetworkBuilder::new(plan.seed),

@@ -1,18 +1,19 @@
 //! Which engine has which node, and what follows from that.
 
 use core::fmt;
+use std::sync::Arc;
 
 use timeloom_net::{BuildError, Node, Owner, PortId, World};
 use timeloom_time::Duration;
 
-/// A network in parts.
+/// A network in parts. Copies share what they say of each node and port.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    owners: Vec<Owner>,
+    owners: Arc<[Owner]>,
     /// By port: the engine at the far end of the link out of it.
-    ends: Vec<Owner>,
+    ends: Arc<[Owner]>,
     /// The links that lead from one engine to another.
-    links: Vec<(PortId, Owner, Owner)>,
+    links: Arc<[(PortId, Owner, Owner)]>,
     engines: Owner,
     lookahead: Duration,
 }
@@ -77,12 +78,17 @@ impl Cut {
         world.check_fluid(&owners).map_err(CutError::Fluid)?;
         let engines = owners.iter().max().map_or(1, |most| most + 1);
         Ok(Self {
-            owners,
-            ends,
-            links,
+            owners: owners.into(),
+            ends: ends.into(),
+            links: links.into(),
             engines,
             lookahead,
         })
+    }
+
+    /// The part of `world` that engine `here` has; see [`World::part`].
+    pub fn part(&self, world: &World, here: Owner) -> World {
+        world.part(&self.owners, here)
     }
 
     /// Leaves in `world` what belongs to engine `here`.

@@ -1,8 +1,8 @@
 //! Several engines for one simulated network.
 //!
-//! Every engine builds the whole network and keeps a part of it; the cables
-//! between parts are *cut* ([`Cut`], [`partition`]). What leaves on a cut cable
-//! reaches the other engine in one of two ways:
+//! Each engine has a part of the network; the cables between parts are *cut*
+//! ([`Cut`], [`partition`]). What leaves on a cut cable reaches the other engine
+//! in one of two ways:
 //!
 //! - [`exact`]: the engines wait for one another. Within windows as long as the
 //!   shortest cut cable nothing that one does can reach another, so the result

@@ -109,6 +109,8 @@ pub struct Report {
     pub ports: Vec<PortReport>,
     /// Processor time of the thread.
     pub cpu: Duration,
+    /// Bytes of what this engine alone has of the network ([`World::state_bytes`]).
+    pub state_bytes: usize,
     /// How often it has slept.
     pub sleeps: u64,
     /// Whether the thread went before ordinary programs.

@@ -2,24 +2,24 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-
-use timeloom_engine::Random;
+use std::sync::Arc;
 
 use crate::build::{NodeKind, Plan};
 use crate::error::BuildError;
 use crate::fluid::Fluid;
 use crate::ids::NodeRole;
-use crate::link::Link;
 use crate::packet::{NIL, PortId};
 use crate::route::{Edge, Hop, Routes};
 use crate::segment::Segments;
 use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
+use crate::tables::links::Links;
 use crate::tables::outside::Outside;
 use crate::tables::ports::{Address, Port, Ports};
 use crate::tables::residents::Residents;
 use crate::tables::router::Router;
 use crate::tables::slab::Slab;
+use crate::tables::sparse::Sparse;
 use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
 use crate::world::{TRAIN_TIME, World};
@@ -60,25 +60,22 @@ impl World {
                 routers[router as usize].add_static(network, mask(length), hop);
             }
         }
-        let random = |port: usize| Random::new(plan.seed, port as u64);
-        let links = plan.links.iter().enumerate();
-        let links = links.map(|(port, link)| Link::new(link, random(port)));
-        let links = links.collect();
         let gateways = gateways(&plan, &segments, &roles);
         Ok(Self {
             seed: plan.seed,
             ports: Ports::new(ports, addresses.collect(), first_ports(&plan), gateways),
-            roles,
+            roles: roles.into(),
             outside: Outside::new(plan.nodes.len()),
             train_time: TRAIN_TIME,
-            links,
+            links: Links::new(plan.seed, plan.kinds, plan.kind_of),
             packets: Slab::new(),
-            routes: Routes::shortest(&edges),
-            routers,
+            routes: Arc::new(Routes::shortest(&edges)),
+            routers: routers.into(),
             switches,
-            arps,
-            flows: Vec::new(),
-            sources: Vec::new(),
+            arps: arps.into(),
+            flows: Sparse::default(),
+            sources: Sparse::default(),
+            lines: None,
             counters: Counters::default(),
             crossings: Crossings::default(),
             icmp_limits: crate::tables::icmp_limit::IcmpLimits::default(),
@@ -259,7 +256,7 @@ fn edges(plan: &Plan, segments: &Segments, roles: &[NodeRole], routers: u32) -> 
                 edges[from as usize].push(Edge {
                     to,
                     hop: Hop { port, via },
-                    cost: plan.links[port.index()].cost,
+                    cost: plan.link(port).cost,
                 });
             }
         }

@@ -39,7 +39,9 @@ pub(crate) struct StaticPlan {
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) nodes: Vec<NodePlan>,
-    pub(crate) links: Vec<LinkConfig>,
+    /// What links are made of, and of which each is, by port.
+    pub(crate) kinds: Vec<LinkConfig>,
+    pub(crate) kind_of: Vec<u32>,
     pub(crate) owners: Vec<Node>,
     modes: Vec<PortMode>,
     pub(crate) addresses: HashMap<PortId, (Ipv4Addr, u8)>,
@@ -58,6 +60,20 @@ impl Plan {
     }
     pub(crate) fn name(&self, port: PortId) -> String {
         self.node(port).name.clone()
+    }
+    pub(crate) fn link(&self, port: PortId) -> &LinkConfig {
+        &self.kinds[self.kind_of[port.index()] as usize]
+    }
+    /// The number of a configuration. Many links are alike, and most of them are added one after
+    /// another: looking at the last few finds nearly all.
+    fn kind(&mut self, link: LinkConfig) -> u32 {
+        let first = self.kinds.len().saturating_sub(LOOKED_AT);
+        let alike = self.kinds[first..].iter().position(|kind| *kind == link);
+        let number = alike.map_or(self.kinds.len(), |place| first + place);
+        if alike.is_none() {
+            self.kinds.push(link);
+        }
+        number as u32
     }
     pub(crate) fn mode(&self, port: PortId) -> &PortMode {
         &self.modes[port.index()]
@@ -130,7 +146,8 @@ impl NetworkBuilder {
         };
         plan.modes.extend([mode.clone(), mode]);
         plan.owners.extend([a, b]);
-        plan.links.extend([forth, back]);
+        let kinds = [forth, back].map(|link| plan.kind(link));
+        plan.kind_of.extend(kinds);
         plan.nodes[a.0 as usize].ports.push(first);
         plan.nodes[b.0 as usize].ports.push(first.peer());
         (first, first.peer())
@@ -180,6 +197,9 @@ impl NetworkBuilder {
     }
 }
 
+/// Configurations of links that are compared with a new one.
+const LOOKED_AT: usize = 8;
+
 /// RFC 791, section 3.2.
 const LEAST_MTU: u16 = 68;
 
@@ -201,8 +221,8 @@ fn check(plan: &Plan) -> Result<(), BuildError> {
             });
         }
     }
-    for (index, link) in plan.links.iter().enumerate() {
-        let port = PortId(index as u32);
+    for port in (0..plan.ports() as u32).map(PortId) {
+        let link = plan.link(port);
         let (a, b) = (plan.name(port), plan.name(port.peer()));
         if plan.owner(port) == plan.owner(port.peer()) {
             return Err(BuildError::SelfLoop(a));

@@ -8,7 +8,8 @@ use crate::error::BuildError;
 use crate::ids::{FlowId, Node, NodeRole, SourceId};
 use crate::packet::PortId;
 use crate::tables::crossings::Cable;
-use crate::tables::source::TrafficStats;
+use crate::tables::flow::Line;
+use crate::tables::source::{Source, TrafficStats};
 use crate::tables::stats::{Counters, LinkStats};
 use crate::tcp::TcpStats;
 use crate::world::World;
@@ -69,28 +70,31 @@ impl World {
 
     /// Bytes of the longest IP packet that the link out of `port` takes.
     pub fn mtu(&self, port: PortId) -> u16 {
-        self.links[port.index()].mtu()
+        self.links.config(port).mtu
     }
 
     /// How fast the link out of `port` sends, Ethernet's overhead included, in bit/s.
     pub fn rate_bps(&self, port: PortId) -> u64 {
-        (8e9 / self.links[port.index()].per_byte_ns()).round() as u64
+        self.links.config(port).rate_bps
     }
 
     /// How long a bit is on its way over the link out of `port`.
     pub fn delay(&self, port: PortId) -> Duration {
-        self.links[port.index()].delay()
+        self.links.config(port).delay
     }
 
     /// How long the link out of `port` will be sending what it was given until `now`.
     pub fn backlog(&self, port: PortId, now: Instant<Virtual>) -> Duration {
-        let free_ns = (self.links[port.index()].free >> 64) as i64;
+        let free_ns = self
+            .links
+            .get(port)
+            .map_or(0, |link| (link.free >> 64) as i64);
         (Instant::from_ns(free_ns) - now).max(Duration::ZERO)
     }
 
     /// Payload bytes of each segment of a flow.
     pub fn segment_bytes(&self, flow: FlowId) -> u16 {
-        self.flows[flow.0 as usize].segment_bytes
+        self.flow_line(flow.0).map_or(0, |line| line.bytes)
     }
 
     /// All cables, both directions of each, in the order of their ports.
@@ -99,7 +103,7 @@ impl World {
             port: PortId(index as u32),
             from: Node(port.node),
             to: Node(port.peer_node),
-            delay: self.links[index].delay(),
+            delay: self.delay(PortId(index as u32)),
         })
     }
 
@@ -126,17 +130,23 @@ impl World {
 
     /// What the link out of `port` has done.
     pub fn link(&self, port: PortId) -> LinkStats {
-        self.links[port.index()].stats
+        self.links
+            .get(port)
+            .map(|link| link.stats)
+            .unwrap_or_default()
     }
 
     /// Packets that wait for the link out of `port` at `now`.
     pub fn waiting(&mut self, port: PortId, now: Instant<Virtual>) -> u32 {
-        self.links[port.index()].waiting(now, &self.packets)
+        let link = self.links.get_mut(port);
+        link.map_or(0, |link| link.waiting(now, &self.packets))
     }
 
-    /// What a flow has done so far.
+    /// What a flow has done so far; nothing where this engine has neither end of it.
     pub fn tcp(&self, flow: FlowId) -> TcpStats {
-        let flow = &self.flows[flow.0 as usize];
+        let Some(flow) = self.flows.get(flow.0) else {
+            return TcpStats::default();
+        };
         TcpStats {
             delivered_bytes: flow.receiver.next * u64::from(flow.segment_bytes),
             retransmitted: flow.sender.retransmitted,
@@ -148,34 +158,44 @@ impl World {
         }
     }
 
-    /// What has become of a source's packets.
+    /// What has become of a source's packets; nothing where this engine has neither end.
     pub fn traffic(&self, source: SourceId) -> TrafficStats {
-        self.sources[source.0 as usize].stats()
+        let source = self.sources.get(source.0);
+        source.map(Source::stats).unwrap_or_default()
     }
 
     /// Where a flow begins and ends.
     pub fn flow_ends(&self, flow: FlowId) -> [Node; 2] {
-        let flow = &self.flows[flow.0 as usize];
-        [flow.from, flow.to].map(|port| self.node_of(port))
+        let line = self.flow_line(flow.0).expect("a flow of this world");
+        [line.from, line.to].map(|port| self.node_of(port))
     }
 
     /// Where a source's packets begin and end.
     pub fn source_ends(&self, source: SourceId) -> [Node; 2] {
-        let source = &self.sources[source.0 as usize];
-        [source.from(), source.to()].map(|port| self.node_of(port))
+        let line = self.source_line(source.0).expect("a source of this world");
+        [line.from, line.to].map(|port| self.node_of(port))
     }
 
     /// Where flows, then sources, begin and end.
     pub fn traffic_ends(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
-        let flows = self.flows.iter().map(|flow| (flow.from, flow.to));
-        let sources = self
-            .sources
-            .iter()
-            .map(|source| (source.from(), source.to()));
-        let node = |port: PortId| Node(self.ports[port].node);
-        flows
-            .chain(sources)
-            .map(move |(from, to)| (node(from), node(to)))
+        let (flows, sources) = self.traffic_counts();
+        let flows = (0..flows as u32).filter_map(|flow| self.flow_line(flow));
+        let sources = (0..sources as u32).filter_map(|source| self.source_line(source));
+        let lines = flows.chain(sources);
+        lines.map(|line| (self.node_of(line.from), self.node_of(line.to)))
+    }
+
+    /// From where to where a TCP flow goes, whoever has it.
+    pub(crate) fn flow_line(&self, flow: u32) -> Option<Line> {
+        let elsewhere = || self.lines.as_ref()?.flows.get(flow as usize).copied();
+        self.flows.get(flow).map(Line::of_flow).or_else(elsewhere)
+    }
+
+    /// From where to where a source's packets go, whoever has it.
+    pub(crate) fn source_line(&self, source: u32) -> Option<Line> {
+        let elsewhere = || self.lines.as_ref()?.sources.get(source as usize).copied();
+        let here = self.sources.get(source);
+        here.map(Line::of_source).or_else(elsewhere)
     }
 
     /// How many flows and sources there are.

@@ -1,5 +1,7 @@
 //! A network that runs: its state, and how packets get onto links.
 
+use std::sync::Arc;
+
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId, Random};
 use timeloom_time::{Duration, Instant};
@@ -7,19 +9,21 @@ use timeloom_time::{Duration, Instant};
 use crate::error::BuildError;
 use crate::fluid::Fluid;
 use crate::ids::{FlowId, Node, NodeRole, SourceId, Token};
-use crate::link::{Link, Offered};
+use crate::link::Offered;
 use crate::packet::{Kind, NIL, PortId};
 use crate::route::Routes;
 use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
-use crate::tables::flow::Flow;
+use crate::tables::flow::{Flow, Lines};
 use crate::tables::icmp_limit::IcmpLimits;
+use crate::tables::links::Links;
 use crate::tables::outside::Outside;
 use crate::tables::ports::Ports;
 use crate::tables::residents::Residents;
 use crate::tables::router::Router;
 use crate::tables::slab::{PacketId, Slab};
 use crate::tables::source::{Source, TrafficConfig};
+use crate::tables::sparse::Sparse;
 use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
 use crate::tcp::{Receiver, Sender, TcpConfig};
@@ -30,7 +34,7 @@ use crate::tcp::{Receiver, Sender, TcpConfig};
 ///
 /// - **Configuration**, most of it before [`World::start`]: `add_*` for what sends, [`World::attach`]
 ///   for who lives at a node, [`World::open`], [`World::open_frames`] and [`World::watch`] for what
-///   real programs want of it, [`World::keep_only`] for a part of it, `set_*` for the rest.
+///   real programs want of it, [`World::part`] for a part of it, `set_*` for the rest.
 /// - **Inputs**: [`World::start`], then the events that the engine hands to `handle`, and what comes
 ///   from elsewhere: [`World::send_raw`] and [`World::send_frame`] from real programs,
 ///   [`World::take_over`] from other engines. Each makes its appointments in the agenda it is given.
@@ -38,25 +42,28 @@ use crate::tcp::{Receiver, Sender, TcpConfig};
 ///   [`World::take_captured`] for real programs, [`World::crossings`] for other engines.
 /// - **Queries**, which change nothing: where a node is and what has happened so far.
 ///
-/// The fields are tables that do not know one another. What a node does with a packet is in `node`,
+/// What does not change is shared by all parts of one network ([`World::part`]); what does is at the
+/// part that it belongs to. The fields are tables that do not know one another. What a node does with a packet is in `node`,
 /// which event means what in `run`; here is how a packet gets onto a link, where both end.
 #[derive(Debug)]
 pub struct World {
     pub(crate) seed: u64,
-    pub(crate) names: Vec<String>,
-    pub(crate) roles: Vec<NodeRole>,
+    pub(crate) names: Arc<[String]>,
+    pub(crate) roles: Arc<[NodeRole]>,
     pub(crate) ports: Ports,
     pub(crate) outside: Outside,
     /// How long a link may be busy with one train.
     pub(crate) train_time: Duration,
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Links,
     pub(crate) packets: Slab,
-    pub(crate) routes: Routes,
-    pub(crate) routers: Vec<Router>,
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) routers: Arc<[Router]>,
     pub(crate) switches: Vec<Switch>,
-    pub(crate) arps: Vec<ArpCache>,
-    pub(crate) flows: Vec<Flow>,
-    pub(crate) sources: Vec<Source>,
+    pub(crate) arps: Sparse<ArpCache>,
+    pub(crate) flows: Sparse<Flow>,
+    pub(crate) sources: Sparse<Source>,
+    /// Where all traffic goes, once this is a part of a network that has some of it.
+    pub(crate) lines: Option<Arc<Lines>>,
     pub(crate) counters: Counters,
     pub(crate) crossings: Crossings,
     pub(crate) residents: Residents,
@@ -120,7 +127,8 @@ impl World {
     /// Puts the link out of `port` up or down: while it is down, all that is
     /// offered to it is dropped and counted. What is in flight still arrives.
     pub fn set_link_up(&mut self, port: PortId, up: bool) {
-        self.links[port.index()].set_up(up);
+        self.links.prepare();
+        self.links[port].set_up(up);
     }
 }
 
@@ -162,7 +170,7 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        let link = &mut self.links[port.index()];
+        let link = &mut self.links[port];
         match link.offer(agenda.now(), id, &mut self.packets) {
             Offered::Queued | Offered::Dropped => {}
             Offered::Arrival(at) => {

@@ -13,8 +13,8 @@ use timeloom_engine::queue::{EventQueue, Heap4, Wheel};
 use timeloom_engine::{Agenda, Engine, Event, Model};
 use timeloom_net::topology::{Campus, campus, dumbbell};
 use timeloom_net::{
-    Control, FluidConfig, FluidId, FluidPattern, Impairment, NetworkBuilder, Pattern, QueueConfig,
-    Size, TcpConfig, TrafficConfig, World,
+    Control, FluidConfig, FluidId, FluidPattern, Impairment, NetworkBuilder, Node, Pattern,
+    QueueConfig, Size, TcpConfig, TrafficConfig, World,
 };
 use timeloom_time::Duration;
 
@@ -82,7 +82,10 @@ fn hosts_and_flows_are_small() {
     let link = bare(GBIT, Duration::from_ms(1), 100);
     let ends = dumbbell(&mut network, "", 2_000, &link, &link);
     let mut world = network.build().unwrap();
+    // All of it in one engine, with the state of its links.
+    let whole = world.part(&vec![0; world.nodes()].into(), 0);
     let per_host = (bytes() - start) / 4_000;
+    drop(whole);
     let start = bytes();
     for (from, to) in ends.left.iter().zip(&ends.right) {
         world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
@@ -93,6 +96,63 @@ fn hosts_and_flows_are_small() {
         per_host < 1_024 && per_flow < 2_048,
         "{per_host} {per_flow}"
     );
+}
+
+/// Four sites of 500 hosts with a flow and a source each, in a ring; and the site of each node.
+fn sites() -> (World, Vec<u16>) {
+    let mut network = NetworkBuilder::new(1);
+    let link = bare(GBIT, Duration::from_ms(1), 100);
+    let ends: Vec<_> = (["a", "b", "c", "d"].iter())
+        .map(|site| dumbbell(&mut network, site, 250, &link, &link))
+        .collect();
+    let at = |name: &str| {
+        let mut nodes = network.nodes();
+        nodes
+            .find(|(other, _)| other == name)
+            .expect("it is there")
+            .1
+    };
+    let routers = ["aleft", "bleft", "cleft", "dleft"].map(at);
+    for place in 0..4 {
+        network.connect(routers[place], routers[(place + 1) % 4], link.clone());
+    }
+    let mut world = network.build().unwrap();
+    for (from, to) in ends
+        .iter()
+        .flat_map(|ends| ends.left.iter().zip(&ends.right))
+    {
+        world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
+        let datagrams = TrafficConfig::udp(Pattern::Constant { rate_bps: 8_000 }, Size::Fixed(100));
+        world.add_traffic(*from, *to, datagrams).unwrap();
+    }
+    let site = |node: u32| u16::from(world.name(Node(node)).as_bytes()[0] - b'a');
+    let owners = (0..world.nodes() as u32).map(site).collect();
+    (world, owners)
+}
+
+#[test]
+fn an_engine_holds_its_own_part_only() {
+    let bytes = || BYTES.with(Cell::get);
+    let (world, owners) = sites();
+    let start = bytes();
+    let whole = world.part(&vec![0; owners.len()].into(), 0);
+    let of_one = bytes() - start;
+    assert!(whole.state_bytes() as i64 <= of_one);
+
+    let owners = owners.into();
+    let start = bytes();
+    let parts: Vec<World> = (0..4).map(|here| world.part(&owners, here)).collect();
+    let of_four = bytes() - start;
+    println!("one engine {of_one} bytes, four {of_four}");
+    // What all have is shared; each has a few bytes for a node that it does not have.
+    assert!(
+        of_four * 10 < of_one * 12,
+        "four engines {of_four}, one {of_one}"
+    );
+    for part in parts {
+        let (own, all) = (part.state_bytes(), whole.state_bytes());
+        assert!(own * 10 < all * 3, "{own} of {all} bytes");
+    }
 }
 
 /// A dumbbell of 10 Gbit/s with 10,000 fluid flows of all kinds, on 100 pairs of

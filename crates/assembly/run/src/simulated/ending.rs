@@ -51,7 +51,7 @@ fn summary(of: &str, report: &Report) -> String {
         format!("{of}: ")
     };
     format!(
-        "{of}{} events, {} frames in, {} out; at most {} late, 99 % within {}; {} refused, {} malformed, {} dropped by this machine; {} of processor time",
+        "{of}{} events, {} frames in, {} out; at most {} late, 99 % within {}; {} refused, {} malformed, {} dropped by this machine; {} of processor time, {} KiB of links and traffic",
         report.events,
         report.ports.iter().map(|port| port.received).sum::<u64>(),
         report.ports.iter().map(|port| port.sent).sum::<u64>(),
@@ -61,6 +61,7 @@ fn summary(of: &str, report: &Report) -> String {
         report.counters.malformed + report.ports.iter().map(|port| port.malformed).sum::<u64>(),
         report.dropped_by_machine(),
         rounded(report.cpu),
+        report.state_bytes.div_ceil(1024),
     )
 }
 

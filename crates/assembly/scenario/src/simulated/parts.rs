@@ -41,7 +41,7 @@ impl Parts {
 
 impl Maker<'_> {
     pub(super) fn parts(&self, world: &World, uplinks: &Uplinks) -> Result<Option<Parts>, Fault> {
-        let Some(engines) = self.network.engines.as_ref().filter(|_| !self.is_again) else {
+        let Some(engines) = &self.network.engines else {
             return Ok(None);
         };
         let stations = addresses(self.plan).map(|(name, _)| self.nodes[name]);

@@ -376,6 +376,7 @@ impl Worker {
             packets_alive: engine.model.packets_alive(),
             ports: ports.collect(),
             cpu: self.cpu.unwrap_or_else(thread_time),
+            state_bytes: engine.model.state_bytes(),
             sleeps: self.sleeps,
             first: self.first,
             awake: self.awake,

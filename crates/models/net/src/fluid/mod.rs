@@ -169,7 +169,7 @@ pub struct FluidLinkStats {
 }
 
 /// All fluid flows of a world, and the links they are on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fluid {
     pub(crate) flows: Vec<FluidFlow>,
     /// The paths of all flows, one after another.
@@ -201,7 +201,7 @@ pub(crate) const STEP: Duration = Duration::from_ms(1);
 pub(crate) const LEAST_STEP: Duration = Duration::from_us(100);
 
 /// Amounts are in packets.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FluidFlow {
     pub(crate) source: Source,
     pub(crate) from: PortId,
@@ -216,7 +216,7 @@ pub(crate) struct FluidFlow {
 }
 
 /// A flow on one link.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FlowHop {
     pub(crate) account: u32,
     /// Packets of the flow that wait there.
@@ -226,7 +226,7 @@ pub(crate) struct FlowHop {
 /// What flows are told about a link, in bytes on the wire. The queue itself
 /// is exact; its loss and its waiting fluid are divided among the flows a step
 /// later, and all that was once wrong is made good in the step after.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub(crate) port: PortId,
     pub(crate) overhead: f64,

@@ -20,7 +20,7 @@ use crate::config::RedConfig;
 use crate::queue::Verdict;
 
 /// The fluid at one direction of a link.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FluidQueue {
     random: Random,
     /// Packets that may wait.

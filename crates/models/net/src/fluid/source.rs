@@ -6,7 +6,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use super::window::Window;
 use super::{FluidConfig, FluidPattern};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Source {
     start: Instant<Virtual>,
     stop: Instant<Virtual>,
@@ -14,7 +14,7 @@ pub(crate) struct Source {
     pattern: State,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum State {
     /// Packets per ns.
     Constant(f64),

@@ -13,7 +13,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::tcp::{Control, Cubic};
 
 /// The window of one sender, in packets; times in ns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) window: f64,
     threshold: f64,

@@ -13,6 +13,11 @@ impl Link {
         self.crosses = crosses;
     }
 
+    /// Whether another engine has the other end.
+    pub(crate) fn crosses(&self) -> bool {
+        self.crosses
+    }
+
     /// Takes a packet of which the arrival is another engine's. Nothing arrives here, so
     /// what has been transmitted is cleared away when the next packet comes.
     pub(super) fn offer_crossing(

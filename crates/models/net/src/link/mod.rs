@@ -30,7 +30,7 @@ use scheduled::Scheduled;
 /// offered, the end of its transmission is computed at once: the transmitter
 /// is free at an instant that is known. Who still waits is found by walking a
 /// cursor over the list, each packet once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// When the transmitter has sent all it was given: ns and 2^-64 ns, so
     /// that back-to-back packets do not add up roundings.
@@ -58,7 +58,7 @@ pub(crate) struct Link {
 }
 
 /// What most links do not have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Extra {
     pub(crate) impairment: Impairment,
     pub(crate) random: Random,

@@ -10,7 +10,7 @@ use crate::packet::Packet;
 use crate::queue::Discipline;
 use crate::tables::slab::{PacketId, Slab};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Scheduled {
     queue: Discipline,
     serving: Option<PacketId>,

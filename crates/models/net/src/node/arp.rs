@@ -55,7 +55,7 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        let cache = &mut self.arps[self.ports[port].arp as usize];
+        let cache = &mut self.arps[self.ports[port].arp];
         let packet = &mut self.packets[id];
         packet.src_mac = port;
         if let Some(mac) = cache.lookup(via, agenda.now()) {
@@ -124,7 +124,7 @@ impl World {
         mac: PortId,
         agenda: &mut Agenda<Q>,
     ) {
-        let Some(cache) = self.arps.get_mut(self.ports[port].arp as usize) else {
+        let Some(cache) = self.arps.get_mut(self.ports[port].arp) else {
             return;
         };
         let mut waited = cache.learn(neighbour, mac, agenda.now());
@@ -136,7 +136,7 @@ impl World {
 
     /// A second has passed since an interface asked.
     pub(crate) fn handle_arp_timer<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
-        let cache = &mut self.arps[self.ports[port].arp as usize];
+        let cache = &mut self.arps[self.ports[port].arp];
         let Retry { again, lost } = cache.retry(&self.packets);
         if !again.is_empty() {
             self.schedule_arp_timer(port, agenda);

@@ -1,8 +1,9 @@
 //! Parts of one network in several engines.
 //!
-//! Every engine builds the same network and adds the same flows and sources,
-//! so that numbers of ports, flows and nodes mean the same everywhere, and
-//! then keeps some of the nodes ([`World::keep_only`]). A cable between a node that
+//! Each engine has a part of one world ([`World::part`]), in which numbers of
+//! ports, flows and nodes mean what they mean in all others. In another process
+//! the same network is built and the same traffic added, and then the rest is
+//! dropped ([`World::keep_only`]). A cable between a node that
 //! is kept and one that is not is *cut*: its transmitter and queue are at the
 //! sending end; a packet that is put on it leaves at once, with its instant of
 //! arrival computed ([`World::crossings`]), and is handed to the engine of the
@@ -11,59 +12,149 @@
 //! Not here: how packets get from engine to engine, and what happens to those
 //! that come too late. That is `timeloom-peering`.
 
+use std::sync::Arc;
+
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::Duration;
 
-use crate::ids::Token;
+use crate::ids::{NodeRole, Token};
 use crate::link::Offered;
 use crate::node::raw::is_known_here_only;
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::crossings::{Arrival, Crossings, Owner};
-use crate::tables::slab::PacketId;
+use crate::tables::flow::{Line, Lines};
+use crate::tables::icmp_limit::IcmpLimits;
+use crate::tables::residents::Residents;
+use crate::tables::slab::{PacketId, Slab};
+use crate::tables::stats::Counters;
+use crate::tables::switch::Switch;
 use crate::tcp::HEADER_BYTES;
 use crate::world::World;
 
 impl World {
-    /// Keeps the nodes of engine `here`; `owners` says for every node which
-    /// engine has it. To be called before [`World::start`].
+    /// The part of this network that engine `here` has; `owners` says for every node which engine
+    /// has it. To be taken once all traffic has been added, and before [`World::start`]. Residents
+    /// stay here, and nobody is open in the part.
+    ///
+    /// What does not change is shared with this world and its other parts. Of what does, a part
+    /// has links, neighbours and traffic with an end at one of its nodes.
     ///
     /// # Panics
     ///
     /// When `owners` has another length than there are nodes.
-    pub fn keep_only(&mut self, owners: &[Owner], here: Owner) {
+    pub fn part(&self, owners: &Arc<[Owner]>, here: Owner) -> Self {
         assert_eq!(owners.len(), self.roles.len(), "one owner for each node");
-        let owner = |node: u32| owners[node as usize];
-        let cut = self.ports.iter().map(|port| {
-            let (from, to) = (owner(port.node), owner(port.peer_node));
-            from == here && to != here
-        });
-        let cut: Vec<bool> = cut.collect();
-        for (link, cut) in self.links.iter_mut().zip(&cut) {
-            link.set_crosses(*cut);
+        let ports = &self.ports;
+        let owns = |node: u32| owners[node as usize] == here;
+        let has = |port: PortId| owns(ports[port].node);
+        let mut links = self.links.part(|port| has(port) || has(port.peer()));
+        let mut neighbours = vec![false; self.arps.len()];
+        for (port, place) in (0..).map(PortId).zip(ports.iter()) {
+            let (from, to) = (owns(place.node), owns(place.peer_node));
+            if let (true, Some(link)) = (from || to, links.get_mut(port)) {
+                link.set_crosses(from && !to);
+            }
+            if let (true, Some(cache)) = (from, neighbours.get_mut(place.arp as usize)) {
+                *cache = true;
+            }
         }
-        self.crossings.keep_only(owners, here, cut);
+        let mut switches: Vec<Switch> = Vec::new();
+        switches.resize_with(self.switches.len(), Switch::elsewhere);
+        for (role, node) in self.roles.iter().zip(0..) {
+            if let (NodeRole::Switch(index), true) = (role, owns(node)) {
+                switches[*index as usize] = self.switches[*index as usize].clone();
+            }
+        }
+        let ends = |from, to| has(from) || has(to);
+        let mut crossings = Crossings::default();
+        crossings.keep_only(owners, here);
+        Self {
+            seed: self.seed,
+            names: Arc::clone(&self.names),
+            roles: Arc::clone(&self.roles),
+            ports: ports.clone(),
+            outside: self.outside.part(),
+            train_time: self.train_time,
+            links,
+            packets: Slab::new(),
+            routes: Arc::clone(&self.routes),
+            routers: Arc::clone(&self.routers),
+            switches,
+            arps: self.arps.part(|cache, _| neighbours[cache as usize]),
+            flows: self.flows.part(|_, flow| ends(flow.from, flow.to)),
+            sources: self
+                .sources
+                .part(|_, source| ends(source.from(), source.to())),
+            lines: Some(self.lines()),
+            counters: Counters::default(),
+            crossings,
+            residents: Residents::default(),
+            icmp_limits: IcmpLimits::default(),
+            fluid: self.fluid.clone(),
+        }
+    }
+
+    /// Keeps the nodes of engine `here`, as [`World::part`], with whoever lives or is open there.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    pub fn keep_only(&mut self, owners: &Arc<[Owner]>, here: Owner) {
+        let part = self.part(owners, here);
+        let whole = core::mem::replace(self, part);
+        (self.residents, self.outside) = (whole.residents, whole.outside);
+        if whole.crossings.notes_arrivals() {
+            self.crossings.note_arrivals();
+        }
+    }
+
+    /// The lines of all traffic.
+    fn lines(&self) -> Arc<Lines> {
+        if let Some(lines) = &self.lines {
+            return Arc::clone(lines);
+        }
+        Arc::new(Lines {
+            flows: self
+                .flows
+                .iter()
+                .map(|(_, flow)| Line::of_flow(flow))
+                .collect(),
+            sources: self
+                .sources
+                .iter()
+                .map(|(_, it)| Line::of_source(it))
+                .collect(),
+        })
+    }
+
+    /// Bytes of what changes in this world: links, neighbours, switches and traffic. Beside them
+    /// there is what all parts of a network share, and each packet.
+    pub fn state_bytes(&self) -> usize {
+        self.links.bytes()
+            + self.arps.bytes()
+            + self.flows.bytes()
+            + self.sources.bytes()
+            + size_of::<Switch>() * self.switches.capacity()
     }
 
     /// A packet of this kind as the host sends it that has this flow or source,
     /// for those who describe packets by what they differ in.
     pub fn template(&self, kind: Kind, flow: u32) -> Option<Packet> {
-        let index = flow as usize;
         let (src, dst, size) = match kind {
             Kind::TcpData | Kind::TcpSyn | Kind::TcpAck | Kind::TcpSynAck => {
-                let ends = self.flows.get(index)?;
+                let line = self.flow_line(flow)?;
                 match kind {
-                    Kind::TcpData => (ends.from, ends.to, ends.segment_bytes + HEADER_BYTES),
-                    Kind::TcpSyn => (ends.from, ends.to, HEADER_BYTES),
-                    _ => (ends.to, ends.from, HEADER_BYTES),
+                    Kind::TcpData => (line.from, line.to, line.bytes + HEADER_BYTES),
+                    Kind::TcpSyn => (line.from, line.to, HEADER_BYTES),
+                    _ => (line.to, line.from, HEADER_BYTES),
                 }
             }
             Kind::Udp | Kind::EchoRequest | Kind::EchoReply => {
-                let source = self.sources.get(index)?;
-                let size = source.fixed_size().unwrap_or(0);
+                let line = self.source_line(flow)?;
                 match kind {
-                    Kind::EchoReply => (source.to(), source.from(), size),
-                    _ => (source.from(), source.to(), size),
+                    Kind::EchoReply => (line.to, line.from, line.bytes),
+                    _ => (line.from, line.to, line.bytes),
                 }
             }
             Kind::ArpRequest | Kind::ArpReply | Kind::Raw => return None,
@@ -139,7 +230,7 @@ impl World {
             self.packets.insert(*packet)
         };
         let node = NodeId(self.ports[port].peer_node);
-        let link = &mut self.links[port.index()];
+        let link = &mut self.links[port];
         match link.take_over(id, &mut self.packets) {
             Some(Offered::Arrival(at)) => agenda.schedule(at, node, Token::ARRIVAL | port.0),
             Some(_) => {}
@@ -159,12 +250,18 @@ impl World {
         let ours = !self.crossings.owns(link.node) && self.crossings.owns(link.peer_node);
         let exists = |port: PortId| port.0 < ports;
         let station = |port: PortId| exists(port) || port == PortId::NONE;
-        let index = packet.flow as usize;
+        // Whose ends are not those of its flow could come to a host that knows no such flow.
         let belongs = match packet.kind {
-            Kind::TcpData | Kind::TcpAck | Kind::TcpSyn | Kind::TcpSynAck => {
-                index < self.flows.len()
+            Kind::TcpData
+            | Kind::TcpAck
+            | Kind::TcpSyn
+            | Kind::TcpSynAck
+            | Kind::Udp
+            | Kind::EchoRequest
+            | Kind::EchoReply => {
+                let template = self.template(packet.kind, packet.flow);
+                template.is_some_and(|it| (it.src, it.dst) == (packet.src, packet.dst))
             }
-            Kind::Udp | Kind::EchoRequest | Kind::EchoReply => index < self.sources.len(),
             Kind::ArpRequest | Kind::ArpReply => true,
             Kind::Raw => bytes.len() == usize::from(packet.size) && bytes.len() >= LEAST_BYTES,
         };

@@ -39,12 +39,12 @@ impl World {
             packet.flags |= Packet::STAMPED;
             packet.link = PortId(number);
         }
-        let start = self.links[at.index()].next_start(agenda.now());
-        let dropped = self.links[at.index()].stats.dropped;
+        let start = self.links[at].next_start(agenda.now());
+        let dropped = self.links[at].stats.dropped;
         let id = self.packets.insert(packet);
         self.transmit_one(at, id, agenda);
         let Some(number) = number else { return };
-        let link = &mut self.links[at.index()];
+        let link = &mut self.links[at];
         if link.stats.dropped != dropped {
             self.departed(number, None, agenda);
         } else if let Some(start) = start {

@@ -48,7 +48,7 @@ impl World {
         }
         let train = self.packets.buffers.get(packet.flow).train();
         let payload = train.map_or(0, |train| train.payload_bytes);
-        packet.largest(payload) > u32::from(self.links[port.index()].mtu())
+        packet.largest(payload) > u32::from(self.links[port].mtu())
     }
 
     /// Router `at` is to send a packet by `hop`, where it does not fit: it is
@@ -61,7 +61,7 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        let mtu = self.links[hop.port.index()].mtu();
+        let mtu = self.links[hop.port].mtu();
         let packet = self.packets[id];
         let header = IpHeader::read(self.packets.buffers.get(packet.flow).inner());
         let Some(header) = header.filter(|header| !header.dont_fragment) else {
@@ -75,7 +75,7 @@ impl World {
         for segment in 0..packet.segments() {
             let part = match packet.segments() {
                 1 => packet,
-                _ => self.part(&packet, segment, 1),
+                _ => self.piece(&packet, segment, 1),
             };
             let whole = self.assemble(&part);
             let ip = IpHeader::read(&whole).expect("it has just been written");

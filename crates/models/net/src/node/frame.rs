@@ -48,6 +48,7 @@ impl World {
         offload: Offload,
         agenda: &mut Agenda<Q>,
     ) {
+        self.links.prepare();
         let read = buffer
             .get(..used)
             .and_then(|frame| self.read_frame(frame, offload));
@@ -168,7 +169,7 @@ impl World {
     /// Watches the link out of `port`: what real programs sent over it waits
     /// for [`World::take_captured`] when it arrives at the link's end.
     pub fn watch(&mut self, port: PortId) {
-        self.outside.watch(port, self.links.len());
+        self.outside.watch(port, self.ports.len());
     }
 
     /// The next frame that was seen on a watched link, and out of which port

@@ -69,7 +69,7 @@ impl World {
         self.crossings.note_arrival(&packet, now);
         match packet.kind {
             Kind::TcpData => {
-                let receiver = &mut self.flows[packet.flow as usize].receiver;
+                let receiver = &mut self.flows[packet.flow].receiver;
                 if packet.tos & Packet::CONGESTED != 0 {
                     let marked = packet.tos & Packet::CONGESTED == Packet::CONGESTED;
                     receiver.note_congestion(marked, packet.flags & Packet::CWR != 0);
@@ -81,7 +81,7 @@ impl World {
                 self.arm_receiver(packet.flow, agenda);
             }
             Kind::TcpAck => {
-                let sender = &mut self.flows[packet.flow as usize].sender;
+                let sender = &mut self.flows[packet.flow].sender;
                 let near = sender.first_unacknowledged();
                 let ack = Ack {
                     next: widen(packet.seq, near),
@@ -94,7 +94,7 @@ impl World {
                 self.pump(packet.flow, agenda);
             }
             Kind::Udp | Kind::EchoReply => {
-                self.sources[packet.flow as usize].count_arrival(&packet, now);
+                self.sources[packet.flow].count_arrival(&packet, now);
             }
             Kind::EchoRequest => {
                 let kind = Kind::EchoReply;
@@ -110,7 +110,7 @@ impl World {
                 self.originate(answer, agenda);
             }
             Kind::TcpSynAck => {
-                let sender = &mut self.flows[packet.flow as usize].sender;
+                let sender = &mut self.flows[packet.flow].sender;
                 sender.handle_opened(now, packet.stamp);
                 self.pump(packet.flow, agenda);
             }
@@ -122,7 +122,7 @@ impl World {
     pub(crate) fn pump<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
         let now = agenda.now();
         loop {
-            let flow = &mut self.flows[index as usize];
+            let flow = &mut self.flows[index];
             let mut congestion = (0, 0);
             let (kind, seq, size) = match flow.sender.poll_transmit(now) {
                 None => break,
@@ -137,7 +137,7 @@ impl World {
             (packet.tos, packet.flags) = congestion;
             self.originate(packet, agenda);
         }
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.flows[index];
         let due = flow.sender.next_wake();
         if due < flow.sender_timer {
             flow.sender_timer = due;
@@ -148,7 +148,7 @@ impl World {
 
     #[inline]
     fn arm_receiver<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.flows[index];
         let due = flow.receiver.next_wake();
         if due < flow.receiver_timer {
             flow.receiver_timer = due;
@@ -158,7 +158,7 @@ impl World {
     }
 
     fn send_ack<Q: EventQueue>(&mut self, index: u32, ack: Ack, agenda: &mut Agenda<Q>) {
-        let flow = &self.flows[index as usize];
+        let flow = &self.flows[index];
         let mut packet = Packet::new(Kind::TcpAck, flow.to, flow.from, index, HEADER_BYTES);
         packet.seq = ack.next as u32;
         packet.stamp = ack.stamp;
@@ -179,7 +179,7 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let now = agenda.now();
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.flows[index];
         if flow.sender_timer != now {
             return;
         }
@@ -194,7 +194,7 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let now = agenda.now();
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.flows[index];
         if flow.receiver_timer != now {
             return;
         }

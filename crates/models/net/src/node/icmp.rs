@@ -187,7 +187,7 @@ impl World {
         // Of a train, the first segment stands for all.
         let first = match packet.segments() {
             0 | 1 => *packet,
-            _ => self.part(packet, 0, 1),
+            _ => self.piece(packet, 0, 1),
         };
         let quoted = self.assemble(&first);
         let answer = IpHeader::read(&quoted)

@@ -30,6 +30,7 @@ impl World {
     /// Sends an IPv4 packet from a host. What is no IPv4 packet is dropped and
     /// counted.
     pub fn send_raw<Q: EventQueue>(&mut self, node: Node, bytes: &[u8], agenda: &mut Agenda<Q>) {
+        self.links.prepare();
         let Some(ip) = IpHeader::read(bytes) else {
             self.counters.malformed += 1;
             return;
@@ -261,7 +262,7 @@ impl World {
             return self.queue_outside(Outbox::Packets, node, id, now);
         }
         for segment in 0..packet.segments() {
-            let part = self.part(&packet, segment, 1);
+            let part = self.piece(&packet, segment, 1);
             let part = self.packets.insert(part);
             self.queue_outside(Outbox::Packets, node, part, now);
         }

@@ -117,7 +117,7 @@ impl World {
         }
         // A train is told as what it stands for, frame by frame.
         for segment in 0..packet.segments() {
-            let part = self.part(&packet, segment, 1);
+            let part = self.piece(&packet, segment, 1);
             let id = self.packets.insert(part);
             self.act(number, Input::Frame { port, id, into }, agenda);
             self.packets.remove(id);
@@ -148,7 +148,7 @@ impl World {
         match input {
             Input::Frame { port, id, into } => {
                 let packet = self.packets[id];
-                let first_bit = packet.at - self.links[into.peer().index()].time_of(&packet);
+                let first_bit = packet.at - self.links[into.peer()].time_of(&packet);
                 let mut scratch = self.outside.take_scratch();
                 let buffer = self.packets.buffers.get(packet.flow);
                 let macs = [packet.src_mac, packet.dst_mac];

@@ -9,7 +9,7 @@ use crate::world::World;
 impl World {
     /// Makes the appointment for a source's next packet.
     pub(crate) fn schedule_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
-        let source = &mut self.sources[index as usize];
+        let source = &mut self.sources[index];
         let Some(at) = source.advance() else {
             return;
         };
@@ -19,7 +19,7 @@ impl World {
 
     /// A source's next packet is due.
     pub(crate) fn handle_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
-        let packet = self.sources[index as usize].send(index);
+        let packet = self.sources[index].send(index);
         self.originate(packet, agenda);
         self.schedule_source(index, agenda);
     }

@@ -41,7 +41,7 @@ impl World {
             return self.transmit_one(port, id, agenda);
         };
         let segment = u32::from(packet.segment_header()) + u32::from(train.payload_bytes);
-        let link = &mut self.links[port.index()];
+        let link = &mut self.links[port];
         let most = link.train_of(segment, self.train_time);
         let room = link.room(agenda.now(), &self.packets);
         let count = packet.segments();
@@ -53,7 +53,7 @@ impl World {
         let mut first = 0;
         while first < admitted {
             let length = most.min(admitted - first);
-            let part = self.part(&packet, first, length);
+            let part = self.piece(&packet, first, length);
             let part = self.packets.insert(part);
             self.transmit_one(port, part, agenda);
             first += length;
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// `count` segments of a train, from its `first` on.
-    pub(crate) fn part(&self, train: &Packet, first: u32, count: u32) -> Packet {
+    pub(crate) fn piece(&self, train: &Packet, first: u32, count: u32) -> Packet {
         let header = train.segment_header();
         let whole = self.packets.buffers.get(train.flow).train();
         let each = whole.map_or(0, |train| u32::from(train.payload_bytes));

@@ -6,7 +6,7 @@ use crate::tables::slab::{Fifo, PacketId, Slab};
 use crate::tables::stats::LinkStats;
 
 /// The state of RFC 8289 section 5; names as there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CoDel {
     list: Fifo,
     limit: u32,

@@ -19,7 +19,7 @@ pub(crate) use priority::Priority;
 pub(crate) use red::{Red, Verdict};
 
 /// A queue in front of a transmitter.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Discipline {
     DropTail { list: Fifo, packets: u32 },
     CoDel(CoDel),

@@ -4,7 +4,7 @@ use crate::tables::slab::{Fifo, PacketId, Slab};
 
 /// Eight lists; the highest precedence (RFC 791, the three high bits of the
 /// type of service) that has anything goes first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Priority {
     lists: [Fifo; 8],
     limit: u32,

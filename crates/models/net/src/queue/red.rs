@@ -7,7 +7,7 @@ use crate::config::RedConfig;
 /// Floyd and Jacobson, "Random early detection gateways for congestion
 /// avoidance", IEEE/ACM ToN 1(4), 1993, figure 2, with the gentle slope above
 /// `max_threshold` that the first author recommended later.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Red {
     config: RedConfig,
     average: f64,

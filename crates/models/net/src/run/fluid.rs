@@ -11,6 +11,7 @@ use crate::fluid::{
     Inflow, LEAST_STEP, Source, flow_random, queue_random,
 };
 use crate::ids::{Node, Token};
+use crate::link::Link;
 use crate::packet::PortId;
 use crate::tables::crossings::Owner;
 use crate::tcp::HEADER_BYTES;
@@ -36,6 +37,7 @@ impl World {
             return Err(BuildError::BadTraffic(fault));
         }
         let ends = self.ends(from, to)?;
+        self.links.prepare();
         let index = self.fluid.flows.len() as u32;
         let name = |node: Node| self.names[node.0 as usize].clone();
         let way = |from, to| self.path(from, to, index);
@@ -43,14 +45,14 @@ impl World {
             return Err(BuildError::NoRoute(name(from), name(to)));
         };
         for port in &path {
-            if !self.links[port.index()].takes_fluid() {
+            if !self.links[*port].takes_fluid() {
                 let link = self.ports[*port];
                 let (a, b) = (Node(link.node), Node(link.peer_node));
                 return Err(BuildError::FluidQueue(name(a), name(b)));
             }
         }
         let time = |ports: &[PortId], bytes: u16| -> Duration {
-            let links = ports.iter().map(|port| &self.links[port.index()]);
+            let links = ports.iter().map(|port| &self.links[*port]);
             links
                 .map(|link| link.delay() + link.time_of_bytes(bytes))
                 .sum()
@@ -93,7 +95,7 @@ impl World {
             return known - 1;
         }
         let random = queue_random(self.seed, port);
-        let (overhead, wire_loss) = self.links[port.index()].add_fluid(random);
+        let (overhead, wire_loss) = self.links[port].add_fluid(random);
         fluid.accounts.push(Account {
             port,
             overhead: f64::from(overhead),
@@ -124,7 +126,7 @@ impl World {
     }
 
     /// Whether each fluid flow stays within one engine; to be asked before
-    /// [`World::keep_only`]. Rates are not exchanged between engines.
+    /// [`World::part`]. Rates are not exchanged between engines.
     ///
     /// # Errors
     ///
@@ -167,8 +169,9 @@ impl World {
     /// Looks what became of the fluid on each link.
     fn close_step(&mut self, now: Instant<Virtual>) {
         for account in &mut self.fluid.accounts {
-            let link = &mut self.links[account.port.index()];
-            let Some(measured) = link.measure_fluid(now, &self.packets) else {
+            let link = self.links.get_mut(account.port);
+            let measured = link.and_then(|link| link.measure_fluid(now, &self.packets));
+            let Some(measured) = measured else {
                 continue;
             };
             account.wait_ns = measured.wait_ns;
@@ -229,8 +232,9 @@ impl World {
     /// Tells the queues what comes until the next step.
     fn open_step(&mut self, step: Duration) {
         for account in &self.fluid.accounts {
-            let link = &mut self.links[account.port.index()];
-            link.set_fluid(account.smooth, account.poisson, step);
+            if let Some(link) = self.links.get_mut(account.port) {
+                link.set_fluid(account.smooth, account.poisson, step);
+            }
         }
     }
 
@@ -262,7 +266,8 @@ impl World {
 
     /// What fluid has done at the link out of `port`, as of the last step.
     pub fn fluid_link(&self, port: PortId) -> FluidLinkStats {
-        self.links[port.index()].fluid_stats()
+        let link = self.links.get(port);
+        link.map(Link::fluid_stats).unwrap_or_default()
     }
 
     /// Whether fluid passes the link out of `port`.

@@ -10,6 +10,7 @@ use crate::ids::{NodeRole, Token};
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::ports::Port;
 use crate::tables::slab::PacketId;
+use crate::tables::source::Source;
 use crate::world::World;
 
 impl<Q: EventQueue> Model<Q> for World {
@@ -18,7 +19,7 @@ impl<Q: EventQueue> Model<Q> for World {
         let index = event.token & Token::INDEX;
         match event.token & !Token::INDEX {
             Token::ARRIVAL => {
-                let (first, next) = self.links[index as usize].arrive(&self.packets);
+                let (first, next) = self.links[PortId(index)].arrive(&self.packets);
                 if let Some(at) = next {
                     agenda.schedule(at, event.node, event.token);
                 }
@@ -28,7 +29,7 @@ impl<Q: EventQueue> Model<Q> for World {
             }
             Token::END => self.end_of_transmission(PortId(index), agenda),
             Token::SINGLE => {
-                if let Some(id) = self.links[index as usize].take_single() {
+                if let Some(id) = self.links[PortId(index)].take_single() {
                     self.deliver(event.node, PortId(index).peer(), id, agenda);
                 }
             }
@@ -48,17 +49,19 @@ impl World {
     /// Makes the first appointments of all flows and sources. To be called
     /// once, at the beginning.
     pub fn start<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
-        for (index, flow) in self.flows.iter().enumerate() {
+        self.links.prepare();
+        for (index, flow) in self.flows.iter() {
             let node = NodeId(self.ports[flow.from].node);
             if !self.crossings.owns(node.0) {
                 continue;
             }
             let at = flow.start.max(agenda.now());
-            agenda.schedule(at, node, Token::START | index as u32);
+            agenda.schedule(at, node, Token::START | index);
         }
         for index in 0..self.sources.len() as u32 {
-            let from = self.sources[index as usize].from();
-            if self.crossings.owns(self.ports[from].node) {
+            let source = self.sources.get(index);
+            let is_ours = |source: &Source| self.crossings.owns(self.ports[source.from()].node);
+            if source.is_some_and(is_ours) {
                 self.schedule_source(index, agenda);
             }
         }
@@ -67,7 +70,7 @@ impl World {
     }
 
     fn end_of_transmission<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
-        let link = &mut self.links[port.index()];
+        let link = &mut self.links[port];
         let done = link.end_of_transmission(agenda.now(), &mut self.packets);
         let Port {
             node, peer_node, ..
@@ -79,13 +82,13 @@ impl World {
             self.departed(number, Some(agenda.now()), agenda);
         }
         for id in done.packets.into_iter().flatten() {
-            if self.crossings.is_cut(port) {
+            if self.links[port].crosses() {
                 self.export(port, id);
                 self.packets.remove(id);
                 continue;
             }
             let at = self.packets[id].at;
-            self.links[port.index()].add_single(at, id);
+            self.links[port].add_single(at, id);
             agenda.schedule(at, NodeId(peer_node), Token::SINGLE | port.0);
         }
     }

@@ -7,7 +7,7 @@ use crate::packet::PortId;
 use crate::tables::slab::{Fifo, PacketId, Slab};
 
 /// The ARP cache of one interface.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ArpCache {
     /// Sorted by neighbour.
     known: Vec<Neighbour>,
@@ -23,7 +23,7 @@ struct Neighbour {
     until: Instant<Virtual>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Question {
     interface: PortId,
     tries: u32,

@@ -1,5 +1,7 @@
 //! What leaves for other engines, and which nodes are here.
 
+use std::sync::Arc;
+
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::ids::Node;
@@ -16,11 +18,9 @@ pub struct Crossings {
     pub packets: Vec<Packet>,
     /// What real packets carry: `size` bytes each, in the order of `packets`.
     pub bytes: Vec<u8>,
-    /// By node; empty while all are here.
-    owners: Vec<Owner>,
+    /// By node; none while all are here.
+    owners: Option<Arc<[Owner]>>,
     here: Owner,
-    /// By port: whether the link out of it is cut; empty as above.
-    cut: Vec<bool>,
     lost: u64,
     arrivals: Option<Vec<Arrival>>,
 }
@@ -39,22 +39,16 @@ pub struct Arrival {
 }
 
 impl Crossings {
-    /// Engine `here` has its own of the nodes, of which `owners` says whose they are; `cut` says of
-    /// every port whether its link leaves this engine.
-    pub(crate) fn keep_only(&mut self, owners: &[Owner], here: Owner, cut: Vec<bool>) {
-        self.owners = owners.to_vec();
+    /// Engine `here` has its own of the nodes, of which `owners` says whose they are.
+    pub(crate) fn keep_only(&mut self, owners: &Arc<[Owner]>, here: Owner) {
+        self.owners = Some(Arc::clone(owners));
         self.here = here;
-        self.cut = cut;
-    }
-
-    #[inline]
-    pub(crate) fn is_cut(&self, port: PortId) -> bool {
-        self.cut.get(port.index()).copied().unwrap_or(false)
     }
 
     #[inline]
     pub(crate) fn owns(&self, node: u32) -> bool {
-        let owner = self.owners.get(node as usize);
+        let owners = self.owners.as_ref();
+        let owner = owners.and_then(|owners| owners.get(node as usize));
         owner.is_none_or(|owner| *owner == self.here)
     }
 
@@ -85,6 +79,10 @@ impl Crossings {
                 seq: packet.seq,
             });
         }
+    }
+
+    pub(crate) fn notes_arrivals(&self) -> bool {
+        self.arrivals.is_some()
     }
 
     pub(crate) fn arrivals(&self) -> &[Arrival] {
@@ -123,10 +121,9 @@ mod tests {
     #[test]
     fn all_nodes_are_here_until_somebody_shares_them_out() {
         let mut crossings = Crossings::default();
-        assert!(crossings.owns(0) && crossings.owns(9) && !crossings.is_cut(PortId(0)));
-        crossings.keep_only(&[0, 1, 0], 1, vec![false, true]);
+        assert!(crossings.owns(0) && crossings.owns(9));
+        crossings.keep_only(&[0, 1, 0].into(), 1);
         assert!(crossings.owns(1) && !crossings.owns(0) && !crossings.owns(2));
-        assert!(crossings.is_cut(PortId(1)) && !crossings.is_cut(PortId(0)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::packet::PortId;
 
 /// MAC addresses by number. An interface's number is its port; what else real
 /// programs use gets one here.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Macs {
     others: HashMap<[u8; 6], u32>,
     list: Vec<[u8; 6]>,

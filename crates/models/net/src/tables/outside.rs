@@ -65,6 +65,14 @@ impl Outside {
         }
     }
 
+    /// For a part of a network: nobody is open there yet.
+    pub(crate) fn part(&self) -> Self {
+        Self {
+            macs: self.macs.clone(),
+            ..Self::new(self.opened.len())
+        }
+    }
+
     pub(crate) fn open(&mut self, node: u32, how: Opened) {
         self.opened[node as usize] = how;
     }

@@ -1,6 +1,7 @@
 //! The ports of all nodes: which cable they are at, which network, which address.
 
 use core::ops::Index;
+use std::sync::Arc;
 
 use crate::packet::PortId;
 
@@ -32,17 +33,17 @@ pub(crate) enum Subnet {
     Broadcast,
 }
 
-/// All ports, by number.
-#[derive(Debug)]
+/// All ports, by number. Parts of one network share them.
+#[derive(Clone, Debug)]
 pub(crate) struct Ports {
-    list: Vec<Port>,
-    addresses: Vec<Address>,
+    list: Arc<[Port]>,
+    addresses: Arc<[Address]>,
     /// All interfaces by address, sorted.
-    by_address: Vec<(u32, PortId)>,
+    by_address: Arc<[(u32, PortId)]>,
     /// The first port of each node, [`PortId::NONE`] without one.
-    first: Vec<PortId>,
+    first: Arc<[PortId]>,
     /// The interface of each host's router, [`PortId::NONE`] without one.
-    gateways: Vec<PortId>,
+    gateways: Arc<[PortId]>,
 }
 
 impl Ports {
@@ -60,11 +61,11 @@ impl Ports {
             .collect();
         by_address.sort_unstable();
         Self {
-            list,
-            addresses,
-            by_address,
-            first,
-            gateways,
+            list: list.into(),
+            addresses: addresses.into(),
+            by_address: by_address.into(),
+            first: first.into(),
+            gateways: gateways.into(),
         }
     }
 

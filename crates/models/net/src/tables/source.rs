@@ -145,7 +145,7 @@ pub struct TrafficStats {
 }
 
 /// A source of a world: its ends, and how far it has come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Source {
     config: TrafficConfig,
     from: PortId,

@@ -28,7 +28,7 @@ impl PortMode {
 }
 
 /// A switch and what it has learnt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Switch {
     ports: Vec<(PortId, PortMode)>,
     learnt: HashMap<u64, Learnt, BuildHasherDefault<Mixer>>,
@@ -68,6 +68,11 @@ impl Switch {
             ports,
             learnt: HashMap::default(),
         }
+    }
+
+    /// Of a switch that another engine has: nothing of it.
+    pub(crate) fn elsewhere() -> Self {
+        Self::new(Vec::new())
     }
 
     pub(crate) fn mode(&self, port: PortId) -> Option<&PortMode> {

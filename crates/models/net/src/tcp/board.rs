@@ -1,7 +1,7 @@
 //! A ring of bits, one per segment of the window.
 
 /// Marks for the segment numbers of a window that slides upward.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Board {
     words: Box<[u64]>,
     /// Number of segments minus one; the number is a power of two.

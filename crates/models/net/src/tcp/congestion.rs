@@ -15,7 +15,7 @@ pub enum Control {
 }
 
 /// The window of one sender, in segments.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Congestion {
     pub(crate) window: f64,
     threshold: f64,

@@ -3,7 +3,7 @@
 use timeloom_time::{Duration, Instant, Virtual};
 
 /// The state of RFC 9438 section 4; windows in segments.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cubic {
     w_max: f64,
     w_est: f64,

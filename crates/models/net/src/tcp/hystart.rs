@@ -15,7 +15,7 @@ pub(crate) enum Growth {
 }
 
 /// The state of RFC 9406, section 4.2.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     window_end: u64,
     current_round_min: Duration,

@@ -91,7 +91,7 @@ pub(crate) fn widen(low: u32, near: u64) -> u64 {
 }
 
 /// What a flow has done so far.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpStats {
     /// Payload bytes that arrived in order.
     pub delivered_bytes: u64,

@@ -20,7 +20,7 @@ pub(crate) struct Ack {
 }
 
 /// The receiver of one flow.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     pub(crate) next: u64,
     window: u64,

@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 /// Smoothed round-trip time and what follows from it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RoundTrip {
     smoothed_ns: i64,
     variation_ns: i64,

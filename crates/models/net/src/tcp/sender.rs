@@ -33,7 +33,7 @@ enum State {
 /// The estimate of what is in flight, RFC 6675's pipe, is kept by counting:
 /// segments outstanding, less those known to have arrived, less those known to
 /// be lost and not yet sent again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sender {
     state: State,
     /// First segment not acknowledged.
@@ -84,7 +84,7 @@ pub(crate) struct Sender {
 /// Proportional rate reduction, RFC 9937: during recovery, packets go out in
 /// proportion to those that arrive, instead of in one burst that would lose
 /// the very retransmissions.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Reduction {
     /// RecoverFS: segments outstanding when recovery began.
     flight: u32,

@@ -1,0 +1,104 @@
+//! The links of a network: what each is made of, and the state of those that are here.
+
+use core::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use timeloom_engine::Random;
+
+use crate::config::LinkConfig;
+use crate::link::Link;
+use crate::packet::PortId;
+use crate::tables::sparse::Sparse;
+
+/// The links out of all ports. Engines share what they are made of; the state of a link is at the
+/// engines that have one of its ends, from the start on.
+#[derive(Debug)]
+pub(crate) struct Links {
+    seed: u64,
+    /// What links are made of: of many that are alike, once.
+    kinds: Arc<[LinkConfig]>,
+    /// By port.
+    kind_of: Arc<[u32]>,
+    /// By port; empty before [`Links::prepare`].
+    states: Sparse<Link>,
+}
+
+impl Links {
+    /// `kind_of` says of each port which of the `kinds` the link out of it is of.
+    pub(crate) fn new(seed: u64, kinds: Vec<LinkConfig>, kind_of: Vec<u32>) -> Self {
+        Self {
+            seed,
+            kinds: kinds.into(),
+            kind_of: kind_of.into(),
+            states: Sparse::default(),
+        }
+    }
+
+    pub(crate) fn config(&self, port: PortId) -> &LinkConfig {
+        &self.kinds[self.kind_of[port.index()] as usize]
+    }
+
+    /// The state of a link; `None` where another engine has it, and before the start.
+    pub(crate) fn get(&self, port: PortId) -> Option<&Link> {
+        self.states.get(port.0)
+    }
+
+    pub(crate) fn get_mut(&mut self, port: PortId) -> Option<&mut Link> {
+        self.states.get_mut(port.0)
+    }
+
+    fn fresh(&self, port: u32) -> Link {
+        let random = Random::new(self.seed, u64::from(port));
+        Link::new(self.config(PortId(port)), random)
+    }
+
+    /// Makes sure that there are states, before anything is sent.
+    #[inline]
+    pub(crate) fn prepare(&mut self) {
+        if self.states.len() != self.kind_of.len() {
+            self.make();
+        }
+    }
+
+    #[cold]
+    fn make(&mut self) {
+        let ports = 0..self.kind_of.len() as u32;
+        let fresh: Vec<Link> = ports.map(|port| self.fresh(port)).collect();
+        self.states = fresh.into();
+    }
+
+    /// Of all links those that an engine wants.
+    pub(crate) fn part(&self, wanted: impl Fn(PortId) -> bool) -> Self {
+        let make = |port| match self.states.get(port) {
+            Some(link) => link.clone(),
+            None => self.fresh(port),
+        };
+        let count = self.kind_of.len() as u32;
+        Self {
+            seed: self.seed,
+            kinds: Arc::clone(&self.kinds),
+            kind_of: Arc::clone(&self.kind_of),
+            states: Sparse::some(count, |port| wanted(PortId(port)), make),
+        }
+    }
+
+    /// Bytes of the states.
+    pub(crate) fn bytes(&self) -> usize {
+        self.states.bytes()
+    }
+}
+
+impl Index<PortId> for Links {
+    type Output = Link;
+    #[inline]
+    fn index(&self, port: PortId) -> &Link {
+        &self.states[port.0]
+    }
+}
+
+impl IndexMut<PortId> for Links {
+    #[inline]
+    fn index_mut(&mut self, port: PortId) -> &mut Link {
+        &mut self.states[port.0]
+    }
+}
