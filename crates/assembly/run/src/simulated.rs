@@ -159,6 +159,9 @@ impl Network {
                 .parts
                 .as_ref()
                 .map(|parts| &*parts.names[usize::from(here)]);
+            if let Some(name) = name {
+                options.name = format!("engine {name}");
+            }
             options.died = Some(engines::died(settings, name, scribe, around.reporter));
             let several = network.parts.as_ref().zip(settings).zip(lines.as_mut());
             if let Some(((parts, settings), lines)) = several {

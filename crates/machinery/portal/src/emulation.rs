@@ -67,6 +67,8 @@ pub struct Options {
     /// The way to the other engines of this network, of which the world has one part
     /// ([`timeloom_peering::Cut::apply`]).
     pub peers: Option<PeeringPortal>,
+    /// What the thread is called; of which the kernel keeps 15 bytes.
+    pub name: String,
     /// Told when the thread dies of a fault in the model, with what it said.
     pub died: Option<Died>,
 }
@@ -87,6 +89,7 @@ impl Default for Options {
             capture: None,
             sample: None,
             peers: None,
+            name: "emulation".to_owned(),
             died: None,
         }
     }
@@ -212,7 +215,7 @@ impl Emulation {
         };
         let died = options.died;
         let thread = Builder::new()
-            .name("emulation".to_owned())
+            .name(options.name)
             .spawn(move || observed(worker, died))
             .map_err(failed)?;
         Ok(Self {

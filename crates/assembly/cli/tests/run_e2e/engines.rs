@@ -1,6 +1,9 @@
 //! One simulated network in two engines: a program in one's part talks to one in the other's.
 
-use crate::support::{Lab, log_lines, timeloom};
+use std::fs;
+use std::process::{Command, ExitStatus};
+
+use crate::support::{Lab, Running, log_lines, timeloom};
 
 /// 20 ms between the routers, which are two engines'. Pings, pings in fragments, one whose time
 /// to live ends at the first router, a page of 300,000 bytes; beside them simulated traffic.
@@ -157,4 +160,102 @@ fn a_check_says_where_the_network_is_cut() {
         said.contains("5000 us of the machine's time to cross"),
         "{said}"
     );
+}
+
+/// A host with the router of one engine, and one with that of the other, which it asks for ever.
+const ASKS: &str = r#"
+schema = "timeloom/1"
+name = "mortal"
+time = { duration = "600 s" }
+[network]
+routers = ["r1", "r2"]
+[network.engines]
+parts = { west = ["r1"], east = ["r2"] }
+[system]
+links = [
+    { between = ["near", "r1"] },
+    { between = ["r1", "r2"], rate = "100 Mbit/s", delay = "20 ms" },
+    { between = ["r2", "far"] },
+]
+[system.hosts.far]
+address = "10.2.0.2/24"
+[system.hosts.near]
+address = "10.1.0.2/24"
+[[system.hosts.near.programs]]
+name = "ask"
+run = ["sh", "-c", """
+while :; do
+    ping -c 1 -W 5 10.1.0.1 >/dev/null && echo the router answers
+    ping -c 1 -W 2 10.2.0.2 >/dev/null && echo far answers || echo far is silent
+    sleep 0.1
+done
+"""]
+"#;
+
+/// Makes the thread of an engine fail at its next sleep: the kernel refuses it.
+fn fails(run: &Running<'_>, engine: &str) -> ExitStatus {
+    let threads = format!("/proc/{}/task", run.pid());
+    let threads = fs::read_dir(threads).expect("it runs").flatten();
+    let is_engine = |name: String| name.trim_end() == format!("engine {engine}");
+    let mut threads = threads
+        .filter(|thread| fs::read_to_string(thread.path().join("comm")).is_ok_and(is_engine));
+    let thread = threads.next().expect("the engine has a thread").file_name();
+    let inject = "--inject=?epoll_wait,?epoll_pwait,?epoll_pwait2:error=EBADF";
+    let mut strace = Command::new("strace");
+    strace.args(["-qq", "-o", "/dev/null", inject, "-p"]);
+    strace.arg(thread).status().expect("strace is there")
+}
+
+#[test]
+fn an_engine_that_fails_is_named_and_ends_the_run() {
+    let lab = Lab::with_text(ASKS);
+    let mut run = lab.start(&[]);
+    run.wait_for_line("ask", "far answers");
+    fails(&run, "east");
+    run.wait()
+        .blames(&["engine east", "died: epoll on open descriptors"]);
+    lab.assert_nothing_left();
+}
+
+#[test]
+fn a_run_goes_on_without_an_engine_that_fails_where_it_is_to() {
+    let lab = Lab::with_text(ASKS);
+    let mut run = lab.start(&["network.engines.failure=continue"]);
+    run.wait_for_line("ask", "far answers");
+    fails(&run, "east");
+    run.wait_for_line("ask", "far is silent");
+    let answers = || {
+        let lines = log_lines(&lab.run_path(), "ask").into_iter();
+        lines
+            .filter(|(_, line)| line == "the router answers")
+            .count()
+    };
+    let before = answers();
+    run.wait_for("the engine that lives answers no more", |_| {
+        answers() >= before + 2
+    });
+    run.signal(libc::SIGTERM);
+    let ended = run.wait();
+    lab.assert_nothing_left();
+    let lines = log_lines(&lab.run_path(), "ask");
+    let silent = lines.iter().position(|(_, line)| line == "far is silent");
+    let after = &lines[silent.expect("it said so")..];
+    let heard = after
+        .iter()
+        .filter(|(_, line)| line == "far answers")
+        .count();
+    assert_eq!(heard, 0, "{}", ended.output());
+    let events = ended.directory().events().expect("readable");
+    let has = |kind: &str, text: &str| {
+        let mut events = events.iter();
+        events.any(|event| &*event.kind == kind && event.text.contains(text))
+    };
+    assert!(has(
+        "died",
+        "engine east of the simulated network has died; the rest goes on"
+    ));
+    assert!(has(
+        "untrusted",
+        "The simulated network's engine east thread has died."
+    ));
 }

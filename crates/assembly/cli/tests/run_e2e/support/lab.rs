@@ -224,7 +224,8 @@ impl Running<'_> {
         });
     }
 
-    fn wait_for(&mut self, failure: &str, mut met: impl FnMut(&Self) -> bool) {
+    /// Waits until the run has got somewhere.
+    pub(crate) fn wait_for(&mut self, failure: &str, mut met: impl FnMut(&Self) -> bool) {
         let in_time = patiently(PATIENCE, || {
             if let Ok(Some(status)) = self.child.try_wait() {
                 let text = fs::read_to_string(self.lab.path().join("stderr"));
