@@ -1,6 +1,6 @@
 //! How a program comes under the clock before its first instruction.
 //!
-//! `launch` forks by a `spec`; the `child` does with what was `prepare`d what is left to do, sends
+//! `launch` forks by a `spec`, sharing memory (`vfork`); the `child` does with what was `prepare`d what is left to do, sends
 //! the descriptor of its filter's listener, and executes. What was started is a
 //! `guest`. At the exec `inject` attaches for a moment and maps clock page and `image`; `auxv` finds where the kernel's vDSO is
 //! announced to the program, `vdso` what is in it, and `kernel_vdso` makes it lead to the image;
@@ -17,3 +17,4 @@ mod prepare;
 mod replace;
 pub(crate) mod spec;
 pub(crate) mod vdso;
+mod vfork;

@@ -118,11 +118,13 @@ fn name_between(path: &Path, prefix: &str, suffix: &str) -> Option<String> {
     Some(name.strip_prefix(prefix)?.strip_suffix(suffix)?.to_owned())
 }
 
-/// The pages that living supervisors write.
+/// The pages that living supervisors write. A child that has not executed its program yet
+/// shares its supervisor's memory, and may outlive it.
 fn supervised_pages() -> Vec<PageName> {
-    let pages = processes::all().into_iter().flat_map(pages_of);
+    let pages = |pid| pages_of(pid).into_iter().map(move |page| (pid, page));
+    let pages = processes::all().into_iter().flat_map(pages);
     pages
-        .filter(|page| page.writable)
-        .map(|page| page.name)
+        .filter(|(pid, page)| page.writable && page.name.is_of_supervisor(*pid))
+        .map(|(_, page)| page.name)
         .collect()
 }

@@ -81,6 +81,13 @@ impl PageName {
         self.parts().next().unwrap_or_default()
     }
 
+    /// Whether the process of this number is the supervisor. It may be in a namespace of
+    /// processes that has another number for it.
+    pub(crate) fn is_of_supervisor(&self, pid: i32) -> bool {
+        let named = self.parts().nth(1).and_then(|part| part.parse().ok());
+        named.is_some_and(|named: i32| processes::numbers(pid).contains(&named))
+    }
+
     /// Whether the supervisor is another user's, so that we cannot see what it
     /// maps.
     pub(crate) fn has_hidden_supervisor(&self) -> bool {

@@ -60,7 +60,7 @@ pub struct Session {
     skipper: Mutex<Option<(Arc<AtomicBool>, JoinHandle<()>)>>,
     ended: Arc<AtomicBool>,
     /// Programs that were started under a name, by the number of their first process.
-    programs: Mutex<Vec<(i32, String)>>,
+    programs: Arc<Mutex<Vec<(i32, String)>>>,
     /// Programs that were brought in.
     registered: Mutex<Vec<Registration>>,
     /// Or why there are none.
@@ -116,7 +116,7 @@ impl Session {
             threads: Vec::new(),
             skipper: Mutex::default(),
             ended: Arc::default(),
-            programs: Mutex::default(),
+            programs: Arc::default(),
             registered: Mutex::default(),
             time_files,
             has_socket: AtomicBool::new(false),
@@ -209,30 +209,30 @@ impl Session {
         let supervisor = Arc::clone(&self.supervisor);
         let host = spec.host.clone().unwrap_or_else(|| self.own_host());
         let view = self.view(&host);
+        let newcomers = || {
+            let newcomers = self.supervisor.newcomers.lock();
+            newcomers.unwrap_or_else(|e| e.into_inner())
+        };
         let how = Conditions {
             emulates_tsc: self.clock.emulates_tsc(),
             view,
+            fails: &|pid| newcomers().retain(|&other| other != pid),
             warn: &self.supervisor.warn,
         };
         // Time does not skip, whoever it is that has it started.
         let on_its_way = self.supervisor.starting(host.index());
+        let (programs, name) = (Arc::clone(&self.programs), spec.name.clone());
         let launched = launch(spec, &how, move |pid, descriptor| {
-            if let Some(name) = &spec.name {
-                let mut programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
-                programs.push((pid, name.clone()));
+            if let Some(name) = name {
+                let mut programs = programs.lock().unwrap_or_else(|e| e.into_inner());
+                programs.push((pid, name));
             }
             supervisor
                 .newcomers
                 .lock()
                 .unwrap_or_else(|e| e.into_inner())
                 .push(pid);
-            let listener = Arc::new(Listener::new(descriptor, host));
-            let its = Arc::clone(&supervisor);
-            let serve = move || listener::serve(&listener, &its);
-            // Without one the listener is closed, and the exec fails.
-            if let Err(error) = std::thread::Builder::new().spawn(serve) {
-                (supervisor.warn)(format!("no thread to serve process {pid}: {error}"));
-            }
+            listener::serve(&Arc::new(Listener::new(descriptor, host)), &supervisor);
         });
         drop(on_its_way);
         launched

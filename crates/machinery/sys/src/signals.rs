@@ -31,10 +31,28 @@ impl Blocked {
                 return Err(io::Error::last_os_error());
             }
         }
+        Self::of(&set)
+    }
+
+    /// Blocks all that can be.
+    ///
+    /// # Errors
+    /// Never, on Linux.
+    pub fn all() -> io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: room for a set.
+        let set = unsafe {
+            libc::sigfillset(set.as_mut_ptr());
+            set.assume_init()
+        };
+        Self::of(&set)
+    }
+
+    fn of(set: &libc::sigset_t) -> io::Result<Self> {
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: a whole set to be read, and one to be written.
         let failed =
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, before.as_mut_ptr()) };
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, before.as_mut_ptr()) };
         if failed != 0 {
             return Err(io::Error::from_raw_os_error(failed));
         }

@@ -1,6 +1,8 @@
 //! The child's side of the fork: it becomes the program.
 
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::linux::descriptor::send_descriptor;
 use crate::time_files::View;
@@ -14,11 +16,39 @@ pub(super) const STEP_STREAMS: i32 = 3;
 pub(super) const STEP_FILTER: i32 = 4;
 pub(super) const STEP_EXEC: i32 = 5;
 pub(super) const STEP_TSC: i32 = 6;
-/// The only one without which it goes on.
-pub(super) const STEP_TIME_FILES: i32 = 7;
-pub(super) const STEP_RIGHTS: i32 = 8;
+pub(super) const STEP_RIGHTS: i32 = 7;
 
-/// The child's side of the fork.
+/// What went wrong in the child; it writes here, in the memory that it shares, and its
+/// parent reads when the child has executed the program or ended.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    /// Where it could not go on, and the error's number.
+    step: AtomicI32,
+    errno: AtomicI32,
+    /// Why it sees the machine's files that tell time: an error's number.
+    time_files: AtomicI32,
+}
+
+impl Problems {
+    /// The step that failed, if one did without which there is no program.
+    pub(super) fn fatal(&self) -> Option<(i32, io::Error)> {
+        let step = self.step.load(Ordering::SeqCst);
+        let error = || io::Error::from_raw_os_error(self.errno.load(Ordering::SeqCst));
+        (step != 0).then(|| (step, error()))
+    }
+
+    /// Why the program sees the machine's files that tell time, if it does.
+    pub(super) fn time_files(&self) -> Option<io::Error> {
+        let errno = self.time_files.load(Ordering::SeqCst);
+        (errno != 0).then(|| io::Error::from_raw_os_error(errno))
+    }
+}
+
+/// The child's side of the fork. It shares its parent's memory and the calling thread's
+/// errno, and nothing else: descriptors, signals, limits and credentials are its own.
+///
+/// Once it is another user, that one might reach our memory through it: the kernel makes
+/// the memory undumpable first, for good, so that only root may attach.
 ///
 /// # Safety
 /// Only in a freshly forked child: never returns, makes only system calls.
@@ -26,20 +56,14 @@ pub(super) unsafe fn child(
     spec: &CommandSpec,
     prepared: &Prepared,
     view: Option<&View>,
-    supervisors: RawFd,
-    socket: RawFd,
-    failure: RawFd,
+    [supervisors, socket]: [RawFd; 2],
+    problems: &Problems,
 ) -> ! {
-    let report = |step: i32| {
-        // SAFETY: the descriptor is open; errno is this thread's.
-        unsafe {
-            let errno = *libc::__errno_location();
-            let message = [step, errno];
-            libc::write(failure, message.as_ptr().cast(), 8);
-        }
-    };
+    // SAFETY: errno is that of the thread that waits for us.
+    let errno = || unsafe { *libc::__errno_location() };
     let fail = |step: i32| -> ! {
-        report(step);
+        problems.errno.store(errno(), Ordering::SeqCst);
+        problems.step.store(step, Ordering::SeqCst);
         // SAFETY: ends this process, which has nothing to tidy up.
         unsafe { libc::_exit(127) }
     };
@@ -50,15 +74,7 @@ pub(super) unsafe fn child(
         // wait for its answer for ever.
         libc::close(supervisors);
         timeloom_sys::limit::restore_descriptors();
-        // The Rust runtime ignores SIGPIPE, and a session may block signals;
-        // programs expect neither.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        libc::signal(libc::SIGINT, libc::SIG_DFL);
-        libc::signal(libc::SIGQUIT, libc::SIG_DFL);
-        libc::signal(libc::SIGTERM, libc::SIG_DFL);
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        let_signals_through();
 
         if let Some(network) = &spec.network
             && libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) != 0
@@ -68,7 +84,7 @@ pub(super) unsafe fn child(
         if let Some(view) = view
             && !view.enter()
         {
-            report(STEP_TIME_FILES);
+            problems.time_files.store(errno(), Ordering::SeqCst);
         }
         if let Some(directory) = &prepared.directory
             && libc::chdir(directory.as_ptr()) != 0
@@ -135,6 +151,35 @@ pub(super) unsafe fn child(
             prepared.environment.as_ptr(),
         );
         fail(STEP_EXEC)
+    }
+}
+
+/// No handler of ours is left, and no signal blocked: a handler would run in the memory
+/// that we share. All signals are blocked until then.
+///
+/// # Safety
+/// In the forked child only.
+unsafe fn let_signals_through() {
+    // SAFETY: reads and writes structures of ours.
+    unsafe {
+        for signal in 1..=libc::SIGRTMAX() {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            // The C library keeps two to itself, for its own threads.
+            let known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
+            let is_handled = known && !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+            // The Rust runtime ignores SIGPIPE, and a session may have been begun with
+            // these ignored; programs expect neither.
+            let is_expected = matches!(
+                signal,
+                libc::SIGPIPE | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
+            );
+            if is_handled || is_expected {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
 }
 

@@ -1,10 +1,8 @@
 //! A program that was started, as its parent has it.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-
-use crate::error::{GuestError, check};
 
 /// A program that was started. Dropping it does not end it.
 #[derive(Debug)]
@@ -72,20 +70,14 @@ impl Child {
 
 impl Guest {
     /// A child of ours that has not been waited for.
-    pub(super) fn child(pid: i32) -> Result<Self, GuestError> {
-        // SAFETY: no pointers. The child exists, if only as a zombie.
-        let pidfd = check(
-            unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) },
-            "opening a pidfd",
-        )?;
-        Ok(Self {
+    pub(super) fn child(pid: i32, pidfd: OwnedFd) -> Self {
+        Self {
             child: Arc::new(Child {
                 pid,
-                // SAFETY: just created and owned by nobody else.
-                pidfd: unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) },
+                pidfd,
                 is_settled: AtomicBool::new(false),
             }),
-        })
+        }
     }
 
     /// Process identifier.

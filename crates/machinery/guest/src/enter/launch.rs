@@ -1,21 +1,24 @@
 //! Starting a program under the virtual clock: fork, filter, exec.
 
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use timeloom_sys::rights::Rights;
 
-use crate::error::{GuestError, check};
+use crate::error::GuestError;
 use crate::linux::descriptor::{receive_descriptor, socket_pair};
 use crate::time_files::{MachineFiles, View};
 
 use super::child::{
-    STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_RIGHTS, STEP_TIME_FILES, STEP_TSC, child,
+    Problems, STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_RIGHTS, STEP_TSC, child,
 };
 use super::guest::Guest;
 use super::prepare::prepare;
 use super::spec::CommandSpec;
+use super::vfork::vfork;
 
 /// What programs of a session have in common.
 pub(crate) struct Conditions<'a> {
@@ -23,56 +26,63 @@ pub(crate) struct Conditions<'a> {
     pub(crate) emulates_tsc: bool,
     /// The files that tell time, if they are not the machine's.
     pub(crate) view: Option<View>,
+    /// Called with the number of a child that did not become the program, while it is
+    /// nobody else's.
+    pub(crate) fails: &'a dyn Fn(i32),
     /// Called with messages for the user.
     pub(crate) warn: &'a dyn Fn(String),
 }
 
-/// Starts `spec`. `on_listener` is given the new process and the listener of
-/// its filter, and must begin to serve it at once: the exec waits for its
-/// answer.
+/// Starts `spec`. `serve` gets the new process and the listener of its filter, in a thread
+/// of its own, and answers there until no process is left that could ask: the exec waits
+/// for its answer, and this thread for the exec.
 pub(crate) fn launch(
     spec: &CommandSpec,
     how: &Conditions<'_>,
-    on_listener: impl FnOnce(i32, OwnedFd),
+    serve: impl FnOnce(i32, OwnedFd) + Send + 'static,
 ) -> Result<Guest, GuestError> {
     let prepared = prepare(spec, how.emulates_tsc)?;
     let (ours, theirs) = socket_pair()?;
-    let (mut failure, failure_theirs) = pipe()?;
+    let supervisors = ours.as_raw_fd();
+    let number = Arc::new(AtomicI32::new(0));
+    let its = Arc::clone(&number);
+    let receive = move || {
+        // None when the child ended before it got that far.
+        if let Some(listener) = receive_descriptor(ours.as_raw_fd()) {
+            drop(ours);
+            serve(its.load(Ordering::SeqCst), listener);
+        }
+    };
+    let program = || spec.argv[0].to_string_lossy();
+    std::thread::Builder::new()
+        .spawn(receive)
+        .map_err(GuestError::system(format!(
+            "starting a thread to serve `{}`",
+            program()
+        )))?;
 
+    let problems = Problems::default();
+    let become_program = || -> libc::c_int {
+        let view = how.view.as_ref();
+        let sockets = [supervisors, theirs.as_raw_fd()];
+        // SAFETY: this is the child.
+        unsafe { child(spec, &prepared, view, sockets, &problems) }
+    };
     // SAFETY: the child only makes system calls on what was prepared.
-    let pid = check(unsafe { libc::fork() }.into(), "forking")? as i32;
-    if pid == 0 {
-        // SAFETY: we are the child.
-        unsafe {
-            child(
-                spec,
-                &prepared,
-                how.view.as_ref(),
-                ours.as_raw_fd(),
-                theirs.as_raw_fd(),
-                failure_theirs.as_raw_fd(),
-            )
-        };
+    let pidfd = unsafe { vfork(become_program, &number) }
+        .map_err(GuestError::system(format!("forking for `{}`", program())))?;
+    drop(theirs);
+    let guest = Guest::child(number.load(Ordering::SeqCst), pidfd);
+    if let Some((step, error)) = problems.fatal() {
+        // Until it is waited for, its number is nobody else's.
+        (how.fails)(guest.pid());
+        guest.wait();
+        return Err(explain(spec, step, error));
     }
-    drop((theirs, failure_theirs));
-    let guest = Guest::child(pid)?;
-    if let Some(listener) = receive_descriptor(ours.as_raw_fd()) {
-        on_listener(pid, listener);
-    }
-    loop {
-        let mut message = [0u8; 8];
-        if let Ok(0) = failure.read(&mut message) {
-            return Ok(guest); // closed by the exec
-        }
-        let [step, errno] =
-            [&message[..4], &message[4..]].map(|b| i32::from_ne_bytes(b.try_into().expect("4")));
-        let error = io::Error::from_raw_os_error(errno);
-        if step != STEP_TIME_FILES {
-            guest.wait();
-            return Err(explain(spec, step, error));
-        }
+    if let Some(error) = problems.time_files() {
         (how.warn)(MachineFiles::Refused(error).to_string());
     }
+    Ok(guest)
 }
 
 fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
@@ -116,20 +126,4 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
             source,
         },
     }
-}
-
-fn pipe() -> Result<(std::fs::File, OwnedFd), GuestError> {
-    let mut fds = [0; 2];
-    check(
-        // SAFETY: writes two descriptors.
-        unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into(),
-        "making a pipe",
-    )?;
-    // SAFETY: just created and owned by nobody else.
-    Ok(unsafe {
-        (
-            std::fs::File::from_raw_fd(fds[0]),
-            OwnedFd::from_raw_fd(fds[1]),
-        )
-    })
 }

@@ -1,5 +1,5 @@
-//! What the child of a fork needs, made before it: after the fork, in a process that
-//! had several threads, nothing may allocate.
+//! What the child of a fork needs, made before it: after the fork, in memory that it
+//! shares with all threads of its parent, nothing may allocate.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};

@@ -97,6 +97,13 @@ pub(crate) fn process_of(thread: i32) -> i32 {
         .unwrap_or(thread)
 }
 
+/// The numbers of a process, in our namespace of processes and in those within it.
+pub(crate) fn numbers(pid: i32) -> Vec<i32> {
+    let text = status_field(pid, "NSpid:").unwrap_or_default();
+    let numbers = text.split_ascii_whitespace();
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
 /// What a thread does about a signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SignalState {
@@ -377,6 +384,13 @@ mod tests {
         assert!(children(this).contains(&pid));
         child.wait().expect("it ends");
         assert!(!children(this).contains(&pid));
+    }
+
+    #[test]
+    fn a_process_has_its_own_number() {
+        let own = std::process::id() as i32;
+        assert!(numbers(own).contains(&own));
+        assert!(numbers(0).is_empty());
     }
 
     #[test]

@@ -1,0 +1,169 @@
+//! A child that shares our memory until it executes a program or ends, as by vfork(2).
+//!
+//! fork(2) copies the map of the whole memory, which the exec throws away. A supervisor
+//! with a thousand programs has thousands of threads, each with a stack: copying their
+//! map took most of the time in which programs started. Nothing is copied here; the
+//! calling thread stands meanwhile, and all others go on. So whoever answers the child's
+//! exec must be another thread.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use timeloom_sys::signals::Blocked;
+
+/// Calls `work` in a new process, whose number is in `pid` before that. Returns a pidfd of
+/// it when it has executed a program, or ended.
+///
+/// It begins with all signals blocked that can be: handlers of ours would run in the
+/// shared memory.
+///
+/// # Errors
+/// The kernel's, as of fork(2).
+///
+/// # Safety
+/// `work` makes only system calls, and changes nothing in memory but what its caller gave
+/// it for that. It takes no lock and makes no memory.
+pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
+    work: F,
+    pid: &AtomicI32,
+) -> io::Result<OwnedFd> {
+    let stack = Stack::new()?;
+    let mut beginning = Beginning {
+        work: Some(work),
+        pid,
+    };
+    let _blocked = Blocked::all()?;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let mut pidfd: RawFd = -1;
+    // SAFETY: the stack is nobody else's and lives until the child has left it; `begin`
+    // gets what it expects; the descriptor is written while we stand.
+    let child = unsafe {
+        libc::clone(
+            begin::<F>,
+            stack.top(),
+            flags,
+            (&raw mut beginning).cast(),
+            &raw mut pidfd,
+        )
+    };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just created and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
+}
+
+/// What the child begins with.
+struct Beginning<'a, F> {
+    work: Option<F>,
+    pid: &'a AtomicI32,
+}
+
+extern "C" fn begin<F: FnOnce() -> libc::c_int>(beginning: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: who called `clone` stands, and gave us this.
+    let beginning = unsafe { &mut *beginning.cast::<Beginning<'_, F>>() };
+    // SAFETY: no arguments.
+    beginning.pid.store(unsafe { libc::getpid() }, Ordering::SeqCst);
+    beginning.work.take().map_or(127, |work| work())
+}
+
+/// Memory for a child's frames, with a page below that nobody may touch.
+struct Stack {
+    bottom: *mut libc::c_void,
+}
+
+impl Stack {
+    const BYTES: usize = 256 << 10;
+    const GUARD: usize = 64 << 10;
+
+    fn new() -> io::Result<Self> {
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | libc::MAP_NORESERVE,
+        );
+        // SAFETY: a new mapping, wherever there is room.
+        let bottom =
+            unsafe { libc::mmap(std::ptr::null_mut(), Self::BYTES, protection, flags, -1, 0) };
+        if bottom == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let stack = Self { bottom };
+        // SAFETY: part of our own mapping.
+        if unsafe { libc::mprotect(bottom, Self::GUARD, libc::PROT_NONE) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(stack)
+    }
+
+    /// Where the first frame begins: stacks grow down.
+    fn top(&self) -> *mut libc::c_void {
+        // SAFETY: the end of the mapping.
+        unsafe { self.bottom.byte_add(Self::BYTES) }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; the child has left it.
+        unsafe { libc::munmap(self.bottom, Self::BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn reap(pid: i32) -> i32 {
+        let mut status = 0;
+        // SAFETY: writes `status`; a child of ours.
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        assert_eq!(waited, pid);
+        status
+    }
+
+    #[test]
+    fn a_child_knows_its_number_writes_to_our_memory_and_ends_before_we_go_on() {
+        let (pid, seen, told) = (AtomicI32::new(0), AtomicI32::new(0), AtomicI32::new(0));
+        let work = || {
+            // SAFETY: system calls.
+            unsafe {
+                libc::usleep(20_000);
+                seen.store(libc::getpid(), Ordering::SeqCst);
+            }
+            told.store(pid.load(Ordering::SeqCst), Ordering::SeqCst);
+            7
+        };
+        // SAFETY: it makes system calls and stores numbers.
+        unsafe { vfork(work, &pid) }.expect("there is room for a process");
+        let child = seen.load(Ordering::SeqCst);
+        assert_ne!(child, 0, "it has not ended yet");
+        assert_eq!((pid.load(Ordering::SeqCst), told.into_inner()), (child, child));
+        assert_eq!(libc::WEXITSTATUS(reap(child)), 7);
+    }
+
+    #[test]
+    fn a_handler_of_ours_does_not_run_in_the_child() {
+        static RAN: AtomicBool = AtomicBool::new(false);
+        extern "C" fn handler(_: libc::c_int) {
+            RAN.store(true, Ordering::SeqCst);
+        }
+        // SAFETY: the handler stores one flag. No other test uses this signal.
+        let before = unsafe { libc::signal(libc::SIGURG, handler as *const () as usize) };
+        let pid = AtomicI32::new(0);
+        // SAFETY: a signal to itself alone.
+        let work = || unsafe { libc::kill(libc::getpid(), libc::SIGURG) };
+        // SAFETY: it makes system calls.
+        unsafe { vfork(work, &pid) }.expect("there is room for a process");
+        assert_eq!(reap(pid.into_inner()), 0);
+        assert!(!RAN.load(Ordering::SeqCst));
+        // We take them again.
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGURG) };
+        assert!(RAN.load(Ordering::SeqCst));
+        // SAFETY: what it was.
+        unsafe { libc::signal(libc::SIGURG, before) };
+    }
+}
