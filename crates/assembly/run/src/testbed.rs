@@ -9,12 +9,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
-use timeloom_guest::{Compute, Controlled, Grants, HoldError, Session, Stepped, Welcome};
-use timeloom_scenario::Plan;
+use timeloom_guest::{
+    Compute, Controlled, Grants, HoldError, HostRights, Session, Stepped, Welcome,
+};
+use timeloom_scenario::{Host, Plan};
 use timeloom_time::{Instant, Virtual};
 
 use crate::error::RunError;
 use crate::record::Scribe;
+use crate::rights;
 use crate::timelines::TimelineDaemon;
 
 /// A session that obeys the pause wire: the clock first, then the processes.
@@ -60,6 +63,8 @@ pub(crate) struct Door {
     networks: BTreeMap<String, OwnedFd>,
     /// Where timelines are found, by the names of the hosts that keep some.
     timelines: BTreeMap<String, PathBuf>,
+    /// The hosts, for what their programs may do.
+    hosts: BTreeMap<String, Host>,
     scribe: Scribe,
 }
 
@@ -84,6 +89,7 @@ impl Door {
         Ok(Self {
             networks,
             timelines: keepers.iter().map(place).collect(),
+            hosts: plan.system.hosts.clone(),
             scribe: scribe.clone(),
         })
     }
@@ -263,6 +269,10 @@ impl Controlled for Keyboard {
         Ok(Welcome {
             network: network.transpose().map_err(HoldError::other)?,
             env: place.into_iter().collect(),
+            rights: match door.hosts.get(host) {
+                Some(host) => rights::of_host(host).map_err(HoldError::other)?,
+                None => HostRights::Supervisors,
+            },
         })
     }
 

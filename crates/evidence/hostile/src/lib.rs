@@ -24,7 +24,7 @@ pub use runs::remove_directory;
 pub type Input = fn(&[u8]);
 
 /// Each by its name, which its fuzzer and its seeds have too.
-pub const INPUTS: [(&str, Input); 23] = [
+pub const INPUTS: [(&str, Input); 24] = [
     ("agent_hears", agents::hears),
     ("agent_results", agents::results),
     ("clock_page", timelines::clock_page),
@@ -47,6 +47,7 @@ pub const INPUTS: [(&str, Input); 23] = [
     ("tunnel", agents::tunnel),
     ("vdso", guests::vdso),
     ("vm_frames", machines::frames),
+    ("vm_monitor", machines::monitor),
     ("vm_region", machines::region),
 ];
 

@@ -89,3 +89,8 @@ pub(crate) fn frames(input: &[u8]) {
         timeloom_vm::fuzzing::stream(stream, usize::from(*piece) + 1);
     }
 }
+
+/// What an emulator says of itself: lines of JSON.
+pub(crate) fn monitor(said: &[u8]) {
+    timeloom_vm::fuzzing::monitor(said);
+}

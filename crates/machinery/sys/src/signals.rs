@@ -51,8 +51,7 @@ impl Blocked {
     fn of(set: &libc::sigset_t) -> io::Result<Self> {
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: a whole set to be read, and one to be written.
-        let failed =
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, before.as_mut_ptr()) };
+        let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, before.as_mut_ptr()) };
         if failed != 0 {
             return Err(io::Error::from_raw_os_error(failed));
         }

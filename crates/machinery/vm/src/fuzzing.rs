@@ -1,10 +1,12 @@
 //! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: the stream between a
-//! guest and its host, with what must hold of it. Not for programs.
+//! guest and its host, and what an emulator says, with what must hold of them. Not for
+//! programs.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::frames::{frame, message};
+use crate::monitor;
 use crate::{Frames, FromGuest, FromHost, MOST_FRAME_BYTES};
 
 /// A stream as it comes, in pieces of `piece` bytes: it has the frames that it has in one
@@ -19,6 +21,29 @@ pub fn stream(bytes: &[u8], piece: usize) {
         assert!(!bytes.is_empty() && bytes.len() <= MOST_FRAME_BYTES && !bytes.contains(&0));
         reads_again::<FromGuest>(bytes);
         reads_again::<FromHost>(bytes);
+    }
+}
+
+/// What an emulator says through its monitor: no line counts for more than one move of
+/// the counter, and where all was understood, so is what comes after it.
+///
+/// # Panics
+/// When that does not hold.
+pub fn monitor(said: &[u8]) {
+    let moves = |said: &[u8]| {
+        let mut moves = 0;
+        let heard = monitor::follow(said, &mut || moves += 1);
+        (moves, heard.is_ok())
+    };
+    let (before, all) = moves(said);
+    assert!(before <= said.split(|&byte| byte == b'\n').count());
+    if all && (said.is_empty() || said.ends_with(b"\n")) {
+        let more = [
+            said,
+            b"{\"event\":\"RESUME\"}\n{\"event\":\"VNC_CONNECTED\"}\n",
+        ]
+        .concat();
+        assert_eq!(moves(&more), (before + 1, true));
     }
 }
 

@@ -15,9 +15,14 @@ use serde::Deserialize;
 /// # Errors
 /// When the emulator does not speak the protocol.
 pub fn watch(mut stream: UnixStream, mut displaced: impl FnMut()) -> io::Result<()> {
-    let mut lines = BufReader::new(stream.try_clone()?);
-    let mut line = String::new();
+    let lines = BufReader::new(stream.try_clone()?);
     stream.write_all(b"{\"execute\":\"qmp_capabilities\"}\n")?;
+    follow(lines, &mut displaced)
+}
+
+/// As [`watch`], of what an emulator says, one line after the other.
+pub(crate) fn follow(mut lines: impl BufRead, displaced: &mut dyn FnMut()) -> io::Result<()> {
+    let mut line = String::new();
     loop {
         line.clear();
         let read = lines.by_ref().take(MOST_LINE).read_line(&mut line)?;

@@ -12,13 +12,12 @@ use timeloom_guest::{
     ClockOptions, CommandSpec, Compute, Grants, Guest, Lookout, ProcFiles, Session, SessionOptions,
     Stepped, SteppedSession, Tsc, end_grants, serve,
 };
-use timeloom_sys::account::{Account, UserName};
 use timeloom_sys::command::{Signal, ignore};
-use timeloom_sys::rights::{Capability, Rights};
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::control::{parse_factor, parse_span};
 use super::inside;
+use super::who::Who;
 
 /// Run a program under a virtual clock
 ///
@@ -70,14 +69,8 @@ pub(crate) struct Exec {
     /// machine's, in the machine's mount namespace
     #[arg(long, value_enum, default_value_t = ProcChoice::Virtual, value_name = "WHOSE")]
     proc: ProcChoice,
-    /// Who the program is: a name, `UID` or `UID:GID` (needs root). It gains no privilege
-    /// by what it executes, and has no capability but those of --capability
-    #[arg(long, value_name = "USER")]
-    user: Option<UserName>,
-    /// What of root's rights the program has, such as net_bind_service; may be given
-    /// several times. All others are taken away
-    #[arg(long, value_name = "NAME", value_parser = parse_capability)]
-    capability: Vec<Capability>,
+    #[command(flatten)]
+    who: Who,
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
@@ -128,7 +121,7 @@ enum ProcChoice {
 impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.host.is_some() {
-            return inside::run(self.host, self.name.as_deref(), &self.command);
+            return inside::run(self.host, self.name.as_deref(), &self.command, &self.who);
         }
         let quiet = self.quiet;
         let (dilation, skip, paused) = match self.dilate {
@@ -140,7 +133,7 @@ impl Exec {
             TscChoice::Native => Tsc::Native,
             TscChoice::Emulate => Tsc::Emulate,
         };
-        let rights = rights_of(self.user.as_ref(), &self.capability)?;
+        let rights = self.who.rights()?;
         let session = Arc::new(Session::new(SessionOptions {
             name: self
                 .name
@@ -289,32 +282,6 @@ pub(crate) fn parse_start(text: &str) -> Result<Instant<Utc>, String> {
     let ns = i64::try_from(stamp.as_nanosecond())
         .map_err(|_| "the year must lie between 1678 and 2262".to_owned())?;
     Ok(Instant::from_ns(ns))
-}
-
-fn parse_capability(text: &str) -> Result<Capability, String> {
-    text.parse().map_err(|_| {
-        "no capability of Linux; names are those of capabilities(7), as in net_bind_service"
-            .to_owned()
-    })
-}
-
-/// What the program may do, when that is not what we may.
-fn rights_of(
-    user: Option<&UserName>,
-    capabilities: &[Capability],
-) -> Result<Option<Rights>, Failure> {
-    if user.is_none() && capabilities.is_empty() {
-        return Ok(None);
-    }
-    let account = |user| match Account::of(user) {
-        Ok(Some(account)) => Ok(account),
-        Ok(None) => Err(Failure::usage(format!(
-            "this machine has no user `{user}`: name one that it has, or write UID:GID"
-        ))),
-        Err(error) => Err(Failure::run(format!("looking up `{user}`: {error}"))),
-    };
-    let account = user.map(account).transpose()?;
-    Ok(Some(Rights::new(account, capabilities)))
 }
 
 pub(crate) fn ignore_terminal_signals() {

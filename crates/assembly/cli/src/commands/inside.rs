@@ -12,6 +12,7 @@ use clap::Args;
 use timeloom_exit::Failure;
 use timeloom_guest::{Entry, enter};
 
+use super::who::Who;
 use terminal::Terminal;
 
 /// Open a shell on a host of a running session
@@ -30,6 +31,8 @@ pub(crate) struct Shell {
     /// The session; may be left out when only one runs
     #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    who: Who,
 }
 
 impl Shell {
@@ -39,7 +42,7 @@ impl Shell {
             true => "/bin/sh".to_owned(),
             false => shell,
         };
-        run(self.host, self.name.as_deref(), &[shell.into()])
+        run(self.host, self.name.as_deref(), &[shell.into()], &self.who)
     }
 }
 
@@ -48,6 +51,7 @@ pub(crate) fn run(
     host: Option<String>,
     session: Option<&str>,
     command: &[OsString],
+    who: &Who,
 ) -> Result<ExitCode, Failure> {
     let directory = std::env::current_dir()
         .map_err(|error| Failure::run(format!("finding the working directory: {error}")))?;
@@ -64,6 +68,8 @@ pub(crate) fn run(
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
         terminal: is_interactive,
+        user: who.user.as_ref().map(ToString::to_string),
+        capabilities: who.capability.iter().map(ToString::to_string).collect(),
     };
     let status = if is_interactive {
         let terminal = Terminal::open()

@@ -26,6 +26,7 @@ mod sweep;
 mod table;
 mod timeline;
 mod vm;
+mod who;
 
 use sibling::{Sibling, Words};
 

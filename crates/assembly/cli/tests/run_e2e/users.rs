@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Output;
 
 use crate::support::{Lab, Scenario, log_lines, timeloom};
 
@@ -139,7 +140,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
                'touch run/manifest.json' 'touch run/mine'; do $try 2>/dev/null && echo \"did $try\"; \
                done; cd \"$TIMELOOM_FILES\" && pwd; echo pried; sleep 1000";
     let lab = Lab::new(
-        &Scenario::lasting("300 ms")
+        &Scenario::lasting("10 s")
             .program(
                 'a',
                 "keeper",
@@ -159,7 +160,8 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     );
     let searched = fs::Permissions::from_mode(0o755);
     fs::set_permissions(lab.path(), searched).expect("it is ours");
-    lab.run(&[]).succeeded();
+    // Time does not skip over a program that is still to start.
+    lab.run(&["time.mode=skip"]).succeeded();
     lab.assert_nothing_left();
     let kept = lab.run_path().join("files/keeper/kept");
     assert_eq!(fs::read_to_string(&kept).expect("it was kept"), "data\n");
@@ -168,7 +170,8 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     let own = lab.run_path().join("files/pryer").display().to_string();
     assert_eq!(pryer, [own, "pried".to_owned()]);
     // What an earlier run's programs kept goes with it, and no link is followed.
-    let second = lab.start_with(&["--replace"], &[]).wait().succeeded();
+    let second = lab.start_with(&["--replace"], &["time.mode=skip"]);
+    let second = second.wait().succeeded();
     assert!(second.directory().is_finished());
     assert!(Path::new("/etc/passwd").exists());
     assert_eq!(fs::read_to_string(&kept).expect("kept anew"), "data\n");
@@ -178,7 +181,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
 #[test]
 fn a_plant_is_who_it_is_said_to_be() {
     let lab = Lab::new(
-        &Scenario::lasting("500 ms")
+        &Scenario::lasting("10 min")
             .program(
                 'a',
                 "poll",
@@ -193,7 +196,7 @@ fn a_plant_is_who_it_is_said_to_be() {
         python()
     );
     let mut run = lab.start(&[&run]);
-    run.wait_until(0.1);
+    run.wait_for_line("poll", "sample");
     let plant = crate::support::marked_processes(lab.name())
         .into_iter()
         .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok())
@@ -206,7 +209,8 @@ fn a_plant_is_who_it_is_said_to_be() {
     ] {
         assert!(plant.contains(line), "no {line} in {plant}");
     }
-    run.wait().succeeded();
+    run.signal(libc::SIGINT);
+    assert_eq!(run.wait().code, 1, "it was stopped from outside");
     lab.assert_nothing_left();
 }
 
@@ -281,4 +285,70 @@ fn a_program_that_its_user_may_not_execute_is_named_with_the_user() {
     for part in ["user 3141592 may not execute", &own] {
         assert!(said.contains(part), "no `{part}` in {said}");
     }
+}
+
+/// `id` and what the kernel says of the rights of a command that comes in to a host.
+fn who_comes_in(lab: &Lab, host: &str, more: &[&str]) -> Output {
+    let script = "id -u; id -g; grep -E '^(NoNewPrivs|CapEff|CapBnd):' /proc/self/status; \
+                  echo ${HOME:-none}";
+    let mut arguments = vec!["exec", "--name", lab.name(), "--in", host];
+    arguments.extend(more);
+    arguments.extend(["--", "sh", "-c", script]);
+    timeloom(&arguments)
+}
+
+fn expect_rights(output: &Output, [user, group]: [u32; 2], capabilities: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let rights = format!(
+        "{user}\n{group}\nCapEff:\t{capabilities}\nCapBnd:\t{capabilities}\nNoNewPrivs:\t1\n"
+    );
+    assert!(printed.starts_with(&rights), "{printed}");
+}
+
+/// Who comes in has no more rights than the host's programs, unless they are asked for.
+#[test]
+fn a_command_comes_in_as_who_the_hosts_programs_are() {
+    let own = "user = \"3141592:2718281\"\ncapabilities = [\"net_bind_service\"]";
+    let ticks = [python(), "ticks.py", "0.05"];
+    let lab = Lab::new(
+        &Scenario::lasting("10 min")
+            .program('a', "one", &ticks, own)
+            .program('a', "two", &ticks, own)
+            .program('b', "root", &ticks, "")
+            .program('b', "other", &ticks, "user = \"3141592\""),
+    );
+    opened(&lab);
+    let mut run = lab.start(&[]);
+    run.wait_for_line("one", "tick 1");
+    let ids = [3_141_592, 2_718_281];
+    expect_rights(&who_comes_in(&lab, "a", &[]), ids, BIND_SERVICE);
+    // What is said goes before it.
+    let alone = who_comes_in(&lab, "a", &["--user", "65534:65534"]);
+    expect_rights(&alone, [65_534; 2], NONE);
+    let more = who_comes_in(&lab, "a", &["--capability", "dac_override"]);
+    expect_rights(&more, ids, "0000000000000002");
+    let root = who_comes_in(&lab, "b", &["--user", "0:0"]);
+    expect_rights(&root, [0; 2], NONE);
+
+    for (more, part) in [
+        (&[][..], "say with --user who this is"),
+        (
+            &["--user", "timeloom-has-no-such-user"],
+            "this machine has no user",
+        ),
+    ] {
+        let refused = who_comes_in(&lab, "b", more);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains(part), "no `{part}` in {said}");
+    }
+    // The variables that say who somebody is are the user's own.
+    let nobody = who_comes_in(&lab, "a", &["--user", "nobody"]);
+    let printed = String::from_utf8_lossy(&nobody.stdout).into_owned();
+    assert!(printed.ends_with("\n/nonexistent\n"), "{printed}");
+    run.signal(libc::SIGINT);
+    assert_eq!(run.wait().code, 1, "it was stopped from outside");
+    lab.assert_nothing_left();
 }

@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use timeloom_sys::rights::Rights;
+
 use crate::control::error::HoldError;
 use crate::control::grants::Grants;
 use crate::session::Session;
@@ -66,6 +68,20 @@ pub struct Welcome {
     pub network: Option<OwnedFd>,
     /// Variables of its programs.
     pub env: BTreeMap<OsString, OsString>,
+    /// What its programs may do.
+    pub rights: HostRights,
+}
+
+/// What the programs of a host may do, and with them who comes in.
+#[derive(Debug, Default)]
+pub enum HostRights {
+    /// What the session's supervisor may.
+    #[default]
+    Supervisors,
+    /// All of them this.
+    Those(Rights),
+    /// Not all the same, so who comes in says what he wants.
+    Several,
 }
 
 impl Controlled for Session {

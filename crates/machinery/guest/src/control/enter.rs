@@ -7,14 +7,17 @@
 //! hangs up on it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use timeloom_sys::account::{Account, BadUserName, UserName};
+use timeloom_sys::rights::{Capability, Rights};
+
 use crate::clock::Host;
-use crate::control::controlled::{Controlled, Welcome};
+use crate::control::controlled::{Controlled, HostRights, Welcome};
 use crate::control::error::Refusal;
 use crate::control::granter::has_hung_up;
 use crate::control::obey::obey;
@@ -61,7 +64,12 @@ fn start<C: Controlled>(
         return Err(GuestError::Usage("no command was given".into()).into());
     };
     let host = host_of(held.session(), entry.host.as_deref())?;
-    let Welcome { network, env } = held.welcome(host.name())?;
+    let Welcome {
+        network,
+        env,
+        rights,
+    } = held.welcome(host.name())?;
+    let rights = rights_of(entry, rights, host.name())?;
     // What takes long must not keep the session.
     drop(held);
     send(stream, &obey(controlled, Request::Query)?);
@@ -73,6 +81,14 @@ fn start<C: Controlled>(
         .iter()
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
+    // Who it is, another user's variables do not say.
+    for (own, _) in rights
+        .iter()
+        .flat_map(Rights::account)
+        .flat_map(Account::variables)
+    {
+        variables.remove(OsStr::new(own));
+    }
     variables.extend(env);
     let name = std::path::Path::new(command).file_name();
     let spec = CommandSpec {
@@ -84,8 +100,7 @@ fn start<C: Controlled>(
             is_terminal: entry.terminal,
         },
         network,
-        // Who may come in by the socket is who we are.
-        rights: None,
+        rights,
         host: Some(Arc::clone(&host)),
         name: name.map(|name| format!("from outside: {}", name.to_string_lossy())),
     };
@@ -93,6 +108,52 @@ fn start<C: Controlled>(
     let guest = held.session().spawn(&spec)?;
     held.came_in(host.name(), command, "start", &entry.command.join(" "));
     Ok((guest, host.name().to_owned()))
+}
+
+/// What the command may do. Who may come in by the socket is who we are, or root; so
+/// what he says for himself goes before what the host's programs have.
+fn rights_of(entry: &Entry, hosts: HostRights, host: &str) -> Result<Option<Rights>, GuestError> {
+    if entry.user.is_none() && entry.capabilities.is_empty() {
+        return match hosts {
+            HostRights::Supervisors => Ok(None),
+            HostRights::Those(rights) => Ok(Some(rights)),
+            HostRights::Several => Err(several(host)),
+        };
+    }
+    let bad = |text: &str| GuestError::Usage(format!("Linux has no capability `{text}`"));
+    let capability = |text: &String| text.parse().map_err(|_| bad(text));
+    let capabilities: Vec<Capability> = entry
+        .capabilities
+        .iter()
+        .map(capability)
+        .collect::<Result<_, _>>()?;
+    let account = match (&entry.user, hosts) {
+        (Some(user), _) => Some(account(user)?),
+        (None, HostRights::Supervisors) => None,
+        (None, HostRights::Those(rights)) => rights.account().cloned(),
+        (None, HostRights::Several) => return Err(several(host)),
+    };
+    Ok(Some(Rights::new(account, &capabilities)))
+}
+
+fn several(host: &str) -> GuestError {
+    GuestError::Usage(format!(
+        "the programs of host `{host}` are not all of one user with the same capabilities: \
+         say with --user who this is"
+    ))
+}
+
+fn account(user: &str) -> Result<Account, GuestError> {
+    let name: UserName = user
+        .parse()
+        .map_err(|error: BadUserName| GuestError::Usage(error.to_string()))?;
+    let looking = format!("looking up the user `{name}`");
+    let account = Account::of(&name).map_err(GuestError::system(looking))?;
+    account.ok_or_else(|| {
+        GuestError::Usage(format!(
+            "this machine has no user `{name}`: name one that it has, or write UID:GID"
+        ))
+    })
 }
 
 /// The host of this name. Where hosts have names, one must be said.

@@ -88,6 +88,13 @@ pub struct Entry {
     pub env: BTreeMap<String, String>,
     /// Whether its standard input is a terminal made for it.
     pub terminal: bool,
+    /// Who it is: a user's name, `UID` or `UID:GID`; none: who the host's programs are.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// What it has of root's rights, as capabilities(7) names them. None said: what the
+    /// host's programs have, or nothing where a user is said.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
 }
 
 /// What the session answers.

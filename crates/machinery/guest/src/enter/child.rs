@@ -128,6 +128,17 @@ pub(super) unsafe fn child(
                 // Else it could not open /dev/stderr, as it can what it inherits.
                 libc::fchown(descriptor.as_raw_fd(), account.user, account.group);
             }
+            // A terminal was made for this program alone.
+            if let (
+                Output::Streams {
+                    streams: [input, ..],
+                    is_terminal: true,
+                },
+                Some(account),
+            ) = (&spec.output, rights.account())
+            {
+                libc::fchown(input.as_raw_fd(), account.user, account.group);
+            }
             if let Err(error) = rights.take() {
                 *libc::__errno_location() = error.raw_os_error();
                 fail(STEP_RIGHTS);

@@ -64,7 +64,9 @@ extern "C" fn begin<F: FnOnce() -> libc::c_int>(beginning: *mut libc::c_void) ->
     // SAFETY: who called `clone` stands, and gave us this.
     let beginning = unsafe { &mut *beginning.cast::<Beginning<'_, F>>() };
     // SAFETY: no arguments.
-    beginning.pid.store(unsafe { libc::getpid() }, Ordering::SeqCst);
+    beginning
+        .pid
+        .store(unsafe { libc::getpid() }, Ordering::SeqCst);
     beginning.work.take().map_or(127, |work| work())
 }
 
@@ -140,7 +142,10 @@ mod tests {
         unsafe { vfork(work, &pid) }.expect("there is room for a process");
         let child = seen.load(Ordering::SeqCst);
         assert_ne!(child, 0, "it has not ended yet");
-        assert_eq!((pid.load(Ordering::SeqCst), told.into_inner()), (child, child));
+        assert_eq!(
+            (pid.load(Ordering::SeqCst), told.into_inner()),
+            (child, child)
+        );
         assert_eq!(libc::WEXITSTATUS(reap(child)), 7);
     }
 

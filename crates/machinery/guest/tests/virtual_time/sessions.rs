@@ -164,6 +164,24 @@ fn a_program_that_is_not_there_is_the_users_mistake() {
     }
 }
 
+/// A program that could not be started is on its way no more, so time skips.
+#[test]
+fn time_skips_after_a_program_that_is_not_there() {
+    let session = Session::new(SessionOptions {
+        name: unique("not-there"),
+        clock: Default::default(),
+        warn: Box::new(|text| panic!("{text}")),
+    })
+    .expect("a session");
+    let started = session.spawn(&CommandSpec::new(["/nonexistent/program"]));
+    assert!(started.is_err());
+    session.skip_while_waiting(|| true);
+    let mut sleeper = CommandSpec::new(["sleep", "3600"]);
+    sleeper.output = Output::To(pipe().1);
+    let guest = session.spawn(&sleeper).expect("starting sleep");
+    assert_eq!(guest.wait_for(Some(Duration::from_secs(120))), Some(0));
+}
+
 #[test]
 fn a_session_that_is_not_there_is_said_so() {
     let line = CommandLine::new("nowhere", User::Same);
