@@ -12,7 +12,7 @@ MPI := crates/machinery/peering/mpi/Cargo.toml
 # As cargo wants it in names of variables.
 HOST_TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
 
-.PHONY: help build demo agents-pauses ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -59,6 +59,9 @@ test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one 
 agents-pauses: packages-build build ## Agents hold each other in turns: stop and resume by hosts and processes; 10,000 pauses at the same nanosecond on four
 	$(BINARY) bench pause --hosts 1,2,4 --processes 1,2,4,8,16 --figures runs/agents-pauses
 	$(BINARY) bench pause --hosts 4 --processes 1 --pauses 10000
+
+iperf-pauses: packages-test build ## iperf3 across links that stand with the clock, paused each second and from two sides: within 2 % of undisturbed, nothing sent again
+	scripts/iperf-pauses $(BINARY) runs/iperf-pauses
 
 ieee13-agents: packages-demo build .venv/ready ## The voltage case spread over three agents, beside one machine: both must sag
 	examples/ieee13/agents.sh $(BINARY) runs/agents

@@ -7,6 +7,7 @@ mod compare;
 mod doctor;
 mod dvfs;
 mod host_control;
+mod iperf;
 mod new;
 mod output;
 mod placement;

@@ -11,7 +11,7 @@ use crate::support::machines::{Agent, Machines, eventually, let_go};
 
 impl Machines {
     /// Agents that wait for runs, on the first `count` machines.
-    fn serving(&self, count: usize) -> Vec<Agent> {
+    pub(crate) fn serving(&self, count: usize) -> Vec<Agent> {
         let agents = (0..count).map(|index| self.serve(index)).collect();
         for index in 0..count {
             eventually("it waits for runs", || {
@@ -38,7 +38,7 @@ impl Machines {
     }
 
     /// Starts `timeloom run` on the first machine; its results go to `results`.
-    fn start(&self, scenario: &Path, more: &[&str]) -> Child {
+    pub(crate) fn start(&self, scenario: &Path, more: &[&str]) -> Child {
         self.within(1, env!("CARGO_BIN_EXE_timeloom"))
             .args(["run", "--json", "--output", &self.scratch.text("results")])
             .arg(scenario)

@@ -107,8 +107,13 @@ impl Machines {
     /// Holds the line on one machine until the input of what is returned ends; with the
     /// virtual instant.
     pub(crate) fn hold(&self, index: usize) -> (Child, i64) {
+        Self::hold_session(&self.session(index))
+    }
+
+    /// Of any session.
+    pub(crate) fn hold_session(name: &str) -> (Child, i64) {
         let mut hold = Command::new(env!("CARGO_BIN_EXE_timeloom"))
-            .args(["hold", "--json", "--name", &self.session(index)])
+            .args(["hold", "--json", "--name", name])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
