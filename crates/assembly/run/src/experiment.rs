@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
 use timeloom_bus::Bus;
-use timeloom_fabric::Fabric;
+use timeloom_fabric::{Fabric, FabricError};
 use timeloom_guest::{
     ClockOptions, FreezeKind, Grants, HoldError, Lookout, ProcFiles, Session, SessionOptions,
     UnhandledCall, serve,
@@ -277,6 +277,7 @@ impl<'a> Run<'a> {
             reporter: &reporter,
         };
         let network = Network::start(plan, &around)?;
+        network::settle_tcp(plan, &spec, &fabric).map_err(FabricError::from)?;
         let tunnels = match together {
             Some(together) => together.lay_tunnels(&fabric, clock)?,
             None => None,

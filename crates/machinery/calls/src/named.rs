@@ -59,9 +59,13 @@ pub const IOCTLS: &[Ioctl] = &[
 pub const SOCKET_OPTIONS: &[SocketOption] = &[
     option("setsockopt(SO_TXTIME)", SOL_SOCKET, 61),
     option("setsockopt(TCP_USER_TIMEOUT)", IPPROTO_TCP, 18),
+    TCP_CONGESTION,
     option("setsockopt(PACKET_RX_RING)", SOL_PACKET, 5),
     option("setsockopt(PACKET_TX_RING)", SOL_PACKET, 13),
 ];
+
+/// What paces a connection: of concern only where computing takes no time.
+pub const TCP_CONGESTION: SocketOption = option("setsockopt(TCP_CONGESTION)", IPPROTO_TCP, 13);
 
 const SOL_SOCKET: u32 = 1;
 const IPPROTO_TCP: u32 = 6;

@@ -3,8 +3,8 @@
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-    NlasIterator,
+    NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NlasIterator,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -74,6 +74,32 @@ impl RouteSocket {
         self.send(message, NLM_F_REQUEST)?;
         self.answer()?
             .ok_or_else(|| unexpected("an acknowledgement in place of an object"))
+    }
+
+    /// Asks for all objects of a kind.
+    pub(crate) fn list(
+        &mut self,
+        message: RouteNetlinkMessage,
+    ) -> Result<Vec<RouteNetlinkMessage>, Refusal> {
+        self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let mut objects = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let mut rest = &bytes[..];
+            // As many as fit into a message, each at a multiple of four bytes.
+            while !rest.is_empty() {
+                let one = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                    .map_err(|error| unexpected(&error.to_string()))?;
+                let length = (one.header.length as usize).next_multiple_of(4);
+                rest = rest.get(length..).unwrap_or_default();
+                match one.payload {
+                    NetlinkPayload::InnerMessage(object) => objects.push(object),
+                    NetlinkPayload::Done(_) => return Ok(objects),
+                    NetlinkPayload::Error(error) => return Err(error.to_io().into()),
+                    _ => return Err(unexpected("a message of a kind that is not known")),
+                }
+            }
+        }
     }
 
     fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<(), Refusal> {

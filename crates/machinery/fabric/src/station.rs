@@ -73,7 +73,7 @@ impl Site {
 
 /// Writes a file under /proc/sys/net, which shows the settings of the calling
 /// thread's namespace.
-fn write_setting(key: &str, value: &str, optional: bool) -> Result<(), KernelError> {
+pub(crate) fn write_setting(key: &str, value: &str, optional: bool) -> Result<(), KernelError> {
     let path = format!("/proc/sys/net/{key}");
     match fs::write(&path, value) {
         Err(error) if optional && error.kind() == ErrorKind::NotFound => Ok(()),

@@ -257,6 +257,67 @@ fn three_runs_over_a_busy_simulated_network_are_the_same() {
     }
 }
 
+/// The kernel's TCP between two programs, as fast as it goes, among the packets of a
+/// hundred simulated hosts: what it sends, and when, follows from what comes back alone.
+#[test]
+fn three_runs_of_the_example_with_iperf3_are_the_same() {
+    let example = repository().join("examples/simnet/simnet.toml");
+    let text = std::fs::read_to_string(&example).expect("it can be read");
+    let short = ["time.dilation=1", "time.duration=40 ms"];
+    let set = [REPRODUCIBLE, short].concat();
+    let labs = [(); 3].map(|()| Lab::with_text(&text));
+    let runs = labs.each_ref().map(|lab| lab.run(&set).succeeded());
+    let directories = runs.each_ref().map(Finished::directory);
+    for other in &directories[1..] {
+        let compared = compare_runs(&directories[0], other).expect("they can be read");
+        assert_eq!(compared.difference, None);
+    }
+    for (run, directory) in runs.iter().zip(&directories) {
+        // Handshakes alone are some thirty frames.
+        let frames = number_before(directory, "summary", " frames in");
+        assert!(frames > 500, "{frames} frames");
+        let refused = "iperf3 uses setsockopt(TCP_CONGESTION), which would pace it by the machine's \
+                       clock: not done";
+        assert!(run.stderr.contains(refused), "{}", run.output());
+    }
+}
+
+/// Who is woken while another one polls computes as long as it likes: no step comes
+/// between what wakes it and what it does then.
+#[test]
+fn beside_one_who_polls_another_acts_at_the_instant_at_which_it_was_woken() {
+    let poll = "
+import select, socket, time
+waiting = socket.socketpair()[0]
+end = time.monotonic() + 0.02
+while time.monotonic() < end:
+    select.select([waiting], [], [], 0)
+print('over')
+time.sleep(9)
+";
+    let act = "
+import time
+time.sleep(0.0103)
+spent = time.process_time()
+while time.process_time() - spent < 0.05:
+    sum(range(1000))
+print(time.monotonic_ns() // 1000)
+time.sleep(9)
+";
+    let lab = Lab::new(
+        &Scenario::lasting("100 ms")
+            .program('a', "poller", &["python3", "-u", "-c", poll], "")
+            .program('a', "actor", &["python3", "-u", "-c", act], ""),
+    );
+    let run = lab.run(&REPRODUCIBLE).succeeded();
+    assert!(number_before(&run.directory(), "order", " steps") >= 10);
+    let lines = log_lines(&lab.run_path(), "actor");
+    let [(at_us, _)] = lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert_eq!(at_us, 10_300, "{lines:?}");
+}
+
 /// One reads the clock until it moves, one asks the kernel again and again.
 #[test]
 fn who_does_not_sleep_gets_small_steps_and_is_named() {

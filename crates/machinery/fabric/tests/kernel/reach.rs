@@ -60,6 +60,30 @@ fn stations_are_set_up_as_described() {
     }
 }
 
+/// Settings of the kernel's, without any of which TCP measures time.
+#[test]
+fn the_tcp_of_a_station_is_made_to_go_by_acknowledgements_alone() {
+    let fabric = build(&line(1, None));
+    let (h1, h2) = (host(&fabric, "h1"), host(&fabric, "h2"));
+    timeloom_fabric::make_self_clocking(h1).expect("this kernel has the settings");
+    // Twice is as good as once.
+    timeloom_fabric::make_self_clocking(h1).expect("this kernel has the settings");
+    let setting = |of, key| inside(of, &format!("cat /proc/sys/net/ipv4/{key}"));
+    assert_eq!(setting(h1, "tcp_congestion_control"), "reno\n");
+    assert_eq!(setting(h1, "tcp_rmem"), "4096\t368640\t368640\n");
+    let routes = inside(h1, "ip -4 route");
+    assert_eq!(routes.lines().count(), 1, "{routes}");
+    assert!(
+        routes.contains("10.0.0.0/16 dev eth0")
+            && routes.contains("rto_min lock 5s")
+            && routes.contains("quickack 1"),
+        "{routes}"
+    );
+    let other = inside(h2, "ip -4 route");
+    assert!(!other.contains("quickack"), "{other}");
+    assert_ne!(setting(h2, "tcp_rmem"), setting(h1, "tcp_rmem"));
+}
+
 #[test]
 fn ports_are_found_by_the_names_of_the_description() {
     let fabric = build(&line(2, None));

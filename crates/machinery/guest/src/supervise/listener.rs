@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use timeloom_calls::ImageCall;
+use timeloom_calls::{ImageCall, TCP_CONGESTION};
 
 use crate::arch;
 use crate::enter::inject::{ExecOutcome, Outfit};
@@ -71,7 +71,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 note(supervisor, &notification, name, "refused");
                 Answer::Error(libc::ENOSYS)
             }
-            Question::RealTime(call) => match call.verdict(&asker) {
+            Question::RealTime(call) => match call.verdict(&asker, supervisor.clock.compute()) {
                 Some(verdict) => {
                     let Verdict { name, outcome, .. } = verdict;
                     note(supervisor, &notification, name, outcome);
@@ -243,6 +243,7 @@ fn note(supervisor: &Supervisor, asker: &Notification, call: &'static str, outco
             libc::SYS_unshare | libc::SYS_setns => {
                 "for a time namespace, whose offsets the virtual clock does not have"
             }
+            _ if call == TCP_CONGESTION.name => "which would pace it by the machine's clock",
             _ => "which is not virtualised yet",
         };
         (supervisor.warn)(format!("{program} uses {call}, {what}: {outcome}"));

@@ -61,7 +61,7 @@ impl Question {
         let Some(Treatment::Ask(service)) = row.treatment else {
             return Self::Unknown;
         };
-        let [first, second, third, fourth, ..] = args;
+        let [first, second, third, fourth, fifth, _] = args;
         let set_timer = || SetTimer {
             flags: second as i32,
             new: Alleged::at(third),
@@ -129,6 +129,8 @@ impl Question {
             }),
             Service::SocketOption => Self::RealTime(RealTime::SocketOption {
                 place: (second as u32, third as u32),
+                value: Alleged::at(fourth),
+                length: fifth,
             }),
             Service::CpuLimit => Self::RealTime(RealTime::CpuLimit {
                 limit: Alleged::at(second),

@@ -4,8 +4,9 @@
 //! They begin what then goes on without a call that could be trapped: a counter, a
 //! stream of a device's, a limit that the kernel enforces.
 
-use timeloom_calls::{IOCTLS, SOCKET_OPTIONS};
+use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION};
 
+use crate::clock::Compute;
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
@@ -20,7 +21,11 @@ pub(crate) enum RealTime {
         argument: Alleged<Terminal>,
     },
     /// `setsockopt` of one of the table's options.
-    SocketOption { place: (u32, u32) },
+    SocketOption {
+        place: (u32, u32),
+        value: Alleged<u8>,
+        length: u64,
+    },
     /// A limit of processor time.
     CpuLimit { limit: Alleged<[i64; 2]> },
     /// `sched_setattr`.
@@ -37,7 +42,7 @@ pub(crate) struct Verdict {
 
 impl RealTime {
     /// `None`: the arguments ask for nothing that is about time, or for nothing at all.
-    pub(crate) fn verdict(self, asker: &Asker<'_>) -> Option<Verdict> {
+    pub(crate) fn verdict(self, asker: &Asker<'_>, compute: Compute) -> Option<Verdict> {
         match self {
             Self::Call { name } => Some(done(name)),
             Self::Device { command, argument } => {
@@ -55,9 +60,26 @@ impl RealTime {
                 };
                 counts.then_some(done(ioctl.name))
             }
-            Self::SocketOption { place } => {
+            Self::SocketOption {
+                place,
+                value,
+                length,
+            } => {
                 let option = SOCKET_OPTIONS.iter().find(|option| option.place == place)?;
-                Some(done(option.name))
+                if *option != TCP_CONGESTION {
+                    return Some(done(option.name));
+                }
+                let mut text = [0; LONGEST_NAME];
+                let text = text.get_mut(..usize::try_from(length).ok()?.min(LONGEST_NAME))?;
+                asker.read_all(value, text).ok()?;
+                let name = text.split(|byte| *byte == 0).next();
+                let is_clocked = compute == Compute::None && name != Some(SELF_CLOCKING);
+                is_clocked.then_some(Verdict {
+                    outcome: "not done: where computing takes no time all connections are paced \
+                              by acknowledgements alone (reno)",
+                    answer: Answer::Value(0),
+                    ..done(option.name)
+                })
             }
             Self::CpuLimit { limit } => {
                 let limit = asker.read(limit).ok()?;
@@ -95,6 +117,11 @@ fn waits(terminal: &Terminal) -> bool {
 }
 
 const SCHED_DEADLINE: u32 = 6;
+
+/// The congestion control that measures no time, as hosts have it where computing takes
+/// none, and the kernel's limit of such names.
+const SELF_CLOCKING: &[u8] = b"reno";
+const LONGEST_NAME: usize = 16;
 
 #[cfg(test)]
 mod tests {

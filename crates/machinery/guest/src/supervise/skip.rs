@@ -92,26 +92,34 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     if supervisor.clock.is_paused() {
         return Attempt::NotNow;
     }
-    let first = match Snapshot::of(supervisor) {
+    let in_turns = supervisor.clock.compute() == Compute::None;
+    let look = || match in_turns {
+        true => Ok(Snapshot::with_those_at_work(supervisor)),
+        false => Snapshot::of(supervisor),
+    };
+    let first = match look() {
         Ok(snapshot) => snapshot,
-        Err(Awake(thread)) if supervisor.clock.compute() == Compute::None => {
-            return turns.go_on_computing(supervisor, thread);
-        }
         Err(Awake(thread)) => return Attempt::Busy(thread),
     };
+    if let Some(thread) = turns.computing(&first.at_work) {
+        return Attempt::Busy(thread);
+    }
     // Between the two snapshots there is one instant for all.
     let is_quiet = |own: &OwnThreads| own.softirq_sleeps() && supervisor.is_quiet();
     if !is_quiet(own) || !own.slept() || first.ending_child().is_some() {
         return Attempt::NotNow;
     }
-    let Ok(second) = Snapshot::of(supervisor) else {
+    let Ok(second) = look() else {
         return Attempt::NotNow;
     };
     if first != second || !is_quiet(own) {
         return Attempt::NotNow;
     }
-    if supervisor.clock.compute() == Compute::None {
+    if in_turns && second.at_work.is_empty() {
         return turns.next(supervisor, &second);
+    }
+    if in_turns {
+        return turns.step(supervisor, &second);
     }
     let ours = supervisor.clock.next_awaited();
     let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);

@@ -1,5 +1,6 @@
 //! Whether everybody sleeps, and until when: what is compared with itself a moment later.
 
+use std::convert::Infallible;
 use std::fs;
 use std::ops::RangeInclusive;
 
@@ -11,13 +12,15 @@ use crate::supervise::kick;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
-/// All threads of the guests that may go on, asleep.
+/// The threads of the guests that may go on: those asleep, and who is not.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Snapshot {
     /// What the scheduler has counted of each: the same twice means that it
     /// did not run in between.
     counts: Vec<(i32, String)>,
     pub(crate) waiting: Vec<Waiter>,
+    /// Who does not sleep; nobody in one by [`Snapshot::of`].
+    pub(crate) at_work: Vec<i32>,
 }
 
 /// A thread that waits in virtual time.
@@ -32,16 +35,34 @@ pub(crate) struct Waiter {
 pub(crate) struct Awake(pub(crate) i32);
 
 impl Snapshot {
+    /// Of threads that all sleep.
     pub(crate) fn of(supervisor: &Supervisor) -> Result<Self, Awake> {
+        Self::look(supervisor, |_, thread| Err(Awake(thread)))
+    }
+
+    /// Of threads some of which may be at work.
+    pub(crate) fn with_those_at_work(supervisor: &Supervisor) -> Self {
+        let all = Self::look(supervisor, |snapshot, thread| {
+            snapshot.at_work.push(thread);
+            Ok::<(), Infallible>(())
+        });
+        all.unwrap_or_else(|never| match never {})
+    }
+
+    fn look<E>(
+        supervisor: &Supervisor,
+        awake: impl Fn(&mut Self, i32) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let mut snapshot = Self {
             counts: Vec::new(),
             waiting: Vec::new(),
+            at_work: Vec::new(),
         };
         for pid in supervisor.processes_not_held() {
             for thread in processes::threads(pid) {
-                snapshot
-                    .add(pid, thread, supervisor.wait_range())
-                    .ok_or(Awake(thread))?;
+                if snapshot.add(pid, thread, supervisor.wait_range()).is_none() {
+                    awake(&mut snapshot, thread)?;
+                }
             }
         }
         Ok(snapshot)
@@ -66,9 +87,17 @@ impl Snapshot {
         if self.add_counts(pid, thread)? == Sleep::ForEver {
             return Some(());
         }
-        let state = ThreadState::of(pid, thread)?;
-        if wait.contains(&state.at) {
-            let deadline = state.deadline(thread)?;
+        let Some(deadline) = ThreadState::of(pid, thread).and_then(|state| {
+            let waits = wait.contains(&state.at);
+            waits
+                .then(|| state.deadline(thread))
+                .map_or(Some(None), |deadline| deadline.map(Some))
+        }) else {
+            // It has woken meanwhile.
+            self.counts.pop();
+            return None;
+        };
+        if let Some(deadline) = deadline {
             self.waiting.push(Waiter {
                 pid,
                 thread,

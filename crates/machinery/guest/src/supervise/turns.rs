@@ -16,7 +16,8 @@
 //!
 //! A thread that spins until the clock moves would wait for ever. After much computing,
 //! or some polling, at one instant ([`computing`](super::computing)) the clock is moved
-//! by small steps, and the program named.
+//! by small steps, and the program named. Whoever else was woken at that instant is waited
+//! for first: so what a step brings is done at the instant at which it came.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,38 +113,46 @@ impl Turns {
         Attempt::Skipped
     }
 
-    /// This thread does not sleep: lets it compute, and in the end lets time pass for it.
-    pub(crate) fn go_on_computing(&mut self, supervisor: &Supervisor, thread: i32) -> Attempt {
-        let Some(now) = Counted::of(thread) else {
-            return Attempt::NotNow;
-        };
-        let seen = self.computing.entry(thread);
-        let seen = seen.or_insert_with(|| Computing::new(now));
-        let Some(why) = seen.look(now) else {
-            return Attempt::Busy(thread);
-        };
-        // The next step sooner.
-        seen.passed(now, why, STEP.as_ns().unsigned_abs());
-        let name = processes::name(processes::process_of(thread));
-        let is_new = supervisor.with_order(|order| {
-            order.steps += 1;
-            order.spinning.insert(name.clone())
-        });
-        if is_new {
-            let (what, ns, doubt) = match why {
-                Spins::Computes => ("computed", COMPUTING_NS, "does it spin on the clock?"),
-                Spins::Polls => ("polled", POLLING_NS, "does it wait without sleeping?"),
+    /// These threads do not sleep. One that is to compute on before anything else; `None`
+    /// when all of them have spun for long.
+    pub(crate) fn computing(&mut self, threads: &[i32]) -> Option<i32> {
+        let mut at_work = threads.iter().copied();
+        at_work.find(|&thread| {
+            let Some(now) = Counted::of(thread) else {
+                return true;
             };
-            let spent = Duration::from_ns(ns as i64);
-            (supervisor.warn)(format!(
-                "{name} has {what} for {spent} at one instant of the clock, which stands meanwhile ({doubt}); \
-                 time now passes for it in steps of {STEP}, and this session may not reproduce"
-            ));
+            let seen = self.computing.entry(thread);
+            seen.or_insert_with(|| Computing::new(now))
+                .look(now)
+                .is_none()
+        })
+    }
+
+    /// All sleep but some threads, which spin: lets a little time pass for them.
+    pub(crate) fn step(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
+        if let Some(thread) = self.computing(&all.at_work) {
+            return Attempt::Busy(thread);
         }
-        let step = supervisor.clock.now() + STEP;
-        let [awaited, announced] = supervisor.clock.awaited_and_announced();
-        let limit = awaited.map_or(step, |own| own.min(step));
-        move_frozen(supervisor, limit, announced)
+        for &thread in &all.at_work {
+            let (Some(now), Some(seen)) = (Counted::of(thread), self.computing.get_mut(&thread))
+            else {
+                continue;
+            };
+            if let Some(why) = seen.look(now) {
+                // The next step sooner.
+                seen.passed(now, why, STEP.as_ns().unsigned_abs());
+                name_spinning(supervisor, thread, why);
+            }
+        }
+        supervisor.with_order(|order| order.steps += 1);
+        let clock = &supervisor.clock;
+        let now = clock.now();
+        let [awaited, announced] = clock.awaited_and_announced();
+        let deadlines = all.waiting.iter().filter_map(|waiter| waiter.deadline);
+        let due = awaited.into_iter().chain(clock.first_of(deadlines));
+        let limit = due.min().map_or(now + STEP, |due| due.min(now + STEP));
+        // Whose host's clock has rounded otherwise needs a little more.
+        move_frozen(supervisor, limit.max(now + Duration::from_ns(1)), announced)
     }
 
     /// Somebody has had a turn, and all sleep again.
@@ -162,6 +171,23 @@ impl Turns {
             order.shared += u64::from(ran > 1);
         });
     }
+}
+
+/// Says of a program, once, that the clock is moved for it.
+fn name_spinning(supervisor: &Supervisor, thread: i32, why: Spins) {
+    let name = processes::name(processes::process_of(thread));
+    if !supervisor.with_order(|order| order.spinning.insert(name.clone())) {
+        return;
+    }
+    let (what, ns, doubt) = match why {
+        Spins::Computes => ("computed", COMPUTING_NS, "does it spin on the clock?"),
+        Spins::Polls => ("polled", POLLING_NS, "does it wait without sleeping?"),
+    };
+    let spent = Duration::from_ns(ns as i64);
+    (supervisor.warn)(format!(
+        "{name} has {what} for {spent} at one instant of the clock, which stands meanwhile ({doubt}); \
+         time now passes for it in steps of {STEP}, and this session may not reproduce"
+    ));
 }
 
 /// Moves the clock as far as `limit`, or to what was announced before, while a thread

@@ -40,6 +40,12 @@ pub(super) const ROWS: &[Interface] = &[
         "connections break after that much real time (gRPC)",
         "scale it by the dilation, or leave it off",
     ),
+    named(
+        "`TCP_CONGESTION`",
+        "what paces a connection: all but Reno measure time",
+        "where computing takes no time (`compute = \"none\"`) it is left undone, and named; elsewhere it is done, without a word",
+        "`reno`",
+    ),
     real(
         "`TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_LINGER2`, `TCP_DEFER_ACCEPT`, `TCP_SYNCNT`, retransmission, delayed acknowledgements",
         "timers of the kernel's TCP",

@@ -1,0 +1,112 @@
+//! A kernel's TCP without a clock of its own: what it sends next, and when, follows from
+//! the acknowledgements that come, and from nothing that it measures in real time.
+//!
+//! A runner asks for it where time is to be reproducible: there a round trip takes as much
+//! of the machine's time as it takes to compute. CUBIC's growth and exit from slow start,
+//! pacing, the sizes of segments, delayed acknowledgements, the receiver's window and timers
+//! all go by that. What is left of TCP here is Reno with acknowledgements at once and a
+//! window of at most 255 segments, up to which a segment never waits for others to join it.
+//! What a retransmission timer has to repair still takes real time.
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::netlink::RouteSocket;
+use crate::station::{STATION_INTERFACE, write_setting};
+use crate::{KernelError, Namespace};
+
+/// Makes the TCP of a station go by acknowledgements alone. Connections that there are
+/// already go on as they are, and a program that asks for another congestion control
+/// (`TCP_CONGESTION`) gets it.
+///
+/// # Errors
+/// When a setting cannot be written or a route not changed.
+pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
+    station.run(|| {
+        for (key, value) in SETTINGS {
+            write_setting(&format!("ipv4/{key}"), value, false)?;
+        }
+        // A neighbour once known is not asked for again: nobody knows at which instant of
+        // virtual time that would be.
+        for (key, value) in NEIGHBOURS {
+            let key = format!("ipv4/neigh/{STATION_INTERFACE}/{key}");
+            write_setting(&key, value, false)?;
+        }
+        let mut socket = RouteSocket::open_here()?;
+        let all = socket.list(RouteNetlinkMessage::GetRoute(of_ipv4()));
+        let failed = |step: &str| format!("{step} the routes of `{}`", station.name());
+        let all = all.map_err(|refusal| refusal.during(failed("list")))?;
+        for route in all.into_iter().filter_map(with_metrics) {
+            socket
+                .change(
+                    RouteNetlinkMessage::NewRoute(route),
+                    NLM_F_CREATE | NLM_F_REPLACE,
+                )
+                .map_err(|refusal| refusal.during(failed("change")))?;
+        }
+        Ok(())
+    })?
+}
+
+fn of_ipv4() -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message
+}
+
+/// A route on which TCP acknowledges at once, and takes nothing for lost before a good
+/// while has passed. `None` for what is no route to somebody else.
+fn with_metrics(route: RouteNetlinkMessage) -> Option<RouteMessage> {
+    let RouteNetlinkMessage::NewRoute(mut route) = route else {
+        return None;
+    };
+    let header = &route.header;
+    if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
+        return None;
+    }
+    let is_metrics = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::Metrics(_));
+    route.attributes.retain(|attribute| !is_metrics(attribute));
+    // A metric counts for this one only where it is locked.
+    let locked = 1_u32 << RTAX_RTO_MIN;
+    route.attributes.push(RouteAttribute::Metrics(vec![
+        RouteMetric::Lock(locked),
+        RouteMetric::RtoMin(SHORTEST_TIMEOUT_MS),
+        RouteMetric::QuickAck(1),
+    ]));
+    Some(route)
+}
+
+/// The kernel's number of the metric.
+const RTAX_RTO_MIN: u16 = 13;
+/// So much real time may a round trip take longer than the one before it.
+const SHORTEST_TIMEOUT_MS: u32 = 5_000;
+
+/// Under /proc/sys/net/ipv4; Linux, Documentation/networking/ip-sysctl.rst.
+const SETTINGS: [(&str, &str); 10] = [
+    // CUBIC and BBR measure time.
+    ("tcp_congestion_control", "reno"),
+    // The receiver's window: no estimate of how fast the program reads. At most the 255
+    // segments (of 1448 bytes) below which the divisor that follows lets each go at once.
+    ("tcp_moderate_rcvbuf", "0"),
+    ("tcp_rmem", "4096 368640 368640"),
+    ("tcp_tso_win_divisor", "255"),
+    // As many segments in a train as there are to send, at whatever measured rate.
+    ("tcp_min_tso_segs", "255"),
+    ("tcp_autocorking", "0"),
+    // No probe for a lost tail after two measured round trips.
+    ("tcp_early_retrans", "0"),
+    // The first gap is a loss: no quarter of a round trip to see whether it closes.
+    ("tcp_reordering", "1"),
+    // The window does not shrink while a program computes.
+    ("tcp_slow_start_after_idle", "0"),
+    ("tcp_no_metrics_save", "1"),
+];
+
+/// Under neigh/eth0: a day.
+const NEIGHBOURS: [(&str, &str); 2] = [
+    ("base_reachable_time_ms", "86400000"),
+    ("delay_first_probe_time", "86400"),
+];
