@@ -33,7 +33,15 @@ impl FlowStats {
                 sent: sender.sent,
                 ..receiver
             }),
-            // Rates do not cross from engine to engine.
+            // Of one engine both know all of it.
+            (Self::Fluid(sender), Self::Fluid(receiver)) if sender != receiver => {
+                Self::Fluid(FluidStats {
+                    delivered_bytes: receiver.delivered_bytes,
+                    lost_bytes: sender.lost_bytes + receiver.lost_bytes,
+                    waiting_bytes: sender.waiting_bytes + receiver.waiting_bytes,
+                    ..sender
+                })
+            }
             (sender, _) => sender,
         }
     }

@@ -68,7 +68,7 @@ impl Statics {
                 let (from, to, size) = self.sources.get(index).copied().unwrap_or(none);
                 (to, from, size)
             }
-            Kind::ArpRequest | Kind::ArpReply | Kind::Raw => none,
+            Kind::ArpRequest | Kind::ArpReply | Kind::Raw | Kind::Fluid => none,
         };
         Packet::new(kind, src, dst, flow, size)
     }

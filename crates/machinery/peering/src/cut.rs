@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use timeloom_net::{BuildError, Node, Owner, PortId, World};
+use timeloom_net::{Node, Owner, PortId, World};
 use timeloom_time::Duration;
 
 /// A network in parts. Copies share what they say of each node and port.
@@ -26,8 +26,6 @@ pub enum CutError {
     /// A cut cable without delay, between these two: what leaves on it would
     /// arrive before anybody could be told.
     NoDelay(String, String),
-    /// A flow whose rates would have to be exchanged; the text says which.
-    Fluid(BuildError),
 }
 
 impl fmt::Display for CutError {
@@ -36,7 +34,6 @@ impl fmt::Display for CutError {
             Self::Owners(nodes, owners) => {
                 write!(f, "{owners} owners were given for {nodes} nodes")
             }
-            Self::Fluid(error) => error.fmt(f),
             Self::NoDelay(a, b) => write!(
                 f,
                 "the cut link `{a}` – `{b}` has no delay; put both ends into one engine"
@@ -52,8 +49,7 @@ impl Cut {
     ///
     /// # Errors
     ///
-    /// When their number is wrong, a cut cable has no delay, or a fluid flow
-    /// would cross from one engine to another.
+    /// When their number is wrong, or a cut cable has no delay.
     pub fn new(world: &World, owners: Vec<Owner>) -> Result<Self, CutError> {
         if owners.len() != world.nodes() {
             return Err(CutError::Owners(world.nodes(), owners.len()));
@@ -75,7 +71,6 @@ impl Cut {
             lookahead = lookahead.min(cable.delay);
             links.push((cable.port, from, to));
         }
-        world.check_fluid(&owners).map_err(CutError::Fluid)?;
         let engines = owners.iter().max().map_or(1, |most| most + 1);
         Ok(Self {
             owners: owners.into(),

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use timeloom_net::{Owner, World};
 use timeloom_time::Duration;
 
-use load::Load;
+use load::{Fluid, Load};
 pub use proposal::{Proposal, propose, spread};
 
 /// A graph with weights.
@@ -70,7 +70,7 @@ const COARSE: usize = 64;
 /// and traffic are estimated from the world's flows and sources, each by a
 /// path with the fewest hops.
 pub fn of_world(world: &World, parts: Owner, shortest: Duration) -> Vec<Owner> {
-    Load::of(world, &[]).cut(world, parts, shortest)
+    Load::of(world, &[]).cut(world, parts, shortest, Fluid::Stays)
 }
 
 /// Cuts a graph into `parts`, numbered from 0.

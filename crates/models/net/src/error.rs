@@ -29,8 +29,6 @@ pub enum BuildError {
     /// A fluid flow on a link whose queue decides about packets one by one,
     /// between these two.
     FluidQueue(String, String),
-    /// A fluid flow, between these two, on a path that several engines share.
-    FluidCut(String, String),
     /// Two interfaces, on these nodes, have the same address.
     AddressConflict(Ipv4Addr, String, String),
     /// Interfaces on one Ethernet segment in different networks.
@@ -67,7 +65,6 @@ impl BuildError {
             | Self::BadMtu(a, b)
             | Self::RedWithJitter(a, b)
             | Self::FluidQueue(a, b)
-            | Self::FluidCut(a, b)
             | Self::AddressConflict(_, a, b)
             | Self::MixedPrefixes(a, b)
             | Self::SplitNetwork(a, b)
@@ -108,10 +105,6 @@ impl fmt::Display for BuildError {
             Self::FluidQueue(a, b) => write!(
                 f,
                 "fluid traffic passes drop-tail queues and RED without jitter or reordering, and not the link `{a}` – `{b}`"
-            ),
-            Self::FluidCut(a, b) => write!(
-                f,
-                "the fluid traffic from `{a}` to `{b}` would pass from one engine to another; keep its path in one, or make it of packets"
             ),
             Self::BadTraffic(why) => f.write_str(why),
             Self::AddressConflict(ip, a, b) => write!(f, "`{a}` and `{b}` both have {ip}"),

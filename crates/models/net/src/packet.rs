@@ -52,11 +52,15 @@ pub enum Kind {
     /// its segments and the bytes of headers that each has, `sack_to` alike
     /// for all packets of a flow.
     Raw,
+    /// No packet of the network: what one engine tells another of a fluid flow that crosses from
+    /// one to the other. `seq` is the hop after which it does, `sack_from` and `sack_to` are a
+    /// number; `tos` says which, and `stamp` is for how long packets wait beyond before `at`.
+    Fluid,
 }
 
 impl Kind {
     /// All of them, each at the place of its number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Udp,
         Self::TcpData,
         Self::TcpAck,
@@ -67,6 +71,7 @@ impl Kind {
         Self::ArpRequest,
         Self::ArpReply,
         Self::Raw,
+        Self::Fluid,
     ];
 }
 

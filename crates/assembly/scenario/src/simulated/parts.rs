@@ -50,8 +50,8 @@ impl Maker<'_> {
         let proposal = match engines.count {
             Some(count) => partition::propose(world, count, &stations).ok_or_else(|| {
                 let message = format!("this network cannot be cut into {count} parts");
-                let help = "only links with a `delay` can be cut, and those that fluid traffic \
-                            passes cannot: write fewer engines, or give links a `delay`";
+                let help = "only links with a `delay` can be cut: write fewer engines, or give \
+                            links a `delay`";
                 fault(&["count"], message, help)
             })?,
             None => {
@@ -170,7 +170,7 @@ impl Plan {
 fn cut_fault(error: &CutError) -> Fault {
     let help = match error {
         CutError::NoDelay(..) => "name both in one engine, or give the link a `delay`",
-        _ => "name all nodes on its path in one engine",
+        CutError::Owners(..) => "name nodes of this network",
     };
     fault(&["parts"], error.to_string(), help)
 }

@@ -15,6 +15,13 @@ pub(super) struct Load {
     traffic: BTreeMap<(u32, u32), u64>,
 }
 
+/// Whether fluid keeps its path in one engine, where it is exact to the last digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fluid {
+    Stays,
+    Crosses,
+}
+
 /// The weight of a flow on a node or cable beside that of the node or cable.
 const TRAFFIC: u64 = 16;
 /// That of a host with real programs: each frame is a call of the kernel.
@@ -61,14 +68,20 @@ impl Load {
         Self { work, traffic }
     }
 
-    /// One part for each node; cables shorter than `shortest`, and those that fluid passes,
-    /// are not cut.
-    pub(super) fn cut(&self, world: &World, parts: Owner, shortest: Duration) -> Vec<Owner> {
+    /// One part for each node; cables shorter than `shortest`, and where `fluid` is to stay whole
+    /// those that it passes, are not cut.
+    pub(super) fn cut(
+        &self,
+        world: &World,
+        parts: Owner,
+        shortest: Duration,
+        fluid: Fluid,
+    ) -> Vec<Owner> {
         let cables: Vec<_> = world.cables().collect();
         // Nodes at short cables become one.
         let mut group: Vec<u32> = (0..world.nodes() as u32).collect();
-        // Rates do not cross from engine to engine, so fluid keeps nodes together, too.
-        let whole = |cable: &&Cable| cable.delay < shortest || world.has_fluid(cable.port);
+        let holds = |cable: &Cable| fluid == Fluid::Stays && world.has_fluid(cable.port);
+        let whole = |cable: &&Cable| cable.delay < shortest || holds(cable);
         for cable in cables.iter().filter(whole) {
             let (a, b) = (root(&mut group, cable.from.0), root(&mut group, cable.to.0));
             group[a.max(b) as usize] = a.min(b);

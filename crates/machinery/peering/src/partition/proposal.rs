@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use timeloom_net::{Node, Owner, World};
 use timeloom_time::Duration;
 
-use super::load::Load;
+use super::load::{Fluid, Load};
 use crate::Cut;
 
 /// A cut, and what is expected of it.
@@ -32,8 +32,13 @@ impl Proposal {
         most * self.shares.len() as f64
     }
 
-    fn at(world: &World, load: &Load, parts: Owner, shortest: Duration) -> Option<Self> {
-        let owners = load.cut(world, parts, shortest);
+    fn at(
+        world: &World,
+        load: &Load,
+        parts: Owner,
+        (shortest, fluid): (Duration, Fluid),
+    ) -> Option<Self> {
+        let owners = load.cut(world, parts, shortest, fluid);
         let shares = load.shares(&owners, parts);
         if (0..parts).any(|part| !owners.contains(&part)) {
             return None;
@@ -46,17 +51,23 @@ impl Proposal {
 /// A cut into so many parts. Each delay that cables have is tried as the shortest that may be
 /// cut, longest first, for it is what the engines have to agree or to pass packets in; the
 /// first cut that shares the work well is taken, or else the one that shares it best.
-/// `stations` are the hosts of real programs. `None` where there is no such cut: too few
-/// nodes that are joined by cables with a delay.
+/// `stations` are the hosts of real programs. Cables that fluid passes are cut where there is no
+/// other way only. `None` where there is no such cut: too few nodes that are joined by cables
+/// with a delay.
 pub fn propose(world: &World, parts: Owner, stations: &[Node]) -> Option<Proposal> {
     let load = Load::of(world, stations);
+    let found = longest(world, &load, parts, Fluid::Stays);
+    found.or_else(|| longest(world, &load, parts, Fluid::Crosses))
+}
+
+fn longest(world: &World, load: &Load, parts: Owner, fluid: Fluid) -> Option<Proposal> {
     let mut delays: Vec<Duration> = world.cables().map(|cable| cable.delay).collect();
     delays.retain(|delay| *delay > Duration::ZERO);
     delays.sort_unstable();
     delays.dedup();
     let mut best: Option<Proposal> = None;
     for shortest in spaced(&delays) {
-        let Some(found) = Proposal::at(world, &load, parts, shortest) else {
+        let Some(found) = Proposal::at(world, load, parts, (shortest, fluid)) else {
             continue;
         };
         if found.imbalance() <= FAIR {

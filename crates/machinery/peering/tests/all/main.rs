@@ -3,6 +3,7 @@
 mod codec;
 mod common;
 mod exact;
+mod fluid;
 mod frames;
 mod message;
 mod partition;

@@ -175,6 +175,8 @@ pub(crate) struct Fluid {
     /// The paths of all flows, one after another.
     pub(crate) hops: Vec<FlowHop>,
     pub(crate) accounts: Vec<Account>,
+    /// Where flows leave for other engines and come from them.
+    pub(crate) cuts: Vec<FluidCut>,
     /// By port: the number of its account plus one, 0 without one.
     pub(crate) account_of: Vec<u32>,
     pub(crate) step: Option<Duration>,
@@ -188,6 +190,7 @@ impl Default for Fluid {
             flows: Vec::new(),
             hops: Vec::new(),
             accounts: Vec::new(),
+            cuts: Vec::new(),
             account_of: Vec::new(),
             step: None,
             running: STEP,
@@ -210,6 +213,8 @@ pub(crate) struct FluidFlow {
     pub(crate) hop_count: u32,
     pub(crate) packet_bytes: u16,
     pub(crate) poisson: bool,
+    /// Nothing of it is in this engine.
+    pub(crate) is_elsewhere: bool,
     pub(crate) sent: f64,
     pub(crate) delivered: f64,
     pub(crate) lost: f64,
@@ -219,8 +224,22 @@ pub(crate) struct FluidFlow {
 #[derive(Clone, Debug)]
 pub(crate) struct FlowHop {
     pub(crate) account: u32,
+    /// Where it goes from one engine to another after this link, [`NIL`](crate::packet::NIL) where it does not.
+    pub(crate) cut: u32,
     /// Packets of the flow that wait there.
     pub(crate) waiting: f64,
+}
+
+/// A flow at a cut link. The engine before it is told what becomes of the flow beyond, the engine
+/// behind it what comes.
+#[derive(Clone, Debug)]
+pub(crate) struct FluidCut {
+    /// Packets that have come and been taken no further.
+    pub(crate) came: f64,
+    /// The part that gets through beyond, of all that was told since the last step.
+    pub(crate) survives: f64,
+    /// How long packets wait beyond, in ns.
+    pub(crate) wait_ns: f64,
 }
 
 /// What flows are told about a link, in bytes on the wire. The queue itself

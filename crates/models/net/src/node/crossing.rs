@@ -91,7 +91,7 @@ impl World {
             crossings,
             residents: Residents::default(),
             icmp_limits: IcmpLimits::default(),
-            fluid: self.fluid.clone(),
+            fluid: self.fluid_part(owners, here),
         }
     }
 
@@ -157,7 +157,7 @@ impl World {
                     _ => (line.from, line.to, line.bytes),
                 }
             }
-            Kind::ArpRequest | Kind::ArpReply | Kind::Raw => return None,
+            Kind::ArpRequest | Kind::ArpReply | Kind::Raw | Kind::Fluid => return None,
         };
         Some(Packet::new(kind, src, dst, flow, size))
     }
@@ -263,6 +263,7 @@ impl World {
                 template.is_some_and(|it| (it.src, it.dst) == (packet.src, packet.dst))
             }
             Kind::ArpRequest | Kind::ArpReply => true,
+            Kind::Fluid => self.fluid.understands(packet),
             Kind::Raw => bytes.len() == usize::from(packet.size) && bytes.len() >= LEAST_BYTES,
         };
         ours && belongs

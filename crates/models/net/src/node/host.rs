@@ -114,7 +114,7 @@ impl World {
                 sender.handle_opened(now, packet.stamp);
                 self.pump(packet.flow, agenda);
             }
-            Kind::ArpRequest | Kind::ArpReply | Kind::Raw => {}
+            Kind::ArpRequest | Kind::ArpReply | Kind::Raw | Kind::Fluid => {}
         }
     }
 

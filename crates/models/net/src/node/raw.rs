@@ -206,6 +206,11 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
+        if self.packets[id].kind == Kind::Fluid {
+            // It has made no hop: it is a word between engines.
+            self.counters.hops -= 1;
+            return self.hear_of_fluid(id);
+        }
         let link = into.peer();
         if self.outside.is_watched(link) {
             let copy = self.packets.insert(self.packets[id]);

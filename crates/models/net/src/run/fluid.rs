@@ -7,13 +7,13 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::BuildError;
 use crate::fluid::{
-    Account, FlowHop, FluidConfig, FluidFlow, FluidId, FluidLinkStats, FluidPattern, FluidStats,
-    Inflow, LEAST_STEP, Source, flow_random, queue_random,
+    Account, FlowHop, Fluid, FluidConfig, FluidFlow, FluidId, FluidLinkStats, FluidPattern,
+    FluidStats, Inflow, LEAST_STEP, Source, flow_random, queue_random,
 };
 use crate::ids::{Node, Token};
 use crate::link::Link;
-use crate::packet::PortId;
-use crate::tables::crossings::Owner;
+use crate::packet::{NIL, PortId};
+use crate::run::fluid_cut::{Stretch, Word};
 use crate::tcp::HEADER_BYTES;
 use crate::world::World;
 
@@ -63,6 +63,7 @@ impl World {
             let account = self.account(*port);
             self.fluid.hops.push(FlowHop {
                 account,
+                cut: NIL,
                 waiting: 0.0,
             });
         }
@@ -75,6 +76,7 @@ impl World {
             hop_count: path.len() as u32,
             packet_bytes: config.packet_bytes,
             poisson: matches!(config.pattern, FluidPattern::Poisson { .. }),
+            is_elsewhere: false,
             sent: 0.0,
             delivered: 0.0,
             lost: 0.0,
@@ -125,35 +127,9 @@ impl World {
         self.fluid.step.unwrap_or(self.fluid.running).min(LONGEST)
     }
 
-    /// Whether each fluid flow stays within one engine; to be asked before
-    /// [`World::part`]. Rates are not exchanged between engines.
-    ///
-    /// # Errors
-    ///
-    /// Names the ends of the first flow that does not.
-    pub fn check_fluid(&self, owners: &[Owner]) -> Result<(), BuildError> {
-        for flow in &self.fluid.flows {
-            let ends = [flow.from, flow.to].map(|port| self.ports[port].node);
-            let owner = owners[ends[0] as usize];
-            let first = flow.first_hop as usize;
-            let hops = &self.fluid.hops[first..first + flow.hop_count as usize];
-            let stays = hops.iter().all(|hop| {
-                let port = self.fluid.accounts[hop.account as usize].port;
-                let link = self.ports[port];
-                owners[link.node as usize] == owner && owners[link.peer_node as usize] == owner
-            });
-            if !stays {
-                let name = |node: u32| self.names[node as usize].clone();
-                return Err(BuildError::FluidCut(name(ends[0]), name(ends[1])));
-            }
-        }
-        Ok(())
-    }
-
     /// The first step is due at the beginning.
     pub(crate) fn start_fluid<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
-        let here = |flow: &FluidFlow| self.crossings.owns(self.ports[flow.from].node);
-        if self.fluid.flows.iter().any(here) {
+        if self.fluid.flows.iter().any(|flow| !flow.is_elsewhere) {
             agenda.schedule(agenda.now(), STEPS, Token::FLUID);
         }
     }
@@ -194,38 +170,58 @@ impl World {
         }
     }
 
-    /// Takes what each flow sends along its path.
+    /// Takes what each flow sends, and what has come from other engines, along its path.
     fn send_fluid(&mut self, now: Instant<Virtual>, step: Duration) {
-        let fluid = &mut self.fluid;
-        for flow in &mut fluid.flows {
-            if !self.crossings.owns(self.ports[flow.from].node) {
-                continue;
+        let mut fluid = core::mem::take(&mut self.fluid);
+        for number in 0..fluid.flows.len() as u32 {
+            if !fluid.flows[number as usize].is_elsewhere {
+                self.send_fluid_of(&mut fluid, number, now, step);
             }
-            let mut packets = flow.source.sends(now, step);
+        }
+        self.fluid = fluid;
+    }
+
+    /// Whether a port is at a node of this engine.
+    fn has(&self, port: PortId) -> bool {
+        self.crossings.owns(self.ports[port].node)
+    }
+
+    fn send_fluid_of(
+        &mut self,
+        fluid: &mut Fluid,
+        number: u32,
+        now: Instant<Virtual>,
+        step: Duration,
+    ) {
+        let flow = &mut fluid.flows[number as usize];
+        let mut stretch = self.has(flow.from).then(|| {
+            let packets = flow.source.sends(now, step);
             flow.sent += packets;
-            let (mut survives, mut wait_ns) = (1.0, 0.0);
-            let first = flow.first_hop as usize;
-            for hop in &mut fluid.hops[first..first + flow.hop_count as usize] {
-                let account = &mut fluid.accounts[hop.account as usize];
-                let bytes = f64::from(flow.packet_bytes) + account.overhead;
-                if flow.poisson {
-                    account.poisson.add(packets, bytes);
-                } else {
-                    account.smooth.add(packets, bytes);
-                }
-                let lost = packets * account.loss;
-                let here = hop.waiting + packets - lost;
-                let passed = here * account.passed;
-                account.lost += lost * bytes;
-                account.waiting += (here - passed - hop.waiting) * bytes;
-                hop.waiting = here - passed;
-                packets = passed * (1.0 - account.wire_loss);
-                flow.lost += lost + passed - packets;
-                survives *= (1.0 - account.loss) * (1.0 - account.wire_loss);
-                wait_ns += account.wait_ns;
+            Stretch::from(packets)
+        });
+        let first = flow.first_hop as usize;
+        for (place, hop) in (0..).zip(&mut fluid.hops[first..first + flow.hop_count as usize]) {
+            let account = &mut fluid.accounts[hop.account as usize];
+            if let Some(stretch) = &mut stretch {
+                stretch.pass(flow, hop, account);
             }
-            flow.delivered += packets;
-            flow.source.feel(now, 1.0 - survives, wait_ns);
+            let Some(cut) = fluid.cuts.get_mut(hop.cut as usize) else {
+                continue;
+            };
+            // The link is cut: one side of it is here, or neither.
+            if let Some(before) = stretch.take() {
+                let packets = before.packets;
+                let told = before.beyond(cut);
+                self.tell_of_fluid(account.port, number, place, Word::Came(packets), now);
+                self.end_stretch(flow, number, told, now);
+            } else if self.has(account.port.peer()) {
+                let came = core::mem::take(&mut cut.came);
+                stretch = Some(Stretch::behind(came, place, account.port));
+            }
+        }
+        if let Some(stretch) = stretch {
+            flow.delivered += stretch.packets;
+            self.end_stretch(flow, number, stretch, now);
         }
     }
 

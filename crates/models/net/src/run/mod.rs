@@ -1,6 +1,7 @@
 //! What the engine drives: which event means what, and the steps of fluid, which are no node's.
 
 mod fluid;
+mod fluid_cut;
 mod path;
 
 use timeloom_engine::queue::EventQueue;
@@ -106,7 +107,7 @@ impl World {
         if packet.flags & Packet::LOST != 0 {
             return self.packets.remove(id);
         }
-        if packet.kind == Kind::Raw {
+        if matches!(packet.kind, Kind::Raw | Kind::Fluid) {
             return self.deliver_raw(node, into, id, agenda);
         }
         match self.roles[node.0 as usize] {

@@ -1,0 +1,221 @@
+//! Fluid that goes from one engine to another.
+//!
+//! An engine takes a flow along the links that it has: a *stretch*. Where a cut link ends the
+//! stretch, the engine behind it is told with each step how much came through, and tells back what
+//! part of that gets through beyond and how long packets wait there. Either word takes as long as
+//! the cut link does, as a packet would; a step uses what has come by then. Amounts are added up, so
+//! none is lost with a word that comes late. Within one engine all of this takes no time.
+
+use std::sync::Arc;
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::fluid::{Account, FlowHop, Fluid, FluidCut, FluidFlow};
+use crate::packet::{Kind, Packet, PortId};
+use crate::tables::crossings::Owner;
+use crate::tables::slab::PacketId;
+use crate::world::World;
+
+/// A flow on the links that one engine has, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch {
+    pub(super) packets: f64,
+    /// What part gets through to the receiver, and how long it waits on the way.
+    survives: f64,
+    wait_ns: f64,
+    /// The hop after which the flow came from another engine, and the link; none at its source.
+    behind: Option<(u32, PortId)>,
+    came: f64,
+}
+
+/// What one engine tells another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Word {
+    /// So many packets came through the cut link.
+    Came(f64),
+    /// Beyond the cut link this part gets through, and packets wait so many ns.
+    Beyond(f64, f64),
+}
+
+impl Stretch {
+    /// From the source.
+    pub(super) fn from(packets: f64) -> Self {
+        Self {
+            packets,
+            survives: 1.0,
+            wait_ns: 0.0,
+            behind: None,
+            came: packets,
+        }
+    }
+
+    /// From another engine, after a hop by a link.
+    pub(super) fn behind(packets: f64, hop: u32, link: PortId) -> Self {
+        Self {
+            behind: Some((hop, link)),
+            ..Self::from(packets)
+        }
+    }
+
+    /// Over one link.
+    pub(super) fn pass(&mut self, flow: &mut FluidFlow, hop: &mut FlowHop, account: &mut Account) {
+        let packets = self.packets;
+        let bytes = f64::from(flow.packet_bytes) + account.overhead;
+        if flow.poisson {
+            account.poisson.add(packets, bytes);
+        } else {
+            account.smooth.add(packets, bytes);
+        }
+        let lost = packets * account.loss;
+        let here = hop.waiting + packets - lost;
+        let passed = here * account.passed;
+        account.lost += lost * bytes;
+        account.waiting += (here - passed - hop.waiting) * bytes;
+        hop.waiting = here - passed;
+        self.packets = passed * (1.0 - account.wire_loss);
+        flow.lost += lost + passed - self.packets;
+        self.survives *= (1.0 - account.loss) * (1.0 - account.wire_loss);
+        self.wait_ns += account.wait_ns;
+    }
+
+    /// With what was told of the way beyond a cut link. A loss is told once.
+    pub(super) fn beyond(mut self, cut: &mut FluidCut) -> Self {
+        self.survives *= core::mem::replace(&mut cut.survives, 1.0);
+        self.wait_ns += cut.wait_ns;
+        self
+    }
+}
+
+/// In [`Packet::tos`]: which [`Word`] it is.
+const CAME: u8 = 0;
+const BEYOND: u8 = 1;
+/// More packets in a step than any link carries.
+const MOST: f64 = 1e15;
+/// No queue makes anybody wait for longer.
+const LONGEST_NS: i64 = 3_600_000_000_000;
+
+impl World {
+    /// What engine `here` has of the fluid.
+    pub(crate) fn fluid_part(&self, owners: &Arc<[Owner]>, here: Owner) -> Fluid {
+        let mut fluid = self.fluid.clone();
+        let owner = |port: PortId| owners[self.ports[port].node as usize];
+        for flow in &mut fluid.flows {
+            let first = flow.first_hop as usize;
+            flow.is_elsewhere = owner(flow.from) != here && owner(flow.to) != here;
+            for hop in &mut fluid.hops[first..first + flow.hop_count as usize] {
+                let port = fluid.accounts[hop.account as usize].port;
+                let (from, to) = (owner(port), owner(port.peer()));
+                flow.is_elsewhere &= from != here && to != here;
+                if from != to {
+                    hop.cut = fluid.cuts.len() as u32;
+                    fluid.cuts.push(FluidCut {
+                        came: 0.0,
+                        survives: 1.0,
+                        wait_ns: 0.0,
+                    });
+                }
+            }
+        }
+        fluid
+    }
+
+    /// A stretch has ended, whether at the receiver or at a cut link: its beginning is told.
+    pub(super) fn end_stretch(
+        &mut self,
+        flow: &mut FluidFlow,
+        number: u32,
+        stretch: Stretch,
+        now: Instant<Virtual>,
+    ) {
+        let (survives, wait_ns) = (stretch.survives, stretch.wait_ns);
+        match stretch.behind {
+            None => flow.source.feel(now, 1.0 - survives, wait_ns),
+            Some((hop, link)) if stretch.came > 0.0 || survives < 1.0 || wait_ns > 0.0 => {
+                let word = Word::Beyond(survives, wait_ns);
+                self.tell_of_fluid(link.peer(), number, hop, word, now);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Tells the engine at the end of the link out of `port` of a flow that crosses after a hop.
+    pub(super) fn tell_of_fluid(
+        &mut self,
+        port: PortId,
+        flow: u32,
+        hop: u32,
+        word: Word,
+        now: Instant<Virtual>,
+    ) {
+        let (tos, number, wait_ns) = match word {
+            Word::Came(packets) if packets <= 0.0 => return,
+            Word::Came(packets) => (CAME, packets, 0.0),
+            Word::Beyond(survives, wait_ns) => (BEYOND, survives, wait_ns),
+        };
+        let mut packet = Packet::new(Kind::Fluid, port, port.peer(), flow, 0);
+        packet.link = port;
+        packet.at = now + self.links.config(port).delay;
+        packet.stamp = packet.at - Duration::from_ns(wait_ns as i64);
+        (packet.tos, packet.seq) = (tos, hop);
+        let bits = number.to_bits();
+        (packet.sack_from, packet.sack_to) = ((bits >> 32) as u32, bits as u32);
+        self.crossings.push(packet, &[]);
+    }
+
+    /// Another engine has told something, which has passed [`Fluid::understands`].
+    pub(crate) fn hear_of_fluid(&mut self, id: PacketId) {
+        let packet = self.packets[id];
+        self.packets.remove(id);
+        let Some(cut) = self.fluid.cut_of(&packet) else {
+            return;
+        };
+        match read(&packet) {
+            Some(Word::Came(packets)) => cut.came += packets,
+            Some(Word::Beyond(survives, wait_ns)) => {
+                cut.survives *= survives;
+                cut.wait_ns = wait_ns;
+            }
+            None => {}
+        }
+    }
+}
+
+/// What a packet says; `None` where it makes no sense.
+fn read(packet: &Packet) -> Option<Word> {
+    let number = f64::from_bits(u64::from(packet.sack_from) << 32 | u64::from(packet.sack_to));
+    let wait_ns = packet.at.as_ns().checked_sub(packet.stamp.as_ns())?;
+    match packet.tos {
+        CAME if (0.0..=MOST).contains(&number) => Some(Word::Came(number)),
+        BEYOND if (0.0..=1.0).contains(&number) && (0..=LONGEST_NS).contains(&wait_ns) => {
+            Some(Word::Beyond(number, wait_ns as f64))
+        }
+        _ => None,
+    }
+}
+
+impl Fluid {
+    fn cut_of(&mut self, packet: &Packet) -> Option<&mut FluidCut> {
+        let flow = self.flows.get(packet.flow as usize)?;
+        let hop = (packet.seq < flow.hop_count).then_some(flow.first_hop + packet.seq)?;
+        let hop = self.hops.get(hop as usize)?;
+        self.cuts.get_mut(hop.cut as usize)
+    }
+
+    /// Whether a word of another engine is about a place where the flow crosses.
+    pub(crate) fn understands(&self, packet: &Packet) -> bool {
+        let flow = self.flows.get(packet.flow as usize);
+        let hop = flow
+            .filter(|flow| packet.seq < flow.hop_count)
+            .and_then(|flow| self.hops.get((flow.first_hop + packet.seq) as usize));
+        let crosses = |hop: &FlowHop| {
+            let port = self.accounts[hop.account as usize].port;
+            let way = if packet.tos == CAME {
+                port
+            } else {
+                port.peer()
+            };
+            (hop.cut as usize) < self.cuts.len() && way == packet.link
+        };
+        hop.is_some_and(crosses) && read(packet).is_some()
+    }
+}
