@@ -149,6 +149,6 @@ packages-aarch64: packages-build
 packages-phc: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static phc2sys:linuxptp cpio:cpio
 packages-vm: packages-build
-	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio crun:crun
+	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio crun:crun ip:iproute2 ping:iputils-ping
 packages-foreign: packages-build
 	@scripts/packages python3.11:python3.11 make:make dpkg-source:dpkg-dev @files:golang-1.19-go @files:golang-1.19-src @files:libpython3.11-testsuite @files:tzdata

@@ -122,3 +122,30 @@ def test_the_cell_leaves_before_its_arms_disagree_and_the_plain_one_drops_the_pa
         assert first(f"cell.{side}.mode", COORDINATED, leaves_s) > FAULT_S + 8.0
         assert max(value for _, value in signals[f"{side}.timeline.cell.outside"]) == 0.0
         assert max(value for _, value in signals[f"cell.{side}.unproved"]) == 0.0
+
+
+def test_two_runs_of_the_cell_agree_in_every_signal(tmp_path: Path) -> None:
+    """Until the arms move for the first time: the timelines, SNTP, all messages and the plants. How busy links are may
+    differ: the kernel repeats the first segment of a connection after one second of real time, however busy it is."""
+    binary, name = timeloom_binary(), f"cell-twice-{os.getpid()}"
+    command = [binary, "run", str(CELL / "cell.toml"), "--verify", "--name", name, "-o", str(tmp_path / "run")]
+    for change in ("time.duration=2500 ms", "check=[]", "attack=[]"):
+        command += ["--set", change]
+    environment = os.environ | {"TIMELOOM": binary, "CELL_RUN": name, "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    def signals(directory: Path) -> dict[str, list[tuple[int, float]]]:
+        table = Run(directory).arrow.signals(long=True).to_pydict()
+        found: dict[str, list[tuple[int, float]]] = {}
+        for t_ns, source, signal, value in zip(
+            table["t_virtual_ns"], table["source"], table["name"], table["value"], strict=True
+        ):
+            found.setdefault(f"{source}.{signal}", []).append((t_ns, value))
+        return {name: sorted(values) for name, values in found.items() if not name.startswith("net.link.")}
+
+    assert (tmp_path / "run-again").is_dir(), done.stdout[-3000:] + done.stderr[-3000:]
+    first, second = signals(tmp_path / "run"), signals(tmp_path / "run-again")
+    differ = [name for name in sorted(first.keys() | second.keys()) if first.get(name) != second.get(name)]
+    assert not differ, f"{differ[:5]}: {done.stdout[-2000:]}"
+    # It has come that far.
+    assert COORDINATED in {value for _, value in first["cell.left.mode"]}

@@ -277,6 +277,7 @@ impl<'a> Run<'a> {
             reporter: &reporter,
         };
         let network = Network::start(plan, &around)?;
+        machines::attach(plan, &fabric)?;
         network::settle_tcp(plan, &spec, &fabric).map_err(FabricError::from)?;
         let tunnels = match together {
             Some(together) => together.lay_tunnels(&fabric, clock)?,

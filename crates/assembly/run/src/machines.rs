@@ -1,6 +1,23 @@
 //! The hosts' virtual machines: each an emulator that is a program of its host.
 
+use timeloom_fabric::{Fabric, FabricError, StationSpec};
 use timeloom_scenario::{MachineProfile, Mode, Plan, Program};
+
+/// Gives each machine that has an address of its own a card at its host's cable.
+pub(crate) fn attach(plan: &Plan, fabric: &Fabric) -> Result<(), FabricError> {
+    for (name, host) in &plan.system.hosts {
+        let own = host.machine.as_ref().and_then(|machine| machine.address);
+        if let (Some(_), Some(namespace)) = (own, fabric.station(name)) {
+            namespace.attach_machine(&StationSpec {
+                name: name.clone(),
+                address: host.address.address,
+                prefix_len: host.address.prefix,
+                mac: None,
+            })?;
+        }
+    }
+    Ok(())
+}
 
 /// The emulators, each with its host.
 pub(crate) fn programs(plan: &Plan) -> Vec<(String, Program)> {

@@ -13,11 +13,14 @@ pub(crate) fn allowed() -> Vec<usize> {
 /// Keeps the calling thread on this processor; false where it is refused, or there is
 /// none of that number.
 pub(crate) fn pin(core: usize) -> bool {
-    if core >= CpuSet::MAX_CPU {
-        return false;
-    }
+    core < CpuSet::MAX_CPU && allow(&[core])
+}
+
+/// Keeps the calling thread, and what it starts, on these processors; false where that is
+/// refused.
+pub(crate) fn allow(cores: &[usize]) -> bool {
     let mut set = CpuSet::new();
-    set.set(core);
+    cores.iter().for_each(|core| set.set(*core));
     sched_setaffinity(None, &set).is_ok()
 }
 

@@ -107,9 +107,12 @@ impl Figure {
             Some(false) => "MISSED",
             None => "",
         };
+        // What a paper has for it stands beside.
+        let paper = self.context.get("paper");
+        let paper = paper.map_or_else(String::new, |paper| format!("paper: {paper}"));
         let name = format!("{} {}", self.bench, self.metric);
         let row = format!(
-            "{name:<42} {:>12} {:<5} {:>12} {:>12} {:>5} {bar:>9} {met}",
+            "{name:<42} {:>12} {:<5} {:>12} {:>12} {:>5} {bar:>9} {met:<6} {paper}",
             self.value, self.unit, self.p5, self.p95, self.n
         );
         row.trim_end().to_owned()

@@ -12,7 +12,7 @@
 //!
 //! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`),
 //! `machines/*` (pauses that several agree on), `exec`, `plant`, `net/*`, `ptp/*`,
-//! `timeline/*`. The metric names are part of the outward contract.
+//! `timeline/*`, `vm/*`. The metric names are part of the outward contract.
 //!
 //! Not here: assertions. A bar that is missed is reported, not an error; who
 //! gates on it reads the JSON.
@@ -38,6 +38,7 @@ mod stats;
 mod syscall;
 mod ticks;
 mod timeline;
+mod vm;
 mod whole;
 mod worker;
 
@@ -73,11 +74,13 @@ pub enum Name {
     Ptp,
     /// What reading a timeline with its interval costs.
     Timeline,
+    /// The quality of time in virtual machines, and what it costs there.
+    Vm,
 }
 
 impl Name {
     /// All, in the order in which they are best run.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ClockRead,
         Self::Syscall,
         Self::Pause,
@@ -86,6 +89,7 @@ impl Name {
         Self::Net,
         Self::Ptp,
         Self::Timeline,
+        Self::Vm,
     ];
 
     /// As on the command line and in the field `bench`.
@@ -99,6 +103,7 @@ impl Name {
             Self::Net => "net",
             Self::Ptp => "ptp",
             Self::Timeline => "timeline",
+            Self::Vm => "vm",
         }
     }
 }
@@ -171,5 +176,6 @@ pub fn run(
         Name::Net => net::run(options, figure),
         Name::Ptp => ptp::run(options, figure),
         Name::Timeline => timeline::run(options, figure),
+        Name::Vm => vm::run(options, figure),
     }
 }

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
 /// Measure this machine: medians of interleaved rounds, with their 5th and
 /// 95th percentile, and whether they reach the project's bars.
 ///
-/// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline; `all` runs
+/// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline, vm; `all` runs
 /// every one.
 #[derive(Parser)]
 #[command(name = "timeloom bench", bin_name = "timeloom bench", version)]

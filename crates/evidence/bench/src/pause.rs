@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 use crate::remote::{Environment, Remote, session};
 use crate::scratch::{Scratch, unique};
-use crate::shared::SharedBoard;
+use crate::shared::{Board, Shared};
 use crate::ticks::{self, Scale};
 use crate::{Name, Options};
 
@@ -174,7 +174,7 @@ struct Crew {
     workers: Vec<Remote>,
     session: Session,
     /// There when they are busy.
-    board: Option<SharedBoard>,
+    board: Option<Shared<Board>>,
     scratch: Scratch,
 }
 
@@ -196,7 +196,7 @@ impl Crew {
     fn busy(options: &Options, count: usize) -> Result<Self, BenchError> {
         let mut crew = Self::idle(options, count)?;
         let path = crew.scratch.path().join(unique("board"));
-        let board = SharedBoard::create(&path).map_err(BenchError::system("sharing memory"))?;
+        let board = Shared::<Board>::create(&path).map_err(BenchError::system("sharing memory"))?;
         for (slot, worker) in crew.workers.iter_mut().enumerate() {
             worker.ask(&format!("spin {} {slot}", path.display()))?;
         }
@@ -213,7 +213,7 @@ impl Crew {
         let stand = ticks::now();
         match &self.board {
             Some(shared) => {
-                shared.board().generation.fetch_add(1, Release);
+                shared.get().generation.fetch_add(1, Release);
             }
             None => self
                 .workers
@@ -248,8 +248,8 @@ impl Crew {
 }
 
 /// The counter when the last of the busy workers saw the present generation.
-fn wait_for_all(shared: &SharedBoard, count: usize) -> Result<u64, BenchError> {
-    let board = shared.board();
+fn wait_for_all(shared: &Shared<Board>, count: usize) -> Result<u64, BenchError> {
+    let board = shared.get();
     let generation = board.generation.load(Relaxed);
     let begun = Instant::now();
     let slots = &board.slots[..count];

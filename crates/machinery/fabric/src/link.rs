@@ -75,6 +75,24 @@ pub(crate) fn up(index: u32) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
+/// Takes an interface down: only then it can have another name.
+pub(crate) fn down(index: u32) -> RouteNetlinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.header.change_mask = LinkFlags::Up;
+    RouteNetlinkMessage::SetLink(message)
+}
+
+/// Calls an interface something else.
+pub(crate) fn rename(index: u32, name: &str) -> RouteNetlinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message
+        .attributes
+        .push(LinkAttribute::IfName(name.to_owned()));
+    RouteNetlinkMessage::SetLink(message)
+}
+
 /// Gives an interface the station's address.
 pub(crate) fn address(index: u32, station: &StationSpec) -> RouteNetlinkMessage {
     let mut message = AddressMessage::default();

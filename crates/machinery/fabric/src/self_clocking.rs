@@ -105,8 +105,11 @@ const SETTINGS: [(&str, &str); 10] = [
     ("tcp_no_metrics_save", "1"),
 ];
 
-/// Under neigh/eth0: a day.
-const NEIGHBOURS: [(&str, &str); 2] = [
+/// Under neigh/eth0: a day, and for the first question to be asked again longer than a busy
+/// machine keeps the answer back.
+const NEIGHBOURS: [(&str, &str); 4] = [
     ("base_reachable_time_ms", "86400000"),
     ("delay_first_probe_time", "86400"),
+    ("gc_stale_time", "86400"),
+    ("retrans_time_ms", "20000"),
 ];

@@ -97,12 +97,18 @@ fn rows_of(run: &RunDirectory) -> Result<Rows, ResultsError> {
         series.push((row.t_virtual.as_ns(), value));
         Ok(())
     })?;
+    let own = own_path(run);
+    let placeless = |text: &str| match &own {
+        Some(path) => text.replace(path, "RUN"),
+        None => text.to_owned(),
+    };
     run.for_each(|row: EventRow| {
         if !is_of_the_machine(&row) {
             let events = rows
                 .entry(("events".into(), row.source.to_string()))
                 .or_default();
-            events.push((row.t_virtual.as_ns(), format!("{}: {}", row.kind, row.text)));
+            let text = placeless(&row.text);
+            events.push((row.t_virtual.as_ns(), format!("{}: {text}", row.kind)));
         }
         Ok(())
     })?;
@@ -115,7 +121,7 @@ fn rows_of(run: &RunDirectory) -> Result<Rows, ResultsError> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let lines: Vec<(i64, String)> = text.lines().map(log_row).collect();
+        let lines: Vec<(i64, String)> = placeless(&text).lines().map(log_row).collect();
         let when = lines.iter().map(|(at_ns, _)| (*at_ns, "a line".into()));
         rows.insert(("logs".into(), name.clone()), when.collect());
         rows.insert((TEXTS.into(), name), lines);
@@ -125,6 +131,12 @@ fn rows_of(run: &RunDirectory) -> Result<Rows, ResultsError> {
         .filter(|((file, _), _)| file != TEXTS)
         .for_each(|(_, rows)| rows.sort());
     Ok(rows)
+}
+
+/// What a run directory is called in what programs are told and print: two runs have two.
+fn own_path(run: &RunDirectory) -> Option<String> {
+    let whole = std::path::absolute(run.path()).ok()?;
+    Some(whole.to_string_lossy().into_owned())
 }
 
 /// How busy the machine was is another matter in each run.

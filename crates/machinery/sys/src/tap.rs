@@ -48,8 +48,20 @@ pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
     Ok(file)
 }
 
+/// Makes `interface` without offloads in the calling thread's network namespace, for
+/// another program to open by its name. It lasts as long as the namespace.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_lasting(interface: &str) -> io::Result<()> {
+    let file = create(interface, false)?;
+    // SAFETY: TUNSETPERSIST takes a number.
+    done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETPERSIST, 1) })
+}
+
 // linux/if_tun.h
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
 const TUN_F_CSUM: libc::c_ulong = 0x01;
 const TUN_F_TSO4: libc::c_ulong = 0x02;

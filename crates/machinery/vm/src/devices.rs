@@ -40,20 +40,28 @@ fn region_under(devices: &Path) -> io::Result<File> {
 /// # Errors
 /// When there is none, or another program has it.
 pub fn port() -> io::Result<File> {
-    let path = port_under(Path::new("/sys/class/virtio-ports"))?;
+    port_named(PORT)
+}
+
+/// The port that the emulator was told to call so.
+///
+/// # Errors
+/// As [`port`].
+pub fn port_named(wanted: &str) -> io::Result<File> {
+    let path = port_under(Path::new("/sys/class/virtio-ports"), wanted)?;
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-fn port_under(ports: &Path) -> io::Result<PathBuf> {
+fn port_under(ports: &Path, wanted: &str) -> io::Result<PathBuf> {
     let found = std::fs::read_dir(ports).ok().into_iter().flatten();
     for port in found {
         let port = port?;
         let name = std::fs::read_to_string(port.path().join("name")).unwrap_or_default();
-        if name.trim() == PORT {
+        if name.trim() == wanted {
             return Ok(Path::new("/dev").join(port.file_name()));
         }
     }
-    let what = format!("no virtio port is called {PORT}: is virtio_console loaded?");
+    let what = format!("no virtio port is called {wanted}: is virtio_console loaded?");
     Err(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
@@ -69,9 +77,9 @@ mod tests {
             std::fs::create_dir(&directory).unwrap();
             std::fs::write(directory.join("name"), name).unwrap();
         }
-        let found = port_under(ports.path()).unwrap();
+        let found = port_under(ports.path(), PORT).unwrap();
         assert_eq!(found, Path::new("/dev/vport1p1"));
-        assert!(port_under(&ports.path().join("none")).is_err());
+        assert!(port_under(&ports.path().join("none"), PORT).is_err());
         assert!(region_under(ports.path()).is_err());
     }
 }

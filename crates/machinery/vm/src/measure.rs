@@ -34,6 +34,13 @@ impl Beat {
     /// Looks at the host's stamps, which it stores while it answers, until `done` or for
     /// no longer than it may take it.
     pub(crate) fn watch(&mut self, region: &Region, mut done: impl FnMut() -> bool) {
+        // Where processors are busy the host may begin late. It stamps long enough for who
+        // looks up now and then.
+        let begun = Instant::now();
+        let first = region.stamp();
+        while region.stamp() == first && !done() && begun.elapsed() < LATEST_BEGIN {
+            std::thread::sleep(LOOK_UP);
+        }
         let end = Instant::now() + LONGEST_WATCH;
         while !done() && Instant::now() < end {
             for _ in 0..64 {
@@ -92,6 +99,11 @@ impl Measured {
 pub(crate) fn own() -> u64 {
     now_ticks(PageCounter::Tsc)
 }
+
+/// How late the host may begin to stamp, and how often a guest looks whether it has: far
+/// more often than the stamping lasts.
+const LATEST_BEGIN: Duration = Duration::from_millis(100);
+const LOOK_UP: Duration = Duration::from_micros(100);
 
 /// A little longer than the host stamps.
 const LONGEST_WATCH: Duration = Duration::from_millis(8);

@@ -1,5 +1,6 @@
 //! A virtual machine on a host: QEMU's emulation as a program of the session.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -8,7 +9,7 @@ use timeloom_time::Duration;
 
 use crate::plan::{Host, Program};
 use crate::read::{Fields, Read};
-use crate::words::{self, Ready, Size};
+use crate::words::{self, Ipv4Interface, Ready, Size};
 
 /// A virtual machine, emulated by QEMU as a program of its host: its timers, its counter
 /// and its clocks are the host's, so that pauses, dilation and steps apply to all of it.
@@ -36,7 +37,12 @@ pub struct MachineSpec {
     /// What its time-stamp counter follows.
     #[schemars(default)]
     pub profile: MachineProfile,
-    /// TCP ports of the host that lead into it.
+    /// Its own address in the network of its host, behind the same cable: it has a hardware
+    /// address of its own then, and sees what comes there. Without it, it is behind its
+    /// host's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Interface>,
+    /// TCP ports of the host that lead into it, when it has no `address`.
     #[schemars(default)]
     pub ports: Vec<u16>,
     /// More arguments for QEMU.
@@ -95,9 +101,15 @@ impl MachineSpec {
                 MachineProfile::Exact => "tsc=reliable",
                 MachineProfile::Fast => "clocksource=hpet tsc=unstable",
             };
-            let append = format!("console=ttyS0 panic=-1 {counter} {}", self.append);
+            let network = self.address.map_or_else(String::new, |own| {
+                // As the kernel's own client of DHCP takes it, and initial file systems do.
+                format!("ip={}:::{}:{host}:eth0:off", own.address, mask(own.prefix))
+            });
+            let parts = ["console=ttyS0 panic=-1", counter, &network, &self.append];
+            let parts = parts.into_iter().filter(|part| !part.is_empty());
+            let append = parts.collect::<Vec<_>>().join(" ");
             run.extend([text("-kernel"), kernel.clone()]);
-            run.extend([text("-append"), append.trim_end().to_owned()]);
+            run.extend([text("-append"), append]);
         }
         if let Some(initramfs) = &self.initramfs {
             run.extend([text("-initrd"), initramfs.clone()]);
@@ -106,11 +118,7 @@ impl MachineSpec {
             let disk = disk.replace(',', ",,");
             run.extend([text("-drive"), format!("file={disk},if=virtio,snapshot=on")]);
         }
-        let forwarded = self.ports.iter();
-        let forwarded = forwarded.map(|port| format!(",hostfwd=tcp::{port}-:{port}"));
-        let network = format!("user,id=net{}", forwarded.collect::<String>());
-        run.extend([text("-netdev"), network]);
-        run.extend([text("-device"), text("virtio-net-pci,netdev=net,romfile=")]);
+        run.extend(self.card());
         run.extend(self.arguments.iter().cloned());
         Program {
             name: Host::machine_program(host),
@@ -124,6 +132,29 @@ impl MachineSpec {
     }
 }
 
+impl MachineSpec {
+    /// The arguments for its network card.
+    fn card(&self) -> [String; 4] {
+        let (network, mac) = match self.address {
+            None => {
+                let forwarded = self.ports.iter();
+                let forwarded = forwarded.map(|port| format!(",hostfwd=tcp::{port}-:{port}"));
+                let network = format!("user,id=net{}", forwarded.collect::<String>());
+                (network, String::new())
+            }
+            Some(own) => {
+                let [a, b, c, d] = own.address.octets();
+                // Locally administered, and as unique as the address.
+                let mac = format!(",mac=52:54:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+                let tap = format!("tap,id=net,ifname={TAP},script=no,downscript=no");
+                (tap, mac)
+            }
+        };
+        let card = format!("virtio-net-pci,netdev=net{mac},romfile=");
+        ["-netdev".into(), network, "-device".into(), card]
+    }
+}
+
 impl Default for MachineSpec {
     fn default() -> Self {
         Self {
@@ -134,6 +165,7 @@ impl Default for MachineSpec {
             memory: memory(),
             processors: one(),
             profile: MachineProfile::default(),
+            address: None,
             ports: Vec::new(),
             arguments: Vec::new(),
             directory: PathBuf::new(),
@@ -156,6 +188,7 @@ impl Read for MachineSpec {
             memory: fields.or("memory", memory()),
             processors: fields.or("processors", one()),
             profile: fields.or_default("profile"),
+            address: fields.optional("address"),
             ports: fields.or_default("ports"),
             arguments: fields.or_default("arguments"),
             directory: fields.directory("directory"),
@@ -164,6 +197,15 @@ impl Read for MachineSpec {
             essential: fields.or("essential", true),
         }
     }
+}
+
+/// The machine's card on its host, which a run makes there.
+const TAP: &str = "tap0";
+
+/// 24 bits: 255.255.255.0.
+fn mask(prefix: u8) -> Ipv4Addr {
+    let shift = 32 - u32::from(prefix.min(32));
+    Ipv4Addr::from(u32::MAX.checked_shl(shift).unwrap_or(0))
 }
 
 fn memory() -> Size {

@@ -10,6 +10,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         if let Some(machine) = &described.machine {
             let path = at(&[], ["system", "hosts", host, "machine"]);
             starts(rules, machine, &path);
+            addressed(rules, host, machine, &path);
             counts(rules, machine, &path);
         }
     }
@@ -32,6 +33,35 @@ fn starts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
     if !(1..=16).contains(&machine.processors) && rules.part_was_read(path, "processors") {
         let message = format!("{} processors are out of range", machine.processors);
         rules.broken(&at(path, ["processors"]), message, "give 1 to 16");
+    }
+}
+
+/// An address of its own is in its host's network, and nobody else's.
+fn addressed(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[String]) {
+    let Some(own) = machine.address else { return };
+    if !rules.part_was_read(path, "address") {
+        return;
+    }
+    let system = &rules.plan.system;
+    let hosts = system.hosts.iter();
+    let others = hosts.clone().filter(|(other, _)| *other != host);
+    let machines = others.filter_map(|(_, other)| other.machine.as_ref()?.address);
+    let devices = system.devices.values().map(|device| device.address);
+    let taken = hosts.map(|(_, host)| host.address).chain(machines);
+    let path = at(path, ["address"]);
+    if taken.chain(devices).any(|it| it.address == own.address) {
+        let message = format!("{} is somebody else's address, too", own.address);
+        rules.broken(&path, message, "give the machine one of its own");
+    }
+    let beside = rules.plan.system.hosts[host].address;
+    if (own.network(), own.prefix) != (beside.network(), beside.prefix) {
+        let message = format!("the machine is behind the cable of `{host}`, in another network");
+        let help = format!("write one of {}/{}", beside.network(), beside.prefix);
+        rules.broken(&path, message, help);
+    }
+    if !machine.ports.is_empty() {
+        let message = "`ports` lead into a machine that has no address";
+        rules.broken(&path, message, "leave one of the two out");
     }
 }
 

@@ -51,6 +51,16 @@ fn everything_is_understood() {
     ] {
         assert!(words.contains(part), "{part} in {words}");
     }
+    let mut addressed = machine.clone();
+    addressed.address = Some("10.0.0.7/24".parse().unwrap());
+    let words = addressed.program("attacker").run.join(" ");
+    for part in [
+        "tsc=unstable ip=10.0.0.7:::255.255.255.0:attacker:eth0:off quiet",
+        "-netdev tap,id=net,ifname=tap0,script=no,downscript=no",
+        "mac=52:54:0a:00:00:07",
+    ] {
+        assert!(words.contains(part), "{part} in {words}");
+    }
     let registers = &plan.system.devices["generator"].registers;
     assert_eq!(
         (registers[0].kind, registers[0].width()),
@@ -330,6 +340,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "disk",
             ]
             .contains(&key.as_str())
+                || path.ends_with(".machine") && key == "address"
                 || path.ends_with("network.ptp")
                 || path.ends_with("scenario.placement")
                 || path.contains("links") && wire.contains(&key.as_str())

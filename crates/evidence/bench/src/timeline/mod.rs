@@ -19,6 +19,7 @@ use crate::ticks::Scale;
 use crate::{Name, Options};
 
 use page::Published;
+pub(crate) use page::clock_ns;
 
 pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let scale = Scale::calibrate();

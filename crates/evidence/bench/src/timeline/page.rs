@@ -128,7 +128,7 @@ fn realtime_ns() -> i64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
-pub(super) fn clock_ns(clock: libc::clockid_t) -> i64 {
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

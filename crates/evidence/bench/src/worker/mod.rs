@@ -14,19 +14,23 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::cores::pin;
 use crate::machines::agent;
-use crate::shared::SharedBoard;
+use crate::shared::{Board, Shared};
 use crate::ticks;
+use crate::vm::serve_guest;
 
 /// The first argument that makes a worker a plant.
 pub(crate) const PLANT: &str = "plant";
 
+/// The one that makes it the worker of a virtual machine.
+const GUEST: &str = "vm-guest";
+
 /// What a worker process does instead of everything else. `argument` is what
 /// was appended to [`crate::Options::worker`].
 pub fn worker_main(argument: &str) -> ExitCode {
-    let done = if argument == PLANT {
-        plant::serve()
-    } else {
-        serve(argument)
+    let done = match argument {
+        PLANT => plant::serve(),
+        GUEST => serve_guest(),
+        socket => serve(socket),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,7 +101,7 @@ fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
         ["spawn"] => Some(batch::spawn()?.to_string()),
         ["stamp"] => Some(woken.to_string()),
         ["spin", path, slot] => {
-            let board = SharedBoard::open(Path::new(path)).ok()?;
+            let board = Shared::<Board>::open(Path::new(path)).ok()?;
             let slot: usize = slot.parse().ok()?;
             stream.write_all(b"ok\n").ok()?;
             spin(&board, slot)
@@ -107,8 +111,8 @@ fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
 }
 
 /// Busy until killed.
-fn spin(shared: &SharedBoard, slot: usize) -> ! {
-    let board = shared.board();
+fn spin(shared: &Shared<Board>, slot: usize) -> ! {
+    let board = shared.get();
     let slot = &board.slots[slot];
     let mut seen = 0;
     loop {

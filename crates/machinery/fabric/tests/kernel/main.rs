@@ -5,6 +5,7 @@ mod world;
 
 mod capture;
 mod lifetime;
+mod machine;
 mod openflow;
 mod reach;
 mod refusal;

@@ -1,6 +1,5 @@
 //! What runs inside of a virtual machine: the library, and what a hostile guest does.
 
-use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 
 use timeloom_clock::quality::Requirement;
@@ -10,23 +9,6 @@ use timeloom_timeline_protocol::Directory;
 use timeloom_vm::{Agent, devices};
 
 use crate::common::wait_for;
-
-/// The guest's end of the port by which the test asks.
-fn asked() -> File {
-    let ports = std::fs::read_dir("/sys/class/virtio-ports").unwrap();
-    for port in ports.map(Result::unwrap) {
-        let name = std::fs::read_to_string(port.path().join("name")).unwrap_or_default();
-        if name.trim() == "test" {
-            let path = std::path::Path::new("/dev").join(port.file_name());
-            return OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(path)
-                .unwrap();
-        }
-    }
-    panic!("no port is called test");
-}
 
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
@@ -43,7 +25,7 @@ fn a_guest() {
     wait_for("a good reading", || timeline.read().unwrap().interval());
     let need = Requirement::within(Duration::from_ms(900));
     let binding = timeline.bind(need).unwrap();
-    let mut asked = asked();
+    let mut asked = devices::port_named("test").unwrap();
     asked.write_all(b"ready\n").unwrap();
     let mut byte = [0];
     loop {
@@ -78,7 +60,10 @@ fn a_hostile_guest() {
         port.write_all(&nonsense).unwrap();
     }
     port.write_all(b"half of one {\"say\":").unwrap();
-    asked().write_all(b"ready\n").unwrap();
+    devices::port_named("test")
+        .unwrap()
+        .write_all(b"ready\n")
+        .unwrap();
     loop {
         std::thread::park();
     }

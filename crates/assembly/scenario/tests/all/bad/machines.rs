@@ -47,6 +47,22 @@ pub(super) const CASES: &[Case] = &[
         "KVM's counter and clock bypass the session",
     ),
     here(
+        "ports = [8080]",
+        "address = \"10.0.0.2/24\"",
+        "10.0.0.2 is somebody else's address, too",
+    ),
+    here(
+        "ports = [8080]",
+        "address = \"10.1.0.9/24\"",
+        "the machine is behind the cable of `attacker`, in another network",
+    ),
+    case(
+        "ports = [8080]",
+        "ports = [8080]\naddress = \"10.0.0.99/24\"",
+        "address = \"10.0.0.99/24\"",
+        "`ports` lead into a machine that has no address",
+    ),
+    here(
         "name = \"sensor\"\n",
         "name = \"machine-attacker\"\n",
         "a second program is called `machine-attacker`",

@@ -1,0 +1,178 @@
+//! The worker inside of a guest: does what it is told over a port of the machine.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use timeloom_timeline::config::DaemonConfig;
+use timeloom_timeline::{Daemon, serve};
+use timeloom_timeline_client::{Directory, Timeline};
+use timeloom_vm::{Agent, devices};
+
+use super::machine::PORT;
+use super::mailbox::{MAGIC, Mailbox};
+use super::measure::{Sample, costs};
+use super::source::{NAME, daemon_config};
+use crate::shared::Shared;
+
+/// What keeps the timeline that is read here; it ends with this.
+enum Keeper {
+    /// The host does, and this measures against it.
+    Host { _agent: Agent },
+    /// Nobody but this machine: a chronyd of its own.
+    Own { _daemon: Daemon, chronyd: Child },
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Self::Own { chronyd, .. } = self {
+            let _ = chronyd.kill();
+        }
+    }
+}
+
+/// Serves until the port ends; [`crate::worker_main`] comes here.
+///
+/// | command | answer |
+/// |---|---|
+/// | `ready` | `yes`, once there is an interval |
+/// | `costs ROUNDS BATCH` | a [`super::measure::Cost`] for each clock, as JSON |
+/// | `sample COUNT` | so many [`Sample`]s, as JSON |
+pub(crate) fn serve_guest() -> io::Result<()> {
+    let directory = Directory::new("/run/timelines");
+    let told = fs::read_to_string("/proc/cmdline")?;
+    let _keeper = match word(&told, "ntp=") {
+        None => Keeper::Host {
+            _agent: agent(&directory)?,
+        },
+        Some(port) => own(&directory, port)?,
+    };
+    let mailbox = mailbox()?;
+    let port = devices::port_named(PORT)?;
+    let mut answers: File = port.try_clone()?;
+    let mut lines = BufReader::new(port);
+    let (mut line, mut timeline) = (String::new(), None);
+    loop {
+        line.clear();
+        // Nobody is at the other end yet, or any more.
+        if lines.read_line(&mut line).unwrap_or(0) == 0 {
+            std::thread::sleep(SOON);
+            continue;
+        }
+        let answer = obey(line.trim_end(), &directory, &mut timeline, &mailbox);
+        let answer = answer.unwrap_or_else(|| format!("what? {}", line.trim_end()));
+        answers.write_all(format!("{answer}\n").as_bytes())?;
+    }
+}
+
+fn obey(
+    command: &str,
+    directory: &Directory,
+    timeline: &mut Option<Timeline>,
+    mailbox: &Shared<Mailbox>,
+) -> Option<String> {
+    let timeline = match timeline {
+        Some(timeline) => timeline,
+        none => none.insert(opened(directory)),
+    };
+    let json = |error: serde_json::Error| format!("what? {error}");
+    let words: Vec<&str> = command.split(' ').collect();
+    match words[..] {
+        ["ready"] => Some("yes".to_owned()),
+        ["costs", rounds, batch] => {
+            let costs = costs(timeline, rounds.parse().ok()?, batch.parse().ok()?);
+            Some(serde_json::to_string(&costs).unwrap_or_else(json))
+        }
+        ["sample", count] => {
+            let count: usize = count.parse().ok()?;
+            let samples: Vec<_> = (0..count)
+                .map(|_| Sample::take(timeline, mailbox.get()))
+                .collect();
+            Some(serde_json::to_string(&samples).unwrap_or_else(json))
+        }
+        _ => None,
+    }
+}
+
+/// The timeline as soon as it has an interval.
+fn opened(directory: &Directory) -> Timeline {
+    loop {
+        if let Some(timeline) = look(directory) {
+            return timeline;
+        }
+        std::thread::sleep(SOON);
+    }
+}
+
+/// The timeline, if it has an interval now.
+pub(super) fn look(directory: &Directory) -> Option<Timeline> {
+    let timeline = Timeline::open_in(directory, NAME).ok()?;
+    let reading = timeline.read_ns().ok()?;
+    reading.bounded.then_some(timeline)
+}
+
+fn agent(directory: &Directory) -> io::Result<Agent> {
+    let region = devices::region()?;
+    Agent::start(devices::port()?.into(), region.into(), directory.clone())
+}
+
+/// The whole stack in here: chronyd asks the host over the emulated card, and a daemon of
+/// ours asks chronyd.
+fn own(directory: &Directory, port: &str) -> io::Result<Keeper> {
+    // chronyd looks at who may enter it.
+    fs::create_dir_all("/run/chrony")?;
+    let gateway = "10.0.2.2";
+    fs::write(
+        "/run/chrony/conf",
+        super::source::chronyd_client(gateway, port, "/run/chrony"),
+    )?;
+    let chronyd = Command::new("chronyd")
+        .args(["-x", "-d", "-f", "/run/chrony/conf"])
+        .spawn()?;
+    let config = daemon_config(directory, Path::new("/run/chrony"));
+    let config: DaemonConfig = config.parse().map_err(io::Error::other)?;
+    let daemon = serve(&config).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(Keeper::Own {
+        _daemon: daemon,
+        chronyd,
+    })
+}
+
+/// The memory of the PCI device that is a mailbox.
+fn mailbox() -> io::Result<Shared<Mailbox>> {
+    for device in fs::read_dir("/sys/bus/pci/devices")? {
+        let path = device?.path();
+        let is = |file: &str, number: &str| {
+            fs::read_to_string(path.join(file)).is_ok_and(|text| text.trim() == number)
+        };
+        if is("vendor", "0x1af4") && is("device", "0x1110") {
+            OpenOptions::new()
+                .write(true)
+                .open(path.join("enable"))?
+                .write_all(b"1")?;
+            let shared: Shared<Mailbox> = Shared::open(&path.join("resource2"))?;
+            if shared
+                .get()
+                .magic
+                .load(std::sync::atomic::Ordering::Acquire)
+                == MAGIC
+            {
+                return Ok(shared);
+            }
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::NotFound,
+        "no mailbox in this machine",
+    ))
+}
+
+/// What follows `key` among the kernel's arguments.
+fn word<'a>(told: &'a str, key: &str) -> Option<&'a str> {
+    told.split_whitespace()
+        .find_map(|word| word.strip_prefix(key))
+}
+
+const SOON: Duration = Duration::from_millis(5);

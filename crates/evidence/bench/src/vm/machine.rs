@@ -1,0 +1,180 @@
+//! A guest, from outside: QEMU's emulation with a port for commands and a mailbox.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use timeloom_publish::CoreScale;
+use timeloom_timeline_client::{Directory, TimelineName};
+use timeloom_vm::{Relay, qemu};
+
+use super::image::Parts;
+use super::mailbox::{self, Mailbox};
+use super::source::NAME;
+use crate::cores;
+use crate::error::BenchError;
+use crate::shared::Shared;
+
+/// The port by which a guest's worker is commanded.
+pub(super) const PORT: &str = "org.timeloom.bench";
+
+/// Where a guest's time comes from.
+pub(super) enum Time<'a> {
+    /// The host's daemon, through memory.
+    FromHost(&'a Directory, &'a CoreScale),
+    /// A chronyd of its own, which asks this port of the host over the emulated card.
+    Own(u16),
+}
+
+/// A running guest; it is killed when this is dropped.
+pub(super) struct Machine {
+    emulator: Child,
+    stream: BufReader<UnixStream>,
+    pub(super) mailbox: Arc<Shared<Mailbox>>,
+    _relay: Option<Relay>,
+    /// QEMU's end of nobody's monitor.
+    _monitor: UnixStream,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.emulator.kill();
+        let _ = self.emulator.wait();
+    }
+}
+
+impl Machine {
+    /// Starts one; `place` is a directory of its own.
+    pub(super) fn start(
+        parts: &Parts,
+        initrd: &Path,
+        place: &Path,
+        time: &Time<'_>,
+    ) -> Result<Self, BenchError> {
+        let failed = |what: &'static str| BenchError::system(what);
+        std::fs::create_dir(place).map_err(failed("making a guest's directory"))?;
+        let pair = || UnixStream::pair().map_err(BenchError::system("making a channel"));
+        let memory = place.join("mailbox");
+        let mailbox = mailbox::create(&memory)?;
+        let ((ours, theirs), (monitor, told)) = (pair()?, pair()?);
+        let mut append = String::from("console=ttyS0 quiet panic=-1");
+        if let Time::Own(port) = time {
+            let _ = write!(append, " ntp={port}");
+        }
+        let mut command = Command::new("qemu-system-x86_64");
+        command
+            .args(["-accel", "tcg", "-cpu", "max", "-m", "320", "-nodefaults"])
+            .args(["-nographic", "-no-reboot", "-serial", "stdio"])
+            .arg("-kernel")
+            .arg(&parts.kernel)
+            .arg("-initrd")
+            .arg(initrd)
+            .arg("-append")
+            .arg(append)
+            .args(["-netdev", "user,id=net"])
+            .args(["-device", "virtio-net-pci,netdev=net,romfile="])
+            .arg("-object")
+            .arg(format!(
+                "memory-backend-file,id=mailbox,mem-path={},size=4096,share=on",
+                memory.display().to_string().replace(',', ",,")
+            ))
+            .args(["-device", "ivshmem-plain,memdev=mailbox"])
+            .args(["-device", "virtio-serial-pci,id=bench", "-chardev"])
+            .arg(format!("socket,id=bench-port,fd={}", theirs.as_raw_fd()))
+            .arg("-device")
+            .arg(format!(
+                "virtserialport,bus=bench.0,chardev=bench-port,name={PORT}"
+            ))
+            .stdin(Stdio::null());
+        let console = std::fs::File::create(place.join("console"));
+        let console = console.map_err(failed("making a guest's console"))?;
+        let errors = console
+            .try_clone()
+            .map_err(failed("making a guest's console"))?;
+        command.stdout(console).stderr(errors);
+        let mut descriptors: Vec<OwnedFd> = vec![theirs.into()];
+        let mut relay = None;
+        if let Time::FromHost(directory, scale) = time {
+            let name: TimelineName = NAME.parse().expect("a good name");
+            let mut started = Relay::start((*directory).clone(), vec![name], scale)
+                .map_err(|error| BenchError::Worker(error.to_string()))?;
+            let (channel, port) = pair()?;
+            let region = started.region().try_clone_to_owned();
+            let region = region.map_err(failed("handing the region on"))?;
+            command.args(qemu::arguments(
+                &format!("/proc/self/fd/{}", region.as_raw_fd()),
+                started.size(),
+                &format!("socket,fd={}", port.as_raw_fd()),
+                &format!("socket,fd={}", told.as_raw_fd()),
+            ));
+            started
+                .connect(channel.into())
+                .map_err(failed("taking the channel"))?;
+            descriptors.extend([region, port.into(), told.into()]);
+            relay = Some(started);
+        }
+        for descriptor in descriptors {
+            timeloom_sys::command::inherit(&mut command, descriptor);
+        }
+        timeloom_sys::command::die_with_parent(&mut command);
+        let emulator = start_pinned(&mut command)?;
+        let timeout = ours.set_read_timeout(Some(PATIENCE));
+        timeout.map_err(failed("preparing a guest's port"))?;
+        Ok(Self {
+            emulator,
+            stream: BufReader::new(ours),
+            mailbox,
+            _relay: relay,
+            _monitor: monitor,
+        })
+    }
+
+    /// Sends a command.
+    pub(super) fn send(&mut self, command: &str) -> Result<(), BenchError> {
+        let line = format!("{command}\n");
+        let stream = self.stream.get_mut();
+        stream
+            .write_all(line.as_bytes())
+            .map_err(BenchError::system("commanding a guest"))
+    }
+
+    /// Waits for the answer.
+    pub(super) fn answer(&mut self) -> Result<String, BenchError> {
+        let mut line = String::new();
+        let read = self.stream.read_line(&mut line);
+        let length = read.map_err(BenchError::system("waiting for a guest's answer"))?;
+        if length == 0 {
+            return Err(BenchError::Worker("a guest ended too early".into()));
+        }
+        if line.starts_with("what?") {
+            return Err(BenchError::Worker(format!("a guest answered: {line}")));
+        }
+        Ok(line)
+    }
+
+    /// The answer, as JSON.
+    pub(super) fn read<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
+        let answer = self.answer()?;
+        serde_json::from_str(&answer)
+            .map_err(|error| BenchError::Worker(format!("a guest answered {answer}: {error}")))
+    }
+}
+
+/// On the last processor that we may use, so that true time is asked for on another one:
+/// a child has the processors of the thread that starts it.
+fn start_pinned(command: &mut Command) -> Result<Child, BenchError> {
+    let before = cores::allowed();
+    cores::pin(cores::measuring_core());
+    let started = command.spawn();
+    cores::allow(&before);
+    started.map_err(BenchError::system("starting qemu-system-x86_64"))
+}
+
+/// A guest's start takes long where its processor is emulated and shared.
+const PATIENCE: Duration = Duration::from_secs(600);

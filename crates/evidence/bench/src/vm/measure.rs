@@ -1,0 +1,150 @@
+//! What is measured in a guest and natively, by the same code.
+
+use std::hint::black_box;
+
+use serde::{Deserialize, Serialize};
+use timeloom_timeline_client::Timeline;
+
+use super::mailbox::Mailbox;
+use crate::rounds::{Clock, Rounds};
+use crate::ticks::{self, Scale};
+use crate::timeline::clock_ns;
+
+/// One clock beside CLOCK_MONOTONIC of the same machine, a value per round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Cost {
+    pub(super) clock: String,
+    /// Nanoseconds per read by the reader's own counter.
+    pub(super) ns: Vec<f64>,
+    /// Over CLOCK_MONOTONIC before and after it.
+    pub(super) ratios: Vec<f64>,
+}
+
+/// The clocks of the paper's Table I, but for the one that all are compared with.
+pub(super) const CLOCKS: [&str; 3] = ["tsc", "realtime", "timeline"];
+
+/// What it costs to read each clock: in turn, so that a neighbour hurts all alike.
+pub(super) fn costs(timeline: &Timeline, rounds: usize, batch: u32) -> Vec<Cost> {
+    let scale = Scale::calibrate();
+    let mut monotonic = clock(libc::CLOCK_MONOTONIC);
+    let mut clocks: [Clock<'_>; 3] = [
+        Box::new(|batch| {
+            for _ in 0..batch {
+                black_box(ticks::now());
+            }
+        }),
+        clock(libc::CLOCK_REALTIME),
+        Box::new(|batch| {
+            for _ in 0..batch {
+                let _ = black_box(timeline.read_ns());
+            }
+        }),
+    ];
+    let paired = Rounds::local(rounds, batch, &mut monotonic, &mut clocks, scale);
+    let named = CLOCKS.into_iter().zip(paired);
+    let mut costs: Vec<Cost> = named
+        .map(|(name, paired)| Cost {
+            clock: name.to_owned(),
+            ns: paired.ns,
+            ratios: paired.ratios,
+        })
+        .collect();
+    let beside = Rounds::local(
+        rounds,
+        batch,
+        &mut clock(libc::CLOCK_MONOTONIC),
+        &mut [clock(libc::CLOCK_MONOTONIC)],
+        scale,
+    );
+    costs.extend(beside.into_iter().map(|paired| Cost {
+        clock: "monotonic".to_owned(),
+        ns: paired.ns,
+        ratios: paired.ratios,
+    }));
+    costs
+}
+
+/// One reading between two looks at true time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sample {
+    pub(super) true_before_ns: i64,
+    pub(super) true_after_ns: i64,
+    /// Earliest, estimate, latest; none where nothing was claimed.
+    pub(super) reading_ns: Option<[i64; 3]>,
+}
+
+impl Sample {
+    pub(super) fn take(timeline: &Timeline, mailbox: &Mailbox) -> Self {
+        let true_before_ns = mailbox.ask();
+        let reading = timeline.read_ns();
+        let true_after_ns = mailbox.ask();
+        let reading = reading.ok().filter(|reading| reading.bounded);
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        Self {
+            true_before_ns,
+            true_after_ns,
+            reading_ns: reading.map(|reading| {
+                let estimate_ns = reading.estimate_ns;
+                [
+                    estimate_ns.saturating_sub(signed(reading.below_ns)),
+                    estimate_ns,
+                    estimate_ns.saturating_add(signed(reading.above_ns)),
+                ]
+            }),
+        }
+    }
+
+    /// Whether true time was outside of what was claimed, for certain.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.reading_ns.is_some_and(|[earliest, _, latest]| {
+            earliest > self.true_after_ns || latest < self.true_before_ns
+        })
+    }
+
+    /// How far truth itself is known.
+    pub(super) fn truth_ns(&self) -> i64 {
+        self.true_after_ns - self.true_before_ns
+    }
+
+    /// The estimate's distance from the middle of what truth may have been.
+    pub(super) fn error_ns(&self) -> Option<f64> {
+        let middle_ns = self.true_before_ns + self.truth_ns() / 2;
+        let [_, estimate, _] = self.reading_ns?;
+        Some((estimate - middle_ns) as f64)
+    }
+
+    pub(super) fn width_ns(&self) -> Option<f64> {
+        self.reading_ns
+            .map(|[earliest, _, latest]| (latest - earliest) as f64)
+    }
+}
+
+fn clock<'a>(id: libc::clockid_t) -> Clock<'a> {
+    Box::new(move |batch| {
+        for _ in 0..batch {
+            black_box(clock_ns(id));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_wrong_only_where_truth_is_outside_for_certain() {
+        let sample = |reading_ns| Sample {
+            true_before_ns: 1_000,
+            true_after_ns: 1_100,
+            reading_ns,
+        };
+        let good = sample(Some([900, 1_020, 1_000]));
+        assert!(!good.is_wrong());
+        assert_eq!((good.truth_ns(), good.error_ns()), (100, Some(-30.0)));
+        assert!(!sample(Some([1_100, 1_150, 1_200])).is_wrong());
+        assert!(sample(Some([1_101, 1_150, 1_200])).is_wrong());
+        assert!(sample(Some([900, 950, 999])).is_wrong());
+        let silent = sample(None);
+        assert!(!silent.is_wrong() && silent.error_ns().is_none());
+    }
+}

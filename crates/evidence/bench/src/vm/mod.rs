@@ -1,0 +1,400 @@
+//! `vm`: the quality of time in virtual machines, beside that of the machine itself (QuartzV,
+//! Table I and Figures 8, 9, 11, 12 and 15).
+//!
+//! One timeline, three readers: this program (*native*), guests that read the host's
+//! timeline from memory (*para-virtual*), and a guest that keeps one of its own by NTP over
+//! the emulated card (*fully virtual*). All share the machine's clock, which is the
+//! reference, so each reading can be held against the truth (`mailbox`).
+//!
+//! The guests' processors are emulated. So what a read costs in one is given over the
+//! guest's own CLOCK_MONOTONIC only, and never in nanoseconds.
+
+mod guest;
+mod image;
+mod machine;
+mod mailbox;
+mod measure;
+mod source;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use timeloom_publish::CoreScale;
+use timeloom_timeline_client::Timeline;
+
+use crate::error::BenchError;
+use crate::figure::Figure;
+use crate::scratch::Scratch;
+use crate::stats::median;
+use crate::{Name, Options, cores};
+
+pub(crate) use guest::serve_guest;
+
+use image::Parts;
+use machine::{Machine, Time};
+use mailbox::{Answering, Mailbox};
+use measure::{CLOCKS, Cost, Sample, costs};
+use source::Source;
+
+use crate::shared::Shared;
+
+pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
+    let Some(chronyd) = source::chronyd() else {
+        (options.remark)(
+            "chronyd is not here (`scripts/chronyd` unpacks it); all of vm is left out",
+        );
+        return Ok(());
+    };
+    let scratch = Scratch::new()?;
+    let source = Source::start(&chronyd, scratch.path())?;
+    let mut bench = Bench::new(options, &source, scratch.path(), figure)?;
+    bench.native()?;
+    let parts = match Parts::find() {
+        Ok(parts) => parts,
+        Err(missing) => {
+            (options.remark)(&format!("{missing}; virtual machines are left out"));
+            return bench.verdict();
+        }
+    };
+    let scale = match scale() {
+        Ok(scale) => scale,
+        Err(why) => {
+            (options.remark)(&format!("{why}; virtual machines are left out"));
+            return bench.verdict();
+        }
+    };
+    let initrd = scratch.path().join("initrd");
+    parts.write(Path::new(&options.worker[0]), &initrd)?;
+    let guests = Guests {
+        parts: &parts,
+        initrd: &initrd,
+        scratch: scratch.path(),
+    };
+    bench.para_virtual(&guests, &scale)?;
+    bench.fully_virtual(&guests, &source)?;
+    bench.verdict()
+}
+
+/// How guests are made.
+struct Guests<'a> {
+    parts: &'a Parts,
+    initrd: &'a Path,
+    scratch: &'a Path,
+}
+
+impl Guests<'_> {
+    fn start(&self, name: &str, time: &Time<'_>) -> Result<Machine, BenchError> {
+        Machine::start(self.parts, self.initrd, &self.scratch.join(name), time)
+    }
+}
+
+/// The native reader, and what has been seen so far.
+struct Bench<'a> {
+    options: &'a Options,
+    figure: &'a mut dyn FnMut(Figure),
+    source: &'a Source,
+    timeline: Timeline,
+    mailbox: Arc<Shared<Mailbox>>,
+    readings: usize,
+    /// Those of which truth was outside.
+    wrong: usize,
+}
+
+impl<'a> Bench<'a> {
+    fn new(
+        options: &'a Options,
+        source: &'a Source,
+        scratch: &Path,
+        figure: &'a mut dyn FnMut(Figure),
+    ) -> Result<Self, BenchError> {
+        let deadline = Instant::now() + PATIENCE;
+        let timeline = loop {
+            if let Some(timeline) = guest::look(source.daemon.directory()) {
+                break timeline;
+            }
+            if Instant::now() > deadline {
+                let what = "the timeline over chronyd has no interval";
+                return Err(BenchError::Worker(what.to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        Ok(Self {
+            options,
+            figure,
+            source,
+            timeline,
+            mailbox: mailbox::create(&scratch.join("mailbox"))?,
+            readings: 0,
+            wrong: 0,
+        })
+    }
+
+    /// Does `work` in a thread on the processor that guests have.
+    fn natively<T: Send>(&self, work: impl FnOnce(&Timeline, &Mailbox) -> T + Send) -> T {
+        let (timeline, mailbox) = (&self.timeline, self.mailbox.get());
+        std::thread::scope(|scope| {
+            let done = scope.spawn(|| {
+                cores::pin(cores::measuring_core());
+                work(timeline, mailbox)
+            });
+            done.join().expect("reading a clock does not panic")
+        })
+    }
+
+    fn native(&mut self) -> Result<(), BenchError> {
+        let rounds = self.options.pick(31, 301);
+        let costs = self.natively(|timeline, _| costs(timeline, rounds, BATCH));
+        for cost in &costs {
+            let figure = relative("native", cost, PAPER_NATIVE_NS)?;
+            (self.figure)(figure.with("read_ns", median(&cost.ns)));
+        }
+        let samples = {
+            let _answering = Answering::begin(std::slice::from_ref(&self.mailbox));
+            let count = self.options.pick(500, 5_000);
+            self.natively(|timeline, mailbox| {
+                (0..count)
+                    .map(|_| Sample::take(timeline, mailbox))
+                    .collect::<Vec<_>>()
+            })
+        };
+        self.quality("native", &samples, 1, PAPER_NATIVE_ERROR_NS)
+    }
+
+    fn para_virtual(&mut self, guests: &Guests<'_>, scale: &CoreScale) -> Result<(), BenchError> {
+        let directory = self.source.daemon.directory().clone();
+        let mut machines = Vec::new();
+        for count in self
+            .options
+            .pick(&[1, 2][..], &[1, 2, 4, 8])
+            .iter()
+            .copied()
+        {
+            if !fits(count - machines.len()) {
+                let what = format!("memory is short; {count} guests at once are left out");
+                (self.options.remark)(&what);
+                break;
+            }
+            while machines.len() < count {
+                let name = format!("guest-{}", machines.len());
+                machines.push(guests.start(&name, &Time::FromHost(&directory, scale))?);
+            }
+            for machine in &mut machines {
+                machine.send("ready")?;
+            }
+            for machine in &mut machines {
+                machine.answer()?;
+            }
+            std::thread::sleep(SETTLED);
+            let name = match count {
+                1 => "paravirtual".to_owned(),
+                more => format!("paravirtual_of_{more}"),
+            };
+            self.guests(
+                &name,
+                &mut machines,
+                PAPER_PARA_VIRTUAL_NS,
+                PAPER_PARA_VIRTUAL_ERROR_NS,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn fully_virtual(&mut self, guests: &Guests<'_>, source: &Source) -> Result<(), BenchError> {
+        let mut machine = guests.start("own", &Time::Own(source.port))?;
+        machine.send("ready")?;
+        machine.answer()?;
+        std::thread::sleep(SETTLED);
+        let machines = std::slice::from_mut(&mut machine);
+        self.guests(
+            "fully_virtual",
+            machines,
+            PAPER_FULLY_VIRTUAL_NS,
+            PAPER_FULLY_VIRTUAL_ERROR_NS,
+        )
+    }
+
+    /// What `machines` see, all at once.
+    fn guests(
+        &mut self,
+        name: &str,
+        machines: &mut [Machine],
+        paper_ns: [f64; 4],
+        paper_error_ns: f64,
+    ) -> Result<(), BenchError> {
+        let rounds = self.options.pick(31, 101);
+        let mut all: Vec<Cost> = Vec::new();
+        for machine in machines.iter_mut() {
+            machine.send(&format!("costs {rounds} {GUEST_BATCH}"))?;
+        }
+        for machine in machines.iter_mut() {
+            let costs: Vec<Cost> = machine.read()?;
+            for cost in costs {
+                match all.iter_mut().find(|known| known.clock == cost.clock) {
+                    Some(known) => known.ratios.extend(cost.ratios),
+                    None => all.push(cost),
+                }
+            }
+        }
+        for cost in &all {
+            (self.figure)(relative(name, cost, paper_ns)?.with("guests", machines.len()));
+        }
+        // Truth is for all; native readings in between, since NTP gets better all the time.
+        let mut mailboxes: Vec<_> = machines.iter().map(|it| it.mailbox.clone()).collect();
+        mailboxes.push(self.mailbox.clone());
+        let _answering = Answering::begin(&mailboxes);
+        let (mut samples, mut over) = (Vec::new(), Vec::new());
+        for _ in 0..self.options.pick(5, 20) {
+            for machine in machines.iter_mut() {
+                machine.send(&format!("sample {SAMPLES}"))?;
+            }
+            let mut round = Vec::new();
+            for machine in machines.iter_mut() {
+                round.extend(machine.read::<Vec<Sample>>()?);
+            }
+            let native = self.natively(|timeline, mailbox| {
+                (0..SAMPLES)
+                    .map(|_| Sample::take(timeline, mailbox))
+                    .collect::<Vec<_>>()
+            });
+            let ours = errors_ns(&round);
+            let theirs = errors_ns(&native);
+            if !ours.is_empty() && !theirs.is_empty() {
+                over.push(median(&ours) / median(&theirs));
+            }
+            samples.extend(round);
+        }
+        self.quality(name, &samples, machines.len(), paper_error_ns)?;
+        if !over.is_empty() {
+            let metric = format!("{name}_error_over_native");
+            let made = Figure::new(Name::Vm, metric, "ratio", &over)
+                .with("guests", machines.len())
+                .with("paper", paper_error_ns / PAPER_NATIVE_ERROR_NS);
+            (self.figure)(if name == "paravirtual" {
+                made.bar(1.1)
+            } else {
+                made
+            });
+        }
+        Ok(())
+    }
+
+    /// Error and interval of readings, and whether one was wrong.
+    fn quality(
+        &mut self,
+        name: &str,
+        samples: &[Sample],
+        guests: usize,
+        paper_error_ns: f64,
+    ) -> Result<(), BenchError> {
+        let wrong = samples.iter().filter(|sample| sample.is_wrong()).count();
+        let widths: Vec<f64> = samples.iter().filter_map(Sample::width_ns).collect();
+        let errors = errors_ns(samples);
+        let truth: Vec<f64> = samples.iter().map(|it| it.truth_ns() as f64).collect();
+        self.readings += widths.len();
+        self.wrong += wrong;
+        if widths.is_empty() {
+            let what = format!("{name}: no reading of {} had an interval", samples.len());
+            return Err(BenchError::Worker(what));
+        }
+        let common = |made: Figure| {
+            made.with("guests", guests)
+                .with("wrong", wrong)
+                .with("truth_known_to_ns", median(&truth))
+        };
+        let made = Figure::new(Name::Vm, format!("{name}_interval_ns"), "ns", &widths);
+        (self.figure)(common(made));
+        if errors.is_empty() {
+            (self.options.remark)(&format!(
+                "truth was nowhere known to {TRUTH_NS} ns; {name}_error_ns is left out"
+            ));
+            return Ok(());
+        }
+        let made = Figure::new(Name::Vm, format!("{name}_error_ns"), "ns", &errors);
+        let made = common(made).with("of_samples", samples.len());
+        (self.figure)(made.with("paper", paper_error_ns));
+        Ok(())
+    }
+
+    /// The bound, of every reading of all.
+    fn verdict(self) -> Result<(), BenchError> {
+        let made = Figure::new(Name::Vm, "readings_outside", "1", &[self.wrong as f64])
+            .bar(0.0)
+            .with("readings", self.readings);
+        (self.figure)(made);
+        Ok(())
+    }
+}
+
+/// A clock over CLOCK_MONOTONIC of the same reader. `paper_ns` are the averages of Table I:
+/// counter, CLOCK_REALTIME, CLOCK_MONOTONIC, timeline.
+fn relative(name: &str, cost: &Cost, paper_ns: [f64; 4]) -> Result<Figure, BenchError> {
+    let place = CLOCKS.iter().position(|clock| *clock == cost.clock);
+    let paper = match place {
+        Some(2) => paper_ns[3],
+        Some(place) => paper_ns[place],
+        None => paper_ns[2],
+    };
+    if cost.ratios.is_empty() {
+        return Err(BenchError::Worker(format!("{name}: nothing was measured")));
+    }
+    let metric = format!("{name}_{}_over_monotonic", cost.clock);
+    let made =
+        Figure::new(Name::Vm, metric, "ratio", &cost.ratios).with("paper", paper / paper_ns[2]);
+    let is_timeline = cost.clock == "timeline";
+    Ok(match name {
+        "native" | "paravirtual" if is_timeline => made.bar(1.15),
+        _ => made,
+    })
+}
+
+/// Sizes of the errors, where truth is known well enough to speak of one.
+fn errors_ns(samples: &[Sample]) -> Vec<f64> {
+    let known = samples.iter().filter(|it| it.truth_ns() <= TRUTH_NS);
+    known
+        .filter_map(|sample| sample.error_ns().map(f64::abs))
+        .collect()
+}
+
+/// Whether so many more guests have room.
+fn fits(more: usize) -> bool {
+    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = told
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    kib.is_none_or(|kib| kib / 1024 > (more + 1) * GUEST_MIB)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn scale() -> Result<CoreScale, String> {
+    timeloom_publish::Tsc::trusted()
+        .and_then(|tsc| tsc.calibrate())
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn scale() -> Result<CoreScale, String> {
+    Err("guests share a counter with their host only on x86-64 so far".to_owned())
+}
+
+/// Averages of the paper's Table I, in nanoseconds.
+const PAPER_NATIVE_NS: [f64; 4] = [7.41, 26.19, 18.41, 32.01];
+const PAPER_PARA_VIRTUAL_NS: [f64; 4] = [8.28, 40.46, 34.79, 60.71];
+const PAPER_FULLY_VIRTUAL_NS: [f64; 4] = [8.19, 2038.02, 2022.13, 2435.64];
+
+/// Means of the paper's Figure 8.
+const PAPER_NATIVE_ERROR_NS: f64 = 24.28e3;
+const PAPER_PARA_VIRTUAL_ERROR_NS: f64 = 26.12e3;
+const PAPER_FULLY_VIRTUAL_ERROR_NS: f64 = 70.23e3;
+
+const BATCH: u32 = 5_000;
+/// Emulated reads take longer.
+const GUEST_BATCH: u32 = 1_000;
+const SAMPLES: usize = 100;
+/// Where truth is known less well, a sample says whether the bound held, and no error.
+const TRUTH_NS: i64 = 20_000;
+const GUEST_MIB: usize = 400;
+const PATIENCE: Duration = Duration::from_secs(120);
+/// A guest has measured how its counter stands to the host's a few times by then.
+const SETTLED: Duration = Duration::from_secs(4);

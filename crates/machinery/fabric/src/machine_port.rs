@@ -1,0 +1,107 @@
+//! A second party at a station's cable: a virtual machine with addresses of its own.
+
+use std::fs;
+use std::net::Ipv4Addr;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use timeloom_sys::interface::{Interface, highest_index};
+use timeloom_sys::tap;
+
+use crate::netlink::RouteSocket;
+use crate::station::{STATION_INTERFACE, write_setting};
+use crate::{FabricError, KernelError, MacAddress, Namespace, StationSpec, link};
+
+/// The card of the machine, which its emulator opens by this name.
+pub const MACHINE_INTERFACE: &str = "tap0";
+
+/// What `eth0` was until the machine came.
+const CABLE: &str = "wire0";
+
+impl Namespace {
+    /// Puts a switch at the end of the station's cable, which joins the station and a TAP
+    /// device ([`MACHINE_INTERFACE`]) for a virtual machine. The station keeps its addresses
+    /// and its route, and its card is called `eth0` as before: it is the switch now.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or the station has no `eth0`.
+    pub fn attach_machine(&self, station: &StationSpec) -> Result<(), FabricError> {
+        let title = |step: &str| format!("{step} of `{}`", self.name());
+        self.run(|| {
+            let failed = |step: &str| {
+                let action = title(step);
+                move |error| KernelError::new(action, error)
+            };
+            let cable = Interface::named(STATION_INTERFACE).map_err(failed("look at the card"))?;
+            let number = cable.index().map_err(failed("look at the card"))?;
+            let mac = cable.mac().map_err(failed("look at the card"))?;
+            let mac = MacAddress(mac.unwrap_or_default());
+            // It goes with the address.
+            let gateway = gateway().map_err(failed("look at the routes"))?;
+            let mut route = RouteSocket::open_here()?;
+            let mut change = |step: &str, request, flags| {
+                let changed = route.change(request, flags);
+                changed.map_err(|refusal| refusal.during(title(step)))
+            };
+            change("take down the card", link::down(number), 0)?;
+            cable
+                .set_address(Ipv4Addr::UNSPECIFIED)
+                .map_err(failed("take the address from the card"))?;
+            change("rename the card", link::rename(number, CABLE), 0)?;
+
+            tap::create_lasting(MACHINE_INTERFACE).map_err(failed("make the machine's card"))?;
+            let machine = Interface::named(MACHINE_INTERFACE).and_then(|it| it.index());
+            let machine = machine.map_err(failed("look at the machine's card"))?;
+            // As for the station: it says nothing that no program said.
+            let _ = fs::write(
+                format!("/proc/sys/net/ipv6/conf/{MACHINE_INTERFACE}/disable_ipv6"),
+                "1",
+            );
+            let switch = highest_index() + 1;
+            let made = link::bridge(switch, STATION_INTERFACE, mac);
+            change("make the switch", made, NLM_F_CREATE | NLM_F_EXCL)?;
+            for port in [number, machine] {
+                change("plug into the switch", link::plug(port, switch), 0)?;
+                change("bring up the switch", link::up(port), 0)?;
+            }
+            // As for a station's card: news about a neighbour count at once.
+            write_setting("ipv4/neigh/eth0/locktime", "0", false)?;
+            let given = link::address(switch, station);
+            change("give back the address", given, NLM_F_CREATE | NLM_F_EXCL)?;
+            if let Some(gateway) = gateway {
+                let card = Interface::named(STATION_INTERFACE);
+                card.and_then(|card| card.set_default_route(gateway))
+                    .map_err(failed("give back the route"))?;
+            }
+            Ok::<_, KernelError>(())
+        })??;
+        Ok(())
+    }
+}
+
+/// Where everything beyond its network goes, in the calling thread's namespace.
+fn gateway() -> std::io::Result<Option<Ipv4Addr>> {
+    let table = fs::read_to_string("/proc/thread-self/net/route")?;
+    Ok(table.lines().skip(1).find_map(default_of))
+}
+
+/// `eth0 00000000 0100000A …`: interface, destination, gateway, as this machine's numbers.
+fn default_of(line: &str) -> Option<Ipv4Addr> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let (destination, gateway) = (words.next()?, words.next()?);
+    let gateway = u32::from_str_radix(gateway, 16).ok()?;
+    (destination == "00000000" && gateway != 0).then(|| Ipv4Addr::from(gateway.to_ne_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_route_is_found_and_others_are_not() {
+        let line = "eth0\t00000000\t0101000A\t0003\t0\t0\t0\t00000000\t0\t0\t0";
+        assert_eq!(default_of(line), Some(Ipv4Addr::new(10, 0, 1, 1)));
+        let near = "eth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0";
+        assert_eq!(default_of(near), None);
+        assert_eq!(default_of(""), None);
+    }
+}
