@@ -36,9 +36,12 @@ impl GuestError {
     }
 
     /// `source`, with what was being done.
-    pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn system<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Self {
         let doing = doing.into();
-        move |source| Self::System { doing, source }
+        move |source| Self::System {
+            doing,
+            source: source.into(),
+        }
     }
 }
 

@@ -159,8 +159,7 @@ pub(crate) fn find(socket: &Path) -> Found {
 }
 
 fn is_trusted(stream: &UnixStream) -> bool {
-    // SAFETY: no arguments.
-    let user = unsafe { libc::geteuid() };
+    let user = rustix::process::geteuid().as_raw();
     local::peer(stream).is_ok_and(|peer| peer.uid == user || peer.uid == 0)
 }
 

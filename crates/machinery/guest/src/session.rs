@@ -447,9 +447,8 @@ impl Drop for Session {
 /// Clock page and image lie 4 KiB apart in guests; kernels for ARM may have larger
 /// pages.
 fn check_pages() -> Result<(), GuestError> {
-    // SAFETY: no pointers.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    if usize::try_from(bytes) == Ok(timeloom_page::PAGE_SIZE) {
+    let bytes = rustix::param::page_size();
+    if bytes == timeloom_page::PAGE_SIZE {
         return Ok(());
     }
     Err(GuestError::Unsupported(format!(

@@ -26,13 +26,14 @@ mod timer;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use rustix::event::{EventfdFlags, eventfd};
 use timeloom_time::Duration;
 
 use crate::clock::{Clock, Host, HostDeadline};
-use crate::error::{GuestError, check};
+use crate::error::GuestError;
 pub(crate) use cancel::Cancelled;
 use eventfd::{drain, eventfd_id};
 pub(crate) use leaving::{HeldDescriptor, Leaving};
@@ -126,15 +127,11 @@ impl Timers {
         clock: libc::clockid_t,
         nonblocking: bool,
     ) -> Result<File, GuestError> {
-        let flags = libc::EFD_CLOEXEC | if nonblocking { libc::EFD_NONBLOCK } else { 0 };
-        // SAFETY: a plain call without pointers.
-        let fd = check(
-            unsafe { libc::eventfd(0, flags) }.into(),
-            "creating a timer",
-        )? as i32;
-        // SAFETY: just created and owned by nobody else.
-        let file = unsafe { File::from_raw_fd(fd) };
-        let id = eventfd_id("self", fd).ok_or_else(|| {
+        let mut flags = EventfdFlags::CLOEXEC;
+        flags.set(EventfdFlags::NONBLOCK, nonblocking);
+        let made = eventfd(0, flags).map_err(GuestError::system("creating a timer"))?;
+        let file = File::from(made);
+        let id = eventfd_id("self", file.as_raw_fd()).ok_or_else(|| {
             GuestError::Unsupported("this kernel does not tell an eventfd's identity".into())
         })?;
         let for_guest = file

@@ -2,7 +2,7 @@
 //! for ever for a session that is stuck.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -76,8 +76,7 @@ pub fn enter(
         };
         inside.answer()?;
         for descriptor in streams {
-            // SAFETY: both are open.
-            unsafe { send_descriptor(stream.as_raw_fd(), descriptor.as_raw_fd()) };
+            send_descriptor(stream.as_fd(), descriptor);
         }
         inside.answer()?;
         // It may run for as long as it likes.

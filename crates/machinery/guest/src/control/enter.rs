@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -165,7 +165,7 @@ fn host_of(session: &Session, name: Option<&str>) -> Result<Arc<Host>, GuestErro
 }
 
 fn receive_streams(stream: &UnixStream) -> Option<[OwnedFd; 3]> {
-    let next = || receive_descriptor(stream.as_raw_fd());
+    let next = || receive_descriptor(stream);
     Some([next()?, next()?, next()?])
 }
 

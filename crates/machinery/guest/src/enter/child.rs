@@ -1,7 +1,7 @@
 //! The child's side of the fork: it becomes the program.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::linux::descriptor::send_descriptor;
@@ -154,7 +154,8 @@ pub(super) unsafe fn child(
             fail(STEP_FILTER);
         }
         // From here on no call that the filter traps: there is no handler yet.
-        send_descriptor(socket, listener);
+        let [socket, kept] = [socket, listener].map(|fd| BorrowedFd::borrow_raw(fd));
+        send_descriptor(socket, kept);
         libc::close(listener);
         libc::execve(
             prepared.program.as_ptr(),

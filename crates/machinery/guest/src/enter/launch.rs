@@ -48,7 +48,7 @@ pub(crate) fn launch(
     let its = Arc::clone(&number);
     let receive = move || {
         // None when the child ended before it got that far.
-        if let Some(listener) = receive_descriptor(ours.as_raw_fd()) {
+        if let Some(listener) = receive_descriptor(&ours) {
             drop(ours);
             serve(its.load(Ordering::SeqCst), listener);
         }

@@ -2,8 +2,10 @@
 //! session when that end was not an orderly one. `ps` shows it as `timeloom-keeper`.
 
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+
+use rustix::net::SendFlags;
 
 use crate::error::{GuestError, check};
 use crate::freeze::{Freezer, remove_session};
@@ -45,23 +47,15 @@ impl Reaper {
     /// its device meanwhile.
     pub(crate) fn will_end(&self, mount: BorrowedFd<'_>) {
         if let Some(line) = &self.line {
-            // SAFETY: both are open.
-            unsafe { send_descriptor(line.as_raw_fd(), mount.as_raw_fd()) };
+            send_descriptor(line.as_fd(), mount);
         }
     }
 
     /// An orderly end: there is nothing left to remove.
     pub(crate) fn dismiss(&mut self) {
         if let Some(line) = self.line.take() {
-            // SAFETY: one byte of ours; a keeper that was killed needs none.
-            unsafe {
-                libc::send(
-                    line.as_raw_fd(),
-                    [ORDERLY].as_ptr().cast(),
-                    1,
-                    libc::MSG_NOSIGNAL,
-                )
-            };
+            // A keeper that was killed needs none.
+            let _ = rustix::net::send(&line, &[ORDERLY], SendFlags::NOSIGNAL);
             drop(line);
             // SAFETY: our own child.
             unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::__WALL) };
@@ -78,14 +72,14 @@ impl Drop for Reaper {
 }
 
 fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &PageName) -> ! {
-    let line = line.as_raw_fd();
-    // SAFETY: calls without memory; a terminal's Ctrl-C is not for us, and
-    // descriptors of ours must not keep others' pipes open.
+    // A terminal's Ctrl-C is not for us.
+    let _ = rustix::process::setsid();
+    let _ = rustix::thread::set_name(c"timeloom-keeper");
+    let number = line.as_raw_fd();
+    // SAFETY: calls without memory. Descriptors of ours must not keep others' pipes open.
     unsafe {
-        libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, c"timeloom-keeper".as_ptr());
-        libc::syscall(libc::SYS_close_range, 0, line - 1, 0);
-        libc::syscall(libc::SYS_close_range, line + 1, u32::MAX, 0);
+        libc::syscall(libc::SYS_close_range, 0, number - 1, 0);
+        libc::syscall(libc::SYS_close_range, number + 1, u32::MAX, 0);
     }
     let (orderly, mounts) = listen(line);
     if !orderly {
@@ -108,7 +102,7 @@ fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &Pa
 
 /// Whether the end was an orderly one, and the mounts that were handed over until then.
 /// (Held, they keep their connections' numbers from others.)
-fn listen(line: RawFd) -> (bool, Vec<OwnedFd>) {
+fn listen(line: &OwnedFd) -> (bool, Vec<OwnedFd>) {
     let mut mounts = Vec::new();
     while let Some((byte, mount)) = receive(line) {
         if byte == ORDERLY {

@@ -3,24 +3,21 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd};
 
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use timeloom_page::{ClockPage, PAGE_SIZE};
 use timeloom_time::Scale;
 
-use crate::error::{GuestError, check};
+use crate::error::GuestError;
 
 /// A memfd with `contents` that nobody can change any more.
 pub(crate) fn sealed_memfd(name: &CStr, contents: &[u8]) -> Result<File, GuestError> {
     let mut file = memfd(name)?;
     file.write_all(contents)
         .map_err(GuestError::system("writing a memfd"))?;
-    let seals = libc::F_SEAL_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
-    check(
-        // SAFETY: a plain fcntl on a descriptor we own.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into(),
-        "sealing a memfd",
-    )?;
+    fcntl_add_seals(&file, SealFlags::WRITE | FIXED)
+        .map_err(GuestError::system("sealing a memfd"))?;
     Ok(file)
 }
 
@@ -44,30 +41,18 @@ impl<S: Scale> PageMapping<S> {
             .map_err(GuestError::system("sizing the clock page"))?;
         // SAFETY: a new shared mapping of a file of that size.
         let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE_SIZE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(GuestError::last("mapping the clock page"));
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            let anywhere = std::ptr::null_mut();
+            mmap(anywhere, PAGE_SIZE, protection, MapFlags::SHARED, &file, 0)
         }
+        .map_err(GuestError::system("mapping the clock page"))?;
         // Children of ours that are no guests must not pass for supervisors.
         // SAFETY: our own mapping.
-        let kept = unsafe { libc::madvise(address, PAGE_SIZE, libc::MADV_DONTFORK) };
-        check(kept.into(), "keeping the clock page from children")?;
+        unsafe { madvise(address, PAGE_SIZE, Advice::LinuxDontFork) }
+            .map_err(GuestError::system("keeping the clock page from children"))?;
         // After our own mapping exists, no other writable one can be made.
-        let seals =
-            libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
-        check(
-            // SAFETY: a plain fcntl on a descriptor we own.
-            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into(),
-            "sealing the clock page",
-        )?;
+        fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | FIXED)
+            .map_err(GuestError::system("sealing the clock page"))?;
         Ok(Self {
             file,
             address: address.cast(),
@@ -83,15 +68,17 @@ impl<S: Scale> PageMapping<S> {
 impl<S: Scale> Drop for PageMapping<S> {
     fn drop(&mut self) {
         // SAFETY: our own mapping; `page()` borrows from `self`.
-        unsafe { libc::munmap(self.address.cast(), PAGE_SIZE) };
+        let _ = unsafe { munmap(self.address.cast(), PAGE_SIZE) };
     }
 }
 
 pub(crate) fn memfd(name: &CStr) -> Result<File, GuestError> {
-    // SAFETY: `name` is a valid C string.
-    let fd =
-        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    check(fd.into(), "creating a memfd")?;
-    // SAFETY: just created and owned by nobody else.
-    Ok(unsafe { File::from_raw_fd(fd) })
+    memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .map(File::from)
+        .map_err(GuestError::system("creating a memfd"))
 }
+
+/// Neither its size nor its seals can be changed.
+const FIXED: SealFlags = SealFlags::GROW
+    .union(SealFlags::SHRINK)
+    .union(SealFlags::SEAL);

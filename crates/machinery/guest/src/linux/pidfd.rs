@@ -2,7 +2,11 @@
 //! is used, a descriptor never is.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::descriptor::is_readable;
 
 /// A process or thread, whatever becomes of its number.
 #[derive(Debug)]
@@ -14,7 +18,7 @@ impl Pidfd {
     /// # Errors
     /// When there is none (ESRCH), or no descriptor left.
     pub(crate) fn of_process(pid: i32) -> io::Result<Self> {
-        Self::open(pid, 0)
+        Self::open(pid, PidfdFlags::empty())
     }
 
     /// The thread that has this number now.
@@ -25,25 +29,14 @@ impl Pidfd {
         Self::open(thread, PIDFD_THREAD)
     }
 
-    fn open(number: i32, flags: libc::c_uint) -> io::Result<Self> {
-        // SAFETY: no pointers.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just created and owned by nobody else.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    fn open(number: i32, flags: PidfdFlags) -> io::Result<Self> {
+        let number = Pid::from_raw(number).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self(pidfd_open(number, flags)?))
     }
 
     /// Whether it has ended; it may not have been waited for.
     pub(crate) fn has_ended(&self) -> bool {
-        let mut ended = libc::pollfd {
-            fd: self.0.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one pollfd, ours.
-        unsafe { libc::poll(&raw mut ended, 1, 0) == 1 }
+        is_readable(&self.0)
     }
 
     /// Sends a signal with this information. What is held as a thread gets it as that
@@ -88,7 +81,8 @@ impl AsFd for Pidfd {
     }
 }
 
-const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
+/// From <linux/pidfd.h>.
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
 
 #[cfg(test)]
 mod tests {

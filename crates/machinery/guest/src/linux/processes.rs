@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use rustix::fs::{major, minor};
+
 use crate::arch::VFORK;
 use crate::linux::memory;
 use crate::linux::pidfd::Pidfd;
@@ -278,7 +280,7 @@ fn memfd_device() -> Option<&'static str> {
     // What failed for want of a descriptor is tried again.
     let memfd = memory::memfd(c"timeloom-device").ok()?;
     let device = memfd.metadata().ok()?.dev();
-    let text = format!("{:02x}:{:02x}", libc::major(device), libc::minor(device));
+    let text = format!("{:02x}:{:02x}", major(device), minor(device));
     Some(DEVICE.get_or_init(|| text))
 }
 
@@ -378,8 +380,7 @@ mod tests {
         let mut child = std::process::Command::new("true")
             .spawn()
             .expect("it starts");
-        // SAFETY: no arguments.
-        let this = unsafe { libc::gettid() };
+        let this = rustix::thread::gettid().as_raw_nonzero().get();
         let pid = child.id() as i32;
         assert!(children(this).contains(&pid));
         child.wait().expect("it ends");

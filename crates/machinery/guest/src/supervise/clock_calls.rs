@@ -7,6 +7,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use rustix::fs::{major, minor};
 use timeloom_clock::kernel::Errno;
 
 use crate::linux::processes;
@@ -150,7 +151,7 @@ fn is_hardware_clock(thread: i32, clock: libc::clockid_t) -> bool {
     let descriptor = !(clock >> 3);
     let device =
         fs::metadata(format!("/proc/{thread}/fd/{descriptor}")).map_or(0, |file| file.rdev());
-    let [major, minor] = [libc::major(device), libc::minor(device)];
+    let [major, minor] = [major(device), minor(device)];
     fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"))
         .is_ok_and(|class| class.ends_with("ptp"))
 }

@@ -175,8 +175,7 @@ mod tests {
 
     #[test]
     fn the_kernel_counts_this_thread() {
-        // SAFETY: no arguments.
-        let this = unsafe { libc::gettid() };
+        let this = rustix::thread::gettid().as_raw_nonzero().get();
         let before = Counted::of(this).expect("it runs");
         fs::read_to_string("/proc/self/stat").expect("it can be read");
         let after = Counted::of(this).expect("it runs");

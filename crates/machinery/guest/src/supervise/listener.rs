@@ -213,8 +213,7 @@ fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notificatio
 /// being executed; the kernel then ignores the bits that would give them.
 fn warn_of_lost_privileges(supervisor: &Supervisor, thread: i32) {
     use std::os::unix::fs::MetadataExt;
-    // SAFETY: no arguments.
-    if unsafe { libc::geteuid() } == 0 {
+    if rustix::process::geteuid().is_root() {
         return;
     }
     let path = format!("/proc/{thread}/exe");

@@ -3,11 +3,14 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
 use crate::clock::Host;
-use crate::error::{GuestError, check};
+use crate::error::GuestError;
+use crate::linux::descriptor::is_readable;
 
 /// The descriptor on which a filter's questions arrive.
 pub(crate) struct Listener {
@@ -91,13 +94,11 @@ impl Listener {
         host: Arc<Host>,
         image: File,
     ) -> Result<Self, GuestError> {
-        // SAFETY: a plain call without pointers.
-        let stop = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        check(stop.into(), "making an eventfd")?;
+        let stop =
+            eventfd(0, EventfdFlags::CLOEXEC).map_err(GuestError::system("making an eventfd"))?;
         let leave = Leave {
             image,
-            // SAFETY: just created and owned by nobody else.
-            stop: unsafe { File::from_raw_fd(stop) },
+            stop: stop.into(),
             gifts: Mutex::default(),
         };
         Ok(Self {
@@ -128,16 +129,8 @@ impl Listener {
 
     /// Whether [`Self::stop`] was called.
     pub(crate) fn is_stopped(&self) -> bool {
-        let Some(leave) = &self.leave else {
-            return false;
-        };
-        let mut stop = libc::pollfd {
-            fd: leave.stop.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one pollfd, ours.
-        unsafe { libc::poll(&raw mut stop, 1, 0) == 1 }
+        let leave = self.leave.as_ref();
+        leave.is_some_and(|leave| is_readable(&leave.stop))
     }
 
     /// What the asker of [`timeloom_calls::ImageCall::Give`] gets, by number.
@@ -163,21 +156,16 @@ impl Listener {
     /// ask one, or after [`Self::stop`].
     pub(crate) fn receive(&self) -> Option<Notification> {
         loop {
-            let wanted = |fd: i32| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            // A negative one is passed over.
-            let stop = self.leave.as_ref().map_or(-1, |it| it.stop.as_raw_fd());
-            let mut both = [wanted(self.fd.as_raw_fd()), wanted(stop)];
-            // SAFETY: two pollfds, ours.
-            unsafe { libc::poll(both.as_mut_ptr(), 2, -1) };
-            let [ready, stop] = both;
-            if stop.revents != 0 {
+            let wanted = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+            let stop = self.leave.as_ref().map(|leave| leave.stop.as_fd());
+            let mut both = [wanted(self.as_fd()), wanted(stop.unwrap_or(self.as_fd()))];
+            let count = 1 + usize::from(stop.is_some());
+            let _ = poll(&mut both[..count], None);
+            let [ready, stop] = both.map(|one| one.revents());
+            if count == 2 && !stop.is_empty() {
                 return None;
             }
-            if ready.revents & libc::POLLHUP != 0 && ready.revents & libc::POLLIN == 0 {
+            if ready.contains(PollFlags::HUP) && !ready.contains(PollFlags::IN) {
                 return None;
             }
             // SAFETY: zeroes are a valid (and demanded) initial value.
@@ -193,7 +181,7 @@ impl Listener {
                 });
             }
             // The asker died between poll and ioctl (ENOENT) or a signal came.
-            if ready.revents & (libc::POLLERR | libc::POLLNVAL) != 0 {
+            if ready.intersects(PollFlags::ERR | PollFlags::NVAL) {
                 return None;
             }
         }

@@ -36,8 +36,7 @@ impl OwnThreads {
     /// Whether all threads of this process but the calling one slept at the moment at
     /// which this was called. It may say no of some that did.
     pub(crate) fn slept(&mut self) -> bool {
-        // SAFETY: no arguments.
-        let this = unsafe { libc::gettid() };
+        let this = rustix::thread::gettid().as_raw_nonzero().get();
         let before = times_gone_to_sleep();
         let threads = processes::threads(std::process::id() as i32);
         self.states.retain(|thread, _| threads.contains(thread));
@@ -126,12 +125,10 @@ mod tests {
 
     #[test]
     fn a_thread_has_a_state_until_it_is_gone() {
-        // SAFETY: no arguments.
-        let this = unsafe { libc::gettid() };
-        let file = open(this).expect("it runs");
+        let this = || rustix::thread::gettid().as_raw_nonzero().get();
+        let file = open(this()).expect("it runs");
         assert_eq!(state(&file), Some('R'));
-        // SAFETY: no arguments.
-        let ended = std::thread::spawn(|| open(unsafe { libc::gettid() }));
+        let ended = std::thread::spawn(move || open(this()));
         let file = ended.join().expect("it ends").expect("it ran");
         while state(&file).is_some() {
             std::thread::yield_now();

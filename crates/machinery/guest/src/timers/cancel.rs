@@ -13,10 +13,11 @@ use std::io::Write;
 
 use timeloom_page::CLOCK_WAS_SET;
 
-use super::eventfd::{drain, is_readable};
+use super::eventfd::drain;
 use super::timer::{Action, Timer};
 use super::{Key, SetFlags, Timers};
 use crate::clock::Host;
+use crate::linux::descriptor::is_readable;
 
 /// The clock was set since the timer was last read or set: ECANCELED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,8 +34,7 @@ fn waits_of_node_exclude_a_pause() {
 fn does_not_notice_an_emulated_counter(programs: Programs) {
     let runs = Differential {
         programs,
-        wait_ms: 500,
-        cases: Vec::new(),
+        ..Differential::of([], 500)
     };
     crate::tsc::as_natively("tsc-languages", &runs);
 }

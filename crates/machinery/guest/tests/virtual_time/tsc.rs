@@ -79,8 +79,7 @@ fn other_programs_do_not_notice() {
 fn scripts_do_not_notice() {
     let runs = Differential {
         programs: scripts(),
-        wait_ms: 500,
-        cases: Vec::new(),
+        ..Differential::of([], 500)
     };
     as_natively("tsc-scripts", &runs);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use timeloom_testing::need_root;
 
 use crate::support::command_line::{CommandLine, User, eventually, shell, state_of};
-use crate::support::{ATTEMPTS, Difference, Lines, c_program, differences, natively};
+use crate::support::{ATTEMPTS, Difference, Lines, PAUSE, c_program, differences, natively};
 
 /// The programs under `timeloom exec` of another user, with `meanwhile` acting
 /// on the session once they have begun.
@@ -40,7 +40,7 @@ fn once_as_nobody(
     let status = running.wait();
     let printed: Vec<String> = line.output().lines().map(str::to_owned).collect();
     assert_eq!(status, 0, "{printed:#?}");
-    let mut differences = differences(&native, &Lines::parse(&printed), last_dilation);
+    let mut differences = differences(&native, &Lines::parse(&printed), last_dilation, PAUSE);
     // The one difference, and a documented one: a parent sees its child stopped.
     differences.retain(|one| !one.text().starts_with("stops_unseen:"));
     line.expect_nothing_left();

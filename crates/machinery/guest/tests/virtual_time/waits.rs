@@ -55,8 +55,7 @@ fn c_waits_exclude_a_pause_at_twice_the_speed() {
 pub(crate) fn language_waits(theme: &str, dilation: f64, programs: Programs) {
     let runs = Differential {
         programs,
-        wait_ms: WAIT_MS,
-        cases: Vec::new(),
+        ..Differential::of([], WAIT_MS)
     };
     paused_in_the_middle(theme, dilation, &runs);
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::world::{Gate, Program};
 use super::{Lines, World};
@@ -14,6 +15,9 @@ pub(crate) struct Differential {
     pub(crate) wait_ms: u32,
     /// Which cases; all if empty.
     pub(crate) cases: Vec<&'static str>,
+    /// How late a wait is, at least, that has the fault which is looked for: one that
+    /// counts a pause, so long. Half of it tells the fault from a busy machine.
+    pub(crate) fault: Duration,
 }
 
 impl Differential {
@@ -26,6 +30,7 @@ impl Differential {
             programs,
             wait_ms,
             cases: Vec::new(),
+            fault: PAUSE,
         }
     }
 
@@ -57,7 +62,7 @@ impl Differential {
         let mut all = Vec::new();
         for (native, guest) in native.into_iter().zip(guests) {
             let (native, guest) = (lines_of(native), lines_of(guest));
-            all.extend(differences(&native, &guest, world.dilation()));
+            all.extend(differences(&native, &guest, world.dilation(), self.fault));
         }
         all
     }
@@ -90,6 +95,9 @@ pub(crate) fn natively(program: PathBuf, wait_ms: u32) -> Lines {
     gate.open();
     lines_of(native)
 }
+
+/// The pause that most tests make.
+pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
 /// How often a comparison is made before lateness counts.
 pub(crate) const ATTEMPTS: u32 = 5;
@@ -128,7 +136,12 @@ fn fail(differences: &[Difference], world: &World) -> ! {
 }
 
 /// What is not alike, one of each case.
-pub(crate) fn differences(native: &Lines, guest: &Lines, dilation: f64) -> Vec<Difference> {
+pub(crate) fn differences(
+    native: &Lines,
+    guest: &Lines,
+    dilation: f64,
+    fault: Duration,
+) -> Vec<Difference> {
     let mut all = Vec::new();
     for (case, expected) in &native.0 {
         let Some(line) = guest.0.get(case) else {
@@ -154,7 +167,7 @@ pub(crate) fn differences(native: &Lines, guest: &Lines, dilation: f64) -> Vec<D
         }
         // Both ran at once: what the machine did to one it did to the other.
         let busy = (expected.number("virtual_ns") - expected.number("want_ns")).max(0);
-        if lasted > want + slack_ns(busy, dilation) {
+        if lasted > want + slack_ns(busy, dilation, fault) {
             let late_ms = (lasted - want) / 1_000_000;
             all.push(Difference::Late(format!("{case}: ended {late_ms} ms late")));
         }
@@ -163,9 +176,8 @@ pub(crate) fn differences(native: &Lines, guest: &Lines, dilation: f64) -> Vec<D
 }
 
 /// What scheduling may add, in virtual time, where it added `busy_ns` natively:
-/// when time runs fast, the same wall time is more of it. Less than the pause of a
-/// second that the tests make, so that a wait which counts the pause is noticed.
-fn slack_ns(busy_ns: i64, dilation: f64) -> i64 {
-    let wall_ns = 400e6 + 3.0 * busy_ns as f64;
+/// when time runs fast, the same wall time is more of it. Less than the fault is late.
+fn slack_ns(busy_ns: i64, dilation: f64, fault: Duration) -> i64 {
+    let wall_ns = fault.as_nanos() as f64 / 2.0 + 3.0 * busy_ns as f64;
     (wall_ns * (1.0 / dilation).max(1.0)) as i64
 }
