@@ -1,5 +1,7 @@
 //! Reading a timeline: lock-free, from any thread.
 
+mod line;
+
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::os::fd::AsFd;
@@ -9,10 +11,11 @@ use timeloom_time::{Duration, Instant};
 
 use crate::counter::{PageCounter, now_ticks};
 use crate::domain::{Domain, HostPage};
-use crate::encode::{GOOD_FOR, MARKER, PageSegment};
+use crate::encode::PageSegment;
 use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
 use crate::memory::{Mapping, length_of};
 use crate::refusal::Refusal;
+use line::{Line, VOID, displaced, doubtful, is_displaced};
 
 /// A timeline's page, open for reading. `Send + Sync`, no lock: share one
 /// between all threads.
@@ -331,149 +334,6 @@ impl Reading {
         let interval = Interval::around(estimate, length(self.below_ns), length(self.above_ns));
         Stamp::new(timeline, self.status, interval)
     }
-}
-
-/// Whether the host's crystal is not what it was when the words were made: the host
-/// was held or slowed by itself. Only a guest's page of its host has a marker.
-#[inline(always)]
-fn is_displaced(marker: Option<u64>, then: u64) -> bool {
-    marker.is_some_and(|marker| marker != then || marker & 1 == 1)
-}
-
-/// The reading of one that is displaced. What had no interval says why as before.
-fn displaced(segment: &PageSegment) -> Reading {
-    let said = Status::from_number(segment.status).unwrap_or(Status::NeverSynchronised);
-    let status = if said.may_have_interval() {
-        Status::Disrupted
-    } else {
-        said
-    };
-    Reading { status, ..VOID }
-}
-
-/// No interval.
-const VOID: Reading = Reading {
-    estimate_ns: 0,
-    below_ns: u64::MAX,
-    above_ns: u64::MAX,
-    status: Status::NeverSynchronised,
-    bounded: false,
-};
-
-/// What a good reading computes with, each word in a register of its own. (As an
-/// array made by `map` they went through the stack, stored by halves of what was
-/// then loaded whole, and the processor waited for its own stores.)
-struct Line {
-    counter0: u64,
-    estimate0: u64,
-    rate: u64,
-    below: u64,
-    above: u64,
-    below_growth: u64,
-    above_growth: u64,
-    good_for: u64,
-    marker: u64,
-}
-
-impl Line {
-    #[inline(always)]
-    fn load(words: &[AtomicU64; WORDS]) -> Self {
-        Self::from(|index| words[index].load(Relaxed))
-    }
-
-    fn of(words: &[u64; WORDS]) -> Self {
-        Self::from(|index| words[index])
-    }
-
-    #[inline(always)]
-    fn from(word: impl Fn(usize) -> u64) -> Self {
-        Self {
-            counter0: word(0),
-            estimate0: word(1),
-            rate: word(2),
-            below: word(3),
-            above: word(4),
-            below_growth: word(5),
-            above_growth: word(6),
-            good_for: word(GOOD_FOR),
-            marker: word(MARKER),
-        }
-    }
-
-    /// The reading when the counter shows `now`, if it is a good one. Total for all
-    /// words: there is nothing here that overflows, divides or panics.
-    #[inline(always)]
-    fn good(&self, page: &TimelinePage, now: u64) -> Option<Reading> {
-        // After the counter in the program's order. The processor may load it
-        // earlier, but what disrupts a counter (a migration, a restored snapshot)
-        // interrupts this processor, and a load that had run ahead of the
-        // interruption is done again.
-        let undisrupted = page.disruption_marker().load(Relaxed) == self.marker;
-        let alive = now <= page.alive_until().load(Relaxed);
-        // One that is before the line's start wraps to far beyond its end.
-        let ticks = now.wrapping_sub(self.counter0);
-        let good = undisrupted && alive && ticks < self.good_for;
-        good.then(|| Reading {
-            estimate_ns: self.estimate0.wrapping_add(scaled(ticks, self.rate, 56)) as i64,
-            below_ns: self
-                .below
-                .wrapping_add(scaled(ticks, self.below_growth, 64)),
-            above_ns: self
-                .above
-                .wrapping_add(scaled(ticks, self.above_growth, 64)),
-            status: Status::Ok,
-            bounded: true,
-        })
-    }
-}
-
-/// All cases but the good one. What no honest writer gives was refused before.
-#[cold]
-fn doubtful(page: &TimelinePage, segment: &PageSegment, now: u64) -> Reading {
-    let said = Status::from_number(segment.status).unwrap_or(Status::NeverSynchronised);
-    let void = |status| Reading { status, ..VOID };
-    if !said.may_have_interval() {
-        return void(said);
-    }
-    let behind = segment.counter0.saturating_sub(now);
-    let disrupted = page.disruption_marker().load(Relaxed) != segment.marker;
-    if disrupted || behind > segment.backwards {
-        return void(Status::Disrupted);
-    }
-    let status = if now > page.alive_until().load(Relaxed) {
-        Status::DaemonDead
-    } else if now > segment.fresh_until.min(segment.void_after) {
-        Status::SourceLost
-    } else {
-        Status::Ok
-    };
-    if now > segment.void_after {
-        return void(status);
-    }
-    // Another core's counter may be a little behind: the line is followed back,
-    // with the growth of both sides.
-    let ticks = now.saturating_sub(segment.counter0);
-    let (below_growth, above_growth) = (segment.below_growth_0_64, segment.above_growth_0_64);
-    let back = scaled(behind, segment.rate_8_56, 56);
-    let both = scaled(behind, below_growth.saturating_add(above_growth), 64).saturating_add(2);
-    let moved = scaled(ticks, segment.rate_8_56, 56).wrapping_sub(back);
-    let bound = |ns: u64, growth| {
-        ns.saturating_add(scaled(ticks, growth, 64))
-            .saturating_add(both)
-    };
-    Reading {
-        estimate_ns: segment.estimate0_ns.wrapping_add(moved as i64),
-        below_ns: bound(segment.below_ns, below_growth),
-        above_ns: bound(segment.above_ns, above_growth),
-        status,
-        bounded: true,
-    }
-}
-
-/// `ticks * factor / 2^shift`, rounded down, modulo 2^64.
-#[inline(always)]
-fn scaled(ticks: u64, factor: u64, shift: u32) -> u64 {
-    ((u128::from(ticks) * u128::from(factor)) >> shift) as u64
 }
 
 fn timeline_of(page: &TimelinePage) -> TimelineId {

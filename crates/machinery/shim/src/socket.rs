@@ -9,13 +9,15 @@
 //! What a socket without a timeout does, or one that does not wait, or another
 //! kind of descriptor, is the kernel's.
 
+mod waiting;
+
 use timeloom_calls::Extra;
 
-use crate::abi::{MessageHeader, PollFd, Timespec};
+use crate::abi::MessageHeader;
 use crate::extra::install;
 use crate::stamps::translate;
 use crate::sys::{errno, nr, syscall};
-use crate::wait::{Deadline, until};
+use waiting::{Timeout, is_stream, set_status_flags, status_flags, waiting};
 
 /// `setsockopt(fd, SOL_SOCKET, option, value, length)` of an option that is
 /// about time.
@@ -315,164 +317,6 @@ unsafe fn parts_behind(
     (count > 0).then_some(count)
 }
 
-/// Receives: calls `attempt` without waiting until it does something, or, when
-/// the socket has no timeout, once as the program asked.
-fn waiting(fd: usize, flags: usize, mut attempt: impl FnMut(Wait) -> isize) -> isize {
-    match Timeout::of(fd, SO_RCVTIMEO, flags) {
-        // Several parts that are to be filled whole: the kernel's wait.
-        Some(mut timeout) if flags & MSG_WAITALL == 0 => {
-            timeout.retry(POLLIN, || attempt(Wait::Not))
-        }
-        _ => attempt(Wait::Natively),
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Wait {
-    Natively,
-    Not,
-}
-
-impl Wait {
-    fn flag(self) -> usize {
-        match self {
-            Self::Natively => 0,
-            Self::Not => MSG_DONTWAIT,
-        }
-    }
-}
-
-/// The timeout of a call on a socket that may wait.
-struct Timeout {
-    fd: usize,
-    length_ns: i64,
-    deadline: Deadline,
-    /// How often in a row the descriptor was ready and yet nothing came of it:
-    /// others are quicker, or it is ready for something else.
-    in_vain: u32,
-}
-
-impl Timeout {
-    /// `None` when there is none, for a call that does not wait, and for what is
-    /// no socket.
-    fn of(fd: usize, option: i32, flags: usize) -> Option<Self> {
-        let mut length = Timespec { s: 0, ns: 0 };
-        let mut bytes = 16u32;
-        let args = [
-            fd,
-            SOL_SOCKET,
-            option as usize,
-            &raw mut length as usize,
-            &raw mut bytes as usize,
-            0,
-        ];
-        // SAFETY: 16 bytes into `length`.
-        let result = unsafe { syscall(nr::GETSOCKOPT, args) };
-        // `struct timeval`: microseconds.
-        length.ns = length.ns.wrapping_mul(1000);
-        let length_ns = length.to_ns()?;
-        if result != 0
-            || length_ns == 0
-            || flags & (MSG_DONTWAIT | MSG_ERRQUEUE) != 0
-            || status_flags(fd) & O_NONBLOCK != 0
-        {
-            return None;
-        }
-        Some(Self {
-            fd,
-            length_ns,
-            deadline: Deadline::after_ns(length_ns),
-            in_vain: 0,
-        })
-    }
-
-    /// Calls `attempt`, which must not wait, until it gives something else than
-    /// EAGAIN or the time is over.
-    fn retry(&mut self, events: i16, mut attempt: impl FnMut() -> isize) -> isize {
-        self.in_vain = 0;
-        loop {
-            match attempt() {
-                errno::EAGAIN => {}
-                result => return result,
-            }
-            self.in_vain = self.in_vain.saturating_add(1);
-            if self.in_vain > 2 {
-                match self.nap() {
-                    0 => {}
-                    result => return result,
-                }
-            }
-            match self.wait_for(events) {
-                1.. => {}
-                result => return result,
-            }
-        }
-    }
-
-    /// Above zero when the descriptor is ready, EAGAIN when the time is over.
-    fn wait_for(&self, events: i16) -> isize {
-        let mut wanted = PollFd {
-            fd: self.fd as i32,
-            events,
-            revents: 0,
-        };
-        let result = until(self.deadline, 0, |turn| {
-            crate::poll::ppoll_turn(turn, &raw mut wanted as usize, 1, 0)
-        });
-        if result == 0 { errno::EAGAIN } else { result }
-    }
-
-    /// A millisecond at most. Zero, EINTR, or EAGAIN when the time is over.
-    fn nap(&self) -> isize {
-        let left_ns = self.deadline.left_ns().unwrap_or(0);
-        if left_ns <= 0 {
-            return errno::EAGAIN;
-        }
-        let nap_ns = if left_ns < NAP_NS { left_ns } else { NAP_NS };
-        until(Deadline::after_ns(nap_ns), 0, |turn| {
-            crate::poll::ppoll_turn(turn, 0, 0, 0)
-        })
-    }
-
-    /// A stream of the UNIX family waits for each piece anew, TCP for all.
-    fn renew_if_unix(&mut self) {
-        if number_option(self.fd, SO_DOMAIN) == Some(AF_UNIX) {
-            self.deadline = Deadline::after_ns(self.length_ns);
-        }
-    }
-}
-
-fn is_stream(fd: usize) -> bool {
-    number_option(fd, SO_TYPE) == Some(SOCK_STREAM)
-}
-
-fn number_option(fd: usize, option: i32) -> Option<i32> {
-    let mut value = 0i32;
-    let mut bytes = 4u32;
-    let args = [
-        fd,
-        SOL_SOCKET,
-        option as usize,
-        &raw mut value as usize,
-        &raw mut bytes as usize,
-        0,
-    ];
-    // SAFETY: four bytes into `value`.
-    let result = unsafe { syscall(nr::GETSOCKOPT, args) };
-    (result == 0).then_some(value)
-}
-
-fn status_flags(fd: usize) -> usize {
-    // SAFETY: no pointers.
-    let flags = unsafe { syscall(nr::FCNTL, [fd, F_GETFL, 0, 0, 0, 0]) };
-    if flags < 0 { 0 } else { flags as usize }
-}
-
-fn set_status_flags(fd: usize, flags: usize) {
-    // SAFETY: no pointers.
-    unsafe { syscall(nr::FCNTL, [fd, F_SETFL, flags, 0, 0, 0]) };
-}
-
 /// `struct iovec`.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -487,24 +331,16 @@ pub(crate) const MESSAGE_BYTES: usize = 64;
 const MOST_PARTS: usize = 1024;
 /// Parts for which there is room on the stack; a message of more is sent short.
 const FEW_PARTS: usize = 32;
-const NAP_NS: i64 = 1_000_000;
 const SOL_SOCKET: usize = 1;
-const SO_TYPE: i32 = 3;
 const SO_RCVTIMEO: i32 = 20;
 const SO_SNDTIMEO: i32 = 21;
-const SO_DOMAIN: i32 = 39;
 const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
-const SOCK_STREAM: i32 = 1;
-const AF_UNIX: i32 = 1;
 const O_NONBLOCK: usize = 0x800;
-const F_GETFL: usize = 3;
-const F_SETFL: usize = 4;
 const POLLIN: i16 = 1;
 const POLLOUT: i16 = 4;
 const MSG_PEEK: usize = 0x2;
 const MSG_TRUNC: usize = 0x20;
 const MSG_DONTWAIT: usize = 0x40;
 const MSG_WAITALL: usize = 0x100;
-const MSG_ERRQUEUE: usize = 0x2000;
 const MSG_NOSIGNAL: usize = 0x4000;
