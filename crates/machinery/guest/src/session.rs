@@ -421,9 +421,7 @@ fn serve_hosts(supervisor: &Arc<Supervisor>, ended: &AtomicBool) {
         if supervisor.clock.take_sped_up() {
             supervisor.kick_soon();
         }
-        for host in supervisor.clock.take_stepped() {
-            supervisor.clock_was_set(&host);
-        }
+        supervisor.tell_of_steps();
     }
 }
 

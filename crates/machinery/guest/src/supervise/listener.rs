@@ -55,9 +55,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 let (answer, was_set) = clock_calls::answer(supervisor, &asker, call);
                 if was_set {
                     // Before the answer, so that timers have told of it by then.
-                    for host in supervisor.clock.take_stepped() {
-                        supervisor.clock_was_set(&host);
-                    }
+                    supervisor.tell_of_steps();
                 }
                 if supervisor.clock.take_sped_up() {
                     supervisor.kick_soon();

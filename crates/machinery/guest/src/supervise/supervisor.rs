@@ -44,6 +44,8 @@ pub(crate) struct Supervisor {
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
     pub(crate) change: Mutex<()>,
+    /// Held while those are told whose CLOCK_REALTIME was set.
+    telling: Mutex<()>,
     /// How many want to change something and wait for `change`.
     pub(crate) wanting: AtomicUsize,
     /// What was noted of the order in which threads had their turns.
@@ -96,6 +98,7 @@ impl Supervisor {
             allow_leaks: AtomicBool::new(false),
             warn,
             change: Mutex::new(()),
+            telling: Mutex::new(()),
             wanting: AtomicUsize::new(0),
             order: Mutex::default(),
             quiet: OnceLock::new(),
@@ -111,11 +114,19 @@ impl Supervisor {
         guard
     }
 
-    /// Tells all who wait for a host's CLOCK_REALTIME that it was set: timers,
-    /// and threads in a wait with a deadline on it.
-    pub(crate) fn clock_was_set(self: &Arc<Self>, host: &Host) {
-        self.timers.clock_was_set(host);
-        self.kick_soon();
+    /// Tells all who wait for a CLOCK_REALTIME that was set: timers, and threads in a
+    /// wait with a deadline on it. When this returns all steps until now have been told
+    /// of, even those of which another thread has learned first.
+    pub(crate) fn tell_of_steps(self: &Arc<Self>) {
+        let telling = self.telling.lock().unwrap_or_else(|e| e.into_inner());
+        let stepped = self.clock.take_stepped();
+        for host in &stepped {
+            self.timers.clock_was_set(host);
+        }
+        drop(telling);
+        if !stepped.is_empty() {
+            self.kick_soon();
+        }
     }
 
     /// Makes every thread that waits in virtual time compute its timeout anew, when
