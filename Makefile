@@ -46,6 +46,15 @@ fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_
 miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of each test (8); nightly compiler
 	scripts/miri
 
+sanitize: packages-build ## Unit tests of the crates with unsafe code under AddressSanitizer; nightly compiler
+	scripts/sanitize
+
+soak: packages-demo build .venv/ready ## Long runs, paused a million times and over a virtual day: nothing grows; an hour and more
+	scripts/soak $(BINARY) runs/soak
+
+search-accord: ## Every order of two requests of each of three hosts that agree on pauses: hours, gigabytes
+	$(CARGO) test --locked --release -p timeloom-accord --lib -- --ignored --nocapture --test-threads 1
+
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
 	/usr/bin/python3 scripts/scale $(BINARY) runs/scale --simulated 1000 --mininet 100
 
@@ -66,7 +75,8 @@ iperf-pauses: packages-test build ## iperf3 across links that stand with the clo
 ieee13-agents: packages-demo build .venv/ready ## The voltage case spread over three agents, beside one machine: both must sag
 	examples/ieee13/agents.sh $(BINARY) runs/agents
 
-test-bridges: packages-build .venv-bridges/ready ## FMUs of FMI 2 and 3, and HELICS federations, as plants: with the real packages
+test-bridges: packages-build .venv-bridges/ready ## FMUs of FMI 2 and 3 and HELICS federations as plants; HELICS and mosaik as granters of runs: with the real packages
+	$(CARGO) build --locked --workspace --bin timeloom
 	PYTHONPATH=python .venv-bridges/bin/python -m pytest -q python/bridges
 
 test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and guests in an emulated machine (QEMU)

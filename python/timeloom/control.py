@@ -297,7 +297,7 @@ def runtime_directory() -> Path:
     return Path(tempfile.gettempdir()) / f"timeloom-{os.geteuid()}"
 
 
-def _is_own(directory: Path) -> bool:
+def is_own_directory(directory: Path) -> bool:
     """Whether nobody but this user, or root, can put a socket there, which is then another's session."""
     try:
         status = os.lstat(directory)
@@ -308,7 +308,7 @@ def _is_own(directory: Path) -> bool:
 
 def _connect(name: str | None, wait_s: float) -> socket.socket:
     deadline = time.monotonic() + wait_s
-    if not _is_own(directory := runtime_directory()):
+    if not is_own_directory(directory := runtime_directory()):
         raise Refused(f"{directory} must be a directory of yours in which nobody else may write")
     while True:
         paths = [_path(name)] if name is not None else sorted(runtime_directory().glob("*.sock"))

@@ -48,5 +48,6 @@ pub use experiment::{Options, Progress, Summary, run};
 #[doc(hidden)]
 pub use placed::fuzzing;
 pub use plants::signals_of;
+pub use python::python_path;
 pub use testbed::PausedTestbed;
 pub use verdict::End;

@@ -53,6 +53,16 @@ pub(crate) fn provide(plan: &Plan, run: &Path) -> Result<Plan, RunError> {
     Ok(plan)
 }
 
+/// What PYTHONPATH has to be for an interpreter that lacks the package, which is then
+/// written below `place`; nothing for one that has it.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn python_path(interpreter: &str, place: &Path) -> io::Result<Option<String>> {
+    let here = std::env::current_dir()?;
+    Package::new(place).path_for(&[interpreter.to_owned()], &BTreeMap::new(), &here)
+}
+
 /// The package, as the programs of one run get it.
 struct Package {
     /// The run directory.

@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use timeloom_exit::Failure;
 
 mod agent;
+mod bridge;
 mod check;
 mod clean;
 mod compare;
@@ -66,6 +67,8 @@ enum Command {
     Run(run::Run),
     Logs(logs::Logs),
     Agent(agent::Agent),
+    #[command(subcommand)]
+    Bridge(bridge::Bridge),
     Check(check::Check),
     Schema(schema::Schema),
     Report(report::ReportCommand),
@@ -131,6 +134,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Unregister(command) => command.run(),
         Command::Run(command) => command.run(),
         Command::Agent(command) => command.run(),
+        Command::Bridge(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Schema(command) => command.run(),
         Command::Report(command) => command.run(),

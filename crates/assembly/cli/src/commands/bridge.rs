@@ -1,0 +1,143 @@
+//! `timeloom bridge`: another simulator grants a run its time.
+//!
+//! The bridges are Python, for so are the packages of those simulators; this finds an
+//! interpreter that has the package, and gives it ours if it lacks it.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::{Args, Subcommand};
+use timeloom_exit::Failure;
+
+/// Let another simulator grant a run its time, and exchange signals with it
+///
+/// The run is one whose time moves by grants (`mode = "stepped"`), with a plant
+/// `timeloom.exchange` whose signals cross. It stands while the other simulator computes.
+#[derive(Subcommand)]
+pub(crate) enum Bridge {
+    Helics(Helics),
+    Mosaik(Mosaik),
+}
+
+/// Join a HELICS federation as one federate
+///
+/// At each step the run goes on with the values of the federation, and the federation
+/// with those of the run. Exits with 0 when the run has ended; with 1 when the federation
+/// broke, or a federate did not answer in time, which is then named. Needs the Python
+/// package `helics`.
+#[derive(Args)]
+#[command(after_help = "Example: timeloom bridge helics examples/cosim/helics.json")]
+pub(crate) struct Helics {
+    /// Session, signals and federation; `python -m timeloom.bridge_helics --help` has the keys
+    config: PathBuf,
+    #[command(flatten)]
+    python: Python,
+}
+
+/// Be a simulator of a mosaik world, which starts this with its address
+///
+/// The world's script says `world.start("Timeloom", exchange=…, session=…, step_s=…)`.
+/// Exits with 1 when mosaik asks nothing for too long. Needs the Python package
+/// `mosaik-api-v3`.
+#[derive(Args)]
+#[command(
+    after_help = "Example, in a world: {\"Timeloom\": {\"cmd\": \"timeloom bridge mosaik %(addr)s\"}}"
+)]
+pub(crate) struct Mosaik {
+    /// Where mosaik listens
+    #[arg(value_name = "HOST:PORT")]
+    address: String,
+    #[command(flatten)]
+    python: Python,
+}
+
+#[derive(Args)]
+struct Python {
+    /// The interpreter that has the package [default: $TIMELOOM_PYTHON, else .venv-bridges here
+    /// or above, else python3]
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<OsString>,
+}
+
+impl Bridge {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Helics(bridge) => {
+                let config = bridge.config.into_os_string();
+                bridge.python.run("helics", "helics", config)
+            }
+            Self::Mosaik(bridge) => {
+                let address = bridge.address.into();
+                bridge.python.run("mosaik", "mosaik_api_v3", address)
+            }
+        }
+    }
+}
+
+impl Python {
+    /// Runs the bridge to its end.
+    fn run(self, name: &str, package: &str, argument: OsString) -> Result<ExitCode, Failure> {
+        let python = self.find();
+        let shown = python.to_string_lossy().into_owned();
+        let has = Command::new(&python)
+            .args(["-c", &format!("import {package}")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+        if !has.success() {
+            return Err(Failure::usage(format!(
+                "{shown} has no package `{package}`; say --python, or in Timeloom's sources \
+                 `make .venv-bridges/ready`"
+            )));
+        }
+        let place = Place::new(name).map_err(Failure::run)?;
+        let path = timeloom_run::python_path(&shown, &place.0)
+            .map_err(|error| Failure::run(format!("{}: {error}", place.0.display())))?;
+        let ended = Command::new(&python)
+            .args(["-m", &format!("timeloom.bridge_{name}")])
+            .arg(argument)
+            .envs(path.map(|path| ("PYTHONPATH", path)))
+            .status()
+            .map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+        let killed = ended.signal().map(|signal| 128 + signal);
+        let code = ended.code().or(killed).unwrap_or(1);
+        Ok(ExitCode::from(code as u8))
+    }
+
+    fn find(self) -> OsString {
+        let named = self.python.or_else(|| std::env::var_os("TIMELOOM_PYTHON"));
+        named.unwrap_or_else(|| {
+            let above = |from: &Path| {
+                let mut places = from.ancestors();
+                places.find_map(|place| {
+                    Some(place.join(".venv-bridges/bin/python")).filter(|p| p.exists())
+                })
+            };
+            let here = std::env::current_dir().ok().and_then(|here| above(&here));
+            let own = || above(&std::env::current_exe().ok()?);
+            here.or_else(own)
+                .map_or_else(|| "python3".into(), OsString::from)
+        })
+    }
+}
+
+/// A directory for the package, gone when the bridge has ended.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> std::io::Result<Self> {
+        let own = format!("timeloom-bridge-{name}-{}", std::process::id());
+        let place = std::env::temp_dir().join(own);
+        std::fs::create_dir(&place)?;
+        Ok(Self(place))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
