@@ -9,7 +9,7 @@ use crate::support::machines::{Agent, Machines, NAMES, eventually, let_go, timel
 
 impl Machines {
     /// An agent on each of the first `count` machines, all running.
-    fn agents(&self, count: usize, more: &[&str]) -> Vec<Agent> {
+    pub(crate) fn agents(&self, count: usize, more: &[&str]) -> Vec<Agent> {
         let agents: Vec<Agent> = (0..count)
             .map(|index| self.agent(index, count, more))
             .collect();
@@ -41,13 +41,13 @@ impl Machines {
         Agent(command.stdout(Stdio::null()).spawn().expect("an agent"))
     }
 
-    fn log(&self, index: usize) -> Vec<serde_json::Value> {
+    pub(crate) fn log(&self, index: usize) -> Vec<serde_json::Value> {
         let text = fs::read_to_string(self.scratch.path(NAMES[index])).expect("a log");
         let lines = text.lines().map(serde_json::from_str);
         lines.filter_map(Result::ok).collect()
     }
 
-    fn errors(&self, index: usize) -> String {
+    pub(crate) fn errors(&self, index: usize) -> String {
         let path = self.scratch.path(&format!("{index}.err"));
         fs::read_to_string(path).expect("its errors")
     }

@@ -1,6 +1,7 @@
 //! The commands as a user types them. (Whole experiments are in `run_e2e`.)
 
 mod agents;
+mod agents_fail;
 mod check;
 mod chrony;
 mod compare;

@@ -99,3 +99,18 @@ fn every_document_is_in_the_index() {
         .collect();
     assert!(missing.is_empty(), "docs/index.md lacks {missing:?}");
 }
+
+/// A target that is declared and has no rule does nothing, and says nothing.
+#[test]
+fn every_make_target_has_a_rule() {
+    let makefile = root().join("Makefile");
+    let text = fs::read_to_string(makefile).expect("UTF-8");
+    let declared = text.lines().filter_map(|line| line.strip_prefix(".PHONY:"));
+    let declared: Vec<&str> = declared.flat_map(str::split_whitespace).collect();
+    let rules = text.lines().filter_map(|line| line.split_once(':'));
+    let rules: Vec<&str> = rules.map(|(target, _)| target).collect();
+    let without = declared.iter().filter(|target| !rules.contains(*target));
+    let without: Vec<_> = without.collect();
+    assert!(declared.len() > 20, "{declared:?}");
+    assert!(without.is_empty(), "without a rule: {without:?}");
+}
