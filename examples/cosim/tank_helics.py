@@ -43,6 +43,8 @@ while True:
     if now_s >= 20.0:
         break
 h.helicsFederateDisconnect(tank)
+# The broker is in this process: who leaves later needs it.
+h.helicsBrokerWaitForDisconnect(broker, 60_000)
 h.helicsFederateFree(tank)
 h.helicsCloseLibrary()
 print(f"level {level_m:.3f} m at {now_s:.2f} s")

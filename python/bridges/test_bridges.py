@@ -198,3 +198,31 @@ def test_an_exchange_keeps_directions_apart_and_goes_with_its_run():
     assert not (runtime_directory() / f"{name}.exchange").exists()
     with pytest.raises(ExchangeError, match="no run exchanges"):
         Exchanged(name, wait_s=0.1)
+
+
+def test_a_broker_that_dies_ends_the_bridge(tmp_path):
+    port = free_port()
+    with Run(tmp_path, patience="15 s") as run:
+        # A level that would not be reached for long: it is killed before.
+        other = tank(port, "--hang-at", "2")
+        config = helics_config(run, tmp_path, port, patience_s=20.0)
+        waits = subprocess.Popen(
+            [binary(), "bridge", "helics", str(config)], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            # It is in this process, with the tank.
+            deadline = time.monotonic() + LONG_S
+            while not levels_so_far(run):
+                assert time.monotonic() < deadline and waits.poll() is None
+                time.sleep(0.05)
+        finally:
+            other.kill()
+            other.wait()
+        _, said = waits.communicate(timeout=LONG_S)
+        assert waits.returncode == 1 and "the federation did not reach" in said, said
+        code, verdict, err = run.end()
+    assert code == 1 and "granter" in verdict["culprit"], (verdict, err)
+
+
+def levels_so_far(run):
+    return levels(run) if (run.results / "logs" / "keep-level.log").exists() else []

@@ -7,6 +7,7 @@ the package ``helics``.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -89,7 +90,10 @@ class Federate:
             h.helicsPublicationPublishDouble(self._publications[name], value)
 
     def close(self) -> None:
-        h.helicsFederateDisconnect(self._federate)
+        """Leave. Nobody is waited for longer than the patience: a broker that has gone answers no more."""
+        h.helicsFederateDisconnectAsync(self._federate)
+        with contextlib.suppress(FederationError):
+            self._wait("let go", lambda: h.helicsFederateDisconnectComplete(self._federate))
         h.helicsFederateFree(self._federate)
         h.helicsCloseLibrary()
 
