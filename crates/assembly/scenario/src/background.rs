@@ -50,8 +50,15 @@ pub(crate) fn add(
     let control = match traffic.kind {
         TrafficKind::Reno => Some(Control::NewReno),
         TrafficKind::Cubic => Some(Control::Cubic),
+        TrafficKind::Bbr => Some(Control::Bbr),
+        TrafficKind::Dctcp => Some(Control::Dctcp),
         _ => None,
     };
+    if fluid && matches!(traffic.kind, TrafficKind::Bbr | TrafficKind::Dctcp) {
+        let message = format!("there is no fluid of `{}`", traffic.kind.word());
+        let help = "leave out `model`, or choose the kind `reno` or `cubic`";
+        return Err(("model", message, help.to_owned()));
+    }
     let pattern = pattern(traffic)?;
     let added = match (fluid, pattern, control) {
         (true, Some(pattern), _) => {
@@ -95,7 +102,7 @@ pub(crate) fn add(
 
 /// When a source of datagrams sends; `None` for a TCP.
 fn pattern(traffic: &Traffic) -> Result<Option<Pattern>, Wrong> {
-    if matches!(traffic.kind, TrafficKind::Reno | TrafficKind::Cubic) {
+    if traffic.kind.is_tcp() {
         return Ok(None);
     }
     let Some(rate) = traffic.rate else {

@@ -444,6 +444,11 @@ impl<'a> Maker<'a> {
                 ecn,
             },
             Discipline::Priority => QueueConfig::Priority { packets },
+            Discipline::Step => {
+                // Alizadeh et al., "Data center TCP", SIGCOMM 2010, section 4.
+                let threshold = if rate_bps < 10_000_000_000 { 20 } else { 65 };
+                QueueConfig::Red(RedConfig::step(threshold, packets))
+            }
         };
         LinkConfig::new(rate_bps, wire.delay.unwrap_or(Duration::ZERO))
             .with_queue(queue)

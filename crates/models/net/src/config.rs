@@ -111,6 +111,21 @@ pub struct RedConfig {
     pub ecn: bool,
 }
 
+impl RedConfig {
+    /// No average and no chance: all packets that find so many others are marked, or dropped where
+    /// their transport knows no marks. The single threshold of DCTCP (RFC 8257, section 3.1).
+    pub fn step(threshold: u32, packets: u32) -> Self {
+        Self {
+            min_threshold: f64::from(threshold),
+            max_threshold: f64::from(threshold),
+            max_probability: 1.0,
+            weight: 1.0,
+            packets,
+            ecn: true,
+        }
+    }
+}
+
 /// What the wire does to packets, beyond delaying them.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Impairment {

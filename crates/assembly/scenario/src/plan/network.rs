@@ -139,12 +139,15 @@ pub enum Discipline {
     Codel,
     /// Strict priorities by IP precedence.
     Priority,
+    /// What finds 20 packets waiting, 65 from 10 Gbit/s on, is marked (ECN), and dropped where its
+    /// sender knows no marks: the threshold of DCTCP.
+    Step,
 }
 
 impl Discipline {
     /// Whether it can mark packets instead of dropping them.
     pub fn can_mark(self) -> bool {
-        matches!(self, Self::Red | Self::Codel)
+        matches!(self, Self::Red | Self::Codel | Self::Step)
     }
 }
 
@@ -274,6 +277,10 @@ pub enum TrafficKind {
     Reno,
     /// A bulk transfer by TCP CUBIC.
     Cubic,
+    /// A bulk transfer by TCP BBR, version 1.
+    Bbr,
+    /// A bulk transfer by DCTCP, which wants links that mark: `discipline = "step"`.
+    Dctcp,
 }
 
 impl TrafficKind {
@@ -285,7 +292,14 @@ impl TrafficKind {
             Self::OnOff => "on-off",
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::Dctcp => "dctcp",
         }
+    }
+
+    /// Whether it is a bulk transfer by TCP.
+    pub const fn is_tcp(self) -> bool {
+        matches!(self, Self::Reno | Self::Cubic | Self::Bbr | Self::Dctcp)
     }
 }
 

@@ -88,6 +88,7 @@ read_from_words! {
         "red" => Self::Red,
         "codel" => Self::Codel,
         "priority" => Self::Priority,
+        "step" => Self::Step,
     }
     Shape {
         "dumbbell" => Self::Dumbbell,
@@ -136,6 +137,8 @@ read_from_words! {
         "on-off" => Self::OnOff,
         "reno" => Self::Reno,
         "cubic" => Self::Cubic,
+        "bbr" => Self::Bbr,
+        "dctcp" => Self::Dctcp,
     }
     ServiceKind {
         "echo" => Self::Echo,

@@ -62,6 +62,18 @@ fn traffic_of_every_kind_is_made_of_packets_or_of_fluid() {
         r#"kind = "reno""#,
         r#"kind = "cubic""#,
     ];
+    for kind in ["bbr", "dctcp"] {
+        let entry = format!(r#"{{ from = "g-h0", to = "g-h1", kind = "{kind}" }}"#);
+        let marks = with_traffic(&entry).replacen(
+            "size = 3 }",
+            r#"size = 3, access = { discipline = "step" } }"#,
+            1,
+        );
+        let plan = parse(&marks, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
+        let built = plan.simulated().unwrap().unwrap();
+        assert!(matches!(built.traffic[0], Background::Flow(_)), "{kind}");
+    }
     for kind in kinds {
         for model in ["", r#", model = "packet""#, r#", model = "fluid""#] {
             let entry = format!(r#"{{ from = "g-h0", to = "g-h1", {kind}{model} }}"#);
@@ -120,6 +132,12 @@ fn each_fault_is_found_where_it_stands() {
             r#"kind = "reno", model = "fluid", ecn = true"#,
             "fluid",
             "no marks of congestion",
+        ),
+        (
+            r#"kind = "reno""#,
+            r#"kind = "bbr", model = "fluid""#,
+            "fluid",
+            "there is no fluid of `bbr`",
         ),
         (
             r#"size = 3 }]

@@ -128,6 +128,11 @@ impl FluidConfig {
             FluidPattern::Tcp {
                 receive_window: 0, ..
             } => Some("windows have at least one segment"),
+            FluidPattern::Tcp { control, .. }
+                if !matches!(control, Control::NewReno | Control::Cubic) =>
+            {
+                Some("as a fluid there are NewReno and CUBIC only")
+            }
             FluidPattern::Tcp { min_rto, .. } if zero(min_rto) => {
                 Some("timers are longer than nothing")
             }

@@ -69,11 +69,10 @@ impl World {
         self.crossings.note_arrival(&packet, now);
         match packet.kind {
             Kind::TcpData => {
-                let receiver = &mut self.flows[packet.flow].receiver;
                 if packet.tos & Packet::CONGESTED != 0 {
-                    let marked = packet.tos & Packet::CONGESTED == Packet::CONGESTED;
-                    receiver.note_congestion(marked, packet.flags & Packet::CWR != 0);
+                    self.note_congestion(&packet, agenda);
                 }
+                let receiver = &mut self.flows[packet.flow].receiver;
                 let segment = widen(packet.seq, receiver.next);
                 if let Some(ack) = receiver.handle_segment(now, segment, packet.stamp) {
                     self.send_ack(packet.flow, ack, agenda);
@@ -115,6 +114,15 @@ impl World {
                 self.pump(packet.flow, agenda);
             }
             Kind::ArpRequest | Kind::ArpReply | Kind::Raw | Kind::Fluid => {}
+        }
+    }
+
+    /// A segment whose sender knows marks of congestion has come.
+    fn note_congestion<Q: EventQueue>(&mut self, packet: &Packet, agenda: &mut Agenda<Q>) {
+        let marked = packet.tos & Packet::CONGESTED == Packet::CONGESTED;
+        let receiver = &mut self.flows[packet.flow].receiver;
+        if let Some(ack) = receiver.note_congestion(marked, packet.flags & Packet::CWR != 0) {
+            self.send_ack(packet.flow, ack, agenda);
         }
     }
 

@@ -62,6 +62,9 @@ impl Red {
             self.count = 0;
             return Verdict::Drop;
         }
+        if min_threshold == max_threshold && self.average >= min_threshold {
+            return if ecn { Verdict::Mark } else { Verdict::Drop };
+        }
         if self.average < min_threshold {
             self.count = -1;
             return Verdict::Admit;

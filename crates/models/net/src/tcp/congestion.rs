@@ -2,7 +2,9 @@
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use super::bbr::Bbr;
 use super::cubic::Cubic;
+use super::dctcp::Dctcp;
 use super::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
 
 /// How a sender's window grows and shrinks.
@@ -12,6 +14,12 @@ pub enum Control {
     NewReno,
     /// RFC 9438, with the slow start of RFC 9406 (HyStart++).
     Cubic,
+    /// Version 1, as in Linux: a pace and a window from the path's rate and round trip. What is
+    /// lost does not slow it down.
+    Bbr,
+    /// RFC 8257: as NewReno, but by how much of a window was marked. Wants queues that mark from a
+    /// length on, as [`crate::RedConfig::step`] does.
+    Dctcp,
 }
 
 /// The window of one sender, in segments.
@@ -20,6 +28,8 @@ pub(crate) struct Congestion {
     pub(crate) window: f64,
     threshold: f64,
     cubic: Option<Cubic>,
+    pub(crate) bbr: Option<Box<Bbr>>,
+    pub(crate) dctcp: Option<Dctcp>,
     /// Until the first slow start is over.
     hystart: Option<Box<HyStart>>,
 }
@@ -45,6 +55,8 @@ impl Congestion {
             window: f64::from(initial.max(1)),
             threshold: f64::INFINITY,
             cubic: (control == Control::Cubic).then(Cubic::default),
+            bbr: (control == Control::Bbr).then(|| Box::new(Bbr::new(initial))),
+            dctcp: (control == Control::Dctcp).then(Dctcp::default),
             hystart: (control == Control::Cubic).then(Box::default),
         }
     }
@@ -53,6 +65,9 @@ impl Congestion {
     #[inline]
     pub(crate) fn grow(&mut self, now: Instant<Virtual>, progress: &Progress) {
         let (acked, flight) = (f64::from(progress.acked), f64::from(progress.flight));
+        if self.bbr.is_some() {
+            return;
+        }
         if self.window < self.threshold {
             let growth = match &mut self.hystart {
                 None => Growth::Whole,
@@ -88,6 +103,9 @@ impl Congestion {
     /// out beyond the window while duplicates came (limited transmit) does not
     /// count as flight, and windows are of whole segments, as the kernel's are.
     pub(crate) fn shrink(&mut self, flight: u32) {
+        if self.bbr.is_some() {
+            return;
+        }
         // RFC 9406 is about the slow start that does not know where to end.
         self.hystart = None;
         let threshold = match &mut self.cubic {
@@ -96,5 +114,16 @@ impl Congestion {
         };
         self.threshold = threshold.floor().max(2.0);
         self.window = self.threshold;
+    }
+
+    /// Marks were told of (RFC 3168, section 6.1.2; RFC 8257, section 3.3; BBR takes no notice).
+    pub(crate) fn shrink_by_marks(&mut self, flight: u32) {
+        match &self.dctcp {
+            None => self.shrink(flight),
+            Some(dctcp) => {
+                self.threshold = dctcp.shrink(self.window).max(2.0);
+                self.window = self.threshold;
+            }
+        }
     }
 }

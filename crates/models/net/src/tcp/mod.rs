@@ -4,12 +4,15 @@
 //! know neither addresses nor links; [`crate::World`] carries their packets.
 //! Loss is recovered as in RFC 6675 with one block of selective
 //! acknowledgement per packet, the window grows as in RFC 5681 (NewReno) or
-//! RFC 9438 (CUBIC, with HyStart++), the timer is that of RFC 6298 with a settable floor.
+//! RFC 9438 (CUBIC, with HyStart++), or shrinks as in RFC 8257 (DCTCP); BBR has a window and a pace
+//! from its model of the path. The timer is that of RFC 6298 with a settable floor.
 //! Marks of congestion count as in RFC 3168.
 
+mod bbr;
 mod board;
 mod congestion;
 mod cubic;
+mod dctcp;
 mod hystart;
 mod receiver;
 mod rtt;
@@ -38,7 +41,7 @@ pub struct TcpConfig {
     pub receive_window: u32,
     /// Least retransmission timeout; Linux has 200 ms, RFC 6298 1 s.
     pub min_rto: Duration,
-    /// Whether both ends know marks of congestion (RFC 3168). Agreed on without
+    /// Whether both ends know marks of congestion (RFC 3168), as DCTCP's always do. Agreed on without
     /// a word: the opening is not modelled that far.
     pub ecn: bool,
     /// How long a receiver may hold back an acknowledgement (RFC 9293: below

@@ -2,8 +2,8 @@
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::TcpConfig;
 use super::board::Board;
+use super::{Control, TcpConfig};
 
 /// What an acknowledgement says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) struct Receiver {
     block: (u64, u64),
     unanswered: u32,
     congested: bool,
+    /// Acknowledgements tell of each mark, not of all since the sender slowed down.
+    is_exact: bool,
     stamp: Instant<Virtual>,
     hold: Duration,
     deadline: Instant<Virtual>,
@@ -45,6 +47,7 @@ impl Receiver {
             block: (0, 0),
             unanswered: 0,
             congested: false,
+            is_exact: config.control == Control::Dctcp,
             stamp: Instant::ZERO,
             hold: config.delayed_ack,
             deadline: Instant::FAR_FUTURE,
@@ -58,9 +61,17 @@ impl Receiver {
     }
 
     /// The segment that arrives is marked, or its sender has slowed down (RFC
-    /// 3168, section 6.1.3); to be called before it is handled.
-    pub(crate) fn note_congestion(&mut self, marked: bool, slowed: bool) {
-        self.congested = marked || self.congested && !slowed;
+    /// 3168, section 6.1.3); to be called before it is handled. Where each mark is told of, what
+    /// came before is to be answered first where it was not alike (RFC 8257, section 3.2).
+    pub(crate) fn note_congestion(&mut self, marked: bool, slowed: bool) -> Option<Ack> {
+        if !self.is_exact {
+            self.congested = marked || self.congested && !slowed;
+            return None;
+        }
+        let differs = marked != self.congested && self.unanswered > 0;
+        let before = differs.then(|| self.answer());
+        self.congested = marked;
+        before
     }
 
     /// A segment arrived; the answer is to be sent at once, if there is one.

@@ -2,10 +2,11 @@
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use super::bbr::Delivery;
 use super::board::Board;
 use super::congestion::{Congestion, Progress};
 use super::rtt::RoundTrip;
-use super::{Ack, TcpConfig};
+use super::{Ack, Control, TcpConfig};
 use crate::packet::Packet;
 
 /// What a sender wants sent.
@@ -75,6 +76,8 @@ pub(crate) struct Sender {
     /// The next new segment says that the sender has slowed down.
     tell_slowed: bool,
     deadline: Instant<Virtual>,
+    /// There is a segment to be sent, and it is not its time yet.
+    is_paced: bool,
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
     pub(crate) slowed_by_marks: u64,
@@ -138,10 +141,11 @@ impl Sender {
             head_nxt: 0,
             again: false,
             reduction: Reduction::default(),
-            ecn: config.ecn,
+            ecn: config.ecn || config.control == Control::Dctcp,
             marks_from: 0,
             tell_slowed: false,
             deadline: Instant::FAR_FUTURE,
+            is_paced: false,
             retransmitted: 0,
             timeouts: 0,
             slowed_by_marks: 0,
@@ -153,7 +157,10 @@ impl Sender {
     /// whoever keeps the appointment looks again when it comes.
     #[inline]
     pub(crate) fn next_wake(&self) -> Instant<Virtual> {
-        self.deadline
+        match &self.congestion.bbr {
+            Some(bbr) if self.is_paced => self.deadline.min(bbr.next_send),
+            _ => self.deadline,
+        }
     }
 
     /// The first segment that is not acknowledged.
@@ -187,6 +194,37 @@ impl Sender {
             State::Opened => return None,
             _ => {}
         }
+        if self.congestion.bbr.is_some() {
+            return self.choose_paced(now);
+        }
+        self.choose(now).map(Transmit::Segment)
+    }
+
+    /// The segment that the window lets go out, when it is its time.
+    #[cold]
+    fn choose_paced(&mut self, now: Instant<Virtual>) -> Option<Transmit> {
+        let window = self.congestion.window;
+        let may = self.force || self.again || f64::from(self.pipe() + 1) <= window;
+        let next = self
+            .congestion
+            .bbr
+            .as_ref()
+            .map_or(now, |bbr| bbr.next_send);
+        self.is_paced = may && next > now;
+        if self.is_paced {
+            return None;
+        }
+        let pipe = self.pipe();
+        let segment = self.choose(now)?;
+        if let Some(bbr) = &mut self.congestion.bbr {
+            bbr.note_sent(now, pipe);
+        }
+        Some(Transmit::Segment(segment))
+    }
+
+    /// The segment that the window lets go out.
+    #[inline]
+    fn choose(&mut self, now: Instant<Virtual>) -> Option<u64> {
         if !self.force && !self.again && f64::from(self.pipe() + 1) > self.congestion.window {
             return None;
         }
@@ -196,7 +234,7 @@ impl Sender {
             self.head_nxt = self.nxt;
             self.retransmitted += 1;
             self.arm(now);
-            return Some(Transmit::Segment(self.una));
+            return Some(self.una);
         }
         if self.lost > 0 {
             let segment = self.board.first_clear(self.resend, self.lost_edge);
@@ -208,7 +246,7 @@ impl Sender {
             self.force = false;
             self.retransmitted += 1;
             self.arm(now);
-            return Some(Transmit::Segment(segment));
+            return Some(segment);
         }
         self.force = false;
         if self.nxt == self.end || self.nxt - self.una >= u64::from(self.receive_window) {
@@ -217,7 +255,7 @@ impl Sender {
         }
         self.nxt += 1;
         self.arm(now);
-        Some(Transmit::Segment(self.nxt - 1))
+        Some(self.nxt - 1)
     }
 
     /// The type of service and the flags of the segment that was just given out.
@@ -238,7 +276,8 @@ impl Sender {
         if self.state != State::Steady || next <= self.marks_from {
             return;
         }
-        self.congestion.shrink((self.nxt - self.una) as u32);
+        self.congestion
+            .shrink_by_marks((self.nxt - self.una) as u32);
         self.marks_from = self.nxt;
         self.tell_slowed = true;
         self.slowed_by_marks += 1;
@@ -255,6 +294,9 @@ impl Sender {
         if self.state == State::Opened {
             self.state = State::Steady;
             self.round_trip.sample(now - stamp);
+            if let Some(bbr) = &mut self.congestion.bbr {
+                bbr.handle_opened(now, now - stamp);
+            }
             self.deadline = Instant::FAR_FUTURE;
         }
     }
@@ -266,9 +308,13 @@ impl Sender {
         if ack.next > self.nxt || ack.next < self.una {
             return;
         }
+        if let Some(dctcp) = &mut self.congestion.dctcp {
+            dctcp.handle_ack(ack.next - self.una, ack.congested, ack.next, self.nxt);
+        }
         if self.ecn && ack.congested {
             self.slow_down(ack.next);
         }
+        let lost = self.lost;
         let before = self.una + u64::from(self.sacked);
         let advances = ack.next > self.una;
         if advances {
@@ -279,12 +325,33 @@ impl Sender {
         if ack.sack_from < ack.sack_to || self.sacked > 0 || self.duplicates >= THRESHOLD {
             self.look_for_loss(ack);
         }
+        if self.congestion.bbr.is_some() {
+            let found = self.lost.saturating_sub(lost);
+            return self.tell_bbr(now, ack, found, advances);
+        }
         if self.state == State::Recovery {
             let delivered = (self.una + u64::from(self.sacked)).saturating_sub(before) as u32;
             let pipe = self.pipe();
             let threshold = self.congestion.threshold();
             let send = self.reduction.allows(delivered, advances, pipe, threshold);
             self.congestion.window = f64::from(pipe + send);
+        }
+    }
+
+    /// What the acknowledgement says of the path, of which the window follows.
+    #[cold]
+    fn tell_bbr(&mut self, now: Instant<Virtual>, ack: Ack, lost: u32, advances: bool) {
+        let delivery = Delivery {
+            stamp: ack.stamp,
+            delivered: self.una + u64::from(self.sacked),
+            pipe: self.pipe(),
+            sample: advances.then(|| now - ack.stamp),
+            lost,
+            repairs: self.state != State::Steady,
+        };
+        if let Some(bbr) = &mut self.congestion.bbr {
+            bbr.handle_ack(now, &delivery);
+            self.congestion.window = bbr.window;
         }
     }
 
@@ -308,7 +375,9 @@ impl Sender {
         match self.state {
             State::Recovery if self.una >= self.recover => {
                 self.state = State::Steady;
-                self.congestion.window = self.congestion.threshold();
+                if self.congestion.bbr.is_none() {
+                    self.congestion.window = self.congestion.threshold();
+                }
             }
             State::AfterTimeout if self.una >= self.recover => self.state = State::Steady,
             State::Recovery => {}
@@ -432,6 +501,9 @@ impl Sender {
             self.congestion.shrink((self.nxt - self.una) as u32);
         }
         self.congestion.window = 1.0;
+        if let Some(bbr) = &mut self.congestion.bbr {
+            bbr.handle_timeout();
+        }
         self.answered_marks();
         self.state = State::AfterTimeout;
         self.recover = self.nxt;

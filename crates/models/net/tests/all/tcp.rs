@@ -2,7 +2,9 @@
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::topology::dumbbell;
-use timeloom_net::{Control, Impairment, NetworkBuilder, TcpConfig, TcpStats};
+use timeloom_net::{
+    Control, Impairment, LinkConfig, NetworkBuilder, QueueConfig, RedConfig, TcpConfig, TcpStats,
+};
 use timeloom_time::{Duration, Instant};
 
 /// One flow over a path of this round-trip time and loss for 200 s; the rate
@@ -129,6 +131,161 @@ fn one_flow_fills_a_clean_link() {
     assert!(share > 0.99, "{share} of the link's payload rate");
 }
 
+/// What became of so many flows behind one link.
+struct Behind {
+    /// Of its payload rate, the part that they used after the first seconds.
+    used: f64,
+    /// Packets that waited, now and then.
+    waiting: Vec<u32>,
+    dropped: u64,
+    flows: Vec<TcpStats>,
+}
+
+fn behind(link: &LinkConfig, control: Control, flows: u32) -> Behind {
+    let mut network = NetworkBuilder::new(6);
+    let access = bare(10 * GBIT, Duration::from_us(10), 1_000);
+    let ends = dumbbell(&mut network, "", flows, &access, link);
+    let mut world = network.build().unwrap();
+    let config = |flow: usize| TcpConfig {
+        control,
+        start: Instant::ZERO + Duration::from_ms(7 * flow as i64),
+        ..TcpConfig::default()
+    };
+    let pairs = ends.left.iter().zip(&ends.right).enumerate();
+    let ids = pairs.map(|(flow, (from, to))| world.add_tcp(*from, *to, config(flow)).unwrap());
+    let ids: Vec<_> = ids.collect();
+    let trunk = world.cables().find(|cable| {
+        let ends = [cable.from, cable.to].map(|node| world.name(node));
+        ends == ["left", "right"]
+    });
+    let trunk = trunk.expect("it is there").port;
+    let mut engine = run(world, ms(3_000));
+    let stats = |world: &timeloom_net::World| ids.iter().map(|id| world.tcp(*id)).collect();
+    let before: Vec<TcpStats> = stats(&engine.model);
+    // Openings know no marks.
+    let dropped = engine.model.link(trunk).dropped;
+    let mut waiting = Vec::new();
+    for step in 1..=7_000 {
+        let now = ms(3_000 + step);
+        engine.run_until(now, u64::MAX);
+        waiting.push(engine.model.waiting(trunk, now));
+    }
+    let after: Vec<TcpStats> = stats(&engine.model);
+    let both = before.iter().zip(&after);
+    let bytes: u64 = both
+        .map(|(a, b)| b.delivered_bytes - a.delivered_bytes)
+        .sum();
+    let rate_bps = link.rate_bps as f64 * 1448.0 / 1500.0;
+    Behind {
+        used: bytes as f64 * 8.0 / 7.0 / rate_bps,
+        waiting,
+        dropped: engine.model.link(trunk).dropped - dropped,
+        flows: after,
+    }
+}
+
+fn mean(waiting: &[u32]) -> f64 {
+    waiting.iter().map(|count| f64::from(*count)).sum::<f64>() / waiting.len() as f64
+}
+
+/// Cardwell et al., "BBR", ACM Queue 14(5), 2016: figure 8, losses below a fifth do not make it
+/// slow; figure 5, it leaves a large buffer empty.
+#[test]
+fn bbr_neither_slows_down_at_losses_nor_fills_buffers() {
+    let half = Duration::from_ms(20);
+    for loss in [0.001, 0.01, 0.05] {
+        let lossy = bare(50 * MBIT, half, 1_000).with_impairment(Impairment::loss(loss));
+        let bbr = behind(&lossy, Control::Bbr, 1).used;
+        assert!(bbr > 0.9 * (1.0 - loss), "{bbr} at {loss}");
+        let reno = behind(&lossy, Control::NewReno, 1).used;
+        assert!(bbr > 1.5 * reno, "{bbr} and {reno} at {loss}");
+    }
+    // Four times what is on the way.
+    let deep = bare(50 * MBIT, half, 667);
+    let bbr = behind(&deep, Control::Bbr, 1);
+    let reno = behind(&deep, Control::NewReno, 1);
+    assert!(
+        bbr.used > 0.93 && reno.used > 0.98,
+        "{} {}",
+        bbr.used,
+        reno.used
+    );
+    let (short, long) = (mean(&bbr.waiting), mean(&reno.waiting));
+    assert!(
+        short < 20.0 && long > 5.0 * short,
+        "{short} and {long} wait"
+    );
+    assert_eq!((bbr.flows[0].retransmitted, bbr.flows[0].timeouts), (0, 0));
+}
+
+/// Every ten seconds the window is four segments for 200 ms (draft-cardwell-iccrg-bbr-00).
+#[test]
+fn bbr_looks_for_the_shortest_round_trip_now_and_then() {
+    let link = bare(50 * MBIT, Duration::from_ms(20), 400);
+    let (network, [a, _, b]) = pair(1, bare(GBIT, Duration::ZERO, 1_000), link);
+    let mut world = network.build().unwrap();
+    let config = TcpConfig {
+        control: Control::Bbr,
+        ..TcpConfig::default()
+    };
+    let flow = world.add_tcp(a, b, config).unwrap();
+    let mut engine = run(world, ms(2_000));
+    let mut small = 0;
+    for step in 1..=30_000 {
+        engine.run_until(ms(2_000 + step), u64::MAX);
+        small += u32::from(engine.model.tcp(flow).window <= 4.0);
+    }
+    // Not where a round trip was as short meanwhile; each time a round trip longer than 200 ms.
+    assert!(
+        (200..1_200).contains(&small),
+        "{small} ms with a small window"
+    );
+}
+
+/// RFC 8257, and Alizadeh et al., SIGCOMM 2010, section 3.3: the queue of N flows is at most the
+/// threshold and N, and its swing is small; nothing is dropped, and the link is full.
+#[test]
+fn dctcp_keeps_the_queue_at_the_threshold_and_the_link_full() {
+    for flows in [1, 2, 8] {
+        let queue = QueueConfig::Red(RedConfig::step(20, 500));
+        let link = bare(GBIT, Duration::from_us(50), 0).with_queue(queue);
+        let found = behind(&link, Control::Dctcp, flows);
+        assert!(found.used > 0.97, "{flows} flows use {}", found.used);
+        assert_eq!(found.dropped, 0, "{flows} flows");
+        let most = found.waiting.iter().max().copied().unwrap_or(0);
+        // A delayed acknowledgement lets two go at once.
+        assert!(most <= 20 + 3 * flows + 4, "{most} wait of {flows} flows");
+        let usual = mean(&found.waiting);
+        assert!(
+            (4.0..=24.0).contains(&usual),
+            "{usual} wait of {flows} flows"
+        );
+        let slowed = |stats: &TcpStats| stats.slowed_by_marks > 10 && stats.retransmitted == 0;
+        assert!(found.flows.iter().all(slowed), "{:?}", found.flows);
+    }
+}
+
+/// With NewReno at the same marks the window is halved each time: the queue runs empty.
+#[test]
+fn dctcp_gives_way_by_less_than_a_halving() {
+    let queue = QueueConfig::Red(RedConfig::step(20, 500));
+    let link = bare(GBIT, Duration::from_ms(1), 0).with_queue(queue);
+    let dctcp = behind(&link, Control::Dctcp, 1).used;
+    let (network, [a, _, b]) = pair(1, bare(10 * GBIT, Duration::ZERO, 1_000), link);
+    let mut world = network.build().unwrap();
+    let config = TcpConfig {
+        ecn: true,
+        ..TcpConfig::default()
+    };
+    let flow = world.add_tcp(a, b, config).unwrap();
+    let mut engine = run(world, ms(3_000));
+    let before = engine.model.tcp(flow).delivered_bytes;
+    engine.run_until(ms(10_000), u64::MAX);
+    let bytes = engine.model.tcp(flow).delivered_bytes - before;
+    let reno = bytes as f64 * 8.0 / 7.0 / (1e9 * 1448.0 / 1500.0);
+    assert!(dctcp > reno + 0.05, "{dctcp} and {reno}");
+}
+
 fn shares(control: Control, flows: u32) -> (f64, f64, Vec<TcpStats>) {
     let mut network = NetworkBuilder::new(4);
     let access = bare(GBIT, Duration::from_ms(1), 1_000);
@@ -167,22 +324,31 @@ fn shares(control: Control, flows: u32) -> (f64, f64, Vec<TcpStats>) {
 
 #[test]
 fn equal_flows_share_a_full_bottleneck_fairly() {
-    for control in [Control::NewReno, Control::Cubic] {
+    for control in [Control::NewReno, Control::Cubic, Control::Bbr] {
         let (used, jain, stats) = shares(control, 8);
-        assert!(used > 0.97, "{control:?} uses {used}");
+        // BBR spends a fiftieth of the time on looking for the shortest round trip.
+        assert!(used > 0.93, "{control:?} uses {used}");
         assert!(jain > 0.9, "{control:?}: {jain} {stats:?}");
     }
 }
 
 #[test]
 fn a_transfer_ends_and_is_complete() {
-    for loss in [0.0, 0.02, 0.1] {
+    for (loss, control) in [
+        (0.0, Control::NewReno),
+        (0.02, Control::NewReno),
+        (0.1, Control::NewReno),
+        (0.0, Control::Bbr),
+        (0.1, Control::Bbr),
+        (0.1, Control::Dctcp),
+    ] {
         let link =
             bare(100 * MBIT, Duration::from_ms(2), 20).with_impairment(Impairment::loss(loss));
         let (network, [a, _, b]) = pair(8, bare(GBIT, Duration::ZERO, 1_000), link);
         let mut world = network.build().unwrap();
         let config = TcpConfig {
             segments: Some(500),
+            control,
             ..TcpConfig::default()
         };
         let flow = world.add_tcp(a, b, config).unwrap();

@@ -25,7 +25,7 @@ use crate::error::BenchError;
 use crate::{Experiment, Options, median};
 
 /// One combination of what goodput depends on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
     control: Control,
     loss: f64,
@@ -64,7 +64,7 @@ const ROUND_TRIPS: [Duration; 3] = [
     Duration::from_ms(50),
     Duration::from_ms(100),
 ];
-const CONTROLS: [Control; 2] = [Control::NewReno, Control::Cubic];
+const CONTROLS: [Control; 3] = [Control::NewReno, Control::Cubic, Control::Bbr];
 /// Between these is the kernel's goodput over the model's. The lower side is
 /// CUBIC's at much loss: the kernel's Reno-friendly window grows as in RFC 8312,
 /// 0.53 segments in a round trip for ever, that of RFC 9438 by a whole one once
@@ -116,11 +116,23 @@ fn row(loss: f64) -> Vec<Cell> {
     } else {
         1
     };
-    distinct(loss).repeat(copies)
+    let distinct = distinct(loss);
+    let more = distinct.repeat(copies - 1).into_iter();
+    // Losses do not make BBR slow: it fills its link, and one of each is enough.
+    let more = more.filter(|cell| cell.control != Control::Bbr);
+    distinct.iter().copied().chain(more).collect()
+}
+
+/// Whether this machine's kernel has it.
+fn is_known(control: Control) -> bool {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let mut known = known.iter().flat_map(|text| text.split_whitespace());
+    known.any(|name| name == control_name(control))
 }
 
 fn distinct(loss: f64) -> Vec<Cell> {
-    let cells = CONTROLS.iter().flat_map(|control| {
+    let controls = CONTROLS.iter().filter(|control| is_known(**control));
+    let cells = controls.flat_map(|control| {
         ROUND_TRIPS.iter().map(|round_trip| Cell {
             control: *control,
             loss,
@@ -213,8 +225,8 @@ pub fn validate_tcp(options: &Options) -> Result<Experiment, BenchError> {
         let mut rows: Vec<Found> = distinct.iter().map(|cell| Found::new(*cell)).collect();
         for seed in 1..=effort.seeds.max(effort.model_seeds) {
             let modelled = model(&cells, seed, effort)?;
-            for (index, (mbps, again, timeouts)) in modelled.into_iter().enumerate() {
-                let row = &mut rows[index % distinct.len()];
+            for (cell, (mbps, again, timeouts)) in cells.iter().zip(modelled) {
+                let row = &mut rows[place(&distinct, cell)];
                 row.spread_mbps.push(mbps);
                 if seed <= effort.seeds {
                     row.model_mbps.push(mbps);
@@ -226,9 +238,9 @@ pub fn validate_tcp(options: &Options) -> Result<Experiment, BenchError> {
                 let measured = kernel::run(&cells, seed, effort, Sending::AsUsual)?;
                 let at_once = kernel::run(&cells, seed, effort, Sending::AtOnce)?;
                 late.extend([measured.late, at_once.late]);
-                for (index, (flow, at_once)) in measured.flows.iter().zip(at_once.flows).enumerate()
-                {
-                    let row = &mut rows[index % distinct.len()];
+                let flows = measured.flows.iter().zip(at_once.flows);
+                for (cell, (flow, at_once)) in cells.iter().zip(flows) {
+                    let row = &mut rows[place(&distinct, cell)];
                     row.kernel_mbps.push(flow.mbps);
                     row.kernel_again.push(flow.again);
                     row.kernel_round_trip_ms.push(flow.round_trip_ms);
@@ -251,6 +263,13 @@ pub fn validate_tcp(options: &Options) -> Result<Experiment, BenchError> {
         rows: found.iter().map(|found| found.json(&late)).collect(),
         sheet: sheet::sheet(&found, effort, &late),
     })
+}
+
+fn place(distinct: &[Cell], cell: &Cell) -> usize {
+    let mut distinct = distinct.iter();
+    distinct
+        .position(|other| other == cell)
+        .expect("each cell is one of these")
 }
 
 impl Found {
@@ -309,5 +328,7 @@ fn control_name(control: Control) -> &'static str {
     match control {
         Control::NewReno => "reno",
         Control::Cubic => "cubic",
+        Control::Bbr => "bbr",
+        Control::Dctcp => "dctcp",
     }
 }

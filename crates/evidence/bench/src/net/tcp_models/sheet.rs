@@ -59,6 +59,7 @@ pub(super) fn sheet(found: &[Found], effort: Effort, late: &[f64]) -> Sheet {
             Part::Figure {
                 charts: CONTROLS
                     .iter()
+                    .filter(|control| found.iter().any(|found| found.cell.control == **control))
                     .map(|control| chart(found, *control))
                     .collect(),
                 lead: "Goodput of the kernel over that of the model.".to_owned(),

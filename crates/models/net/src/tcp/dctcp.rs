@@ -1,0 +1,68 @@
+//! DCTCP, RFC 8257: the window shrinks by how much of it was marked; names and numbers as there.
+
+/// What section 3.3 keeps, in segments.
+#[derive(Clone, Debug)]
+pub(crate) struct Dctcp {
+    alpha: f64,
+    acked: u64,
+    marked: u64,
+    /// The first segment that was not sent when the window of observation began.
+    window_end: u64,
+}
+
+/// Section 4.2: the weight of the newest window.
+const G: f64 = 1.0 / 16.0;
+
+impl Default for Dctcp {
+    /// Section 4.2: 1, so that the first mark halves the window.
+    fn default() -> Self {
+        Self {
+            alpha: 1.0,
+            acked: 0,
+            marked: 0,
+            window_end: 0,
+        }
+    }
+}
+
+impl Dctcp {
+    /// So many segments up to `una` are acknowledged, and whether that tells of a mark; `nxt` is
+    /// the first that was never sent.
+    #[inline]
+    pub(crate) fn handle_ack(&mut self, acked: u64, marked: bool, una: u64, nxt: u64) {
+        self.acked += acked;
+        self.marked += if marked { acked } else { 0 };
+        if una <= self.window_end {
+            return;
+        }
+        if self.acked > 0 {
+            let share = self.marked as f64 / self.acked as f64;
+            self.alpha = self.alpha * (1.0 - G) + G * share;
+        }
+        (self.acked, self.marked, self.window_end) = (0, 0, nxt);
+    }
+
+    /// The window after marks.
+    pub(crate) fn shrink(&self, window: f64) -> f64 {
+        window * (1.0 - self.alpha / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alpha_is_the_share_of_marks_in_the_long_run() {
+        let mut dctcp = Dctcp::default();
+        assert_eq!(dctcp.shrink(10.0), 5.0);
+        for segment in 1..10_000u64 {
+            dctcp.handle_ack(1, segment % 5 == 0, segment, segment + 20);
+        }
+        assert!((dctcp.alpha - 0.2).abs() < 0.03, "{}", dctcp.alpha);
+        for segment in 10_000..20_000 {
+            dctcp.handle_ack(1, false, segment, segment + 20);
+        }
+        assert!(dctcp.shrink(10.0) > 9.99, "without marks it forgets");
+    }
+}
