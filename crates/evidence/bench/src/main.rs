@@ -51,7 +51,7 @@ struct Bench {
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
     /// net: only this group of figures (scale, dumbbell, fluid, wire, parallel, mpi, errors,
-    /// realtime, virtual-time) or, with --figures, only this one (figure-07 to
+    /// realtime, virtual-time, engines) or, with --figures, only this one (figure-07 to
     /// figure-11, batch-size, hold-time, compression, arrival-errors) or, with
     /// --validate, only this loss (0.0001, 0.001, 0.01)
     #[arg(long, value_name = "PART")]

@@ -6,11 +6,12 @@
 //! the same models in ns-3. `wire` measures what the peering portal carries
 //! `parallel` what a second engine gains (`pair` runs one network in one or in two
 //! that wait, `free` in two that do not, by peering portals or by `frames`; `mpi`
-//! is the paper's baseline), `errors` what not waiting does to results; `figures`
+//! is the paper's baseline), `engines` the same where real packets cross, `errors` what not waiting does to results; `figures`
 //! writes the paper's plots, `tcp_models` compares the models of TCP with the kernel's.
 
 mod compress;
 mod dumbbell;
+mod engines;
 mod errors;
 mod figures;
 mod fluid;
@@ -24,6 +25,7 @@ mod pair;
 mod parallel;
 mod ping;
 mod plot;
+mod real_packets;
 mod realtime;
 mod scale;
 mod sdn;
@@ -43,7 +45,7 @@ const BENCH: Name = Name::Net;
 type Group = fn(&Options, &mut dyn FnMut(Figure)) -> Result<(), BenchError>;
 
 /// `scale` comes first, while the process has not grown: it measures memory.
-const GROUPS: [(&str, Group); 9] = [
+const GROUPS: [(&str, Group); 10] = [
     ("scale", scale::run),
     ("dumbbell", dumbbell::run),
     ("fluid", fluid::run),
@@ -53,14 +55,15 @@ const GROUPS: [(&str, Group); 9] = [
     ("errors", errors::run),
     ("realtime", realtime::run),
     ("virtual-time", virtual_time::run),
+    ("engines", engines::run),
 ];
 
 /// These depend on how soon the machine wakes a thread.
-const IN_REAL_TIME: [&str; 3] = ["parallel", "errors", "realtime"];
+const IN_REAL_TIME: [&str; 4] = ["parallel", "errors", "realtime", "engines"];
 
 /// The groups of `net`'s figures, each of which can be measured alone.
-pub const NET_GROUPS: [&str; 9] = {
-    let mut names = [""; 9];
+pub const NET_GROUPS: [&str; 10] = {
+    let mut names = [""; 10];
     let mut index = 0;
     while index < names.len() {
         names[index] = GROUPS[index].0;

@@ -14,6 +14,7 @@ use timeloom_peering::exact::{self, Shared};
 use timeloom_time::{Duration, Instant};
 
 use super::model::{go_first, own_core, ppp, refused, thread_cpu_s};
+use super::real_packets;
 use crate::error::BenchError;
 
 /// A dumbbell of 2 × 64 hosts whose bar is cut.
@@ -28,6 +29,8 @@ pub(super) struct Model {
     pub(super) source_bps: u64,
     /// At random instants instead of at a constant rate.
     pub(super) poisson: bool,
+    /// Pairs of hosts between which packets with all their bytes cross (`real_packets`).
+    pub(super) real: u32,
     /// The delay of the bar.
     pub(super) bar: Duration,
 }
@@ -40,6 +43,7 @@ impl Model {
             sources: 0,
             source_bps: 0,
             poisson: false,
+            real: 0,
             bar,
         }
     }
@@ -106,6 +110,10 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
         let (from, to) = pair(source);
         world.add_traffic(from, to, config).map_err(refused)?;
     }
+    let pairs = ends.left.iter().zip(&ends.right).take(model.real as usize);
+    for (from, to) in pairs {
+        real_packets::send(&mut world, *from, *to);
+    }
     let nodes = (0..world.nodes() as u32).map(Node);
     let owners = nodes.map(|node| Owner::from(world.name(node).starts_with('r')));
     let cut = Cut::new(&world, owners.collect());
@@ -120,6 +128,8 @@ pub(super) struct Outcome {
     /// By engine.
     pub(super) cpu_s: Vec<f64>,
     pub(super) hops: u64,
+    /// Packets with bytes that arrived.
+    pub(super) real: u64,
     /// Payload bytes of flows and sources that arrived.
     pub(super) delivered: u64,
     /// At the right side, by instant.
@@ -188,6 +198,7 @@ pub(super) fn join(parts: Vec<(Engine<World>, f64, f64)>) -> Outcome {
         outcome.wall_s = outcome.wall_s.max(wall_s);
         outcome.cpu_s.push(cpu_s);
         outcome.hops += engine.model.counters().hops;
+        outcome.real += real_packets::received(&engine.model);
         // The senders' side has delivered nothing.
         outcome.delivered += delivered(&engine.model);
         outcome.arrivals.extend_from_slice(engine.model.arrivals());

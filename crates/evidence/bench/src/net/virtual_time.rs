@@ -121,9 +121,9 @@ fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Bench
 
 /// A session whose clock the network follows. Programs end first, then the
 /// network, then the session.
-struct Stage {
+pub(super) struct Stage {
     bed: Bed,
-    session: Session,
+    pub(super) session: Session,
     scratch: Scratch,
 }
 
@@ -146,13 +146,15 @@ impl Drop for Running {
 }
 
 impl Stage {
-    fn new(options: &Options, between: Between) -> Result<Self, BenchError> {
+    pub(super) fn new(options: &Options, between: Between) -> Result<Self, BenchError> {
         let session = session(options)?;
         // Stands while the network is built, which would begin behind otherwise.
         session.pause()?;
-        let follow = SessionClock(Arc::clone(session.clock()));
-        let bed = Bed::build_at(between, || Timing::Follow(Box::new(follow)))?;
-        session.clock().on_change(bed.emulation.waker());
+        let follow = || SessionClock(Arc::clone(session.clock()));
+        let bed = Bed::build_at(between, || Timing::Follow(Box::new(follow())))?;
+        for emulation in bed.emulations() {
+            session.clock().on_change(emulation.waker());
+        }
         session.resume()?;
         Ok(Self {
             bed,
@@ -182,8 +184,20 @@ impl Stage {
         Ok((guest, path.to_string_lossy().into_owned()))
     }
 
+    /// The share of an engine's events that were more than 1 ms late: that of the worst.
+    pub(super) fn late_fraction(&self) -> Result<f64, BenchError> {
+        let mut worst = 0.0f64;
+        for emulation in self.bed.emulations() {
+            let report = emulation.report().ok_or_else(|| broken("an engine died"))?;
+            let cuts = report.adjacencies.iter();
+            let cuts = cuts.map(|cut| cut.lateness.late_fraction());
+            worst = cuts.fold(worst.max(report.lateness.late_fraction()), f64::max);
+        }
+        Ok(worst)
+    }
+
     /// From `a` to `b`: Gbit/s, and the fraction that was lost.
-    fn iperf3(&self, arguments: &[&str]) -> Result<(f64, f64), BenchError> {
+    pub(super) fn iperf3(&self, arguments: &[&str]) -> Result<(f64, f64), BenchError> {
         let (_server, _) = self.start("b", &["-s"])?;
         for _ in 0..20 {
             std::thread::sleep(StdDuration::from_millis(500));

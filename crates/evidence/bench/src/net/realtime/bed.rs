@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
+use timeloom_engine::Limit;
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
 use timeloom_net::{
-    LinkConfig, NetworkBuilder, Node, Pattern, QueueConfig, Size, TrafficConfig, World, topology,
+    LinkConfig, NetworkBuilder, Node, Owner, Pattern, QueueConfig, Size, TrafficConfig, World,
+    topology,
 };
+use timeloom_peering::datagram::Key;
+use timeloom_peering::peer::PeerConfig;
+use timeloom_peering::{Cut, Endpoint, Portal, Ring};
 use timeloom_portal::{Address, Commanded, Emulation, Options as Serving, Portals, Tap, Timing};
+use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Rate};
 
 use crate::error::BenchError;
@@ -22,9 +28,25 @@ pub(in crate::net) struct Between {
     pub(super) queue: u32,
     /// Simulated hosts beside it, half of them sending to the others.
     pub(super) hosts: u32,
+    pub(super) cutting: Cutting,
+}
+
+/// Whether `b`, and half of the hosts beside, are in an engine of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::net) enum Cutting {
+    Whole,
+    /// The two do not wait for one another.
+    Free,
+    /// They do.
+    Exact,
 }
 
 impl Between {
+    pub(in crate::net) const fn cut(mut self, cutting: Cutting) -> Self {
+        self.cutting = cutting;
+        self
+    }
+
     pub(in crate::net) const fn new(rate_bps: u64, delay: Duration) -> Self {
         Self {
             rate_bps,
@@ -33,6 +55,7 @@ impl Between {
             // packets; ten times that at 10 Gbit/s.
             queue: if rate_bps > GBIT { 8_000 } else { 1_000 },
             hosts: 1_000,
+            cutting: Cutting::Whole,
         }
     }
 }
@@ -40,6 +63,8 @@ impl Between {
 /// The emulation ends before the namespaces.
 pub(in crate::net) struct Bed {
     pub(in crate::net) emulation: Emulation,
+    /// That of `b`, where the link is cut.
+    beyond: Option<Emulation>,
     pub(in crate::net) fabric: Fabric,
     pub(in crate::net) target: String,
 }
@@ -86,14 +111,19 @@ impl Bed {
     /// ran while it was built would begin behind.
     pub(in crate::net) fn build_at(
         between: Between,
-        timing: impl FnOnce() -> Timing,
+        timing: impl Fn() -> Timing,
     ) -> Result<Self, BenchError> {
         Self::build_with(between, timing, Serving::default())
     }
 
+    /// All engines.
+    pub(in crate::net) fn emulations(&self) -> impl Iterator<Item = &Emulation> {
+        std::iter::once(&self.emulation).chain(&self.beyond)
+    }
+
     fn build_with(
         between: Between,
-        timing: impl FnOnce() -> Timing,
+        timing: impl Fn() -> Timing,
         serving: Serving,
     ) -> Result<Self, BenchError> {
         let fabric = namespaces()?;
@@ -113,8 +143,10 @@ impl Bed {
             let traffic = TrafficConfig::udp(pattern, Size::Fixed(500));
             world.add_traffic(from, to, traffic).map_err(broken)?;
         }
-        let mut portals = Portals::new();
+        let mut portals = [Portals::new(), Portals::new()];
+        let is_cut = between.cutting != Cutting::Whole;
         for (node, name) in [(a, "a"), (b, "b")] {
+            let portals = &mut portals[usize::from(is_cut && name == "b")];
             let station = fabric.station(name).expect("just built");
             let tap = Tap::create(station, "eth0", &address(&world, node)).map_err(broken)?;
             let filters = Default::default();
@@ -123,13 +155,55 @@ impl Bed {
                 .map_err(broken)?;
         }
         let target = address(&world, b).address.to_string();
-        let emulation = Emulation::start(world, portals, timing(), serving).map_err(broken)?;
+        let [here, there] = portals;
+        let (emulation, beyond) = if is_cut {
+            let [(world, peers), (far, far_peers)] = halves(&world, between.cutting)?;
+            let with = |peers| Serving {
+                peers: Some(peers),
+                // Packets between engines would come too late.
+                moderation: Duration::ZERO,
+                ..Serving::default()
+            };
+            let far = Emulation::start(far, there, timing(), with(far_peers)).map_err(broken)?;
+            let near = Emulation::start(world, here, timing(), with(peers)).map_err(broken)?;
+            (near, Some(far))
+        } else {
+            let one = Emulation::start(world, here, timing(), serving).map_err(broken)?;
+            (one, None)
+        };
         Ok(Self {
             emulation,
+            beyond,
             fabric,
             target,
         })
     }
+}
+
+/// Two engines' parts of a network, and their ways to one another.
+fn halves(world: &World, cutting: Cutting) -> Result<[(World, Portal); 2], BenchError> {
+    let nodes = (0..world.nodes() as u32).map(|node| world.name(Node(node)));
+    let owners = nodes.map(|name| Owner::from(name == "b" || name.starts_with("beside-r")));
+    let cut = Cut::new(world, owners.collect()).map_err(broken)?;
+    let (left, right) = Ring::pair(Ring::PACKETS).map_err(broken)?;
+    let half = |here: Owner, ring: Ring| {
+        let mut part = cut.part(world, here);
+        let key = Key::new([0; 32]);
+        let mut peers = Portal::new(&part, cut.clone(), here, key, 1, Limit::default());
+        if cutting == Cutting::Exact {
+            peers.wait_for_others();
+        }
+        let patient = PeerConfig {
+            silence: Duration::from_s(600),
+            horizon: Duration::from_s(600),
+            ..PeerConfig::default()
+        };
+        peers.add(&mut part, 1 - here, Endpoint::Ring(ring), patient);
+        (part, peers)
+    };
+    left.greet(wall_now());
+    right.greet(wall_now());
+    Ok([half(0, left), half(1, right)])
 }
 
 fn beside(network: &mut NetworkBuilder, hosts: u32) -> Vec<(Node, Node)> {
