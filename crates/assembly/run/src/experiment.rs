@@ -379,12 +379,12 @@ impl<'a> Run<'a> {
                 }
             });
             let (plan, scribe) = (self.plan, self.scribe.clone());
+            let (all, keepers) = (&self.hosts, &self.keepers);
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
-                hosts::record(plan, clock, &scribe, over);
+                hosts::record(plan, clock, all, &scribe, over);
             });
             let (plan, scribe) = (self.plan, self.scribe.clone());
-            let (all, keepers) = (&self.hosts, &self.keepers);
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
                 timelines::record(plan, clock, all, keepers, &scribe, over);

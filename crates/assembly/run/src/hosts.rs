@@ -10,6 +10,7 @@ use timeloom_guest::{Clock, GuestError, Host, HostOptions, HostReading, Session}
 use timeloom_scenario::{ClockSpec, Cycles, FrequencyError, Plan};
 use timeloom_time::{Duration, Instant};
 
+use crate::cores;
 use crate::record::Scribe;
 
 /// The hosts of a session, by their names in the scenario.
@@ -70,16 +71,31 @@ pub(crate) fn seed_of(seed: u64, name: &str) -> u64 {
 }
 
 /// Records, each second until `over`, the clocks that the plan describes.
-pub(crate) fn record(plan: &Plan, clock: &Clock, scribe: &Scribe, over: impl Fn() -> bool) {
+/// Cores that follow the machine's do so meanwhile.
+pub(crate) fn record(
+    plan: &Plan,
+    clock: &Clock,
+    hosts: &Hosts,
+    scribe: &Scribe,
+    over: impl Fn() -> bool + Sync,
+) {
+    if plan.system.hosts.values().all(|host| host.clock.is_none()) {
+        return;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| cores::follow(plan, clock, hosts, scribe, &over));
+        sample(plan, clock, scribe, &over);
+    });
+}
+
+/// Each second until `over`.
+fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool) {
     let described = |reading: &HostReading| {
         let host = plan.system.hosts.get(reading.host.name());
         host.is_some_and(|host| host.clock.is_some())
     };
-    if plan.system.hosts.values().all(|host| host.clock.is_none()) {
-        return;
-    }
     let mut next = Instant::ZERO;
-    while clock.wait_until_in_the_background(next, &over) {
+    while clock.wait_until_in_the_background(next, over) {
         let (at, readings) = clock.host_readings();
         for reading in readings.iter().filter(|reading| described(reading)) {
             let source: Arc<str> = reading.host.name().into();

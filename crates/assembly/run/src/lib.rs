@@ -14,6 +14,7 @@
 pub mod agent;
 mod attention;
 pub mod compare;
+mod cores;
 mod devices;
 mod error;
 mod experiment;

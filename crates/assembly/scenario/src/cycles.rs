@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use timeloom_clock::counter::{CycleOptions, FrequencySource, FrequencyTrace, Governor, Policy};
+use timeloom_publish::MachineFrequency;
 use timeloom_time::Duration;
 
 use crate::plan::{Cycles, GovernorPolicy};
@@ -27,10 +29,11 @@ impl Cycles {
     /// The first value that makes no sense, or that the file does not.
     pub fn options(&self) -> Result<CycleOptions, CyclesFault> {
         self.check()?;
-        let source = match (&self.trace, self.governor) {
+        let source = match (&self.trace, &self.cpufreq) {
             (Some(file), _) => FrequencySource::Trace(trace(file, self.switch)?),
-            (None, policy) => FrequencySource::Governor(Governor {
-                policy: match policy.unwrap_or_default() {
+            (None, Some(directory)) => FrequencySource::Told(machine(directory)?.last()),
+            (None, None) => FrequencySource::Governor(Governor {
+                policy: match self.governor.unwrap_or_default() {
                     GovernorPolicy::Ondemand => Policy::Ondemand,
                     GovernorPolicy::Schedutil => Policy::Schedutil,
                 },
@@ -55,21 +58,29 @@ impl Cycles {
                 help: help.to_owned(),
             })
         };
-        match (&self.trace, self.governor) {
-            (None, None) => {
+        match (&self.trace, self.governor, &self.cpufreq) {
+            (None, None, None) => {
                 let message = "nothing says how the core's frequency changes".to_owned();
                 let help = "add `trace = \"FILE\"` or `governor = \"ondemand\"`";
                 return wrong("trace", message, help);
             }
-            (Some(_), Some(_)) => {
+            (Some(_), Some(_), _) => {
                 let message = "a core follows a trace or a governor, not both".to_owned();
                 return wrong("governor", message, "remove one of both");
+            }
+            (Some(_), None, Some(_)) | (None, Some(_), Some(_)) => {
+                let message = "a core follows one thing, and this machine's is another".to_owned();
+                return wrong("cpufreq", message, "remove it, or the trace or governor");
             }
             _ => {}
         }
         if !(Duration::ZERO..=LONGEST_SWITCH).contains(&self.switch) {
             let message = format!("a change of frequency does not take {}", self.switch);
             return wrong("switch", message, "give 0 s to 10 ms");
+        }
+        if self.cpufreq.is_some() && !ASKED.contains(&self.sampling) {
+            let message = format!("a machine is not asked every {}", self.sampling);
+            return wrong("sampling", message, "give 1 ms to 10 s");
         }
         if self.governor.is_none() {
             return Ok(());
@@ -84,8 +95,7 @@ impl Cycles {
             let message = format!("{} is no share of the time", self.load);
             return wrong("load", message, "give 0 to 1");
         }
-        let looks = Duration::from_ms(1)..=Duration::from_s(10);
-        if !looks.contains(&self.sampling) || self.sampling <= self.switch {
+        if !ASKED.contains(&self.sampling) || self.sampling <= self.switch {
             let message = format!("a governor does not look every {}", self.sampling);
             return wrong("sampling", message, "give 1 ms to 10 s, more than `switch`");
         }
@@ -141,7 +151,20 @@ fn trace(file: &Path, switch: Duration) -> Result<FrequencyTrace, CyclesFault> {
     Ok(trace)
 }
 
+/// What this machine's processor runs at.
+fn machine(directory: &Path) -> Result<MachineFrequency, CyclesFault> {
+    MachineFrequency::in_directory(directory).map_err(|error| CyclesFault {
+        key: "cpufreq",
+        message: error.to_string(),
+        help: "a virtual machine mostly has none: take a `governor`, or a `trace` of a machine \
+               that has one"
+            .to_owned(),
+    })
+}
+
 const LONGEST_SWITCH: Duration = Duration::from_ms(10);
+/// How often somebody looks.
+const ASKED: RangeInclusive<Duration> = Duration::from_ms(1)..=Duration::from_s(10);
 
 #[cfg(test)]
 mod tests {
@@ -198,5 +221,33 @@ mod tests {
                 .help
                 .contains("relative")
         );
+    }
+
+    #[test]
+    fn a_machine_without_cpufreq_is_named_and_one_that_has_it_is_taken_as_it_is() {
+        let directory =
+            std::env::temp_dir().join(format!("timeloom-cpufreq-{}", std::process::id()));
+        let cycles = Cycles {
+            cpufreq: Some(directory.clone()),
+            sampling: Duration::from_ms(10),
+            ..Cycles::default()
+        };
+        let fault = cycles.options().expect_err("there is none");
+        assert_eq!(fault.key, "cpufreq");
+        assert!(fault.message.contains("scaling_cur_freq"), "{fault:?}");
+        assert!(fault.help.contains("`governor`"), "{fault:?}");
+        std::fs::create_dir_all(&directory).expect("a directory");
+        std::fs::write(directory.join("scaling_cur_freq"), "1400000\n").expect("a file");
+        let source = cycles.options().expect("there is one").source;
+        assert_eq!(
+            source,
+            FrequencySource::Told(timeloom_clock::counter::Frequency::from_mhz(1_400))
+        );
+        std::fs::remove_dir_all(&directory).expect("our own");
+        let seldom = Cycles {
+            sampling: Duration::from_s(11),
+            ..cycles
+        };
+        assert_eq!(seldom.check().expect_err("too seldom").key, "sampling");
     }
 }

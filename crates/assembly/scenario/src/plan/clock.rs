@@ -43,13 +43,18 @@ pub struct ClockSpec {
 }
 
 /// A core whose cycles a host counts, made into time as the RVEC clock does it. Its
-/// frequency changes by `trace` or by a `governor`, one of both.
+/// frequency changes by a `trace`, by a `governor`, or as a processor of this machine does
+/// (`cpufreq`), one of the three.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Cycles {
     /// A file of changes, one a line, as in `1.5 s 800 MHz`; the first at `0 s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
+    /// The kernel's directory of a processor of this machine, whose frequency the core
+    /// follows: `/sys/devices/system/cpu/cpu0/cpufreq`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpufreq: Option<PathBuf>,
     /// Who chooses the frequency instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor: Option<GovernorPolicy>,
@@ -63,7 +68,7 @@ pub struct Cycles {
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub burst: Duration,
-    /// How often the governor looks.
+    /// How often the governor looks, or the machine is asked, which is by its own clock.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub sampling: Duration,
@@ -107,14 +112,16 @@ pub struct Temperature {
 
 /// What is recorded of a clock, as `HOST.clock.NAME`: its true error in
 /// seconds, its true frequency error in ppm, and the bounds that its kernel
-/// states as its daemon has set them, in seconds; and of one that counts cycles, how
-/// far it may be behind its oscillator, in seconds.
-pub const CLOCK_SIGNALS: [&str; 5] = [
+/// states as its daemon has set them, in seconds; of one that counts cycles, how far
+/// it may be behind its oscillator, in seconds; and the frequency of a core that follows
+/// one of the machine's, in hertz.
+pub const CLOCK_SIGNALS: [&str; 6] = [
     "clock.offset",
     "clock.frequency",
     "clock.esterror",
     "clock.maxerror",
     "clock.missing",
+    "clock.core",
 ];
 
 impl Read for ClockSpec {
@@ -139,6 +146,7 @@ impl Read for Cycles {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         Self {
             trace: fields.path("trace"),
+            cpufreq: fields.path("cpufreq"),
             governor: fields.optional("governor"),
             frequencies: fields.or_default("frequencies"),
             load: fields.or("load", half()),

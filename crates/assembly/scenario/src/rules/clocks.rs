@@ -3,6 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Machine, Rules, at};
+use crate::plan::Compute;
 use crate::words::FrequencyError;
 
 pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
@@ -38,6 +39,11 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
                 let help = "a PTP clock of the model counts its oscillator: remove the table";
                 rules.misplaced(&path, message, help);
             } else if rules.was_read(&["system", "hosts", "*", "clock"]) {
+                if cycles.cpufreq.is_some() && plan.time.compute == Compute::None {
+                    let message = "this machine's frequency is another in each run";
+                    let help = "leave out `compute = \"none\"`, or take a `trace` or `governor`";
+                    rules.broken(&at(&path, ["cpufreq"]), message, help);
+                }
                 let options = match machine {
                     Machine::Ignored => cycles.check(),
                     _ => cycles.options().map(|_| ()),

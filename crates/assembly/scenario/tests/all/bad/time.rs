@@ -156,4 +156,10 @@ pub(super) const CASES: &[Case] = &[
         "governor = \"schedutil\"",
         "a core follows a trace or a governor, not both",
     ),
+    case(
+        "governor = \"schedutil\"",
+        "governor = \"schedutil\"\ncpufreq = \"/sys/devices/system/cpu/cpu0/cpufreq\"",
+        "cpufreq = \"/sys/devices/system/cpu/cpu0/cpufreq\"",
+        "a core follows one thing, and this machine's is another",
+    ),
 ];

@@ -1,0 +1,87 @@
+//! Hosts whose core follows a processor of this machine: asked of the kernel again and
+//! again, and told to the hosts' clocks. Which frequencies those are, nobody decides here.
+
+use std::sync::Arc;
+
+use timeloom_guest::{Clock, Host};
+use timeloom_publish::MachineFrequency;
+use timeloom_scenario::Plan;
+
+use crate::hosts::Hosts;
+use crate::record::{LOCAL, Scribe};
+
+/// A host, and what it follows.
+struct Follower<'a> {
+    host: &'a Arc<Host>,
+    machine: MachineFrequency,
+    every: std::time::Duration,
+}
+
+/// Follows the machine until `over`, each host in a thread of its own. Back at once where
+/// no host does.
+pub(crate) fn follow(
+    plan: &Plan,
+    clock: &Clock,
+    hosts: &Hosts,
+    scribe: &Scribe,
+    over: &(impl Fn() -> bool + Sync),
+) {
+    std::thread::scope(|scope| {
+        for (name, host) in hosts {
+            let cycles = plan.system.hosts.get(name).and_then(|host| {
+                let clock = host.clock.as_ref()?;
+                clock.cycles.as_ref()
+            });
+            let Some((cycles, directory)) =
+                cycles.and_then(|cycles| Some((cycles, cycles.cpufreq.as_ref()?)))
+            else {
+                continue;
+            };
+            match MachineFrequency::in_directory(directory) {
+                Ok(machine) => {
+                    let every = cycles.sampling.as_ns().unsigned_abs();
+                    let follower = Follower {
+                        host,
+                        machine,
+                        every: std::time::Duration::from_nanos(every),
+                    };
+                    scope.spawn(move || follower.run(clock, scribe, over));
+                }
+                Err(error) => lost(scribe, name, &error),
+            }
+        }
+    });
+}
+
+impl Follower<'_> {
+    fn run(mut self, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool) {
+        let source: Arc<str> = self.host.name().into();
+        let tell = |hz: u64| {
+            scribe.host_sample(&source, clock.now(), "clock.core", hz as f64, "Hz");
+        };
+        // It may have changed since the clock began with it.
+        clock.change_frequency(self.host, self.machine.last());
+        tell(self.machine.last().as_hz());
+        while !over() {
+            match self.machine.poll() {
+                Ok(Some(next)) => {
+                    clock.change_frequency(self.host, next);
+                    tell(next.as_hz());
+                }
+                Ok(None) => {}
+                Err(error) => return lost(scribe, self.host.name(), &error),
+            }
+            std::thread::sleep(self.every);
+        }
+    }
+}
+
+/// The machine tells no more; the core goes on as it did last.
+fn lost(scribe: &Scribe, host: &str, error: &timeloom_publish::NoFrequency) {
+    scribe.event(
+        LOCAL,
+        host,
+        "clock",
+        &format!("its core stays as it is: {error}"),
+    );
+}
