@@ -251,7 +251,10 @@ impl<'a> Stage<'a> {
     fn note_end(&self, host: &str, program: &Program, log: &Log, status: i32) {
         // What it had printed came first.
         log.output().catch_up();
-        let what = describe(status);
+        let mut what = describe(status);
+        if let Some(why) = self.session.explain_end(status) {
+            what = format!("{what}: {why}");
+        }
         self.scribe.event(host, &program.name, "end", &what);
         // One that is done when the run is done has not left early.
         let is_early = self.session.clock().now() < self.planned_end;

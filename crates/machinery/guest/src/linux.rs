@@ -2,6 +2,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod descriptor;
+pub(crate) mod kernel_log;
 pub(crate) mod memory;
 pub(crate) mod pidfd;
 pub(crate) mod processes;

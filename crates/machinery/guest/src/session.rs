@@ -20,6 +20,7 @@ use crate::enter::spec::CommandSpec;
 use crate::error::GuestError;
 use crate::freeze::{FreezeKind, Freezer};
 use crate::leftovers::Reaper;
+use crate::linux::kernel_log::KernelLog;
 use crate::linux::memory::PageMapping;
 use crate::linux::spare;
 use crate::names::{PageName, list_sessions, socket_path};
@@ -63,6 +64,8 @@ pub struct Session {
     programs: Arc<Mutex<Vec<(i32, String)>>>,
     /// Programs that were brought in.
     registered: Mutex<Vec<Registration>>,
+    /// What the kernel has said since the session began, where that may be read.
+    kernel_log: Mutex<Option<KernelLog>>,
     /// Or why there are none.
     time_files: Result<TimeFiles, MachineFiles>,
     /// Whether the socket of our name is ours.
@@ -118,6 +121,7 @@ impl Session {
             ended: Arc::default(),
             programs: Arc::default(),
             registered: Mutex::default(),
+            kernel_log: Mutex::new(KernelLog::from_now_on()),
             time_files,
             has_socket: AtomicBool::new(false),
             reaper,
@@ -378,6 +382,20 @@ impl Session {
     /// takes no time.
     pub fn order(&self) -> Order {
         self.supervisor.with_order(|order| order.clone())
+    }
+
+    /// Why a program ended with this status (128 + SIGSEGV) that would have gone on without
+    /// a session: signals found no room on a thread's alternate stack.
+    pub fn explain_end(&self, status: i32) -> Option<String> {
+        if status != 128 + libc::SIGSEGV {
+            return None;
+        }
+        let mut log = self.kernel_log.lock().unwrap_or_else(|e| e.into_inner());
+        let name = log.as_mut()?.overflowed()?;
+        Some(format!(
+            "signals found no room on an alternate stack (sigaltstack) of {name}: under the clock \
+             a call that waits or tells time takes a signal's frame of it; 16 KiB are room for three"
+        ))
     }
 
     /// Calls that programs made and that are not virtualised yet.

@@ -194,6 +194,10 @@ impl Exec {
             Some(stepped) => see_through(&session, &stepped, &guest, &interrupted),
             None => Ok(guest.wait()),
         };
+        let why = status.as_ref().ok().copied();
+        if let Some(why) = why.and_then(|status| session.explain_end(status)) {
+            eprintln!("timeloom: {why}");
+        }
         let left = session
             .status()
             .map_or_else(|_| Vec::new(), |status| status.processes);

@@ -24,6 +24,9 @@ int main(int argc, char **argv) {
     stack_t stack = { .ss_sp = memory.stack, .ss_size = atol(argv[1]) };
     struct sigaction action = { .sa_handler = rest, .sa_flags = SA_ONSTACK | SA_NODEFER };
     depth = atoi(argv[2]);
+    // Bound before, since that takes stack of its own.
+    raise(0);
+    nanosleep(&(struct timespec){ 0, 1 }, NULL);
     if (sigaltstack(&stack, NULL) != 0) printf("refused with %d, ", errno);
     if (sigaction(SIGUSR1, &action, NULL) != 0) return 2;
     raise(SIGUSR1);

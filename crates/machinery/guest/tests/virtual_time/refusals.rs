@@ -169,6 +169,55 @@ fn a_signal_stack_that_is_too_small_is_refused_or_ends_the_program_with_a_reason
     assert!(lines[0].contains("too small under the clock"), "{lines:?}");
 }
 
+/// Where the kernel's frames are large (AVX-512), a call that traps in a handler in a handler
+/// finds no room on 8 KiB. The kernel ends the program, and the session says why.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_program_whose_signals_find_no_room_is_named_with_the_reason() {
+    let program = c_program("small_stack");
+    let arguments = ["8192", "2"];
+    let native = std::process::Command::new(&program)
+        .args(arguments)
+        .output();
+    assert!(native.expect("a program of ours").status.success());
+    let world = World::new("no-room", 1.0);
+    let run = || {
+        let arguments = [
+            program.as_os_str(),
+            arguments[0].as_ref(),
+            arguments[1].as_ref(),
+        ];
+        world.start(arguments).finish().1
+    };
+    let status = run();
+    if status == 0 {
+        println!("three frames fit onto 8 KiB on this processor");
+        assert_eq!(world.session.explain_end(128 + libc::SIGSEGV), None);
+        return;
+    }
+    assert_eq!(status, 128 + libc::SIGSEGV);
+    if std::fs::File::open("/dev/kmsg").is_err() {
+        println!("the kernel's log may not be read here");
+        return;
+    }
+    assert_eq!(world.session.explain_end(0), None);
+    // The kernel says no more than so much in a while, of all programs.
+    let mut why = world.session.explain_end(status);
+    eventually("the kernel says it", || {
+        if why.is_none() {
+            why = world.session.explain_end(run());
+        }
+        why.is_some()
+    });
+    let why = why.expect("it was said");
+    assert!(
+        why.contains("small_stack") && why.contains("16 KiB"),
+        "{why}"
+    );
+    // What was said once is not said again.
+    assert_eq!(world.session.explain_end(status), None);
+}
+
 /// (Its program is x86's.)
 #[cfg(target_arch = "x86_64")]
 #[test]
