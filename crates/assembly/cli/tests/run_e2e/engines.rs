@@ -6,7 +6,8 @@ use std::process::{Command, ExitStatus};
 use crate::support::{Lab, Running, log_lines, timeloom};
 
 /// 20 ms between the routers, which are two engines'. Pings, pings in fragments, one whose time
-/// to live ends at the first router, a page of 300,000 bytes; beside them simulated traffic.
+/// to live ends at the first router, a page of 300,000 bytes; beside them simulated traffic, of
+/// packets and of fluid.
 const FAR: &str = r#"
 schema = "timeloom/1"
 name = "two"
@@ -16,6 +17,7 @@ routers = ["r1", "r2"]
 traffic = [
     { from = "bg-l0", to = "bg-r0", kind = "cubic", name = "bulk" },
     { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "datagrams" },
+    { from = "bg-l0", to = "bg-r0", kind = "udp", rate = "400 kbit/s", model = "fluid" },
 ]
 [network.engines]
 parts = { west = ["r1", "bg-left"], east = ["r2", "bg-right"] }
@@ -79,6 +81,9 @@ assert = "min(net.flow.bulk.delay) >= 0.01"
 [[check]]
 name = "datagrams"
 assert = "min(net.flow.datagrams.delay) >= 0.005"
+[[check]]
+name = "fluid"
+assert = "max(net.flow.bg-l0-bg-r0.throughput) > 3e5"
 [[check]]
 name = "one-link-two-engines"
 assert = "max(net.link.r1-r2.throughput) > 1e5"
