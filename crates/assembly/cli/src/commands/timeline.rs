@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_exit::{Failure, say};
-use timeloom_sys::signals::Blocked;
 use timeloom_time::Duration;
 use timeloom_timeline::ServeError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
@@ -92,15 +91,10 @@ impl Serve {
         let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
         let config = self.config()?;
-        // They come to this thread alone. Those that serve wait in virtual time, and have
-        // little room for handlers on their alternate stacks of 8 KiB.
-        let blocked = Blocked::new(&[SIGTERM, SIGINT, SIGHUP])
-            .map_err(|error| Failure::run(format!("blocking signals: {error}")))?;
         let daemon = timeloom_timeline::serve(&config).map_err(|error| match error {
             ServeError::Config(_) | ServeError::Taken { .. } => Failure::usage(error),
             ServeError::System(..) => Failure::run(error),
         })?;
-        drop(blocked);
         for timeline in daemon.timelines() {
             eprintln!(
                 "timeloom: keeping {} at {}",
