@@ -19,6 +19,8 @@ for fault; do
     daemon) on="$on --set attack.daemon-plain.enabled=true" ;;
     slow) on="$on --set attack.slow-back.enabled=true" ;;
     one-way) on="--set attack.slow.enabled=true" ;;
+    machine) on="" ;;
+    machine-paused) on="--set attack.pause.enabled=true" ;;
     rogue-*) ptp=${fault#rogue-} ;;
     esac
     case $ptp in
@@ -34,6 +36,15 @@ for fault; do
             set -- "$@" --set "system.hosts.$host.timelines.cell.sources=[$source]"
         done
     fi
+    case $fault in
+    machine*)
+        # Its processor is emulated, so computing takes time: much of the machine's for little.
+        machine=$("$here/machine/make" "$timeloom" "$directory/$fault")
+        set -- "$@" --set time.compute=real --set "time.dilation=${CELL_DILATION:-20}" \
+            --set time.tsc=emulate --set 'system.hosts.planner.address="10.0.0.9/24"' \
+            --set "system.hosts.planner.programs=[]" --set "system.hosts.planner.machine=$machine"
+        ;;
+    esac
     # The session's name, by which a program of the run finds it: two may run at once.
     name=cell-$fault-$$
     echo "$fault: 30 s of virtual time"

@@ -28,6 +28,8 @@ STORIES = {
     "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
     "rogue-unsigned": ("A rogue clock lies, unsigned", "A better PTP master appears, whose time is wrong. Plain clocks go by SNTP."),
     "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where the left controller asks for signatures."),
+    "machine": ("The planner in a virtual machine", "Nothing happens; the planner and its time are in an emulated machine."),
+    "machine-paused": ("Its virtual machine is paused", "The machine with the planner stands for four seconds."),
 }
 
 
@@ -125,7 +127,7 @@ def summary(runs: list[Seen]) -> str:
 def section(seen: Seen) -> str:
     title, story = STORIES[seen.name]
     end_s = seen["cell.error"].times[-1]
-    fault = None if seen.name == "calm" else FAULT_S
+    fault = None if seen.name in ("calm", "machine") else FAULT_S
     errors = drawing.plot(
         "How far the arms' ends disagree",
         "mm",

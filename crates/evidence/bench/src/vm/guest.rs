@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -121,8 +122,9 @@ fn agent(directory: &Directory) -> io::Result<Agent> {
 /// The whole stack in here: chronyd asks the host over the emulated card, and a daemon of
 /// ours asks chronyd.
 fn own(directory: &Directory, port: &str) -> io::Result<Keeper> {
-    // chronyd looks at who may enter it.
     fs::create_dir_all("/run/chrony")?;
+    // chronyd looks at who may enter it.
+    fs::set_permissions("/run/chrony", fs::Permissions::from_mode(0o750))?;
     let gateway = "10.0.2.2";
     fs::write(
         "/run/chrony/conf",
