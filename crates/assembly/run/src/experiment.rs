@@ -228,6 +228,7 @@ impl<'a> Run<'a> {
         let logs = Logs::new(directory, plan);
         let recorder = Arc::new(directory.recorder()?);
         recorder.limit(plan.results.journal_limit.as_bytes());
+        recorder.limit_each(plan.results.source_limit.as_bytes());
         let scribe = Scribe::new(
             Arc::clone(&recorder),
             Arc::clone(session.clock()),

@@ -51,6 +51,7 @@ mod recorder;
 pub mod report;
 mod rows;
 mod series;
+mod shares;
 mod spread;
 mod table;
 mod topology;
@@ -68,8 +69,8 @@ pub use error::ResultsError;
 pub use limited::{LeftOut, Limited};
 pub use log::LogWriter;
 pub use manifest::{
-    CutLog, Failure, GrantsMade, InputFile, Machine, Manifest, Outcome, ProgramHash, sha256_file,
-    sha256_hex,
+    CutLog, CutRows, Failure, GrantsMade, InputFile, Machine, Manifest, Outcome, ProgramHash,
+    sha256_file, sha256_hex,
 };
 pub use merged::{LogLine, MergedLogs};
 pub use recorder::Recorder;

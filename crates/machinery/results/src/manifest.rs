@@ -72,6 +72,9 @@ pub struct Manifest {
     /// The logs that reached their limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_logs: Vec<CutLog>,
+    /// Whose rows of signals, events and the clock reached their limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut_rows: Vec<CutRows>,
     /// How it ended.
     pub outcome: Outcome,
     /// Who or what ended it when it was not the plan.
@@ -124,6 +127,18 @@ pub struct CutLog {
     pub log: String,
     /// As much of what was printed is not there, its last line included.
     pub left_out_bytes: u64,
+}
+
+/// Somebody whose rows are not all there: what came beyond their limit was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutRows {
+    /// The host and who on it, as `HOST/SOURCE`.
+    pub source: String,
+    /// The virtual time of the first that is not there.
+    #[serde(rename = "since_ns", with = "serde_instant_ns")]
+    pub since: Instant<Virtual>,
+    /// How many are not there.
+    pub left_out_rows: u64,
 }
 
 /// What the granter of a stepped run did.
@@ -205,6 +220,7 @@ impl Manifest {
             time_mode: String::new(),
             grants: None,
             cut_logs: Vec::new(),
+            cut_rows: Vec::new(),
             outcome: Outcome::Running,
             culprit: None,
             failure: None,

@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time;
 
 use rustix::fs::{FlockOperation, flock};
 
 use crate::directory::{Consolidated, consolidate};
 use crate::journal::Journal;
+use crate::manifest::CutRows;
+use crate::shares::Shares;
 use crate::table::Row;
 use crate::tree::Tree;
 use crate::{ClockRow, EventRow, LabelRow, ResultsError, SignalRow};
@@ -28,6 +30,8 @@ pub struct Recorder {
     /// How many bytes may still come.
     left: AtomicU64,
     limit: AtomicU64,
+    /// What each has of that.
+    shares: Mutex<Shares>,
     /// Held for as long as rows may come, so that `recover` does not pull the
     /// journal from under a run that is alive. The kernel drops it when the
     /// process dies, however it dies.
@@ -50,6 +54,7 @@ impl Recorder {
             tree,
             left: AtomicU64::new(u64::MAX),
             limit: AtomicU64::new(u64::MAX),
+            shares: Mutex::default(),
             _lock: lock,
         })
     }
@@ -59,6 +64,17 @@ impl Recorder {
     pub fn limit(&self, bytes: u64) {
         self.limit.store(bytes, Relaxed);
         self.left.store(bytes, Relaxed);
+    }
+
+    /// The rows of one source at one host may have so many bytes; what goes beyond is
+    /// counted ([`Self::cut`]) and left out.
+    pub fn limit_each(&self, bytes: u64) {
+        self.shares().limit = bytes;
+    }
+
+    /// Whose rows are not all there.
+    pub fn cut(&self) -> Vec<CutRows> {
+        self.shares().cut()
     }
 
     /// Records one sample. A value that is not finite is refused, and nothing
@@ -111,6 +127,10 @@ impl Recorder {
         consolidate(&self.tree)
     }
 
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tables(&self) -> [&Mutex<Option<Journal>>; 4] {
         [&self.signals, &self.events, &self.clock, &self.labels]
     }
@@ -123,9 +143,13 @@ impl Recorder {
             let bytes = self.limit.load(Relaxed);
             return Err(ResultsError::JournalLimit { bytes });
         }
+        if self.shares().is_spent(row) {
+            return Ok(());
+        }
         match &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(journal) => {
                 let bytes = journal.append(row)?;
+                self.shares().spend(row, bytes);
                 let spend = |left: u64| Some(left.saturating_sub(bytes));
                 let _ = self.left.fetch_update(Relaxed, Relaxed, spend);
                 Ok(())

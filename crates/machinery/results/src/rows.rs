@@ -7,11 +7,13 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::table::{Cell, Cells, Column, Kind, Row};
 
-/// Defines a row: what it is called, its fields, and after each `=` the column
+/// Defines a row: what it is called, by which fields it is somebody's (none: the
+/// scenario's own), its fields, and after each `=` the column
 /// that holds it. The columns stand in the order of the fields.
 macro_rules! table {
     (
         $table:literal;
+        of $($of:ident)*;
         $(#[$about:meta])*
         pub struct $row:ident {
             $($(#[$field_about:meta])* pub $field:ident: $type:ty = $column:literal,)+
@@ -31,6 +33,10 @@ macro_rules! table {
                 vec![$(self.$field.cell()),+]
             }
 
+            fn of(&self) -> Vec<&Arc<str>> {
+                vec![$(&self.$of),*]
+            }
+
             fn from_cells(mut cells: Cells) -> Option<Self> {
                 Some(Self { $($field: Column::take(&mut cells)?),+ })
             }
@@ -40,6 +46,7 @@ macro_rules! table {
 
 table! {
     "signals";
+    of host source;
     /// One sample of one quantity: a row of `signals.parquet`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct SignalRow {
@@ -62,6 +69,7 @@ table! {
 
 table! {
     "events";
+    of host source;
     /// Something that happened: a row of `events.parquet`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct EventRow {
@@ -82,6 +90,7 @@ table! {
 
 table! {
     "clock";
+    of host requester;
     /// A change of the virtual clock: a row of `clock.parquet`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ClockRow {
@@ -108,6 +117,7 @@ table! {
 
 table! {
     "labels";
+    of;
     /// A time in which an attack was under way: a row of `labels.parquet`.
     ///
     /// Write it when the attack starts, with `end` at [`Instant::FAR_FUTURE`], and

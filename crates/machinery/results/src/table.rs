@@ -51,6 +51,9 @@ pub trait Row: Sized {
     /// The row as cells, in the same order.
     #[doc(hidden)]
     fn cells(&self) -> Vec<Cell>;
+    /// Whose it is: the host, and who on it. Empty: nobody's, who could write without end.
+    #[doc(hidden)]
+    fn of(&self) -> Vec<&Arc<str>>;
     /// The row from its cells; `None` when they do not fit the columns.
     #[doc(hidden)]
     fn from_cells(cells: Cells) -> Option<Self>;

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use timeloom_guest::{Order, Reckoning, end_grants};
-use timeloom_results::{Check, ClockAction, Failure, GrantsMade, Manifest, Recorder, RunDirectory};
+use timeloom_results::{
+    Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, RunDirectory,
+};
 use timeloom_scenario::{Compute, Plan};
 use timeloom_time::{Instant, Virtual};
 
@@ -135,6 +137,10 @@ impl Run<'_> {
             self.session,
         ));
         manifest.cut_logs = self.logs.cut();
+        manifest.cut_rows = self.recorder.cut();
+        manifest
+            .untrusted
+            .extend(manifest.cut_rows.iter().map(told_cut));
         let checks = match complete(self.plan, self.directory, &self.recorder) {
             Ok(checks) => checks,
             // It says how the run ended all the same.
@@ -177,6 +183,13 @@ impl Run<'_> {
         self.directory.write_manifest(&manifest)?;
         Ok(summary)
     }
+}
+
+fn told_cut(cut: &CutRows) -> String {
+    format!(
+        "The rows of {} reached their limit (results.source_limit) at {}: {} after that are left out.",
+        cut.source, cut.since, cut.left_out_rows
+    )
 }
 
 /// Makes the results whole, as far as the disk lets it, and holds them against the plan.

@@ -405,6 +405,7 @@ fn put_away(
         for one in told.manifests {
             manifest.pauses = manifest.pauses.max(one.pauses);
             manifest.cut_logs.extend(one.cut_logs);
+            manifest.cut_rows.extend(one.cut_rows);
             for program in one.programs {
                 if !manifest.programs.contains(&program) {
                     manifest.programs.push(program);

@@ -18,6 +18,10 @@ pub struct Results {
     /// as failed.
     #[schemars(default = "default_journal")]
     pub journal_limit: Size,
+    /// What one source has of that: a plant, or who asks at a host. Its rows beyond are
+    /// counted and left out, and the run is not to be trusted.
+    #[schemars(default = "default_source")]
+    pub source_limit: Size,
 }
 
 fn default_log() -> Size {
@@ -28,11 +32,16 @@ fn default_journal() -> Size {
     Size::from_mib(64 * 1024)
 }
 
+fn default_source() -> Size {
+    Size::from_mib(16 * 1024)
+}
+
 impl Default for Results {
     fn default() -> Self {
         Self {
             log_limit: default_log(),
             journal_limit: default_journal(),
+            source_limit: default_source(),
         }
     }
 }
@@ -45,6 +54,7 @@ impl Read for Results {
         Self {
             log_limit: fields.or("log_limit", default.log_limit),
             journal_limit: fields.or("journal_limit", default.journal_limit),
+            source_limit: fields.or("source_limit", default.source_limit),
         }
     }
 }

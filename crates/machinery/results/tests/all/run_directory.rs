@@ -64,6 +64,57 @@ fn all<R: Row>(run: &RunDirectory) -> Vec<R> {
     rows
 }
 
+/// A source that writes without end has its share and no more. The others lose nothing.
+#[test]
+fn who_has_used_up_a_share_is_cut_and_the_others_are_whole() {
+    let temporary = tempfile::tempdir().unwrap();
+    let run = RunDirectory::create(temporary.path().join("run")).unwrap();
+    let recorder = run.recorder().unwrap();
+    recorder.limit_each(2000);
+    let of = |source: &str, ms| SignalRow {
+        source: source.into(),
+        ..signal(ms, "v680", 2400.0)
+    };
+    for ms in 0..100 {
+        recorder.signal(&of("flood", ms)).unwrap();
+        recorder.event(&event(ms, "said")).unwrap();
+        if ms % 10 == 0 {
+            recorder.signal(&of("grid", ms)).unwrap();
+        }
+        // What a scenario says is nobody's.
+        recorder.label(&label(ms)).unwrap();
+    }
+    let cut = recorder.cut();
+    recorder.finish().unwrap();
+
+    let kept = |source: &str| {
+        let mut kept = all::<SignalRow>(&run);
+        kept.retain(|row| &*row.source == source);
+        kept
+    };
+    assert_eq!(
+        kept("grid"),
+        [0, 10, 20, 30, 40, 50, 60, 70, 80, 90].map(|ms| of("grid", ms))
+    );
+    let flood = kept("flood");
+    assert_eq!(
+        flood,
+        (0..flood.len() as i64)
+            .map(|ms| of("flood", ms))
+            .collect::<Vec<_>>()
+    );
+    // Some 50 bytes a row.
+    assert!((20..60).contains(&flood.len()), "{}", flood.len());
+    let said = run.events().unwrap().len();
+    let expected = [("a/ctl", said), ("a/flood", flood.len())].map(|(source, kept)| CutRows {
+        source: source.into(),
+        since: Instant::from_ns(kept as i64 * 1_000_000),
+        left_out_rows: 100 - kept as u64,
+    });
+    assert_eq!(cut, expected);
+    assert_eq!(run.labels().unwrap(), [label(99)]);
+}
+
 fn names(path: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(path)
         .unwrap()

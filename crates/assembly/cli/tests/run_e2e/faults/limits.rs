@@ -1,6 +1,6 @@
 //! What prints or records without end.
 
-use timeloom_results::SignalRow;
+use timeloom_results::{EventRow, SignalRow};
 
 use crate::support::{Lab, POLL, Scenario};
 
@@ -76,6 +76,41 @@ fn a_record_at_its_limit_ends_the_run_with_all_rows_until_then() {
         .collect();
     assert!(times.len() > 3, "{times:?}");
     assert_eq!(times, expected);
+}
+
+/// One that records without end does not end the run of the others, which is not trusted.
+#[test]
+fn what_one_source_records_beyond_its_share_is_counted_and_left_out() {
+    let scenario = Scenario::lasting("4 s")
+        .program('b', "client", POLL, "")
+        .program('a', "timer", &["sleep", "3"], "essential = false")
+        .plant("{}")
+        .and("[results]\nsource_limit = \"2 KiB\"\n");
+    let lab = Lab::new(&scenario);
+    let run = lab.run(&[]);
+    lab.assert_nothing_left();
+    assert_eq!(run.code, 4, "{}", run.output());
+    let manifest = run.manifest();
+    let cut = manifest.cut_rows.iter();
+    let cut = cut.clone().find(|cut| cut.source == "local/world");
+    let cut = cut.expect("the plant records all the time");
+    assert!(cut.left_out_rows > 0);
+    let why = manifest.untrusted.join("\n");
+    for word in ["local/world", "results.source_limit"] {
+        assert!(why.contains(word), "no {word:?} in {why}");
+    }
+    let mut times = Vec::new();
+    let keep = |row: SignalRow| {
+        if &*row.source == "world" {
+            times.push(row.t_virtual);
+        }
+        Ok(())
+    };
+    run.directory().for_each(keep).expect("the signals");
+    assert!(times.iter().all(|at| *at <= cut.since), "{times:?} {cut:?}");
+    let events = run.directory().events().expect("the events");
+    let ended = |event: &EventRow| &*event.source == "timer" && &*event.kind == "end";
+    assert!(events.iter().any(ended), "{events:#?}");
 }
 
 /// As `timeloom check` counts it, before anything is started.
