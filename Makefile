@@ -12,7 +12,7 @@ MPI := crates/machinery/peering/mpi/Cargo.toml
 # As cargo wants it in names of variables.
 HOST_TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
 
-.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -87,6 +87,9 @@ test-phc: packages-phc ## Guests that see a hardware clock, and real phc2sys, in
 
 test-vm: packages-vm build ## Real virtual machines (QEMU): guests bind and read the truth, a hostile one hurts nobody; one lives in a session; a container
 	scripts/test-vm $(BINARY)
+
+test-vm-memory: packages-vm packages-test .venv/ready ## The kernel's out-of-memory killer by control groups of version 2, in an emulated machine (QEMU)
+	scripts/test-vm-memory
 
 test-foreign: packages-foreign build ## Go's, CPython's and libfaketime's own tests of time: the same verdicts natively, dilated, paused; half an hour
 	scripts/test-foreign $(BINARY) --jobs 2
