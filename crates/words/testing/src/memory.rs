@@ -4,6 +4,7 @@
 //! By a control group of version 1 or 2, whichever has the machine's memory.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A limit of the memory of processes. What they had before may or may not count.
@@ -68,12 +69,25 @@ impl MemoryLimit {
         })
     }
 
-    /// So many bytes and no more, from now on.
+    /// So many bytes and no more, from now on; or what is used already, where that is more
+    /// and the group's version takes no less.
     ///
     /// # Panics
     /// When the group is gone.
     pub fn set(&self, bytes: u64) {
-        fs::write(self.directory.join(self.file), bytes.to_string()).expect("a limit is set");
+        let mut limit = bytes;
+        // What is used changes meanwhile.
+        for _ in 0..1000 {
+            match fs::write(self.directory.join(self.file), limit.to_string()) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    let used = fs::read_to_string(self.directory.join("memory.usage_in_bytes"));
+                    let used = used.expect("version 1 tells what is used");
+                    limit = used.trim().parse().expect("a number");
+                }
+                done => return done.expect("a limit is set"),
+            }
+        }
+        panic!("the group uses more and more: {limit} bytes");
     }
 }
 

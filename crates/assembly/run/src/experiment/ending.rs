@@ -8,7 +8,7 @@ use timeloom_results::{
     Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, RunDirectory,
 };
 use timeloom_scenario::{Compute, Plan};
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use super::{Progress, Run, Summary, civil_now};
 use crate::error::RunError;
@@ -186,9 +186,10 @@ impl Run<'_> {
 }
 
 fn told_cut(cut: &CutRows) -> String {
+    let since = Duration::from_ns(cut.since.as_ns());
     format!(
-        "The rows of {} reached their limit (results.source_limit) at {}: {} after that are left out.",
-        cut.source, cut.since, cut.left_out_rows
+        "The rows of {} reached their limit (results.source_limit) at {since}: {} after that are left out.",
+        cut.source, cut.left_out_rows
     )
 }
 
