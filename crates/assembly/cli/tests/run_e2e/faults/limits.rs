@@ -91,8 +91,8 @@ fn what_one_source_records_beyond_its_share_is_counted_and_left_out() {
     lab.assert_nothing_left();
     assert_eq!(run.code, 4, "{}", run.output());
     let manifest = run.manifest();
-    let cut = manifest.cut_rows.iter();
-    let cut = cut.clone().find(|cut| cut.source == "local/world");
+    let mut rows = manifest.cut_rows.iter();
+    let cut = rows.find(|cut| cut.source == "local/world");
     let cut = cut.expect("the plant records all the time");
     assert!(cut.left_out_rows > 0);
     let why = manifest.untrusted.join("\n");
