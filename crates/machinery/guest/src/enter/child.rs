@@ -82,9 +82,11 @@ pub(super) unsafe fn child(
             fail(STEP_NETWORK);
         }
         if let Some(view) = view
-            && !view.enter()
+            && let Err(error) = view.enter()
         {
-            problems.time_files.store(errno(), Ordering::SeqCst);
+            problems
+                .time_files
+                .store(error.raw_os_error(), Ordering::SeqCst);
         }
         if let Some(directory) = &prepared.directory
             && libc::chdir(directory.as_ptr()) != 0

@@ -7,11 +7,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use super::mount::{self, NO_SURPRISES, detached};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
+
+use super::mount::{NO_SURPRISES, detached};
 use crate::names::PageName;
 
 /// A connection, by the number that the kernel gives it.
@@ -21,22 +22,9 @@ pub(crate) struct Connection(u64);
 impl Connection {
     /// That of a mount. Asks nobody but the kernel.
     pub(crate) fn of(mount: BorrowedFd<'_>) -> io::Result<Self> {
-        let mut stat = MaybeUninit::<libc::statx>::zeroed();
-        // SAFETY: a descriptor, a C string, room for the answer. What is known already is
-        // enough, so that the file system's server is not asked.
-        let stat = unsafe {
-            let done = libc::statx(
-                mount.as_raw_fd(),
-                c"".as_ptr(),
-                libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
-                libc::STATX_TYPE,
-                stat.as_mut_ptr(),
-            );
-            if done != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            stat.assume_init()
-        };
+        // What is known already is enough, so that the file system's server is not asked.
+        let how = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = statx(mount, c"", how, StatxFlags::TYPE)?;
         Ok(Self::numbered(
             stat.stx_dev_major.into(),
             stat.stx_dev_minor.into(),
@@ -51,14 +39,9 @@ impl Connection {
     /// Ends it: who waits for an answer gets ECONNABORTED, who asks from now on ENOTCONN.
     pub(crate) fn abort(self) -> io::Result<()> {
         let control = detached(c"fusectl", &[], &[], NO_SURPRISES)?;
-        let name = std::ffi::CString::new(format!("{}/abort", self.0)).expect("digits");
-        // SAFETY: a descriptor and a C string; the result is a new descriptor.
-        let mut abort: File = unsafe {
-            let flags = libc::O_WRONLY | libc::O_CLOEXEC;
-            let opened = libc::openat(control.as_raw_fd(), name.as_ptr(), flags);
-            mount::owned(opened.into())?.into()
-        };
-        abort.write_all(b"1")
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let abort = openat(control, format!("{}/abort", self.0), flags, Mode::empty())?;
+        File::from(abort).write_all(b"1")
     }
 }
 

@@ -9,7 +9,15 @@
 use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_bind,
+    mount_change, move_mount, unmount,
+};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// `/dev/fuse`, once opened: a connection.
 pub(super) struct Device(File);
@@ -57,65 +65,21 @@ pub(super) fn detached(
     kind: &CStr,
     texts: &[(&CStr, &CStr)],
     flags: &[&CStr],
-    attributes: libc::c_uint,
+    attributes: MountAttrFlags,
 ) -> io::Result<OwnedFd> {
-    // SAFETY: a C string; the result is a new descriptor.
-    let context = unsafe {
-        owned(libc::syscall(
-            libc::SYS_fsopen,
-            kind.as_ptr(),
-            FSOPEN_CLOEXEC,
-        ))?
-    };
-    for (key, value) in texts {
-        configure(&context, FSCONFIG_SET_STRING, Some(key), Some(value))?;
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for &(key, value) in texts {
+        fsconfig_set_string(&context, key, value)?;
     }
-    for flag in flags {
-        configure(&context, FSCONFIG_SET_FLAG, Some(flag), None)?;
+    for &flag in flags {
+        fsconfig_set_flag(&context, flag)?;
     }
-    configure(&context, FSCONFIG_CMD_CREATE, None, None)?;
-    // SAFETY: a descriptor and numbers; the result is a new descriptor.
-    unsafe {
-        owned(libc::syscall(
-            libc::SYS_fsmount,
-            context.as_raw_fd(),
-            FSMOUNT_CLOEXEC,
-            attributes,
-        ))
-    }
-}
-
-fn configure(
-    context: &OwnedFd,
-    command: libc::c_uint,
-    key: Option<&CStr>,
-    value: Option<&CStr>,
-) -> io::Result<()> {
-    let pointer = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
-    // SAFETY: C strings or nothing, as the command demands.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_fsconfig,
-            context.as_raw_fd(),
-            command,
-            pointer(key),
-            pointer(value),
-            0,
-        )
-    };
-    (done == 0)
-        .then_some(())
-        .ok_or_else(io::Error::last_os_error)
-}
-
-/// # Safety
-/// `result` is that of a call which gives a new descriptor.
-pub(super) unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: new, so nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
+    fsconfig_create(&context)?;
+    Ok(fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
 }
 
 /// What a process needs to see the files; made before its fork.
@@ -140,63 +104,38 @@ impl View {
     }
 
     /// Puts the calling process into a mount namespace of its own, with the files in
-    /// it. Returns false, with errno, when something fails; the process sees the
-    /// machine's files then.
+    /// it. When something fails, the process sees the machine's files.
+    ///
+    /// # Errors
+    /// The kernel's.
     ///
     /// # Safety
     /// In a freshly forked child only. (It makes only system calls.)
-    pub(crate) unsafe fn enter(&self) -> bool {
+    pub(crate) unsafe fn enter(&self) -> rustix::io::Result<()> {
         const PROC: &CStr = c"/proc";
         const HERE: &CStr = c"/proc/fs";
-        let none = std::ptr::null::<libc::c_char>();
-        let bind = |from: &CStr, to: &CStr| {
-            // SAFETY: C strings; a bind looks at nothing else.
-            unsafe {
-                libc::mount(from.as_ptr(), to.as_ptr(), none, libc::MS_BIND, none.cast()) == 0
-            }
-        };
-        // SAFETY: C strings and descriptors of ours.
-        unsafe {
-            // The connection ends with its last descriptor. Were that one of this process,
-            // a supervisor that dies now would leave it waiting for its own answer for ever.
-            for device in self.devices {
-                libc::close(device);
-            }
-            if libc::unshare(libc::CLONE_NEWNS) != 0 {
-                return false;
-            }
-            // What we do in /proc is not for others. Other mounts stay as they
-            // were: what a program mounts there is seen outside if it was before.
-            if libc::mount(none, PROC.as_ptr(), none, libc::MS_SLAVE, none.cast()) != 0 {
-                return false;
-            }
-            let moved = libc::syscall(
-                libc::SYS_move_mount,
-                self.mount.as_raw_fd(),
-                c"".as_ptr(),
-                libc::AT_FDCWD,
-                HERE.as_ptr(),
-                MOVE_MOUNT_F_EMPTY_PATH,
-            );
-            if moved != 0 {
-                return false;
-            }
-            let bound = bind(&self.uptime, c"/proc/uptime") && bind(&self.stat, c"/proc/stat");
-            let errno = *libc::__errno_location();
-            libc::umount2(HERE.as_ptr(), libc::MNT_DETACH);
-            *libc::__errno_location() = errno;
-            bound
+        // The connection ends with its last descriptor. Were that one of this process,
+        // a supervisor that dies now would leave it waiting for its own answer for ever.
+        for device in self.devices {
+            // SAFETY: nobody in this process uses it.
+            unsafe { rustix::io::close(device) };
         }
+        // SAFETY: no descriptor of this process is shared or borrowed across it.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
+        // What we do in /proc is not for others. Other mounts stay as they were: what a
+        // program mounts there is seen outside if it was before.
+        mount_change(PROC, MountPropagationFlags::DOWNSTREAM)?;
+        let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&self.mount, c"", CWD, HERE, whole)?;
+        let bound = mount_bind(self.uptime.as_c_str(), c"/proc/uptime")
+            .and_then(|()| mount_bind(self.stat.as_c_str(), c"/proc/stat"));
+        let _ = unmount(HERE, UnmountFlags::DETACH);
+        bound
     }
 }
 
-// From <linux/mount.h>.
-const FSOPEN_CLOEXEC: libc::c_uint = 1;
-const FSMOUNT_CLOEXEC: libc::c_uint = 1;
-const FSCONFIG_SET_FLAG: libc::c_uint = 0;
-const FSCONFIG_SET_STRING: libc::c_uint = 1;
-const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
-const READ_ONLY: libc::c_uint = 1;
+const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
 /// No set-user-id, no devices, no programs.
-pub(super) const NO_SURPRISES: libc::c_uint = 0xe;
-const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;
+pub(super) const NO_SURPRISES: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
+    .union(MountAttrFlags::MOUNT_ATTR_NODEV)
+    .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
