@@ -179,15 +179,6 @@ impl Clock {
         self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 
-    /// True civil time now: CLOCK_REALTIME of a host whose clock is right.
-    pub fn now_utc(&self) -> Instant<Utc> {
-        let (now, offset) = self.page.page().read(
-            || self.counter.ticks(),
-            |copy| copy.realtime_offset_ns.load(Ordering::Relaxed),
-        );
-        ClockMap::ahead_by(Duration::from_ns(offset)).at(now)
-    }
-
     /// The machine's CLOCK_MONOTONIC.
     pub fn wall(&self) -> Instant<Wall> {
         wall_now()

@@ -45,17 +45,3 @@ pub fn both_ways(socket: impl AsFd, by: By) -> io::Result<()> {
     set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_SELECT_ERR_QUEUE, &1)
 }
-
-/// As [`both_ways`] by the kernel, but a departure is told by its running number
-/// ([`crate::control::ControlMessage::Error`]), without a copy.
-///
-/// # Errors
-/// None that the kernel has a reason for.
-pub fn both_ways_numbered(socket: impl AsFd) -> io::Result<()> {
-    let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_SOFTWARE
-        | libc::SOF_TIMESTAMPING_OPT_ID
-        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
-}
