@@ -1,22 +1,20 @@
 //! The life of a run, in order.
 
 mod ending;
+mod preparing;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
 use timeloom_bus::Bus;
-use timeloom_fabric::{Fabric, FabricError};
-use timeloom_guest::{
-    ClockOptions, FreezeKind, Grants, HoldError, Lookout, ProcFiles, Session, SessionOptions,
-    UnhandledCall, serve,
-};
+use timeloom_fabric::Fabric;
+use timeloom_guest::{HoldError, Lookout, Session, UnhandledCall};
 use timeloom_portal::Tunnels;
 use timeloom_results::{Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
-use timeloom_scenario::{Compute, Mode, OpenFlow, Plan, Proc, Program};
+use timeloom_scenario::{Compute, OpenFlow, Plan, Program};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::attention::Attention;
@@ -24,13 +22,11 @@ use crate::error::RunError;
 use crate::outputs::Logs;
 use crate::placed::{Together, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
-use crate::record::{LOCAL, Scribe};
-use crate::simulated::{Network, Surroundings};
-use crate::testbed::{Door, Keyboard};
+use crate::record::Scribe;
+use crate::simulated::Network;
+use crate::testbed::Keyboard;
 use crate::verdict::{End, Reporter, Verdict};
-use crate::{
-    devices, hosts, inputs, machines, network, outputs, pause_bus, plants, python, timelines,
-};
+use crate::{hosts, python, timelines};
 
 /// What a run needs to know besides its plan.
 pub struct Options {
@@ -163,160 +159,6 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn prepare(
-        plan: &'a Plan,
-        together: Option<&'a Together>,
-        options: &Options,
-        directory: &'a RunDirectory,
-        manifest: &mut Manifest,
-    ) -> Result<Self, RunError> {
-        let warn = Arc::clone(&options.warn);
-        let session = Arc::new(Session::new(SessionOptions {
-            name: options.session.clone(),
-            clock: ClockOptions {
-                start: plan.time.start,
-                dilation: plan.time.dilation,
-                paused: true,
-                tsc: match plan.time.tsc {
-                    timeloom_scenario::Tsc::Native => timeloom_guest::Tsc::Native,
-                    timeloom_scenario::Tsc::Emulate => timeloom_guest::Tsc::Emulate,
-                },
-                proc: match plan.time.proc {
-                    Proc::Virtual => ProcFiles::Virtual,
-                    Proc::Machine => ProcFiles::Machine,
-                },
-                compute: match plan.time.compute {
-                    Compute::Real => timeloom_guest::Compute::Real,
-                    Compute::None => timeloom_guest::Compute::None,
-                },
-            },
-            warn: Box::new(move |text| warn(text)),
-        })?);
-        let hosts = hosts::add(plan, &session)?;
-        let keepers = timelines::prepare(plan, directory, &options.timeloom)?;
-        let machines = machines::programs(plan);
-        manifest.degraded_modes.extend(machines::leaks(plan));
-        if session.freeze_kind() == FreezeKind::Signals {
-            manifest.degraded_modes.push(
-                "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may notice.".into(),
-            );
-        }
-        manifest
-            .degraded_modes
-            .extend(session.clock().degraded_mode().map(str::to_owned));
-        if plan.time.proc == Proc::Virtual {
-            let machine = session.machine_files();
-            let sentence = machine.map(|reason| format!("{reason}."));
-            manifest.degraded_modes.extend(sentence);
-        }
-        // No program sees time beyond it, however late its end is noticed.
-        session.clock().end_at(Instant::ZERO + plan.time.duration);
-        let civil_start = session.clock().civil().at(Instant::ZERO);
-        manifest.session_start = Some(civil_start);
-        let emulators = machines.iter().map(|(_, program)| program);
-        for program in emulators.chain(plan.programs().map(|(_, program)| program)) {
-            let file = program_file(&program.directory, &program.run[0]);
-            manifest.add_program(&inputs::without_detours(&file));
-        }
-        if together.is_none() {
-            // Else they are kept where they come from.
-            inputs::keep(plan, directory, manifest)?;
-        }
-        directory.write_manifest(manifest)?;
-
-        let verdict = Verdict::new(session.clock());
-        let logs = Logs::new(directory, plan);
-        let recorder = Arc::new(directory.recorder()?);
-        recorder.limit(plan.results.journal_limit.as_bytes());
-        recorder.limit_each(plan.results.source_limit.as_bytes());
-        let scribe = Scribe::new(
-            Arc::clone(&recorder),
-            Arc::clone(session.clock()),
-            verdict.reporter(),
-            together.map_or(LOCAL, |together| &together.name),
-        );
-        session.clock().on_host_change(scribe.host_sink());
-        let bus = pause_bus::build(
-            plan,
-            &session,
-            &scribe,
-            verdict.reporter(),
-            &options.warn,
-            together,
-        );
-        // Early, since a session that does not answer counts as dead: `timeloom
-        // clean` would take its cgroup away.
-        let keyboard = Arc::new(Keyboard::new(
-            Arc::clone(&session),
-            (bus.clone(), together.is_some()),
-            plan.time.skips(),
-            grants(plan, &session),
-            &options.directory,
-        ));
-        serve(&keyboard)?;
-        let whole = together.map_or(plan, |together| &together.whole);
-        let ends = together.map_or(&[][..], |together| &together.ends);
-        let mut spec = network::specification(plan, ends);
-        if together.is_some() {
-            // Two machines must not give one to two stations.
-            let macs = network::macs(whole);
-            for station in &mut spec.stations {
-                station.mac = macs.get(&station.name).copied();
-            }
-        }
-        let fabric = Fabric::build(&spec)?;
-        keyboard.open(Door::of(plan, &fabric, &keepers, &scribe)?);
-        let reporter = verdict.reporter();
-        let plants = plants::start(plan, &session, &logs, &bus, &scribe, &reporter)?;
-        let clock = session.clock();
-        let around = Surroundings {
-            fabric: &fabric,
-            directory,
-            clock,
-            civil_start,
-            scribe: &scribe,
-            reporter: &reporter,
-        };
-        let network = Network::start(plan, &around)?;
-        machines::attach(plan, &fabric)?;
-        network::settle_tcp(plan, &spec, &fabric).map_err(FabricError::from)?;
-        let tunnels = match together {
-            Some(together) => together.lay_tunnels(&fabric, clock)?,
-            None => None,
-        };
-        let writers = devices::writers(whole);
-        let devices = devices::start(plan, &writers, &fabric, &plants, &scribe, &reporter)?;
-        let captures = outputs::captures(
-            (plan, whole, ends),
-            &fabric,
-            directory,
-            clock,
-            civil_start,
-            (&scribe, &reporter),
-        )?;
-        Ok(Self {
-            plan,
-            together,
-            directory,
-            logs,
-            devices,
-            network,
-            captures,
-            tunnels,
-            plants,
-            fabric,
-            keyboard,
-            scribe,
-            recorder,
-            verdict,
-            bus,
-            hosts,
-            keepers,
-            machines,
-            session,
-        })
-    }
-
     fn go(self, mut options: Options, manifest: Manifest) -> Result<Summary, RunError> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
@@ -483,29 +325,6 @@ const MANY: usize = 16;
 
 /// So many.
 const AT_ONCE: usize = 8;
-
-/// Who grants the run time, if its time is granted.
-fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
-    if plan.time.mode != Mode::Stepped {
-        return None;
-    }
-    let patience = StdDuration::from_nanos(plan.time.stepping().patience.as_ns().max(0) as u64);
-    let end = Instant::<Virtual>::ZERO + plan.time.duration;
-    let clock = Arc::clone(session.clock());
-    Some(Arc::new(Grants::new(clock, patience, Some(end))))
-}
-
-/// The file that a program's first word names, for its hash.
-fn program_file(directory: &Path, word: &str) -> PathBuf {
-    if word.contains('/') {
-        return directory.join(word);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|entry| entry.join(word))
-        .find(|file| file.is_file())
-        .unwrap_or_else(|| word.into())
-}
 
 pub(crate) fn civil_now() -> Instant<Utc> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

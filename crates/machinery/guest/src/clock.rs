@@ -26,7 +26,7 @@ mod stop;
 mod true_time;
 mod waiting;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 use timeloom_page::{CounterKind, PageMap};

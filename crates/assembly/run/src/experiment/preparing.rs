@@ -1,0 +1,215 @@
+//! The beginning of a run: its session with everything around it, the clock at zero.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use timeloom_fabric::{Fabric, FabricError};
+use timeloom_guest::{ClockOptions, FreezeKind, Grants, ProcFiles, Session, SessionOptions, serve};
+use timeloom_results::{Manifest, RunDirectory};
+use timeloom_scenario::{Compute, Mode, Plan, Proc};
+use timeloom_time::{Instant, Virtual};
+
+use super::{Options, Run};
+use crate::error::RunError;
+use crate::outputs::Logs;
+use crate::placed::Together;
+use crate::record::{LOCAL, Scribe};
+use crate::simulated::{Network, Surroundings};
+use crate::testbed::{Door, Keyboard};
+use crate::verdict::Verdict;
+use crate::{devices, hosts, inputs, machines, network, outputs, pause_bus, plants, timelines};
+
+impl<'a> Run<'a> {
+    /// Makes all that a run needs; its clock stands at zero.
+    ///
+    /// # Errors
+    /// What could not be made. What was made until then is taken down again.
+    pub(super) fn prepare(
+        plan: &'a Plan,
+        together: Option<&'a Together>,
+        options: &Options,
+        directory: &'a RunDirectory,
+        manifest: &mut Manifest,
+    ) -> Result<Self, RunError> {
+        let session = session(plan, options)?;
+        let hosts = hosts::add(plan, &session)?;
+        let keepers = timelines::prepare(plan, directory, &options.timeloom)?;
+        let machines = machines::programs(plan);
+        manifest.degraded_modes.extend(machines::leaks(plan));
+        manifest
+            .degraded_modes
+            .extend(degraded_modes(plan, &session));
+        // No program sees time beyond it, however late its end is noticed.
+        session.clock().end_at(Instant::ZERO + plan.time.duration);
+        let civil_start = session.clock().civil().at(Instant::ZERO);
+        manifest.session_start = Some(civil_start);
+        let emulators = machines.iter().map(|(_, program)| program);
+        for program in emulators.chain(plan.programs().map(|(_, program)| program)) {
+            let file = program_file(&program.directory, &program.run[0]);
+            manifest.add_program(&inputs::without_detours(&file));
+        }
+        if together.is_none() {
+            // Else they are kept where they come from.
+            inputs::keep(plan, directory, manifest)?;
+        }
+        directory.write_manifest(manifest)?;
+
+        let verdict = Verdict::new(session.clock());
+        let logs = Logs::new(directory, plan);
+        let recorder = Arc::new(directory.recorder()?);
+        recorder.limit(plan.results.journal_limit.as_bytes());
+        recorder.limit_each(plan.results.source_limit.as_bytes());
+        let scribe = Scribe::new(
+            Arc::clone(&recorder),
+            Arc::clone(session.clock()),
+            verdict.reporter(),
+            together.map_or(LOCAL, |together| &together.name),
+        );
+        session.clock().on_host_change(scribe.host_sink());
+        let bus = pause_bus::build(
+            plan,
+            &session,
+            &scribe,
+            verdict.reporter(),
+            &options.warn,
+            together,
+        );
+        // Early, since a session that does not answer counts as dead: `timeloom
+        // clean` would take its cgroup away.
+        let keyboard = Arc::new(Keyboard::new(
+            Arc::clone(&session),
+            (bus.clone(), together.is_some()),
+            plan.time.skips(),
+            grants(plan, &session),
+            &options.directory,
+        ));
+        serve(&keyboard)?;
+        let whole = together.map_or(plan, |together| &together.whole);
+        let ends = together.map_or(&[][..], |together| &together.ends);
+        let mut spec = network::specification(plan, ends);
+        if together.is_some() {
+            // Two machines must not give one to two stations.
+            let macs = network::macs(whole);
+            for station in &mut spec.stations {
+                station.mac = macs.get(&station.name).copied();
+            }
+        }
+        let fabric = Fabric::build(&spec)?;
+        keyboard.open(Door::of(plan, &fabric, &keepers, &scribe)?);
+        let reporter = verdict.reporter();
+        let plants = plants::start(plan, &session, &logs, &bus, &scribe, &reporter)?;
+        let clock = session.clock();
+        let around = Surroundings {
+            fabric: &fabric,
+            directory,
+            clock,
+            civil_start,
+            scribe: &scribe,
+            reporter: &reporter,
+        };
+        let network = Network::start(plan, &around)?;
+        machines::attach(plan, &fabric)?;
+        network::settle_tcp(plan, &spec, &fabric).map_err(FabricError::from)?;
+        let tunnels = match together {
+            Some(together) => together.lay_tunnels(&fabric, clock)?,
+            None => None,
+        };
+        let writers = devices::writers(whole);
+        let devices = devices::start(plan, &writers, &fabric, &plants, &scribe, &reporter)?;
+        let captures = outputs::captures(
+            (plan, whole, ends),
+            &fabric,
+            directory,
+            clock,
+            civil_start,
+            (&scribe, &reporter),
+        )?;
+        Ok(Self {
+            plan,
+            together,
+            directory,
+            logs,
+            devices,
+            network,
+            captures,
+            tunnels,
+            plants,
+            fabric,
+            keyboard,
+            scribe,
+            recorder,
+            verdict,
+            bus,
+            hosts,
+            keepers,
+            machines,
+            session,
+        })
+    }
+}
+
+/// A session whose clock stands.
+fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
+    let warn = Arc::clone(&options.warn);
+    Ok(Arc::new(Session::new(SessionOptions {
+        name: options.session.clone(),
+        clock: ClockOptions {
+            start: plan.time.start,
+            dilation: plan.time.dilation,
+            paused: true,
+            tsc: match plan.time.tsc {
+                timeloom_scenario::Tsc::Native => timeloom_guest::Tsc::Native,
+                timeloom_scenario::Tsc::Emulate => timeloom_guest::Tsc::Emulate,
+            },
+            proc: match plan.time.proc {
+                Proc::Virtual => ProcFiles::Virtual,
+                Proc::Machine => ProcFiles::Machine,
+            },
+            compute: match plan.time.compute {
+                Compute::Real => timeloom_guest::Compute::Real,
+                Compute::None => timeloom_guest::Compute::None,
+            },
+        },
+        warn: Box::new(move |text| warn(text)),
+    })?))
+}
+
+/// What this machine does less well than it could be done, in whole sentences.
+fn degraded_modes(plan: &Plan, session: &Session) -> Vec<String> {
+    let mut modes = Vec::new();
+    if session.freeze_kind() == FreezeKind::Signals {
+        let signals = "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may \
+                       notice.";
+        modes.push(signals.to_owned());
+    }
+    modes.extend(session.clock().degraded_mode().map(str::to_owned));
+    if plan.time.proc == Proc::Virtual {
+        let machine = session.machine_files();
+        modes.extend(machine.map(|reason| format!("{reason}.")));
+    }
+    modes
+}
+
+/// Who grants the run time, if its time is granted.
+fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
+    if plan.time.mode != Mode::Stepped {
+        return None;
+    }
+    let patience = StdDuration::from_nanos(plan.time.stepping().patience.as_ns().max(0) as u64);
+    let end = Instant::<Virtual>::ZERO + plan.time.duration;
+    let clock = Arc::clone(session.clock());
+    Some(Arc::new(Grants::new(clock, patience, Some(end))))
+}
+
+/// The file that a program's first word names, for its hash.
+fn program_file(directory: &Path, word: &str) -> PathBuf {
+    if word.contains('/') {
+        return directory.join(word);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|entry| entry.join(word))
+        .find(|file| file.is_file())
+        .unwrap_or_else(|| word.into())
+}
