@@ -225,6 +225,6 @@ mod tests {
         };
         assert_eq!((field(entries[1], 1), field(entries[1], 6)), (0o100_755, 5));
         assert!(text[entries[1]..].contains("bin/one\0"));
-        assert!(text.contains("abcde\0\0\0070701"));
+        assert!(text.contains("abcde\0\0\x00070701"));
     }
 }
