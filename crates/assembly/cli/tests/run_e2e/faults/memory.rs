@@ -51,6 +51,7 @@ fn a_guest_that_is_out_of_memory_is_named_with_the_signal() {
     let lab = Lab::new(&scenario);
     let mut run = lab.start(&[]);
     run.wait_for_line("client", "sample");
+    run.wait_until(0.4);
     let run = starve(&lab, run, "eat.py").blames(&["eater", "signal 9"]);
     lab.assert_nothing_left();
     assert_recorded(&run.directory());
