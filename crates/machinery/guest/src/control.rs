@@ -26,6 +26,7 @@ mod until_hosts;
 
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use timeloom_sys::own;
@@ -65,9 +66,7 @@ pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestEr
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path)
         .map_err(GuestError::system(format!("opening {}", path.display())))?;
-    session
-        .has_socket
-        .store(true, std::sync::atomic::Ordering::Relaxed);
+    session.has_socket.store(true, Ordering::Relaxed);
     let controlled = Arc::downgrade(controlled);
     let accept = move || {
         loop {
@@ -118,9 +117,36 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
             (Ok(Request::Hold { reason }), _) => {
                 return hold::serve(controlled, stream, lines, &reason);
             }
-            (Ok(request), _) => obey(controlled, request).unwrap_or_else(Response::from),
+            (Ok(request), _) => {
+                let _answering = Answering::of(controlled);
+                let response = obey(controlled, request).unwrap_or_else(Response::from);
+                send(&mut stream, &response);
+                continue;
+            }
             (Err(refusal), _) => refusal.into(),
         };
         send(&mut stream, &response);
+    }
+}
+
+/// While it exists, the session knows that a request is being answered.
+struct Answering(Option<Arc<AtomicUsize>>);
+
+impl Answering {
+    fn of<C: Controlled>(controlled: &Weak<C>) -> Self {
+        let held = controlled.upgrade();
+        let count = held.map(|held| Arc::clone(&held.session().answering));
+        if let Some(count) = &count {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        Self(count)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let Some(count) = &self.0 {
+            count.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }

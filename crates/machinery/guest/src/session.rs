@@ -6,7 +6,7 @@ mod registered;
 mod status;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
@@ -70,6 +70,8 @@ pub struct Session {
     time_files: Result<TimeFiles, MachineFiles>,
     /// Whether the socket of our name is ours.
     pub(crate) has_socket: AtomicBool,
+    /// How many requests through it are being answered.
+    pub(crate) answering: Arc<AtomicUsize>,
     reaper: Reaper,
 }
 
@@ -124,6 +126,7 @@ impl Session {
             kernel_log: Mutex::new(KernelLog::from_now_on()),
             time_files,
             has_socket: AtomicBool::new(false),
+            answering: Arc::default(),
             reaper,
         };
         session.start_threads()?;
@@ -310,6 +313,16 @@ impl Session {
         frozen.and(dilated)
     }
 
+    /// To be called before the process ends: who asked through the socket is still told
+    /// what came of it. A request may itself be why the programs have ended. Not for
+    /// longer than two seconds: one that still waits for something is never answered.
+    pub fn finish_answers(&self) {
+        let begun = std::time::Instant::now();
+        while self.answering.load(Ordering::SeqCst) > 0 && begun.elapsed() < ANSWER_WITHIN {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
     /// From now on time does not skip over the end of this program: not before the
     /// caller, who waits for it, has let go of its [`Ended`](crate::Ended).
     pub fn watch_end(&self, guest: &Guest) {
@@ -418,6 +431,9 @@ impl Session {
         self.supervisor.lock()
     }
 }
+
+/// How long an end waits for answers.
+const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A thread of the session.
 fn thread(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, GuestError> {

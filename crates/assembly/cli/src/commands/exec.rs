@@ -211,6 +211,7 @@ impl Exec {
         if self.report_leaks {
             report_leaks(&session, tsc);
         }
+        session.finish_answers();
         // The thread that skips must not be the one that the session ends in.
         session.set_skipping(false);
         drop(session);

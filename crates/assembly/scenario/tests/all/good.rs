@@ -338,6 +338,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "capabilities",
                 "machine",
                 "disk",
+                "cpufreq",
             ]
             .contains(&key.as_str())
                 || path.ends_with(".machine") && key == "address"
