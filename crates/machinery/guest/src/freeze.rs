@@ -117,8 +117,22 @@ impl Freezer {
     /// They cannot be looked at: no descriptor is left, or the cgroup was removed.
     pub(crate) fn list(&self) -> Result<Vec<i32>, GuestError> {
         match self {
-            Self::Cgroup(freezer, _) => freezer.list(),
+            Self::Cgroup(freezer, _) => {
+                let all = freezer.list_with_hosts()?;
+                Ok(all.into_iter().map(|(_, pid)| pid).collect())
+            }
             Self::Signals(freezer) => freezer.list(),
+        }
+    }
+
+    /// As [`Self::list`], each with the number of its host, host by host.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub(crate) fn list_with_hosts(&self) -> Result<Vec<(usize, i32)>, GuestError> {
+        match self {
+            Self::Cgroup(freezer, _) => freezer.list_with_hosts(),
+            Self::Signals(freezer) => freezer.list_with_hosts(),
         }
     }
 

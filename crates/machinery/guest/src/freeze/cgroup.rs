@@ -74,16 +74,15 @@ impl CgroupFreezer {
         hosts.values().flat_map(|it| it.group.processes()).collect()
     }
 
-    /// As [`Self::processes`], for who must miss none.
-    pub(super) fn list(&self) -> Result<Vec<i32>, GuestError> {
+    /// As [`Self::processes`], for who must miss none: each with its host.
+    pub(super) fn list_with_hosts(&self) -> Result<Vec<(usize, i32)>, GuestError> {
         let mut all = Vec::new();
-        for host in self.lock().values() {
-            let listing = format!(
-                "listing the processes in {}",
-                host.group.directory.display()
-            );
-            let pids = try_pids_in(&host.group.directory);
-            all.extend(pids.map_err(GuestError::system(listing))?);
+        for (&index, host) in &*self.lock() {
+            let pids = try_pids_in(&host.group.directory).map_err(|error| {
+                let listing = host.group.directory.display();
+                GuestError::system(format!("listing the processes in {listing}"))(error)
+            })?;
+            all.extend(pids.into_iter().map(|pid| (index, pid)));
         }
         Ok(all)
     }

@@ -111,6 +111,13 @@ impl SignalFreezer {
         all.map_err(GuestError::system("looking for the session's processes"))
     }
 
+    pub(super) fn list_with_hosts(&self) -> Result<Vec<(usize, i32)>, GuestError> {
+        let with_host = |pid| Some((host_of(pid)?, pid));
+        let mut all: Vec<_> = self.list()?.into_iter().filter_map(with_host).collect();
+        all.sort_unstable();
+        Ok(all)
+    }
+
     pub(super) fn processes_of(&self, host: usize) -> Vec<i32> {
         let mut all = self.processes();
         all.retain(|&pid| host_of(pid) == Some(host));

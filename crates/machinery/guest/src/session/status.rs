@@ -1,11 +1,11 @@
 //! What a session is doing, at a glance.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::Session;
-use crate::clock::{Host, HostTime};
+use crate::clock::HostTime;
 use crate::error::GuestError;
 use crate::linux::processes::{self, Family};
 
@@ -54,8 +54,7 @@ impl Session {
     /// # Errors
     /// Its processes cannot be looked at; that there are none would be a lie.
     pub fn status(&self) -> Result<Status, GuestError> {
-        // Looked at once for whether they can be.
-        self.supervisor.freezer.list()?;
+        let processes = self.processes()?;
         let (now, mut hosts) = self.clock.host_times();
         hosts.retain(|time| !time.host.name().is_empty());
         Ok(Status {
@@ -68,26 +67,28 @@ impl Session {
             dilation: self.clock.dilation(),
             skipping: self.is_skipping(),
             hosts,
-            processes: self.processes(),
+            processes,
         })
     }
 
-    fn processes(&self) -> Vec<Process> {
+    fn processes(&self) -> Result<Vec<Process>, GuestError> {
+        let listed = self.supervisor.freezer.list_with_hosts()?;
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let names: BTreeMap<usize, &str> = hosts
+            .iter()
+            .map(|host| (host.index(), host.name()))
+            .collect();
         let programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
-        let process = |host: &Host, pid| Process {
+        let process = |(host, pid)| Process {
             pid,
             name: processes::name(pid),
-            host: Some(host.name().to_owned()).filter(|name| !name.is_empty()),
+            host: names
+                .get(&host)
+                .filter(|name| !name.is_empty())
+                .map(|&name| name.to_owned()),
             program: program_of(&programs, pid, processes::family),
         };
-        let on = |host: &Arc<Host>| {
-            let pids = self.supervisor.freezer.processes_of(host.index());
-            let host = Arc::clone(host);
-            pids.into_iter().map(move |pid| (Arc::clone(&host), pid))
-        };
-        let found = hosts.iter().flat_map(on);
-        found.map(|(host, pid)| process(&host, pid)).collect()
+        Ok(listed.into_iter().map(process).collect())
     }
 }
 
