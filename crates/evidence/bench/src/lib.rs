@@ -128,7 +128,7 @@ impl FromStr for Name {
 
 /// How to run a benchmark.
 pub struct Options {
-    /// Few rounds: all benchmarks together take less than a minute.
+    /// Few rounds: all benchmarks together take five minutes on two processors.
     pub quick: bool,
     /// The command that ends in [`worker_main`] with one more argument.
     pub worker: Vec<OsString>,

@@ -25,7 +25,7 @@ struct Bench {
     /// What to measure
     #[arg(required_unless_present = "worker")]
     name: Option<String>,
-    /// Few rounds: everything together takes less than a minute
+    /// Few rounds: everything together takes five minutes on two processors
     #[arg(long)]
     quick: bool,
     /// Print one JSON object per figure and line
