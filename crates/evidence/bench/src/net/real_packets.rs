@@ -72,16 +72,6 @@ impl Resident for Caller {
 
     fn handle_frame(&mut self, _: Instant<Virtual>, _: &ReceivedFrame<'_>, _: &mut Outgoing) {}
 
-    fn handle_departure(
-        &mut self,
-        _: Instant<Virtual>,
-        _: usize,
-        _: u64,
-        _: Option<Instant<Virtual>>,
-        _: &mut Outgoing,
-    ) {
-    }
-
     fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
         if now >= self.next {
             out.send_packet(self.packet.clone());
@@ -101,16 +91,6 @@ impl Resident for Listener {
 
     fn handle_frame(&mut self, _: Instant<Virtual>, _: &ReceivedFrame<'_>, _: &mut Outgoing) {
         self.packets += 1;
-    }
-
-    fn handle_departure(
-        &mut self,
-        _: Instant<Virtual>,
-        _: usize,
-        _: u64,
-        _: Option<Instant<Virtual>>,
-        _: &mut Outgoing,
-    ) {
     }
 
     fn handle_wake(&mut self, _: Instant<Virtual>, _: &mut Outgoing) {}

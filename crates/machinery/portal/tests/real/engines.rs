@@ -236,15 +236,6 @@ impl Resident for Faulty {
         false
     }
     fn handle_frame(&mut self, _: Instant<Virtual>, _: &ReceivedFrame<'_>, _: &mut Outgoing) {}
-    fn handle_departure(
-        &mut self,
-        _: Instant<Virtual>,
-        _: usize,
-        _: u64,
-        _: Option<Instant<Virtual>>,
-        _: &mut Outgoing,
-    ) {
-    }
     fn handle_wake(&mut self, _: Instant<Virtual>, _: &mut Outgoing) {
         panic!("the faulty one is due");
     }

@@ -262,16 +262,6 @@ impl Resident for Server {
         self.work(now, out);
     }
 
-    fn handle_departure(
-        &mut self,
-        _: Instant<Virtual>,
-        _: usize,
-        _: u64,
-        _: Option<Instant<Virtual>>,
-        _: &mut Outgoing,
-    ) {
-    }
-
     fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
         self.work(now, out);
     }

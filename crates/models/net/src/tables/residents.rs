@@ -24,15 +24,16 @@ pub trait Resident: Any + fmt::Debug + Send {
     );
 
     /// The first bit of the frame that was sent with `tag` went out at `at`;
-    /// `None` when it was dropped and never will.
+    /// `None` when it was dropped and never will. Most do not ask.
     fn handle_departure(
         &mut self,
-        now: Instant<Virtual>,
-        port: usize,
-        tag: u64,
-        at: Option<Instant<Virtual>>,
-        out: &mut Outgoing,
-    );
+        _now: Instant<Virtual>,
+        _port: usize,
+        _tag: u64,
+        _at: Option<Instant<Virtual>>,
+        _out: &mut Outgoing,
+    ) {
+    }
 
     /// It is due.
     fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing);
@@ -267,15 +268,6 @@ mod tests {
             false
         }
         fn handle_frame(&mut self, _: Instant<Virtual>, _: &ReceivedFrame<'_>, _: &mut Outgoing) {}
-        fn handle_departure(
-            &mut self,
-            _: Instant<Virtual>,
-            _: usize,
-            _: u64,
-            _: Option<Instant<Virtual>>,
-            _: &mut Outgoing,
-        ) {
-        }
         fn handle_wake(&mut self, _: Instant<Virtual>, _: &mut Outgoing) {
             self.0 = None;
         }
