@@ -49,6 +49,6 @@ pub use experiment::{Options, Progress, Summary, run};
 #[doc(hidden)]
 pub use placed::fuzzing;
 pub use plants::signals_of;
-pub use python::python_path;
+pub use python::Lent;
 pub use testbed::PausedTestbed;
 pub use verdict::End;

@@ -13,6 +13,7 @@ use timeloom_time::Instant;
 
 use crate::error::RunError;
 use crate::outputs::{Log, Logs};
+use crate::python::{Lent, VARIABLE};
 use crate::record::Scribe;
 use crate::rights;
 use crate::verdict::Reporter;
@@ -66,7 +67,11 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
     let log = File::from(log.map_err(|error| format!("memory for a log: {error}"))?);
     // What it is to record it may lack: that is what is asked.
     let log = PlantLog::file(log).map_err(|error| format!("its log: {error}"))?;
-    let spec = spec(name, plant, log)?;
+    let mut spec = spec(name, plant, log)?;
+    let package = Lent::to(&plant.run, &plant.env, &plant.directory)
+        .map_err(|error| format!("the package `timeloom` for it: {error}"))?;
+    let path = package.path.as_ref().map(|path| (VARIABLE.into(), path.into()));
+    spec.env.extend(path);
     let started = PlantProcess::start(&spec, &init(plan, plant, &[]));
     let mut process = started.map_err(|error| error.to_string())?;
     let signals = process.info().signals.iter();

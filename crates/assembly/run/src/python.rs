@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -53,14 +54,34 @@ pub(crate) fn provide(plan: &Plan, run: &Path) -> Result<Plan, RunError> {
     Ok(plan)
 }
 
-/// What PYTHONPATH has to be for an interpreter that lacks the package, which is then
-/// written below `place`; nothing for one that has it.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn python_path(interpreter: &str, place: &Path) -> io::Result<Option<String>> {
-    let here = std::env::current_dir()?;
-    Package::new(place).path_for(&[interpreter.to_owned()], &BTreeMap::new(), &here)
+/// The package, lent to one program for as long as this value lives.
+pub struct Lent {
+    /// What the program's PYTHONPATH has to be, if it is a Python that lacks the package.
+    pub path: Option<String>,
+    _place: tempfile::TempDir,
+}
+
+impl Lent {
+    /// Asks the interpreter at the head of a command, and writes the package where that
+    /// user can read it too whom the program runs as.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn to(
+        run: &[String],
+        env: &BTreeMap<String, String>,
+        directory: &Path,
+    ) -> io::Result<Self> {
+        let place = tempfile::Builder::new()
+            .prefix("timeloom-python-")
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()?;
+        let path = Package::new(place.path()).path_for(run, env, directory)?;
+        Ok(Self {
+            path,
+            _place: place,
+        })
+    }
 }
 
 /// The package, as the programs of one run get it.
@@ -154,7 +175,7 @@ fn write(place: &Path) -> io::Result<()> {
     Ok(())
 }
 
-const VARIABLE: &str = "PYTHONPATH";
+pub(crate) const VARIABLE: &str = "PYTHONPATH";
 
 /// A directory that only happens to be called so has no file of its own.
 const QUESTION: &str = "\

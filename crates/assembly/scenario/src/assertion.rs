@@ -288,15 +288,16 @@ fn for_people(value: f64) -> String {
     } else {
         value.abs().log10().floor() as i32
     };
-    if !(-4..12).contains(&magnitude) {
-        return format!("{value:e}");
+    let without_zeros = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..12).contains(&magnitude) {
+        return without_zeros(&format!("{value:.*}", (6 - magnitude).max(0) as usize));
     }
-    let text = format!("{value:.*}", (6 - magnitude).max(0) as usize);
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    let text = format!("{value:.6e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    format!("{}e{exponent}", without_zeros(digits))
 }
 
 #[cfg(test)]
@@ -333,6 +334,21 @@ mod tests {
             outcome("min(p.s) < 3 from 2 s").explanation,
             "min(p.s) = 4 from 2 s, but asserted was < 3"
         );
+    }
+
+    #[test]
+    fn a_measurement_has_as_many_digits_as_tell_something() {
+        for (value, shown) in [
+            (0.0, "0"),
+            (2.0 / 3.0, "0.6666667"),
+            (2322.655_012_3, "2322.655"),
+            (-1_000_000.0, "-1000000"),
+            (4.824_924_552_064_67e-6, "4.824925e-6"),
+            (1e-9, "1e-9"),
+            (1e15, "1e15"),
+        ] {
+            assert_eq!(for_people(value), shown);
+        }
     }
 
     #[test]

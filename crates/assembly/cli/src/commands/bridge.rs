@@ -3,6 +3,7 @@
 //! The bridges are Python, for so are the packages of those simulators; this finds an
 //! interpreter that has the package, and gives it ours if it lacks it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -93,13 +94,13 @@ impl Python {
                  `make .venv-bridges/ready`"
             )));
         }
-        let place = Place::new(name).map_err(Failure::run)?;
-        let path = timeloom_run::python_path(&shown, &place.0)
-            .map_err(|error| Failure::run(format!("{}: {error}", place.0.display())))?;
+        let here = std::env::current_dir().map_err(Failure::run)?;
+        let package = timeloom_run::Lent::to(&[shown.clone()], &BTreeMap::new(), &here)
+            .map_err(|error| Failure::run(format!("the package `timeloom`: {error}")))?;
         let ended = Command::new(&python)
             .args(["-m", &format!("timeloom.bridge_{name}")])
             .arg(argument)
-            .envs(path.map(|path| ("PYTHONPATH", path)))
+            .envs(package.path.as_ref().map(|path| ("PYTHONPATH", path)))
             .status()
             .map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
         let killed = ended.signal().map(|signal| 128 + signal);
@@ -121,23 +122,5 @@ impl Python {
             here.or_else(own)
                 .map_or_else(|| "python3".into(), OsString::from)
         })
-    }
-}
-
-/// A directory for the package, gone when the bridge has ended.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> std::io::Result<Self> {
-        let own = format!("timeloom-bridge-{name}-{}", std::process::id());
-        let place = std::env::temp_dir().join(own);
-        std::fs::create_dir(&place)?;
-        Ok(Self(place))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

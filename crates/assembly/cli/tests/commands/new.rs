@@ -20,6 +20,8 @@ fn what_new_makes_runs_as_it_is() {
         assert_eq!(made.code, Some(0), "{}", made.err);
         let scenario = format!("{directory}/experiment.toml");
         assert!(made.out.contains(&scenario), "it says what to do next");
+        let checked = timeloom(&["check", &scenario]);
+        assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""), "{kind}");
         let run = scratch.text(&format!("run-{kind}"));
         let duration = format!("time.duration={duration}");
         let sets = ["--set", "time.mode=skip", "--set", &duration];
