@@ -70,8 +70,9 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
     let mut spec = spec(name, plant, log)?;
     let package = Lent::to(&plant.run, &plant.env, &plant.directory)
         .map_err(|error| format!("the package `timeloom` for it: {error}"))?;
-    let path = package.path.as_ref().map(|path| (VARIABLE.into(), path.into()));
-    spec.env.extend(path);
+    let path = package.path.as_ref();
+    spec.env
+        .extend(path.map(|path| (VARIABLE.into(), path.into())));
     let started = PlantProcess::start(&spec, &init(plan, plant, &[]));
     let mut process = started.map_err(|error| error.to_string())?;
     let signals = process.info().signals.iter();

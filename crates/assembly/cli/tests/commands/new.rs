@@ -21,7 +21,11 @@ fn what_new_makes_runs_as_it_is() {
         let scenario = format!("{directory}/experiment.toml");
         assert!(made.out.contains(&scenario), "it says what to do next");
         let checked = timeloom(&["check", &scenario]);
-        assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""), "{kind}");
+        assert_eq!(
+            (checked.code, checked.err.as_str()),
+            (Some(0), ""),
+            "{kind}"
+        );
         let run = scratch.text(&format!("run-{kind}"));
         let duration = format!("time.duration={duration}");
         let sets = ["--set", "time.mode=skip", "--set", &duration];
