@@ -22,6 +22,7 @@ mod flow_stats;
 mod hosts;
 mod inputs;
 mod judgement;
+mod kernel_timers;
 mod machines;
 mod network;
 mod network_signals;

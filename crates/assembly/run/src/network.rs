@@ -3,26 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use timeloom_fabric::{
-    Fabric, KernelError, LinkSpec, MacAddress, NetworkSpec, OpenFlowSpec, StationSpec,
-    make_self_clocking,
-};
-use timeloom_scenario::{Compute, Ipv4Interface, Medium, Plan, TunnelEnd};
-
-/// Where computing takes no time, the kernel's TCP is to have no clock either.
-pub(crate) fn settle_tcp(
-    plan: &Plan,
-    spec: &NetworkSpec,
-    fabric: &Fabric,
-) -> Result<(), KernelError> {
-    if plan.time.compute != Compute::None {
-        return Ok(());
-    }
-    let stations = spec.stations.iter();
-    stations
-        .filter_map(|station| fabric.station(&station.name))
-        .try_for_each(make_self_clocking)
-}
+use timeloom_fabric::{LinkSpec, MacAddress, NetworkSpec, OpenFlowSpec, StationSpec};
+use timeloom_scenario::{Ipv4Interface, Medium, Plan, TunnelEnd};
 
 /// Hosts and field devices become stations alike. Links to other agents end in stations
 /// of their own.

@@ -8,13 +8,9 @@
 //! window of at most 255 segments, up to which a segment never waits for others to join it.
 //! What a retransmission timer has to repair still takes real time.
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
-use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteType,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_packet_route::route::RouteMetric;
 
-use crate::netlink::RouteSocket;
+use crate::metrics::{RTAX_RTO_MIN, set_metrics};
 use crate::station::{STATION_INTERFACE, write_setting};
 use crate::{KernelError, Namespace};
 
@@ -35,52 +31,17 @@ pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
             let key = format!("ipv4/neigh/{STATION_INTERFACE}/{key}");
             write_setting(&key, value, false)?;
         }
-        let mut socket = RouteSocket::open_here()?;
-        let all = socket.list(RouteNetlinkMessage::GetRoute(of_ipv4()));
-        let failed = |step: &str| format!("{step} the routes of `{}`", station.name());
-        let all = all.map_err(|refusal| refusal.during(failed("list")))?;
-        for route in all.into_iter().filter_map(with_metrics) {
-            socket
-                .change(
-                    RouteNetlinkMessage::NewRoute(route),
-                    NLM_F_CREATE | NLM_F_REPLACE,
-                )
-                .map_err(|refusal| refusal.during(failed("change")))?;
-        }
-        Ok(())
+        // TCP acknowledges at once, and takes nothing for lost before a good while has
+        // passed: that one counts only where it is locked.
+        let metrics = [
+            RouteMetric::Lock(1 << RTAX_RTO_MIN),
+            RouteMetric::RtoMin(SHORTEST_TIMEOUT_MS),
+            RouteMetric::QuickAck(1),
+        ];
+        set_metrics(station, &metrics)
     })?
 }
 
-fn of_ipv4() -> RouteMessage {
-    let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
-    message
-}
-
-/// A route on which TCP acknowledges at once, and takes nothing for lost before a good
-/// while has passed. `None` for what is no route to somebody else.
-fn with_metrics(route: RouteNetlinkMessage) -> Option<RouteMessage> {
-    let RouteNetlinkMessage::NewRoute(mut route) = route else {
-        return None;
-    };
-    let header = &route.header;
-    if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
-        return None;
-    }
-    let is_metrics = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::Metrics(_));
-    route.attributes.retain(|attribute| !is_metrics(attribute));
-    // A metric counts for this one only where it is locked.
-    let locked = 1_u32 << RTAX_RTO_MIN;
-    route.attributes.push(RouteAttribute::Metrics(vec![
-        RouteMetric::Lock(locked),
-        RouteMetric::RtoMin(SHORTEST_TIMEOUT_MS),
-        RouteMetric::QuickAck(1),
-    ]));
-    Some(route)
-}
-
-/// The kernel's number of the metric.
-const RTAX_RTO_MIN: u16 = 13;
 /// So much real time may a round trip take longer than the one before it.
 const SHORTEST_TIMEOUT_MS: u32 = 5_000;
 

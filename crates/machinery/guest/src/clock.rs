@@ -81,6 +81,8 @@ pub struct Clock {
     woken: Condvar,
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
+    /// Called after every change of the dilation.
+    dilation_listeners: Mutex<Vec<Box<dyn Fn(f64) + Send + Sync>>>,
     /// Called after every change of a host's own time.
     host_listeners: Mutex<Vec<HostListener>>,
     /// Raised when a host's clock was changed by a program, or its course.
@@ -221,7 +223,19 @@ impl Clock {
             state.going()
         };
         self.change(&mut state, ChangeKind::Dilate, in_force);
+        drop(state);
+        let listeners = self.dilation_listeners.lock();
+        let listeners = listeners.unwrap_or_else(|e| e.into_inner());
+        listeners.iter().for_each(|listener| listener(factor));
         Ok(())
+    }
+
+    /// Has `listener` called with every new dilation. A session's programs stand meanwhile.
+    /// It must not dilate this clock.
+    pub fn on_dilation(&self, listener: impl Fn(f64) + Send + Sync + 'static) {
+        let listeners = self.dilation_listeners.lock();
+        let mut listeners = listeners.unwrap_or_else(|e| e.into_inner());
+        listeners.push(Box::new(listener));
     }
 
     /// Wall seconds per virtual second.

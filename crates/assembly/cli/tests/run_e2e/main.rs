@@ -11,6 +11,7 @@ mod causality;
 mod clients;
 mod control;
 mod culprits;
+mod dilated;
 mod endings;
 mod engines;
 mod faults;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
-use timeloom_fabric::{Fabric, FabricError};
+use timeloom_fabric::Fabric;
 use timeloom_guest::{ClockOptions, FreezeKind, Grants, ProcFiles, Session, SessionOptions, serve};
 use timeloom_results::{Manifest, RunDirectory};
 use timeloom_scenario::{Compute, Mode, Plan, Proc};
@@ -18,7 +18,9 @@ use crate::record::{LOCAL, Scribe};
 use crate::simulated::{Network, Surroundings};
 use crate::testbed::{Door, Keyboard};
 use crate::verdict::Verdict;
-use crate::{devices, hosts, inputs, machines, network, outputs, pause_bus, plants, timelines};
+use crate::{
+    devices, hosts, inputs, kernel_timers, machines, network, outputs, pause_bus, plants, timelines,
+};
 
 impl<'a> Run<'a> {
     /// Makes all that a run needs; its clock stands at zero.
@@ -110,7 +112,7 @@ impl<'a> Run<'a> {
         };
         let network = Network::start(plan, &around)?;
         machines::attach(plan, &fabric)?;
-        network::settle_tcp(plan, &spec, &fabric).map_err(FabricError::from)?;
+        kernel_timers::settle(plan, &spec, &fabric, clock, &reporter)?;
         let tunnels = match together {
             Some(together) => together.lay_tunnels(&fabric, clock)?,
             None => None,

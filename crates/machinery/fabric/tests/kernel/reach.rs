@@ -85,6 +85,40 @@ fn the_tcp_of_a_station_is_made_to_go_by_acknowledgements_alone() {
 }
 
 #[test]
+fn the_timers_of_a_station_are_as_long_as_virtual_time_has_them() {
+    let fabric = build(&line(1, None));
+    let h1 = host(&fabric, "h1");
+    let setting = |key: &str| {
+        let text = inside(h1, &format!("cat /proc/sys/net/ipv4/{key}"));
+        text.trim().parse::<u64>().expect("a number")
+    };
+    let keys = [
+        "neigh/eth0/retrans_time_ms",
+        "neigh/eth0/delay_first_probe_time",
+        "ipfrag_time",
+        "tcp_syn_retries",
+    ];
+    let found = keys.map(setting);
+    let timers = timeloom_fabric::StationTimers::of(h1).expect("it can be entered");
+    timers.dilate(h1, 8.0).expect("this kernel has the settings");
+    let [retrans, probe, fragments, retries] = keys.map(setting);
+    assert_eq!(
+        [retrans, probe, fragments],
+        [8 * found[0], 8 * found[1], 8 * found[2]]
+    );
+    assert!(retries > found[3], "{retries}");
+    let routes = inside(h1, "ip -4 route");
+    assert!(routes.contains("rto_min lock 1.6s"), "{routes}");
+    // However often they were changed before, they go by what was found.
+    timers.dilate(h1, 3.0).expect("this kernel has the settings");
+    assert_eq!(setting(keys[0]), 3 * found[0]);
+    timers.dilate(h1, 1.0).expect("this kernel has the settings");
+    assert_eq!(keys.map(setting), found);
+    let other = inside(host(&fabric, "h2"), "ip -4 route");
+    assert!(!other.contains("rto_min"), "{other}");
+}
+
+#[test]
 fn ports_are_found_by_the_names_of_the_description() {
     let fabric = build(&line(2, None));
     let port = |a, b| {

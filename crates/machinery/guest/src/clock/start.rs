@@ -106,6 +106,7 @@ impl Clock {
             changed: Condvar::new(),
             woken: Condvar::new(),
             listeners: Mutex::default(),
+            dilation_listeners: Mutex::default(),
             host_listeners: Mutex::default(),
             host_version: AtomicU64::new(0),
             stops: AtomicU64::new(0),

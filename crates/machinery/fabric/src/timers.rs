@@ -1,0 +1,179 @@
+//! The timers of a station's kernel, made as long as virtual time has them.
+//!
+//! They run in the machine's time. Where a virtual second takes ten of the machine's, a
+//! kernel that asks three times for a neighbour, a second apart, gives up after 0.3 s of
+//! virtual time; an answer that is under way for as long never comes in time. So each timer
+//! that the kernel lets be set is set to as many times its length. What cannot be set (a
+//! delayed acknowledgement, the first timeout of a connection) is made up for where that is
+//! possible: a connection that is being opened is tried more often.
+//!
+//! A runner asks for it where time is dilated. Where computing takes no time, see
+//! [`crate::make_self_clocking`].
+
+use std::fs;
+
+use netlink_packet_route::route::RouteMetric;
+
+use crate::metrics::{RTAX_RTO_MIN, set_metrics};
+use crate::station::{STATION_INTERFACE, write_setting};
+use crate::{KernelError, Namespace};
+
+/// The timers of one station's kernel, and how long each was when it was found.
+#[derive(Debug)]
+pub struct StationTimers {
+    found: Vec<(Timer, u64)>,
+}
+
+impl StationTimers {
+    /// Those of `station`, as they are now.
+    ///
+    /// # Errors
+    /// When its namespace cannot be entered.
+    pub fn of(station: &Namespace) -> Result<Self, KernelError> {
+        let found = station.run(|| {
+            let read = |timer: &Timer| Some((*timer, timer.read()?));
+            TIMERS.iter().filter_map(read).collect()
+        })?;
+        Ok(Self { found })
+    }
+
+    /// Makes each of `station`, whose they are, `dilation` times as long as it was found,
+    /// as far as the kernel can.
+    ///
+    /// # Errors
+    /// When a setting cannot be written or a route not changed.
+    pub fn dilate(&self, station: &Namespace, dilation: f64) -> Result<(), KernelError> {
+        station.run(|| {
+            for (timer, found) in &self.found {
+                let value = timer.kind.dilated(*found, dilation).to_string();
+                write_setting(&timer.key(), &value, true)?;
+            }
+            let least = Kind::Ms.dilated(LEAST_TIMEOUT_MS, dilation);
+            let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
+            // A metric counts for this one only where it is locked.
+            let metrics = [
+                RouteMetric::Lock(1 << RTAX_RTO_MIN),
+                RouteMetric::RtoMin(least),
+            ];
+            set_metrics(station, &metrics)
+        })?
+    }
+}
+
+/// A setting under /proc/sys/net/ipv4; Linux, Documentation/networking/ip-sysctl.rst.
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    place: Place,
+    name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// The station's.
+    Station,
+    /// Its interface's, about neighbours.
+    Neighbours,
+}
+
+/// What a setting counts.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Ms,
+    Seconds,
+    /// How often something is sent again, each time after twice as long.
+    Retries,
+}
+
+impl Timer {
+    const fn new(place: Place, name: &'static str, kind: Kind) -> Self {
+        Self { place, name, kind }
+    }
+
+    fn key(&self) -> String {
+        match self.place {
+            Place::Station => format!("ipv4/{}", self.name),
+            Place::Neighbours => format!("ipv4/neigh/{STATION_INTERFACE}/{}", self.name),
+        }
+    }
+
+    /// `None` where this kernel has no such setting.
+    fn read(&self) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/sys/net/{}", self.key())).ok()?;
+        text.trim().parse().ok()
+    }
+}
+
+impl Kind {
+    fn dilated(self, found: u64, dilation: f64) -> u64 {
+        let times = |most: u64| ((found as f64 * dilation).round() as u64).clamp(1, most);
+        match self {
+            _ if found == 0 => 0, // it is switched off
+            // The kernel counts in ticks, and compares them as numbers with a sign.
+            Self::Ms => times(1_000_000_000),
+            Self::Seconds => times(1_000_000),
+            Self::Retries => {
+                let wanted = tried_for_s(found) as f64 * dilation;
+                let enough = |retries: &u64| tried_for_s(*retries) as f64 >= wanted;
+                (1..MOST_RETRIES).find(enough).unwrap_or(MOST_RETRIES)
+            }
+        }
+    }
+}
+
+/// How long a kernel waits in all that sends again so often: first for a second, then for
+/// twice as long each time, but never for more than two minutes.
+fn tried_for_s(retries: u64) -> u64 {
+    let wait = |retry: u64| LONGEST_TIMEOUT_S.min(1 << retry.min(63));
+    (0..=retries).map(wait).sum()
+}
+
+/// TCP_RTO_MIN and TCP_RTO_MAX of Linux.
+const LEAST_TIMEOUT_MS: u64 = 200;
+const LONGEST_TIMEOUT_S: u64 = 120;
+/// MAX_TCP_SYNCNT of Linux.
+const MOST_RETRIES: u64 = 127;
+
+const TIMERS: [Timer; 12] = [
+    Timer::new(Place::Neighbours, "retrans_time_ms", Kind::Ms),
+    Timer::new(Place::Neighbours, "base_reachable_time_ms", Kind::Ms),
+    Timer::new(Place::Neighbours, "delay_first_probe_time", Kind::Seconds),
+    Timer::new(Place::Neighbours, "gc_stale_time", Kind::Seconds),
+    Timer::new(Place::Station, "tcp_syn_retries", Kind::Retries),
+    Timer::new(Place::Station, "tcp_synack_retries", Kind::Retries),
+    Timer::new(Place::Station, "tcp_keepalive_time", Kind::Seconds),
+    Timer::new(Place::Station, "tcp_keepalive_intvl", Kind::Seconds),
+    Timer::new(Place::Station, "tcp_fin_timeout", Kind::Seconds),
+    Timer::new(Place::Station, "tcp_invalid_ratelimit", Kind::Ms),
+    Timer::new(Place::Station, "icmp_ratelimit", Kind::Ms),
+    Timer::new(Place::Station, "ipfrag_time", Kind::Seconds),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_are_as_long_as_virtual_time_has_them() {
+        assert_eq!(Kind::Ms.dilated(1_000, 10.0), 10_000);
+        assert_eq!(Kind::Seconds.dilated(5, 0.5), 3);
+        assert_eq!(Kind::Seconds.dilated(5, 0.001), 1);
+        assert_eq!(Kind::Seconds.dilated(0, 10.0), 0, "off stays off");
+        assert_eq!(Kind::Seconds.dilated(7_200, 1e6), 1_000_000);
+    }
+
+    #[test]
+    fn who_cannot_wait_longer_asks_more_often() {
+        // 1 + 2 + 4 + 8 + 16 + 32 + 64 s.
+        assert_eq!(tried_for_s(6), 127);
+        assert_eq!(tried_for_s(8), 127 + 2 * 120);
+        assert_eq!(Kind::Retries.dilated(6, 1.0), 6);
+        for dilation in [0.1, 2.0, 10.0, 50.0] {
+            let retries = Kind::Retries.dilated(6, dilation);
+            let wanted = 127.0 * dilation;
+            assert!(tried_for_s(retries) as f64 >= wanted, "{dilation}");
+            assert!((tried_for_s(retries - 1) as f64) < wanted, "{dilation}");
+        }
+        assert_eq!(Kind::Retries.dilated(6, 1e6), MOST_RETRIES);
+    }
+}
