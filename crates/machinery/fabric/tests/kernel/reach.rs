@@ -100,7 +100,9 @@ fn the_timers_of_a_station_are_as_long_as_virtual_time_has_them() {
     ];
     let found = keys.map(setting);
     let timers = timeloom_fabric::StationTimers::of(h1).expect("it can be entered");
-    timers.dilate(h1, 8.0).expect("this kernel has the settings");
+    timers
+        .dilate(h1, 8.0)
+        .expect("this kernel has the settings");
     let [retrans, probe, fragments, retries] = keys.map(setting);
     assert_eq!(
         [retrans, probe, fragments],
@@ -110,9 +112,13 @@ fn the_timers_of_a_station_are_as_long_as_virtual_time_has_them() {
     let routes = inside(h1, "ip -4 route");
     assert!(routes.contains("rto_min lock 1.6s"), "{routes}");
     // However often they were changed before, they go by what was found.
-    timers.dilate(h1, 3.0).expect("this kernel has the settings");
+    timers
+        .dilate(h1, 3.0)
+        .expect("this kernel has the settings");
     assert_eq!(setting(keys[0]), 3 * found[0]);
-    timers.dilate(h1, 1.0).expect("this kernel has the settings");
+    timers
+        .dilate(h1, 1.0)
+        .expect("this kernel has the settings");
     assert_eq!(keys.map(setting), found);
     let other = inside(host(&fabric, "h2"), "ip -4 route");
     assert!(!other.contains("rto_min"), "{other}");
