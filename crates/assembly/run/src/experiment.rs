@@ -18,6 +18,7 @@ use timeloom_scenario::{Compute, OpenFlow, Plan, Program};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::attention::Attention;
+use crate::containers::Containers;
 use crate::error::RunError;
 use crate::outputs::Logs;
 use crate::placed::{Together, conduct};
@@ -155,6 +156,8 @@ struct Run<'a> {
     keepers: Vec<timelines::TimelineDaemon>,
     /// The emulators of virtual machines, with their hosts.
     machines: Vec<(String, Program)>,
+    /// The roots in which programs of containers run.
+    containers: Containers,
     session: Arc<Session>,
 }
 
@@ -170,6 +173,8 @@ impl<'a> Run<'a> {
             session: &self.session,
             fabric: &self.fabric,
             hosts: &self.hosts,
+            plan: self.plan,
+            containers: &self.containers,
             keepers: &self.keepers,
             logs: &self.logs,
             scribe: &self.scribe,
@@ -281,7 +286,8 @@ impl<'a> Run<'a> {
         let machines = self.machines.iter();
         let machines = machines.map(|(host, program)| (host.as_str(), program));
         let mut due = Vec::new();
-        for (host, program) in keepers.chain(machines).chain(self.plan.programs()) {
+        let all = keepers.chain(machines).chain(self.containers.programs());
+        for (host, program) in all.chain(self.plan.programs()) {
             if program.start == Duration::ZERO && program.after.is_empty() {
                 due.push((host, program));
             } else {

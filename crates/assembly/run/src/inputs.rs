@@ -15,6 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use timeloom_results::{InputFile, Manifest, RunDirectory, sha256_file};
 use timeloom_scenario::Plan;
 
+use crate::containers::is_inside;
 use crate::error::RunError;
 use crate::machines;
 
@@ -58,11 +59,20 @@ pub(crate) fn keep(
 /// The files, in an order that depends on the plan alone.
 pub(crate) fn find(plan: &Plan) -> Vec<PathBuf> {
     let mut found = Found::default();
-    for (_, program) in plan.programs() {
+    // What a container's programs name is in its image, which is not kept.
+    let outside = plan.programs();
+    let outside = outside.filter(|(host, program)| !is_inside(plan, host, &program.name));
+    for (_, program) in outside {
         found.words(&program.directory, &program.run, &program.env);
     }
     for (_, machine) in machines::programs(plan) {
         found.words(&machine.directory, &machine.run, &machine.env);
+    }
+    for host in plan.system.hosts.values() {
+        let bundle = host.container.as_ref().and_then(|it| it.bundle.as_ref());
+        if let Some(bundle) = bundle {
+            found.add(bundle.join("config.json"));
+        }
     }
     for plant in plan.simulation.plants.values() {
         found.words(&plant.directory, &plant.run, &plant.env);

@@ -14,6 +14,7 @@
 pub mod agent;
 mod attention;
 pub mod compare;
+mod containers;
 mod cores;
 mod devices;
 mod error;

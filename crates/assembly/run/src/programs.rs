@@ -10,10 +10,11 @@ use std::time::Duration as StdDuration;
 
 use timeloom_fabric::{Fabric, Namespace};
 use timeloom_guest::{CommandSpec, Compute, Ended, Guest, Output, Session};
-use timeloom_scenario::{OpenFlow, Program};
+use timeloom_scenario::{OpenFlow, Plan, Program};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::attention::Attention;
+use crate::containers::{Containers, TIMELINES};
 use crate::hosts::Hosts;
 use crate::outputs::{Log, Logs};
 use crate::readiness::Condition;
@@ -27,6 +28,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) session: &'a Session,
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts,
+    pub(crate) plan: &'a Plan,
+    pub(crate) containers: &'a Containers,
     pub(crate) keepers: &'a [TimelineDaemon],
     pub(crate) logs: &'a Logs<'a>,
     pub(crate) scribe: &'a Scribe,
@@ -150,11 +153,19 @@ impl<'a> Stage<'a> {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|error| format!("namespace of {host}: {error}"))?;
-        let rights = rights::of(program.user.as_ref(), program.capabilities.as_deref())?;
-        let mut env = self.environment(host, &program.env);
-        let place = self.logs.place(&program.name, rights.as_ref());
-        if let Some((variable, place)) = place.map_err(|error| error.to_string())? {
-            env.insert(variable.into(), place);
+        let root = self.containers.root_of(self.plan, host, &program.name);
+        let (user, capabilities) = (program.user.as_ref(), program.capabilities.as_deref());
+        let rights = match root {
+            Some(_) => Some(rights::in_container(user, capabilities)?),
+            None => rights::of(user, capabilities)?,
+        };
+        let mut env = self.environment(host, &program.env, root.is_some());
+        // The run directory is not in a container.
+        if root.is_none() {
+            let place = self.logs.place(&program.name, rights.as_ref());
+            if let Some((variable, place)) = place.map_err(|error| error.to_string())? {
+                env.insert(variable.into(), place);
+            }
         }
         let spec = CommandSpec {
             argv: program.run.iter().map(Into::into).collect(),
@@ -162,6 +173,7 @@ impl<'a> Stage<'a> {
             directory: Some(program.directory.clone()),
             output: Output::To(output),
             network: Some(network),
+            root,
             rights,
             host: self.hosts.get(host).cloned(),
             name: Some(program.name.clone()),
@@ -269,10 +281,14 @@ impl<'a> Stage<'a> {
         &self,
         host: &str,
         given: &BTreeMap<String, String>,
+        is_inside: bool,
     ) -> BTreeMap<OsString, OsString> {
         let mut variables = environment(given, self.session.clock().compute());
         if let Some(keeper) = self.keepers.iter().find(|keeper| keeper.host == host) {
-            let place = keeper.directory.clone().into_os_string();
+            let place = match is_inside {
+                true => TIMELINES.into(),
+                false => keeper.directory.clone().into_os_string(),
+            };
             variables
                 .entry("TIMELOOM_TIMELINES".into())
                 .or_insert(place);

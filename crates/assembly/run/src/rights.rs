@@ -2,7 +2,7 @@
 
 use timeloom_guest::HostRights;
 use timeloom_scenario::{CapabilityName, Host, Program, User};
-use timeloom_sys::account::Account;
+use timeloom_sys::account::{Account, UserName};
 use timeloom_sys::rights::{Capability, Rights};
 
 /// Its rights; `None`: those that we have.
@@ -31,16 +31,74 @@ pub(crate) fn of(
     Ok(Some(Rights::new(account, &allowed)))
 }
 
+/// The rights of a program in a container: a user's none but those named, root's those that
+/// container runtimes give, without the one that makes devices. It never gains any.
+///
+/// # Errors
+/// In words, for a user who is a name: the machine's users are not the container's.
+pub(crate) fn in_container(
+    user: Option<&User>,
+    capabilities: Option<&[CapabilityName]>,
+) -> Result<Rights, String> {
+    let (user, group) = match user.map(|user| &user.0) {
+        None => (0, 0),
+        Some(UserName::Numbered { user, group }) => (*user, group.unwrap_or(*user)),
+        Some(UserName::Named(name)) => {
+            return Err(format!(
+                "`{name}` is a name of this machine's; write `UID:GID`"
+            ));
+        }
+    };
+    let account = Account {
+        user,
+        group,
+        groups: vec![group],
+        known: None,
+    };
+    let usual = || USUAL.iter().filter_map(|name| name.parse().ok()).collect();
+    let allowed: Vec<Capability> = match capabilities {
+        Some(named) => named.iter().map(|of| of.0).collect(),
+        None if user == 0 => usual(),
+        None => Vec::new(),
+    };
+    Ok(Rights::new(Some(account), &allowed))
+}
+
+/// What root may do in a container, unless it is said.
+const USUAL: [&str; 13] = [
+    "audit_write",
+    "chown",
+    "dac_override",
+    "fowner",
+    "fsetid",
+    "kill",
+    "net_bind_service",
+    "net_raw",
+    "setfcap",
+    "setgid",
+    "setpcap",
+    "setuid",
+    "sys_chroot",
+];
+
 /// What the programs of a host may do, if that is the same for all.
 ///
 /// # Errors
 /// As [`of`].
 pub(crate) fn of_host(host: &Host) -> Result<HostRights, String> {
-    let rights = |program: &Program| of(program.user.as_ref(), program.capabilities.as_deref());
+    let is_inside = host.container.is_some();
+    let rights = |program: &Program| {
+        let (user, capabilities) = (program.user.as_ref(), program.capabilities.as_deref());
+        match is_inside {
+            true => in_container(user, capabilities).map(Some),
+            false => of(user, capabilities),
+        }
+    };
     let all = host.programs.iter().map(rights);
     let mut all = all.collect::<Result<Vec<_>, _>>()?;
     all.dedup();
     Ok(match (all.len(), all.pop().flatten()) {
+        (0, None) if is_inside => HostRights::Those(in_container(None, None)?),
         (0 | 1, None) => HostRights::Supervisors,
         (1, Some(rights)) => HostRights::Those(rights),
         _ => HostRights::Several,

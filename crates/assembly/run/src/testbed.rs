@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    Compute, Controlled, Grants, HoldError, HostRights, Session, Stepped, Welcome,
+    Compute, Controlled, Grants, HoldError, HostRights, Root, Session, Stepped, Welcome,
 };
 use timeloom_scenario::{Host, Plan};
 use timeloom_time::{Instant, Virtual};
 
+use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::record::Scribe;
 use crate::rights;
@@ -63,6 +64,8 @@ pub(crate) struct Door {
     networks: BTreeMap<String, OwnedFd>,
     /// Where timelines are found, by the names of the hosts that keep some.
     timelines: BTreeMap<String, PathBuf>,
+    /// The containers' roots, by the names of their hosts.
+    roots: BTreeMap<String, Arc<Root>>,
     /// The hosts, for what their programs may do.
     hosts: BTreeMap<String, Host>,
     scribe: Scribe,
@@ -74,6 +77,7 @@ impl Door {
         plan: &Plan,
         fabric: &Fabric,
         keepers: &[TimelineDaemon],
+        roots: BTreeMap<String, Arc<Root>>,
         scribe: &Scribe,
     ) -> Result<Self, RunError> {
         let mut networks = BTreeMap::new();
@@ -89,6 +93,7 @@ impl Door {
         Ok(Self {
             networks,
             timelines: keepers.iter().map(place).collect(),
+            roots,
             hosts: plan.system.hosts.clone(),
             scribe: scribe.clone(),
         })
@@ -265,9 +270,15 @@ impl Controlled for Keyboard {
         let door = door.ok_or_else(|| HoldError::other(KeyboardError::GettingReady))?;
         let network = door.networks.get(host).map(OwnedFd::try_clone);
         let timelines = door.timelines.get(host);
-        let place = timelines.map(|place| ("TIMELOOM_TIMELINES".into(), place.into()));
+        let root = door.roots.get(host).cloned();
+        let place = timelines.map(|place| match root {
+            Some(_) => TIMELINES.into(),
+            None => place.into(),
+        });
+        let place = place.map(|place| ("TIMELOOM_TIMELINES".into(), place));
         Ok(Welcome {
             network: network.transpose().map_err(HoldError::other)?,
+            root,
             env: place.into_iter().collect(),
             rights: match door.hosts.get(host) {
                 Some(host) => rights::of_host(host).map_err(HoldError::other)?,

@@ -29,6 +29,7 @@
 
 mod assertion;
 mod background;
+mod bundle;
 mod cycles;
 mod error;
 mod plan;
@@ -46,17 +47,19 @@ use std::path::Path;
 
 pub use assertion::{Assertion, Measure, Outcome, Relation};
 pub use background::Background;
+pub use bundle::{Bundle, BundleFault, BundleProcess};
 pub use cycles::CyclesFault;
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
-    AgentPlace, Attack, CLOCK_SIGNALS, Capture, Check, ClockSpec, Compute, Condition, Cycles,
-    Device, Discipline, EngineFailure, EngineMode, Engines, Generate, GovernorPolicy, Host, Link,
-    MachineProfile, MachineSpec, Medium, Mode, Named, Network, OpenFlow, PTP_SIGNALS, Panel,
-    PanelSignal, Part, Placement, Plan, Plant, Proc, Program, Protocol, Ptp, PtpAttack, PtpClock,
-    PtpPolicy, PtpProfile, PtpRogue, PtpRole, PtpSecurity, PtpTransport, Record, Reference,
-    Register, RegisterTable, RegisterType, Results, SCHEMA, Service, ServiceKind, ServingHost,
-    Shape, Simulation, Stepping, System, TIMELINE_SIGNALS, Temperature, Time, TimelineScale,
-    TimelineSpec, Traffic, TrafficKind, TrafficModel, Tsc, TunnelEnd, Wire,
+    AgentPlace, Attack, CLOCK_SIGNALS, Capture, Check, ClockSpec, Compute, Condition,
+    ContainerMount, ContainerSpec, Cycles, Device, Discipline, EngineFailure, EngineMode, Engines,
+    Generate, GovernorPolicy, Host, Link, MachineProfile, MachineSpec, Medium, Mode, Named,
+    Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant, Proc,
+    Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole,
+    PtpSecurity, PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, Results,
+    SCHEMA, Service, ServiceKind, ServingHost, Shape, Simulation, Stepping, System,
+    TIMELINE_SIGNALS, Temperature, Time, TimelineScale, TimelineSpec, Traffic, TrafficKind,
+    TrafficModel, Tsc, TunnelEnd, Wire,
 };
 pub use rules::plants::AskPlant;
 pub use schema::json_schema;

@@ -13,7 +13,7 @@
 //! - [`interface`], [`tap`]: network interfaces.
 //! - [`own`], [`local`]: where programs of one user meet, and how they connect there.
 //! - [`command`]: what a child does between fork and exec. [`rights`], [`account`]: who it
-//!   is, and what it may do.
+//!   is, and what it may do. [`rooted`]: files as a container's programs find them.
 //! - [`signals`]: which of them a thread takes.
 //! - [`limit`]: how many descriptors this process may have open, and its children.
 //! - [`memory`]: what lies at an address, if anything does.
@@ -35,6 +35,7 @@ pub mod memory;
 pub mod own;
 pub mod packet;
 pub mod rights;
+pub mod rooted;
 pub mod schedule;
 pub mod signals;
 pub mod stamps;

@@ -9,6 +9,7 @@ mod support;
 
 mod causality;
 mod clients;
+mod containers;
 mod control;
 mod culprits;
 mod dilated;

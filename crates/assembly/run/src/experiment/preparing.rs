@@ -11,6 +11,7 @@ use timeloom_scenario::{Compute, Mode, Plan, Proc};
 use timeloom_time::{Instant, Virtual};
 
 use super::{Options, Run};
+use crate::containers::Containers;
 use crate::error::RunError;
 use crate::outputs::Logs;
 use crate::placed::Together;
@@ -38,6 +39,8 @@ impl<'a> Run<'a> {
         let hosts = hosts::add(plan, &session)?;
         let keepers = timelines::prepare(plan, directory, &options.timeloom)?;
         let machines = machines::programs(plan);
+        let mut containers = Containers::read(plan)?;
+        manifest.degraded_modes.extend(containers.left_out());
         manifest.degraded_modes.extend(machines::leaks(plan));
         manifest
             .degraded_modes
@@ -46,9 +49,14 @@ impl<'a> Run<'a> {
         session.clock().end_at(Instant::ZERO + plan.time.duration);
         let civil_start = session.clock().civil().at(Instant::ZERO);
         manifest.session_start = Some(civil_start);
-        let emulators = machines.iter().map(|(_, program)| program);
-        for program in emulators.chain(plan.programs().map(|(_, program)| program)) {
-            let file = program_file(&program.directory, &program.run[0]);
+        let emulators = machines.iter();
+        let emulators = emulators.map(|(host, program)| (host.as_str(), program));
+        let all = emulators
+            .chain(plan.programs())
+            .chain(containers.programs());
+        for (host, program) in all {
+            let inside = containers.file_of(plan, host, program);
+            let file = inside.unwrap_or_else(|| program_file(&program.directory, &program.run[0]));
             manifest.add_program(&inputs::without_detours(&file));
         }
         if together.is_none() {
@@ -98,7 +106,9 @@ impl<'a> Run<'a> {
             }
         }
         let fabric = Fabric::build(&spec)?;
-        keyboard.open(Door::of(plan, &fabric, &keepers, &scribe)?);
+        containers.build(&fabric, &keepers)?;
+        let roots = containers.roots();
+        keyboard.open(Door::of(plan, &fabric, &keepers, roots, &scribe)?);
         let reporter = verdict.reporter();
         let plants = plants::start(plan, &session, &logs, &bus, &scribe, &reporter)?;
         let clock = session.clock();
@@ -146,6 +156,7 @@ impl<'a> Run<'a> {
             hosts,
             keepers,
             machines,
+            containers,
             session,
         })
     }

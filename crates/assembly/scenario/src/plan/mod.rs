@@ -4,6 +4,7 @@
 //! [`crate::parse`] checks.
 
 mod clock;
+mod container;
 mod engines;
 mod events;
 mod machine;
@@ -27,6 +28,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, GovernorPolicy, Temperature};
+pub use container::{ContainerMount, ContainerSpec};
 pub use engines::{EngineFailure, EngineMode, Engines};
 pub use events::{Attack, Capture, Check, Condition};
 pub use machine::{MachineProfile, MachineSpec};

@@ -9,7 +9,7 @@ use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::plan::network::Wire;
-use crate::plan::{ClockSpec, MachineSpec, Named, OpenFlow, TimelineSpec};
+use crate::plan::{ClockSpec, ContainerSpec, MachineSpec, Named, OpenFlow, TimelineSpec};
 use crate::read::{Fields, Read};
 use crate::words::{self, CapabilityName, Ipv4Interface, Ready, SignalName, User};
 
@@ -61,6 +61,17 @@ impl Host {
     pub fn machine_program(name: &str) -> String {
         format!("machine-{name}")
     }
+
+    /// What the process of a bundle is called that is the container of the host `name`.
+    pub fn container_program(name: &str) -> String {
+        format!("container-{name}")
+    }
+
+    /// Whether it has a program that a bundle says.
+    pub fn has_bundle(&self) -> bool {
+        let container = self.container.as_ref();
+        container.is_some_and(|container| container.bundle.is_some())
+    }
 }
 
 impl Link {
@@ -86,6 +97,9 @@ pub struct Host {
     /// The virtual machine on it, whose whole time is the session's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineSpec>,
+    /// The image in whose files its programs run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerSpec>,
     /// What it runs.
     #[schemars(default)]
     pub programs: Vec<Program>,
@@ -104,7 +118,7 @@ pub struct Program {
     #[schemars(default)]
     pub env: BTreeMap<String, String>,
     /// Where it runs. In a file relative to the scenario file; in a plan
-    /// absolute.
+    /// absolute. In a container an absolute path of its own, `/` if it is left out.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
     /// Who it is. It gains no privilege by what it executes then, and has no capability
@@ -303,12 +317,18 @@ impl Read for Host {
     const NOUN: &'static str = "a host";
 
     fn read_table(fields: &mut Fields<'_>) -> Self {
+        let container: Option<ContainerSpec> = fields.optional("container");
+        let is_inside = fields.has("container");
         Self {
             address: fields.required("address"),
             clock: fields.optional("clock"),
             timelines: fields.or_default("timelines"),
             machine: fields.optional("machine"),
-            programs: fields.or_default("programs"),
+            container,
+            programs: fields.list("programs", Program::NOUN, |fields| match is_inside {
+                true => Program::read_inside(fields),
+                false => Program::read_table(fields),
+            }),
         }
     }
 }
@@ -316,11 +336,22 @@ impl Read for Host {
 impl Program {
     /// Reads one program, whose start defaults to `start`.
     pub(super) fn read_with_start(fields: &mut Fields<'_>, start: Duration) -> Self {
+        let directory = fields.directory("directory");
+        Self::read_at(fields, start, directory)
+    }
+
+    /// Reads one program of a container.
+    fn read_inside(fields: &mut Fields<'_>) -> Self {
+        let directory = fields.or("directory", "/".to_owned()).into();
+        Self::read_at(fields, Duration::ZERO, directory)
+    }
+
+    fn read_at(fields: &mut Fields<'_>, start: Duration, directory: PathBuf) -> Self {
         Self {
             name: fields.required("name"),
             run: fields.required("run"),
             env: fields.or_default("env"),
-            directory: fields.directory("directory"),
+            directory,
             user: fields.optional("user"),
             capabilities: fields.optional("capabilities"),
             start: fields.or("start", start),

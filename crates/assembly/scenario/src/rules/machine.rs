@@ -16,7 +16,9 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         // The agents look at what they have themselves.
         return;
     }
-    for placed in rules.programs() {
+    // What is in containers is their own.
+    let outside = rules.programs().into_iter().filter(|placed| !placed.inside);
+    for placed in outside {
         user(rules, &placed.path, placed.program.user.as_ref());
         // The tools of a disabled attack need not be installed.
         if placed.runs {

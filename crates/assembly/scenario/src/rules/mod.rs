@@ -3,6 +3,7 @@
 
 mod capacity;
 mod clocks;
+mod containers;
 mod devices;
 mod engines;
 mod events;
@@ -44,6 +45,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     clocks::check(&mut rules, machine);
     timelines::check(&mut rules);
     machines::check(&mut rules);
+    containers::check(&mut rules);
     ptp::check(&mut rules);
     devices::check(&mut rules);
     schedule::check(&mut rules);
@@ -54,6 +56,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     if machine == Machine::Checked {
         machine::check(&mut rules);
         machines::files(&mut rules);
+        containers::files(&mut rules);
         capacity::check(&mut rules);
     }
 }
@@ -111,6 +114,7 @@ impl<'a> Rules<'a> {
                     path,
                     attack: None,
                     runs: true,
+                    inside: described.container.is_some(),
                 });
             }
         }
@@ -121,6 +125,7 @@ impl<'a> Rules<'a> {
                 path: at(&[], ["system", "openflow", "controller"]),
                 attack: None,
                 runs: true,
+                inside: false,
             });
         }
         for (number, attack) in plan.attacks.iter().enumerate() {
@@ -139,6 +144,7 @@ impl<'a> Rules<'a> {
                     path,
                     attack: Some(number),
                     runs: attack.enabled,
+                    inside: false,
                 });
             }
         }
@@ -154,6 +160,8 @@ struct Placed<'a> {
     attack: Option<usize>,
     /// Whether it will be started at all.
     runs: bool,
+    /// Whether it lives in a container.
+    inside: bool,
 }
 
 /// The path that goes on from `path`.

@@ -40,7 +40,14 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             (path, Host::machine_program(name))
         })
         .collect();
-    for (path, name) in keepers.iter().chain(&machines) {
+    let bundles: Vec<(Vec<String>, String)> = (plan.system.hosts.iter())
+        .filter(|(_, host)| host.has_bundle())
+        .map(|(name, _)| {
+            let path = at(&[], ["system", "hosts", name, "container"]);
+            (path, Host::container_program(name))
+        })
+        .collect();
+    for (path, name) in keepers.iter().chain(&machines).chain(&bundles) {
         programs.add(rules, path.clone(), name);
     }
     for placed in rules.programs() {

@@ -50,11 +50,13 @@ fn waits(rules: &mut Rules<'_>, programs: &[Placed<'_>]) {
         .enumerate()
         .map(|(index, placed)| (placed.program.name.as_str(), index))
         .collect();
-    // A virtual machine is one that waits for nothing.
-    let machines: BTreeSet<String> = (rules.plan.system.hosts.iter())
-        .filter(|(_, host)| host.machine.is_some())
-        .map(|(name, _)| Host::machine_program(name))
-        .collect();
+    // A virtual machine is one that waits for nothing, and so is a bundle's process.
+    let hosts = rules.plan.system.hosts.iter();
+    let machines = (hosts.clone().filter(|(_, host)| host.machine.is_some()))
+        .map(|(name, _)| Host::machine_program(name));
+    let bundles = (hosts.filter(|(_, host)| host.has_bundle()))
+        .map(|(name, _)| Host::container_program(name));
+    let machines: BTreeSet<String> = machines.chain(bundles).collect();
     let mut edges: Vec<Vec<usize>> = vec![Vec::new(); programs.len()];
     for (index, placed) in programs.iter().enumerate() {
         for (number, name) in placed.program.after.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Bad files: each mistake is found where it stands, and all of them at once.
 
+mod containers;
 mod machines;
 mod network;
 mod programs;
@@ -48,10 +49,11 @@ const fn here(replace: &'static str, with: &'static str, message: &'static str) 
 }
 
 /// By the part of a file that they are about.
-const CASES: [&[Case]; 7] = [
+const CASES: [&[Case]; 8] = [
     shape::CASES,
     time::CASES,
     timelines::CASES,
+    containers::CASES,
     machines::CASES,
     network::CASES,
     programs::CASES,

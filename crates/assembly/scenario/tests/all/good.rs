@@ -51,6 +51,21 @@ fn everything_is_understood() {
     ] {
         assert!(words.contains(part), "{part} in {words}");
     }
+    let historian = &plan.system.hosts["historian"];
+    let container = historian.container.as_ref().unwrap();
+    assert_eq!(
+        container.bundle.as_deref(),
+        Some(std::path::Path::new("/lab/historian"))
+    );
+    assert_eq!(
+        container.mounts[0].source,
+        std::path::Path::new("/lab/data")
+    );
+    assert_eq!(
+        historian.programs[0].directory,
+        std::path::Path::new("/"),
+        "a container's own"
+    );
     let mut addressed = machine.clone();
     addressed.address = Some("10.0.0.7/24".parse().unwrap());
     let words = addressed.program("attacker").run.join(" ");
@@ -96,7 +111,7 @@ fn everything_is_understood() {
     assert_eq!(label, "± 5 %");
     assert_eq!(
         plan.summary(),
-        "5 programs on 3 hosts, 1 device, 2 switches, plant grid, attack dos, 90 s of virtual time"
+        "6 programs on 4 hosts, 1 device, 2 switches, plant grid, attack dos, 90 s of virtual time"
     );
     let programs: Vec<_> = plan
         .programs()
@@ -104,6 +119,7 @@ fn everything_is_understood() {
         .collect();
     let expected = [
         ("control", "controller"),
+        ("historian", "reader"),
         ("sensor", "sensor"),
         ("openflow", "learning"),
         ("attacker", "arpspoof-a"),
@@ -337,6 +353,8 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
                 "user",
                 "capabilities",
                 "machine",
+                "container",
+                "root",
                 "disk",
                 "cpufreq",
             ]

@@ -45,7 +45,7 @@ fn sets_replace_and_add() {
     assert_eq!(plan.panels[0].title, "Sag");
     assert_eq!(plan.simulation.plants["grid"].env["THREADS"], "1");
     assert_eq!(plan.checks[1].assert.bound, 1.0);
-    assert_eq!(plan.programs().count(), 3, "a disabled attack runs nothing");
+    assert_eq!(plan.programs().count(), 4, "a disabled attack runs nothing");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_mistake_in_a_set_is_called_one() {
         ),
         (
             "system.links.9.rate=1 bit/s",
-            "there is no `9` in `system.links`; its elements are 0 … 4",
+            "there is no `9` in `system.links`; its elements are 0 … 5",
         ),
         (
             "seed.x=1",

@@ -10,6 +10,7 @@ use timeloom_sys::rights::Rights;
 
 use crate::control::error::HoldError;
 use crate::control::grants::Grants;
+use crate::enter::root::Root;
 use crate::session::Session;
 
 /// What can be controlled through the socket.
@@ -66,6 +67,8 @@ pub trait Controlled: Send + Sync {
 pub struct Welcome {
     /// Its network namespace.
     pub network: Option<OwnedFd>,
+    /// The container in which its programs run, if they do.
+    pub root: Option<Arc<Root>>,
     /// Variables of its programs.
     pub env: BTreeMap<OsString, OsString>,
     /// What its programs may do.

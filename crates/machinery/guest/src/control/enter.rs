@@ -66,6 +66,7 @@ fn start<C: Controlled>(
     let host = host_of(held.session(), entry.host.as_deref())?;
     let Welcome {
         network,
+        root,
         env,
         rights,
     } = held.welcome(host.name())?;
@@ -94,12 +95,17 @@ fn start<C: Controlled>(
     let spec = CommandSpec {
         argv: entry.command.iter().map(Into::into).collect(),
         env: variables,
-        directory: Some(entry.directory.clone().into()),
+        // Where the asker is, a container knows nothing of.
+        directory: Some(match root {
+            Some(_) => "/".into(),
+            None => entry.directory.clone().into(),
+        }),
         output: Output::Streams {
             streams,
             is_terminal: entry.terminal,
         },
         network,
+        root,
         rights,
         host: Some(Arc::clone(&host)),
         name: name.map(|name| format!("from outside: {}", name.to_string_lossy())),

@@ -17,6 +17,7 @@ pub(super) const STEP_FILTER: i32 = 4;
 pub(super) const STEP_EXEC: i32 = 5;
 pub(super) const STEP_TSC: i32 = 6;
 pub(super) const STEP_RIGHTS: i32 = 7;
+pub(super) const STEP_ROOT: i32 = 8;
 
 /// What went wrong in the child; it writes here, in the memory that it shares, and its
 /// parent reads when the child has executed the program or ended.
@@ -80,6 +81,12 @@ pub(super) unsafe fn child(
             && libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) != 0
         {
             fail(STEP_NETWORK);
+        }
+        if let Some(root) = &spec.root
+            && let Err(error) = root.enter()
+        {
+            *libc::__errno_location() = error.raw_os_error();
+            fail(STEP_ROOT);
         }
         if let Some(view) = view
             && let Err(error) = view.enter()

@@ -13,7 +13,7 @@ use crate::linux::descriptor::{receive_descriptor, socket_pair};
 use crate::time_files::{MachineFiles, View};
 
 use super::child::{
-    Problems, STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_RIGHTS, STEP_TSC, child,
+    Problems, STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_RIGHTS, STEP_ROOT, STEP_TSC, child,
 };
 use super::guest::Guest;
 use super::prepare::prepare;
@@ -69,7 +69,7 @@ pub(crate) fn launch(
         unsafe { child(spec, &prepared, view, sockets, &problems) }
     };
     // SAFETY: the child only makes system calls on what was prepared.
-    let pidfd = unsafe { vfork(become_program, &number) }
+    let pidfd = unsafe { vfork(become_program, &number, spec.root.is_some()) }
         .map_err(GuestError::system(format!("forking for `{}`", program())))?;
     drop(theirs);
     let guest = Guest::child(number.load(Ordering::SeqCst), pidfd);
@@ -118,6 +118,10 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
             "`{program}` cannot be started as another user or with these capabilities ({source}); \
              that needs root"
         )),
+        STEP_ROOT => GuestError::System {
+            doing: format!("entering the container of `{program}`"),
+            source,
+        },
         STEP_TSC => GuestError::Unsupported(format!(
             "this kernel cannot make reads of the time-stamp counter trap ({source}); run without `--tsc emulate`"
         )),

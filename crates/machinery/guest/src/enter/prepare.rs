@@ -6,6 +6,8 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use timeloom_sys::rooted;
+
 use crate::error::GuestError;
 use crate::filter;
 
@@ -29,18 +31,26 @@ pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared
         .argv
         .first()
         .ok_or_else(|| GuestError::Usage("no command was given".into()))?;
-    let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let mut variables: BTreeMap<OsString, OsString> = match &spec.root {
+        None => std::env::vars_os().collect(),
+        Some(_) => BTreeMap::from([("PATH".into(), rooted::PATH.into())]),
+    };
     let account = spec.rights.as_ref().and_then(|rights| rights.account());
     for (name, value) in account.iter().flat_map(|account| account.variables()) {
         variables.insert(name.into(), value);
     }
     variables.extend(spec.env.clone());
     let base = spec.directory.as_deref().unwrap_or(Path::new("."));
-    let program = resolve(
-        first.as_ref(),
-        base,
-        variables.get(std::ffi::OsStr::new("PATH")),
-    );
+    let first: &Path = first.as_ref();
+    let path = variables.get(std::ffi::OsStr::new("PATH"));
+    let program = match &spec.root {
+        None => resolve(first, base, path),
+        Some(root) => {
+            let path = path.map_or("".into(), |path| path.to_string_lossy());
+            root.program(first, base, &path)
+                .unwrap_or_else(|| first.to_owned())
+        }
+    };
     let c_string = |bytes: Vec<u8>| {
         CString::new(bytes)
             .map_err(|_| GuestError::Usage("arguments cannot contain a zero byte".into()))

@@ -10,18 +10,22 @@ use timeloom_sys::rights::Rights;
 
 use crate::clock::Host;
 
+use super::root::Root;
+
 /// A program to run, and where.
 pub struct CommandSpec {
     /// The program and its arguments. A name without a slash is looked up.
     pub argv: Vec<OsString>,
-    /// Variables to set on top of ours.
+    /// Variables to set on top of ours; in a container, those that it has.
     pub env: BTreeMap<OsString, OsString>,
-    /// Working directory; ours if none.
+    /// Working directory; ours if none. In a container it is one of its own.
     pub directory: Option<PathBuf>,
     /// Where standard output and error go.
     pub output: Output,
     /// Network namespace to enter.
     pub network: Option<OwnedFd>,
+    /// The container that it is the first process of, with process numbers of its own.
+    pub root: Option<Arc<Root>>,
     /// What it may do, when that is less than we may.
     pub rights: Option<Rights>,
     /// Whose clock it lives by; the session's own host if none.
@@ -39,6 +43,7 @@ impl CommandSpec {
             directory: None,
             output: Output::Inherit,
             network: None,
+            root: None,
             rights: None,
             host: None,
             name: None,

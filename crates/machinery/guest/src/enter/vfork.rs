@@ -7,13 +7,15 @@
 //! exec must be another thread.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicI32;
 
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use timeloom_sys::signals::Blocked;
 
 /// Calls `work` in a new process, whose number is in `pid` before that. Returns a pidfd of
-/// it when it has executed a program, or ended.
+/// it when it has executed a program, or ended. With `is_first` it is the first process of
+/// process numbers of its own, and all that it starts ends with it.
 ///
 /// It begins with all signals blocked that can be: handlers of ours would run in the
 /// shared memory.
@@ -27,46 +29,46 @@ use timeloom_sys::signals::Blocked;
 pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
     work: F,
     pid: &AtomicI32,
+    is_first: bool,
 ) -> io::Result<OwnedFd> {
     let stack = Stack::new()?;
-    let mut beginning = Beginning {
-        work: Some(work),
-        pid,
-    };
+    let mut beginning = Beginning { work: Some(work) };
     let _blocked = Blocked::all()?;
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-    let mut pidfd: RawFd = -1;
+    let own_numbers = if is_first { libc::CLONE_NEWPID } else { 0 };
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
     // SAFETY: the stack is nobody else's and lives until the child has left it; `begin`
-    // gets what it expects; the descriptor is written while we stand.
+    // gets what it expects; the number, as it is for us, is written before the child runs.
     let child = unsafe {
         libc::clone(
             begin::<F>,
             stack.top(),
-            flags,
+            flags | own_numbers,
             (&raw mut beginning).cast(),
-            &raw mut pidfd,
+            pid.as_ptr(),
         )
     };
     if child < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just created and owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
+    // Nobody else waits for it, so its number is its own until we have.
+    let child = Pid::from_raw(child).expect("a child has a number");
+    let pidfd = pidfd_open(child, PidfdFlags::empty());
+    if pidfd.is_err() {
+        // Nobody would see its end.
+        let _ = kill_process(child, Signal::KILL);
+        let _ = waitpid(Some(child), WaitOptions::empty());
+    }
+    Ok(pidfd?)
 }
 
 /// What the child begins with.
-struct Beginning<'a, F> {
+struct Beginning<F> {
     work: Option<F>,
-    pid: &'a AtomicI32,
 }
 
 extern "C" fn begin<F: FnOnce() -> libc::c_int>(beginning: *mut libc::c_void) -> libc::c_int {
     // SAFETY: who called `clone` stands, and gave us this.
-    let beginning = unsafe { &mut *beginning.cast::<Beginning<'_, F>>() };
-    // SAFETY: no arguments.
-    beginning
-        .pid
-        .store(unsafe { libc::getpid() }, Ordering::SeqCst);
+    let beginning = unsafe { &mut *beginning.cast::<Beginning<F>>() };
     beginning.work.take().map_or(127, |work| work())
 }
 
@@ -114,7 +116,7 @@ impl Drop for Stack {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
@@ -139,7 +141,7 @@ mod tests {
             7
         };
         // SAFETY: it makes system calls and stores numbers.
-        unsafe { vfork(work, &pid) }.expect("there is room for a process");
+        unsafe { vfork(work, &pid, false) }.expect("there is room for a process");
         let child = seen.load(Ordering::SeqCst);
         assert_ne!(child, 0, "it has not ended yet");
         assert_eq!(
@@ -147,6 +149,26 @@ mod tests {
             (child, child)
         );
         assert_eq!(libc::WEXITSTATUS(reap(child)), 7);
+    }
+
+    #[test]
+    fn the_first_of_process_numbers_of_its_own_has_two() {
+        let (pid, seen) = (AtomicI32::new(0), AtomicI32::new(0));
+        let work = || {
+            // SAFETY: no arguments.
+            seen.store(unsafe { libc::getpid() }, Ordering::SeqCst);
+            7
+        };
+        // SAFETY: it makes a system call and stores a number.
+        match unsafe { vfork(work, &pid, true) } {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                return eprintln!("skipped: process numbers of one's own need root");
+            }
+            forked => drop(forked.expect("there is room for a process")),
+        }
+        assert_eq!(seen.into_inner(), 1);
+        assert_ne!(pid.load(Ordering::SeqCst), 1, "ours is another");
+        assert_eq!(libc::WEXITSTATUS(reap(pid.into_inner())), 7);
     }
 
     #[test]
@@ -161,7 +183,7 @@ mod tests {
         // SAFETY: a signal to itself alone.
         let work = || unsafe { libc::kill(libc::getpid(), libc::SIGURG) };
         // SAFETY: it makes system calls.
-        unsafe { vfork(work, &pid) }.expect("there is room for a process");
+        unsafe { vfork(work, &pid, false) }.expect("there is room for a process");
         assert_eq!(reap(pid.into_inner()), 0);
         assert!(!RAN.load(Ordering::SeqCst));
         // We take them again.

@@ -1,0 +1,145 @@
+//! The hosts' containers: each a root directory in which the programs of its host run.
+//!
+//! It decides which program is inside: those of the host, and the process of a bundle. A
+//! host's timeline daemon and an attack's programs are the machine's. How a root is made
+//! is `timeloom_guest::Root`'s business.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use timeloom_fabric::Fabric;
+use timeloom_guest::{Bind, Root, RootSpec};
+use timeloom_scenario::{Bundle, Host, Plan, Program};
+
+use crate::error::RunError;
+use crate::timelines::TimelineDaemon;
+
+/// The containers of a plan, by the names of their hosts.
+#[derive(Default)]
+pub(crate) struct Containers(BTreeMap<String, Container>);
+
+/// One container.
+struct Container {
+    image: Bundle,
+    /// The process of its bundle.
+    own: Option<Program>,
+    /// Once it is made.
+    root: Option<Arc<Root>>,
+}
+
+impl Containers {
+    /// Reads what they are made of; no root is made yet.
+    ///
+    /// # Errors
+    /// What `check` says of a bundle that has changed since.
+    pub(crate) fn read(plan: &Plan) -> Result<Self, RunError> {
+        let mut all = BTreeMap::new();
+        for (name, host) in &plan.system.hosts {
+            let Some(container) = &host.container else {
+                continue;
+            };
+            let image = container.image().map_err(|fault| {
+                RunError::Start(format!("host {name}: {}; {}", fault.message, fault.help))
+            })?;
+            let container = Container {
+                own: container.program(name, &image),
+                image,
+                root: None,
+            };
+            all.insert(name.clone(), container);
+        }
+        Ok(Self(all))
+    }
+
+    /// Makes the roots, each with its host's network and timelines.
+    ///
+    /// # Errors
+    /// The kernel's, in words.
+    pub(crate) fn build(
+        &mut self,
+        fabric: &Fabric,
+        keepers: &[TimelineDaemon],
+    ) -> Result<(), RunError> {
+        for (name, container) in &mut self.0 {
+            let Some(station) = fabric.station(name) else {
+                continue;
+            };
+            let mounts = container.image.mounts.iter();
+            let mounts = mounts.map(|mount| Bind {
+                source: mount.source.clone(),
+                target: mount.target.clone(),
+                writable: mount.writable,
+            });
+            let timelines = keepers.iter().filter(|keeper| keeper.host == *name);
+            let timelines = timelines.map(|keeper| Bind {
+                source: keeper.directory.clone(),
+                target: TIMELINES.into(),
+                writable: false,
+            });
+            let root = Root::new(&RootSpec {
+                image: container.image.root.clone(),
+                read_only: container.image.read_only,
+                rooms: container.image.rooms.clone(),
+                binds: mounts.chain(timelines).collect(),
+                hostname: name.clone(),
+                network: station.as_fd(),
+            });
+            let root = root.map_err(|error| RunError::Start(format!("host {name}: {error}")))?;
+            container.root = Some(Arc::new(root));
+        }
+        Ok(())
+    }
+
+    /// The roots that were made, by the names of their hosts.
+    pub(crate) fn roots(&self) -> BTreeMap<String, Arc<Root>> {
+        let all = self.0.iter();
+        all.filter_map(|(name, container)| Some((name.clone(), container.root.clone()?)))
+            .collect()
+    }
+
+    /// The processes of bundles, each with its host.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = (&str, &Program)> {
+        let all = self.0.iter();
+        all.filter_map(|(name, container)| Some((name.as_str(), container.own.as_ref()?)))
+    }
+
+    /// The root in which a program of `host` runs, if it runs in one.
+    pub(crate) fn root_of(&self, plan: &Plan, host: &str, program: &str) -> Option<Arc<Root>> {
+        let container = self.0.get(host)?;
+        is_inside(plan, host, program).then(|| container.root.clone())?
+    }
+
+    /// What of their bundles does not count here, in words for the manifest.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = String> {
+        let all = self.0.iter();
+        let all = all.filter(|(_, container)| !container.image.left_out.is_empty());
+        all.map(|(name, container)| {
+            let parts = container.image.left_out.join(", ");
+            format!("Of the bundle of host {name} these do not count: {parts}.")
+        })
+    }
+
+    /// Where on this machine the file of a program is, for its hash.
+    pub(crate) fn file_of(&self, plan: &Plan, host: &str, program: &Program) -> Option<PathBuf> {
+        let container = self.0.get(host)?;
+        let first = Path::new(&program.run[0]);
+        let inside = program.directory.join(first);
+        let within = inside.strip_prefix("/").ok()?;
+        (is_inside(plan, host, &program.name) && program.run[0].contains('/'))
+            .then(|| container.image.root.join(within))
+    }
+}
+
+/// Whether a program of `host` lives in the host's container.
+pub(crate) fn is_inside(plan: &Plan, host: &str, program: &str) -> bool {
+    plan.system.hosts.get(host).is_some_and(|described| {
+        let programs = described.programs.iter();
+        let is_own = || programs.clone().any(|own| own.name == program);
+        described.container.is_some() && (program == Host::container_program(host) || is_own())
+    })
+}
+
+/// Where programs in a container find the timelines of their host.
+pub(crate) const TIMELINES: &str = "/run/timelines";

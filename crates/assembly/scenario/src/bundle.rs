@@ -1,0 +1,420 @@
+//! OCI bundles: a directory with a root and `config.json`, which says what runs in it.
+//!
+//! Of the configuration counts what a host of an experiment can do: the process with its
+//! arguments, variables, directory, user and capabilities, the root, and mounts of files and
+//! memory. What would make it another machine's business is refused: namespaces of others,
+//! user namespaces, hooks. Limits, system call filters and masks are named as left out
+//! ([`Bundle::left_out`]). (OCI runtime specification 1.2, config.md and config-linux.md.)
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use timeloom_sys::account::UserName;
+
+use crate::plan::ContainerMount;
+use crate::words::CapabilityName;
+
+/// What a container is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bundle {
+    /// The directory with its files.
+    pub root: PathBuf,
+    /// Whether programs cannot write there.
+    pub read_only: bool,
+    /// What of this machine is seen in it.
+    pub mounts: Vec<ContainerMount>,
+    /// Where it has memory to write to.
+    pub rooms: Vec<PathBuf>,
+    /// What it runs by itself.
+    pub process: Option<BundleProcess>,
+    /// What of its configuration does not count here, in words.
+    pub left_out: Vec<&'static str>,
+}
+
+/// What a bundle runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BundleProcess {
+    /// The program and its arguments.
+    pub args: Vec<String>,
+    /// Its variables.
+    pub env: BTreeMap<String, String>,
+    /// Its directory in the container.
+    pub cwd: PathBuf,
+    /// Who it is: numbers.
+    pub user: UserName,
+    /// What of root's rights it has.
+    pub capabilities: Vec<CapabilityName>,
+}
+
+/// Why a directory is no bundle that can be a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleFault {
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+fn fault<T>(message: impl Into<String>, help: &str) -> Result<T, BundleFault> {
+    Err(BundleFault {
+        message: message.into(),
+        help: help.to_owned(),
+    })
+}
+
+impl Bundle {
+    /// An image's root directory, without a configuration.
+    pub fn of_root(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            read_only: false,
+            mounts: Vec::new(),
+            rooms: Vec::new(),
+            process: None,
+            left_out: Vec::new(),
+        }
+    }
+
+    /// The bundle in a directory.
+    ///
+    /// # Errors
+    /// In words, with what to do.
+    pub fn read(directory: &Path) -> Result<Self, BundleFault> {
+        let file = directory.join("config.json");
+        let help = "a bundle is a directory with `config.json` and its root, as `umoci unpack` \
+                    and `crun spec` make them";
+        let size = fs::metadata(&file).map(|file| file.len());
+        match size.map_err(|error| format!("{}: {error}", file.display())) {
+            Err(message) => return fault(message, help),
+            Ok(bytes) if bytes > MOST_BYTES => {
+                return fault(format!("{} has {bytes} bytes", file.display()), help);
+            }
+            Ok(_) => {}
+        }
+        match fs::read(&file) {
+            Ok(bytes) => Self::parse(&bytes, directory),
+            Err(error) => fault(format!("{}: {error}", file.display()), help),
+        }
+    }
+
+    /// Reads `config.json`; what it names is found from `directory`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(bytes: &[u8], directory: &Path) -> Result<Self, BundleFault> {
+        let config: Config = match serde_json::from_slice(bytes) {
+            Ok(config) => config,
+            Err(error) => {
+                let help = "it is described by the OCI runtime specification";
+                return fault(format!("config.json is none of a bundle: {error}"), help);
+            }
+        };
+        if config.hooks.values().any(|hooks| !hooks.is_empty()) {
+            let help = "take `hooks` out: they are a runtime's, and there is none here";
+            return fault("the bundle has hooks, which nobody would run", help);
+        }
+        for namespace in &config.linux.namespaces {
+            match (namespace.kind.as_str(), &namespace.path) {
+                ("network", Some(path)) => {
+                    let help = "take the `path` out: its network is that of the host";
+                    return fault(format!("the bundle has its own network, {path}"), help);
+                }
+                ("user", _) => {
+                    let help = "take the namespace `user` out, and give `process.user` numbers \
+                                of this machine";
+                    return fault("the bundle has users of its own", help);
+                }
+                (kind, Some(path)) => {
+                    let help = "take the `path` out: a host shares nothing with others";
+                    return fault(
+                        format!("the bundle joins the {kind} namespace {path}"),
+                        help,
+                    );
+                }
+                _ => {}
+            }
+        }
+        let mut bundle = Self::of_root(&directory.join(&config.root.path));
+        bundle.read_only = config.root.readonly;
+        for mount in &config.mounts {
+            bundle.mount(mount, directory)?;
+        }
+        let left_out = [
+            ("resources", config.linux.resources.is_some()),
+            ("seccomp", config.linux.seccomp.is_some()),
+            ("rlimits", !config.process.rlimits.is_empty()),
+        ];
+        let left_out = left_out.into_iter().filter(|(_, there)| *there);
+        bundle.left_out = left_out.map(|(name, _)| name).collect();
+        bundle.process = Some(config.process.read()?);
+        Ok(bundle)
+    }
+
+    fn mount(&mut self, mount: &Mount, directory: &Path) -> Result<(), BundleFault> {
+        let target = &mount.destination;
+        if !target.is_absolute() {
+            let message = format!("the mount `{}` is at no absolute path", target.display());
+            return fault(message, "write one that begins with `/`");
+        }
+        let is_bind = |option: &String| option == "bind" || option == "rbind";
+        let kind = match mount.options.iter().any(is_bind) {
+            true => "bind",
+            false => mount.kind.as_deref().unwrap_or("none"),
+        };
+        match (kind, &mount.source) {
+            ("bind", Some(source)) => self.mounts.push(ContainerMount {
+                source: directory.join(source),
+                target: target.clone(),
+                writable: !mount.options.iter().any(|option| option == "ro"),
+            }),
+            // Every container has these.
+            ("tmpfs", _) if target.starts_with("/dev") => {}
+            ("proc" | "sysfs" | "devpts" | "mqueue" | "cgroup" | "cgroup2", _) => {}
+            ("tmpfs", _) => self.rooms.push(target.clone()),
+            (kind, _) => {
+                let message = format!("the mount `{}` is of type `{kind}`", target.display());
+                return fault(message, "only `bind` and `tmpfs` are mounted; take it out");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    process: Process,
+    root: Root,
+    #[serde(default)]
+    mounts: Vec<Mount>,
+    #[serde(default)]
+    hooks: BTreeMap<String, Vec<serde_json::Value>>,
+    #[serde(default)]
+    linux: Linux,
+}
+
+#[derive(Deserialize)]
+struct Root {
+    path: PathBuf,
+    #[serde(default)]
+    readonly: bool,
+}
+
+#[derive(Deserialize)]
+struct Mount {
+    destination: PathBuf,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    source: Option<PathBuf>,
+    #[serde(default)]
+    options: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Linux {
+    #[serde(default)]
+    namespaces: Vec<Namespace>,
+    resources: Option<serde_json::Value>,
+    seccomp: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Namespace {
+    #[serde(rename = "type")]
+    kind: String,
+    path: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Process {
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: Vec<String>,
+    cwd: Option<PathBuf>,
+    #[serde(default)]
+    user: Numbers,
+    #[serde(default)]
+    capabilities: Capabilities,
+    #[serde(default)]
+    rlimits: Vec<serde_json::Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct Numbers {
+    #[serde(default)]
+    uid: u32,
+    #[serde(default)]
+    gid: u32,
+}
+
+#[derive(Default, Deserialize)]
+struct Capabilities {
+    #[serde(default)]
+    effective: Vec<String>,
+}
+
+impl Process {
+    fn read(self) -> Result<BundleProcess, BundleFault> {
+        if self.args.first().is_none_or(String::is_empty) {
+            return fault(
+                "the bundle runs nothing",
+                "give `process.args` in config.json",
+            );
+        }
+        let cwd = self.cwd.unwrap_or_else(|| "/".into());
+        if !cwd.is_absolute() {
+            let message = format!("`process.cwd` is no absolute path: {}", cwd.display());
+            return fault(message, "write one that begins with `/`");
+        }
+        let mut env = BTreeMap::new();
+        for variable in self.env {
+            match variable.split_once('=') {
+                Some((name, value)) if !name.is_empty() && !variable.contains('\0') => {
+                    env.insert(name.to_owned(), value.to_owned());
+                }
+                _ => return fault(format!("`{variable}` is no variable"), "write `NAME=VALUE`"),
+            }
+        }
+        let capability = |name: &String| {
+            let known = name.to_ascii_lowercase();
+            let known = known.strip_prefix("cap_").unwrap_or(&known).parse();
+            known.or_else(|_| fault(format!("Linux has no capability `{name}`"), "take it out"))
+        };
+        Ok(BundleProcess {
+            capabilities: (self.capabilities.effective.iter())
+                .map(capability)
+                .collect::<Result<_, _>>()?,
+            args: self.args,
+            env,
+            cwd,
+            user: UserName::Numbered {
+                user: self.user.uid,
+                group: Some(self.user.gid),
+            },
+        })
+    }
+}
+
+/// Longest configuration that is read; real ones have some 10 KiB.
+const MOST_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `crun spec` writes, shortened.
+    const USUAL: &str = r#"{
+      "ociVersion": "1.0.0",
+      "process": {
+        "terminal": true,
+        "user": { "uid": 7, "gid": 8 },
+        "args": ["sh", "-c", "true"],
+        "env": ["PATH=/bin", "TERM=xterm=1"],
+        "cwd": "/srv",
+        "capabilities": { "effective": ["CAP_KILL"], "bounding": ["CAP_KILL", "CAP_CHOWN"] },
+        "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024 }],
+        "noNewPrivileges": true
+      },
+      "root": { "path": "rootfs", "readonly": true },
+      "hostname": "crun",
+      "mounts": [
+        { "destination": "/proc", "type": "proc", "source": "proc" },
+        { "destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid"] },
+        { "destination": "/dev/shm", "type": "tmpfs", "source": "shm" },
+        { "destination": "/cache", "type": "tmpfs", "source": "tmpfs" },
+        { "destination": "/data", "type": "none", "source": "in", "options": ["rbind", "ro"] },
+        { "destination": "/out", "type": "bind", "source": "/srv/out" }
+      ],
+      "linux": {
+        "resources": { "devices": [{ "allow": false, "access": "rwm" }] },
+        "namespaces": [{ "type": "pid" }, { "type": "network" }, { "type": "mount" }]
+      }
+    }"#;
+
+    fn parse(text: &str) -> Result<Bundle, BundleFault> {
+        Bundle::parse(text.as_bytes(), Path::new("/lab"))
+    }
+
+    #[test]
+    fn a_usual_bundle_is_read() {
+        let bundle = parse(USUAL).expect("it is one");
+        assert_eq!(bundle.root, Path::new("/lab/rootfs"));
+        assert!(bundle.read_only);
+        assert_eq!(bundle.rooms, [Path::new("/cache")]);
+        let mounts = bundle.mounts.iter();
+        let mounts: Vec<_> = mounts
+            .map(|it| (it.source.to_str(), it.target.to_str(), it.writable))
+            .collect();
+        assert_eq!(
+            mounts,
+            [
+                (Some("/lab/in"), Some("/data"), false),
+                (Some("/srv/out"), Some("/out"), true)
+            ]
+        );
+        assert_eq!(bundle.left_out, ["resources", "rlimits"]);
+        let process = bundle.process.expect("it runs something");
+        assert_eq!(process.args, ["sh", "-c", "true"]);
+        assert_eq!(process.env["TERM"], "xterm=1");
+        assert_eq!(process.cwd, Path::new("/srv"));
+        assert_eq!(process.user.to_string(), "7:8");
+        assert_eq!(process.capabilities.len(), 1);
+        assert_eq!(process.capabilities[0].to_string(), "kill");
+    }
+
+    #[test]
+    fn what_a_host_cannot_be_is_refused_with_what_to_do() {
+        for (part, instead, message) in [
+            (
+                r#"{ "type": "network" }"#,
+                r#"{ "type": "network", "path": "/proc/1/ns/net" }"#,
+                "has its own network, /proc/1/ns/net",
+            ),
+            (
+                r#"{ "type": "pid" }"#,
+                r#"{ "type": "pid", "path": "/proc/1/ns/pid" }"#,
+                "joins the pid namespace",
+            ),
+            (
+                r#"{ "type": "pid" }"#,
+                r#"{ "type": "user" }"#,
+                "users of its own",
+            ),
+            (
+                r#""hostname": "crun""#,
+                r#""hooks": { "prestart": [{ "path": "/bin/true" }] }"#,
+                "has hooks",
+            ),
+            (
+                r#""args": ["sh", "-c", "true"]"#,
+                r#""args": []"#,
+                "runs nothing",
+            ),
+            (r#""cwd": "/srv""#, r#""cwd": "srv""#, "no absolute path"),
+            (
+                "CAP_KILL\"], \"b",
+                "CAP_FLY\"], \"b",
+                "no capability `CAP_FLY`",
+            ),
+            ("TERM=xterm=1", "TERM", "`TERM` is no variable"),
+            (r#""type": "none""#, r#""type": "ext4""#, ""),
+            (r#""type": "proc""#, r#""type": "ext4""#, "of type `ext4`"),
+            (r#""/cache""#, r#""cache""#, "no absolute path"),
+            (r#""root""#, r#""boot""#, "missing field `root`"),
+        ] {
+            assert!(USUAL.contains(part), "{part}");
+            let read = parse(&USUAL.replacen(part, instead, 1));
+            match message {
+                "" => drop(read.expect("the option says that it is a bind")),
+                _ => {
+                    let fault = read.expect_err(instead);
+                    assert!(fault.message.contains(message), "{fault:?}");
+                    assert!(!fault.help.is_empty());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Building the root of a container, in a thread that is in its namespaces alone and ends.
+//!
+//! The image is what somebody packed: no path in it is followed but by the kernel's own rule
+//! that it stays inside ([`rooted`]). It does not bring programs in.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Component, Path};
+
+use rustix::fs::{Mode, OFlags, mkdirat, open, openat, symlinkat};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
+    mount_change, mount_remount, unmount,
+};
+use rustix::process::{chdir, fchdir, pivot_root};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use timeloom_sys::rooted;
+
+use super::{Bind, HARMLESS, NO_SURPRISES, Root, RootSpec};
+
+/// What was tried, and the kernel's error.
+pub(super) struct Trouble {
+    pub(super) doing: String,
+    pub(super) error: io::Error,
+}
+
+/// Says of an error what was tried.
+fn during<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Trouble {
+    let doing = doing.into();
+    move |error| Trouble {
+        doing,
+        error: error.into(),
+    }
+}
+
+pub(super) fn build(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || in_its_thread(spec));
+        let thread = thread.map_err(during("starting a thread"))?;
+        thread.join().expect("it does not panic")
+    })
+}
+
+fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
+    let network = Some(LinkNameSpaceType::Network);
+    move_into_link_name_space(spec.network, network).map_err(during("entering its network"))?;
+    let apart =
+        UnshareFlags::NEWNS | UnshareFlags::FS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC;
+    // SAFETY: descriptors stay shared; the working directory becomes this thread's own.
+    unsafe { unshare_unsafe(apart) }.map_err(during("making namespaces, which needs root"))?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change(c"/", private).map_err(during("keeping its mounts apart"))?;
+    let name = spec.hostname.as_bytes();
+    // SAFETY: a text and its length; the name is that of this thread's own namespace.
+    if unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } != 0 {
+        return Err(during("naming it")(io::Error::last_os_error()));
+    }
+
+    // An overlay takes no layer that was opened in other mounts than its own.
+    let image = open(&spec.image, DIRECTORY, Mode::empty()).map_err(during("opening it"))?;
+    // The machine's files are reached until the end, so nothing may lie over them: every
+    // kernel has this directory, and nobody binds a part of it.
+    mount(c"container", PLACE, c"tmpfs", NO_SURPRISES, c"mode=755")
+        .map_err(during("making room in memory"))?;
+    let place = open(PLACE, DIRECTORY, Mode::empty()).map_err(during("making room in memory"))?;
+    for part in [c"upper", c"work", c"root"] {
+        mkdirat(&place, part, Mode::from(0o755)).map_err(during("making room in memory"))?;
+    }
+    // A descriptor's name has none of the characters by which options are parted.
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        name_of(&image, ""),
+        name_of(&place, "/upper"),
+        name_of(&place, "/work"),
+    );
+    let options = CString::new(options).expect("it has no zero");
+    let root = CString::new(name_of(&place, "/root")).expect("it has no zero");
+    mount(
+        c"container",
+        root.as_c_str(),
+        c"overlay",
+        NO_SURPRISES,
+        options.as_c_str(),
+    )
+    .map_err(during("laying an overlay over it"))?;
+    let top = open(root.as_c_str(), DIRECTORY, Mode::empty()).map_err(during("entering it"))?;
+    drop((image, place));
+
+    furnish(&top, spec)?;
+    fchdir(&top).map_err(during("entering it"))?;
+    if spec.read_only {
+        let flags = NO_SURPRISES | MountFlags::BIND | MountFlags::RDONLY;
+        mount_remount(c".", flags, c"").map_err(during("making it read-only"))?;
+    }
+    // Both in one place: what is on top then is the machine's root.
+    pivot_root(c".", c".").map_err(during("making it the root"))?;
+    unmount(c".", UnmountFlags::DETACH).map_err(during("leaving the machine's root"))?;
+    chdir(c"/").map_err(during("entering it"))?;
+    let own = |kind, name: &CStr| {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let opened = open(name, flags, Mode::empty());
+        opened
+            .map(|namespace| (kind, namespace))
+            .map_err(during("holding its namespaces"))
+    };
+    let namespaces = [
+        own(LinkNameSpaceType::Mount, c"/proc/thread-self/ns/mnt")?,
+        own(
+            LinkNameSpaceType::HostNameAndNISDomainName,
+            c"/proc/thread-self/ns/uts",
+        )?,
+        own(
+            LinkNameSpaceType::InterProcessCommunication,
+            c"/proc/thread-self/ns/ipc",
+        )?,
+    ];
+    Ok(Root { namespaces, top })
+}
+
+/// What a Linux has beside its files.
+fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
+    let devices = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let no_options = c"";
+    for (path, kind, flags, options) in [
+        ("/proc", c"proc", HARMLESS, no_options),
+        ("/sys", c"sysfs", HARMLESS | MountFlags::RDONLY, no_options),
+        ("/dev", c"tmpfs", devices, c"mode=755,size=64k"),
+        ("/dev/pts", c"devpts", devices, c"newinstance,ptmxmode=0666"),
+        ("/dev/shm", c"tmpfs", HARMLESS, c"mode=1777"),
+    ] {
+        let (at, _held) = inside(top, Path::new(path), Kind::Directory)?;
+        mount(kind, at.as_c_str(), kind, flags, options)
+            .map_err(during(format!("mounting {path}")))?;
+    }
+    for device in ["null", "zero", "full", "random", "urandom", "tty"] {
+        let path = Path::new("/dev").join(device);
+        let (at, _held) = inside(top, &path, Kind::File)?;
+        mount_bind(&path, at.as_c_str()).map_err(during(format!("giving it {device}")))?;
+    }
+    let (_, dev) = inside(top, Path::new("/dev"), Kind::Directory)?;
+    for (name, to) in [
+        (c"fd", c"/proc/self/fd"),
+        (c"stdin", c"/proc/self/fd/0"),
+        (c"stdout", c"/proc/self/fd/1"),
+        (c"stderr", c"/proc/self/fd/2"),
+        (c"ptmx", c"pts/ptmx"),
+    ] {
+        symlinkat(to, &dev, name).map_err(during("giving it devices"))?;
+    }
+    for path in &spec.rooms {
+        let (at, _held) = inside(top, path, Kind::Directory)?;
+        mount(
+            c"tmpfs",
+            at.as_c_str(),
+            c"tmpfs",
+            NO_SURPRISES,
+            c"mode=1777",
+        )
+        .map_err(during(format!("making room in {}", path.display())))?;
+    }
+    spec.binds.iter().try_for_each(|bind| bind_in(top, bind))
+}
+
+fn bind_in(top: &OwnedFd, bind: &Bind) -> Result<(), Trouble> {
+    let (from, to) = (bind.source.display(), bind.target.display());
+    let doing = || format!("binding {from} to {to}");
+    let kind = match std::fs::metadata(&bind.source).map_err(during(doing()))? {
+        source if source.is_dir() => Kind::Directory,
+        _ => Kind::File,
+    };
+    let (at, held) = inside(top, &bind.target, kind)?;
+    mount_bind_recursive(&bind.source, at.as_c_str()).map_err(during(doing()))?;
+    drop(held);
+    // Found anew: what was held lies under the mount now.
+    let (at, _held) = inside(top, &bind.target, kind)?;
+    let mut flags = NO_SURPRISES | MountFlags::BIND;
+    flags.set(MountFlags::RDONLY, !bind.writable);
+    mount_remount(at.as_c_str(), flags, c"").map_err(during(doing()))
+}
+
+/// What something is mounted on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+}
+
+/// A name by which the kernel finds what is at `path` of the container while the descriptor
+/// is open; what is missing on the way is made.
+fn inside(top: &OwnedFd, path: &Path, kind: Kind) -> Result<(CString, OwnedFd), Trouble> {
+    let doing = || format!("making {}", path.display());
+    let mut parent = top.try_clone().map_err(during(doing()))?;
+    let mut walked = std::path::PathBuf::from("/");
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    let names: Vec<_> = names.collect();
+    for (index, name) in names.iter().enumerate() {
+        walked.push(name);
+        let found = rooted::find(top, &walked);
+        if found.as_ref().err().and_then(io::Error::raw_os_error) == Some(libc::ENOENT) {
+            let is_last = index + 1 == names.len();
+            let mode = Mode::from(0o755);
+            let made = match is_last && kind == Kind::File {
+                true => {
+                    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                    openat(&parent, *name, flags, mode).map(drop)
+                }
+                false => mkdirat(&parent, *name, mode),
+            };
+            // A dangling link is there and leads nowhere.
+            made.or_else(|error| match error {
+                Errno::EXIST => Err(Errno::LOOP),
+                other => Err(other),
+            })
+            .map_err(during(doing()))?;
+            parent = rooted::find(top, &walked).map_err(during(doing()))?;
+        } else {
+            parent = found.map_err(during(doing()))?;
+        }
+    }
+    let name = CString::new(name_of(&parent, "")).expect("it has no zero");
+    Ok((name, parent))
+}
+
+/// A path to what a descriptor of this process is open on.
+fn name_of(descriptor: &OwnedFd, beyond: &str) -> String {
+    format!("/proc/thread-self/fd/{}{beyond}", descriptor.as_raw_fd())
+}
+
+/// Where the overlay is put together, for a moment and for nobody else's eyes.
+const PLACE: &CStr = c"/proc/fs";
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
