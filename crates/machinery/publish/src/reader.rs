@@ -15,7 +15,8 @@ use crate::encode::PageSegment;
 use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
 use crate::memory::{Mapping, length_of};
 use crate::refusal::Refusal;
-use line::{Line, VOID, displaced, doubtful, is_displaced};
+pub(crate) use line::Line;
+use line::{VOID, displaced, doubtful, is_displaced};
 
 /// A timeline's page, open for reading. `Send + Sync`, no lock: share one
 /// between all threads.
@@ -269,6 +270,30 @@ impl PageReader {
         }
         let good = Line::of(&words).good(page, now);
         Ok(good.unwrap_or_else(|| doubtful(page, &segment, now)))
+    }
+
+    /// The page itself.
+    #[inline(always)]
+    pub(crate) fn page(&self) -> &TimelinePage {
+        self.memory.get()
+    }
+
+    /// Which publication is in force.
+    #[inline(always)]
+    pub(crate) fn sequence(&self) -> u32 {
+        self.page().latch.sequence()
+    }
+
+    /// The line in force, whose words were found good at a reading, with its publication.
+    pub(crate) fn line(&self) -> Option<(u32, Line)> {
+        let sequence = self.sequence();
+        let known = self.verified.load(Relaxed) == u64::from(sequence) + 1;
+        let line = known.then(|| {
+            self.page()
+                .latch
+                .read_at(sequence, |words| Line::load(words))
+        });
+        line.flatten().map(|line| (sequence, line))
     }
 
     /// The words in force, for whoever gives them on; `None` when they are those of

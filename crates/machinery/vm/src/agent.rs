@@ -18,7 +18,7 @@ use timeloom_timeline_protocol::{
 
 use crate::channel::Channel;
 use crate::frames::{Frames, message};
-use crate::measure::{Answer, Beat, Measured, own};
+use crate::measure::{Answer, BEAT, Beat, BeatPace, Measured, own};
 use crate::words::{FromGuest, FromHost, VM_VERSION};
 
 /// A guest's agent, in threads that end when this is dropped.
@@ -152,6 +152,7 @@ impl Shared {
     /// Says hello until it is answered, then that the guest lives; each beat measures.
     fn beat(&self) {
         let mut answered = Instant::now();
+        let mut pace = BeatPace::default();
         for sequence in 1.. {
             if self.ended.load(Relaxed) {
                 return;
@@ -166,8 +167,11 @@ impl Shared {
                 None if answered.elapsed() > crate::session::SILENCE => self.lose_host(),
                 None => {}
             }
-            let pause = if sequence < QUICK { EARLY } else { BEAT };
-            self.wait(pause, |state| !state.welcome);
+            let is_close = {
+                let (slack, _) = self.region.allowances();
+                self.state().measured.is_close(slack)
+            };
+            self.wait(pace.next(is_close), |state| !state.welcome);
         }
     }
 
@@ -345,13 +349,6 @@ impl Shared {
         self.send(&FromGuest::Close { connection: number });
     }
 }
-
-/// Between two beats.
-const BEAT: Duration = Duration::from_secs(1);
-
-/// The first ones follow each other sooner, until the relation is close.
-const QUICK: u64 = 6;
-const EARLY: Duration = Duration::from_millis(260);
 
 /// For threads to see that all has ended.
 const LOOK: Duration = Duration::from_millis(400);

@@ -18,7 +18,8 @@ pub fn arguments(memory: &str, size: usize, channel: &str, monitor: &str) -> Vec
             "memory-backend-file,id=timeloom,mem-path={memory},size={size},share=on,readonly=on"
         ),
         "-device",
-        "ivshmem-plain,memdev=timeloom",
+        // Else QEMU refuses to save the machine's state or to migrate it.
+        "ivshmem-plain,memdev=timeloom,master=on",
         "-device",
         "virtio-serial-pci,id=timeloom-ports",
         "-chardev",

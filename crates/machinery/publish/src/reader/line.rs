@@ -40,19 +40,23 @@ pub(super) const VOID: Reading = Reading {
 /// What a good reading computes with, each word in a register of its own. (As an
 /// array made by `map` they went through the stack, stored by halves of what was
 /// then loaded whole, and the processor waited for its own stores.)
-pub(super) struct Line {
-    counter0: u64,
-    estimate0: u64,
-    rate: u64,
-    below: u64,
-    above: u64,
-    below_growth: u64,
-    above_growth: u64,
-    good_for: u64,
-    pub(super) marker: u64,
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) counter0: u64,
+    pub(crate) estimate0: u64,
+    pub(crate) rate: u64,
+    pub(crate) below: u64,
+    pub(crate) above: u64,
+    pub(crate) below_growth: u64,
+    pub(crate) above_growth: u64,
+    pub(crate) good_for: u64,
+    pub(crate) marker: u64,
 }
 
 impl Line {
+    /// The first words of a page, as many as it has.
+    pub(crate) const WORDS: usize = MARKER + 1;
+
     #[inline(always)]
     pub(super) fn load(words: &[AtomicU64; WORDS]) -> Self {
         Self::from(|index| words[index].load(Relaxed))
@@ -63,7 +67,7 @@ impl Line {
     }
 
     #[inline(always)]
-    fn from(word: impl Fn(usize) -> u64) -> Self {
+    pub(crate) fn from(word: impl Fn(usize) -> u64) -> Self {
         Self {
             counter0: word(0),
             estimate0: word(1),
@@ -81,16 +85,34 @@ impl Line {
     /// words: there is nothing here that overflows, divides or panics.
     #[inline(always)]
     pub(super) fn good(&self, page: &TimelinePage, now: u64) -> Option<Reading> {
+        self.good_while(page, now, now)
+    }
+
+    /// As [`Self::good`], where the daemon, which goes by another counter, must have shown
+    /// that it lives until `alive_at` of that.
+    #[inline(always)]
+    pub(crate) fn good_while(
+        &self,
+        page: &TimelinePage,
+        now: u64,
+        alive_at: u64,
+    ) -> Option<Reading> {
         // After the counter in the program's order. The processor may load it
         // earlier, but what disrupts a counter (a migration, a restored snapshot)
         // interrupts this processor, and a load that had run ahead of the
         // interruption is done again.
         let undisrupted = page.disruption_marker().load(Relaxed) == self.marker;
-        let alive = now <= page.alive_until().load(Relaxed);
+        let alive = alive_at <= page.alive_until().load(Relaxed);
         // One that is before the line's start wraps to far beyond its end.
         let ticks = now.wrapping_sub(self.counter0);
         let good = undisrupted && alive && ticks < self.good_for;
-        good.then(|| Reading {
+        good.then(|| self.after(ticks))
+    }
+
+    /// What it says so many ticks after its start.
+    #[inline(always)]
+    fn after(&self, ticks: u64) -> Reading {
+        Reading {
             estimate_ns: self.estimate0.wrapping_add(scaled(ticks, self.rate, 56)) as i64,
             below_ns: self
                 .below
@@ -100,7 +122,28 @@ impl Line {
                 .wrapping_add(scaled(ticks, self.above_growth, 64)),
             status: Status::Ok,
             bounded: true,
-        })
+        }
+    }
+
+    /// What it says when the counter shows `now`, good or not.
+    #[cfg(test)]
+    pub(crate) fn at(&self, now: u64) -> Reading {
+        self.after(now.wrapping_sub(self.counter0))
+    }
+
+    /// What it was loaded from.
+    pub(crate) fn words(&self) -> [u64; Self::WORDS] {
+        [
+            self.counter0,
+            self.estimate0,
+            self.rate,
+            self.below,
+            self.above,
+            self.below_growth,
+            self.above_growth,
+            self.good_for,
+            self.marker,
+        ]
     }
 }
 

@@ -12,6 +12,7 @@
 //! on trust: a host is untrusted input for its guest. [`RelationWriter`] is kept in the
 //! guest by whoever measures.
 
+mod composed;
 mod layout;
 mod reader;
 mod relation_page;

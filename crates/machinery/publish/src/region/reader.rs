@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 
 use timeloom_clock::quality::{Stamp, Status, TimelineId};
 
+use super::composed::{Composed, MadeFrom, OwnLine, half_ns};
 use super::layout::{MOST_TIMELINES, REGION_MAGIC, REGION_VERSION, RegionDirectory, Slot};
 use super::relation_page::RelationReader;
 use crate::counter::{PageCounter, now_ticks};
@@ -122,6 +123,8 @@ pub struct RegionReader {
     page: PageReader,
     region: Region,
     relation: RelationReader,
+    /// Both as one line, while neither changes.
+    composed: Composed,
 }
 
 impl RegionReader {
@@ -146,6 +149,7 @@ impl RegionReader {
             page,
             relation: RelationReader::open(relation, opened.incarnation)?,
             region: opened,
+            composed: Composed::new(),
         };
         reader.read_ns()?;
         Ok(reader)
@@ -195,7 +199,7 @@ impl RegionReader {
     /// The host's counter for a value of the guest's: the latest that it may show and
     /// by how many ticks it may be earlier. `None` while no relation is known.
     pub fn host_ticks(&self, own: u64) -> Option<(u64, u64)> {
-        let relation = self.relation_now()?;
+        let (_, relation) = self.relation_now()?;
         let translated = relation.translate(own);
         Some((translated.latest, translated.width))
     }
@@ -206,14 +210,29 @@ impl RegionReader {
     /// As [`Self::read`].
     #[inline(always)]
     pub fn read_with(&self, own: impl Fn() -> u64) -> Result<Reading, Refusal> {
-        let Some(relation) = self.relation_now() else {
+        let now = MadeFrom {
+            page: self.page.sequence(),
+            relation: self.relation.sequence(),
+        };
+        let generation = || self.generation();
+        match self.composed.read(&self.page, now, &own, generation) {
+            Some(reading) => Ok(reading),
+            None => self.read_translated(own),
+        }
+    }
+
+    /// As [`Self::read_with`] where page or relation are new, or all is not well.
+    #[cold]
+    fn read_translated(&self, own: impl Fn() -> u64) -> Result<Reading, Refusal> {
+        let Some((published, relation)) = self.relation_now() else {
             return self.unmeasured();
         };
         // The page is asked for the latest that the host's counter may show: so it is
         // never younger than it seems. Then the interval is made longer at its start.
-        let width = Cell::new(0);
+        let (counted, width) = (Cell::new(0), Cell::new(0));
         let reading = self.page.read_with(|| {
-            let translated = relation.translate(own());
+            counted.set(own());
+            let translated = relation.translate(counted.get());
             width.set(translated.width);
             translated.latest
         })?;
@@ -222,16 +241,22 @@ impl RegionReader {
         if self.generation() != relation.generation {
             return self.unmeasured();
         }
+        if reading.status == Status::Ok
+            && let Some((page, line)) = self.page.line()
+            && let tick = self.region.tick_8_56
+            && let Some(line) = OwnLine::of(&line, &relation, counted.get(), tick)
+        {
+            let relation = published;
+            self.composed.keep(&line, MadeFrom { page, relation });
+        }
         Ok(self.widened(reading, width.get()))
     }
 
-    #[inline(always)]
     fn widened(&self, reading: Reading, width: u64) -> Reading {
         if !reading.bounded {
             return reading;
         }
-        let ns = (u128::from(width) * u128::from(self.region.tick_8_56)) >> 56;
-        let half_ns = u64::try_from(ns / 2 + 2).unwrap_or(u64::MAX >> 1);
+        let half_ns = half_ns(width, self.region.tick_8_56);
         Reading {
             estimate_ns: reading.estimate_ns.saturating_sub_unsigned(half_ns),
             below_ns: reading.below_ns.saturating_add(half_ns),
@@ -240,9 +265,9 @@ impl RegionReader {
         }
     }
 
-    fn relation_now(&self) -> Option<Relation> {
-        let relation = self.relation.load()?;
-        (relation.generation == self.generation()).then_some(relation)
+    fn relation_now(&self) -> Option<(u32, Relation)> {
+        let (published, relation) = self.relation.load()?;
+        (relation.generation == self.generation()).then_some((published, relation))
     }
 
     #[inline(always)]

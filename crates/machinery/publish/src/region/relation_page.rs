@@ -80,10 +80,15 @@ impl RelationReader {
         Ok(Self(memory))
     }
 
-    /// What is known now.
+    /// Which publication is in force.
     #[inline(always)]
-    pub(super) fn load(&self) -> Option<Relation> {
-        self.0.get().latch.read(|words, _| {
+    pub(super) fn sequence(&self) -> u32 {
+        self.0.get().latch.sequence()
+    }
+
+    /// What is known now, with its publication.
+    pub(super) fn load(&self) -> Option<(u32, Relation)> {
+        self.0.get().latch.read(|words, sequence| {
             let word = |index: usize| words[index].load(Relaxed);
             let relation = Relation {
                 low: word(0) as i64,
@@ -92,7 +97,7 @@ impl RelationReader {
                 growth_0_64: word(3),
                 generation: word(4),
             };
-            (word(KNOWN) == 1 && relation.is_sound()).then_some(relation)
+            (word(KNOWN) == 1 && relation.is_sound()).then_some((sequence, relation))
         })
     }
 }
