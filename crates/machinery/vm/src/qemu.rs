@@ -18,8 +18,7 @@ pub fn arguments(memory: &str, size: usize, channel: &str, monitor: &str) -> Vec
             "memory-backend-file,id=timeloom,mem-path={memory},size={size},share=on,readonly=on"
         ),
         "-device",
-        // Else QEMU refuses to save the machine's state or to migrate it.
-        "ivshmem-plain,memdev=timeloom,master=on",
+        "ivshmem-plain,memdev=timeloom",
         "-device",
         "virtio-serial-pci,id=timeloom-ports",
         "-chardev",

@@ -59,20 +59,14 @@ impl Host {
     }
 
     pub(crate) fn relay(&self) -> (Relay, OwnedFd) {
-        let (mut relay, ours, theirs) = self.mute_relay();
-        relay.connect(ours).unwrap();
-        (relay, theirs)
-    }
-
-    /// One whose machine is not heard before the first end of the port is connected.
-    pub(crate) fn mute_relay(&self) -> (Relay, OwnedFd, OwnedFd) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let names: Vec<TimelineName> = vec!["own".parse().unwrap()];
         // Slower than any processor: what is not known is the more.
         let scale = CoreScale::new(At::ZERO, At::ZERO, Rate::from_ratio(2, 1).unwrap());
         let directory = self.daemon.directory().clone();
-        let relay = Relay::start(directory, names, &scale).unwrap();
-        (relay, ours.into(), theirs.into())
+        let mut relay = Relay::start(directory, names, &scale).unwrap();
+        relay.connect(ours.into()).unwrap();
+        (relay, theirs.into())
     }
 
     pub(crate) fn bindings(&self) -> usize {
