@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
         "[[system.links]]\nbetween = [\"s1\", \"s2\"]",
         "",
         "[system.hosts.control]",
-        "no link leads from control, generator, historian, s1 to the rest",
+        "no link leads from control, generator, s1 to the rest",
     )
     .counting(2), // The capture of that link goes with it.
     here(
