@@ -12,7 +12,7 @@ MPI := crates/machinery/peering/mpi/Cargo.toml
 # As cargo wants it in names of variables.
 HOST_TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
 
-.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -91,6 +91,9 @@ test-vm: packages-vm build ## Real virtual machines (QEMU): guests bind and read
 test-vm-memory: packages-vm packages-test .venv/ready ## The kernel's out-of-memory killer by control groups of version 2, in an emulated machine (QEMU)
 	scripts/test-vm-memory
 
+test-gpio: packages-gpio build ## Four boards on one wire: agents with real character devices of GPIO, alone and with a network, in an emulated machine (QEMU)
+	scripts/test-gpio $(BINARY)
+
 test-foreign: packages-foreign build ## Go's, CPython's and libfaketime's own tests of time: the same verdicts natively, dilated, paused; half an hour
 	scripts/test-foreign $(BINARY) --jobs 2
 
@@ -140,7 +143,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by what needs them.
-.PHONY: packages-build packages-demo packages-test packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-foreign
+.PHONY: packages-build packages-demo packages-test packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
@@ -163,5 +166,8 @@ packages-phc: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static phc2sys:linuxptp cpio:cpio
 packages-vm: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio crun:crun ip:iproute2 ping:iputils-ping
+# The kernel's modules are built by the kernel's own makefiles.
+packages-gpio: packages-build
+	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio gcc-12:gcc-12 make:make xz:xz-utils
 packages-foreign: packages-build
 	@scripts/packages python3.11:python3.11 make:make dpkg-source:dpkg-dev @files:golang-1.19-go @files:golang-1.19-src @files:libpython3.11-testsuite @files:tzdata

@@ -7,7 +7,8 @@ pub use crate::placed::{Secret, Serve, WhichTimeline};
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
-    Bound, Bus, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
+    Alone, Bound, Bus, CommonTimeline, GpioPins, Key, LineSettings, MachineTimeline, MachineWire,
+    Peer, PinNames, SystemTimeline, Udp, Wired, prove,
 };
 use timeloom_guest::{Controlled, HoldError, Session};
 use timeloom_sys::wall_now;
@@ -38,12 +39,26 @@ pub struct AgreedPause {
 /// Hears of each pause, when it ends.
 pub type HearPause = Box<dyn FnMut(&AgreedPause) + Send>;
 
+/// Where the clock of a machine stood in a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// Where all did, as was agreed.
+    Agreed,
+    /// Where it was when it saw the edge of the line; the others, elsewhere.
+    OwnEdge,
+}
+
 /// Writes one JSON object for each pause, one to a line.
-pub fn json_lines(mut log: Box<dyn Write + Send>) -> HearPause {
+pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> HearPause {
+    let anchor = match anchor {
+        Anchor::Agreed => "agreed",
+        Anchor::OwnEdge => "own edge",
+    };
     Box::new(move |pause| {
         let line = serde_json::json!({
             "pause": pause.number,
             "at_ns": pause.at.as_ns(),
+            "anchor": anchor,
             "asked": pause.asked,
             "ahead_ns": pause.ahead.map(Duration::as_ns),
             "deviation_ns": pause.deviation.map(|(deviation, _)| deviation.as_ns()),

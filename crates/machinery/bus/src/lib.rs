@@ -10,7 +10,8 @@
 //! - [`Testbed`] is what the line commands: the supervisor, or a simulated one.
 //! - [`Wire`] carries the level further, so that other machines stand still
 //!   too. [`Local`] ends at this machine's testbed; [`Udp`] joins machines, whose
-//!   testbeds ([`AgreedTestbed`]) all stand at one instant.
+//!   testbeds ([`AgreedTestbed`]) all stand at one instant. [`Wired`] and [`Alone`] are
+//!   ends of a line of GPIO pins, with and without a network beside it.
 //! - [`Record`]s go to a [`Sink`]: the rows of `clock.parquet`.
 //!
 //! It is not a lock: holds overlap freely and say nothing about who may talk to
@@ -26,6 +27,7 @@ mod record;
 mod testbed;
 mod watchdog;
 mod wire;
+mod wired;
 
 pub use agreed::{
     AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
@@ -36,4 +38,8 @@ pub use error::BusError;
 pub use record::{Action, Record, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongStand};
-pub use wire::{Cause, Local, Wire};
+pub use wire::{Cause, Local, MachineWire, Wire};
+pub use wired::{
+    Alone, Edge, Fault, GpioPins, Heard, Levels, Line, LineSettings, PinNames, Pins, Warn, Wired,
+    prove,
+};

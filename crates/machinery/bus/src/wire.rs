@@ -25,10 +25,10 @@ pub struct Cause<'a> {
 /// when the *line* rises or falls, so the wire records `pause` and `resume`.
 ///
 /// - [`Local`] has no other machines: driving it commands the testbed.
-/// - A GPIO wire sets its output pin, as in the paper's Figure 5, and commands
+/// - [`crate::Alone`] sets its output pin, as in the paper's Figure 5, and commands
 ///   the testbed from the edges of its input pins, its own included.
 /// - [`crate::Udp`] agrees with its peers on an instant that no clock has passed, and
-///   returns when all stand there.
+///   returns when all stand there; [`crate::Wired`] has such a line beside that.
 ///
 /// Calls alternate, `raise` first, and never overlap. They may come from any
 /// thread. A requester on another machine reaches the testbed through its own
@@ -47,6 +47,21 @@ pub trait Wire: Send + Sync {
     /// # Errors
     /// When the testbed could not be resumed; its state is then unknown.
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
+}
+
+/// One machine's end of a line that joins machines: how a run over it begins and ends.
+pub trait MachineWire: Wire {
+    /// Waits until time goes on for the first time.
+    ///
+    /// # Errors
+    /// When the run has stopped before; why, in words.
+    fn wait_for_start(&self) -> Result<(), String>;
+
+    /// Why the run has stopped for good, in words, if it has.
+    fn halted(&self) -> Option<String>;
+
+    /// Takes part no more.
+    fn end(&self);
 }
 
 /// The wire of a single machine: its level is the line's.

@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{
-    AgreedTestbed, Bound, Cause, Key, MachineTimeline, Peer, TestbedError, Udp, Wire,
+    AgreedTestbed, Bound, Cause, Key, MachineTimeline, MachineWire, Peer, TestbedError, Udp, Wire,
 };
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
@@ -163,6 +163,7 @@ fn settings() -> Settings {
         patience: Duration::from_s(60),
         assembly: Duration::from_s(60),
         beat: Duration::from_ms(20),
+        to_all: false,
     }
 }
 

@@ -229,6 +229,13 @@ impl Agreement {
         self.halt(Why::Failed);
     }
 
+    /// The wired line beside the network is stuck: see [`Why::Line`].
+    pub fn line_is_stuck(&mut self) {
+        if self.on_silence == OnSilence::Stop {
+            self.halt(Why::Line);
+        }
+    }
+
     /// Another host's record, newer than all heard of it before. `soonest` is the
     /// earliest instant at which this host could go on, should it vote for that now.
     pub fn heard(&mut self, from: HostId, record: Record, soonest: Instant<Timeline>) {

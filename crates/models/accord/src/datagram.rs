@@ -3,8 +3,8 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0–3 | `TLPB` |
-//! | 4 | version, 1 |
-//! | 5, 6 | number of the sending and of the receiving host |
+//! | 4 | version, 2 |
+//! | 5, 6 | number of the sending and of the receiving host; 255: to all |
 //! | 7 | stage: 0 joining, 1 running, 2 closing, 3 bound, 4 standing, 5 ready, 6 stopped |
 //! | 8–15 | number of the datagram, growing |
 //! | 16–23 | number of the newest datagram that came from the receiver |
@@ -13,7 +13,7 @@
 //! | 40–55 | what the receiver's stamp was, and for how long it was kept; −1 for none |
 //! | 56–79 | pause; members; silent members |
 //! | 80–83 | ballot |
-//! | 84 | 1: holds |
+//! | 84 | sum of 1: holds; 2: drives the wired line |
 //! | 85–87 | stopped: by whom, why, which host |
 //! | 88–111 | the stage's instants, in the order of [`Stage`] |
 //!
@@ -26,13 +26,13 @@ use timeloom_time::{Duration, Instant};
 use crate::hosts::{HostId, Hosts};
 use crate::record::{Halt, Record, Resumed, Stage, Why};
 
-/// One message to one host.
+/// One message to one host, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// Who sends it.
     pub from: HostId,
-    /// Who is to get it.
-    pub to: HostId,
+    /// Who is to get it; `None`: all. Such a one acknowledges nothing and has no echo.
+    pub to: Option<HostId>,
     /// Grows with every datagram of the sender, also over its restarts.
     pub number: u64,
     /// The number of the newest that the sender got from the receiver; 0 for none.
@@ -45,6 +45,8 @@ pub struct Datagram {
     pub echo: Option<Echo>,
     /// What the sender says of itself.
     pub record: Record,
+    /// It drives the wired line, if there is one beside the network.
+    pub drives: bool,
 }
 
 /// A stamp sent back, to measure the way there and back.
@@ -66,7 +68,8 @@ impl Datagram {
         let record = &self.record;
         let (stage, halt, instants) = words(&record.stage);
         out[..4].copy_from_slice(MAGIC);
-        out[4..8].copy_from_slice(&[VERSION, self.from.number(), self.to.number(), stage]);
+        let to = self.to.map_or(ALL, HostId::number);
+        out[4..8].copy_from_slice(&[VERSION, self.from.number(), to, stage]);
         let (stamp, kept) = match self.echo {
             Some(echo) => (echo.stamp.as_ns(), echo.kept.as_ns().max(0)),
             None => (0, -1),
@@ -84,7 +87,7 @@ impl Datagram {
         ];
         put(&mut out[8..80], &words);
         out[80..84].copy_from_slice(&record.ballot.to_le_bytes());
-        out[84] = u8::from(record.holds);
+        out[84] = u8::from(record.holds) | u8::from(self.drives) << 1;
         out[85..88].copy_from_slice(&halt);
         put(&mut out[88..], &instants);
         out
@@ -98,7 +101,7 @@ impl Datagram {
             u64::from_le_bytes(*bytes)
         };
         let instant = |at: usize| word(at) as i64;
-        if &bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[84] > 1 {
+        if &bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[84] > 3 {
             return None;
         }
         let echo = match (instant(40), instant(48)) {
@@ -109,6 +112,11 @@ impl Datagram {
             }),
             _ => return None,
         };
+        let to = match bytes[6] {
+            ALL if echo.is_some() || word(16) != 0 => return None,
+            ALL => None,
+            number => Some(HostId::new(number)?),
+        };
         let halt = [bytes[85], bytes[86], bytes[87]];
         let stage = stage(bytes[7], halt, [word(88), word(96), word(104)])?;
         let ballot: &[u8; 4] = bytes[80..].first_chunk()?;
@@ -118,7 +126,7 @@ impl Datagram {
         }
         Some(Self {
             from: HostId::new(bytes[5])?,
-            to: HostId::new(bytes[6])?,
+            to,
             number: word(8),
             acknowledges: word(16),
             stamp: Instant::from_ns(instant(24)),
@@ -129,15 +137,18 @@ impl Datagram {
                 members: Hosts::from_bits(word(64)),
                 silent: Hosts::from_bits(word(72)),
                 ballot: u32::from_le_bytes(*ballot),
-                holds: bytes[84] == 1,
+                holds: bytes[84] & 1 == 1,
                 stage,
             },
+            drives: bytes[84] & 2 == 2,
         })
     }
 }
 
 const MAGIC: &[u8; 4] = b"TLPB";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Stands for all hosts; no host has this number.
+const ALL: u8 = u8::MAX;
 
 fn put(out: &mut [u8], words: &[u64]) {
     for (bytes, word) in out.chunks_exact_mut(8).zip(words) {
@@ -170,6 +181,7 @@ fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
                 Why::Excluded => (3, 0),
                 Why::Restarted(host) => (4, host.number()),
                 Why::Failed => (5, 0),
+                Why::Line => (6, 0),
             };
             (6, [by.number(), why, host], [0; 3])
         }
@@ -214,6 +226,7 @@ fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
                 2 => Why::Minority,
                 3 => Why::Excluded,
                 5 => Why::Failed,
+                6 => Why::Line,
                 _ => return None,
             };
             Stage::Stopped(Halt { by, why })
@@ -233,15 +246,22 @@ mod tests {
             prop::collection::vec(any::<u8>(), 112),
             0u8..8,
             0u8..80,
-            0u8..7,
+            0u8..8,
+            any::<bool>(),
         );
-        let nearly = nearly.prop_map(|(mut bytes, stage, host, used)| {
+        let nearly = nearly.prop_map(|(mut bytes, stage, host, used, to_all)| {
             bytes[..4].copy_from_slice(MAGIC);
             bytes[4..8].copy_from_slice(&[VERSION, host, 0, stage]);
+            if to_all {
+                bytes[6] = ALL;
+                bytes[16..24].fill(0);
+                bytes[40..48].fill(0);
+                bytes[48..56].fill(0xff);
+            }
             bytes[31] = 0;
             bytes[39] &= 0x7f;
             bytes[55] &= 0x7f;
-            bytes[84] &= 1;
+            bytes[84] &= 3;
             bytes[85..88].copy_from_slice(&match stage {
                 6 => [host, used, 0],
                 _ => [0; 3],
@@ -266,7 +286,7 @@ mod tests {
         #[test]
         fn every_stage_can_be_read(stage in 0u8..7, a in any::<u64>()) {
             let mut bytes = [0; Datagram::BYTES];
-            bytes[..8].copy_from_slice(&[b'T', b'L', b'P', b'B', 1, 2, 3, stage]);
+            bytes[..8].copy_from_slice(&[b'T', b'L', b'P', b'B', VERSION, 2, 3, stage]);
             bytes[48..56].fill(0xff);
             if stage != 0 && stage != 6 {
                 bytes[88..96].copy_from_slice(&a.to_le_bytes());

@@ -19,6 +19,8 @@ pub(crate) struct Link {
     pub(crate) acknowledged: u64,
     /// What it said last.
     pub(crate) said: Option<Record>,
+    /// It drives the wired line, as it said last.
+    pub(crate) drives: bool,
     /// Its record was news and has not been acknowledged yet.
     pub(crate) owes: bool,
     /// What it said when it sent last, and when that came.
@@ -36,7 +38,8 @@ impl Link {
             return false;
         }
         self.newest = datagram.number;
-        self.owes |= self.said != Some(datagram.record);
+        self.owes |= self.said != Some(datagram.record) || self.drives != datagram.drives;
+        self.drives = datagram.drives;
         self.said = Some(datagram.record);
         self.acknowledged = self.acknowledged.max(datagram.acknowledges);
         self.heard = Some(now);

@@ -29,6 +29,8 @@ pub struct Settings {
     pub assembly: Duration,
     /// How often a host says something at least.
     pub beat: Duration,
+    /// What is new is said to all at once; acknowledged, and said again, one by one.
+    pub to_all: bool,
 }
 
 impl Default for Settings {
@@ -39,6 +41,7 @@ impl Default for Settings {
             patience: Duration::from_ms(800),
             assembly: Duration::from_s(60),
             beat: Duration::from_ms(100),
+            to_all: false,
         }
     }
 }
@@ -84,6 +87,9 @@ pub struct Member {
     said: Record,
     said_first: u64,
     number: u64,
+    /// It drives the wired line beside the network, and has said so or not yet.
+    drives: bool,
+    said_drives: bool,
     /// Since when the others do not agree on who is silent.
     disagree_since: Option<Instant<Timeline>>,
     orders: VecDeque<Order>,
@@ -128,6 +134,8 @@ impl Member {
             started: moment.now,
             said_first: number + 1,
             number,
+            drives: false,
+            said_drives: false,
             disagree_since: None,
             orders: VecDeque::new(),
             outbox: VecDeque::new(),
@@ -163,6 +171,25 @@ impl Member {
         self.settle(moment);
     }
 
+    /// This host drives the wired line beside the network from now on, or no longer. Said
+    /// with what is said next.
+    pub fn drives(&mut self, drives: bool) {
+        self.drives = drives;
+    }
+
+    /// Whether any other host says that it drives the wired line.
+    pub fn others_drive(&self) -> bool {
+        let alive = self.agreement.alive();
+        let mut links = self.links.iter();
+        links.any(|(host, link)| alive.contains(*host) && link.drives)
+    }
+
+    /// The wired line is high, and nobody drives it: all stop, if so configured.
+    pub fn line_is_stuck(&mut self, moment: Moment) {
+        self.agreement.line_is_stuck();
+        self.settle(moment);
+    }
+
     /// The ceiling that was ordered is in force, here.
     pub fn closed(&mut self, ceiling: Instant<Virtual>, moment: Moment) {
         self.agreement.closed(ceiling, self.soonest(moment));
@@ -189,7 +216,7 @@ impl Member {
         let Some(link) = self.links.get_mut(&from) else {
             return false;
         };
-        if datagram.to != self.me || deaf || !link.take(datagram, moment.now) {
+        if datagram.to.is_some_and(|to| to != self.me) || deaf || !link.take(datagram, moment.now) {
             return false;
         }
         if link.owes {
@@ -302,9 +329,10 @@ impl Member {
             self.orders.push_back(order);
         }
         let record = self.agreement.record();
-        let is_news = record != self.said;
+        let is_news = record != self.said || self.drives != self.said_drives;
         if is_news {
             (self.said, self.said_first) = (record, self.number + 1);
+            self.said_drives = self.drives;
         }
         self.disagree_since = match self.agreement.silent().is_empty()
             || self.agreement.view_is_agreed()
@@ -313,6 +341,16 @@ impl Member {
             true => None,
             false => self.disagree_since.or(Some(moment.now)),
         };
+        let is_told = is_news && self.settings.to_all;
+        if is_told {
+            self.number += 1;
+            let datagram = self.datagram(None, moment);
+            self.outbox.push_back(datagram);
+            for link in self.links.values_mut() {
+                link.sent = Some(moment.now);
+            }
+        }
+        let is_news = is_news && !is_told;
         let hosts: Vec<HostId> = self.links.keys().copied().collect();
         for host in hosts {
             let link = &self.links[&host];
@@ -330,16 +368,23 @@ impl Member {
         };
         link.owes = false;
         link.sent = Some(moment.now);
-        self.outbox.push_back(Datagram {
+        let datagram = self.datagram(Some(to), moment);
+        self.outbox.push_back(datagram);
+    }
+
+    fn datagram(&self, to: Option<HostId>, moment: Moment) -> Datagram {
+        let link = to.and_then(|to| self.links.get(&to));
+        Datagram {
             from: self.me,
             to,
             number: self.number,
-            acknowledges: link.newest,
+            acknowledges: link.map_or(0, |link| link.newest),
             stamp: moment.now,
             uncertainty: moment.uncertainty,
-            echo: link.echo(moment.now),
+            echo: link.and_then(|link| link.echo(moment.now)),
             record: self.said,
-        });
+            drives: self.said_drives,
+        }
     }
 
     /// Why it has stopped, for a message: see [`Why`].

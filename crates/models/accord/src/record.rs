@@ -95,4 +95,6 @@ pub enum Why {
     Restarted(HostId),
     /// Its own clock or processes could not be commanded.
     Failed,
+    /// The wired line beside the network is high, and nobody says that it drives it.
+    Line,
 }

@@ -46,7 +46,7 @@ struct Host {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Event {
-    Arrive(Vec<u8>),
+    Arrive(usize, Vec<u8>),
     Wake(usize),
     /// Its clock has come to its ceiling, or it is time to go on.
     Act(usize),
@@ -190,7 +190,7 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         let index = match &event {
-            Event::Arrive(bytes) => bytes[6] as usize,
+            Event::Arrive(index, _) => *index,
             Event::Wake(index)
             | Event::Act(index)
             | Event::Claim(index)
@@ -203,7 +203,7 @@ impl World {
         let moment = self.moment(index);
         let host = &mut self.hosts[index];
         match event {
-            Event::Arrive(bytes) => {
+            Event::Arrive(_, bytes) => {
                 let datagram = Datagram::from_bytes(&bytes).expect("what was sent");
                 host.member.receive(&datagram, moment);
             }
@@ -331,10 +331,17 @@ impl World {
 
     fn send(&mut self, datagram: &Datagram) {
         self.sent += 1;
-        let pair = (
-            datagram.from.number() as usize,
-            datagram.to.number() as usize,
-        );
+        let from = datagram.from.number() as usize;
+        match datagram.to {
+            Some(to) => self.carry(datagram, (from, to.number() as usize)),
+            // Each gets one of its own, or not.
+            None => (0..self.hosts.len())
+                .filter(|to| *to != from)
+                .for_each(|to| self.carry(datagram, (from, to))),
+        }
+    }
+
+    fn carry(&mut self, datagram: &Datagram, pair: (usize, usize)) {
         if self.broken == Some(pair) || self.broken == Some((pair.1, pair.0)) {
             return;
         }
@@ -345,7 +352,7 @@ impl World {
                 let span = (most - least).as_ns() as u64 + 1;
                 let takes = least + Duration::from_ns(self.random.below(span) as i64);
                 let bytes = datagram.to_bytes().to_vec();
-                self.at(self.now + takes, Event::Arrive(bytes));
+                self.at(self.now + takes, Event::Arrive(pair.1, bytes));
             }
         }
     }
@@ -384,6 +391,17 @@ fn bad(loss: f64) -> Network {
 /// Runs until everybody got the line so often; the pauses that there were.
 fn all_get_it(count: usize, times: usize, seed: u64, network: Network, mode: Mode) -> usize {
     let settings = Settings { mode, ..settings() };
+    all_get_it_with(count, times, seed, network, settings).0
+}
+
+/// With these settings; also how many datagrams were sent.
+fn all_get_it_with(
+    count: usize,
+    times: usize,
+    seed: u64,
+    network: Network,
+    settings: Settings,
+) -> (usize, usize) {
     let mut world = World::new(count, seed, network, settings);
     let askers = count.min(4);
     world.ask(askers, times, Duration::from_s(1));
@@ -397,7 +415,22 @@ fn all_get_it(count: usize, times: usize, seed: u64, network: Network, mode: Mod
     world.run(Duration::from_ms(200), |_| false);
     assert!(world.spread() <= UNCERTAINTY + UNCERTAINTY);
     assert!(world.stands.values().all(|hosts| *hosts == count));
-    world.stands.len()
+    (world.stands.len(), world.sent)
+}
+
+/// What is new goes to all in one datagram, and whoever did not get it is told again.
+#[test]
+fn one_datagram_to_all_does_what_one_to_each_does() {
+    let to_all = Settings {
+        to_all: true,
+        ..settings()
+    };
+    for (seed, loss) in [(21, 0.0), (22, 0.1), (23, 0.2)] {
+        let (pauses, sent) = all_get_it_with(16, 3, seed, bad(loss), to_all);
+        let (_, each) = all_get_it_with(16, 3, seed, bad(loss), settings());
+        assert!(pauses > 2, "{pauses}");
+        assert!(sent < each, "loss {loss}: {sent} to all, {each} to each");
+    }
 }
 
 #[test]

@@ -14,12 +14,15 @@ use clap::{Args, ValueEnum};
 use timeloom_exit::Failure;
 use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, serve};
 use timeloom_run::agent::{
-    AgreedControl, AgreedSession, Bound, Bus, CommonTimeline, Key, MachineTimeline, OnSilence,
-    Peer, Secret, Serve, Settings, SystemTimeline, WhichTimeline, json_lines, settings,
+    AgreedControl, AgreedSession, Anchor, Bound, Bus, CommonTimeline, GpioPins, Key,
+    MachineTimeline, MachineWire, OnSilence, Peer, PinNames, Secret, Serve, Settings,
+    SystemTimeline, WhichTimeline, json_lines, prove, settings,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::control::parse_span;
+
+mod wire;
 
 /// Run a program on one of several machines that share one virtual time
 ///
@@ -30,6 +33,11 @@ use super::control::parse_span;
 /// The clocks agree as well as the machines' own: see --timeline. Datagrams are sealed with
 /// the key; what they say is not secret. Exits with the program's status, or 1 when the
 /// machines had to stop, and says why.
+///
+/// With --gpio the machines are on a wire too: pins of a GPIO chip, joined by OR. The wire
+/// carries the level, and the network the instants. Without --listen there is the wire
+/// alone: each machine then stands where it sees the edge, which is another virtual instant
+/// on each, for as long as the wire is high.
 ///
 /// With --serve it waits for runs instead: `timeloom run` gives each agent of [placement]
 /// its share of the scenario and the files, and collects the results. Whoever has the key
@@ -44,7 +52,7 @@ use super::control::parse_span;
 pub(crate) struct Agent {
     /// Wait for runs, one after the other, until Ctrl-C
     #[arg(long, conflicts_with_all = ["host", "peers", "late_peers", "join", "look_ahead",
-          "on_silence", "patience", "assembly", "start", "log", "command"])]
+          "on_silence", "patience", "assembly", "start", "log", "command", "group", "gpio"])]
     serve: bool,
     /// With --serve: where files of runs go; made if it is not there
     #[arg(
@@ -58,20 +66,36 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "NAME", required_unless_present = "serve")]
     host: Option<String>,
     /// Where this machine listens for the others
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: SocketAddr,
+    #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "gpio")]
+    listen: Option<SocketAddr>,
+    /// Say what is new to all at once, at this group of IPv4; on all machines alike
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "listen")]
+    group: Option<SocketAddr>,
+    /// Join a wire: output, input for rising and input for falling edges of a chip, as in
+    /// gpiochip0:17,27,22
+    #[arg(long, value_name = "CHIP:LINE,LINE,LINE")]
+    gpio: Option<PinNames>,
+    #[command(flatten)]
+    patience_of_wire: wire::Patience,
     /// Another machine; given once for each
-    #[arg(long = "peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer)]
+    #[arg(long = "peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer,
+          requires = "listen")]
     peers: Vec<(String, SocketAddr)>,
     /// A machine that may come later (it says --join); nobody waits for it
-    #[arg(long = "late-peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer)]
+    #[arg(long = "late-peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer,
+          requires = "listen")]
     late_peers: Vec<(String, SocketAddr)>,
     /// Join a run under way: take part from the end of its next pause on
-    #[arg(long)]
+    #[arg(long, requires = "listen")]
     join: bool,
     /// A file with 64 hexadecimal digits: the key of this run, on all machines alike
-    #[arg(long, value_name = "FILE")]
-    key_file: PathBuf,
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "gpio",
+        requires = "listen"
+    )]
+    key_file: Option<PathBuf>,
     /// The clock that the machines share: this kernel's (machine: agents in namespaces of
     /// one machine), or civil time as well as it is kept here (system: chrony, PTP)
     #[arg(long, value_enum, default_value_t = TimelineChoice::System, value_name = "WHICH")]
@@ -87,7 +111,8 @@ pub(crate) struct Agent {
     /// For how long a machine may say nothing; at most 1 s finds the dead within a second
     #[arg(long, default_value = "800 ms", value_name = "SPAN", value_parser = parse_span)]
     patience: Duration,
-    /// For how long all wait for all at the start
+    /// For how long all wait for all at the start; on the wire alone, for how long this
+    /// machine holds it then
     #[arg(long, default_value = "60 s", value_name = "SPAN", value_parser = parse_span)]
     assembly: Duration,
     /// What the clock shows at the start, e.g. 2019-06-03T00:00:00Z; on all machines alike
@@ -125,21 +150,8 @@ impl Agent {
         let Some(host) = self.host.clone() else {
             return self.serve();
         };
-        let timeline = self.timeline();
-        let uncertainty = timeline.read().uncertainty;
-        if uncertainty >= UNSYNCHRONISED {
-            eprintln!(
-                "timeloom: this machine's civil time may be wrong by {uncertainty}, as its kernel \
-                 says: every pause lies that far ahead and is as slow to end; run chrony or PTP"
-            );
-        }
-        let bound = Bound::listen(
-            self.listen,
-            self.key_of(Key::from_hex)?,
-            timeline,
-            self.settings(),
-        )
-        .map_err(Failure::machine)?;
+        let bound = self.bound()?;
+        let pins = self.pins()?;
         let session = Arc::new(Session::new(SessionOptions {
             name: self.name.clone().unwrap_or_else(|| host.clone()),
             clock: ClockOptions {
@@ -151,27 +163,34 @@ impl Agent {
         })?);
         // It stands before its first instruction until all go on.
         let guest = session.spawn(&CommandSpec::new(self.command.clone()))?;
-        let testbed = Arc::new(AgreedSession::new(
-            Arc::clone(&session),
-            self.log()?.map(json_lines),
-        ));
-        let udp = bound
-            .start(&host, self.join, &self.peers(), testbed.clone())
-            .map_err(Failure::usage)?;
-        let line = Arc::new(udp.handle());
+        let testbed = self.testbed(&session)?;
+        let line: Arc<dyn MachineWire> = match (bound, pins) {
+            (Some(bound), pins) => {
+                let udp = bound
+                    .start(&host, self.join, &self.peers(), testbed)
+                    .map_err(Failure::usage)?;
+                match pins {
+                    Some(pins) => self.patience_of_wire.beside(udp, pins)?,
+                    None => Arc::new(udp),
+                }
+            }
+            (None, Some(pins)) => self.patience_of_wire.alone(pins, testbed, self.assembly)?,
+            (None, None) => return Err(Failure::usage("neither --listen nor --gpio is given")),
+        };
+        let its = Arc::clone(&line);
         let bus = Bus::builder(Arc::new(timeloom_run::PausedTestbed(Arc::clone(&session))))
             .host(host.as_str())
-            .wire(move |_, _| line)
+            .wire(move |_, _| its)
             .build();
         let control = Arc::new(AgreedControl::new(Arc::clone(&session), bus));
         serve(&control)?;
         super::exec::ignore_terminal_signals();
-        udp.wait_for_start().map_err(Failure::run)?;
+        line.wait_for_start().map_err(Failure::run)?;
         let status = loop {
             if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
                 break Ok(ExitCode::from(status as u8));
             }
-            if let Some(why) = udp.halted() {
+            if let Some(why) = line.halted() {
                 session.kill_all();
                 guest.wait();
                 // The others must have heard it too.
@@ -179,8 +198,56 @@ impl Agent {
                 break Err(Failure::run(format!("the pause bus: {why}")));
             }
         };
-        udp.end();
+        line.end();
         status
+    }
+
+    /// The network between the machines, if there is to be one.
+    fn bound(&self) -> Result<Option<Bound>, Failure> {
+        let Some(listen) = self.listen else {
+            return Ok(None);
+        };
+        let timeline = self.timeline();
+        let uncertainty = timeline.read().uncertainty;
+        if uncertainty >= UNSYNCHRONISED {
+            eprintln!(
+                "timeloom: this machine's civil time may be wrong by {uncertainty}, as its kernel \
+                 says: every pause lies that far ahead and is as slow to end; run chrony or PTP"
+            );
+        }
+        let key = self.key_of(Key::from_hex)?;
+        let bound = Bound::listen(listen, key, timeline, self.settings());
+        let bound = bound.map_err(Failure::machine)?;
+        match self.group {
+            Some(group) => bound.join(group).map(Some).map_err(Failure::machine),
+            None => Ok(Some(bound)),
+        }
+    }
+
+    /// The wire's pins, if there are to be any: on one line, as far as that can be proven.
+    fn pins(&self) -> Result<Option<GpioPins>, Failure> {
+        let Some(names) = &self.gpio else {
+            return Ok(None);
+        };
+        let failed = |error| Failure::machine(format!("--gpio {names}: {error}"));
+        let pins = GpioPins::open(names).map_err(failed)?;
+        // Who comes late would stop all others for it.
+        if !self.join && !prove(&pins, self.patience_of_wire.stuck()).map_err(failed)? {
+            eprintln!(
+                "timeloom: the wire at {names} is high already: whether this output moves it \
+                 is not known"
+            );
+        }
+        Ok(Some(pins))
+    }
+
+    fn testbed(&self, session: &Arc<Session>) -> Result<Arc<AgreedSession>, Failure> {
+        let anchor = match self.listen {
+            Some(_) => Anchor::Agreed,
+            None => Anchor::OwnEdge,
+        };
+        let hear = self.log()?.map(|log| json_lines(log, anchor));
+        Ok(Arc::new(AgreedSession::new(Arc::clone(session), hear)))
     }
 
     /// Runs what comes.
@@ -190,7 +257,9 @@ impl Agent {
             signal_hook::flag::register(signal, Arc::clone(&stop))
                 .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
         }
-        let listen = self.listen;
+        let listen = self
+            .listen
+            .ok_or_else(|| Failure::usage("--serve needs --listen"))?;
         let serve = Serve {
             address: listen,
             secret: self.key_of(Secret::from_hex)?,
@@ -213,9 +282,12 @@ impl Agent {
 
     /// What `read` makes of the key file.
     fn key_of<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Failure> {
-        let file = self.key_file.display();
-        let text = std::fs::read_to_string(&self.key_file)
-            .map_err(|error| Failure::usage(format!("{file}: {error}")))?;
+        let file = self.key_file.as_ref().ok_or_else(|| {
+            Failure::usage("--listen needs --key-file: whose datagrams are to be believed")
+        })?;
+        let text = std::fs::read_to_string(file);
+        let file = file.display();
+        let text = text.map_err(|error| Failure::usage(format!("{file}: {error}")))?;
         read(&text).ok_or_else(|| {
             Failure::usage(format!(
                 "{file}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`"

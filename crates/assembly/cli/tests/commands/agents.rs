@@ -220,3 +220,91 @@ fn a_late_machine_joins_at_the_next_resume() {
     }
     let_go(hold);
 }
+
+/// What is new goes to all in one datagram; acknowledgements and what is said again go to one.
+/// One machine's cable carries nothing that goes to all, so it is told all by the latter.
+#[test]
+fn agents_speak_to_all_at_once() {
+    const PAUSES: usize = 12;
+    let machines = Machines::new("group", 3);
+    machines.ip(0, "link set br0 type bridge mcast_snooping 0");
+    machines.ip(0, "link set h3 type bridge_slave mcast_flood off");
+    let group = ["--group", "239.7.7.7:5501"];
+    let _agents = machines.agents(3, &[&PATIENT[..], &group[..]].concat());
+    for turn in 0..PAUSES {
+        let (hold, at) = machines.hold(turn % 3);
+        for index in 0..3 {
+            assert_eq!(machines.query(index)["virtual_ns"].as_i64(), Some(at));
+        }
+        let_go(hold);
+        eventually("time goes on", || {
+            (machines.query((turn + 1) % 3)["virtual_ns"].as_i64()? > at).then_some(())
+        });
+    }
+    for index in 1..=3 {
+        let read = machines
+            .within(index, "cat")
+            .arg("/proc/net/netstat")
+            .output();
+        let text = String::from_utf8(read.expect("cat runs").stdout).expect("text");
+        let mut lines = text.lines().filter(|line| line.starts_with("IpExt:"));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let of = |wanted: &str| -> usize {
+            let mut pairs = names.split(' ').zip(values.split(' '));
+            let found = pairs.find(|(name, _)| *name == wanted).expect("a counter");
+            found.1.parse().expect("a number")
+        };
+        // Every host passes through five stages in each pause, and says so. What it says to
+        // all it hears itself.
+        let (sent, came) = (of("OutMcastPkts"), of("InMcastPkts"));
+        assert!(sent >= 4 * PAUSES, "{sent} {came}");
+        match index {
+            3 => assert!(came <= sent, "{sent} {came}"),
+            _ => assert!(came >= sent + 4 * PAUSES, "{sent} {came}"),
+        }
+    }
+}
+
+/// A group is one of IPv4, and a wire needs a chip that is there: both are said.
+#[test]
+fn what_cannot_join_machines_is_said() {
+    let scratch = crate::support::Scratch::new("no-line");
+    let key = scratch.text("key");
+    fs::write(&key, "0123456789abcdef".repeat(4)).expect("a key file");
+    let network = ["--listen", "127.0.0.1:0", "--key-file", &key];
+    for (more, says) in [
+        (
+            vec!["--group", "10.0.0.9:5501"],
+            "joining the group 10.0.0.9:5501",
+        ),
+        (
+            vec!["--gpio", "gpiochip99:1,2,3"],
+            "--gpio /dev/gpiochip99:1,2,3",
+        ),
+        (
+            vec!["--gpio", "gpiochip99:1,2"],
+            "output, rising input, falling input",
+        ),
+        (vec!["--gpio", "gpiochip99:1,2,2"], "three different lines"),
+    ] {
+        let words = [
+            &["agent", "--host", "a"][..],
+            &network,
+            &more,
+            &["--", "true"],
+        ]
+        .concat();
+        let ended = timeloom(&words);
+        let said = String::from_utf8_lossy(&ended.stderr).replace('\n', " ");
+        assert!(
+            !ended.status.success() && said.contains(says),
+            "{words:?}: {said}"
+        );
+    }
+    let ended = timeloom(&["agent", "--host", "a", "--", "true"]);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(
+        said.contains("--listen") && !ended.status.success(),
+        "{said}"
+    );
+}

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
-use timeloom_bus::{Bound, Cause, Peer, TestbedError, Udp, Wire};
+use timeloom_bus::{Bound, Cause, MachineWire, Peer, TestbedError, Udp, Wire};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
 use timeloom_portal::{

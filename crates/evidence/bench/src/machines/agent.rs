@@ -15,7 +15,8 @@ use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 use timeloom_guest::{ClockOptions, Session, SessionOptions};
 use timeloom_run::PausedTestbed;
 use timeloom_run::agent::{
-    AgreedPause, AgreedSession, Bound, Bus, Key, MachineTimeline, Peer, Settings, Udp, settings,
+    AgreedPause, AgreedSession, Bound, Bus, Key, MachineTimeline, MachineWire, Peer, Settings, Udp,
+    settings,
 };
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};

@@ -3,6 +3,7 @@
 //! `timeloom-accord` decides; here its datagrams go over UDP, sealed with the key of
 //! the run, and its orders to a clock and its processes ([`AgreedTestbed`]).
 
+mod group;
 mod seal;
 mod testbed;
 mod timeline;

@@ -17,11 +17,12 @@ use std::time::Duration as StdDuration;
 use timeloom_accord::{Action, Halt, HostId, Hosts, Member, Moment, Order, Settings, Why};
 use timeloom_time::{Instant, Virtual};
 
+use super::group;
 use super::seal::{Key, SEALED};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Wire};
+use crate::wire::{Cause, MachineWire, Wire};
 
 /// Another host on the line.
 #[derive(Clone, Debug)]
@@ -40,13 +41,16 @@ pub struct Bound {
     key: Key,
     timeline: Arc<dyn CommonTimeline>,
     settings: Settings,
+    group: Option<(UdpSocket, SocketAddr)>,
 }
 
 /// This machine's end of the line.
 pub struct Udp(Arc<Shared>);
 
 struct Shared {
+    here: HostId,
     socket: UdpSocket,
+    group: Option<SocketAddr>,
     key: Key,
     timeline: Arc<dyn CommonTimeline>,
     testbed: Arc<dyn AgreedTestbed>,
@@ -63,8 +67,26 @@ struct State {
     granted: Option<Instant<Virtual>>,
     halted: Option<Halt>,
     resumed: bool,
-    /// None when it takes part no more.
-    orders: Option<Sender<Order>>,
+    claims: Claims,
+    /// None when it takes part no more. Orders are given with the number of the claim.
+    orders: Option<Sender<(u64, Order)>>,
+}
+
+/// Who of this machine claims the line between machines: a hold, or a wire that is high.
+#[derive(Default)]
+struct Claims {
+    hold: bool,
+    wire: bool,
+    /// Whether the others are told so.
+    told: bool,
+    /// Counts claims, so that what was granted to an earlier one is nothing to a later.
+    number: u64,
+    /// This machine drives the wire.
+    drives: bool,
+    /// Somebody drove it since time went on last.
+    driven: bool,
+    /// A pause has ended that was not asked for yet; whether somebody did for that.
+    ended: Option<bool>,
 }
 
 /// Why there is no line.
@@ -72,6 +94,8 @@ struct State {
 pub enum UdpError {
     /// The address could not be listened on.
     Listen(SocketAddr, io::Error),
+    /// The group could not be joined.
+    Group(SocketAddr, io::Error),
     /// Two hosts have this name, or there are more than the line can have.
     Names(String),
     /// A thread could not be started.
@@ -95,7 +119,20 @@ impl Bound {
             key,
             timeline,
             settings,
+            group: None,
         })
+    }
+
+    /// Says what is new to all at once, at `group`, and hears there what others say.
+    ///
+    /// # Errors
+    /// When `group` is no group of IPv4, or the machine cannot join it.
+    pub fn join(mut self, group: SocketAddr) -> Result<Self, UdpError> {
+        let failed = |error| UdpError::Group(group, error);
+        let here = self.address().map_err(failed)?;
+        self.group = Some((group::join(here, group).map_err(failed)?, group));
+        self.settings.to_all = true;
+        Ok(self)
     }
 
     /// The address on which it listens.
@@ -147,7 +184,9 @@ impl Bound {
         };
         let (orders, to_do) = channel();
         let shared = Arc::new(Shared {
+            here,
             socket: self.socket,
+            group: self.group.as_ref().map(|(_, address)| *address),
             key: self.key,
             timeline: self.timeline,
             testbed,
@@ -158,6 +197,7 @@ impl Bound {
                 granted: None,
                 halted: None,
                 resumed: false,
+                claims: Claims::default(),
                 orders: Some(orders),
             }),
             changed: Condvar::new(),
@@ -169,6 +209,10 @@ impl Bound {
         spawn("bus-orders", move || obey(&its, &to_do))?;
         let its = Arc::clone(&shared);
         spawn("bus-network", move || listen(&its))?;
+        if let Some((socket, _)) = self.group {
+            let its = Arc::clone(&shared);
+            spawn("bus-group", move || listen_to_group(&its, &socket))?;
+        }
         Ok(Udp(shared))
     }
 }
@@ -184,25 +228,6 @@ impl Udp {
         Self(Arc::clone(&self.0))
     }
 
-    /// Waits until all hosts are there and time goes on for the first time.
-    ///
-    /// # Errors
-    /// When the run has stopped before; why, in words.
-    pub fn wait_for_start(&self) -> Result<(), String> {
-        let shared = &self.0;
-        let state = shared.wait(|state| state.resumed || state.halted.is_some());
-        match state.halted {
-            Some(halt) => Err(shared.words(halt)),
-            None => Ok(()),
-        }
-    }
-
-    /// Why the run has stopped for good, in words, if it has.
-    pub fn halted(&self) -> Option<String> {
-        let halted = self.0.lock().halted;
-        halted.map(|halt| self.0.words(halt))
-    }
-
     /// The names of those that take part now, this machine's too.
     pub fn members(&self) -> Vec<String> {
         let members = self.0.lock().member.members();
@@ -214,8 +239,51 @@ impl Udp {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Takes part no more. The others find this host silent.
-    pub fn end(&self) {
+    /// A hold is about to be asked for, or has ended, by wire too.
+    pub(crate) fn will_drive(&self, drives: bool) {
+        let mut state = self.0.lock();
+        state.claims.drives = drives;
+        state.claims.hold |= drives;
+        state.member.drives(drives);
+    }
+
+    /// A wire beside this line is high: one more that holds.
+    pub(crate) fn line_is(&self, high: bool) {
+        self.0.claim(|claims| claims.wire = high);
+    }
+
+    /// It is high, and nobody drives it.
+    pub(crate) fn line_is_stuck(&self) {
+        self.0.tell(Member::line_is_stuck);
+    }
+
+    /// Whether others say that they drive the wire, once all are there to say so; and, if a
+    /// pause has ended since this was asked last, whether somebody did for that.
+    pub(crate) fn of_the_line(&self) -> (Option<bool>, Option<bool>) {
+        let mut state = self.0.lock();
+        let ended = state.claims.ended.take();
+        let others = state.resumed.then(|| state.member.others_drive());
+        (others, ended)
+    }
+}
+
+impl MachineWire for Udp {
+    fn wait_for_start(&self) -> Result<(), String> {
+        let shared = &self.0;
+        let state = shared.wait(|state| state.resumed || state.halted.is_some());
+        match state.halted {
+            Some(halt) => Err(shared.words(halt)),
+            None => Ok(()),
+        }
+    }
+
+    fn halted(&self) -> Option<String> {
+        let halted = self.0.lock().halted;
+        halted.map(|halt| self.0.words(halt))
+    }
+
+    /// The others find this host silent.
+    fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.lock().orders = None;
     }
@@ -223,7 +291,7 @@ impl Udp {
 
 impl Wire for Udp {
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
-        self.0.tell(Member::claim);
+        self.0.claim(|claims| claims.hold = true);
         let state = self
             .0
             .wait(|state| state.granted.is_some() || state.halted.is_some());
@@ -237,8 +305,7 @@ impl Wire for Udp {
     }
 
     fn lower(&self, _: Cause<'_>, _: Instant<Virtual>) -> Result<(), TestbedError> {
-        self.0.lock().granted = None;
-        self.0.tell(Member::release);
+        self.0.claim(|claims| claims.hold = false);
         Ok(())
     }
 }
@@ -257,12 +324,40 @@ impl Shared {
 
     /// Tells the member something, and does what comes of it.
     fn tell<T>(&self, something: impl FnOnce(&mut Member, Moment) -> T) -> T {
+        self.tell_of(&mut self.lock(), something)
+    }
+
+    /// Changes who claims the line, and tells the member when that makes a difference.
+    fn claim(&self, change: impl FnOnce(&mut Claims)) {
         let mut state = self.lock();
+        let claims = &mut state.claims;
+        change(claims);
+        let claimed = claims.hold || claims.wire;
+        if claimed == claims.told {
+            // Others may still have to hear who drives the wire.
+            return self.tell_of(&mut state, Member::wake);
+        }
+        claims.told = claimed;
+        claims.number += u64::from(claimed);
+        state.granted = None;
+        match claimed {
+            true => self.tell_of(&mut state, Member::claim),
+            false => self.tell_of(&mut state, Member::release),
+        }
+    }
+
+    fn tell_of<T>(&self, state: &mut State, something: impl FnOnce(&mut Member, Moment) -> T) -> T {
         let said = something(&mut state.member, self.timeline.read());
+        let driven = state.claims.drives || state.member.others_drive();
+        state.claims.driven |= driven;
         while let Some(action) = state.member.next_action() {
             match action {
                 Action::Send(datagram) => {
-                    if let Some(address) = self.addresses.get(&datagram.to) {
+                    let address = match datagram.to {
+                        Some(to) => self.addresses.get(&to).copied(),
+                        None => self.group,
+                    };
+                    if let Some(address) = address {
                         // What cannot be sent is as lost as what is lost on the way.
                         let _ = self.socket.send_to(&self.key.seal(&datagram), address);
                     }
@@ -273,12 +368,26 @@ impl Shared {
                         self.changed.notify_all();
                     }
                     if let Some(orders) = &state.orders {
-                        let _ = orders.send(order);
+                        let _ = orders.send((state.claims.number, order));
                     }
                 }
             }
         }
         said
+    }
+
+    /// Takes bytes that came.
+    fn hear(&self, bytes: &[u8]) {
+        let datagram = self.key.open(bytes);
+        // What is said to all comes back to who says it.
+        if datagram.is_some_and(|datagram| datagram.from == self.here) {
+            return;
+        }
+        let taken = datagram
+            .is_some_and(|datagram| self.tell(|member, now| member.receive(&datagram, now)));
+        if !taken {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn name(&self, host: HostId) -> String {
@@ -307,6 +416,10 @@ impl Shared {
             Why::Restarted(host) => {
                 format!("{} began anew in the middle of the run", self.name(host))
             }
+            Why::Line => format!(
+                "the line at {by} is high, and no host says that it drives it: it is stuck, or \
+                 held by a machine that is not on the network"
+            ),
             Why::Failed => format!("clock or processes of {by} could not be commanded"),
         }
     }
@@ -325,13 +438,7 @@ fn listen(shared: &Shared) {
             .set_read_timeout(Some(StdDuration::from_nanos(left as u64)));
         // An error is a peer that is not there yet (ICMP), or nothing to be had.
         if let Ok((bytes, _)) = shared.socket.recv_from(&mut buffer) {
-            let taken = match shared.key.open(&buffer[..bytes]) {
-                Some(datagram) => shared.tell(|member, moment| member.receive(&datagram, moment)),
-                None => false,
-            };
-            if !taken {
-                shared.refused.fetch_add(1, Ordering::Relaxed);
-            }
+            shared.hear(&buffer[..bytes]);
         }
         if shared.timeline.read().now >= due {
             shared.tell(Member::wake);
@@ -339,22 +446,38 @@ fn listen(shared: &Shared) {
     }
 }
 
+/// Receives what is said to all.
+fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
+    let mut buffer = [0; SEALED + 1];
+    let _ = socket.set_read_timeout(Some(StdDuration::from_millis(50)));
+    while !shared.ended.load(Ordering::SeqCst) {
+        if let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
+            shared.hear(&buffer[..bytes]);
+        }
+    }
+}
+
 /// Does what was agreed, in order.
-fn obey(shared: &Shared, orders: &Receiver<Order>) {
-    while let Ok(order) = orders.recv() {
+fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
+    while let Ok((claim, order)) = orders.recv() {
         if shared.ended.load(Ordering::SeqCst) {
             return;
         }
-        if obey_one(shared, order).is_err() {
+        if obey_one(shared, claim, order).is_err() {
             shared.tell(Member::failed);
         }
     }
 }
 
-fn obey_one(shared: &Shared, order: Order) -> Result<(), TestbedError> {
+fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedError> {
     let testbed = &shared.testbed;
     match order {
-        Order::HoldAlone => testbed.hold_alone()?,
+        // Who asks pays, and not who hears of it by wire.
+        Order::HoldAlone => {
+            if shared.lock().claims.hold {
+                testbed.hold_alone()?;
+            }
+        }
         Order::Close { at_least } => {
             let lead = shared.lock().member.lead(shared.timeline.read());
             let ceiling = testbed.close(lead, at_least)?;
@@ -365,12 +488,20 @@ fn obey_one(shared: &Shared, order: Order) -> Result<(), TestbedError> {
             shared.tell(Member::stood);
         }
         Order::Grant { at } => {
-            shared.lock().granted = Some(at);
-            shared.changed.notify_all();
+            let mut state = shared.lock();
+            if state.claims.told && state.claims.number == claim {
+                state.granted = Some(at);
+                shared.changed.notify_all();
+            }
         }
         Order::Resume(resumed) => {
             testbed.resume(resumed.from, shared.timeline.wall_at(resumed.at))?;
-            shared.lock().resumed = true;
+            let mut state = shared.lock();
+            let driven = std::mem::take(&mut state.claims.driven);
+            // Before the start the line was tried out.
+            let driven = driven && state.resumed;
+            state.claims.ended = Some(driven || state.claims.ended == Some(true));
+            state.resumed = true;
             shared.changed.notify_all();
         }
         Order::Halt(_) => testbed.halt(),
@@ -382,6 +513,7 @@ impl fmt::Display for UdpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listen(address, error) => write!(f, "listening on {address}: {error}"),
+            Self::Group(group, error) => write!(f, "joining the group {group}: {error}"),
             Self::Names(text) => f.write_str(text),
             Self::Thread(error) => write!(f, "starting a thread of the pause bus: {error}"),
         }

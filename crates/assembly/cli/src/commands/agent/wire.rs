@@ -1,0 +1,75 @@
+//! An agent's end of a wire between machines.
+
+use std::sync::Arc;
+
+use clap::Args;
+use timeloom_exit::Failure;
+use timeloom_run::agent::{AgreedSession, Alone, GpioPins, LineSettings, MachineWire, Udp, Wired};
+use timeloom_time::Duration;
+
+use super::parse_span;
+
+/// How patient an agent is with its wire.
+#[derive(Args)]
+pub(super) struct Patience {
+    /// Edges that follow another within this span are bounce
+    #[arg(long = "gpio-debounce", default_value = "20 us", value_name = "SPAN",
+          value_parser = parse_span, requires = "gpio")]
+    debounce: Duration,
+    /// For how long the wire may be other than the machines drive it, before it counts as
+    /// stuck: then all stop, or go on by the network alone (--on-silence)
+    #[arg(long = "gpio-stuck", default_value = "1 s", value_name = "SPAN",
+          value_parser = parse_span, requires = "gpio")]
+    stuck: Duration,
+}
+
+impl Patience {
+    pub(super) fn stuck(&self) -> Duration {
+        self.stuck
+    }
+
+    fn settings(&self) -> LineSettings {
+        LineSettings {
+            debounce: self.debounce,
+            stuck: self.stuck,
+        }
+    }
+
+    /// With a network beside it.
+    pub(super) fn beside(&self, udp: Udp, pins: GpioPins) -> Result<Arc<dyn MachineWire>, Failure> {
+        let warn = Box::new(|text: &str| eprintln!("timeloom: {text}"));
+        let wired = Wired::start(udp, Arc::new(pins), self.settings(), warn);
+        Ok(Arc::new(wired.map_err(failed)?))
+    }
+
+    /// Without one: it is held for so long, that others may come.
+    pub(super) fn alone(
+        &self,
+        pins: GpioPins,
+        testbed: Arc<AgreedSession>,
+        assembly: Duration,
+    ) -> Result<Arc<dyn MachineWire>, Failure> {
+        eprintln!(
+            "timeloom: no network: this machine stands where it sees an edge of the wire, and \
+             nothing tells where the others stand"
+        );
+        let alone = Alone::start(Arc::new(pins), self.settings(), testbed).map_err(failed)?;
+        let wire = Arc::new(alone);
+        let its = Arc::clone(&wire);
+        let hold = std::time::Duration::from_nanos(assembly.as_ns().unsigned_abs());
+        std::thread::Builder::new()
+            .name("assembly".to_owned())
+            .spawn(move || {
+                std::thread::sleep(hold);
+                if let Err(error) = its.let_go() {
+                    eprintln!("timeloom: letting go of the wire: {error}");
+                }
+            })
+            .map_err(|error| Failure::machine(format!("starting a thread: {error}")))?;
+        Ok(wire)
+    }
+}
+
+fn failed(error: std::io::Error) -> Failure {
+    Failure::machine(format!("the wire: {error}"))
+}

@@ -1,0 +1,33 @@
+//! The group of IPv4 at which hosts say to all what is new.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+
+use rustix::net::sockopt::{set_ip_add_membership, set_socket_reuseaddr};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+
+/// A socket that hears what is said to `group` on the interface whose address is `here`.
+///
+/// What is sent to the group leaves by that interface, since its socket has that address.
+pub(super) fn join(here: SocketAddr, group: SocketAddr) -> io::Result<UdpSocket> {
+    let (interface, address) = match (here.ip(), group.ip()) {
+        (IpAddr::V4(here), IpAddr::V4(group)) if group.is_multicast() => (here, group),
+        _ => {
+            return Err(io::Error::other(
+                "a group is an address from 224.0.0.0 to 239.255.255.255, for hosts with IPv4",
+            ));
+        }
+    };
+    if interface == Ipv4Addr::UNSPECIFIED {
+        return Err(io::Error::other(
+            "listen at the address of one interface: the group is joined there",
+        ));
+    }
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+    // Agents of one machine hear the same group.
+    set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &SocketAddrV4::new(address, group.port()))?;
+    set_ip_add_membership(&socket, &address, &interface)?;
+    Ok(UdpSocket::from(socket))
+}

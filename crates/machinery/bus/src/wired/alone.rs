@@ -1,0 +1,225 @@
+//! The line alone, as the paper has it: each machine stands at the edge that it sees.
+//!
+//! Nothing is agreed. A machine's clock stops some time after the edge, which is when its
+//! thread gets to run; how long that took is known by the kernel's stamp of the edge, and
+//! it goes on as much later than the edge that lets it go. So it stands for exactly as long
+//! as the line was high by its stamps, and the paper's handlers' delays do not add up.
+//! Where it stands is another virtual instant on each machine, by those delays.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+use super::line::{Fault, Heard, LineSettings};
+use super::pins::Pins;
+use super::pump::{Hears, Pump};
+use crate::agreed::AgreedTestbed;
+use crate::testbed::TestbedError;
+use crate::wire::{Cause, MachineWire, Wire};
+
+/// This machine's end of a line without a network.
+pub struct Alone {
+    shared: Arc<Shared>,
+    pump: Pump,
+}
+
+struct Shared {
+    testbed: Arc<dyn AgreedTestbed>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    drives: bool,
+    high: bool,
+    /// Where it stands, and how long after the edge that was.
+    stands: Option<(Instant<Virtual>, Duration)>,
+    /// The line fell although this machine drives it: since when.
+    fell: Option<Instant<Wall>>,
+    /// For how long it was low while this machine stood.
+    owed: Duration,
+    /// Where and when the clock went on last.
+    runs: Option<(Instant<Virtual>, Instant<Wall>)>,
+    failed: Option<String>,
+}
+
+impl Alone {
+    /// Stands at virtual zero and drives the line until [`Self::let_go`]: time begins on
+    /// all machines when the last lets go.
+    ///
+    /// # Errors
+    /// When the pins cannot be used, or `testbed` does not stand.
+    pub fn start(
+        pins: Arc<dyn Pins>,
+        settings: LineSettings,
+        testbed: Arc<dyn AgreedTestbed>,
+    ) -> io::Result<Self> {
+        testbed.stand(Instant::ZERO).map_err(io::Error::other)?;
+        let shared = Arc::new(Shared {
+            testbed,
+            state: Mutex::new(State {
+                drives: true,
+                stands: Some((Instant::ZERO, Duration::ZERO)),
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+        });
+        let ear: Arc<dyn Hears> = Arc::clone(&shared) as _;
+        let pump = Pump::start(pins, settings, ear)?;
+        pump.drive(true)?;
+        Ok(Self { shared, pump })
+    }
+
+    /// Lets go of the line for the first time.
+    ///
+    /// # Errors
+    /// When the output does not obey.
+    pub fn let_go(&self) -> io::Result<()> {
+        self.shared.lets_go();
+        self.pump.drive(false)
+    }
+}
+
+impl MachineWire for Alone {
+    fn wait_for_start(&self) -> Result<(), String> {
+        let over = |state: &State| state.runs.is_some() || state.failed.is_some();
+        let state = self.shared.wait(over);
+        state.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn halted(&self) -> Option<String> {
+        self.shared.lock().failed.clone()
+    }
+
+    fn end(&self) {
+        self.pump.end();
+        // What cannot be let go of now is let go of with the pins.
+        let _ = self.pump.drive(false);
+    }
+}
+
+impl Wire for Alone {
+    /// Returns when this machine stands. Of the others nothing is known.
+    fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
+        self.shared.lock().drives = true;
+        self.pump.drive(true).map_err(failed)?;
+        let state = self
+            .shared
+            .wait(|state| (state.high && state.stands.is_some()) || state.failed.is_some());
+        match (&state.failed, state.stands) {
+            (None, Some((at, _))) => Ok(at),
+            (why, _) => Err(TestbedError::new(why.clone().unwrap_or_default())),
+        }
+    }
+
+    fn lower(&self, _: Cause<'_>, _: Instant<Virtual>) -> Result<(), TestbedError> {
+        self.shared.lets_go();
+        self.pump.drive(false).map_err(failed)
+    }
+}
+
+fn failed(error: io::Error) -> TestbedError {
+    TestbedError::new(format!("the output of the line: {error}"))
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, over: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        self.changed
+            .wait_while(self.lock(), |state| !over(state))
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lets_go(&self) {
+        let mut state = self.lock();
+        state.drives = false;
+        // It fell before, when it should not have: then it is not held any more.
+        if let Some(fell) = state.fell.take() {
+            self.resume(&mut state, fell);
+        }
+    }
+
+    fn stand(&self, state: &mut State, edge: Instant<Wall>) {
+        let stand = || {
+            self.testbed.hold_alone()?;
+            let at = self.testbed.close(Duration::ZERO, None)?;
+            self.testbed.stand(at)?;
+            Ok::<_, TestbedError>(at)
+        };
+        match stand() {
+            Ok(at) => {
+                // When the clock would have come there on its own.
+                let there = state.runs.map(|(from, since)| since + (at - from));
+                let after = there.map_or(Duration::ZERO, |there| there - edge);
+                state.stands = Some((at, after));
+            }
+            Err(error) => self.fail(state, error.to_string()),
+        }
+    }
+
+    fn resume(&self, state: &mut State, edge: Instant<Wall>) {
+        let Some((at, after)) = state.stands.take() else {
+            return;
+        };
+        let since = edge + after - std::mem::take(&mut state.owed);
+        state.runs = Some((at, since));
+        if let Err(error) = self.testbed.resume(at, since) {
+            self.fail(state, error.to_string());
+        }
+    }
+
+    fn fail(&self, state: &mut State, why: String) {
+        if state.failed.is_none() {
+            self.testbed.halt();
+            state.failed = Some(why);
+        }
+    }
+}
+
+impl Hears for Shared {
+    fn heard(&self, heard: Heard) {
+        let mut state = self.lock();
+        if state.failed.is_some() {
+            return;
+        }
+        match heard {
+            Heard::Rose(at) => {
+                state.high = true;
+                if state.stands.is_none() {
+                    self.stand(&mut state, at);
+                } else if let Some(fell) = state.fell.take() {
+                    // The others ran meanwhile.
+                    state.owed += at - fell;
+                }
+            }
+            Heard::Fell(at) => {
+                state.high = false;
+                match state.drives {
+                    true => state.fell = Some(at),
+                    false => self.resume(&mut state, at),
+                }
+            }
+            // Holds may be long, and nobody can say whose it is.
+            Heard::Fault(Fault::StuckHigh) | Heard::Sound => {}
+            Heard::Fault(fault) => {
+                let why = format!(
+                    "{fault}: without a network nobody knows for how long the others stood, and \
+                     this clock is worth nothing from here on"
+                );
+                self.fail(&mut state, why);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    fn broke(&self, error: io::Error) {
+        let mut state = self.lock();
+        self.fail(&mut state, format!("the inputs of the line: {error}"));
+        self.changed.notify_all();
+    }
+}

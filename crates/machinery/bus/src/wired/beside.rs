@@ -1,0 +1,158 @@
+//! The line beside the network: the level by wire, the instants by datagrams.
+//!
+//! A line that is high is one more that holds: so machines that are on the line alone are
+//! heard too, and an edge makes this one close its clock before a datagram has come. Where
+//! all stand, and from when all go on, is agreed over the network as without a line. What
+//! the line lacks or adds is therefore noticed, said and counted, and puts no clock wrong.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use timeloom_time::{Instant, Virtual};
+
+use super::line::{Fault, Heard, LineSettings};
+use super::pins::Pins;
+use super::pump::{Beside, Hears, Pump};
+use crate::agreed::Udp;
+use crate::testbed::TestbedError;
+use crate::wire::{Cause, MachineWire, Wire};
+
+/// This machine's end of a line that has a network beside it.
+pub struct Wired {
+    ear: Arc<Ear>,
+    pump: Pump,
+    udp: Udp,
+}
+
+/// What is told of a fault, in words.
+pub type Warn = Box<dyn Fn(&str) + Send + Sync>;
+
+struct Ear {
+    udp: Udp,
+    warn: Warn,
+    state: Mutex<Level>,
+    faults: AtomicU64,
+}
+
+#[derive(Default)]
+struct Level {
+    high: bool,
+    /// The fault for which the level counts no more.
+    fault: Option<Fault>,
+}
+
+impl Wired {
+    /// Hears the line, and tells `warn` of faults.
+    ///
+    /// # Errors
+    /// When the pins cannot be used.
+    pub fn start(
+        udp: Udp,
+        pins: Arc<dyn Pins>,
+        settings: LineSettings,
+        warn: Warn,
+    ) -> io::Result<Self> {
+        let ear = Arc::new(Ear {
+            udp: udp.handle(),
+            warn,
+            state: Mutex::default(),
+            faults: AtomicU64::new(0),
+        });
+        let heard_by: Arc<dyn Hears> = Arc::clone(&ear) as _;
+        let pump = Pump::start(pins, settings, heard_by)?;
+        Ok(Self { ear, pump, udp })
+    }
+
+    /// How many faults were heard.
+    pub fn faults(&self) -> u64 {
+        self.ear.faults.load(Ordering::Relaxed)
+    }
+}
+
+impl MachineWire for Wired {
+    fn wait_for_start(&self) -> Result<(), String> {
+        self.udp.wait_for_start()
+    }
+
+    fn halted(&self) -> Option<String> {
+        self.udp.halted()
+    }
+
+    fn end(&self) {
+        self.pump.end();
+        // What cannot be let go of now is let go of with the pins.
+        let _ = self.pump.drive(false);
+        self.udp.end();
+    }
+}
+
+impl Wire for Wired {
+    fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
+        // By wire first: it is the quicker way.
+        self.udp.will_drive(true);
+        if let Err(error) = self.pump.drive(true) {
+            self.ear.tell(&format!("the output does not obey: {error}"));
+        }
+        self.udp.raise(cause)
+    }
+
+    fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError> {
+        if let Err(error) = self.pump.drive(false) {
+            self.ear.tell(&format!("the output does not obey: {error}"));
+        }
+        self.udp.will_drive(false);
+        self.udp.lower(cause, frozen)
+    }
+}
+
+impl Ear {
+    fn lock(&self) -> MutexGuard<'_, Level> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, text: &str) {
+        let number = self.faults.fetch_add(1, Ordering::Relaxed) + 1;
+        (self.warn)(&format!("the pause line, fault {number}: {text}"));
+    }
+}
+
+impl Hears for Ear {
+    fn heard(&self, heard: Heard) {
+        let mut state = self.lock();
+        match heard {
+            Heard::Rose(_) => state.high = true,
+            Heard::Fell(_) => state.high = false,
+            Heard::Sound => state.fault = None,
+            Heard::Fault(fault) if fault.lasts() => state.fault = Some(fault),
+            Heard::Fault(_) => {}
+        }
+        let counts = state.high && state.fault.is_none();
+        drop(state);
+        // Before it is let go of: who stops for it must not go on first.
+        if heard == Heard::Fault(Fault::StuckHigh) {
+            self.udp.line_is_stuck();
+        }
+        self.udp.line_is(counts);
+        match heard {
+            Heard::Fault(fault) if fault.lasts() => self.tell(&format!(
+                "{fault}; its level counts no more until that is over"
+            )),
+            Heard::Fault(fault) => self.tell(&fault.to_string()),
+            Heard::Sound => (self.warn)("the pause line is sound again"),
+            Heard::Rose(_) | Heard::Fell(_) => {}
+        }
+    }
+
+    fn broke(&self, error: io::Error) {
+        self.udp.line_is(false);
+        self.tell(&format!(
+            "the inputs do not obey: {error}; the network alone counts from here on"
+        ));
+    }
+
+    fn beside(&self) -> Beside {
+        let (others, ended) = self.udp.of_the_line();
+        Beside { others, ended }
+    }
+}

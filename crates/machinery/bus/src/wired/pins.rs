@@ -1,0 +1,214 @@
+//! The three pins of a machine on the line, by the kernel's character device.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration as StdDuration;
+
+use gpiocdev::Request;
+use gpiocdev::line::{Drive, EdgeDetection, EdgeKind, EventClock, Value};
+use timeloom_sys::wall_now;
+use timeloom_time::{Duration, Instant};
+
+use super::line::{Edge, Levels};
+
+/// What a line is driven and heard by.
+pub trait Pins: Send + Sync {
+    /// Drives the line high, or lets go of it.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    fn drive(&self, high: bool) -> io::Result<()>;
+
+    /// What both inputs read now.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    fn levels(&self) -> io::Result<Levels>;
+
+    /// The next edge, if one comes within so long.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    fn next_edge(&self, within: StdDuration) -> io::Result<Option<Edge>>;
+}
+
+/// Which pins: `gpiochip0:17,27,22`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinNames {
+    /// The character device, or its name below `/dev`.
+    pub chip: PathBuf,
+    /// The output, the input for rising and that for falling edges.
+    pub lines: [u32; 3],
+}
+
+impl FromStr for PinNames {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let like = "write it like gpiochip0:17,27,22 (output, rising input, falling input)";
+        let (chip, lines) = text.rsplit_once(':').ok_or(like)?;
+        let lines: Result<Vec<u32>, _> = lines.split(',').map(str::parse).collect();
+        let lines = lines.map_err(|error| format!("{error}; {like}"))?;
+        let lines: [u32; 3] = lines.try_into().map_err(|_| like)?;
+        let [output, rising, falling] = lines;
+        if output == rising || rising == falling || output == falling {
+            return Err("three different lines: one has edges of one kind only".to_owned());
+        }
+        if chip.is_empty() {
+            return Err(like.to_owned());
+        }
+        let chip = match chip.contains('/') {
+            true => PathBuf::from(chip),
+            false => PathBuf::from("/dev").join(chip),
+        };
+        Ok(Self { chip, lines })
+    }
+}
+
+impl fmt::Display for PinNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [output, rising, falling] = self.lines;
+        write!(
+            f,
+            "{}:{output},{rising},{falling}",
+            self.chip.to_string_lossy()
+        )
+    }
+}
+
+/// Pins of a chip of this machine. Its output is open source: it drives high or not at
+/// all, so that several on one line are joined by OR.
+pub struct GpioPins {
+    output: Request,
+    inputs: Request,
+    lines: [u32; 3],
+}
+
+impl GpioPins {
+    /// Asks the kernel for them; the line is not driven.
+    ///
+    /// # Errors
+    /// When there is no such chip or line, or somebody else has it.
+    pub fn open(names: &PinNames) -> io::Result<Self> {
+        let [output, rising, falling] = names.lines;
+        let chip = &names.chip;
+        let inputs = Request::builder()
+            .on_chip(chip)
+            .with_consumer(CONSUMER)
+            .with_kernel_event_buffer_size(EVENTS)
+            .with_line(rising)
+            .as_input()
+            .with_edge_detection(EdgeDetection::RisingEdge)
+            .with_event_clock(EventClock::Monotonic)
+            .with_line(falling)
+            .as_input()
+            .with_edge_detection(EdgeDetection::FallingEdge)
+            .with_event_clock(EventClock::Monotonic)
+            .request();
+        let output_request = Request::builder()
+            .on_chip(chip)
+            .with_consumer(CONSUMER)
+            .with_line(output)
+            .as_output(Value::Inactive)
+            .with_drive(Drive::OpenSource)
+            .request();
+        Ok(Self {
+            output: output_request.map_err(failed)?,
+            inputs: inputs.map_err(failed)?,
+            lines: names.lines,
+        })
+    }
+}
+
+impl Pins for GpioPins {
+    fn drive(&self, high: bool) -> io::Result<()> {
+        let value = match high {
+            true => Value::Active,
+            false => Value::Inactive,
+        };
+        self.output
+            .set_value(self.lines[0], value)
+            .map_err(failed)
+            .map(drop)
+    }
+
+    fn levels(&self) -> io::Result<Levels> {
+        let [_, rising, falling] = self.lines;
+        let read = |line| self.inputs.value(line).map_err(failed);
+        Ok(Levels {
+            rising: read(rising)? == Value::Active,
+            falling: read(falling)? == Value::Active,
+        })
+    }
+
+    fn next_edge(&self, within: StdDuration) -> io::Result<Option<Edge>> {
+        if !self.inputs.wait_edge_event(within).map_err(failed)? {
+            return Ok(None);
+        }
+        let event = self.inputs.read_edge_event().map_err(failed)?;
+        Ok(Some(Edge {
+            rising: event.kind == EdgeKind::Rising,
+            at: Instant::from_ns(i64::try_from(event.timestamp_ns).unwrap_or(i64::MAX)),
+            number: event.line_seqno,
+        }))
+    }
+}
+
+impl Drop for GpioPins {
+    fn drop(&mut self) {
+        // A line that is given back keeps its last level until somebody sets it.
+        let _ = self.drive(false);
+    }
+}
+
+/// Drives a line that is low, reads it back by both inputs, and lets go of it: whether its
+/// three pins are on one line. `false` when somebody else drives it, which proves nothing.
+///
+/// # Errors
+/// When the inputs do not follow within `patience`.
+pub fn prove(pins: &dyn Pins, patience: Duration) -> io::Result<bool> {
+    let levels = pins.levels()?;
+    if levels.rising || levels.falling {
+        return Ok(false);
+    }
+    pins.drive(true)?;
+    let began = wall_now();
+    let risen = loop {
+        let levels = pins.levels()?;
+        if (levels.rising && levels.falling) || wall_now() - began > patience {
+            break levels;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    pins.drive(false)?;
+    let low = |wrong: &str| {
+        io::Error::other(format!(
+            "the output was driven, and {wrong} stayed low: are all three on one line?"
+        ))
+    };
+    match (risen.rising, risen.falling) {
+        (true, true) => {
+            // These edges are its own. Others that come later are heard.
+            while pins.next_edge(LOOK_EVERY)?.is_some() {}
+            Ok(true)
+        }
+        (true, false) => Err(low("the input for falling edges")),
+        (false, true) => Err(low("the input for rising edges")),
+        (false, false) => Err(low("both inputs")),
+    }
+}
+
+fn failed(error: gpiocdev::Error) -> io::Error {
+    io::Error::other(error)
+}
+
+/// How often a proof reads the inputs.
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(1);
+
+/// As `gpioinfo` shows who has the lines.
+const CONSUMER: &str = "timeloom";
+
+/// How many edges the kernel keeps until they are read.
+const EVENTS: u32 = 256;

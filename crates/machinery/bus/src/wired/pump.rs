@@ -1,0 +1,126 @@
+//! The thread that hears a line, and the hand that drives it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration as StdDuration;
+
+use timeloom_sys::wall_now;
+
+use super::line::{Heard, Line, LineSettings};
+use super::pins::Pins;
+
+/// What the network knows of a line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beside {
+    /// Whether another machine says that it drives it, if there is a network.
+    pub(super) others: Option<bool>,
+    /// A pause has ended since this was asked last; whether somebody drove it for that.
+    pub(super) ended: Option<bool>,
+}
+
+/// Who hears a line, from a thread of its own.
+pub(super) trait Hears: Send + Sync + 'static {
+    /// The line tells something.
+    fn heard(&self, heard: Heard);
+
+    /// The pins fail, and nothing more will be heard.
+    fn broke(&self, error: io::Error);
+
+    /// What the network knows.
+    fn beside(&self) -> Beside {
+        Beside::default()
+    }
+}
+
+/// Drives and hears a line, until this is dropped.
+pub(super) struct Pump(Arc<Shared>);
+
+struct Shared {
+    pins: Arc<dyn Pins>,
+    line: Mutex<Line>,
+    ended: AtomicBool,
+}
+
+impl Pump {
+    /// Tells `ear` of the line.
+    pub(super) fn start(
+        pins: Arc<dyn Pins>,
+        settings: LineSettings,
+        ear: Arc<dyn Hears>,
+    ) -> io::Result<Self> {
+        let line = Line::new(settings, pins.levels()?, wall_now());
+        let shared = Arc::new(Shared {
+            pins,
+            line: Mutex::new(line),
+            ended: AtomicBool::new(false),
+        });
+        let its = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("bus-line".to_owned())
+            .spawn(move || {
+                while !its.ended.load(Ordering::SeqCst) {
+                    if let Err(error) = its.turn(&*ear) {
+                        return ear.broke(error);
+                    }
+                }
+            })?;
+        Ok(Self(shared))
+    }
+
+    /// Drives the line high, or lets go of it.
+    pub(super) fn drive(&self, high: bool) -> io::Result<()> {
+        self.0.lock().drive(high, wall_now());
+        self.0.pins.drive(high)
+    }
+
+    /// Hears no more.
+    pub(super) fn end(&self) {
+        self.0.ended.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turn(&self, ear: &dyn Hears) -> io::Result<()> {
+        let due = self.lock().next_wake();
+        let left = (due - wall_now()).as_ns().clamp(0, LONGEST_NS);
+        match self.pins.next_edge(StdDuration::from_nanos(left as u64))? {
+            Some(edge) => self.lock().edge(edge),
+            // Only a reading after which no edge is left is one to judge by.
+            None if wall_now() >= due => {
+                let beside = ear.beside();
+                let levels = self.pins.levels()?;
+                let mut line = self.lock();
+                if let Some(others) = beside.others {
+                    line.others_drive(others);
+                }
+                if let Some(driven) = beside.ended {
+                    line.pause_ended(driven);
+                }
+                line.look(levels, wall_now());
+            }
+            None => {}
+        }
+        loop {
+            let heard = self.lock().next_heard();
+            match heard {
+                Some(heard) => ear.heard(heard),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Whoever drives the line may make the next reading due sooner.
+const LONGEST_NS: i64 = 10_000_000;

@@ -1,0 +1,394 @@
+//! Several ends of one line.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration as StdDuration;
+
+use timeloom_accord::{OnSilence, Settings};
+use timeloom_bus::{
+    AgreedTestbed, Alone, Bound, Cause, Key, LineSettings, MachineTimeline, MachineWire, Peer,
+    TestbedError, Wire, Wired, prove,
+};
+use timeloom_sys::wall_now;
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+use crate::wire::Copper;
+
+/// A clock without processes.
+#[derive(Default)]
+struct Clock(Mutex<Shows>);
+
+#[derive(Default)]
+struct Shows {
+    /// Where and since when it runs.
+    runs: Option<(Instant<Virtual>, Instant<Wall>)>,
+    stands: Option<Instant<Virtual>>,
+    stood: Vec<Instant<Virtual>>,
+    halted: bool,
+}
+
+impl Shows {
+    fn now(&self) -> Instant<Virtual> {
+        match (self.stands, self.runs) {
+            (Some(at), _) => at,
+            (None, Some((from, since))) => from + (wall_now() - since),
+            (None, None) => Instant::ZERO,
+        }
+    }
+}
+
+impl AgreedTestbed for Clock {
+    fn hold_alone(&self) -> Result<(), TestbedError> {
+        Ok(())
+    }
+
+    fn close(
+        &self,
+        lead: Duration,
+        at_least: Option<Instant<Virtual>>,
+    ) -> Result<Instant<Virtual>, TestbedError> {
+        let ahead = self.0.lock().unwrap().now() + lead;
+        Ok(at_least.map_or(ahead, |at_least| ahead.max(at_least)))
+    }
+
+    fn stand(&self, at: Instant<Virtual>) -> Result<(), TestbedError> {
+        let mut shows = self.0.lock().unwrap();
+        shows.stands = Some(at);
+        shows.stood.push(at);
+        Ok(())
+    }
+
+    fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError> {
+        let left = at - wall_now();
+        if left > Duration::ZERO {
+            thread::sleep(StdDuration::from_nanos(left.as_ns() as u64));
+        }
+        let mut shows = self.0.lock().unwrap();
+        assert_eq!(shows.stands.take(), Some(from));
+        shows.runs = Some((from, at));
+        Ok(())
+    }
+
+    fn halt(&self) {
+        self.0.lock().unwrap().halted = true;
+    }
+}
+
+const CAUSE: Cause<'static> = Cause {
+    requester: "test",
+    reason: "test",
+};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn eventually(what: &str, look: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !look() {
+        assert!(begun.elapsed() < StdDuration::from_secs(120), "{what}");
+        thread::sleep(StdDuration::from_millis(2));
+    }
+}
+
+fn short(span_ms: u64) {
+    thread::sleep(StdDuration::from_millis(span_ms));
+}
+
+/// Four machines with nothing but a wire.
+fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(Alone, Arc<Clock>)> {
+    let machines: Vec<(Alone, Arc<Clock>)> = NAMES
+        .iter()
+        .map(|_| {
+            let clock = Arc::new(Clock::default());
+            let end = Alone::start(copper.pins(), settings, clock.clone());
+            (end.expect("an end of the line"), clock)
+        })
+        .collect();
+    for (end, clock) in &machines {
+        assert_eq!(
+            clock.0.lock().unwrap().runs,
+            None,
+            "the last has not let go"
+        );
+        end.let_go().expect("it lets go");
+    }
+    for (end, _) in &machines {
+        end.wait_for_start().expect("it begins");
+    }
+    machines
+}
+
+/// What a clock shows less the time on the wall, while it runs.
+fn behind(clock: &Clock) -> Option<i64> {
+    let shows = clock.0.lock().unwrap();
+    let running = shows.runs.filter(|_| shows.stands.is_none());
+    running.map(|(from, since)| from.as_ns() - since.as_ns())
+}
+
+/// Each board stops late by its own delay. None of that adds up: all have stood for as long
+/// as the wire was high, to the nanosecond, after 128 pauses by all of them in turn.
+#[test]
+fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
+    let copper = Arc::default();
+    let machines = alone(&copper, LineSettings::default());
+    for turn in 0..128 {
+        let (end, clock) = &machines[turn % 4];
+        let at = end.raise(CAUSE).expect("it stands");
+        assert_eq!(clock.0.lock().unwrap().stands, Some(at));
+        short(turn as u64 % 3);
+        end.lower(CAUSE, at).expect("it goes on");
+        let all_run = || machines.iter().all(|(_, clock)| behind(clock).is_some());
+        eventually("all go on", all_run);
+    }
+    // A board whose thread comes late to an edge makes it good.
+    eventually("all have stood as often", || {
+        machines
+            .iter()
+            .all(|(_, clock)| clock.0.lock().unwrap().stood.len() == 129 && behind(clock).is_some())
+    });
+    let all: Vec<Option<i64>> = machines.iter().map(|(_, clock)| behind(clock)).collect();
+    assert!(
+        all[0].is_some() && all.iter().all(|one| *one == all[0]),
+        "{all:?}"
+    );
+    for (end, _) in &machines {
+        assert_eq!(end.halted(), None);
+    }
+}
+
+/// All four pull at once, again and again: each stands while it holds.
+#[test]
+fn boards_on_a_wire_alone_stand_while_any_holds() {
+    let copper = Arc::default();
+    let machines = alone(&copper, LineSettings::default());
+    thread::scope(|scope| {
+        for (index, (end, clock)) in machines.iter().enumerate() {
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let at = end.raise(CAUSE).expect("it stands");
+                    short((index + round) as u64 % 3);
+                    assert_eq!(clock.0.lock().unwrap().stands, Some(at));
+                    end.lower(CAUSE, at).expect("it lets go");
+                }
+            });
+        }
+    });
+    let all = || -> Vec<Option<i64>> { machines.iter().map(|it| behind(&it.1)).collect() };
+    eventually("all go on alike", || {
+        let all = all();
+        all[0].is_some() && all.iter().all(|one| *one == all[0])
+    });
+}
+
+/// Without a network a missed edge cannot be made good: that board stops, and says why.
+#[test]
+fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
+    let copper: Arc<Copper> = Arc::default();
+    let machines = alone(&copper, LineSettings::default());
+    copper.misses_a_fall(2);
+    let at = machines[0].0.raise(CAUSE).expect("it stands");
+    machines[0].0.lower(CAUSE, at).expect("it goes on");
+    eventually("it is noticed", || machines[2].0.halted().is_some());
+    let why = machines[2].0.halted().unwrap_or_default();
+    assert!(
+        why.contains("the line is low, and no edge told so"),
+        "{why}"
+    );
+    assert!(machines[2].1.0.lock().unwrap().halted);
+    assert_eq!(machines[1].0.halted(), None);
+}
+
+/// Machines with a wire and a network beside it, and what they say of faults.
+struct Both {
+    ends: Vec<Wired>,
+    clocks: Vec<Arc<Clock>>,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Both {
+    fn new(copper: &Arc<Copper>, on_silence: OnSilence) -> Self {
+        let free = || UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| free().expect("one")).collect();
+        let settings = Settings {
+            on_silence,
+            patience: Duration::from_s(60),
+            beat: Duration::from_ms(20),
+            ..Settings::default()
+        };
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let mut both = Self {
+            ends: Vec::new(),
+            clocks: Vec::new(),
+            said: Arc::clone(&said),
+        };
+        for (here, name) in NAMES.iter().enumerate() {
+            let others = NAMES.iter().zip(&addresses).filter(|it| it.0 != name);
+            let peers: Vec<Peer> = others
+                .map(|(name, address)| Peer {
+                    name: (*name).to_owned(),
+                    address: *address,
+                    late: false,
+                })
+                .collect();
+            let pins = copper.pins();
+            let patience = Duration::from_s(60);
+            assert!(prove(&*pins, patience).expect("it is on the line"));
+            let timeline = Arc::new(MachineTimeline);
+            let bound = Bound::listen(addresses[here], Key::new(&[3; 32]), timeline, settings);
+            let clock = Arc::new(Clock::default());
+            let end = bound
+                .expect("a socket")
+                .start(name, false, &peers, clock.clone());
+            let (said, name) = (Arc::clone(&said), *name);
+            let warn = Box::new(move |text: &str| {
+                said.lock().unwrap().push(format!("{name}: {text}"));
+            });
+            let patient = LineSettings {
+                stuck: Duration::from_ms(400),
+                ..LineSettings::default()
+            };
+            let wired = Wired::start(end.expect("an end"), pins, patient, warn);
+            both.ends.push(wired.expect("an end of the wire"));
+            both.clocks.push(clock);
+        }
+        for end in &both.ends {
+            end.wait_for_start().expect("all are there");
+        }
+        both
+    }
+
+    /// A pause by this machine, at which all stand at one instant.
+    fn pause(&self, index: usize) {
+        let at = self.ends[index].raise(CAUSE).expect("the line");
+        for clock in &self.clocks {
+            assert_eq!(clock.0.lock().unwrap().stands, Some(at));
+        }
+        short(3);
+        self.ends[index].lower(CAUSE, at).expect("it goes on");
+        eventually("all go on", || {
+            self.clocks.iter().all(|clock| behind(clock).is_some())
+        });
+    }
+
+    fn heard(&self, text: &str) -> bool {
+        self.said
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|said| said.contains(text))
+    }
+
+    fn agree(&self) {
+        let of = |clock: &Arc<Clock>| clock.0.lock().unwrap().stood.clone();
+        let stood: Vec<_> = self.clocks.iter().map(of).collect();
+        assert!(stood.iter().all(|one| *one == stood[0]), "{stood:?}");
+        let all: Vec<_> = self.clocks.iter().map(|clock| behind(clock)).collect();
+        assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
+    }
+}
+
+/// Wire and network: every pause is at one instant, and nothing is found wrong.
+#[test]
+fn a_wire_beside_the_network_agrees_on_every_instant() {
+    let copper = Arc::default();
+    let both = Both::new(&copper, OnSilence::Stop);
+    for turn in 0..64 {
+        both.pause(turn % 4);
+    }
+    both.agree();
+    assert_eq!(*both.said.lock().unwrap(), Vec::<String>::new());
+}
+
+/// A board that is on the wire alone holds the others by that.
+#[test]
+fn who_has_the_wire_alone_holds_those_that_have_both() {
+    let copper: Arc<Copper> = Arc::default();
+    let both = Both::new(&copper, OnSilence::Release);
+    copper.sticks(true);
+    eventually("all stand", || {
+        let stands = |clock: &Arc<Clock>| clock.0.lock().unwrap().stands.is_some();
+        both.clocks.iter().all(stands)
+    });
+    copper.sticks(false);
+    eventually("all go on", || {
+        both.clocks.iter().all(|clock| behind(clock).is_some())
+    });
+    both.agree();
+}
+
+/// Edges that one board misses put no clock wrong, and are said.
+#[test]
+fn missed_edges_are_noticed_and_change_nothing() {
+    let copper: Arc<Copper> = Arc::default();
+    let both = Both::new(&copper, OnSilence::Stop);
+    both.pause(0);
+    copper.misses_a_fall(2);
+    both.pause(1);
+    eventually("a missed fall is said", || {
+        both.heard("c: the pause line, fault 1: the line is low, and no edge told so")
+    });
+    copper.cut(3, true);
+    both.pause(0);
+    eventually("a pause without an edge is said", || {
+        both.heard("d: the pause line, fault 1: it was driven for a pause, and no edge")
+    });
+    copper.cut(3, false);
+    both.pause(3);
+    both.agree();
+    assert_eq!(both.ends[0].faults() + both.ends[1].faults(), 0);
+}
+
+/// A line that nobody drives and that stays high: all stop and say why, or go on by the
+/// network alone.
+#[test]
+fn a_stuck_line_stops_all_or_counts_no_more() {
+    let copper: Arc<Copper> = Arc::default();
+    let stop = Both::new(&copper, OnSilence::Stop);
+    copper.sticks(true);
+    for end in &stop.ends {
+        eventually("it stops", || end.halted().is_some());
+        let why = end.halted().unwrap_or_default();
+        assert!(
+            why.contains("is high, and no host says that it drives it"),
+            "{why}"
+        );
+    }
+    assert!(
+        stop.clocks
+            .iter()
+            .all(|clock| clock.0.lock().unwrap().halted)
+    );
+    drop(stop);
+
+    let copper: Arc<Copper> = Arc::default();
+    let go_on = Both::new(&copper, OnSilence::Release);
+    copper.sticks(true);
+    for name in NAMES {
+        let said = format!("{name}: the pause line, fault 1: the line is high, and nobody drives");
+        eventually("it is said", || go_on.heard(&said));
+    }
+    eventually("all go on", || {
+        go_on.clocks.iter().all(|clock| behind(clock).is_some())
+    });
+    go_on.pause(2);
+    copper.sticks(false);
+    for name in NAMES {
+        let said = format!("{name}: the pause line is sound again");
+        eventually("it is over", || go_on.heard(&said));
+    }
+    go_on.pause(1);
+    go_on.agree();
+}
+
+/// Whoever ends lets go of the wire.
+#[test]
+fn an_end_that_ends_lets_go_of_the_wire() {
+    let copper: Arc<Copper> = Arc::default();
+    let both = Both::new(&copper, OnSilence::Release);
+    both.ends[1].raise(CAUSE).expect("the line");
+    let spare = copper.pins();
+    let second = Duration::from_s(60);
+    assert!(!prove(&*spare, second).expect("it is held already"));
+    both.ends[1].end();
+    assert!(prove(&*spare, second).expect("the wire is free"));
+}

@@ -1,0 +1,294 @@
+//! Every sequence of what may happen to a line, and what it tells of that.
+
+use timeloom_bus::{Edge, Fault, Heard, Levels, Line, LineSettings};
+use timeloom_time::{Duration, Instant, Wall};
+
+/// What may happen to a line and its two inputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Happens {
+    /// It changes, and an edge tells so.
+    Changes,
+    /// It changes within the debounce time of what was before.
+    Bounces,
+    /// It changes, and the kernel never knows.
+    IsMissed,
+    /// It changes, and the kernel counts that and drops it.
+    IsDropped,
+    /// An edge to where it is already.
+    Doubles,
+    /// Time passes; somebody looks.
+    Rests,
+    /// Somebody looks at once.
+    Looks,
+}
+
+const ALL: [Happens; 7] = [
+    Happens::Changes,
+    Happens::Bounces,
+    Happens::IsMissed,
+    Happens::IsDropped,
+    Happens::Doubles,
+    Happens::Rests,
+    Happens::Looks,
+];
+
+/// A line with what is true of it.
+struct Bench {
+    line: Line,
+    now: Instant<Wall>,
+    high: bool,
+    numbers: [u32; 2],
+    /// Changes of which an edge was told.
+    told: Vec<(bool, Instant<Wall>)>,
+    heard: Vec<Heard>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let now = Instant::from_ns(1_000_000);
+        let low = Levels {
+            rising: false,
+            falling: false,
+        };
+        Self {
+            line: Line::new(LineSettings::default(), low, now),
+            now,
+            high: false,
+            numbers: [0; 2],
+            told: Vec::new(),
+            heard: Vec::new(),
+        }
+    }
+
+    fn levels(&self) -> Levels {
+        Levels {
+            rising: self.high,
+            falling: self.high,
+        }
+    }
+
+    fn look(&mut self) {
+        self.line.look(self.levels(), self.now);
+        self.hear();
+    }
+
+    fn hear(&mut self) {
+        self.heard
+            .extend(std::iter::from_fn(|| self.line.next_heard()));
+    }
+
+    fn edge(&mut self, is_told: bool) {
+        let number = &mut self.numbers[usize::from(self.high)];
+        *number += 1;
+        let edge = Edge {
+            rising: self.high,
+            at: self.now,
+            number: *number,
+        };
+        if is_told {
+            self.told.push((self.high, self.now));
+            self.line.edge(edge);
+        }
+        self.hear();
+    }
+
+    fn rest(&mut self) {
+        self.now += Duration::from_ms(25);
+        self.look();
+    }
+
+    fn happen(&mut self, what: Happens) {
+        match what {
+            Happens::Rests => return self.rest(),
+            Happens::Looks => return self.look(),
+            Happens::Bounces => self.now += Duration::from_us(5),
+            _ => self.now += Duration::from_ms(1),
+        }
+        match what {
+            Happens::Changes | Happens::Bounces => {
+                self.high = !self.high;
+                self.edge(true);
+            }
+            Happens::IsMissed => self.high = !self.high,
+            Happens::IsDropped => {
+                self.high = !self.high;
+                self.edge(false);
+            }
+            _ => self.edge(true),
+        }
+    }
+}
+
+/// Calls `check` with every sequence of so many things out of `of`.
+fn every(of: &[Happens], length: u32, check: impl Fn(&[Happens], &Bench)) -> usize {
+    let count = of.len().pow(length);
+    for index in 0..count {
+        let sequence: Vec<Happens> = (0..length)
+            .map(|at| of[index / of.len().pow(at) % of.len()])
+            .collect();
+        let mut bench = Bench::new();
+        for what in &sequence {
+            bench.happen(*what);
+        }
+        for _ in 0..3 {
+            bench.rest();
+        }
+        check(&sequence, &bench);
+    }
+    count
+}
+
+/// Whatever happens, the line is in the end where it is; and what was told of a change is
+/// true, or was said to be a guess.
+#[test]
+fn every_sequence_of_seven_ends_at_the_true_level() {
+    let count = every(&ALL, 7, |sequence, bench| {
+        let story = || format!("{sequence:?}: {:?}", bench.heard);
+        assert_eq!(bench.line.is_high(), bench.high, "{}", story());
+        let mut high = false;
+        for (index, heard) in bench.heard.iter().enumerate() {
+            let (to, at) = match *heard {
+                Heard::Rose(at) => (true, at),
+                Heard::Fell(at) => (false, at),
+                _ => continue,
+            };
+            assert_ne!(to, high, "{}", story());
+            high = to;
+            let guess = index > 0 && bench.heard[index - 1] == Heard::Fault(Fault::Missed { high });
+            let true_edge = bench.told.contains(&(to, at));
+            // There and back within the debounce time: the last edge of that says when.
+            let bounce = bench.told.iter().any(|(_, of)| *of == at);
+            assert!(guess || true_edge || bounce, "{}", story());
+            assert!(
+                guess || true_edge || sequence.contains(&Happens::Bounces),
+                "{}",
+                story()
+            );
+        }
+    });
+    assert_eq!(count, 823_543);
+}
+
+/// A line without mistakes tells each change with its stamp, and nothing else.
+#[test]
+fn a_sound_line_tells_every_change_and_no_fault() {
+    let of = [Happens::Changes, Happens::Rests, Happens::Looks];
+    every(&of, 9, |sequence, bench| {
+        let told: Vec<Heard> = bench
+            .told
+            .iter()
+            .map(|(high, at)| match high {
+                true => Heard::Rose(*at),
+                false => Heard::Fell(*at),
+            })
+            .collect();
+        assert_eq!(bench.heard, told, "{sequence:?}");
+    });
+}
+
+/// One mistake among changes that are told is always noticed.
+#[test]
+fn one_mistake_is_noticed_wherever_it_is() {
+    let of = [Happens::Changes, Happens::Rests, Happens::Looks];
+    let is_fault = |heard: &Heard| matches!(heard, Heard::Fault(_));
+    for mistake in [Happens::IsMissed, Happens::IsDropped, Happens::Doubles] {
+        let of: Vec<Happens> = of.iter().copied().chain([mistake]).collect();
+        every(&of, 6, |sequence, bench| {
+            let mistakes = sequence.iter().filter(|what| **what == mistake).count();
+            if mistakes == 1 {
+                let faults = bench.heard.iter().filter(|heard| is_fault(heard)).count();
+                // Before any rise, an edge to low is doubled too.
+                assert!(faults > 0, "{sequence:?}: {:?}", bench.heard);
+            }
+        });
+    }
+}
+
+fn faults(bench: &mut Bench, levels: Levels, rests: usize) -> Vec<Heard> {
+    bench.heard.clear();
+    for _ in 0..rests {
+        bench.now += Duration::from_ms(25);
+        bench.line.look(levels, bench.now);
+        bench.hear();
+    }
+    bench.heard.clone()
+}
+
+#[test]
+fn a_line_that_nobody_drives_and_stays_high_is_stuck_until_it_falls() {
+    let mut bench = Bench::new();
+    bench.happen(Happens::Changes);
+    // Nobody knows who drives it: it may be held for good reason.
+    let levels = bench.levels();
+    assert!(faults(&mut bench, levels, 60).is_empty());
+    bench.line.others_drive(true);
+    assert!(faults(&mut bench, levels, 60).is_empty());
+    bench.line.others_drive(false);
+    assert!(faults(&mut bench, levels, 39).is_empty());
+    let stuck = [Heard::Fault(Fault::StuckHigh)];
+    assert_eq!(faults(&mut bench, levels, 60), stuck, "once");
+    bench.happen(Happens::Changes);
+    let at = bench.now;
+    bench.heard.retain(|heard| *heard != Heard::Fell(at));
+    bench.rest();
+    assert_eq!(bench.heard, [stuck[0], Heard::Sound]);
+}
+
+#[test]
+fn a_line_that_is_driven_and_stays_low_is_stuck() {
+    let mut bench = Bench::new();
+    let low = bench.levels();
+    bench.line.drive(true, bench.now);
+    assert!(faults(&mut bench, low, 39).is_empty());
+    let stuck = Heard::Fault(Fault::StuckLow);
+    assert_eq!(faults(&mut bench, low, 60), [stuck]);
+    bench.line.drive(false, bench.now);
+    assert_eq!(faults(&mut bench, low, 1), [Heard::Sound]);
+    // Another drives it, and nothing comes here.
+    bench.line.others_drive(true);
+    assert_eq!(faults(&mut bench, low, 60), [stuck]);
+}
+
+#[test]
+fn inputs_that_differ_are_named_once_it_is_certain() {
+    let mut bench = Bench::new();
+    bench.happen(Happens::Changes);
+    let differ = Levels {
+        rising: false,
+        falling: true,
+    };
+    assert!(faults(&mut bench, differ, 1).is_empty());
+    let fault = Heard::Fault(Fault::Differ(differ));
+    assert_eq!(faults(&mut bench, differ, 9), [fault]);
+    // The level is what it was: which input is right cannot be known.
+    assert!(bench.line.is_high());
+    let levels = bench.levels();
+    assert_eq!(faults(&mut bench, levels, 1), [Heard::Sound]);
+}
+
+#[test]
+fn a_pause_that_somebody_drove_must_have_had_an_edge() {
+    let mut bench = Bench::new();
+    for _ in 0..2 {
+        bench.happen(Happens::Changes);
+    }
+    bench.line.pause_ended(true);
+    bench.rest();
+    assert!(!bench.heard.contains(&Heard::Fault(Fault::Unheard)));
+    // The next one begins before anybody looks.
+    bench.happen(Happens::Changes);
+    bench.line.pause_ended(true);
+    bench.happen(Happens::Changes);
+    bench.happen(Happens::Changes);
+    bench.rest();
+    bench.happen(Happens::Changes);
+    bench.line.pause_ended(true);
+    bench.rest();
+    assert!(!bench.heard.contains(&Heard::Fault(Fault::Unheard)));
+    bench.line.pause_ended(false);
+    bench.rest();
+    assert!(!bench.heard.contains(&Heard::Fault(Fault::Unheard)));
+    bench.line.pause_ended(true);
+    bench.rest();
+    assert_eq!(bench.heard.last(), Some(&Heard::Fault(Fault::Unheard)));
+}
