@@ -12,7 +12,7 @@ MPI := crates/machinery/peering/mpi/Cargo.toml
 # As cargo wants it in names of variables.
 HOST_TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
 
-.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -79,6 +79,9 @@ test-bridges: packages-build .venv-bridges/ready ## FMUs of FMI 2 and 3 and HELI
 	$(CARGO) build --locked --workspace --bin timeloom
 	PYTHONPATH=python .venv-bridges/bin/python -m pytest -q python/bridges
 
+test-sdn: packages-test build .venv-sdn/ready ## Open vSwitch under two controllers: the example's, and one of os-ken (Ryu's successor); a few minutes
+	scripts/test-sdn $(BINARY) .venv-sdn/bin/python runs/test-sdn
+
 test-aarch64: packages-aarch64 ## The same crates for 64-bit ARM: compiled, and guests in an emulated machine (QEMU)
 	scripts/test-aarch64
 
@@ -126,7 +129,7 @@ fmt: ## Format the sources
 
 clean: ## Remove what was built (not what was measured)
 	$(CARGO) clean
-	rm -rf .venv .venv-bridges
+	rm -rf .venv .venv-bridges .venv-sdn
 
 # The Python environment: plants, example programs, tests. The package itself is
 # used from this tree through a .pth file, so that there is no second copy.
@@ -140,6 +143,12 @@ clean: ## Remove what was built (not what was measured)
 .venv-bridges/ready: python/bridges.lock | packages-build
 	python3 -m venv .venv-bridges
 	.venv-bridges/bin/pip install --quiet --require-hashes -r python/bridges.lock
+	touch $@
+
+# A framework for controllers, which only the example's second one needs.
+.venv-sdn/ready: python/sdn.lock | packages-build
+	python3 -m venv .venv-sdn
+	.venv-sdn/bin/pip install --quiet --require-hashes -r python/sdn.lock
 	touch $@
 
 # Debian packages, by what needs them.

@@ -12,6 +12,8 @@
 //! them (PDEATHSIG), and their directory is removed as soon as they have
 //! connected to each other: open files and sockets are all they need then.
 
+mod patience;
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::sleep;
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use rustix::io::Errno;
@@ -56,6 +58,8 @@ pub(crate) struct Bridge {
 pub(crate) struct OpenVSwitch {
     /// The switch first, since it is to end first.
     daemons: Mutex<[(&'static str, Child); 2]>,
+    /// Ends with the database.
+    patience: Option<JoinHandle<()>>,
 }
 
 impl OpenVSwitch {
@@ -89,12 +93,19 @@ impl OpenVSwitch {
         let mut arguments = vec![server, os(&format!("--timeout={CONFIGURED_WITHIN_S}"))];
         arguments.extend(configuration(bridges, controlled).map(|word| os(&word)));
         tools.run("ovs-vsctl", &arguments)?;
+        let patience = match controlled {
+            true => Some(patience::keep(&socket).map_err(|error| {
+                KernelError::new("watch the connections of the OpenFlow switches", error)
+            })?),
+            false => None,
+        };
         let daemons = [
             ("ovs-vswitchd", switch.release()),
             ("ovsdb-server", database.release()),
         ];
         Ok(Self {
             daemons: Mutex::new(daemons),
+            patience,
         })
     }
 
@@ -122,6 +133,9 @@ impl Drop for OpenVSwitch {
             let _ = child.kill();
             let _ = child.wait();
         }
+        if let Some(patience) = self.patience.take() {
+            let _ = patience.join();
+        }
     }
 }
 
@@ -145,8 +159,8 @@ fn configuration(bridges: &[Bridge], controlled: bool) -> impl Iterator<Item = S
             command(format!("set interface {port} ofport_request={number}"));
         }
         if controlled {
-            // A controller that stands still with the testbed is not dead, and
-            // one that starts late is wanted soon.
+            // A controller that stands still with the testbed is not dead (see `patience`),
+            // and one that starts late is wanted soon.
             command(format!(
                 "--id=@c{index} create controller target=\"tcp:{CONTROLLER}\" \
                  connection_mode=out-of-band inactivity_probe=0 max_backoff=1000"

@@ -1,7 +1,8 @@
 //! Open vSwitch in the place of the kernel's bridges.
 
+use std::io::{ErrorKind, Read};
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use timeloom_fabric::{CONTROLLER, Fabric, OpenFlowSpec};
 
@@ -43,9 +44,47 @@ fn without_its_controller_a_controlled_switch_forwards_nothing_and_asks_for_it()
         .expect("listen");
     let (mut switch, _) = controller.accept().expect("the switch connects");
     let mut hello = [0; 8];
-    std::io::Read::read_exact(&mut switch, &mut hello).expect("it says hello");
+    switch.read_exact(&mut hello).expect("it says hello");
     assert_eq!((hello[0], hello[1]), (4, 0), "OpenFlow 1.3, HELLO");
     assert_eq!(ping(host(&fabric, "h1"), H2, PATIENCE), None);
+}
+
+/// A controller stands with the testbed, for as long as that takes. Open vSwitch would ask it
+/// after five seconds, and hang up after ten.
+#[test]
+fn a_controller_that_says_nothing_for_long_is_not_hung_up_on() {
+    const SILENCE: Duration = Duration::from_secs(15);
+    let fabric = openflow(&["s2"], true);
+    let controller = fabric
+        .fabric_namespace()
+        .run(|| TcpListener::bind(CONTROLLER))
+        .expect("enter the namespace")
+        .expect("listen");
+    let (mut switch, _) = controller.accept().expect("the switch connects");
+    let mut say = |kind, number: u32| {
+        let [a, b, c, d] = number.to_be_bytes();
+        let message = [4, kind, 0, 8, a, b, c, d];
+        std::io::Write::write_all(&mut switch, &message).expect("the switch listens");
+    };
+    let (hello, features) = (0, 5);
+    say(hello, 1);
+    say(features, 2);
+    // While it is new it answers, as one does that has not been paused yet.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(7) {
+        say(features, 3);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    switch.set_read_timeout(Some(SILENCE)).expect("a socket");
+    let silent_since = Instant::now();
+    let mut heard = [0; 4096];
+    while silent_since.elapsed() < SILENCE {
+        match switch.read(&mut heard) {
+            Ok(0) => panic!("hung up after {:?}", silent_since.elapsed()),
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+        }
+    }
 }
 
 #[test]

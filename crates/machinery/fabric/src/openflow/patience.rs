@@ -1,0 +1,135 @@
+//! Keeps Open vSwitch patient with its controllers.
+//!
+//! A controller that stands still with the testbed is not dead, so bridges are told not to ask
+//! whether it is (`inactivity_probe = 0`). Open vSwitch 3.1 does not tell connections that come
+//! about later, which is all of them: it asks after five seconds and hangs up after ten. It does
+//! tell those that are there when the setting changes. So a thread watches the database
+//! (RFC 7047) for new connections, and changes the setting, from one that never comes due to
+//! another.
+
+use std::collections::HashMap;
+use std::io::{self, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::{Builder, JoinHandle};
+
+use serde_json::{Deserializer, Value, json};
+
+/// Starts the thread, which ends with the database's server at `socket`.
+pub(super) fn keep(socket: &Path) -> io::Result<JoinHandle<()>> {
+    let mut to_server = UnixStream::connect(socket)?;
+    let from_server = BufReader::new(to_server.try_clone()?);
+    let columns = json!({"Controller": {"columns": ["is_connected", "status"]}});
+    let monitor = json!({"method": "monitor", "params": ["Open_vSwitch", null, columns], "id": 0});
+    write!(to_server, "{monitor}")?;
+    let watch = move || {
+        let mut connections = Connections::default();
+        for message in Deserializer::from_reader(from_server).into_iter() {
+            let answer = message.ok().map(|message| connections.hear(&message));
+            // The server is gone, or says what is no JSON.
+            let Some(answer) = answer else { return };
+            if let Some(answer) = answer
+                && write!(to_server, "{answer}").is_err()
+            {
+                return;
+            }
+        }
+    };
+    Builder::new().name("ovs patience".to_owned()).spawn(watch)
+}
+
+/// What is known of the bridges' connections.
+#[derive(Default)]
+struct Connections {
+    /// By row: for how many seconds it was there when last heard of.
+    lasted_s: HashMap<String, u64>,
+    turns: u64,
+}
+
+impl Connections {
+    /// What the server says; gives back what it is to be told.
+    fn hear(&mut self, message: &Value) -> Option<Value> {
+        let rows = match message["method"].as_str() {
+            Some("echo") => {
+                let (id, said) = (&message["id"], &message["params"]);
+                return Some(json!({"id": id, "result": said, "error": null}));
+            }
+            Some("update") => &message["params"][1]["Controller"],
+            // The answer to the first request has all there is.
+            _ => &message["result"]["Controller"],
+        };
+        let mut is_new = false;
+        for (row, change) in rows.as_object()? {
+            is_new |= self.is_new(row, &change["new"]);
+        }
+        is_new.then(|| self.setting())
+    }
+
+    /// Whether a bridge has connected since it was last heard of.
+    fn is_new(&mut self, row: &str, now: &Value) -> bool {
+        if now["is_connected"] != true {
+            self.lasted_s.remove(row);
+            return false;
+        }
+        let lasts_s = status(now, "sec_since_connect").unwrap_or(0);
+        let before = self.lasted_s.insert(row.to_owned(), lasts_s);
+        before.is_none_or(|before| lasts_s < before)
+    }
+
+    fn setting(&mut self) -> Value {
+        self.turns += 1;
+        let probe_ms = if self.turns % 2 == 1 { NEVER_MS } else { 0 };
+        let row = json!({"inactivity_probe": probe_ms});
+        let update = json!({"op": "update", "table": "Controller", "where": [], "row": row});
+        json!({"method": "transact", "params": ["Open_vSwitch", update], "id": self.turns})
+    }
+}
+
+/// A number out of a row's `status`: `["map", [[name, text], …]]`.
+fn status(row: &Value, name: &str) -> Option<u64> {
+    let pairs = row["status"][1].as_array()?;
+    let pair = pairs.iter().find(|pair| pair[0] == name)?;
+    pair[1].as_str()?.parse().ok()
+}
+
+/// Three weeks.
+const NEVER_MS: u64 = 2_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(row: &str, connected: bool, since: &str) -> Value {
+        let status = json!(["map", [["sec_since_connect", since], ["state", "ACTIVE"]]]);
+        let new = json!({"is_connected": connected, "status": status});
+        json!({"method": "update", "params": [null, {"Controller": {row: {"new": new}}}]})
+    }
+
+    #[test]
+    fn the_setting_changes_with_each_new_connection_and_with_nothing_else() {
+        let mut connections = Connections::default();
+        let mut probes = |message: &Value| {
+            let told = connections.hear(message)?;
+            told["params"][1]["row"]["inactivity_probe"].as_u64()
+        };
+        assert_eq!(probes(&update("a", false, "3")), None);
+        assert_eq!(probes(&update("a", true, "1")), Some(NEVER_MS));
+        assert_eq!(probes(&update("a", true, "6")), None);
+        assert_eq!(probes(&update("b", true, "0")), Some(0));
+        // It went and came between two words of the server.
+        assert_eq!(probes(&update("a", true, "2")), Some(NEVER_MS));
+        assert_eq!(probes(&update("a", false, "2")), None);
+        assert_eq!(probes(&update("a", true, "7")), Some(0));
+        assert_eq!(probes(&json!({"id": 3, "result": [{"count": 2}]})), None);
+    }
+
+    #[test]
+    fn a_server_that_asks_is_answered() {
+        let asked = json!({"method": "echo", "params": ["x"], "id": "echo"});
+        let answer = Connections::default().hear(&asked).expect("an answer");
+        assert_eq!(
+            (&answer["id"], &answer["result"]),
+            (&json!("echo"), &json!(["x"]))
+        );
+    }
+}
