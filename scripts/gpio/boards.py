@@ -36,8 +36,9 @@ def eventually(what, look):
 class Agents:
     """An agent on each board."""
 
-    def __init__(self, boards, what, *more, network=True):
+    def __init__(self, boards, wire, what, *more, network=True):
         self.what = what
+        self.wire = wire
         self.network = network
         self.directory = RUN / what
         self.directory.mkdir(parents=True)
@@ -59,6 +60,7 @@ class Agents:
             command += [*more, "--", "/bin/sleep", "86400"]
             errors = (self.directory / f"{name}.err").open("w")
             self.agents.append(subprocess.Popen(command, stderr=errors))
+        say(f"{what}: four agents start")
         for index in range(len(boards)):
             eventually(f"{what}: time begins on {NAMES[index]}", lambda: self.runs(index))
         say(f"{what}: time has begun on four boards")
@@ -82,7 +84,7 @@ class Agents:
         )
         return asked.returncode == 0 and not json.loads(asked.stdout)["paused"]
 
-    def pause(self, index, hold_s=0.02, while_held=None):
+    def pause(self, index, while_held=lambda: None):
         """A hold by this board, until all have gone on."""
         before = [len(self.log(board)) for board in range(len(self.agents))]
         hold = subprocess.Popen(
@@ -92,9 +94,10 @@ class Agents:
         )
         line = hold.stdout.readline()
         assert line, f"{self.what}: {NAMES[index]} did not hold: {self.errors(index)}"
-        if while_held:
-            while_held()
-        time.sleep(hold_s)
+        # The wire is a process that takes its turn: shorter, and it would not see the hold.
+        eventually("the wire is high", lambda: self.wire.level.value)
+        while_held()
+        time.sleep(0.02)
         hold.stdin.close()
         hold.wait()
         for board, lines in enumerate(before):
@@ -103,6 +106,7 @@ class Agents:
                 lambda: len(self.log(board)) > lines
                 or self.agents[board].poll() is not None,
             )
+        eventually("it falls", lambda: self.wire.stuck.value or not self.wire.level.value)
         return json.loads(line)["virtual_ns"]
 
     def ended(self, index):
@@ -126,6 +130,13 @@ class Agents:
         return least - 1
 
 
+def take_turns(agents):
+    for turn in range(PAUSES):
+        agents.pause(turn % 4)
+        if turn % 32 == 31:
+            say(f"{agents.what}: {turn + 1} pauses")
+
+
 def no_faults(agents):
     for index in range(len(NAMES)):
         assert "fault" not in agents.errors(index), agents.errors(index)
@@ -133,10 +144,9 @@ def no_faults(agents):
 
 def both(boards, wire):
     """The instants agreed on over the network: 128 pauses, every board master in turn."""
-    agents = Agents(boards, "both")
+    agents = Agents(boards, wire, "both")
     changes(wire)
-    for turn in range(PAUSES):
-        agents.pause(turn % 4)
+    take_turns(agents)
     rises = sum(high for high, _ in changes(wire))
     count = agents.agree()
     assert count >= PAUSES, count
@@ -159,17 +169,21 @@ def both(boards, wire):
     agents.end()
 
 
+def deafen(wire, index, letters):
+    """What this board's inputs read stays as it is."""
+    wire.faults[index].value = letters
+
+
 def missed(agents, wire):
     """A falling edge that comes late to one input, and a pause of which a board sees nothing."""
-    wire.faults[2].value = b"f"
-    agents.pause(0)
-    eventually("the missed edge is said", lambda: "input for falling" in agents.errors(2))
-    wire.faults[2].value = b""
+    agents.pause(0, while_held=lambda: deafen(wire, 2, b"f"))
+    eventually("the missed edge is said", lambda: "that for falling edges high" in agents.errors(2))
+    deafen(wire, 2, b"")
     eventually("it is over", lambda: "is sound again" in agents.errors(2))
-    wire.faults[3].value = b"rf"
+    deafen(wire, 3, b"rf")
     agents.pause(1)
     eventually("the pause is missed", lambda: "no edge came here" in agents.errors(3))
-    wire.faults[3].value = b""
+    deafen(wire, 3, b"")
     for turn in range(4):
         agents.pause(turn)
     count = agents.agree()
@@ -182,7 +196,7 @@ def missed(agents, wire):
 
 def stuck(boards, wire):
     """A wire that stays high: all stop, or go on by the network."""
-    agents = Agents(boards, "stuck")
+    agents = Agents(boards, wire, "stuck")
     agents.pause(1)
     wire.stuck.value = 1
     for index in range(4):
@@ -193,7 +207,7 @@ def stuck(boards, wire):
     wire.stuck.value = 0
     say("stuck: all four stopped and said why")
     eventually("the wire falls", lambda: not wire.level.value)
-    agents = Agents(boards, "release", "--on-silence", "release")
+    agents = Agents(boards, wire, "release", "--on-silence", "release")
     wire.stuck.value = 1
     for index in range(4):
         eventually("it is said", lambda: "counts no more" in agents.errors(index))
@@ -219,10 +233,9 @@ def changes(wire):
 
 def alone(boards, wire):
     """GPIO and nothing else: each board has stood for as long as its own edges say."""
-    agents = Agents(boards, "alone", "--assembly", "20s", network=False)
+    agents = Agents(boards, wire, "alone", "--assembly", "20s", network=False)
     changes(wire)
-    for turn in range(PAUSES):
-        agents.pause(turn % 4)
+    take_turns(agents)
     eventually("the wire falls", lambda: not wire.level.value)
     time.sleep(1)
     seen = changes(wire)
@@ -250,12 +263,11 @@ def alone(boards, wire):
         f"(the paper's: 18 to 41 ms)"
     )
     # One missed edge: that board says so and stops.
-    wire.faults[2].value = b"f"
-    agents.pause(0)
+    agents.pause(0, while_held=lambda: deafen(wire, 2, b"f"))
     agents.ended(2)
     said = " ".join(agents.errors(2).split())
     assert agents.agents[2].returncode == 1 and "worth nothing" in said, said
-    wire.faults[2].value = b""
+    deafen(wire, 2, b"")
     say("alone: the board that missed an edge has stopped")
     agents.end()
 
@@ -271,7 +283,13 @@ def main():
     wire.start()
     say(f"four boards on a wire: {', '.join(board.chip for board in boards)}")
     for part in (both, stuck, alone):
-        part(boards, wire)
+        try:
+            part(boards, wire)
+        except BaseException:
+            for log in sorted(RUN.glob("*/*")):
+                text = log.read_text()
+                print(f"--- {log}: {len(text)} bytes\n{text[-600:]}", flush=True)
+            raise
         assert wire.is_alive(), "the wire's process has ended"
     say("the boards have passed")
 

@@ -87,4 +87,5 @@ class Wire:
             if changed:
                 self.level.value = high
                 self._writer.send((high, bounds))
-            time.sleep(0.0002)
+            # All boards share the processors with this.
+            time.sleep(0.002)

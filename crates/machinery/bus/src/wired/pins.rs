@@ -7,7 +7,8 @@ use std::str::FromStr;
 use std::time::Duration as StdDuration;
 
 use gpiocdev::Request;
-use gpiocdev::line::{Drive, EdgeDetection, EdgeKind, EventClock, Value};
+use gpiocdev::line::{EdgeDetection, EdgeKind, EventClock, Value};
+use gpiocdev::request::Config;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
@@ -78,10 +79,13 @@ impl fmt::Display for PinNames {
     }
 }
 
-/// Pins of a chip of this machine. Its output is open source: it drives high or not at
-/// all, so that several on one line are joined by OR.
+/// Pins of a chip of this machine. Its output drives high or, as an input, not at all, so
+/// that several on one line are joined by OR: as the paper's boards do it, and without
+/// asking what the chip knows of open source.
 pub struct GpioPins {
     output: Request,
+    drives: Config,
+    lets_go: Config,
     inputs: Request,
     lines: [u32; 3],
 }
@@ -111,10 +115,14 @@ impl GpioPins {
             .on_chip(chip)
             .with_consumer(CONSUMER)
             .with_line(output)
-            .as_output(Value::Inactive)
-            .with_drive(Drive::OpenSource)
+            .as_input()
             .request();
+        let (mut drives, mut lets_go) = (Config::default(), Config::default());
+        drives.with_line(output).as_output(Value::Active);
+        lets_go.with_line(output).as_input();
         Ok(Self {
+            drives,
+            lets_go,
             output: output_request.map_err(failed)?,
             inputs: inputs.map_err(failed)?,
             lines: names.lines,
@@ -124,14 +132,8 @@ impl GpioPins {
 
 impl Pins for GpioPins {
     fn drive(&self, high: bool) -> io::Result<()> {
-        let value = match high {
-            true => Value::Active,
-            false => Value::Inactive,
-        };
-        self.output
-            .set_value(self.lines[0], value)
-            .map_err(failed)
-            .map(drop)
+        let config = if high { &self.drives } else { &self.lets_go };
+        self.output.reconfigure(config).map_err(failed)
     }
 
     fn levels(&self) -> io::Result<Levels> {
@@ -158,7 +160,7 @@ impl Pins for GpioPins {
 
 impl Drop for GpioPins {
     fn drop(&mut self) {
-        // A line that is given back keeps its last level until somebody sets it.
+        // A line that is given back keeps what it was until somebody else sets it.
         let _ = self.drive(false);
     }
 }

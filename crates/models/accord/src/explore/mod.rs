@@ -173,6 +173,16 @@ fn two_requests_with_a_crash() {
     });
 }
 
+/// Each host asks once.
+#[test]
+#[ignore = "takes long: make search-accord"]
+fn one_request_of_each_of_three_hosts() {
+    holds(Scope {
+        requests: [1, 1, 1],
+        ..SMALL
+    });
+}
+
 /// Two requests of each host: hours.
 #[test]
 #[ignore = "takes long: make search-accord"]
