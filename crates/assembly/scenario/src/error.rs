@@ -1,6 +1,7 @@
 //! Mistakes in a scenario, collected while it is read and handed out together.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::tree::{Node, Spot};
 
@@ -27,6 +28,7 @@ pub struct Mistake {
     /// What to do about it, when that is known.
     pub help: Option<String>,
     pub(crate) spot: Spot,
+    is_in_file: bool,
 }
 
 /// A text that mistakes can stand in.
@@ -34,13 +36,18 @@ pub struct Mistake {
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
+    is_set: bool,
+    /// Where it was read from, if it was.
+    directory: Option<PathBuf>,
 }
 
 impl Source {
-    pub(crate) fn file(name: &str, text: &str) -> Self {
+    pub(crate) fn file(name: &str, text: &str, directory: Option<PathBuf>) -> Self {
         Self {
             name: name.to_owned(),
             text: text.to_owned(),
+            is_set: false,
+            directory,
         }
     }
 
@@ -48,7 +55,14 @@ impl Source {
         Self {
             name: format!("--set {text}"),
             text: text.to_owned(),
+            is_set: true,
+            directory: None,
         }
+    }
+
+    /// What shows where in a source something stands: its name, and `--set` of all sets.
+    pub(crate) fn origin(&self) -> &str {
+        if self.is_set { "--set" } else { &self.name }
     }
 }
 
@@ -67,9 +81,10 @@ impl ScenarioErrors {
             message: format!("the scenario cannot be read: {error}"),
             help: None,
             spot: Spot::default(),
+            is_in_file: true,
         };
         Self {
-            sources: vec![Source::file(name, "")],
+            sources: vec![Source::file(name, "", None)],
             mistakes: vec![mistake],
         }
     }
@@ -90,7 +105,7 @@ impl fmt::Display for ScenarioErrors {
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.origin)?;
-        if self.line > 0 && self.spot.source == 0 {
+        if self.line > 0 && self.is_in_file {
             write!(f, "{}:{}:", self.line, self.column)?;
         }
         write!(f, " {}", self.message)?;
@@ -125,6 +140,28 @@ impl Report {
             found: Vec::new(),
             unread: 0,
         }
+    }
+
+    /// One more text that mistakes can stand in; returns its number.
+    pub(crate) fn add_source(&mut self, source: Source) -> usize {
+        self.sources.push(source);
+        self.sources.len() - 1
+    }
+
+    /// Whether what stands there was given on the command line.
+    pub(crate) fn is_set(&self, spot: &Spot) -> bool {
+        self.sources[spot.source].is_set
+    }
+
+    /// The directory of the file in which this stands; `None` when it stands in none.
+    pub(crate) fn directory(&self, spot: &Spot) -> Option<&Path> {
+        self.sources[spot.source].directory.as_deref()
+    }
+
+    /// What a file is called that is named beside the file in which this stands.
+    pub(crate) fn name_beside(&self, spot: &Spot, name: &str) -> String {
+        let beside = Path::new(&self.sources[spot.source].name);
+        beside.with_file_name(name).display().to_string()
     }
 
     /// Notes a mistake at a place in the text and in the tree.
@@ -234,6 +271,7 @@ impl Report {
                 message: found.message,
                 help: found.help,
                 spot: found.spot,
+                is_in_file: !source.is_set,
             }
         });
         ScenarioErrors {

@@ -6,7 +6,7 @@
 //! and with its fix. Nothing is started here and no clock is read.
 //!
 //! The way of a text: `tree` parses it into values that know their place,
-//! `set` replaces some, `read` turns them into the types of `plan` and
+//! `extends` lays it over the file that it extends, `set` replaces some, `read` turns them into the types of `plan` and
 //! `rules` checks what no single value can show. Positions never enter the
 //! plan: a rule names the path of what it finds wrong
 //! (`system.hosts.sensor.address`), and the tree knows where that stands.
@@ -32,6 +32,7 @@ mod background;
 mod bundle;
 mod cycles;
 mod error;
+mod extends;
 mod plan;
 mod read;
 mod render;
@@ -97,12 +98,7 @@ pub fn load_for(
     sets: &[String],
     machine: Machine,
 ) -> Result<Plan, ScenarioErrors> {
-    let path = path.as_ref();
-    let name = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => read_text(&text, &name, path, sets, machine, None),
-        Err(error) => Err(ScenarioErrors::unreadable(&name, &error)),
-    }
+    read_file(path.as_ref(), sets, machine, None)
 }
 
 /// As [`load`], and when all else is right, each plant is asked which signals it has: a
@@ -113,12 +109,7 @@ pub fn load_asking(
     sets: &[String],
     ask: &mut AskPlant<'_>,
 ) -> Result<Plan, ScenarioErrors> {
-    let path = path.as_ref();
-    let name = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => read_text(&text, &name, path, sets, Machine::Checked, Some(ask)),
-        Err(error) => Err(ScenarioErrors::unreadable(&name, &error)),
-    }
+    read_file(path.as_ref(), sets, Machine::Checked, Some(ask))
 }
 
 /// Reads the scenario in `text`; `file_name` is what messages call it and what
@@ -129,31 +120,45 @@ pub fn load_asking(
 /// `system.hosts.sensor.programs.sensor.start="1 s"`. The value is TOML; what
 /// is not TOML, and a plain value where a text is wanted, is taken as a text.
 pub fn parse(text: &str, file_name: &str, sets: &[String]) -> Result<Plan, ScenarioErrors> {
-    read_text(
-        text,
-        file_name,
-        Path::new(file_name),
-        sets,
-        Machine::Ignored,
-        None,
-    )
+    let file = Source::file(file_name, text, None);
+    read_source(file, Path::new(file_name), sets, Machine::Ignored, None)
 }
 
-fn read_text(
-    text: &str,
-    name: &str,
+fn read_file(
     path: &Path,
     sets: &[String],
     machine: Machine,
     ask: Option<&mut AskPlant<'_>>,
 ) -> Result<Plan, ScenarioErrors> {
-    let mut sources = vec![Source::file(name, text)];
+    let name = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|error| ScenarioErrors::unreadable(&name, &error))?;
+    let directory = std::path::absolute(path)
+        .ok()
+        .and_then(|file| file.parent().map(Path::to_path_buf));
+    let file = Source::file(&name, &text, directory);
+    read_source(file, path, sets, machine, ask)
+}
+
+fn read_source(
+    file: Source,
+    path: &Path,
+    sets: &[String],
+    machine: Machine,
+    ask: Option<&mut AskPlant<'_>>,
+) -> Result<Plan, ScenarioErrors> {
+    let text = file.text.clone();
+    let mut sources = vec![file];
     sources.extend(sets.iter().map(|set| Source::set(set)));
     let mut report = Report::new(sources);
 
-    let mut root = tree::parse(text, &mut report);
-    if report.is_clean() {
-        // Half a tree would answer with mistakes that are not there.
+    let root = tree::parse(&text, 0, &mut report);
+    // Half a tree would answer with mistakes that are not there.
+    let whole = match report.is_clean() {
+        true => extends::resolve(root, &mut report),
+        false => None,
+    };
+    if let Some(mut root) = whole {
         for (index, set) in sets.iter().enumerate() {
             set::apply(&mut root, set, index + 1, &mut report);
         }

@@ -34,7 +34,7 @@ pub(crate) struct Context<'r> {
 }
 
 impl<'r> Context<'r> {
-    /// Directories are relative to that of `file`.
+    /// Directories are relative to that of `file`, or of the file it extends that names them.
     pub(crate) fn new(report: &'r mut Report, file: &Path) -> Self {
         // Fails only for an empty name or without a current directory.
         let base = std::path::absolute(file)
@@ -68,7 +68,7 @@ impl<'r> Context<'r> {
     fn as_typed(&self, node: &Node) -> Option<String> {
         let is_plain = !matches!(node.value, Value::List(_) | Value::Table(_));
         // What stands inside a list or table of a set has no key of its own.
-        let is_whole = node.spot.source > 0 && node.key != node.spot;
+        let is_whole = self.report.is_set(&node.spot) && node.key != node.spot;
         (is_plain && is_whole).then(|| self.report.text_at(&node.spot).trim().to_owned())
     }
 
@@ -179,7 +179,7 @@ impl Fields<'_> {
     /// Paths of files, each made absolute.
     pub(crate) fn paths(&mut self, key: &'static str) -> Vec<PathBuf> {
         let given: Vec<String> = self.or_default(key);
-        let base = self.context.base.clone().unwrap_or_default();
+        let base = self.base(key).unwrap_or_default();
         let join = |path: &String| base.join(path).components().collect();
         given.iter().map(join).collect()
     }
@@ -187,7 +187,7 @@ impl Fields<'_> {
     /// A directory, made absolute; that of the scenario file in its absence.
     pub(crate) fn directory(&mut self, key: &'static str) -> PathBuf {
         let given: String = self.or(key, ".".to_owned());
-        let Some(base) = &self.context.base else {
+        let Some(base) = self.base(key) else {
             let spot = self.node.key.clone();
             self.context
                 .fail(&spot, "the current directory cannot be determined", None);
@@ -205,6 +205,14 @@ impl Fields<'_> {
             );
         }
         joined
+    }
+
+    /// What a path under this key is relative to.
+    fn base(&self, key: &str) -> Option<PathBuf> {
+        let read_from = self.context.report.directory(&self.context_spot(key));
+        read_from
+            .map(Path::to_path_buf)
+            .or_else(|| self.context.base.clone())
     }
 
     fn context_spot(&self, key: &str) -> Spot {

@@ -29,15 +29,10 @@ fn render(mistake: &Mistake, source: &Source, renderer: &Renderer) -> String {
     let mut group = if mistake.line == 0 {
         title.element(Origin::path(source.name.as_str()))
     } else {
-        let origin = if mistake.spot.source == 0 {
-            source.name.as_str()
-        } else {
-            "--set"
-        };
         let span = whole_characters(&source.text, &mistake.spot.span);
         title.element(
             Snippet::source(source.text.as_str())
-                .path(origin)
+                .path(source.origin())
                 .annotation(AnnotationKind::Primary.span(span)),
         )
     };

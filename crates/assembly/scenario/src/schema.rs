@@ -3,13 +3,30 @@
 
 use schemars::generate::SchemaSettings;
 
+use crate::extends;
 use crate::plan::Plan;
 
 /// The JSON Schema (draft 2020-12) of a scenario file. It says less than the
-/// reader checks: shapes, not meaning.
+/// reader checks: shapes, not meaning. Of a file that extends another it says hardly
+/// anything, since such a file need not say anything whole.
 pub fn json_schema() -> serde_json::Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
-    generator.into_root_schema_for::<Plan>().to_value()
+    let mut whole = generator.into_root_schema_for::<Plan>().to_value();
+    let mut of_whole = |key: &str| whole.as_object_mut().and_then(|table| table.remove(key));
+    let (draft, title) = (of_whole("$schema"), of_whole("title"));
+    let parts = of_whole("$defs");
+    serde_json::json!({
+        "$schema": draft,
+        "title": title,
+        "$defs": parts,
+        "type": "object",
+        "if": { "required": [extends::KEY] },
+        "then": { "properties": { extends::KEY: {
+            "type": "string",
+            "description": "The scenario that this one changes, relative to its directory."
+        } } },
+        "else": whole,
+    })
 }
 
 /// Declares that a type is written as a text of this pattern.

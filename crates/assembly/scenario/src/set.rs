@@ -4,7 +4,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::Report;
 use crate::suggest;
-use crate::tree::{self, Node, Spot, Value};
+use crate::tree::{self, Node, Spot, Value, label};
 
 /// Applies one set to the tree; `source` is its number among the sources.
 /// What it makes is checked like the file, and a mistake in it points to it.
@@ -130,14 +130,4 @@ fn step<'n>(node: &'n mut Node, part: &str, key_spot: &Spot) -> Result<&'n mut N
         }
         other => Err(format!("what stands there is {}", other.kind())),
     }
-}
-
-/// What an element of a list is called: its `name` or its `id`.
-fn label(item: &Node) -> Option<&str> {
-    ["name", "id"]
-        .iter()
-        .find_map(|key| match &item.child(key)?.value {
-            Value::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
 }

@@ -10,7 +10,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::Report;
 
-/// A range of bytes in one of the sources: 0 is the file, `n` the nth set.
+/// A range of bytes in one of the sources: 0 is the file, `n` the nth set; files that it extends
+/// follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) source: usize,
@@ -91,10 +92,20 @@ impl Node {
     }
 }
 
-/// Parses the file. The first fault of syntax is reported: what a parser finds after it
+/// What an element of a list is called: its `name` or its `id`.
+pub(crate) fn label(item: &Node) -> Option<&str> {
+    ["name", "id"]
+        .iter()
+        .find_map(|key| match &item.child(key)?.value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+}
+
+/// Parses a file. The first fault of syntax is reported: what a parser finds after it
 /// mostly follows from it, as after a brace that is missing. The tree then lacks what could
 /// not be understood.
-pub(crate) fn parse(text: &str, report: &mut Report) -> Node {
+pub(crate) fn parse(text: &str, source: usize, report: &mut Report) -> Node {
     let (table, errors) = DeTable::parse_recoverable(text);
     let first = errors
         .into_iter()
@@ -102,10 +113,11 @@ pub(crate) fn parse(text: &str, report: &mut Report) -> Node {
     if let Some(error) = first {
         let span = error.span().unwrap_or(0..0);
         let message = format!("this is not valid TOML: {}", error.message());
-        report.add(Spot { source: 0, span }, &[""; 0], message, None);
+        report.add(Spot { source, span }, &[""; 0], message, None);
     }
     let mut reader = Builder {
         report,
+        source,
         fixed: None,
     };
     let span = table.span();
@@ -124,6 +136,7 @@ pub(crate) fn parse_value(text: &str, spot: &Spot, report: &mut Report) -> Optio
     Some(
         Builder {
             report,
+            source: spot.source,
             fixed: Some(spot.clone()),
         }
         .value(value.span(), value.into_inner()),
@@ -133,13 +146,15 @@ pub(crate) fn parse_value(text: &str, spot: &Spot, report: &mut Report) -> Optio
 /// Copies the parser's tree into ours.
 struct Builder<'r> {
     report: &'r mut Report,
+    source: usize,
     /// Where all of it stands, if not where the parser says.
     fixed: Option<Spot>,
 }
 
 impl Builder<'_> {
     fn spot(&self, span: Range<usize>) -> Spot {
-        self.fixed.clone().unwrap_or(Spot { source: 0, span })
+        let source = self.source;
+        self.fixed.clone().unwrap_or(Spot { source, span })
     }
 
     fn table(&mut self, table: DeTable<'_>) -> Value {

@@ -3,6 +3,7 @@
 mod bad;
 mod documents;
 mod engines;
+mod extends;
 mod fuzz;
 mod good;
 mod sets;

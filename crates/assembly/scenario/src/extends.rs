@@ -1,0 +1,114 @@
+//! `extends = "other.toml"`: a scenario that says only what it changes of another.
+//!
+//! It works on trees, before any value is read, so that what two files say together is
+//! checked as if one had said it, and each mistake is shown in the file that made it.
+
+use crate::error::{Report, Source};
+use crate::tree::{self, Node, Value, label};
+
+/// The key that names the other file.
+pub(crate) const KEY: &str = "extends";
+
+/// More files than this that extend one another are a circle.
+const MOST_FILES: usize = 8;
+
+/// Takes the key out of `root` and lays `root` over the file that it names, which may extend
+/// another in turn. `None` leaves nothing to check; the reason is in `report`.
+pub(crate) fn resolve(mut root: Node, report: &mut Report) -> Option<Node> {
+    for _ in 0..MOST_FILES {
+        let Some(named) = take(&mut root) else {
+            return Some(root);
+        };
+        let source = match read(&named, report) {
+            Ok(source) => source,
+            Err((message, help)) => {
+                let help = help.map(str::to_owned);
+                report.add(named.spot, &[KEY], message, help);
+                return None;
+            }
+        };
+        let text = source.text.clone();
+        let number = report.add_source(source);
+        let mut under = tree::parse(&text, number, report);
+        if !report.is_clean() {
+            return None;
+        }
+        lay_over(&mut under, root);
+        root = under;
+    }
+    let Some(named) = take(&mut root) else {
+        return Some(root);
+    };
+    let message = format!("more than {MOST_FILES} files extend one another: is it a circle?");
+    report.add(named.spot, &[KEY], message, None);
+    None
+}
+
+fn take(root: &mut Node) -> Option<Node> {
+    let Value::Table(entries) = &mut root.value else {
+        return None;
+    };
+    let index = entries.iter().position(|(key, _)| key == KEY)?;
+    Some(entries.remove(index).1)
+}
+
+/// The file that `named` names, or what is wrong, and what to do about it.
+fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'static str>)> {
+    let Value::Text(name) = &named.value else {
+        let kind = named.value.kind();
+        return Err((
+            format!("`{KEY}` must be a text in quotes, not {kind}"),
+            None,
+        ));
+    };
+    let Some(beside) = report.directory(&named.spot) else {
+        let message = "only a scenario that is read from a file can extend another";
+        return Err((message.to_owned(), None));
+    };
+    let path = beside.join(name);
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        let help = "it is looked for from the directory of the file that extends it";
+        (format!("`{name}` cannot be read: {error}"), Some(help))
+    })?;
+    // Called as its user would: from where the file was named that extends it.
+    let called = report.name_beside(&named.spot, name);
+    Ok(Source::file(&called, &text, path.parent().map(Into::into)))
+}
+
+/// Tables are joined key by key. So are elements of lists that have one name or id; other tables
+/// are added at the end of their list. All else is replaced.
+fn lay_over(under: &mut Node, over: Node) {
+    match (&mut under.value, over.value) {
+        (Value::Table(entries), Value::Table(more)) => {
+            for (key, node) in more {
+                match entries.iter_mut().find(|(name, _)| *name == key) {
+                    Some((_, there)) => lay_over(there, node),
+                    None => entries.push((key, node)),
+                }
+            }
+        }
+        (Value::List(items), Value::List(more)) if are_tables(items) && are_tables(&more) => {
+            for node in more {
+                let named = label(&node)
+                    .and_then(|name| items.iter().position(|item| label(item) == Some(name)));
+                match named {
+                    Some(index) => lay_over(&mut items[index], node),
+                    None => items.push(node),
+                }
+            }
+        }
+        (_, value) => {
+            *under = Node {
+                value,
+                spot: over.spot,
+                key: over.key,
+            };
+        }
+    }
+}
+
+/// Of an empty list nothing is known: it replaces, so that a list can be emptied.
+fn are_tables(items: &[Node]) -> bool {
+    let is_table = |item: &Node| matches!(item.value, Value::Table(_));
+    !items.is_empty() && items.iter().all(is_table)
+}
