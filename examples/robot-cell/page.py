@@ -14,7 +14,7 @@ from pathlib import Path
 
 import drawing
 
-from timeloom.results import Run
+from timeloom.results import Run, RunError
 
 FAULT_S = 12.0
 TOLERANCE_MM = 0.5
@@ -31,6 +31,20 @@ STORIES = {
     "machine": ("The planner in a virtual machine", "Nothing happens; the planner and its time are in an emulated machine."),
     "machine-paused": ("Its virtual machine is paused", "The machine with the planner stands for four seconds."),
 }
+
+
+#: What is read of each run.
+NEEDED = [
+    *(f"{cell}.{what}" for cell in ("cell", "plain") for what in ("error", "dropped", "placed", "held")),
+    *(f"{cell}.{side}.late" for cell in ("cell", "plain") for side in ("left", "right")),
+    *(f"{cell}.{side}.{axis}" for cell in ("cell", "plain") for side in ("left", "right") for axis in "xyz"),
+    *(f"cell.{side}.mode" for side in ("left", "right")),
+    *(f"{side}.timeline.cell.half_width" for side in ("left", "right")),
+]
+
+
+class Nothing(Exception):
+    """A run of which there is nothing to draw, and why."""
 
 
 class Signal:
@@ -53,7 +67,10 @@ class Seen:
 
     def __init__(self, name: str, directory: Path):
         self.name, self.directory = name, directory
-        self.run = Run(directory)
+        try:
+            self.run = Run(directory)
+        except RunError as error:
+            raise Nothing(f"{name}: {error}") from None
         table = self.run.arrow.signals(long=True).to_pydict()
         rows: dict[str, tuple[list[float], list[float]]] = {}
         for t_ns, source, signal, value in zip(
@@ -63,6 +80,13 @@ class Seen:
             times.append(t_ns / 1e9)
             values.append(value)
         self.signals = {name: Signal(*pair) for name, pair in rows.items()}
+        if lacking := [name for name in NEEDED if name not in self.signals]:
+            manifest = self.run.manifest
+            raise Nothing(
+                f"{name}: {len(lacking)} signals were not recorded, {lacking[0]} among them: the run ended after "
+                f"{manifest.virtual_duration_ns / 1e9:.2f} s of virtual time, {manifest.outcome}: "
+                f"{manifest.culprit or 'no reason is known'}; see {directory / 'report.html'}"
+            )
 
     def __getitem__(self, name: str) -> Signal:
         return self.signals[name]
@@ -210,12 +234,18 @@ def added(first: Signal, second: Signal) -> Signal:
 
 
 def main(out: str, given: list[str]) -> None:
-    runs = []
+    runs, nothing = [], []
     for pair in given:
         name, _, directory = pair.partition("=")
         if name not in STORIES or not directory:
             sys.exit(f"page.py: {pair}: NAME=RUN is wanted, with one of {', '.join(STORIES)}")
-        runs.append(Seen(name, Path(directory)))
+        try:
+            runs.append(Seen(name, Path(directory)))
+        except Nothing as why:
+            print(f"page.py: {why}", file=sys.stderr)
+            nothing.append(str(why))
+    if not runs:
+        sys.exit("page.py: there is no run to make a page of")
     drop = sum(bool(seen.last("plain.dropped")) for seen in runs)
     kept = all(seen.last("cell.dropped") == 0 for seen in runs)
     lead = (
@@ -225,9 +255,10 @@ def main(out: str, given: list[str]) -> None:
         f"The part slips when the arms' ends disagree by more than {TOLERANCE_MM} mm."
     )
     body = "".join(map(section, runs))
+    absent = "".join(f"<p class=fail>Not on this page: {html.escape(why)}</p>" for why in nothing)
     Path(out).write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>The robot cell</title><style>{drawing.STYLE}</style><main><h1>The robot cell</h1><p>{lead}</p>"
+        f"<title>The robot cell</title><style>{drawing.STYLE}</style><main><h1>The robot cell</h1><p>{lead}</p>{absent}"
         f"{summary(runs)}{body}</main></html>\n"
     )
     print(out)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from recorded import tank
 from worlds import timeloom_binary
 
 from timeloom.results import Run
@@ -122,6 +123,20 @@ def test_the_cell_leaves_before_its_arms_disagree_and_the_plain_one_drops_the_pa
         assert first(f"cell.{side}.mode", COORDINATED, leaves_s) > FAULT_S + 8.0
         assert max(value for _, value in signals[f"{side}.timeline.cell.outside"]) == 0.0
         assert max(value for _, value in signals[f"cell.{side}.unproved"]) == 0.0
+
+
+def test_a_run_of_which_there_is_nothing_to_draw_is_named_with_the_reason(
+    programs: tuple[ModuleType, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = importlib.import_module("page")
+    # A run, but none of the cell: as one that failed before anything of the cell was recorded.
+    other = tank(tmp_path)
+    with pytest.raises(SystemExit, match="no run to make a page of"):
+        page.main(str(tmp_path / "page.html"), [f"calm={other}", f"slow={tmp_path / 'none'}"])
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and not (tmp_path / "page.html").exists()
+    assert said[0].startswith("page.py: calm: ") and "the run ended after 20.00 s of virtual time, done" in said[0]
+    assert said[1].startswith("page.py: slow: ")
 
 
 def test_two_runs_of_the_cell_agree_in_every_signal(tmp_path: Path) -> None:
