@@ -79,7 +79,7 @@ class Storage:
                 log.warning("the storage answers %s", reply)
                 return False
             return True
-        except ModbusException as error:
+        except (ModbusException, OSError) as error:
             log.warning("the storage fails: %s", error)
             self.client.close()
             return False

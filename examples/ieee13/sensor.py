@@ -43,7 +43,7 @@ class Meter:
                 log.warning("the meter answers %s", reply)
                 return None
             values = self.client.convert_from_registers(reply.registers, self.client.DATATYPE.FLOAT32)
-        except ModbusException as error:
+        except (ModbusException, OSError) as error:
             log.warning("the meter fails: %s", error)
             self.client.close()
             return None

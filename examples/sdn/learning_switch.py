@@ -17,7 +17,7 @@ PACKET_IN, PACKET_OUT, FLOW_MOD = 10, 13, 14
 
 TO_CONTROLLER, FLOOD = 0xFFFFFFFD, 0xFFFFFFFB
 NO_BUFFER, ANY, WHOLE_FRAME = 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFF
-OXM_BASIC, OXM_IN_PORT, OXM_ETH_DST, OXM_ETH_SRC = 0x8000, 0, 3, 4
+OXM_BASIC, OXM_IN_PORT, OXM_ETH_DST, OXM_ETH_SRC, OXM_ETH_TYPE = 0x8000, 0, 3, 4, 5
 HEADER = struct.Struct("!BBHI")
 LONGEST = 1 << 16  # the length field has 16 bits
 
@@ -34,13 +34,14 @@ def padded(data):
     return data + bytes(-len(data) % 8)
 
 
-def match(in_port=None, source=None, destination=None):
+def match(in_port=None, source=None, destination=None, ether_type=None):
     """An OXM match on those fields that are given (OpenFlow 1.3.5, section 7.2.2)."""
     fields = b""
     for number, value in (
         (OXM_IN_PORT, None if in_port is None else struct.pack("!I", in_port)),
         (OXM_ETH_DST, destination),
         (OXM_ETH_SRC, source),
+        (OXM_ETH_TYPE, None if ether_type is None else struct.pack("!H", ether_type)),
     ):
         if value is not None:
             fields += struct.pack("!HBB", OXM_BASIC, number << 1, len(value)) + value
@@ -51,10 +52,10 @@ def output(port):
     return struct.pack("!HHIH6x", 0, 16, port, WHOLE_FRAME)
 
 
-def flow(priority, to_match, port):
-    """FLOW_MOD that adds a rule: what matches leaves through `port`."""
-    action = output(port)
-    instruction = struct.pack("!HH4x", 4, 8 + len(action)) + action  # apply actions
+def flow(priority, to_match, port=None):
+    """FLOW_MOD that adds a rule: what matches leaves through `port`, or is dropped where there is none."""
+    action = b"" if port is None else output(port)
+    instruction = action and struct.pack("!HH4x", 4, 8 + len(action)) + action  # apply actions
     fixed = struct.pack("!QQBBHHHIIIH2x", 0, 0, 0, 0, 0, 0, priority, NO_BUFFER, ANY, ANY, 0)
     return message(FLOW_MOD, fixed + to_match + instruction)
 
@@ -118,12 +119,13 @@ class Switch:
 
 
 class Controller:
-    def __init__(self, expected):
+    def __init__(self, expected, switch=Switch):
         self.expected = expected
+        self.switch = switch
         self.connected = set()
 
     async def serve(self, reader, writer):
-        switch = Switch()
+        switch = self.switch()
         writer.write(message(HELLO) + message(FEATURES_REQUEST))
         try:
             while True:

@@ -12,6 +12,22 @@ fn the_examples_are_right() {
             "ieee13: 5 programs on 3 hosts, 2 devices, 4 switches, plant grid, attack dos, 90 s of virtual time\n",
         ),
         (
+            "examples/ieee13/spoof.toml",
+            "ieee13-spoof: 5 programs on 3 hosts, 4 devices, 4 switches, plants grid and seen, attack spoof, 90 s of virtual time\n",
+        ),
+        (
+            "examples/ieee13/replay.toml",
+            "ieee13-replay: 7 programs on 3 hosts, 4 devices, 4 switches, plants grid and seen, attacks eavesdrop and replay, 90 s of virtual time\n",
+        ),
+        (
+            "examples/ieee13/inject.toml",
+            "ieee13-inject: 6 programs on 3 hosts, 4 devices, 4 switches, plants grid and seen, attack inject, 90 s of virtual time\n",
+        ),
+        (
+            "examples/ieee13/guarded.toml",
+            "ieee13-guarded: 8 programs on 3 hosts, 4 devices, 4 switches, plants grid and seen, attacks eavesdrop and replay, 90 s of virtual time\n",
+        ),
+        (
             "examples/hello/hello.toml",
             "hello: 2 programs on 2 hosts, 1 switch, 5 s of virtual time\n",
         ),

@@ -10,16 +10,16 @@ use timeloom_results::{DeviceWrite, RunDirectory};
 use crate::support::{Lab, log_lines, prepared_python, repository};
 
 /// An Ethernet frame, as far as it matters here.
-struct Frame {
+pub(crate) struct Frame {
     /// Virtual seconds.
-    at_s: f64,
-    to: [u8; 6],
-    from: [u8; 6],
-    what: What,
+    pub(crate) at_s: f64,
+    pub(crate) to: [u8; 6],
+    pub(crate) from: [u8; 6],
+    pub(crate) what: What,
 }
 
 #[derive(PartialEq)]
-enum What {
+pub(crate) enum What {
     /// An ARP reply: this address is mine.
     ArpReply {
         sender: [u8; 4],
@@ -257,7 +257,7 @@ fn assert_cut_off(frames: &[Frame]) {
     assert!(taken.count() >= 1, "nothing reaches the attacker");
 }
 
-fn frames(path: &std::path::Path) -> Vec<Frame> {
+pub(crate) fn frames(path: &std::path::Path) -> Vec<Frame> {
     let file = File::open(path).expect("the capture is there");
     let mut reader = PcapNgReader::new(file).expect("it is a pcapng file");
     let mut frames = Vec::new();

@@ -18,6 +18,7 @@ mod engines;
 mod faults;
 mod getting_in;
 mod ieee13;
+mod ieee13_variants;
 mod mistakes;
 mod openflow;
 mod repetition;
