@@ -118,7 +118,7 @@ impl Ps {
             };
             print(&status, self.json);
             if !self.json {
-                say_processes(&status.processes);
+                say_processes(status.processes.as_deref().unwrap_or_default());
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -350,7 +350,7 @@ fn print(status: &StatusText, json: bool) {
     }
     let s = |ns: i64| format!("{:.6} s", Duration::from_ns(ns).as_s_f64());
     say!(
-        "{}: virtual {}, wall {}, paused {}, dilation {}{}, {}, {} processes",
+        "{}: virtual {}, wall {}, paused {}, dilation {}{}, {}{}",
         status.name,
         s(status.virtual_ns),
         s(status.wall_ns),
@@ -358,7 +358,10 @@ fn print(status: &StatusText, json: bool) {
         status.dilation,
         if status.skipping { " and skipping" } else { "" },
         if status.paused { "standing" } else { "running" },
-        status.processes.len(),
+        match &status.processes {
+            Some(all) => format!(", {} processes", all.len()),
+            None => String::new(),
+        },
     );
     if let Some(standing) = &status.standing {
         let next = match standing.next_deadline_ns {

@@ -198,9 +198,7 @@ impl Exec {
         if let Some(why) = why.and_then(|status| session.explain_end(status)) {
             eprintln!("timeloom: {why}");
         }
-        let left = session
-            .status()
-            .map_or_else(|_| Vec::new(), |status| status.processes);
+        let left = session.processes().unwrap_or_default();
         if !left.is_empty() && !quiet {
             let names: Vec<String> = left
                 .iter()

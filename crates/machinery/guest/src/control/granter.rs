@@ -15,7 +15,6 @@ use crate::control::grants::Grants;
 use crate::control::obey::obey;
 use crate::control::protocol::{Lines, Request, Response, Standing, StatusText, send};
 use crate::control::until::{ahead, travel};
-use crate::error::GuestError;
 use crate::linux::processes;
 use crate::session::Session;
 
@@ -28,8 +27,7 @@ pub fn end_grants<C: Controlled>(controlled: &C, as_planned: bool) {
     };
     let grants = stepped.grants();
     // Not with the grants locked, which the status needs.
-    let answer = stands(controlled.session(), grants, None, true);
-    let answer = answer.map_or_else(|error| Refusal::from(error).into(), Response::Ok);
+    let answer = Response::Ok(stands(controlled.session(), grants, None, true));
     grants.close(as_planned, |connection| send(connection, &answer));
 }
 
@@ -93,7 +91,8 @@ fn answer<C: Controlled>(
     if ended {
         grants.note_that_the_end_is_known();
     }
-    Ok(Response::Ok(stands(session, grants, stood_for, ended)?))
+    let standing = stands(session, grants, stood_for, ended);
+    Ok(Response::Ok(standing))
 }
 
 /// How things stand, for the granter.
@@ -102,16 +101,16 @@ fn stands(
     grants: &Grants,
     stood_for: Option<Duration>,
     ended: bool,
-) -> Result<StatusText, GuestError> {
-    Ok(StatusText {
+) -> StatusText {
+    StatusText {
         stopped_after_ns: stood_for.map(Duration::as_ns),
         standing: Some(Standing {
             next_deadline_ns: session.next_deadline().map(Instant::as_ns),
             ended,
             grants: grants.tally().grants,
         }),
-        ..session.status()?.into()
-    })
+        ..session.status().into()
+    }
 }
 
 fn until<C: Controlled>(

@@ -22,10 +22,10 @@ pub(super) fn serve<C: Controlled>(
         None => Err(Refusal::Ended),
     };
     let (hold, response) = match (held, controlled.upgrade()) {
-        (Ok(hold), Some(session)) => match session.session().status() {
-            Ok(status) => (Some(hold), Response::Ok(status.into())),
-            Err(error) => (None, Refusal::from(error).into()),
-        },
+        (Ok(hold), Some(session)) => {
+            let status = session.session().status();
+            (Some(hold), Response::Ok(status.into()))
+        }
         (Ok(_), None) => (None, Refusal::Ended.into()),
         (Err(refusal), _) => (None, refusal.into()),
     };

@@ -8,7 +8,7 @@ use timeloom_time::{Duration, Instant};
 use crate::control::controlled::Controlled;
 use crate::control::error::Refusal;
 use crate::control::hosts;
-use crate::control::protocol::{Request, Response, StatusText};
+use crate::control::protocol::{ProcessText, Request, Response, StatusText};
 use crate::control::until::{ahead, run_until};
 
 /// Does what was asked.
@@ -16,12 +16,16 @@ pub(crate) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let lists = request == Request::Query;
     let stopped_after = carry_out(controlled, request)?;
     let controlled = controlled.upgrade().ok_or(Refusal::Ended)?;
+    let session = controlled.session();
+    let listed = lists.then(|| session.processes()).transpose()?;
     Ok(Response::Ok(StatusText {
         stopped_after_ns: stopped_after.map(Duration::as_ns),
         directory: controlled.directory().map(Path::to_owned),
-        ..controlled.session().status()?.into()
+        processes: listed.map(|all| all.into_iter().map(ProcessText::from).collect()),
+        ..session.status().into()
     }))
 }
 

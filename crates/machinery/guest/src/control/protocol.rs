@@ -59,7 +59,7 @@ pub enum Request {
         /// What to do to them.
         request: HostRequest,
     },
-    /// How is it going?
+    /// How is it going, and with which processes?
     Query,
     /// Bring a running process into the session.
     Register {
@@ -142,8 +142,10 @@ pub struct StatusText {
     /// Its hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostText>,
-    /// Its processes.
-    pub processes: Vec<ProcessText>,
+    /// Its processes, in an answer to a query. In no other: who changes the time of a
+    /// thousand hosts does not wait until all are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<Vec<ProcessText>>,
 }
 
 /// How things stand when a granted instant was reached.
@@ -206,11 +208,7 @@ impl From<Status> for StatusText {
             stopped_after_ns: None,
             standing: None,
             hosts: status.hosts.into_iter().map(HostText::from).collect(),
-            processes: status
-                .processes
-                .into_iter()
-                .map(ProcessText::from)
-                .collect(),
+            processes: None,
         }
     }
 }

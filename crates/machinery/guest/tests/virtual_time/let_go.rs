@@ -259,9 +259,8 @@ fn what_a_program_has_started_is_let_go_with_it() {
     let sleeping = || {
         let names: Vec<String> = world
             .session
-            .status()
+            .processes()
             .expect("they can be looked at")
-            .processes
             .into_iter()
             .map(|process| process.name)
             .collect();
@@ -269,7 +268,11 @@ fn what_a_program_has_started_is_let_go_with_it() {
         names.iter().filter(|name| *name == "sleep").count() == 2
     };
     while !sleeping() {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", world.session.status());
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{:?}",
+            world.session.processes()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     world.session.unregister(pid).expect("it is ours to let go");

@@ -99,7 +99,7 @@ fn several_sessions_in_one_process_have_their_own_clocks() {
         None,
         "its clock stands"
     );
-    assert!(one.pids().is_empty(), "{:?}", one.session.status());
+    assert!(one.pids().is_empty(), "{:?}", one.session.processes());
     assert_eq!(other.pids(), [slow.guest().pid()]);
     other.session.resume().expect("resuming");
     assert_eq!(slow.finish().1, 0);
@@ -220,4 +220,35 @@ fn impossible_dilations_and_names_are_refused() {
         let output = output.expect("running timeloom");
         assert_eq!(output.status.code(), Some(2), "turn {turn}: {output:?}");
     }
+}
+
+/// Who changes the time of a thousand hosts does not wait until all that runs there is
+/// listed; and what was not looked at is not said to be nothing.
+#[test]
+fn processes_are_listed_for_who_asks_for_them() {
+    let line = CommandLine::new("listed", User::Same);
+    let _running = line.exec(shell("sleep 3600 & wait"));
+    assert_eq!(line.wait_for_process("sleep").len(), 2);
+    for request in [
+        &["pause"][..],
+        &["step", "1ms"],
+        &["resume"],
+        &["dilate", "2"],
+    ] {
+        let status = line.ask(request);
+        assert_eq!(status["name"], line.name, "{status}");
+        assert!(status.get("processes").is_none(), "{request:?}: {status}");
+    }
+    let said = |request| {
+        let mut command = line.command([request, "--name", &line.name]);
+        let output = command.output().expect("running timeloom");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(!said("pause").contains("processes"));
+    assert!(said("query").contains("standing, 2 processes"));
+    let listed = said("ps");
+    assert!(
+        listed.contains("2 processes") && listed.contains("sleep"),
+        "{listed}"
+    );
 }

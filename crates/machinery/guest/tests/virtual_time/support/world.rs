@@ -144,9 +144,8 @@ impl World {
     /// The processes' identifiers.
     pub(crate) fn pids(&self) -> Vec<i32> {
         self.session
-            .status()
+            .processes()
             .expect("they can be looked at")
-            .processes
             .into_iter()
             .map(|process| process.pid)
             .collect()
