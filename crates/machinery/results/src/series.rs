@@ -35,22 +35,35 @@ impl RunDirectory {
                 ..Series::default()
             })
             .collect();
-        self.for_each(|row: SignalRow| {
-            for series in found
-                .iter_mut()
-                .filter(|series| selects(&series.selector, &row))
-            {
-                if series.samples.is_empty() {
-                    series.unit = row.unit.clone();
-                }
-                series.samples.push((row.t_virtual, row.value));
+        self.each_sample(selectors, |index, row| {
+            let series = &mut found[index];
+            if series.samples.is_empty() {
+                series.unit = row.unit.clone();
             }
-            Ok(())
+            series.samples.push((row.t_virtual, row.value));
         })?;
         for series in &mut found {
             series.samples.sort_by_key(|(t, _)| *t);
         }
         Ok(found)
+    }
+
+    /// Calls `each` for every sample of some signals, with which of them it is (a place in
+    /// `selectors`, as [`Self::series`] takes them), in the order of recording. Keeps none:
+    /// for what is to be made of a signal of any length.
+    pub fn each_sample(
+        &self,
+        selectors: &[&str],
+        mut each: impl FnMut(usize, &SignalRow),
+    ) -> Result<(), ResultsError> {
+        self.for_each(|row: SignalRow| {
+            for (index, selector) in selectors.iter().enumerate() {
+                if selects(selector, &row) {
+                    each(index, &row);
+                }
+            }
+            Ok(())
+        })
     }
 
     /// The names of all signals as `source.name`, with their units, sorted.

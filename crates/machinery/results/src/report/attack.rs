@@ -1,7 +1,6 @@
 //! An attack as it went: what the scenario labels, frames that lied, alarms and every write to
 //! a device, on one time axis with the signals that moved.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::data::{RunData, seconds};
@@ -11,16 +10,11 @@ use super::number::{Range, fixed, significant, ticks};
 use super::panels::attack_marks;
 use super::plot::Mark;
 use super::strip;
-use crate::{DeviceWrite, EventRow};
-
-/// The kinds of events that are shown.
-pub(super) const KINDS: [&str; 5] = [DeviceWrite::KIND, SPOOFED, "violation", "trouble", "alarm"];
-
-const SPOOFED: &str = "spoofed";
+use super::told::Rank;
 
 /// Instants of one kind by one doer.
-struct Lane {
-    name: String,
+struct Lane<'a> {
+    name: &'a str,
     colour: &'static str,
     at_s: Vec<f64>,
 }
@@ -32,13 +26,13 @@ pub(super) fn section(
     runs: &[RunData],
     colours: &[&'static str],
 ) {
-    let told = |run: &RunData| !run.labels.is_empty() || !run.events.is_empty();
+    let told = |run: &RunData| !run.labels.is_empty() || !run.told.is_empty();
     let attacked = runs.iter().position(|run| !run.labels.is_empty());
     let Some(index) = attacked.or_else(|| runs.iter().position(told)) else {
         return;
     };
     let run = &runs[index];
-    let is_attack = !run.labels.is_empty() || run.events.iter().any(|it| &*it.kind == SPOOFED);
+    let is_attack = !run.labels.is_empty() || run.told.has_spoofed;
     let title = match is_attack {
         true => "The attack over time",
         false => "Writes and alarms over time",
@@ -65,29 +59,22 @@ pub(super) fn section(
     out.push_str("</section>\n");
 }
 
-fn lanes(run: &RunData) -> Vec<Lane> {
-    let mut lanes: BTreeMap<(u8, String), Lane> = BTreeMap::new();
-    for event in &run.events {
-        let (rank, name, colour) = match &*event.kind {
-            SPOOFED => (0, format!("spoofed by {}", event.host), "#d55e00"),
-            DeviceWrite::KIND => {
-                let write = event.text.parse::<DeviceWrite>();
-                let who = write.map_or_else(|_| event.host.to_string(), |write| write.who);
-                (2, format!("{who} writes {}", event.source), "#0072b2")
-            }
-            kind => (1, format!("{kind}: {}", event.source), "#aa4a86"),
-        };
-        let lane = lanes.entry((rank, name.clone())).or_insert(Lane {
+fn lanes(run: &RunData) -> Vec<Lane<'_>> {
+    let lanes = run.told.lanes(MOST_LANES).into_iter();
+    lanes
+        .map(|(rank, name, at_s)| Lane {
             name,
-            colour,
-            at_s: Vec::new(),
-        });
-        lane.at_s.push(seconds(event.t_virtual));
-    }
-    lanes.into_values().take(MOST_LANES).collect()
+            colour: match rank {
+                Rank::Lie => "#d55e00",
+                Rank::Alarm => "#aa4a86",
+                Rank::Write => "#0072b2",
+            },
+            at_s,
+        })
+        .collect()
 }
 
-fn draw(out: &mut String, lanes: &[Lane], marks: &[Mark], run: &RunData, x: Range) {
+fn draw(out: &mut String, lanes: &[Lane<'_>], marks: &[Mark], run: &RunData, x: Range) {
     let onset_s = run
         .labels
         .iter()
@@ -128,7 +115,7 @@ fn draw(out: &mut String, lanes: &[Lane], marks: &[Mark], run: &RunData, x: Rang
     }
     for (row, lane) in lanes.iter().enumerate() {
         let base = TOP + LANE * (marks.len() + row + 1) as f64;
-        name(out, &lane.name, base);
+        name(out, lane.name, base);
         // A tenth of a unit is finer than anybody sees; strokes on one place are one.
         let mut places: Vec<i64> = lane.at_s.iter().map(|at| (px(*at) * 10.0) as i64).collect();
         places.dedup();
@@ -195,22 +182,8 @@ fn moments(out: &mut String, run: &RunData) {
             rows.push((seconds(label.end), "label".into(), text));
         }
     }
-    let mut seen: BTreeMap<(&str, &str, &str), (usize, f64)> = BTreeMap::new();
-    let others = run
-        .events
-        .iter()
-        .filter(|it| &*it.kind != DeviceWrite::KIND);
-    for event in others {
-        let head = event.text.split(", and ").next().unwrap_or_default();
-        let at = seconds(event.t_virtual);
-        let entry = seen
-            .entry((&event.kind, &event.source, head))
-            .or_insert((0, at));
-        entry.0 += 1;
-        if entry.0 == 1 {
-            let text = format!("{}: {}", event.source, event.text);
-            rows.push((at, event.kind.to_string(), text));
-        }
+    for (kind, moment) in run.told.moments() {
+        rows.push((moment.at_s, kind.to_owned(), moment.text.clone()));
     }
     if rows.is_empty() {
         return;
@@ -229,51 +202,11 @@ fn moments(out: &mut String, run: &RunData) {
         );
     }
     out.push_str("</tbody>\n</table>\n");
-    more(out, rows.len());
-}
-
-/// What one writer did to one signal.
-struct Written {
-    count: usize,
-    first: (f64, f64),
-    last: (f64, f64),
-    least: f64,
-    greatest: f64,
-    /// The greatest change by one write, and when.
-    step: (f64, f64),
+    more(out, rows.len() + run.told.left_out);
 }
 
 fn writes(out: &mut String, run: &RunData) {
-    let mut all: BTreeMap<(String, String, String), Written> = BTreeMap::new();
-    let of_device = |event: &&EventRow| &*event.kind == DeviceWrite::KIND;
-    for event in run.events.iter().filter(of_device) {
-        let Ok(write) = event.text.parse::<DeviceWrite>() else {
-            continue;
-        };
-        let at = seconds(event.t_virtual);
-        let address = write
-            .from
-            .rsplit_once(':')
-            .map_or(&*write.from, |(ip, _)| ip);
-        let who = format!("{} ({address})", write.who);
-        let register = format!("{}, {}", event.source, write.register);
-        let entry = all.entry((who, register, write.signal)).or_insert(Written {
-            count: 0,
-            first: (at, write.new),
-            last: (at, write.new),
-            least: write.new,
-            greatest: write.new,
-            step: (0.0, at),
-        });
-        entry.count += 1;
-        entry.last = (at, write.new);
-        entry.least = entry.least.min(write.new);
-        entry.greatest = entry.greatest.max(write.new);
-        let step = write.old.map_or(0.0, |old| (write.new - old).abs());
-        if step > entry.step.0 {
-            entry.step = (step, at);
-        }
-    }
+    let all = &run.told.writes;
     if all.is_empty() {
         return;
     }

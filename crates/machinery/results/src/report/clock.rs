@@ -2,11 +2,11 @@
 
 use timeloom_time::Duration;
 
-use super::data::{RunData, seconds};
+use super::data::RunData;
 use super::figure::{Numbering, key};
 use super::markup::{NAME_CHARS, escape, missing, section_head, shortened};
 use super::number::{Range, duration};
-use super::pauses::{Requester, by_requester, holds};
+use super::pauses::Requester;
 use super::plot::{Plot, Trace};
 use super::spec::ReportSpec;
 use super::{lanes, panels};
@@ -31,8 +31,8 @@ pub(super) fn section(
         return;
     };
     let end_s = run.end_s().unwrap_or(1.0);
-    let requesters = by_requester(holds(&run.clock));
-    if run.clock.is_empty() {
+    let requesters = &run.clock.requesters;
+    if run.clock.is_empty {
         missing(
             out,
             &format!("the run “{}” has no record of its clock.", run.label),
@@ -47,7 +47,7 @@ pub(super) fn section(
         figures.begin(out);
         let scale = lanes::draw(
             out,
-            &requesters,
+            requesters,
             Range {
                 low: 0.0,
                 high: end_s,
@@ -60,7 +60,7 @@ pub(super) fn section(
             &scale,
         );
     }
-    if runs.iter().any(|run| wall_against_virtual(run).len() > 1) {
+    if runs.iter().any(|run| run.clock.progress.len() > 1) {
         figures.begin(out);
         out.push_str("<div class=\"grid2\">\n<div class=\"panel\">\n");
         draw_progress(out, runs, colours);
@@ -69,7 +69,7 @@ pub(super) fn section(
             .to_owned();
         if !requesters.is_empty() {
             out.push_str("<div class=\"panel\">\n");
-            table(out, &requesters, run);
+            table(out, requesters, run);
             out.push_str("</div>\n");
             caption.push_str(
                 " The table has the requesters; times are wall time, percentiles by nearest rank. Several may hold the \
@@ -80,35 +80,15 @@ pub(super) fn section(
         out.push_str("</div>\n");
         figures.end(out, "Virtual time against wall time.", &caption);
     } else if !requesters.is_empty() {
-        table(out, &requesters, run);
+        table(out, requesters, run);
     }
     out.push_str("</section>\n");
 }
 
-/// Points (wall, virtual) in seconds since the first, of the first host that
-/// wrote: hosts' wall clocks have no common zero.
-fn wall_against_virtual(run: &RunData) -> Vec<(f64, f64)> {
-    let Some(first) = run.clock.first() else {
-        return Vec::new();
-    };
-    run.clock
-        .iter()
-        .filter(|row| row.host == first.host)
-        .map(|row| {
-            (
-                (row.t_wall - first.t_wall).as_s_f64(),
-                seconds(row.t_virtual),
-            )
-        })
-        .collect()
-}
-
 fn draw_progress(out: &mut String, runs: &[RunData], colours: &[&'static str]) {
-    let curves: Vec<_> = runs.iter().map(wall_against_virtual).collect();
     let furthest = |axis: fn(&(f64, f64)) -> f64| {
-        curves
-            .iter()
-            .flatten()
+        runs.iter()
+            .flat_map(|run| &run.clock.progress)
             .map(axis)
             .reduce(f64::max)
             .filter(|far| *far > 0.0)
@@ -136,20 +116,12 @@ fn draw_progress(out: &mut String, runs: &[RunData], colours: &[&'static str]) {
     (never_paused.dash, never_paused.width) = ("2 2.5", 1.0);
     let mut traces = vec![never_paused];
     traces.extend(
-        curves
-            .into_iter()
+        runs.iter()
             .zip(colours)
             .enumerate()
-            .map(|(index, (curve, colour))| {
-                let mut last = f64::NEG_INFINITY;
-                // Rows of several threads may be a little out of order; the plot
-                // wants them rising.
-                let rising = curve.into_iter().filter(move |(wall, _)| {
-                    let keep = *wall >= last;
-                    last = last.max(*wall);
-                    keep
-                });
-                let mut trace = Trace::new(rising, x, colour);
+            .map(|(index, (run, colour))| {
+                let points = run.clock.progress.iter().copied();
+                let mut trace = Trace::new(points, x, colour);
                 trace.width = if runs.len() > 1 && index == 0 {
                     2.6
                 } else {
@@ -185,7 +157,7 @@ fn table(out: &mut String, requesters: &[Requester], run: &RunData) {
         out.push_str(&format!(
             "<tr><td class=\"label\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             escape(&shortened(&requester.name, NAME_CHARS)),
-            requester.holds.len(),
+            requester.count,
             duration(requester.total),
             duration(requester.median),
             duration(requester.p95),
@@ -197,7 +169,7 @@ fn table(out: &mut String, requesters: &[Requester], run: &RunData) {
         out.push_str(&format!(
             "<tr><td class=\"other\">{} others</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td></td><td></td><td></td></tr>\n",
             rest.len(),
-            rest.iter().map(|requester| requester.holds.len()).sum::<usize>(),
+            rest.iter().map(|requester| requester.count).sum::<usize>(),
             duration(rest.iter().map(|requester| requester.total).sum::<Duration>()),
         ));
     }

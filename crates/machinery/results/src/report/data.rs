@@ -1,24 +1,24 @@
-//! What the report needs of a run, loaded once; problems become sentences.
+//! What the report needs of a run, loaded once; problems become sentences. However long the
+//! run was, what is kept of a table is no more than a drawing shows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::attack;
+use super::outline::outlines;
+use super::pauses::ClockStory;
 use super::spec::{Panel, ReportRun};
-use crate::{
-    Check, ClockRow, DeviceWrite, EventRow, LabelRow, Manifest, ResultsError, RunDirectory, Series,
-    Topology,
-};
+use super::told::Told;
+use crate::{Check, LabelRow, Manifest, ResultsError, RunDirectory, Series, Topology};
 
 /// One run in memory.
 pub(super) struct RunData {
     pub(super) label: String,
     pub(super) manifest: Option<Manifest>,
     pub(super) checks: Vec<Check>,
-    pub(super) clock: Vec<ClockRow>,
+    pub(super) clock: ClockStory,
     pub(super) labels: Vec<LabelRow>,
-    /// Those that tell of attacks, alarms and writes.
-    pub(super) events: Vec<EventRow>,
+    /// Attacks, alarms and writes, by its events.
+    pub(super) told: Told,
     pub(super) network: Option<NetworkData>,
     series: Vec<Series>,
     /// What could not be read, in whole sentences.
@@ -29,7 +29,26 @@ pub(super) struct RunData {
 pub(super) struct NetworkData {
     pub(super) topology: Topology,
     /// By name, without the source: `link.core.load`.
-    pub(super) signals: BTreeMap<String, Vec<(f64, f64)>>,
+    pub(super) totals: BTreeMap<String, Total>,
+    /// For the few that are drawn.
+    pub(super) directory: RunDirectory,
+}
+
+/// What the samples of a signal come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Total {
+    pub(super) count: u64,
+    pub(super) mean: f64,
+    /// Zero where all are below it.
+    pub(super) peak: f64,
+}
+
+impl Total {
+    pub(super) fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.mean += (value - self.mean) / self.count as f64;
+        self.peak = self.peak.max(value);
+    }
 }
 
 impl RunData {
@@ -39,9 +58,9 @@ impl RunData {
             label: run.label.clone(),
             manifest: None,
             checks: Vec::new(),
-            clock: Vec::new(),
+            clock: ClockStory::default(),
             labels: Vec::new(),
-            events: Vec::new(),
+            told: Told::default(),
             network: None,
             series: Vec::new(),
             problems: Vec::new(),
@@ -69,22 +88,18 @@ impl RunData {
                 .unwrap_or_default();
         }
         data.clock = data
-            .or_problem("its clock records", directory.clock())
+            .or_problem("its clock records", ClockStory::load(&directory))
             .unwrap_or_default();
         data.labels = data
             .or_problem("its attack labels", directory.labels())
             .unwrap_or_default();
-        data.events = data
-            .or_problem("its events", told_events(&directory))
+        data.told = data
+            .or_problem("its events", Told::load(&directory))
             .unwrap_or_default();
         data.network = data
             .or_problem("its simulated network", NetworkData::load(&directory))
             .flatten();
-        let written = data
-            .events
-            .iter()
-            .filter_map(|event| event.text.parse().ok());
-        let written = written.map(|write: DeviceWrite| write.signal);
+        let written = data.told.writes.keys().map(|(_, _, signal)| signal.clone());
         let drawn = panels.iter().flat_map(|panel| &panel.signals);
         let mut names: Vec<String> = drawn
             .map(|signal| signal.name.clone())
@@ -94,7 +109,7 @@ impl RunData {
         names.dedup();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         data.series = data
-            .or_problem("its signals", directory.series(&names))
+            .or_problem("its signals", outlines(&directory, &names))
             .unwrap_or_default();
         data
     }
@@ -124,11 +139,10 @@ impl RunData {
             .iter()
             .filter_map(|series| series.samples.last())
             .map(|(t, _)| seconds(*t));
-        let clocked = self.clock.iter().map(|row| seconds(row.t_virtual));
         planned
             .into_iter()
             .chain(sampled)
-            .chain(clocked)
+            .chain(self.clock.end_s)
             .filter(|end| *end > 0.0)
             .reduce(f64::max)
     }
@@ -143,19 +157,6 @@ impl RunData {
             })
             .ok()
     }
-}
-
-/// The events that the report tells, in the order of time.
-fn told_events(directory: &RunDirectory) -> Result<Vec<EventRow>, ResultsError> {
-    let mut events = Vec::new();
-    directory.for_each(|row: EventRow| {
-        if attack::KINDS.contains(&&*row.kind) {
-            events.push(row);
-        }
-        Ok(())
-    })?;
-    events.sort_by_key(|event| event.t_virtual);
-    Ok(events)
 }
 
 /// One signal of a run that is needed for nothing else.

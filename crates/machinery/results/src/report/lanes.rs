@@ -8,7 +8,6 @@ use std::fmt::Write;
 
 use timeloom_time::Duration;
 
-use super::data::seconds;
 use super::markup::{escape, shortened};
 use super::number::{Range, duration, fixed, ticks};
 use super::pauses::Requester;
@@ -98,12 +97,11 @@ pub(super) fn draw(out: &mut String, requesters: &[Requester], x: Range, marks: 
 /// Wall nanoseconds held per bin of virtual time.
 fn binned(requester: &Requester, x: Range) -> Vec<i64> {
     let mut bins = vec![0i64; BINS];
-    for hold in &requester.holds {
-        let part = x.part(seconds(hold.at));
+    for &(at_ns, held_ns) in &requester.holds {
+        let part = x.part(at_ns as f64 / 1e9);
         if (0.0..=1.0).contains(&part) {
             let bin = ((part * BINS as f64) as usize).min(BINS - 1);
-            // At least a nanosecond: a pause that took no time was one still.
-            bins[bin] = bins[bin].saturating_add(hold.length.as_ns().max(1));
+            bins[bin] = bins[bin].saturating_add(held_ns);
         }
     }
     bins

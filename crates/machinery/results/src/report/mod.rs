@@ -22,6 +22,7 @@ mod map;
 mod markup;
 mod network;
 mod number;
+mod outline;
 mod panels;
 mod pauses;
 mod plot;
@@ -32,6 +33,7 @@ mod spec;
 mod strip;
 mod style;
 mod summary;
+mod told;
 mod verdict;
 
 pub use sheet::{Chart, Curve, Part, Sheet};
@@ -42,8 +44,9 @@ use markup::escape;
 
 /// The report as an HTML document.
 ///
-/// Reads every run's `signals.parquet` once. Never fails: what cannot be read
-/// is said in the report.
+/// Reads every run's tables, `signals.parquet` more than once where there is a simulated
+/// network, and keeps of each no more than a drawing needs. Never fails: what cannot be
+/// read is said in the report.
 pub fn render(spec: &ReportSpec) -> String {
     let runs: Vec<RunData> = spec
         .runs

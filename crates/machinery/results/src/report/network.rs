@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::data::{NetworkData, RunData, seconds};
+use super::data::{NetworkData, RunData, Total, seconds};
 use super::figure::{Numbering, key, letter};
 use super::markup::{NAME_CHARS, escape, missing, section_head, shortened};
 use super::number::{Range, fixed, prefix, significant};
+use super::outline::outlines;
 use super::plot::{Mark, Plot, Trace};
 use super::style::colour;
 use super::{map, panels};
-use crate::{NodeKind, Topology};
+use crate::{NodeKind, Sample, Topology};
 
 /// The section; nothing where no run has a simulated network.
 pub(super) fn section(
@@ -61,19 +62,19 @@ pub(super) struct LinkSummary {
 fn summaries(data: &NetworkData) -> Vec<Option<LinkSummary>> {
     let of = |link: &str, quantity: &str| {
         let name = format!("link.{link}.{quantity}");
-        data.signals.get(&name).map_or(&[][..], Vec::as_slice)
+        data.totals.get(&name).copied().unwrap_or_default()
     };
     let links = data.topology.links.iter();
     let links = links.map(|link| {
         let load = of(&link.name, "load");
-        (!load.is_empty()).then(|| LinkSummary {
-            load: mean(load),
-            peak_load: peak(load),
-            loss: mean(of(&link.name, "loss")),
-            peak_loss: peak(of(&link.name, "loss")),
-            throughput_bps: mean(of(&link.name, "throughput")),
-            delay_s: mean(of(&link.name, "delay")),
-            queue: peak(of(&link.name, "queue")),
+        (load.count > 0).then(|| LinkSummary {
+            load: load.mean,
+            peak_load: load.peak,
+            loss: of(&link.name, "loss").mean,
+            peak_loss: of(&link.name, "loss").peak,
+            throughput_bps: of(&link.name, "throughput").mean,
+            delay_s: of(&link.name, "delay").mean,
+            queue: of(&link.name, "queue").peak,
         })
     });
     links.collect()
@@ -142,15 +143,29 @@ fn curves(
         missing(out, "nothing was recorded of its links and flows.");
         return;
     }
+    let of_all = drawn.clone().flat_map(|(kind, names, quantity, ..)| {
+        let name = move |name: &&str| format!("{kind}.{name}.{quantity}");
+        names.iter().map(name)
+    });
+    let wanted: Vec<String> = of_all
+        .filter(|name| data.totals.contains_key(name))
+        .map(|name| format!("net.{name}"))
+        .collect();
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    let series = match outlines(&data.directory, &wanted) {
+        Ok(series) => series,
+        Err(error) => return missing(out, &format!("its links and flows: {error}.")),
+    };
     figures.begin(out);
     out.push_str("<div class=\"grid2\">\n");
     let mut titles = Vec::new();
     for (place, (kind, names, quantity, title, unit)) in drawn.enumerate() {
         titles.push(format!("{} {title}", letter(place)));
-        let curves: Vec<(&str, &[(f64, f64)])> = (names.iter())
+        let curves: Vec<(&str, &[Sample])> = (names.iter())
             .filter_map(|name| {
-                let samples = data.signals.get(&format!("{kind}.{name}.{quantity}"))?;
-                Some((*name, samples.as_slice()))
+                let selector = format!("net.{kind}.{name}.{quantity}");
+                let found = series.iter().find(|series| series.selector == selector)?;
+                Some((*name, found.samples.as_slice()))
             })
             .collect();
         let heading = format!("{} {title}", letter(place));
@@ -172,7 +187,7 @@ fn plot(
     out: &mut String,
     heading: &str,
     unit: &str,
-    curves: &[(&str, &[(f64, f64)])],
+    curves: &[(&str, &[Sample])],
     end_s: f64,
     marks: &[Mark],
 ) {
@@ -190,7 +205,10 @@ fn plot(
     }
     out.push_str("</div>\n");
     let traces: Vec<Trace> = (curves.iter().enumerate())
-        .map(|(index, (_, samples))| Trace::new(samples.iter().copied(), x, colour(index)))
+        .map(|(index, (_, samples))| {
+            let points = samples.iter().map(|(at, value)| (seconds(*at), *value));
+            Trace::new(points, x, colour(index))
+        })
         .collect();
     let extents = traces.iter().filter_map(Trace::extent);
     let y = Range::of(
@@ -272,8 +290,8 @@ fn tables(out: &mut String, data: &NetworkData, links: &[Option<LinkSummary>]) {
     );
     for flow in data.topology.flows.iter().take(MOST_ROWS) {
         let of = |quantity: &str| {
-            let samples = data.signals.get(&format!("flow.{}.{quantity}", flow.name));
-            samples.map(|samples| mean(samples))
+            let total = data.totals.get(&format!("flow.{}.{quantity}", flow.name));
+            total.map(|total| total.mean)
         };
         let shown = |value: Option<f64>, unit: &str| {
             value.map_or("–".to_owned(), |value| with_prefix(value, unit))
@@ -300,18 +318,24 @@ impl NetworkData {
         let Some(topology) = directory.topology()? else {
             return Ok(None);
         };
-        let mut signals: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+        let mut totals: BTreeMap<String, Total> = BTreeMap::new();
         directory.for_each(|row: crate::SignalRow| {
             if &*row.source == "net" {
-                let at = seconds(row.t_virtual);
-                match signals.get_mut(&*row.name) {
-                    Some(samples) => samples.push((at, row.value)),
-                    None => drop(signals.insert(row.name.to_string(), vec![(at, row.value)])),
+                match totals.get_mut(&*row.name) {
+                    Some(total) => total.add(row.value),
+                    None => totals
+                        .entry(row.name.to_string())
+                        .or_default()
+                        .add(row.value),
                 }
             }
             Ok(())
         })?;
-        Ok(Some(Self { topology, signals }))
+        Ok(Some(Self {
+            topology,
+            totals,
+            directory: directory.clone(),
+        }))
     }
 }
 
@@ -352,15 +376,6 @@ fn of_seconds(greatest_s: f64) -> (f64, &'static str) {
 /// Of 1, in per cent.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 2))
-}
-
-fn mean(samples: &[(f64, f64)]) -> f64 {
-    let sum: f64 = samples.iter().map(|(_, value)| value).sum();
-    sum / samples.len().max(1) as f64
-}
-
-fn peak(samples: &[(f64, f64)]) -> f64 {
-    samples.iter().map(|(_, value)| *value).fold(0.0, f64::max)
 }
 
 /// More curves in one plot would be read by nobody.

@@ -1,26 +1,60 @@
-//! Who held the clock, how often and how long.
+//! Who held the clock, how often and how long, and how virtual time went by beside wall time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Duration, Instant, Wall};
 
-use crate::{ClockAction, ClockRow};
+use super::data::seconds;
+use super::outline::{Lengths, Outline, Weights};
+use crate::{ClockAction, ClockRow, ResultsError, RunDirectory};
 
-/// One time that one requester held the clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) requester: Arc<str>,
-    /// Where the clock stood.
-    pub(super) at: Instant<Virtual>,
-    /// How long it was held, in wall time.
-    pub(super) length: Duration,
+/// What the report tells of a run's clock, as long as the run may have been.
+#[derive(Default)]
+pub(super) struct ClockStory {
+    /// No change was recorded.
+    pub(super) is_empty: bool,
+    /// The last instant that was, in seconds of virtual time.
+    pub(super) end_s: Option<f64>,
+    /// Points (wall, virtual) in seconds since the first, of the first host that wrote:
+    /// hosts' wall clocks have no common zero.
+    pub(super) progress: Vec<(f64, f64)>,
+    /// The one who held the clock longest first.
+    pub(super) requesters: Vec<Requester>,
+}
+
+impl ClockStory {
+    /// Reads the clock's table once.
+    pub(super) fn load(directory: &RunDirectory) -> Result<Self, ResultsError> {
+        let mut holds = Holds::default();
+        let mut first: Option<(Arc<str>, Instant<Wall>)> = None;
+        let mut progress = Outline::default();
+        let mut end_s: Option<f64> = None;
+        directory.for_each(|row: ClockRow| {
+            let at_s = seconds(row.t_virtual);
+            end_s = Some(end_s.map_or(at_s, |end_s| end_s.max(at_s)));
+            let (host, from) = first.get_or_insert_with(|| (row.host.clone(), row.t_wall));
+            if row.host == *host {
+                progress.push((row.t_wall - *from).as_s_f64(), at_s);
+            }
+            holds.take(row);
+            Ok(())
+        })?;
+        Ok(Self {
+            is_empty: first.is_none(),
+            end_s,
+            progress: progress.into_points(),
+            requesters: holds.into_requesters(),
+        })
+    }
 }
 
 /// All holds of one requester in figures.
 pub(super) struct Requester {
     pub(super) name: Arc<str>,
-    pub(super) holds: Vec<Hold>,
+    pub(super) count: usize,
+    /// Where the clock stood, and for how many nanoseconds of wall time; at least one.
+    pub(super) holds: Vec<(i64, i64)>,
     pub(super) total: Duration,
     pub(super) median: Duration,
     pub(super) p95: Duration,
@@ -32,74 +66,113 @@ pub(super) struct Requester {
 /// the resume states, else the wall time between the two. (What a pause states is how long
 /// it took to stop the programs.) The pause with which a run ends is nobody's: no time
 /// comes after it.
-pub(super) fn holds(rows: &[ClockRow]) -> Vec<Hold> {
-    let mut seen = std::collections::HashSet::new();
-    let mut pending: HashMap<Arc<str>, &ClockRow> = HashMap::new();
-    let mut holds = Vec::new();
-    for row in rows {
-        if !seen.insert((row.seq, row.action.as_str(), row.requester.clone())) {
-            continue;
+#[derive(Default)]
+struct Holds {
+    seen: Recent,
+    pending: HashMap<Arc<str>, ClockRow>,
+    by_requester: HashMap<Arc<str>, Held>,
+}
+
+/// What one requester held, one hold after the other.
+#[derive(Default)]
+struct Held {
+    when: Weights,
+    lengths: Lengths,
+    total: i64,
+}
+
+impl Holds {
+    fn take(&mut self, row: ClockRow) {
+        let action = match row.action {
+            ClockAction::Pause => "pause",
+            ClockAction::Resume => "resume",
+            ClockAction::End => "end",
+            _ => return,
+        };
+        if !self.seen.is_new((row.seq, action, row.requester.clone())) {
+            return;
         }
         match row.action {
             ClockAction::Pause => {
-                pending.insert(row.requester.clone(), row);
+                self.pending.insert(row.requester.clone(), row);
             }
-            ClockAction::Resume => match pending.remove(&row.requester) {
-                Some(pause) => holds.push(hold(pause, length(pause, row))),
+            ClockAction::Resume => match self.pending.remove(&row.requester) {
+                Some(pause) => self.note(&pause, &row),
                 // A resume by somebody who did not pause lets everybody go.
-                None => let_all_go(&mut pending, row, &mut holds),
+                None => self.let_all_go(&row),
             },
-            ClockAction::End => {
-                pending.remove(&row.requester);
-                let_all_go(&mut pending, row, &mut holds);
+            _ => {
+                self.pending.remove(&row.requester);
+                self.let_all_go(&row);
             }
-            _ => {}
         }
     }
-    holds
-}
 
-fn let_all_go(pending: &mut HashMap<Arc<str>, &ClockRow>, row: &ClockRow, holds: &mut Vec<Hold>) {
-    let mut let_go: Vec<Hold> = pending
-        .drain()
-        .map(|(_, pause)| hold(pause, length(pause, row)))
-        .collect();
-    let_go.sort_by(|a, b| (a.at, &a.requester).cmp(&(b.at, &b.requester)));
-    holds.extend(let_go);
-}
-
-/// The requesters, the one who held the clock longest first.
-pub(super) fn by_requester(holds: Vec<Hold>) -> Vec<Requester> {
-    let mut groups: HashMap<Arc<str>, Vec<Hold>> = HashMap::new();
-    for hold in holds {
-        groups.entry(hold.requester.clone()).or_default().push(hold);
+    fn let_all_go(&mut self, row: &ClockRow) {
+        for (_, pause) in std::mem::take(&mut self.pending) {
+            self.note(&pause, row);
+        }
     }
-    let mut requesters: Vec<Requester> = groups
-        .into_iter()
-        .map(|(name, holds)| {
-            let mut lengths: Vec<Duration> = holds.iter().map(|hold| hold.length).collect();
-            lengths.sort_unstable();
+
+    fn note(&mut self, pause: &ClockRow, resume: &ClockRow) {
+        let ns = length(pause, resume).as_ns();
+        let held = self
+            .by_requester
+            .entry(pause.requester.clone())
+            .or_default();
+        held.total = held.total.saturating_add(ns);
+        held.lengths.add(ns);
+        // A pause that took no time was one still.
+        held.when.add(pause.t_virtual.as_ns(), ns.max(1));
+    }
+
+    fn into_requesters(self) -> Vec<Requester> {
+        let requester = |(name, held): (Arc<str>, Held)| {
+            let count = held.lengths.count();
+            let ranks = held.lengths.nearest_ranks([50, 95, 100]);
+            let [median, p95, max] = ranks.map(Duration::from_ns);
             Requester {
                 name,
-                total: lengths.iter().copied().sum(),
-                median: nearest_rank(&lengths, 50),
-                p95: nearest_rank(&lengths, 95),
-                max: nearest_rank(&lengths, 100),
-                holds,
+                count,
+                holds: held.when.into_sorted(),
+                total: Duration::from_ns(held.total),
+                median,
+                p95,
+                max,
             }
-        })
-        .collect();
-    requesters.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.name.cmp(&b.name)));
-    requesters
-}
-
-fn hold(pause: &ClockRow, length: Duration) -> Hold {
-    Hold {
-        requester: pause.requester.clone(),
-        at: pause.t_virtual,
-        length,
+        };
+        let mut requesters: Vec<Requester> = self.by_requester.into_iter().map(requester).collect();
+        requesters.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.name.cmp(&b.name)));
+        requesters
     }
 }
+
+/// The last changes that were read: rows about one change stand near each other.
+#[derive(Default)]
+struct Recent {
+    known: HashSet<Change>,
+    order: VecDeque<Change>,
+}
+
+/// Its number, what it was, and whose.
+type Change = (u64, &'static str, Arc<str>);
+
+impl Recent {
+    fn is_new(&mut self, change: Change) -> bool {
+        if !self.known.insert(change.clone()) {
+            return false;
+        }
+        self.order.push_back(change);
+        if self.order.len() > RECENT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}
+
+const RECENT: usize = 4096;
 
 fn length(pause: &ClockRow, resume: &ClockRow) -> Duration {
     if resume.duration > Duration::ZERO && resume.requester == pause.requester {
@@ -109,12 +182,6 @@ fn length(pause: &ClockRow, resume: &ClockRow) -> Duration {
     } else {
         Duration::ZERO // two hosts' wall clocks have no common zero
     }
-}
-
-/// The smallest value that at least `percent` of all are not above.
-fn nearest_rank(sorted: &[Duration], percent: usize) -> Duration {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -134,6 +201,15 @@ mod tests {
         }
     }
 
+    /// Each requester with how often and how long it held the clock.
+    fn figures(rows: impl IntoIterator<Item = ClockRow>) -> Vec<(String, usize, Duration)> {
+        let mut holds = Holds::default();
+        rows.into_iter().for_each(|row| holds.take(row));
+        let all = holds.into_requesters().into_iter();
+        all.map(|it| (it.name.to_string(), it.count, it.total))
+            .collect()
+    }
+
     #[test]
     fn overlapping_holds_on_two_hosts_count_once() {
         use ClockAction::{Pause, Resume};
@@ -146,16 +222,11 @@ mod tests {
             row(4, "a", Resume, "person", 102),
             row(5, "a", Pause, "grid", 200),
         ];
-        let requesters = by_requester(holds(&rows));
-        let figures: Vec<_> = requesters
-            .iter()
-            .map(|r| (&*r.name, r.holds.len(), r.total))
-            .collect();
         assert_eq!(
-            figures,
+            figures(rows),
             [
-                ("person", 1, Duration::from_ms(100)),
-                ("grid", 1, Duration::from_ms(10))
+                ("person".to_owned(), 1, Duration::from_ms(100)),
+                ("grid".to_owned(), 1, Duration::from_ms(10))
             ]
         );
     }
@@ -175,26 +246,72 @@ mod tests {
             row(0, "a", End, "timeloom", 71),
             stated(row(5, "a", Resume, "timeloom", 90), 20),
         ];
-        let lengths: Vec<(Arc<str>, Duration)> = holds(&rows)
-            .into_iter()
-            .map(|hold| (hold.requester, hold.length))
-            .collect();
         let until_the_end = Duration::from_ms(21);
         assert_eq!(
-            lengths,
+            figures(rows),
             [
-                ("grid".into(), Duration::from_ms(40)),
-                ("person".into(), until_the_end)
+                ("grid".to_owned(), 1, Duration::from_ms(40)),
+                ("person".to_owned(), 1, until_the_end)
             ]
         );
     }
 
     #[test]
     fn percentiles_by_nearest_rank() {
-        let lengths: Vec<Duration> = (1..=100).map(Duration::from_ms).collect();
-        assert_eq!(nearest_rank(&lengths, 50), Duration::from_ms(50));
-        assert_eq!(nearest_rank(&lengths, 95), Duration::from_ms(95));
-        assert_eq!(nearest_rank(&lengths[..1], 95), Duration::from_ms(1));
-        assert_eq!(nearest_rank(&[], 95), Duration::ZERO);
+        use ClockAction::{Pause, Resume};
+        let lasting = |(seq, ms): (u64, i64)| {
+            let resume = ClockRow {
+                duration: Duration::from_ms(ms),
+                ..row(2 * seq + 1, "a", Resume, "grid", 0)
+            };
+            [row(2 * seq, "a", Pause, "grid", 0), resume]
+        };
+        let ranks = |lengths: std::ops::RangeInclusive<i64>| {
+            let mut holds = Holds::default();
+            let rows = (1..).zip(lengths).flat_map(lasting);
+            rows.for_each(|row| holds.take(row));
+            let all = holds.into_requesters();
+            [all[0].median, all[0].p95, all[0].max]
+        };
+        assert_eq!(ranks(1..=100), [50, 95, 100].map(Duration::from_ms));
+        assert_eq!(ranks(1..=1), [1; 3].map(Duration::from_ms));
+        assert_eq!(Lengths::default().nearest_ranks([50]), [0]);
+    }
+
+    #[test]
+    fn of_a_long_run_no_more_is_kept_than_a_page_shows() {
+        use crate::report::outline::FULL;
+        use ClockAction::{Pause, Resume};
+        let scratch = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(scratch.path().join("run")).unwrap();
+        let recorder = run.recorder().unwrap();
+        let pauses = FULL as i64 + 1_000;
+        for number in 0..pauses {
+            let at = |action, seq, wall_ms| ClockRow {
+                t_virtual: Instant::from_ns(number * 1_000_000),
+                ..row(seq, "a", action, "grid", wall_ms)
+            };
+            let seq = 2 * number as u64;
+            recorder.clock(&at(Pause, seq, 3 * number)).unwrap();
+            recorder
+                .clock(&at(Resume, seq + 1, 3 * number + 2))
+                .unwrap();
+        }
+        recorder.finish().unwrap();
+        let story = ClockStory::load(&run).unwrap();
+        assert!(story.progress.len() < FULL, "{}", story.progress.len());
+        let [grid] = &story.requesters[..] else {
+            panic!("{}", story.requesters.len());
+        };
+        assert!(grid.holds.len() < FULL, "{}", grid.holds.len());
+        assert_eq!(grid.count as i64, pauses, "none is lost for that");
+        let held: i64 = grid.holds.iter().map(|(_, held)| held).sum();
+        assert_eq!(held, pauses * 2_000_000);
+        assert_eq!(grid.total, Duration::from_ns(held));
+        assert_eq!(grid.median, Duration::from_ms(2));
+        assert_eq!(story.end_s, Some((pauses - 1) as f64 / 1e3));
+        let (wall_s, virtual_s) = story.progress[story.progress.len() - 1];
+        assert_eq!(wall_s, (3 * (pauses - 1) + 2) as f64 / 1e3);
+        assert_eq!(Some(virtual_s), story.end_s);
     }
 }

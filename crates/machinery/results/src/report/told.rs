@@ -1,0 +1,235 @@
+//! What a run's events tell of attacks, alarms and writes to devices, added up as they are
+//! read: a long run has more of them than memory.
+
+use std::collections::BTreeMap;
+
+use super::data::seconds;
+use super::outline::Weights;
+use crate::{DeviceWrite, EventRow, ResultsError, RunDirectory};
+
+/// The kind of a frame that lied about its sender.
+const SPOOFED: &str = "spoofed";
+/// The kinds of events that are told.
+const KINDS: [&str; 5] = [DeviceWrite::KIND, SPOOFED, "violation", "trouble", "alarm"];
+
+/// All of it.
+#[derive(Default)]
+pub(super) struct Told {
+    /// Some frame lied about its sender.
+    pub(super) has_spoofed: bool,
+    /// Lies first, alarms, then writes; each by name.
+    lanes: BTreeMap<(Rank, String), Weights>,
+    /// Everything but writes by kind, source and how its text begins.
+    moments: BTreeMap<(String, String, String), Moment>,
+    /// By who wrote, the register, and its signal.
+    pub(super) writes: BTreeMap<(String, String, String), Written>,
+    /// Events that would have been rows of their own beyond those.
+    pub(super) left_out: usize,
+}
+
+/// The order of lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Lie,
+    Alarm,
+    Write,
+}
+
+/// The first of events that say one thing.
+pub(super) struct Moment {
+    pub(super) at_s: f64,
+    pub(super) text: String,
+}
+
+/// What one writer did to one signal.
+pub(super) struct Written {
+    pub(super) count: usize,
+    pub(super) first: (f64, f64),
+    pub(super) last: (f64, f64),
+    pub(super) least: f64,
+    pub(super) greatest: f64,
+    /// The greatest change by one write, and when.
+    pub(super) step: (f64, f64),
+}
+
+impl Told {
+    /// Reads the events once.
+    pub(super) fn load(directory: &RunDirectory) -> Result<Self, ResultsError> {
+        let mut told = Self::default();
+        directory.for_each(|row: EventRow| {
+            if KINDS.contains(&&*row.kind) {
+                told.take(&row);
+            }
+            Ok(())
+        })?;
+        Ok(told)
+    }
+
+    /// Nothing happened that is told.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// At most `most` lanes: what each is, its name, and its instants in seconds.
+    pub(super) fn lanes(&self, most: usize) -> Vec<(Rank, &str, Vec<f64>)> {
+        let instants = |weights: &Weights| {
+            let all = weights.clone().into_sorted().into_iter();
+            all.map(|(at_ns, _)| at_ns as f64 / 1e9).collect()
+        };
+        let lanes = self.lanes.iter().take(most);
+        lanes
+            .map(|((rank, name), weights)| (*rank, name.as_str(), instants(weights)))
+            .collect()
+    }
+
+    /// With the kind of each.
+    pub(super) fn moments(&self) -> impl Iterator<Item = (&str, &Moment)> {
+        let all = self.moments.iter();
+        all.map(|((kind, ..), moment)| (kind.as_str(), moment))
+    }
+
+    fn take(&mut self, event: &EventRow) {
+        let at_s = seconds(event.t_virtual);
+        let write = match &*event.kind {
+            DeviceWrite::KIND => event.text.parse::<DeviceWrite>().ok(),
+            _ => None,
+        };
+        let (rank, name) = match &*event.kind {
+            SPOOFED => (Rank::Lie, format!("spoofed by {}", event.host)),
+            DeviceWrite::KIND => {
+                let who = write.as_ref().map_or(&*event.host, |write| &write.who);
+                (Rank::Write, format!("{who} writes {}", event.source))
+            }
+            kind => (Rank::Alarm, format!("{kind}: {}", event.source)),
+        };
+        self.has_spoofed |= rank == Rank::Lie;
+        if let Some(lane) = entry(&mut self.lanes, (rank, name), Weights::default) {
+            lane.add(event.t_virtual.as_ns(), 1);
+        }
+        let has_row = match (rank, write) {
+            (Rank::Write, Some(write)) => self.note_write(event, write, at_s),
+            (Rank::Write, None) => true,
+            _ => self.note_moment(event, at_s),
+        };
+        self.left_out += usize::from(!has_row);
+    }
+
+    fn note_moment(&mut self, event: &EventRow, at_s: f64) -> bool {
+        // A lie that goes on says how often.
+        let head = event.text.split(", and ").next().unwrap_or_default();
+        let key = (
+            event.kind.to_string(),
+            event.source.to_string(),
+            head.to_owned(),
+        );
+        let first = || Moment {
+            at_s: f64::INFINITY,
+            text: String::new(),
+        };
+        let Some(moment) = entry(&mut self.moments, key, first) else {
+            return false;
+        };
+        if at_s < moment.at_s {
+            let text = format!("{}: {}", event.source, event.text);
+            *moment = Moment { at_s, text };
+        }
+        true
+    }
+
+    fn note_write(&mut self, event: &EventRow, write: DeviceWrite, at_s: f64) -> bool {
+        let address = write
+            .from
+            .rsplit_once(':')
+            .map_or(&*write.from, |(ip, _)| ip);
+        let who = format!("{} ({address})", write.who);
+        let register = format!("{}, {}", event.source, write.register);
+        let now = (at_s, write.new);
+        let first = || Written {
+            count: 0,
+            first: now,
+            last: now,
+            least: write.new,
+            greatest: write.new,
+            step: (0.0, at_s),
+        };
+        let Some(it) = entry(&mut self.writes, (who, register, write.signal), first) else {
+            return false;
+        };
+        it.count += 1;
+        if at_s < it.first.0 {
+            it.first = now;
+        }
+        if at_s >= it.last.0 {
+            it.last = now;
+        }
+        it.least = it.least.min(write.new);
+        it.greatest = it.greatest.max(write.new);
+        let step = write.old.map_or(0.0, |old| (write.new - old).abs());
+        if step > it.step.0 {
+            it.step = (step, at_s);
+        }
+        true
+    }
+}
+
+/// What is there under a key, made where it is not; none where it is not and there are so
+/// many that nobody would read them.
+fn entry<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, new: impl FnOnce() -> V) -> Option<&mut V> {
+    if all.len() >= MOST && !all.contains_key(&key) {
+        return None;
+    }
+    Some(all.entry(key).or_insert_with(new))
+}
+
+/// Far more than a page shows.
+const MOST: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeloom_time::Instant;
+
+    fn event(at_s: i64, kind: &str, text: String) -> EventRow {
+        EventRow {
+            t_virtual: Instant::from_ns(at_s * 1_000_000_000),
+            t_wall: Instant::ZERO,
+            host: "plc".into(),
+            source: "device".into(),
+            kind: kind.into(),
+            text: text.into(),
+        }
+    }
+
+    #[test]
+    fn what_differs_each_time_is_counted_and_not_kept_beyond_a_bound() {
+        let mut told = Told::default();
+        let count = 3 * MOST;
+        for number in 0..count {
+            told.take(&event(number as i64, "alarm", format!("level {number}")));
+        }
+        assert_eq!(told.moments().count(), MOST);
+        assert_eq!(told.left_out, count - MOST);
+        let lanes = told.lanes(16);
+        assert_eq!(lanes.len(), 1);
+        assert_eq!(lanes[0].2.len(), count, "each is an instant of its lane");
+    }
+
+    #[test]
+    fn a_moment_is_the_first_in_time_of_those_that_say_one_thing() {
+        let mut told = Told::default();
+        for at_s in [7, 3, 5] {
+            told.take(&event(
+                at_s,
+                SPOOFED,
+                format!("it lied, and {at_s} times more"),
+            ));
+        }
+        let all: Vec<_> = told.moments().collect();
+        let [(SPOOFED, first)] = all[..] else {
+            panic!("{}", all.len());
+        };
+        assert_eq!(first.at_s, 3.0);
+        assert_eq!(first.text, "device: it lied, and 3 times more");
+        assert!(told.has_spoofed);
+    }
+}
