@@ -114,34 +114,48 @@ impl Assertion {
     /// later in the list counts as later. A sample that is not a number makes
     /// the check fail, because no measure of it means anything.
     pub fn evaluate(&self, samples: &[(i64, f64)]) -> Outcome {
-        let from_ns = self.from.map_or(i64::MIN, Duration::as_ns);
-        let until_ns = self.until.map_or(i64::MAX, Duration::as_ns);
-        let mut seen: Vec<(i64, f64)> = samples
-            .iter()
-            .copied()
-            .filter(|(t_ns, _)| (from_ns..=until_ns).contains(t_ns))
-            .collect();
-        seen.sort_by_key(|(t_ns, _)| *t_ns);
+        let mut seen = self.begin();
+        for (t_ns, value) in samples {
+            seen.add(*t_ns, *value);
+        }
+        self.judge(&seen)
+    }
 
+    /// Begins to look at samples one by one, as [`Self::evaluate`] does at a list of them.
+    pub fn begin(&self) -> Seen {
+        Seen {
+            from_ns: self.from.map_or(i64::MIN, Duration::as_ns),
+            until_ns: self.until.map_or(i64::MAX, Duration::as_ns),
+            count: 0,
+            first: (i64::MAX, f64::NAN),
+            last: (i64::MIN, f64::NAN),
+            least: f64::INFINITY,
+            greatest: f64::NEG_INFINITY,
+            mean: 0.0,
+            not_a_number: None,
+        }
+    }
+
+    /// Judges what was seen since [`Self::begin`].
+    pub fn judge(&self, seen: &Seen) -> Outcome {
         let fail = |explanation| Outcome {
             passed: false,
             measured: None,
             explanation,
         };
-        let (Some(&(_, first)), Some(&(_, last))) = (seen.first(), seen.last()) else {
+        if seen.count == 0 {
             return fail(format!("{} has no sample{}", self.signal, self.window()));
-        };
-        if let Some((t_ns, value)) = seen.iter().find(|(_, value)| value.is_nan()) {
-            let at = Duration::from_ns(*t_ns);
+        }
+        if let Some((t_ns, value)) = seen.not_a_number {
+            let at = Duration::from_ns(t_ns);
             return fail(format!("{} is not a number ({value}) at {at}", self.signal));
         }
-        let values = seen.iter().map(|(_, value)| *value);
         let measured = match self.measure {
-            Measure::Min => values.fold(f64::INFINITY, f64::min),
-            Measure::Max => values.fold(f64::NEG_INFINITY, f64::max),
-            Measure::Mean => mean(values),
-            Measure::First => first,
-            Measure::Last => last,
+            Measure::Min => seen.least,
+            Measure::Max => seen.greatest,
+            Measure::Mean => seen.mean,
+            Measure::First => seen.first.1,
+            Measure::Last => seen.last.1,
         };
         let passed = self.relation.holds(measured, self.bound);
         let explanation = format!(
@@ -173,14 +187,43 @@ impl Assertion {
     }
 }
 
-/// The running form neither overflows nor loses the small among the many.
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let mut mean = 0.0;
-    for (index, value) in values.enumerate() {
-        let count = index as f64 + 1.0;
-        mean += value / count - mean / count;
+/// What an assertion has seen of its signal: a few numbers, however long the signal is.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    from_ns: i64,
+    until_ns: i64,
+    count: u64,
+    first: (i64, f64),
+    last: (i64, f64),
+    least: f64,
+    greatest: f64,
+    mean: f64,
+    /// The earliest.
+    not_a_number: Option<(i64, f64)>,
+}
+
+impl Seen {
+    /// Takes a sample, if it lies in the assertion's window.
+    pub fn add(&mut self, t_ns: i64, value: f64) {
+        if !(self.from_ns..=self.until_ns).contains(&t_ns) {
+            return;
+        }
+        if value.is_nan() && self.not_a_number.is_none_or(|(at_ns, _)| t_ns < at_ns) {
+            self.not_a_number = Some((t_ns, value));
+        }
+        if self.count == 0 || t_ns < self.first.0 {
+            self.first = (t_ns, value);
+        }
+        if self.count == 0 || t_ns >= self.last.0 {
+            self.last = (t_ns, value);
+        }
+        self.least = self.least.min(value);
+        self.greatest = self.greatest.max(value);
+        // The running form neither overflows nor loses the small among the many.
+        self.count += 1;
+        let count = self.count as f64;
+        self.mean += value / count - self.mean / count;
     }
-    mean
 }
 
 impl FromStr for Assertion {

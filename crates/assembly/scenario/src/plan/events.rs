@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
-use crate::assertion::{Assertion, Outcome};
+use crate::assertion::Assertion;
 use crate::plan::Program;
 use crate::read::{Fields, Read};
 use crate::words;
@@ -55,14 +55,6 @@ pub struct Check {
     /// if it is not; without it, always.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
-}
-
-impl Check {
-    /// Judges the recorded samples `(t_ns, value)` of the signal that the
-    /// check names, `t_ns` being virtual nanoseconds since the beginning.
-    pub fn evaluate(&self, samples: &[(i64, f64)]) -> Outcome {
-        self.assert.evaluate(samples)
-    }
 }
 
 /// When a check applies.
