@@ -12,6 +12,12 @@ const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 /// A plant, a client that asks it, and so much time that only a failure can
 /// end the run.
 fn healthy(config: &str) -> Scenario {
+    answering_within("60 s", config)
+}
+
+/// As that, with how long the plant may take for an answer: an honest one on a busy machine
+/// takes its time.
+fn answering_within(timeout: &str, config: &str) -> Scenario {
     Scenario::lasting("60 s")
         .program(
             'b',
@@ -19,7 +25,7 @@ fn healthy(config: &str) -> Scenario {
             POLL,
             "ready = \"log:sample\"\nready_timeout = \"30 s\"",
         )
-        .plant_with(config, "timeout = \"500 ms\"")
+        .plant_with(config, &format!("timeout = \"{timeout}\""))
 }
 
 /// The healthy run with one more program, on host `a`, once the client has an answer.
@@ -32,11 +38,8 @@ fn with_program(run: &[&str], more: &str) -> Lab {
 fn fail(lab: &Lab, words: &[&str]) -> Finished {
     let run = lab.run(&[]).blames(words);
     lab.assert_nothing_left();
-    let manifest = run.manifest();
-    assert!(
-        manifest.virtual_duration.as_s_f64() < 30.0,
-        "the failure was noticed late"
-    );
+    // Not at the end that was planned.
+    assert!(run.manifest().virtual_duration.as_s_f64() < 60.0);
     run
 }
 
@@ -56,12 +59,14 @@ fn assert_kept(run: &Finished) {
         .map(|step| step * 50_000_000)
         .collect();
     assert_eq!(times, expected, "samples are missing");
-    // The last request came a little before; on a busy machine, not so little.
-    let at_s = run.manifest().virtual_duration.as_s_f64();
-    let last = *times.last().expect("there are samples") as f64 * 1e-9;
+    // Up to what the client was told last: for that the plant has come so far.
+    let last_ns = *times.last().expect("there are samples");
+    let log = samples(directory.path(), "client");
+    let told_ns = log.iter().map(|sample| sample.plant).max();
+    let told_ns = told_ns.expect("the log of the client has answers");
     assert!(
-        last >= at_s - 0.4,
-        "the record ends at {last} s, the failure was at {at_s} s"
+        last_ns + 50_000_000 > told_ns,
+        "the record ends at {last_ns} ns, and the client was told of {told_ns} ns"
     );
     let events = directory.events().expect("the events can be read");
     assert!(
@@ -69,8 +74,6 @@ fn assert_kept(run: &Finished) {
             .iter()
             .any(|row| &*row.source == "client" && &*row.kind == "start")
     );
-    let log = samples(directory.path(), "client");
-    assert!(!log.is_empty(), "the log of the client is empty");
 }
 
 #[test]
@@ -179,7 +182,10 @@ fn a_plant_that_crashes_is_named_with_the_signal_and_its_last_words() {
 
 #[test]
 fn a_plant_that_hangs_is_named_with_the_time_it_had() {
-    misdeed("hang", &["world", "no answer", "500 ms"]);
+    let hangs = "{ misdeed = \"hang\", after_ns = 500_000_000 }";
+    let lab = Lab::new(&answering_within("500 ms", hangs));
+    let run = fail(&lab, &["world", "no answer", "500 ms"]);
+    assert_kept(&run);
 }
 
 #[test]
