@@ -72,7 +72,7 @@ impl Weights {
         if self.0.len() >= FULL {
             self.0.sort_unstable();
             let (first, last) = (self.0[0].0, self.0[self.0.len() - 1].0);
-            let width = last.abs_diff(first) / PARTS as u64 + 1;
+            let width = last.abs_diff(first) / SUMS as u64 + 1;
             join(&mut self.0, |at| at.abs_diff(first) / width);
         }
     }
@@ -141,6 +141,9 @@ fn join(sorted: &mut Vec<(i64, i64)>, place: impl Fn(i64) -> u64) {
 pub(super) const FULL: usize = 1 << 15;
 /// Five for each column of a plot; each keeps four points at most.
 const PARTS: usize = 1 << 12;
+/// Forty for each bar of a lane, so that a bar is worth what falls into it but for some per
+/// cent.
+const SUMS: usize = 1 << 14;
 
 #[cfg(test)]
 mod tests {
