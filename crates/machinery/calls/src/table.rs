@@ -148,7 +148,8 @@ pub const CALLS: &[Call] = &[
 const VIRTUAL: &str = "virtual, in the process";
 const OWN_SIGNALS: &str = "the program's own SIGSYS is kept apart from the image's, in the process";
 const VIRTUAL_NOW: &str = "\"now\" is the virtual time; times given stay";
-const DIVIDED: &str = "processor time divided by the dilation, in the process";
+const DIVIDED: &str = "processor time divided by the dilation, in the process; \
+    none where computing takes no time";
 const DEVICE_STAMPS: &str = "stamps of the system's clocks are put onto the host's, \
     those of the hardware clock onto true virtual time plus what it is ahead, \
     those of packets as by `recvmsg`; the commands named below are done in real time and reported";

@@ -110,6 +110,8 @@ struct State {
     /// The rate while running, if computing takes time.
     rate: Rate,
     compute: Compute,
+    /// The steps that were made for programs that wait for processor time to pass.
+    computed: Duration,
     dilation: f64,
     paused_since: Option<Instant<Wall>>,
     paused_total: Duration,
@@ -322,6 +324,16 @@ impl Clock {
             self.put_in_force(&mut state, ChangeKind::Skip, rate, to);
             kick();
             self.notify();
+        }
+    }
+
+    /// So much has passed for programs that computed, which takes no time else. They see
+    /// it as processor time.
+    pub(crate) fn add_computed(&self, step: Duration) {
+        let mut state = self.lock();
+        state.computed += step;
+        for host in &state.hosts {
+            host.page().page().show_computed(state.computed);
         }
     }
 

@@ -56,6 +56,13 @@ impl<S: Scale> ClockPage<S> {
         self.tsc0.load(Relaxed).wrapping_add(ticks as u64)
     }
 
+    /// More processor time than this nobody is shown, in nanoseconds, where computing
+    /// takes no time.
+    pub fn most_processor_time_ns(&self) -> Option<i64> {
+        let steps_ns = self.computed.load(Relaxed).checked_sub(1)?;
+        Some(i64::try_from(steps_ns).unwrap_or(i64::MAX))
+    }
+
     #[inline(always)]
     fn look_patiently<T>(
         &self,

@@ -9,6 +9,10 @@
 //! As long as a session keeps its rate, that is one division. Once the rate has
 //! changed, what a thread had used by then counts at the old rate, and only the
 //! supervisor knows how much that was: it is asked.
+//!
+//! Where computing takes no time, processor time is none either: a program that tells it
+//! to another one would tell it something else in each run. One that computes until the
+//! clock moves is given steps of time, and has used as much as these.
 
 use timeloom_calls::ImageCall;
 pub(crate) use timeloom_calls::counts_processor as is_cpu_clock;
@@ -33,10 +37,23 @@ fn shown(real_ns: i64, question: ImageCall<usize>) -> i64 {
     if changed {
         let shown = ask(question);
         if shown >= 0 {
-            return shown as i64;
+            return if_it_takes_time(shown as i64);
         }
     }
-    at_present_rate(real_ns)
+    of_ended(real_ns)
+}
+
+/// What of the processor time of processes that have ended is to be shown.
+fn of_ended(real_ns: i64) -> i64 {
+    if_it_takes_time(at_present_rate(real_ns))
+}
+
+/// Processor time, or as much of it as has passed where computing takes no time.
+fn if_it_takes_time(used_ns: i64) -> i64 {
+    match page().most_processor_time_ns() {
+        Some(most_ns) => used_ns.min(most_ns),
+        None => used_ns,
+    }
 }
 
 /// (Good to a nanosecond for a hundred days of processor time.)
@@ -61,7 +78,7 @@ pub(crate) fn times(args: [usize; 6]) -> isize {
         let [own, children] = unsafe { buffer.read_unaligned() };
         let times = [
             scaled(own, TICK_NS, |ns| shown_ns(PROCESS, ns)),
-            scaled(children, TICK_NS, at_present_rate),
+            scaled(children, TICK_NS, of_ended),
         ];
         // SAFETY: as above.
         unsafe { buffer.write_unaligned(times) };
@@ -200,7 +217,7 @@ unsafe fn scale_usage(address: usize, id: Option<u32>) {
     let us = times.map(|[s, us]| s.wrapping_mul(1_000_000).wrapping_add(us));
     let us = scaled(us, 1_000, |ns| match id {
         Some(id) => shown_ns(id, ns),
-        None => at_present_rate(ns),
+        None => of_ended(ns),
     });
     let times = us.map(|us| [us / 1_000_000, us % 1_000_000]);
     // SAFETY: as above.

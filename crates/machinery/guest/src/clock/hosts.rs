@@ -24,7 +24,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 use super::host::{Belief, Host, HostOptions, HostReading};
 use super::host_instant::HostDeadline;
 use super::host_state::HostState;
-use super::{Clock, State};
+use super::{Clock, Compute, State};
 use crate::linux::memory::PageMapping;
 
 impl Clock {
@@ -53,6 +53,9 @@ impl Clock {
         page.initialise(self.counter.kind(), &first);
         if let Some(tsc) = &self.tsc {
             page.emulate_tsc(tsc.tsc0, tsc.per_ns);
+        }
+        if state.compute == Compute::None {
+            page.show_computed(state.computed);
         }
         added.record(&moment, &first);
         state.hosts.push(added);

@@ -81,6 +81,7 @@ impl Clock {
             end: Instant::FAR_FUTURE,
             rate,
             compute: options.compute,
+            computed: Duration::ZERO,
             dilation: options.dilation,
             paused_since: options.paused.then_some(wall0),
             paused_total: Duration::ZERO,

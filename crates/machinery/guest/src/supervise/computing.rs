@@ -5,6 +5,9 @@
 //! network brings something. The first looks like any computation, and is given away by
 //! its length alone. The second spends its time in the kernel and leaves no trace there:
 //! no page faults, no reads, no writes.
+//!
+//! The time that passes for them is processor time of programs only where it can be nothing
+//! else that they wait for: processor time itself, until so much is used.
 
 use std::fs;
 
@@ -24,6 +27,10 @@ pub(crate) struct Counted {
 /// A thread that was seen at it, and what had been counted then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Computing {
+    /// When it was seen first.
+    first: Counted,
+    /// When it left a trace last, however much time has passed for it.
+    trace: Counted,
     /// From where its time counts.
     since: Counted,
     /// When it left a trace last.
@@ -70,6 +77,8 @@ impl Computing {
     /// It is seen at it for the first time.
     pub(crate) fn new(now: Counted) -> Self {
         Self {
+            first: now,
+            trace: now,
             since: now,
             quiet: now,
         }
@@ -79,6 +88,7 @@ impl Computing {
     pub(crate) fn look(&mut self, now: Counted) -> Option<Spins> {
         if now.traces.is_none() || now.traces != self.quiet.traces {
             self.quiet = now;
+            self.trace = now;
         }
         let quiet_ns = now.spent_ns.saturating_sub(self.quiet.spent_ns);
         let in_kernel_ns = now.system_ticks.saturating_sub(self.quiet.system_ticks) * NS_PER_TICK;
@@ -89,6 +99,15 @@ impl Computing {
         } else {
             None
         }
+    }
+
+    /// Whether what passes for it is processor time that it uses: it has computed for
+    /// long, by itself or without a trace. One who polls for what others do leaves some.
+    pub(crate) fn uses_processor(&self, now: Counted) -> bool {
+        let spent_ns = now.spent_ns.saturating_sub(self.first.spent_ns);
+        let in_kernel_ns = now.system_ticks.saturating_sub(self.first.system_ticks) * NS_PER_TICK;
+        let untraced_ns = now.spent_ns.saturating_sub(self.trace.spent_ns);
+        untraced_ns >= COMPUTING_NS || (spent_ns >= COMPUTING_NS && in_kernel_ns < spent_ns / 2)
     }
 
     /// Time passed by `step_ns` for this reason: again when it has spent as much as that.
@@ -159,6 +178,30 @@ mod tests {
             assert_eq!(seen.look(now), Some(Spins::Computes));
             seen.passed(now, Spins::Computes, 1_000_000);
             assert_eq!(seen.look(now), None);
+        }
+    }
+
+    #[test]
+    fn who_polls_for_others_uses_no_processor_time_and_who_waits_for_that_does() {
+        // Asks the kernel, and reads what comes every 100 ms: however long that goes on.
+        let mut seen = Computing::new(counted(0, 0, 0));
+        for ms in (10..60_000).step_by(10) {
+            let now = counted(ms, ms, ms / 100);
+            if let Some(why) = seen.look(now) {
+                seen.passed(now, why, 1_000_000);
+            }
+            assert!(!seen.uses_processor(now), "after {ms} ms");
+        }
+        // Asks it for its processor time and nothing else; computes, with page faults.
+        for (in_kernel, faults) in [(1, 0), (0, 1)] {
+            let mut seen = Computing::new(counted(0, 0, 0));
+            for ms in (10..=5_000).step_by(10) {
+                let now = counted(ms, ms * in_kernel, ms * faults);
+                if let Some(why) = seen.look(now) {
+                    seen.passed(now, why, 1_000_000);
+                }
+                assert_eq!(seen.uses_processor(now), ms == 5_000, "after {ms} ms");
+            }
         }
     }
 

@@ -133,11 +133,13 @@ impl Turns {
         if let Some(thread) = self.computing(&all.at_work) {
             return Attempt::Busy(thread);
         }
+        let mut uses_processor = false;
         for &thread in &all.at_work {
             let (Some(now), Some(seen)) = (Counted::of(thread), self.computing.get_mut(&thread))
             else {
                 continue;
             };
+            uses_processor |= seen.uses_processor(now);
             if let Some(why) = seen.look(now) {
                 // The next step sooner.
                 seen.passed(now, why, STEP.as_ns().unsigned_abs());
@@ -152,7 +154,8 @@ impl Turns {
         let due = awaited.into_iter().chain(clock.first_of(deadlines));
         let limit = due.min().map_or(now + STEP, |due| due.min(now + STEP));
         // Whose host's clock has rounded otherwise needs a little more.
-        move_frozen(supervisor, limit.max(now + Duration::from_ns(1)), announced)
+        let limit = limit.max(now + Duration::from_ns(1));
+        move_frozen(supervisor, limit, announced, uses_processor)
     }
 
     /// Somebody has had a turn, and all sleep again.
@@ -191,18 +194,24 @@ fn name_spinning(supervisor: &Supervisor, thread: i32, why: Spins) {
 }
 
 /// Moves the clock as far as `limit`, or to what was announced before, while a thread
-/// computes.
+/// computes, and processor time with it if the thread uses that.
 fn move_frozen(
     supervisor: &Supervisor,
     limit: Instant<Virtual>,
     announced: Option<Instant<Virtual>>,
+    uses_processor: bool,
 ) -> Attempt {
     let limit = limit.min(supervisor.clock.stop());
     let ahead = announced.is_some_and(|at| at <= limit);
     let stopped = supervisor.with_guests_stopped(|pids| {
+        let before = supervisor.clock.now();
         if !ahead || !supervisor.go_ahead(limit) {
             let next = announced.map_or(limit, |at| at.min(limit));
             supervisor.clock.skip_to(next, || {});
+        }
+        if uses_processor {
+            let step = supervisor.clock.now() - before;
+            supervisor.clock.add_computed(step);
         }
         // They stand, whoever of ours has something for them already.
         kick::kick_waiting(pids, supervisor.wait_range());

@@ -92,6 +92,36 @@ fn a_busy_program_uses_the_time_that_passes() {
     );
 }
 
+/// A program tells others its processor time: what these are told must not depend on how
+/// fast the machine is.
+#[test]
+fn where_computing_takes_no_time_no_processor_time_is_used() {
+    let clock = timeloom_guest::ClockOptions {
+        compute: timeloom_guest::Compute::None,
+        ..Default::default()
+    };
+    let world = World::with_clock("no-cpu-time", clock);
+    world.session.skip_while_waiting(|| true);
+    let script = "import ctypes, os, resource, time\n\
+        for _ in range(3000): sum(range(1000))\n\
+        child = os.fork()\n\
+        if child == 0:\n\
+        \tfor _ in range(3000): sum(range(1000))\n\
+        \tos._exit(0)\n\
+        ended = os.wait4(child, 0)[2]\n\
+        own, children, thread = map(resource.getrusage, (resource.RUSAGE_SELF,\n\
+        \tresource.RUSAGE_CHILDREN, resource.RUSAGE_THREAD))\n\
+        trapped = (ctypes.c_int64 * 2)(7, 7)\n\
+        ctypes.CDLL(None).syscall(228 if os.uname().machine == 'x86_64' else 113, 2, trapped)\n\
+        used = [time.process_time(), time.thread_time(), *trapped, *os.times()[:4]]\n\
+        used += [t for u in (ended, own, children, thread) for t in (u.ru_utime, u.ru_stime)]\n\
+        used += [time.clock_gettime(~os.getpid() << 3 | 2)]\n\
+        before = time.monotonic(); time.sleep(0.25)\n\
+        print(len(used), sum(used), time.monotonic() - before >= 0.25)";
+    let (lines, status) = world.start(["python3", "-c", script]).finish();
+    assert_eq!((lines, status), (vec!["17 0.0 True".to_owned()], 0));
+}
+
 /// What the kernel dates by itself, and what a program reads of x86-64's vsyscall page.
 #[test]
 fn dates_of_the_kernel_are_those_that_the_clock_shows() {
